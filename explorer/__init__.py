@@ -1,0 +1,107 @@
+"""Strategy explorer: decide how to split a neural network over accelerators, and check that it is true.
+
+>>> import explorer
+>>> graph = explorer.load_model("gpt2-small")
+>>> cluster = explorer.load_cluster("dgx-a100")
+>>> workload = explorer.default_workload(graph)
+>>> strategy = explorer.uniform(graph, cluster, workload.job, stages=4, replicas=2)
+>>> report = explorer.simulate(graph, cluster, workload, strategy)
+>>> report.feasible
+True
+
+Headless: imports no Jupyter and no plotly, and no torch until a torch model is read or a run starts. The
+names below are imported when they are first used, so that `import explorer` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from explorer.cluster import Cluster
+    from explorer.errors import (
+        DeadlockError,
+        ExplorerError,
+        InfeasibleError,
+        InputError,
+        PlanError,
+        RunError,
+    )
+    from explorer.graph import LayerGraph
+    from explorer.models import load_model
+    from explorer.plan import Plan, load_plan, make_plan, save_plan
+    from explorer.profiles import load_cluster
+    from explorer.report import Report
+    from explorer.search import Problem, search
+    from explorer.simulate import simulate
+    from explorer.strategy import Strategy
+    from explorer.uniform import uniform
+    from explorer.workload import Job, Workload, default_workload
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Cluster": "cluster",
+    "DeadlockError": "errors",
+    "ExplorerError": "errors",
+    "InfeasibleError": "errors",
+    "InputError": "errors",
+    "Job": "workload",
+    "LayerGraph": "graph",
+    "Plan": "plan",
+    "PlanError": "errors",
+    "Problem": "search",
+    "Report": "report",
+    "RunError": "errors",
+    "Strategy": "strategy",
+    "Workload": "workload",
+    "default_workload": "workload",
+    "load_cluster": "profiles",
+    "load_model": "models",
+    "load_plan": "plan",
+    "make_plan": "plan",
+    "save_plan": "plan",
+    "search": "search",
+    "simulate": "simulate",
+    "uniform": "uniform",
+}
+
+__all__ = [
+    "Cluster",
+    "DeadlockError",
+    "ExplorerError",
+    "InfeasibleError",
+    "InputError",
+    "Job",
+    "LayerGraph",
+    "Plan",
+    "PlanError",
+    "Problem",
+    "Report",
+    "RunError",
+    "Strategy",
+    "Workload",
+    "__version__",
+    "default_workload",
+    "load_cluster",
+    "load_model",
+    "load_plan",
+    "make_plan",
+    "save_plan",
+    "search",
+    "simulate",
+    "uniform",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'explorer' has no attribute {name!r}")
+    # `search`, `simulate` and `uniform` are also names of modules, which importing puts here; those modules
+    # can be called, so that either way the name does what it says.
+    value = getattr(import_module(f"explorer.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,161 @@
+"""Actions, orders and shapes: the words in which schedules speak. Order only, never time.
+
+An action is one step of a stage's work on some microbatches. It prints in torch's notation where torch
+has one (``0F3``: stage 0, forward, microbatch 3), with a suffix where not: ``0F3~1`` second copy,
+``0W0-7`` microbatches 0 to 7, ``0F3^2`` third sweep.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from explorer.errors import InputError
+
+FORWARD, BACKWARD, INPUT_GRAD, WEIGHT_GRAD, UPDATE = OPS = ("F", "B", "I", "W", "U")
+
+
+class Action(NamedTuple):
+    """One step of a stage's work.
+
+    `op`: F forward, B backward, I input gradient, W weight gradient, U optimizer update (which names
+    the samples whose gradients it applies, whoever computed them). `first_microbatch` runs on over
+    copies and steps and counts in the stage's own microbatch size.
+    """
+
+    op: str
+    stage: int
+    first_microbatch: int
+    count: int = 1  # type: ignore[assignment]  # hides tuple.count, which nobody calls
+    copy: int = 0
+    sweep: int = 0
+
+    def __str__(self) -> str:
+        last = f"-{self.first_microbatch + self.count - 1}" if self.count > 1 else ""
+        copy = f"~{self.copy}" if self.copy else ""
+        sweep = f"^{self.sweep}" if self.sweep else ""
+        return f"{self.stage}{self.op}{self.first_microbatch}{last}{copy}{sweep}"
+
+
+_ACTION = re.compile(r"^(\d+)([FBIWU])(\d+)(?:-(\d+))?(?:~(\d+))?(?:\^(\d+))?$")
+
+
+def parse_action(text: str) -> Action:
+    """The action that prints as `text`.
+
+    >>> parse_action("0W0-7~1")
+    Action(op='W', stage=0, first_microbatch=0, count=8, copy=1, sweep=0)
+
+    Raises:
+        InputError: not the notation.
+    """
+    match = _ACTION.match(text.strip())
+    if match is None:
+        raise InputError(f"{text!r} is not an action", found=text, allowed="like 0F3, 1B0~1, 0W0-7")
+    stage, op, first, last, copy, sweep = match.groups()
+    count = int(last) - int(first) + 1 if last else 1
+    return Action(op, int(stage), int(first), count, int(copy or 0), int(sweep or 0))
+
+
+class Place(NamedTuple):
+    """One role of a lane: a replica of a copy of a stage."""
+
+    stage: int
+    copy: int
+    replica: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """All a schedule may know. Most use only the sizes; greedy ones also read the seconds and caps."""
+
+    stages: int
+    """Number of stages."""
+    edges: tuple[tuple[int, int], ...]
+    """Stage DAG: (from, to), both differing."""
+    lanes: tuple[tuple[Place, ...], ...]
+    """For each lane the places it holds, by stage, copy, replica."""
+    microbatches: tuple[int, ...]
+    """Per stage: microbatches in one step."""
+    copies: int = 1
+    """Copies of every stage inside one pipeline."""
+    replicas: tuple[int, ...] = ()
+    """Per stage: replicas of each copy."""
+    round_robin: tuple[bool, ...] = ()
+    """Per stage: whether replicas take whole microbatches in turn (else they split each)."""
+    training: bool = True
+    """Whether backward and update exist."""
+    forward_s: tuple[float, ...] = ()
+    """Per stage: seconds of a forward of one microbatch; () where the caller has none."""
+    input_grad_s: tuple[float, ...] = ()
+    """Per stage: seconds of the input gradient."""
+    weight_grad_s: tuple[float, ...] = ()
+    """Per stage: seconds of the weight gradient."""
+    transfer_s: tuple[float, ...] = ()
+    """Per edge of `edges`: seconds of one microbatch's transfer."""
+    activation_bytes: tuple[float, ...] = ()
+    """Per stage: bytes one in-flight microbatch holds."""
+    memory_cap_bytes: tuple[float, ...] = ()
+    """Per lane: bytes left for activations."""
+
+    @cached_property
+    def depth_to_end(self) -> tuple[int, ...]:
+        """Per stage: stages on the longest path from it to a sink, itself not counted."""
+        depth = [0] * self.stages
+        for source, target in sorted(self.edges, reverse=True):
+            depth[source] = max(depth[source], depth[target] + 1)
+        return tuple(depth)
+
+    def lane_of(self, place: Place) -> int:
+        """Lane that holds `place` (the first, where several run it together)."""
+        return next(i for i, places in enumerate(self.lanes) if place in places)
+
+
+class Edge(NamedTuple):
+    """An extra dependency that a schedule adds: `after` waits for `before` (both replica-wide)."""
+
+    before: Action
+    after: Action
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRule:
+    """Which version of the weights each op reads.
+
+    `latest`: the newest made by an earlier U of that stage. `stash`: B, I and W read what their F
+    read (PipeDream). `vertical`: every stage reads the version the first stage read. `buffered(k)`:
+    version of step - k, which must exist (2BW: k = 1). `predicted(horizon)`: the latest, extrapolated.
+    """
+
+    name: str = "latest"
+    """latest, stash, vertical, buffered or predicted."""
+    parameter: int = 0
+    """k of buffered, horizon of predicted."""
+
+    def __str__(self) -> str:
+        return f"{self.name}({self.parameter})" if self.parameter else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a schedule makes: for every lane its actions over some steps, and what they read."""
+
+    lanes: tuple[tuple[Action, ...], ...]
+    """Per lane of the shape, in program order."""
+    steps: int
+    """Steps covered."""
+    read_rule: ReadRule = ReadRule()
+    """Weights each op reads."""
+    update_rule: str = ""
+    """A name in `explorer.updates`; empty is the optimizer's own."""
+    flush: bool = True
+    """True where every step ends with all gradients applied before the next starts (synchronous)."""
+    lag: tuple[int, ...] = ()
+    """Per sweep: how many sweeps back the neighbours' values come from; () is all 0."""
+    edges: tuple[Edge, ...] = ()
+    """Extra dependencies."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Facts for views (`chunks`)."""

@@ -1,0 +1,91 @@
+"""`explorer list` and `explorer schema`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from explorer.cli.inputs import add_json
+from explorer.cli.output import emit_json, table
+from explorer.errors import InputError
+from explorer.registry import Registry
+
+_REGISTRIES = {
+    "schedules": ("explorer.schedules", "SCHEDULES"),
+    "searchers": ("explorer.search", "SEARCHERS"),
+    "updates": ("explorer.updates", "UPDATES"),
+    "exporters": ("explorer.export", "EXPORTERS"),
+    "models": ("explorer.models", "SOURCES"),
+}
+
+
+def add_commands(commands: Any) -> None:
+    """Add `list` and `schema`."""
+    parser = commands.add_parser("list", help="what is registered")
+    parser.add_argument(
+        "what", choices=("models", "clusters", "schedules", "searchers", "updates", "exporters")
+    )
+    add_json(parser)
+    parser.set_defaults(run=run_list)
+    parser = commands.add_parser("schema", help="JSON schema of a file format")
+    parser.add_argument("name", choices=("plan", "cluster", "layer_graph"))
+    add_json(parser)
+    parser.set_defaults(run=run_schema)
+
+
+def run_list(options: argparse.Namespace) -> int:
+    """Names with title and paper."""
+    rows = _clusters() if options.what == "clusters" else _entries(options.what)
+    if options.json:
+        emit_json("list", {options.what: rows})
+    else:
+        print(table([("name", "title"), *((row["name"], row["title"]) for row in rows)]))
+    return 0
+
+
+def _entries(what: str) -> list[dict[str, Any]]:
+    module, name = _REGISTRIES[what]
+    registry: Registry[Callable[..., Any]] = getattr(importlib.import_module(module), name)
+    return [
+        {
+            "name": entry.name,
+            "title": entry.title,
+            "paper": entry.paper,
+            "options": [
+                {"name": o.name, "default": o.default, "help": o.help, "choices": list(o.choices)}
+                for o in entry.options
+            ],
+        }
+        for entry in registry
+    ]
+
+
+def _clusters() -> list[dict[str, Any]]:
+    from explorer.profiles import cluster_names, load_cluster
+
+    found = []
+    for name in cluster_names():
+        cluster = load_cluster(name)
+        found.append({"name": name, "title": cluster.title, "devices": cluster.device_count})
+    return found
+
+
+def run_schema(options: argparse.Namespace) -> int:
+    """The JSON schema that pydantic derives from the dataclasses."""
+    from pydantic import TypeAdapter
+
+    from explorer.cluster import Cluster
+    from explorer.graph import LayerGraph
+    from explorer.plan import Plan
+
+    kinds: dict[str, Any] = {"plan": Plan, "cluster": Cluster, "layer_graph": LayerGraph}
+    try:
+        schema = TypeAdapter(kinds[options.name]).json_schema()
+    except KeyError:
+        raise InputError(
+            f"no schema {options.name!r}", found=options.name, allowed=", ".join(kinds)
+        ) from None
+    emit_json("json_schema", {"json_schema": schema})
+    return 0

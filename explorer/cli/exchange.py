@@ -1,0 +1,57 @@
+"""`explorer export` and `import`: strategies to and from trainers."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from explorer.cli.inputs import add_json
+from explorer.cli.output import emit_json, say
+from explorer.plan import load_plan, save_plan, to_document
+
+
+def add_commands(commands: Any) -> None:
+    """Add `export` and `import`."""
+    parser = commands.add_parser("export", help="write a plan in a trainer's own format")
+    parser.add_argument("plan")
+    parser.add_argument("--to", required=True, help="a name from `explorer list exporters`")
+    parser.add_argument("-o", "--output", required=True, metavar="DIR")
+    add_json(parser)
+    parser.set_defaults(run=run_export)
+
+    parser = commands.add_parser("import", help="read a trainer's config as a plan (a baseline)")
+    parser.add_argument("config")
+    parser.add_argument("--from", dest="source", required=True, help="a name from `explorer list exporters`")
+    parser.add_argument("--model", help="model, where the config does not say")
+    parser.add_argument("--cluster", help="cluster to place it on")
+    parser.add_argument("-o", "--output", help="write the plan here; else it is printed")
+    add_json(parser)
+    parser.set_defaults(run=run_import)
+
+
+def run_export(options: argparse.Namespace) -> int:
+    """Write the target's files."""
+    from explorer.export import export
+
+    files = export(load_plan(options.plan), options.to, Path(options.output))
+    if options.json:
+        emit_json("export", {"to": options.to, "files": [str(path) for path in files]})
+    else:
+        print("\n".join(str(path) for path in files))
+    return 0
+
+
+def run_import(options: argparse.Namespace) -> int:
+    """Read a trainer's config back."""
+    from explorer.export import import_config
+
+    resolved = import_config(
+        Path(options.config), options.source, model=options.model, cluster=options.cluster
+    )
+    if options.output:
+        save_plan(resolved.plan, resolved.graphs, options.output)
+        say(f"explorer: wrote {options.output}")
+    if options.json or not options.output:
+        emit_json("import", {"plan": to_document(resolved.plan, resolved.graphs)})
+    return 0

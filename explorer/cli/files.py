@@ -1,0 +1,82 @@
+"""`explorer check`, `diff` and `trace`: what stands in plan files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from explorer.check import check
+from explorer.cli.inputs import add_json
+from explorer.cli.output import emit_json, say
+from explorer.cli.predict import predict
+from explorer.errors import InputError, PlanError
+from explorer.plan import load_plan
+from explorer.units import format_bytes, format_seconds
+
+
+def add_commands(commands: Any) -> None:
+    """Add `check`, `diff` and `trace`."""
+    parser = commands.add_parser("check", help="everything that is wrong with a plan, cluster or model file")
+    parser.add_argument("file")
+    add_json(parser)
+    parser.set_defaults(run=run_check)
+
+    parser = commands.add_parser("diff", help="two plans: what differs, in choices and in numbers")
+    parser.add_argument("a")
+    parser.add_argument("b")
+    add_json(parser)
+    parser.set_defaults(run=run_diff)
+
+    parser = commands.add_parser("trace", help="timeline of a plan as a Chrome trace (opens in Perfetto)")
+    parser.add_argument("plan")
+    parser.add_argument("-o", "--output", required=True)
+    parser.set_defaults(run=run_trace)
+
+
+def run_check(options: argparse.Namespace) -> int:
+    """List all problems; exit 2 if there is one."""
+    resolved = load_plan(options.file)
+    graphs = dict(resolved.graphs) if len(resolved.graphs) > 1 else resolved.graph
+    problems = check(graphs, resolved.cluster, resolved.plan.workload, resolved.plan.strategy)
+    if problems:
+        raise PlanError(problems, file=options.file)
+    predict(resolved)  # deadlocks and missing versions show only in lowering
+    if options.json:
+        emit_json("check", {"file": options.file, "problems": [], "mismatches": list(resolved.mismatches)})
+    else:
+        print("\n".join(["no problems", *resolved.mismatches]))
+    return 0
+
+
+def run_diff(options: argparse.Namespace) -> int:
+    """Differences of two plans."""
+    from explorer.compare import compare_plans
+
+    a, b = load_plan(options.a), load_plan(options.b)
+    first, second = predict(a), predict(b)
+    words = compare_plans(a, b)
+    if options.json:
+        keys = ("step_time_s", "throughput_samples_per_s", "bubble_fraction", "mfu", "feasible")
+        numbers = {key: [getattr(first, key), getattr(second, key)] for key in keys}
+        emit_json("diff", {"differences": words, "numbers": numbers})
+        return 0
+    print("\n".join(words) if words else "the same choices")
+    peak = (max(first.peak_memory_bytes), max(second.peak_memory_bytes))
+    print(f"step time   {format_seconds(first.step_time_s)} -> {format_seconds(second.step_time_s)}")
+    print(f"memory      {format_bytes(peak[0])} -> {format_bytes(peak[1])}")
+    return 0
+
+
+def run_trace(options: argparse.Namespace) -> int:
+    """Write a Chrome trace."""
+    from explorer.views.trace import chrome_trace
+
+    report = predict(load_plan(options.plan))
+    try:
+        Path(options.output).write_text(json.dumps(chrome_trace(report)), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write the file: {error.strerror}", file=options.output) from None
+    say(f"explorer: wrote {options.output}")
+    return 0

@@ -1,0 +1,61 @@
+"""Parsing, dispatch, and errors as one line and an exit status."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from explorer import __version__
+from explorer.cli import catalogue, exchange, files, predict, running, searching
+from explorer.cli.output import emit_error
+from explorer.errors import ExplorerError, InputError
+
+Command = Callable[[argparse.Namespace], int]
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises instead of printing usage, so that bad flags are one line (or one JSON object) as well."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(message, key="command line", allowed=f"see {self.prog} --help")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = _Parser(
+        prog="explorer",
+        description="Decide how to split a neural network over accelerators, and check that it is true.",
+    )
+    parser.add_argument("--version", action="version", version=f"explorer {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    for module in (catalogue, predict, searching, running, exchange, files):
+        module.add_commands(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    as_json = "--json" in arguments
+    warnings.showwarning = _show_warning
+    try:
+        options = build_parser().parse_args(arguments)
+        command: Command = options.run
+        return command(options)
+    except ExplorerError as error:
+        emit_error(error, as_json=as_json)
+        return error.exit_status
+    except KeyboardInterrupt:
+        print("explorer: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _show_warning(message: Warning | str, *_args: object, **_kwargs: object) -> None:
+    print(f"explorer: {message}", file=sys.stderr)

@@ -1,0 +1,223 @@
+"""`explorer simulate`, `explain` and `sweep`: predictions of one strategy."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from explorer.cli.inputs import add_json, add_model, add_shape, resolved_of
+from explorer.cli.output import emit_json, say, table
+from explorer.errors import ExplorerError, InputError
+from explorer.explain import explain, require_feasible
+from explorer.plan import Resolved
+from explorer.report import Report
+from explorer.simulate import simulate
+from explorer.strategy import Strategy
+from explorer.uniform import uniform
+from explorer.units import GIB, format_bytes, format_seconds
+
+
+def add_commands(commands: Any) -> None:
+    """Add `simulate`, `explain` and `sweep`."""
+    parser = commands.add_parser("simulate", help="predict time, memory and traffic of a strategy")
+    parser.add_argument("--plan", help="plan file; else the strategy is made of the flags below")
+    add_model(parser, required=False)
+    add_shape(parser)
+    parser.add_argument("--baseline", default="single", help="single, dp, even, or a plan file")
+    parser.add_argument("--require-feasible", action="store_true", help="exit 3 where it does not fit")
+    add_json(parser)
+    parser.set_defaults(run=run_simulate)
+
+    parser = commands.add_parser("explain", help="why a plan is as fast as it is, and what would help")
+    parser.add_argument("plan", help="plan file, or - for standard input")
+    add_json(parser)
+    parser.set_defaults(run=run_explain)
+
+    parser = commands.add_parser("sweep", help="one plan over several values of one number")
+    parser.add_argument("plan", help="plan file, or - for standard input")
+    parser.add_argument(
+        "--over", required=True, metavar="K=a,b,c", help="global_batch, microbatch_samples or bandwidth"
+    )
+    add_json(parser)
+    parser.set_defaults(run=run_sweep)
+
+
+def predict(resolved: Resolved, strategy: Strategy | None = None) -> Report:
+    """Report of a resolved plan (or of another strategy for the same inputs)."""
+    graphs = resolved.graphs if len(resolved.graphs) > 1 else resolved.graph
+    return simulate(graphs, resolved.cluster, resolved.plan.workload, strategy or resolved.plan.strategy)
+
+
+def baseline_of(resolved: Resolved, name: str) -> tuple[str, Report]:
+    """A named baseline: its description and report.
+
+    `single` is one device with the batch as one replica's microbatches, `dp` plain data parallelism over
+    the plan's devices, `even` an even pipeline over them; anything else is a plan file.
+
+    Raises:
+        InputError: an unknown name, or a baseline that the batch does not divide into.
+    """
+    if name not in ("single", "dp", "even"):
+        from explorer.plan import load_plan
+
+        return name, predict(load_plan(name))
+    job, graph, cluster = resolved.plan.workload.job, resolved.graph, resolved.cluster
+    devices = len(resolved.plan.strategy.job.devices)
+    size = max(stage.microbatch_samples for stage in resolved.plan.strategy.job.stages)
+    if name == "single":
+        strategy = uniform(graph, cluster, job, microbatches=job.global_batch // size)
+    elif name == "dp":
+        strategy = _data_parallel(resolved, devices)
+    else:
+        strategy = uniform(graph, cluster, job, stages=devices, microbatches=job.global_batch // size)
+    return name, predict(resolved, strategy)
+
+
+def _data_parallel(resolved: Resolved, devices: int) -> Strategy:
+    """The fastest microbatch size that fits, or else the smallest."""
+    found: list[tuple[bool, float, Strategy]] = []
+    job = resolved.plan.workload.job
+    for size in (1, 2, 4, 8, 16, 32):
+        try:
+            strategy = uniform(resolved.graph, resolved.cluster, job, replicas=devices, microbatch_size=size)
+            report = predict(resolved, strategy)
+        except ExplorerError:
+            continue
+        found.append((not report.feasible, report.step_time_s, strategy))
+    if not found:
+        raise InputError(
+            f"a global batch of {job.global_batch} cannot be split over {devices} replicas",
+            key="--baseline",
+            found="dp",
+            allowed="single, even, or a plan file",
+        )
+    return min(found, key=lambda item: item[:2])[2]
+
+
+def run_simulate(options: argparse.Namespace) -> int:
+    """Predict one strategy."""
+    resolved = resolved_of(options)
+    for text in resolved.mismatches:
+        say(f"explorer: {text}")
+    report = predict(resolved)
+    if len(resolved.plan.workload.jobs) == 1 and options.baseline:
+        name, base = baseline_of(resolved, options.baseline)
+        report = report.against(name, base.step_time_s)
+    if options.json:
+        emit_json("simulate", report_json(report))
+    else:
+        print(report_text(report))
+    if options.require_feasible:
+        require_feasible(
+            resolved.graph, resolved.cluster, resolved.plan.workload, resolved.plan.strategy, report
+        )
+    return 0
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    """The keys that others rely on (see docs/design.md)."""
+    return {
+        "step_time_s": report.step_time_s,
+        "makespan_s": report.makespan_s,
+        "device_span_s": report.per_device(report.device_span_s),
+        "throughput_samples_per_s": report.throughput_samples_per_s,
+        "speedup": report.speedup,
+        "baseline": report.baseline or None,
+        "bubble_fraction": report.bubble_fraction,
+        "mfu": report.mfu,
+        "feasible": report.feasible,
+        "peak_memory_bytes": report.per_device(report.peak_memory_bytes),
+        "capacity_bytes": report.per_device(report.capacity_bytes),
+        "devices": list(report.devices),
+        "device_busy_s": report.per_device(report.busy_s),
+        "traffic_bytes": [[a, b, size] for (a, b), size in sorted(report.traffic_bytes.items())],
+        "exposed_communication_s": report.exposed_communication_s,
+        "versions": list(report.versions),
+        "delay": list(report.delay),
+        "pass": report.pass_name,
+        "settled": report.settled,
+        "overflows": [{"device": o.device, "over_bytes": o.over_bytes} for o in report.overflows],
+    }
+
+
+def report_text(report: Report) -> str:
+    """The numbers that matter, and a table of lanes."""
+    head = [
+        ("step time", format_seconds(report.step_time_s)),
+        ("throughput", f"{report.throughput_samples_per_s:.4g} samples/s"),
+        ("bubble", f"{report.bubble_fraction:.1%}"),
+        ("MFU", f"{report.mfu:.1%}"),
+        ("fits", "yes" if report.feasible else "NO"),
+    ]
+    if report.speedup is not None:
+        head.insert(1, ("speedup", f"{report.speedup:.2f} x over {report.baseline}"))
+    rows = [("devices", "busy", "memory", "of")]
+    for lane, devices in enumerate(report.lane_devices):
+        rows.append(
+            (
+                _spans(devices),
+                format_seconds(report.busy_s[lane]),
+                format_bytes(report.peak_memory_bytes[lane]),
+                f"{report.capacity_bytes[lane] / GIB:.0f} GiB",
+            )
+        )
+    return "\n".join(f"{name:<12}{value}" for name, value in head) + "\n\n" + table(rows)
+
+
+def _spans(devices: tuple[int, ...]) -> str:
+    if len(devices) > 2 and devices[-1] - devices[0] == len(devices) - 1:
+        return f"{devices[0]}-{devices[-1]}"
+    shown = ",".join(map(str, devices[:6]))
+    return shown + (f",... ({len(devices)})" if len(devices) > 6 else "")
+
+
+def run_explain(options: argparse.Namespace) -> int:
+    """Sentences with re-simulated numbers."""
+    resolved = resolved_of(options)
+    report = predict(resolved)
+    said = explain(resolved.graph, resolved.cluster, resolved.plan.workload, resolved.plan.strategy, report)
+    if options.json:
+        rows = [
+            {"topic": s.topic, "text": s.text, "change": s.change or None, "step_time_s": s.step_time_s}
+            for s in said
+        ]
+        emit_json("explain", {"step_time_s": report.step_time_s, "sentences": rows})
+    else:
+        print("\n".join(s.text.replace("**", "") for s in said))
+    return 0
+
+
+def run_sweep(options: argparse.Namespace) -> int:
+    """Re-simulate over a list of values."""
+    from explorer.sweep import sweep
+
+    key, equals, text = options.over.partition("=")
+    values = [value.strip() for value in text.split(",") if value.strip()]
+    if not equals or not values:
+        raise InputError(
+            f"{options.over!r} is no sweep", key="--over", found=options.over, allowed="KEY=a,b,c"
+        )
+    rows = sweep(resolved_of(options), key, values)
+    body = [
+        {
+            key: row.value,
+            "step_time_s": row.report.step_time_s if row.report else None,
+            "throughput_samples_per_s": row.report.throughput_samples_per_s if row.report else None,
+            "feasible": row.report.feasible if row.report else False,
+            "problem": row.problem or None,
+        }
+        for row in rows
+    ]
+    if options.json:
+        emit_json("sweep", {"over": key, "rows": body})
+    else:
+        lines = [(key, "step time", "samples/s", "fits")]
+        for row in rows:
+            if row.report is None:
+                lines.append((str(row.value), row.problem, "", ""))
+            else:
+                fits = "yes" if row.report.feasible else "no"
+                rate = f"{row.report.throughput_samples_per_s:.4g}"
+                lines.append((str(row.value), format_seconds(row.report.step_time_s), rate, fits))
+        print(table(lines))
+    return 0

@@ -1,0 +1,168 @@
+"""`explorer search`: run a searcher, say what it found."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from explorer.cli.inputs import Inputs, add_json, add_model, pairs, read_inputs
+from explorer.cli.output import emit_json, say
+from explorer.errors import InfeasibleError, InputError
+from explorer.plan import Plan, Provenance, load_plan, make_plan, save_plan, to_document
+from explorer.search import OBJECTIVES, Problem, Progress, search
+from explorer.units import format_seconds
+
+
+def add_commands(commands: Any) -> None:
+    """Add `search`."""
+    parser = commands.add_parser("search", help="look for a good strategy")
+    add_model(parser)
+    parser.add_argument("--searcher", default="exhaustive", help="a name from `explorer list searchers`")
+    parser.add_argument("--objective", default="time", choices=(*OBJECTIVES, "frontier"))
+    parser.add_argument("--budget", type=float, metavar="S", help="stop after so many seconds")
+    parser.add_argument(
+        "--max-evaluations", type=int, default=0, metavar="N", help="stop after so many; deterministic"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--option", action="append", default=[], metavar="K=V", help="option of the searcher")
+    parser.add_argument(
+        "--pin", action="append", default=[], metavar="LAYER=DEVICE", help="keep a layer on a device"
+    )
+    parser.add_argument("--start", help="plan file to start from; the result is never worse")
+    parser.add_argument("-o", "--output", help="write the best plan here (.yaml or .json)")
+    add_json(parser)
+    parser.set_defaults(run=run_search)
+
+
+def run_search(options: argparse.Namespace) -> int:
+    """Search; an interrupt still prints the best so far."""
+    inputs = read_inputs(options)
+    problem = Problem(
+        graph=inputs.graph,
+        cluster=inputs.cluster,
+        workload=inputs.workload,
+        objective=options.objective,
+        pins=_pins(options.pin),
+        start=load_plan(options.start).plan.strategy if options.start else None,
+        seed=options.seed,
+    )
+    last, interrupted = _drive(problem, options)
+    if last is None:
+        return 130
+    plan = _plan(inputs, last, options)
+    if plan is not None and options.output:
+        save_plan(plan, {"model": inputs.graph}, options.output)
+        say(f"explorer: wrote {options.output}")
+    if options.json:
+        emit_json("search", progress_json(last, plan, inputs))
+    else:
+        print(_text(last))
+    if interrupted:
+        return 130
+    if last.best is None and last.foreign_value is None:
+        raise InfeasibleError(
+            f"searcher {last.searcher} found nothing that fits in {last.evaluations} evaluations;"
+            " allow more devices, recomputation (--recompute full) or ZeRO, or try another searcher"
+        )
+    return 0
+
+
+def _pins(texts: list[str]) -> tuple[tuple[str, int], ...]:
+    found = []
+    for layer, device in pairs(texts, "--pin").items():
+        if not device.isdigit():
+            raise InputError(f"--pin {layer}={device}", key="--pin", found=device, allowed="a device number")
+        found.append((layer, int(device)))
+    return tuple(found)
+
+
+def _drive(problem: Problem, options: argparse.Namespace) -> tuple[Progress | None, bool]:
+    last: Progress | None = None
+    best = float("inf")
+    try:
+        for last in search(
+            problem,
+            options.searcher,
+            options=pairs(options.option, "--option"),
+            budget_s=options.budget,
+            max_evaluations=options.max_evaluations,
+        ):
+            if last.best is not None and last.best.value < best:
+                best = last.best.value
+                say(
+                    f"explorer: {last.wall_s:.1f} s, {last.evaluations} evaluations:"
+                    f" {_value(last)} {last.best.label}"
+                )
+    except KeyboardInterrupt:
+        return last, True
+    return last, False
+
+
+def _value(progress: Progress) -> str:
+    if progress.best is None:
+        return "none"
+    unit = OBJECTIVES.get(progress.objective, "s")
+    return format_seconds(progress.best.value) if unit == "s" else f"{progress.best.value:.6g} {unit}"
+
+
+def _plan(inputs: Inputs, progress: Progress, options: argparse.Namespace) -> Plan | None:
+    if progress.best is None or inputs.cluster is None:
+        return None
+    from explorer import __version__
+
+    return make_plan(
+        inputs.model,
+        inputs.graph,
+        inputs.cluster_name,
+        inputs.cluster,
+        inputs.workload,
+        progress.best.strategy,
+        Provenance(
+            searcher=progress.searcher,
+            seed=options.seed,
+            version=__version__,
+            step_time_s=progress.best.report.step_time_s,
+            note=progress.best.label,
+        ),
+    )
+
+
+def progress_json(progress: Progress, plan: Plan | None, inputs: Inputs) -> dict[str, Any]:
+    """The keys that others rely on."""
+    foreign = progress.foreign_value
+    value = foreign if foreign is not None else (progress.best.value if progress.best else None)
+    return {
+        "searcher": progress.searcher,
+        "objective": progress.objective,
+        "objective_value": value,
+        "objective_unit": OBJECTIVES.get(progress.objective, "s"),
+        "lower_bound": progress.lower_bound,
+        "bound": progress.bound or None,
+        "optimal": progress.optimal,
+        "evaluations": progress.evaluations,
+        "wall_s": progress.wall_s,
+        "plan": to_document(plan, {"model": inputs.graph}) if plan else None,
+        "details": dict(progress.details),
+        "frontier": [
+            {
+                "label": item.label,
+                "step_time_s": item.report.step_time_s,
+                "peak_memory_bytes": max(item.report.peak_memory_bytes),
+                "devices": len(item.report.devices),
+            }
+            for item in progress.frontier
+        ],
+    }
+
+
+def _text(progress: Progress) -> str:
+    lines = [f"{'searcher':<12}{progress.searcher}"]
+    if progress.best is not None:
+        lines += [f"{'best':<12}{_value(progress)}  {progress.best.label}"]
+    if progress.foreign_value is not None:
+        lines += [f"{'value':<12}{progress.foreign_value:.12g} (its own cost model)"]
+    if progress.lower_bound:
+        proven = ", optimal" if progress.optimal else ""
+        lines += [f"{'bound':<12}{progress.lower_bound:.6g} ({progress.bound}){proven}"]
+    lines += [f"{'evaluations':<12}{progress.evaluations} in {progress.wall_s:.1f} s"]
+    return "\n".join(lines)

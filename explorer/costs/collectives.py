@@ -1,0 +1,256 @@
+"""Seconds of transfers and collectives: alpha-beta over the real path of the devices.
+
+Conventions. `bytes_count` = S is the full buffer: what each rank contributes to an all-reduce, what the
+ranks' shards make together (reduce-scatter, all-gather), each rank's whole local buffer (all-to-all), the
+message (broadcast, reduce), all of the parameters (parameter server). alpha is the start-up time of one
+message, B what one device (beyond a node: one node) sends per second. `concurrent` groups of the same
+shape run at the same time and share what their nodes share. With n ranks and all links alike:
+
+    ring            all-reduce 2 (n-1) alpha + 2 (n-1)/n S/B; reduce-scatter, all-gather: half of it
+    tree            all-reduce 2 log2(n) alpha + 2 S/B, double binary tree; broadcast, reduce: half of it
+    halving         all-reduce 2 log2(n) alpha + 2 (n-1)/n S/B, recursive halving and doubling
+    hierarchical    reduce-scatter in the node, all-reduce of the shards between nodes, all-gather in the node
+    direct          all-to-all (n-1) alpha + (n-1)/n S/B; parameter server 2 alpha + 2 max(worker, server)/B
+
+With unlike links, start-ups add up along the way of the message and the slowest tier gives B. A node with
+several devices of the group runs as many rings as it has devices there, each over an adapter of its own,
+until its uplink is full. Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations
+in MPICH, 2005; Sanders, Speck, Traff: Two-tree algorithms for full bandwidth broadcast, 2009.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.cluster import Cluster, Level, Path
+from explorer.costs.linked import spread_s_per_byte
+from explorer.costs.spans import Span, level_groups, span_of
+from explorer.errors import InputError
+
+ALGORITHMS: dict[str, tuple[str, ...]] = {
+    "all_reduce": ("ring", "tree", "hierarchical", "halving"),
+    "reduce_scatter": ("ring", "hierarchical", "halving"),
+    "all_gather": ("ring", "hierarchical", "halving"),
+    "broadcast": ("ring", "tree"),
+    "reduce": ("ring", "tree"),
+    "all_to_all": ("direct",),
+    "parameter_server": ("direct",),
+}
+"""Operations and the algorithms each has; `auto` is the cheapest but `halving`, which NCCL and gloo lack."""
+
+
+def transfer_seconds(path: Path, bytes_count: float) -> float:
+    """Seconds of one message alone on its path: alpha + S / B, B at most every shared resource's capacity."""
+    bandwidth = min((path.bandwidth_bytes_per_s, *(capacity for _, capacity in path.resources)))
+    return path.latency_s + bytes_count / bandwidth
+
+
+def collective_seconds(
+    cluster: Cluster,
+    op: str,
+    devices: tuple[int, ...],
+    bytes_count: float,
+    *,
+    algorithm: str = "auto",
+    concurrent: int = 1,
+    servers: tuple[int, ...] = (),
+) -> float:
+    """Seconds of a collective over `devices`; 0 for a single one.
+
+    Args:
+        cluster: where the devices are.
+        op: a key of `ALGORITHMS`.
+        devices: the group, in any order; rings go through it in node order.
+        bytes_count: S, by the conventions above.
+        algorithm: one of the operation's, or `auto` for the cheapest.
+        concurrent: groups of this shape that run at once, this one included.
+        servers: for `parameter_server`: devices that hold equal shards; () is the workers themselves.
+
+    Raises:
+        InputError: an unknown operation or algorithm, `hierarchical` over uneven nodes, or a wrong group.
+    """
+    if op not in ALGORITHMS:
+        raise InputError(f"unknown collective {op!r}", key="op", found=op, allowed=", ".join(ALGORITHMS))
+    if algorithm != "auto" and algorithm not in ALGORITHMS[op]:
+        allowed = ", ".join(("auto", *ALGORITHMS[op]))
+        raise InputError(f"{op} has no {algorithm!r}", key="algorithm", found=algorithm, allowed=allowed)
+    if op == "parameter_server":
+        return _parameter_server(cluster, devices, servers or devices, bytes_count, concurrent)
+    span = span_of(cluster, devices)
+    if span.size == 1:
+        return 0.0
+    key = (op, algorithm, concurrent)
+    lines = span.lines.get(key)
+    if lines is None:
+        lines = span.lines[key] = _lines(span, op, algorithm, concurrent)
+    seconds = min([alpha + beta * bytes_count for alpha, beta in lines], default=math.inf)
+    if op in ("broadcast", "reduce") and algorithm != "tree":
+        seconds = min(seconds, _chain(span, bytes_count, concurrent))
+    return seconds
+
+
+def collective_wire_bytes(op: str, n: int, bytes_count: float) -> float:
+    """Bytes that each of `n` ranks sends, on average over the ranks; independent of the algorithm.
+
+    The parameter server is the one with equal shards on the workers themselves. With k servers apart, a
+    worker sends S and receives S, a server n S / k each way.
+
+    >>> collective_wire_bytes("all_reduce", 4, 100.0)
+    150.0
+
+    Raises:
+        InputError: an unknown operation.
+    """
+    if op not in ALGORITHMS:
+        raise InputError(f"unknown collective {op!r}", key="op", found=op, allowed=", ".join(ALGORITHMS))
+    passes = 2 if op in ("all_reduce", "parameter_server") else 1
+    return passes * (n - 1) / n * bytes_count
+
+
+def _lines(span: Span, op: str, algorithm: str, concurrent: int) -> tuple[tuple[float, float], ...]:
+    """(seconds, seconds per byte) of the algorithms asked for; the chain, which is no line, is left out."""
+    if algorithm != "auto":
+        names = [algorithm]
+    elif span.even and len(span.tiers) > 1:
+        names = [name for name in ALGORITHMS[op] if name != "halving"]
+    else:
+        names = [name for name in ALGORITHMS[op] if name not in ("halving", "hierarchical")]
+    if op in ("broadcast", "reduce"):
+        return ((span.tree_latency_s, 1 / span.rate(concurrent)),) if "tree" in names else ()
+    passes = 2 if op == "all_reduce" else 1
+    lines = [_line(span, name, concurrent) for name in names]
+    return tuple((passes * alpha, passes * beta) for alpha, beta in lines)
+
+
+def _line(span: Span, algorithm: str, concurrent: int) -> tuple[float, float]:
+    """(seconds, seconds per byte) of one pass: a reduce-scatter, an all-gather, half of an all-reduce."""
+    if algorithm == "direct":
+        return _all_to_all(span, concurrent)
+    if algorithm == "hierarchical":
+        return _hierarchical(span, concurrent)
+    rate = span.rate(concurrent)
+    if algorithm == "tree":
+        return span.tree_latency_s, 1 / rate
+    latency = span.tree_latency_s if algorithm == "halving" else span.ring_latency_s
+    return latency, (span.size - 1) / span.size / rate
+
+
+def _hierarchical(span: Span, concurrent: int) -> tuple[float, float]:
+    """One pass of the hierarchy: tier after tier, a ring over k units with what the tiers inside left.
+
+    Each of a unit's m devices passes on S/m and all at once, so the unit sends (k-1)/k S altogether.
+
+    Raises:
+        InputError: uneven units.
+    """
+    if not span.even:
+        raise InputError(
+            "hierarchical needs equally many devices in every node",
+            key="algorithm",
+            found="hierarchical",
+            allowed="another algorithm, or auto",
+        )
+    alpha = beta = 0.0
+    for tier in span.tiers:
+        alpha += (tier.units - 1) * tier.latency_s
+        beta += (tier.units - 1) / tier.units / tier.rate(concurrent)
+    return alpha, beta
+
+
+def _chain(span: Span, size: float, concurrent: int) -> float:
+    """Pipelined chain of n-1 hops in the best number K of pieces: (n-1+K-1) (alpha + S / (K B))."""
+    hops, bandwidth = span.size - 1, span.rate(concurrent)
+    slowest = max(tier.latency_s for tier in span.tiers)
+    if not slowest:
+        return size / bandwidth
+    pieces = max(1.0, math.sqrt((hops - 1) * size / (bandwidth * slowest)))
+    start = span.ring_latency_s + (pieces - 1) * slowest
+    return start + (hops + pieces - 1) / pieces * size / bandwidth
+
+
+def _all_to_all(span: Span, concurrent: int) -> tuple[float, float]:
+    """Every device has S/n for every other; tiers work at the same time, start-ups follow one another."""
+    alpha = beta = 0.0
+    for tier in span.tiers:
+        alpha += max(port.peers for port in tier.ports) * tier.latency_s
+        for port in tier.ports:
+            share = port.members * port.peers / span.size
+            beta = max(beta, share / port.rate(concurrent, exchange=True))
+    return alpha, beta
+
+
+def _parameter_server(
+    cluster: Cluster, workers: tuple[int, ...], servers: tuple[int, ...], size: float, concurrent: int
+) -> float:
+    """Push, then pull: each worker exchanges S/k with each of k servers, itself free of charge."""
+    key = ("parameter server", workers, servers, concurrent)
+    alpha, beta = cluster.memo(key, lambda: _server_line(cluster, workers, servers, concurrent))
+    return 2 * (alpha + size * beta)
+
+
+def _server_line(
+    cluster: Cluster, workers: tuple[int, ...], servers: tuple[int, ...], concurrent: int
+) -> tuple[float, float]:
+    """(seconds, seconds per byte of S) of one direction: the slowest device or node, sending or receiving."""
+    span_of(cluster, workers), span_of(cluster, servers)  # say what is wrong with either
+    both = span_of(cluster, tuple(sorted({*workers, *servers})))
+    if both.size == 1:
+        return 0.0, 0.0
+    count = cluster.device_count
+    sends = np.bincount(np.asarray(workers), minlength=count).astype(float)
+    holds = np.bincount(np.asarray(servers), minlength=count) / len(servers)
+    slowest, units = 0.0, np.arange(count)
+    if cluster.links:
+        units = level_groups(cluster, 0) if cluster.levels else np.zeros(count, dtype=np.int64)
+        slowest = _linked_beta(cluster, workers, servers, units)
+    for depth, level in enumerate(cluster.levels):
+        groups = level_groups(cluster, depth)
+        slowest = max(slowest, _tier_beta(level, depth, units, groups, sends, holds, concurrent))
+        units = groups
+    return max(tier.latency_s for tier in both.tiers), slowest
+
+
+def _linked_beta(
+    cluster: Cluster, workers: tuple[int, ...], servers: tuple[int, ...], units: NDArray[np.int64]
+) -> float:
+    """Seconds per byte inside the innermost groups of a cluster with links of its own."""
+    slowest = 0.0
+    for ours, theirs in ((workers, servers), (servers, workers)):
+        for device in ours:
+            peers = [peer for peer in theirs if peer != device and units[peer] == units[device]]
+            slowest = max(slowest, spread_s_per_byte(cluster, device, peers) / len(servers))
+    return slowest
+
+
+def _tier_beta(
+    level: Level,
+    depth: int,
+    units: NDArray[Any],
+    groups: NDArray[Any],
+    sends: NDArray[Any],
+    holds: NDArray[Any],
+    concurrent: int,
+) -> float:
+    """Seconds per byte over one level: workers reach the shards of other units of their group, no further."""
+    unit_group = np.zeros(units.max() + 1, dtype=np.int64)
+    unit_group[units] = groups
+    sending, holding = np.bincount(units, weights=sends), np.bincount(units, weights=holds)
+    present = np.bincount(units, weights=holds > 0)
+    all_sending = np.bincount(unit_group, weights=sending)[unit_group]
+    all_holding = np.bincount(unit_group, weights=holding)[unit_group]
+    device = level.device_bytes_per_s or level.bandwidth_bytes_per_s
+    uplink = level.uplink_bytes_per_s if depth and level.uplink_bytes_per_s else math.inf
+    slowest = 0.0
+    for load, devices in (
+        (sending * (all_holding - holding), sending),
+        (holding * (all_sending - sending), present),
+    ):
+        busy = load > 0
+        if busy.any():
+            rate = np.minimum(devices[busy] * device, uplink / concurrent) * level.collective_efficiency
+            slowest = max(slowest, float((load[busy] / rate).max()))
+    return slowest

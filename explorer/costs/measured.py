@@ -1,0 +1,94 @@
+"""Measured seconds of layers, as arrays: which rows hold for a device kind and tensor degree, and between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.errors import InputError
+from explorer.graph import Layer, LayerGraph, Measured
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRows:
+    """Measured seconds of layers that were measured at the same batches."""
+
+    layers: NDArray[np.int64]
+    batches: Array
+    seconds: Array
+    """Shape (batches, 3, layers)."""
+    degree: int
+    """Tensor-parallel size they were taken at."""
+
+    def at(self, samples: float) -> Array:
+        """Shape (3, layers): linear between batches, proportional outside."""
+        i = int(np.searchsorted(self.batches, samples))
+        low, high = max(i - 1, 0), min(i, len(self.batches) - 1)
+        if i in (0, len(self.batches)):
+            scaled: Array = self.seconds[high] * (samples / self.batches[high])
+            return scaled
+        part = (samples - self.batches[low]) / (self.batches[high] - self.batches[low])
+        mixed: Array = self.seconds[low] * (1 - part) + self.seconds[high] * part
+        return mixed
+
+
+def measured_rows(graph: LayerGraph, kind: str, degree: int) -> tuple[MeasuredRows, ...]:
+    """Measured seconds that hold for a device kind and tensor degree, by equal sets of batches."""
+    groups: dict[tuple[object, ...], list[tuple[int, Sequence[Measured]]]] = {}
+    for i, layer in enumerate(graph.layers):
+        chosen = _chosen(layer, kind, degree)
+        if chosen:
+            shape = (chosen[0].tensor_degree, *(item.batch for item in chosen))
+            groups.setdefault(shape, []).append((i, chosen))
+    return tuple(
+        MeasuredRows(
+            layers=np.asarray([i for i, _ in members]),
+            batches=np.asarray([item.batch for item in members[0][1]], dtype=float),
+            seconds=np.asarray(
+                [
+                    [[item.forward_s, item.input_grad_s, item.weight_grad_s] for item in rows]
+                    for _, rows in members
+                ]
+            ).transpose(1, 2, 0),
+            degree=members[0][1][0].tensor_degree,
+        )
+        for members in groups.values()
+    )
+
+
+def _chosen(layer: Layer, kind: str, degree: int) -> list[Measured]:
+    """One layer's measured rows to use, by batch: this kind before any, this degree before 1.
+
+    A degree that was not measured falls to physics; only if the layer says nothing of its work, the
+    nearest degree measured stands in, as if the work had been split evenly.
+
+    Raises:
+        InputError: nothing but the seconds of other device kinds.
+    """
+    if not layer.measured:
+        return []
+    works = any(item.flops or item.moved_elements for item in (layer.forward, layer.input_grad))
+    rows = [item for item in layer.measured if item.device_kind == kind]
+    rows = rows or [item for item in layer.measured if item.device_kind == "*"]
+    if not rows:
+        if works:
+            return []
+        raise InputError(
+            f"layer {layer.name!r} was never measured on {kind!r} and says nothing of its work",
+            key=f"layers.{layer.name}.measured",
+            found=kind,
+            allowed=", ".join(sorted({item.device_kind for item in layer.measured})),
+        )
+    degrees = {item.tensor_degree for item in rows}
+    use = degree if degree in degrees else 1
+    if use not in degrees:
+        if works:
+            return []
+        use = min(degrees, key=lambda item: (abs(item - degree), item))
+    by_batch = {item.batch: item for item in rows if item.tensor_degree == use}
+    return [by_batch[batch] for batch in sorted(by_batch)]

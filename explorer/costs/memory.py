@@ -1,0 +1,165 @@
+"""Memory: bytes by part that one device of one replica of a stage needs, as an allocator sees them.
+
+Mixed precision (below fp32, training) keeps a master copy and the optimizer's states in fp32: with Adam
+2 + 2 + 12 bytes a parameter in bf16 (Rajbhandari et al., ZeRO, section 3.1), or 2 + 4 + 12 with gradients in
+fp32. ZeRO over N replicas divides the optimizer's part (1), gradients (2) and weights (3) by N.
+
+Activations are the tensors that layers save, each once however many layers save it, times the share of it
+that a device holds. Under ``full`` recompute a block keeps only its inputs and makes the rest again, one
+block at a time; layers outside blocks keep what they save, and a stage without blocks is one block. Under
+``selective`` what only the core of an attention writes and saves is made again (Korthikanti et al.).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from explorer.costs.memory_counts import Counts, counts
+from explorer.errors import InputError
+from explorer.graph import LayerGraph
+from explorer.sharding.result import ShardedLayers
+from explorer.units import dtype_bytes
+from explorer.workload import OPTIMIZERS
+
+RECOMPUTE = ("none", "selective", "full")
+FP32_BYTES = 4.0
+GATHERED_BLOCKS = 2
+"""ZeRO-3 holds the block it works on and the one it fetches meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageMemory:
+    """Bytes on one device for one replica of a stage."""
+
+    weight_bytes: float
+    """One version of the weights, frozen ones included."""
+    gradient_bytes: float
+    """Gradients of trainable weights."""
+    optimizer_bytes: float
+    """Master copy and states, in fp32 (or the precision, if wider)."""
+    version_bytes: float
+    """Each further version of the trainable weights (weight stashing)."""
+    activation_bytes_per_sample: float
+    """Kept from forward to backward, for each sample in flight."""
+    recompute_peak_bytes_per_sample: float
+    """Made again and live during a backward, on top, for each sample of one microbatch."""
+    buffer_bytes: float
+    """ZeRO: gathered weights of two blocks (level 3) and gradients of one before they are scattered (2)."""
+    buffer_bytes_per_sample: float
+    """Temporaries for each sample of one microbatch: gradients (inference: values) at the largest layer,
+    logits in fp32 where there is a loss, and what is sent to other stages."""
+
+    @property
+    def state_bytes(self) -> float:
+        """All that does not depend on samples."""
+        return self.weight_bytes + self.gradient_bytes + self.optimizer_bytes + self.buffer_bytes
+
+
+def stage_memory(
+    graph: LayerGraph,
+    layers: tuple[str, ...],
+    sharded: ShardedLayers,
+    *,
+    precision: str,
+    optimizer: str,
+    zero: int,
+    replicas: int,
+    recompute: str,
+    training: bool,
+    gradient_precision: str = "",
+    fractions: Mapping[str, float] | None = None,
+) -> StageMemory:
+    """Bytes on one device for one replica of a stage.
+
+    Args:
+        graph: the model.
+        layers: the stage's layers, whole and sliced.
+        sharded: sharding of these layers, or of more of the graph.
+        precision: of compute, weights and activations.
+        optimizer: a name in `OPTIMIZERS`.
+        zero: level, 0 to 3.
+        replicas: devices that hold equal shards, over which ZeRO divides.
+        recompute: none, selective or full.
+        training: whether there are gradients, optimizer and saved activations.
+        gradient_precision: of gradients; empty is `precision`.
+        fractions: share of each sliced layer that is here; others are whole.
+
+    Raises:
+        InputError: an unknown name, a level or count that cannot be.
+    """
+    _check(optimizer=optimizer, zero=zero, replicas=replicas, recompute=recompute)
+    width = dtype_bytes(precision)
+    found = counts(graph, layers, sharded, fractions or {})
+    states = _states(
+        found,
+        width=width,
+        gradient_width=dtype_bytes(gradient_precision or precision),
+        optimizer=optimizer,
+        zero=zero,
+        replicas=replicas,
+        training=training,
+    )
+    return StageMemory(
+        **states,
+        activation_bytes_per_sample=found.saved[recompute].bytes(width) if training else 0.0,
+        recompute_peak_bytes_per_sample=found.again[recompute].bytes(width) if training else 0.0,
+        buffer_bytes_per_sample=_temporaries(found, width, training=training),
+    )
+
+
+def _states(
+    found: Counts,
+    *,
+    width: float,
+    gradient_width: float,
+    optimizer: str,
+    zero: int,
+    replicas: int,
+    training: bool,
+) -> dict[str, float]:
+    kind = OPTIMIZERS[optimizer]
+    master = FP32_BYTES if width < FP32_BYTES and optimizer != "none" else 0.0
+    per_scalar = master + kind.states * max(FP32_BYTES, width)
+    weight = gradient = states = version = 0.0
+    for item in found.weights:
+        group = max(1.0, replicas / item.carved)
+        shard = [1.0 if zero < level else 1.0 / group for level in (1, 2, 3)]
+        weight += (item.trained.bytes(width) + item.frozen.bytes(width)) * shard[2]
+        version += item.trained.bytes(width) * shard[2]
+        gradient += item.touched.bytes(gradient_width) * shard[1]
+        fixed = FP32_BYTES * item.fixed_states * kind.states
+        fixed += FP32_BYTES * item.fixed_masters * (optimizer != "none")
+        states += (item.trained.compute * per_scalar + fixed) * shard[0]
+    buffers = 0.0
+    if training and zero >= 2 and replicas > 1:
+        buffers += found.largest_block.bytes(gradient_width)
+    if zero >= 3 and replicas > 1:
+        buffers += GATHERED_BLOCKS * found.largest_block.bytes(width)
+    return {
+        "weight_bytes": weight,
+        "gradient_bytes": gradient if training else 0.0,
+        "optimizer_bytes": states if training else 0.0,
+        "version_bytes": version,
+        "buffer_bytes": buffers,
+    }
+
+
+def _temporaries(found: Counts, width: float, *, training: bool) -> float:
+    layer = found.working if training else found.passing
+    logits = FP32_BYTES * found.logits if width < FP32_BYTES else 0.0
+    return layer.bytes(width) + logits + found.border.bytes(width)
+
+
+def _check(*, optimizer: str, zero: int, replicas: int, recompute: str) -> None:
+    for key, value, allowed in (
+        ("optimizer", optimizer, tuple(OPTIMIZERS)),
+        ("zero", zero, (0, 1, 2, 3)),
+        ("recompute", recompute, RECOMPUTE),
+    ):
+        if value not in allowed:
+            raise InputError(
+                f"unknown {key} {value!r}", key=key, found=value, allowed=", ".join(map(str, allowed))
+            )
+    if replicas < 1:
+        raise InputError("a stage needs a replica", key="replicas", found=replicas, allowed=">= 1")

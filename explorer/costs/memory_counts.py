@@ -1,0 +1,231 @@
+"""Counts behind memory: how many scalars of what a device holds for some layers, before precisions.
+
+What depends only on the graph is one set of arrays per graph; what depends on a stage and its sharding is
+one `Counts`, kept with the sharding. `explorer.costs.memory` turns counts into bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from explorer.costs.memory_arrays import BoolArray, FloatArray, GraphArrays, IntArray, graph_arrays
+from explorer.graph import LayerGraph
+from explorer.sharding.result import ShardedLayers
+
+
+class Size(NamedTuple):
+    """Scalars in the workload's precision, and bytes of fixed types."""
+
+    compute: float = 0.0
+    fixed_bytes: float = 0.0
+
+    def bytes(self, compute_bytes: float) -> float:
+        """Bytes when a scalar of the workload's precision has `compute_bytes`."""
+        return self.compute * compute_bytes + self.fixed_bytes
+
+
+class Weights(NamedTuple):
+    """Parameters of a stage that have equally many replicas."""
+
+    carved: int
+    """Devices of mesh axes carved out of the replicas: so many times fewer replicas."""
+    trained: Size
+    frozen: Size
+    touched: Size
+    """Trained ones, by the share of them that a step touches (sparse tables)."""
+    fixed_states: float
+    """Scalars of fixed type that have optimizer states."""
+    fixed_masters: float
+    """Those of them narrower than fp32, which need a master copy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What one device holds for some layers."""
+
+    weights: tuple[Weights, ...]
+    """Parameters by number of replicas."""
+    largest_block: Size
+    """Trained parameters of the block that has most."""
+    saved: Mapping[str, Size]
+    """By recompute choice: kept from forward to backward, per sample."""
+    again: Mapping[str, Size]
+    """By recompute choice: made again for the backward, the largest block of it, per sample."""
+    working: Size
+    """Training: gradients of the largest layer's inputs and outputs, per sample."""
+    passing: Size
+    """Inference: inputs and outputs of the largest layer, per sample."""
+    border: Size
+    """Tensors sent on and gradients sent back, per sample."""
+    logits: float
+    """Scalars that a loss reads and converts to fp32, per sample."""
+
+
+def counts(
+    graph: LayerGraph, layers: tuple[str, ...], sharded: ShardedLayers, fractions: Mapping[str, float]
+) -> Counts:
+    """What one device holds for some layers; made once per sharding.
+
+    Args:
+        graph: the model.
+        layers: names of the layers of one stage, all of them known to `sharded`.
+        sharded: their sharding (of these layers or of more).
+        fractions: layers of which only this share is here; others are whole.
+    """
+    key = ("memory", layers, tuple(fractions.items()))
+    return sharded.memo(key, lambda: _count(graph, layers, sharded, fractions))
+
+
+def _count(
+    graph: LayerGraph, layers: tuple[str, ...], sharded: ShardedLayers, fractions: Mapping[str, float]
+) -> Counts:
+    arrays, index = graph_arrays(graph), graph.index
+    scale = np.zeros(len(graph.layers))
+    scale[[index[name] for name in layers]] = 1.0
+    for name, fraction in fractions.items():
+        scale[index[name]] = fraction
+    inside = scale > 0
+    held = _held(arrays, sharded, scale)
+    saved, again = _saved(arrays, held, inside)
+    gradient = held * arrays.gradient
+    loss = inside & arrays.is_loss
+    reads_loss = arrays.reads.item[loss[arrays.reads.layer]]
+    weights, largest = _weights(graph, arrays, sharded, scale)
+    return Counts(
+        weights=weights,
+        largest_block=largest,
+        saved=saved,
+        again=again,
+        working=_largest_layer(arrays, gradient, inside),
+        passing=_largest_layer(arrays, held, inside),
+        border=_border(arrays, gradient, held, inside),
+        logits=float((held * arrays.compute)[np.unique(reads_loss)].sum()),
+    )
+
+
+def _held(arrays: GraphArrays, sharded: ShardedLayers, scale: FloatArray) -> FloatArray:
+    """Per tensor: share of it that a device holds, if a layer of the stage touches it."""
+    part = np.zeros(len(arrays.compute))
+    for pairs in (arrays.saves, arrays.touches):
+        np.maximum.at(part, pairs.item, scale[pairs.layer])
+    return part * sharded.tensor_share
+
+
+def _size(arrays: GraphArrays, share: FloatArray) -> Size:
+    return Size(float(arrays.compute @ share), float(arrays.fixed @ share))
+
+
+def _largest(
+    compute: FloatArray, fixed: FloatArray, share: FloatArray, group: IntArray, item: IntArray
+) -> Size:
+    """Of groups of items the one with most bytes (two a scalar of the precision): group[k] has item[k]."""
+    if not len(group):
+        return Size()
+    part = share[item]
+    scalars = np.bincount(group, weights=compute[item] * part)
+    others = np.bincount(group, weights=fixed[item] * part)
+    most = int(np.argmax(2 * scalars + others))
+    return Size(float(scalars[most]), float(others[most]))
+
+
+def _saved(
+    arrays: GraphArrays, held: FloatArray, inside: BoolArray
+) -> tuple[dict[str, Size], dict[str, Size]]:
+    mine = inside[arrays.saves.layer]
+    layer, item = arrays.saves.layer[mine], arrays.saves.item[mine]
+    block = arrays.block
+    if not (block[inside] >= 0).any():  # a stage without blocks is made again as a whole (GPipe)
+        block = np.zeros_like(block)
+    kept = np.zeros(len(held), dtype=bool)
+    kept[item] = True
+    lean = kept & ~arrays.inner
+    inputs = np.zeros(len(held), dtype=bool)
+    inputs[item[block[layer] < 0]] = True
+    inputs[_block_inputs(arrays, inside, block)] = True
+    sizes = {"none": kept, "selective": lean, "full": inputs}
+    within = block[layer] >= 0
+    full = _largest(
+        arrays.compute,
+        arrays.fixed,
+        held * ~inputs,
+        *_distinct(block[layer][within], item[within], len(held)),
+    )
+    selective = _largest(arrays.compute, arrays.fixed, held * arrays.inner, layer, item)
+    return (
+        {name: _size(arrays, held * mask) for name, mask in sizes.items()},
+        {"none": Size(), "selective": selective, "full": full},
+    )
+
+
+def _distinct(group: IntArray, item: IntArray, items: int) -> tuple[IntArray, IntArray]:
+    """(group, item) pairs, each once."""
+    pairs = np.unique(group * items + item)
+    return pairs // items, pairs % items
+
+
+def _block_inputs(arrays: GraphArrays, inside: BoolArray, block: IntArray) -> IntArray:
+    """Tensors that a block reads and did not make here itself."""
+    layer, item = arrays.reads.layer, arrays.reads.item
+    writer = arrays.writer[item]
+    here = (writer >= 0) & inside[writer] & (block[writer] == block[layer])
+    found: IntArray = item[inside[layer] & (block[layer] >= 0) & ~here]
+    return found
+
+
+def _largest_layer(arrays: GraphArrays, share: FloatArray, inside: BoolArray) -> Size:
+    mine = inside[arrays.touches.layer]
+    layer, item = arrays.touches.layer[mine], arrays.touches.item[mine]
+    return _largest(arrays.compute, arrays.fixed, share, layer, item)
+
+
+def _border(arrays: GraphArrays, gradient: FloatArray, held: FloatArray, inside: BoolArray) -> Size:
+    layer, item = arrays.reads.layer, arrays.reads.item
+    writer = arrays.writer[item]
+    made_here = (writer >= 0) & inside[writer]
+    read_here = inside[layer]
+    sent = np.zeros(len(held))
+    sent[item[made_here & ~read_here]] = held[item[made_here & ~read_here]]
+    back = item[read_here & ~made_here & (writer >= 0)]
+    sent[back] = gradient[back]
+    return _size(arrays, sent)
+
+
+def _weights(
+    graph: LayerGraph, arrays: GraphArrays, sharded: ShardedLayers, scale: FloatArray
+) -> tuple[tuple[Weights, ...], Size]:
+    table = arrays.weight
+    part = np.zeros(len(graph.parameters))
+    np.maximum.at(part, arrays.uses.item, scale[arrays.uses.layer])
+    part *= sharded.memo("fractions", lambda: _by_parameter(graph, sharded.parameter_fraction))
+    carved = sharded.memo("carved", lambda: _by_parameter(graph, sharded.carved))
+    found = []
+    for devices in np.unique(carved[part > 0]).tolist() or [1.0]:
+        here = part * (carved == devices)
+        trained = here * table["trainable"]
+
+        def size(share: FloatArray) -> Size:
+            return Size(float(table["compute"] @ share), float(table["fixed"] @ share))
+
+        found.append(
+            Weights(
+                carved=int(devices),
+                trained=size(trained),
+                frozen=size(here - trained),
+                touched=size(trained * table["density"]),
+                fixed_states=float(table["states"] @ trained),
+                fixed_masters=float(table["masters"] @ trained),
+            )
+        )
+    mine = scale[arrays.uses.layer] > 0
+    block = arrays.block[arrays.uses.layer[mine]]
+    block = np.where(block < 0, arrays.block.max(initial=-1) + 1 + arrays.uses.layer[mine], block)
+    pairs = _distinct(block, arrays.uses.item[mine], len(part))
+    return tuple(found), _largest(table["compute"], table["fixed"], part * table["trainable"], *pairs)
+
+
+def _by_parameter(graph: LayerGraph, values: Mapping[str, float]) -> FloatArray:
+    return np.array([values.get(item.name, 1.0) for item in graph.parameters], dtype=np.float64)

@@ -1,0 +1,107 @@
+"""The five things that can go wrong, each saying what was given, the rule, and the way out.
+
+`ExplorerError` is the base. The command line turns each into one line and an exit status; the
+notebook into a visible strip. Nothing of ours uses `assert` for what a user gave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class ExplorerError(Exception):
+    """Base of all errors a user can cause or meet; `exit_status` is the command line's."""
+
+    exit_status = 2
+
+    def as_dict(self) -> dict[str, Any]:
+        """The `error` object of `--json`: message, file, key, found, allowed."""
+        return {"message": str(self), "file": None, "key": None, "found": None, "allowed": None}
+
+
+class InputError(ExplorerError):
+    """A wrong profile, model, plan or option.
+
+    Attributes:
+        file: the file it stands in, or None.
+        key: the path of the value inside it (`nodes[0].count`), or None.
+        found: the value found.
+        allowed: what would be accepted, in words.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        key: str | None = None,
+        found: object = None,
+        allowed: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message, self.file, self.key, self.found, self.allowed = message, file, key, found, allowed
+
+    def __str__(self) -> str:
+        place = ": ".join(part for part in (self.file, self.key) if part)
+        text = f"{place}: {self.message}" if place else self.message
+        return f"{text} (allowed: {self.allowed})" if self.allowed else text
+
+    def within(self, *, file: str | None = None, key: str | None = None) -> InputError:
+        """The same error with the file or key filled in where it was not yet known."""
+        return InputError(
+            self.message,
+            file=self.file or file,
+            key=self.key or key,
+            found=self.found,
+            allowed=self.allowed,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The error with file, key, found and allowed kept apart."""
+        return {
+            "message": self.message,
+            "file": self.file,
+            "key": self.key,
+            "found": None if self.found is None else str(self.found),
+            "allowed": self.allowed,
+        }
+
+
+class PlanError(InputError):
+    """A strategy that cannot be run as written; `problems` lists everything that is wrong."""
+
+    def __init__(self, problems: Sequence[str], *, file: str | None = None) -> None:
+        self.problems = tuple(problems)
+        count = len(self.problems)
+        head = self.problems[0] if count == 1 else f"{count} problems: " + "; ".join(self.problems)
+        super().__init__(head, file=file, key="strategy")
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `InputError`, with the list of problems."""
+        return {**InputError.as_dict(self), "problems": list(self.problems)}
+
+
+class DeadlockError(PlanError):
+    """A cycle in program order and dependencies; `cycle` names the actions on it in order."""
+
+    def __init__(self, cycle: Sequence[str]) -> None:
+        self.cycle = tuple(cycle)
+        chain = " -> ".join((*self.cycle, self.cycle[0]))
+        super().__init__([f"deadlock: each waits for the next: {chain}"])
+
+
+class InfeasibleError(ExplorerError):
+    """No strategy fits: says which device, by how much, and the cheapest change that fits."""
+
+    exit_status = 3
+
+
+class RunError(ExplorerError):
+    """A real run that failed; `rank` is the one that failed first, `log` its last lines."""
+
+    exit_status = 4
+
+    def __init__(self, message: str, *, rank: int | None = None, log: str = "") -> None:
+        super().__init__(message)
+        self.rank, self.log = rank, log

@@ -1,0 +1,133 @@
+"""Models: every source of a LayerGraph, and the one function that reads what a user calls a model.
+
+`SOURCES` holds the zoo: functions that build a graph from an architecture's own shapes. Readers of
+files live beside them, one file each. `load_model` tells them apart by the reference alone.
+
+>>> from explorer.models import load_model
+>>> load_model("gpt2-small").parameter_count
+124439808
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from explorer.errors import InputError
+from explorer.graph import LayerGraph
+from explorer.registry import Registry
+
+if TYPE_CHECKING:
+    from explorer.cluster import Cluster
+
+Builder = Callable[..., LayerGraph]
+"""A zoo builder: keyword `sequence_length` (None for the default), then its own options."""
+
+_NOT_ZOO = frozenset(
+    {"builder", "factory", "hf", "partitioning", "pipedream", "saved", "synthetic", "torch_export"}
+)
+"""Files that read or help to build, so that listing the zoo imports neither torch nor pydantic."""
+
+
+class _Zoo(Registry[Builder]):
+    """The registry of zoo files; a new file in this folder is found."""
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        package = importlib.import_module(self.package)
+        for module in pkgutil.iter_modules(package.__path__):
+            if not module.name.startswith("_") and module.name not in _NOT_ZOO:
+                importlib.import_module(f"{self.package}.{module.name}")
+        self._loaded = True
+
+
+SOURCES: Registry[Builder] = _Zoo("model", "explorer.models")
+"""The zoo by name; facts of an entry: `parameters`, its published count, and `family`."""
+
+_FACTORY = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")
+_FILE_SUFFIXES = (".txt", ".json", ".yaml", ".yml")
+_ALLOWED = "a zoo name (`explorer list models`), a file, hf:PATH or module.path:factory"
+
+
+def load_model(
+    reference: str,
+    *,
+    sequence_length: int | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> LayerGraph:
+    """The graph that `reference` names.
+
+    Args:
+        reference: a zoo name; a file (PipeDream `*.graph.txt`, partitioning JSON, saved LayerGraph JSON; `-`
+            reads one from standard input); `hf:PATH`; or `module.path:factory`, which runs that code.
+        sequence_length: tokens of one sample; None for the model's own.
+        settings: what `--set` gave, e.g. ``{"samples_per_microbatch": "128"}`` for a PipeDream profile.
+
+    Raises:
+        InputError: an unknown reference, a wrong file, or a setting that this source does not have.
+    """
+    return load_model_and_cluster(reference, sequence_length=sequence_length, settings=settings)[0]
+
+
+def load_model_and_cluster(
+    reference: str,
+    *,
+    sequence_length: int | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> tuple[LayerGraph, Cluster | None]:
+    """As `load_model`, with the cluster where the source (partitioning JSON) carries its own, else None.
+
+    Raises:
+        InputError: as `load_model`.
+    """
+    _check_sequence_length(sequence_length)
+    given = dict(settings or {})
+    if reference.startswith("hf:"):
+        hf = importlib.import_module("explorer.models.hf")
+        return hf.load(reference[3:], sequence_length=sequence_length, settings=given), None
+    if reference in SOURCES.names():
+        return _from_zoo(reference, sequence_length, tuple(sorted(given.items()))), None
+    if reference == "-" or reference.endswith(_FILE_SUFFIXES) or Path(reference).exists():
+        return _from_file(reference, sequence_length, given)
+    if _FACTORY.match(reference):
+        factory = importlib.import_module("explorer.models.factory")
+        return factory.load(reference, sequence_length=sequence_length, settings=given), None
+    raise _unknown(reference)
+
+
+def _check_sequence_length(sequence_length: int | None) -> None:
+    if sequence_length is not None and sequence_length < 1:
+        raise InputError(
+            f"a sequence of {sequence_length} tokens",
+            key="sequence_length",
+            found=sequence_length,
+            allowed=">= 1",
+        )
+
+
+@lru_cache(maxsize=64)
+def _from_zoo(name: str, sequence_length: int | None, settings: tuple[tuple[str, str], ...]) -> LayerGraph:
+    # Graphs are immutable, so that one build serves everyone and keeps what was derived from it.
+    entry = SOURCES.get(name)
+    return entry.function(sequence_length=sequence_length, **entry.read_options(dict(settings)))
+
+
+def _from_file(
+    reference: str, sequence_length: int | None, settings: Mapping[str, str]
+) -> tuple[LayerGraph, Cluster | None]:
+    from explorer.models._files import load
+
+    return load(reference, sequence_length, settings)
+
+
+def _unknown(reference: str) -> InputError:
+    close = difflib.get_close_matches(reference, SOURCES.names(), n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return InputError(f"unknown model {reference!r}{hint}", key="model", found=reference, allowed=_ALLOWED)

@@ -1,0 +1,171 @@
+"""Graphs kept on disk: data only (JSON, gzip), found by a hash of all that they were made from.
+
+A graph of a thousand layers is mostly the same few dimensions and names again, so that uses and dimensions
+are numbered in tables. A file that cannot be read is ignored and written anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from explorer.errors import InputError
+from explorer.graph import Defaults, Dim, Layer, LayerGraph, Parameter, Tensor, Use, Work
+
+T = TypeVar("T")
+
+FORMAT = 1
+
+
+def folder() -> Path:
+    """`EXPLORER_CACHE`, else `strategy-explorer` in the user's cache folder."""
+    if own := os.environ.get("EXPLORER_CACHE"):
+        return Path(own)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "strategy-explorer"
+
+
+def key(content: Mapping[str, Any]) -> str:
+    """Name under which a graph made from `content` (plain data) is kept.
+
+    The reader's own files are part of it, so that a graph of another version of them is never used.
+    """
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        if path.stem in ("hf", "torch_export") or path.stem.startswith("_"):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def load(name: str) -> LayerGraph | None:
+    """The graph kept under `name`; None if there is none or it cannot be read."""
+    try:
+        return decode((folder() / f"{name}.json.gz").read_bytes())
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError, InputError):
+        return None
+
+
+def save(name: str, data: bytes) -> None:
+    """Keep an encoded graph; a cache that cannot be written is no reason to fail."""
+    with contextlib.suppress(OSError):
+        folder().mkdir(parents=True, exist_ok=True)
+        # Written beside and renamed: another process never sees half a file.
+        with tempfile.NamedTemporaryFile(dir=folder(), suffix=".tmp", delete=False) as file:
+            file.write(data)
+        Path(file.name).replace(folder() / f"{name}.json.gz")
+
+
+class _Table:
+    """Numbers for repeated values."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Any, int] = {}
+
+    def __call__(self, value: Any) -> int:
+        return self.numbers.setdefault(value, len(self.numbers))
+
+
+def encode(graph: LayerGraph) -> bytes:
+    """`graph` as compressed JSON.
+
+    Only fields that readers of torch models fill are kept; a graph with others is refused by `decode`'s
+    counterpart in the tests.
+    """
+    names, uses, dims, works = _Table(), _Table(), _Table(), _Table()
+
+    def use(item: Use) -> int:
+        return uses((names(item.name), item.dims))
+
+    def work(item: Work) -> int:
+        return works((item.flops, item.moved_elements))
+
+    layers = [
+        [
+            names(layer.name), layer.kind, layer.block,
+            [dims((d.name, d.size, d.splittable)) for d in layer.dims],
+            [use(item) for item in layer.reads],
+            [use(item) for item in layer.writes],
+            [use(item) for item in layer.parameters],
+            [work(layer.forward), work(layer.input_grad), work(layer.weight_grad)],
+            [names(name) for name in layer.saves],
+            layer.trips,
+        ]
+        for layer in graph.layers
+    ]  # fmt: skip
+    tensors = [[names(t.name), t.shape, t.dtype, t.backward] for t in graph.tensors]
+    parameters = [[names(p.name), p.shape, p.dtype, p.trainable] for p in graph.parameters]
+    stated = graph.defaults
+    data = {
+        "format": FORMAT,
+        "name": graph.name,
+        "source": graph.source,
+        "defaults": [stated.global_batch, stated.sequence_length, stated.precision, stated.optimizer],
+        "layers": layers,
+        "tensors": tensors,
+        "parameters": parameters,
+        "names": list(names.numbers),
+        "uses": list(uses.numbers),
+        "dims": list(dims.numbers),
+        "works": list(works.numbers),
+    }
+    return gzip.compress(json.dumps(data, separators=(",", ":")).encode(), compresslevel=3, mtime=0)
+
+
+def decode(data: bytes) -> LayerGraph:
+    """The graph that `encode` wrote.
+
+    Raises:
+        OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError, InputError: it is none.
+    """
+    found = json.loads(gzip.decompress(data))
+    if found["format"] != FORMAT:
+        raise ValueError(f"format {found['format']}")
+    names: list[str] = found["names"]
+    uses = [Use(name=names[name], dims=tuple(dims)) for name, dims in found["uses"]]
+    dims = [Dim(name=name, size=size, splittable=free) for name, size, free in found["dims"]]
+    works = [Work(flops=flops, moved_elements=moved) for flops, moved in found["works"]]
+    batch, length, precision, optimizer = found["defaults"]
+    return LayerGraph(
+        name=found["name"],
+        source=found["source"],
+        defaults=Defaults(
+            global_batch=batch, sequence_length=length, precision=precision, optimizer=optimizer
+        ),
+        layers=tuple(_layer(row, names, uses, dims, works) for row in found["layers"]),
+        tensors=tuple(
+            Tensor(name=names[name], shape=tuple(shape), dtype=dtype, backward=backward)
+            for name, shape, dtype, backward in found["tensors"]
+        ),
+        parameters=tuple(
+            Parameter(name=names[name], shape=tuple(shape), dtype=dtype, trainable=trainable)
+            for name, shape, dtype, trainable in found["parameters"]
+        ),
+    )
+
+
+def _layer(row: list[Any], names: list[str], uses: list[Use], dims: list[Dim], works: list[Work]) -> Layer:
+    name, kind, block, dim, reads, writes, parameters, work, saves, trips = row
+    pick: Callable[[list[T], list[int]], tuple[T, ...]] = lambda table, rows: tuple(table[i] for i in rows)  # noqa: E731
+    forward, input_grad, weight_grad = pick(works, work)
+    return Layer(
+        name=names[name],
+        kind=kind,
+        block=block,
+        dims=pick(dims, dim),
+        reads=pick(uses, reads),
+        writes=pick(uses, writes),
+        parameters=pick(uses, parameters),
+        forward=forward,
+        input_grad=input_grad,
+        weight_grad=weight_grad,
+        saves=pick(names, saves),
+        trips=trips,
+    )

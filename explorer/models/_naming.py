@@ -1,0 +1,200 @@
+"""Names of dimensions, from the role an axis plays in the program.
+
+The contract of tensor-parallel layouts is ``seq``, ``embed``, ``heads``, ``kv_heads``, ``head``, ``ffn``,
+``vocab`` and ``experts`` (and ``height``, ``width``, ``channels`` for images). No configuration is asked: the
+second axis from the right of a query *is* the sequence, whatever its module calls it. An axis without a role
+gets a name of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from explorer.models._axes import Axis
+from explorer.models._grouping import Group
+from explorer.models._program import Operation, Program, Ref
+
+
+class Names:
+    """Name of every atom of a program; see `local` for names inside one layer."""
+
+    def __init__(self, program: Program, groups: Sequence[Group]) -> None:
+        self._program = program
+        self._names: dict[int, str] = {}
+        self._inputs()
+        self._attentions(groups)
+        self._tables()
+        self._experts(groups)
+        self._widths(groups)
+        self._hidden(groups)
+        self._results()
+
+    def atoms(self, axes: Iterable[Axis]) -> tuple[int, ...]:
+        """The atoms of a tensor: its axes of size above 1, products taken apart."""
+        return tuple(atom for axis in axes for atom in self._program.axes.resolve(axis))
+
+    def size(self, atom: int) -> int:
+        """Extent of an atom."""
+        return self._program.axes.size((atom,))
+
+    def name(self, atom: int) -> str:
+        """Name of an atom over the whole graph."""
+        return self._names.get(atom) or f"d{atom}"
+
+    def local(self, tensors: Iterable[Sequence[int]]) -> dict[int, str]:
+        """Names inside one layer for the atoms of its tensors.
+
+        Two atoms of one name and size are one dimension (the heads of keys and of values), unless one tensor
+        has both: then, and where sizes differ, the later gets a number.
+        """
+        found: dict[int, str] = {}
+        taken: dict[str, int] = {}
+        for tensor in tensors:
+            for atom in tensor:
+                if atom in found:
+                    continue
+                name, number = self.name(atom), 1
+                while self._clash(name, atom, tensor, found, taken):
+                    number += 1
+                    name = f"{self.name(atom)}_{number}"
+                found[atom] = name
+                taken.setdefault(name, atom)
+        return found
+
+    def _clash(
+        self, name: str, atom: int, tensor: Sequence[int], found: dict[int, str], taken: dict[str, int]
+    ) -> bool:
+        if name not in taken:
+            return False
+        together = any(found.get(other) == name for other in tensor if other != atom)
+        return together or self.size(taken[name]) != self.size(atom)
+
+    # -- roles, strongest first ----------------------------------------------------------------------
+
+    def _give(self, axis: Axis, *names: str) -> None:
+        """Name the atoms of an axis that have no name yet; several names go to several atoms in order."""
+        atoms = self._program.axes.resolve(axis)
+        for i, atom in enumerate(atoms):
+            self._names.setdefault(atom, names[min(i, len(names) - 1)])
+
+    def _inputs(self) -> None:
+        for name in self._program.inputs:
+            value = self._program.values[name]
+            if value.dtype == "compute" and len(value.axes) == 4:
+                for axis, role in zip(value.axes[1:], ("in_channels", "height", "width"), strict=True):
+                    self._give(axis, role)
+            elif value.dtype != "compute" and len(value.axes) == 2:
+                self._give(value.axes[1], "decoder_seq" if "decoder" in name else "seq")
+
+    def _attentions(self, groups: Sequence[Group]) -> None:
+        for item in groups:
+            if item.kind != "attention":
+                continue
+            first = next(op for op in item.operations if op.category in ("attention", "matmul"))
+            if first.category == "attention":
+                self._fused(first)
+            else:
+                self._scores(first)
+
+    def _fused(self, item: Operation) -> None:
+        q, k, v = item.refs[:3]
+        self._give(q.axes[-2], "seq")
+        self._give(k.axes[-2], "kv_seq")
+        for ref in (q, k, v):
+            self._give(ref.axes[-1], "head")
+        if len(q.axes) > 2:
+            self._give(q.axes[-3], "heads")
+            self._heads_of(k)
+            self._heads_of(v)
+
+    def _heads_of(self, ref: Ref) -> None:
+        """Repeated key heads are not an axis of the value that was written; its own axis is the real one."""
+        value = self._program.values.get(ref.name)
+        if value is None:
+            return
+        seen = self.atoms(ref.axes[-3:])
+        others = [atom for atom in self.atoms(value.axes) if atom not in seen and atom not in self._names]
+        if len(others) == 1:
+            fused = set(seen) <= set(self.atoms(value.axes))
+            self._names[others[0]] = "qkv" if fused else "kv_heads"
+
+    def _scores(self, item: Operation) -> None:
+        """The product of queries and keys, (..., heads, seq, kv_seq), contracts the head size."""
+        left = item.refs[1] if item.op in ("addmm", "baddbmm") else item.refs[0]
+        shape = self._program.values[item.writes[0]].axes
+        self._give(left.axes[-1], "head")
+        for axis, role in zip(reversed(shape), ("kv_seq", "seq", "heads"), strict=False):
+            self._give(axis, role)
+
+    def _tables(self) -> None:
+        known: set[str] = set()
+        for item in self._program.operations:
+            if item.op != "embedding":
+                continue
+            table, index = item.refs[:2]
+            asked = index.name in self._program.inputs
+            first = asked and index.name not in known
+            known.add(index.name)
+            if table.kind == "parameter" and len(table.axes) == 2:
+                self._give(table.axes[0], "vocab" if first else "positions")
+                self._give(table.axes[1], "embed")
+
+    def _results(self) -> None:
+        for name in self._program.outputs[:1]:
+            axes = self._program.values[name].axes
+            if axes:
+                tokens = any(self.name(atom).endswith("seq") for atom in self.atoms(axes[:-1]))
+                self._give(axes[-1], "vocab" if tokens else "classes")
+
+    def _experts(self, groups: Sequence[Group]) -> None:
+        counts: set[int] = set()
+        for item in groups:
+            if item.kind == "experts":
+                for ref in _weights(item):
+                    if len(ref.sizes) > 2:
+                        counts.add(ref.sizes[0])
+                        self._give(self._program.parameters[ref.name].axes[0], "experts")
+        for item in groups:
+            if item.kind == "router" or (item.kind == "linear" and counts):
+                for ref in _weights(item):
+                    if len(ref.sizes) == 2 and min(ref.sizes) in counts:
+                        axes = self._program.parameters[ref.name]
+                        self._give(axes.axes[ref.sizes.index(min(ref.sizes))], "experts")
+
+    def _widths(self, groups: Sequence[Group]) -> None:
+        for item in groups:
+            if item.kind == "norm":
+                for ref in _weights(item):
+                    if len(ref.axes) == 1:
+                        role = "channels" if item.operations[0].op == "batch_norm" else "embed"
+                        self._give(self._program.parameters[ref.name].axes[0], role)
+
+    def _hidden(self, groups: Sequence[Group]) -> None:
+        """What one product of a block makes and another contracts is the feed-forward width."""
+        made: dict[tuple[str, int], int] = {}
+        for item in groups:
+            if item.kind not in ("linear", "experts"):
+                continue
+            for operation in item.operations:
+                for atom in _contracted(self, operation):
+                    if (item.block, atom) in made and atom not in self._names:
+                        self._names[atom] = "ffn"
+                for atom in _produced(self, operation):
+                    made[item.block, atom] = atom
+
+
+def _weights(item: Group) -> Iterator[Ref]:
+    for operation in item.operations:
+        yield from operation.parameters
+
+
+def _contracted(names: Names, operation: Operation) -> tuple[int, ...]:
+    factor = next((ref for ref in operation.refs if ref.kind == "value"), None)
+    return names.atoms(factor.axes[-1:]) if factor is not None and operation.category == "matmul" else ()
+
+
+def _produced(names: Names, operation: Operation) -> tuple[int, ...]:
+    if operation.category != "matmul":
+        return ()
+    own = names._program.values[operation.writes[0]]  # noqa: SLF001
+    return names.atoms(own.axes[-1:])

@@ -1,0 +1,197 @@
+"""What every builder of a graph has: tensors, parameters, blocks, and the general layer.
+
+`Value` and `Weight` are a tensor and a parameter in the hands of whoever builds; `GraphParts.layer` is where
+all kinds of layers end, and where the rules about gradients are applied once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from explorer.errors import InputError
+from explorer.graph import COMPUTE, Defaults, Dim, Layer, LayerGraph, Parameter, Tensor, Use, Work
+
+FREE, NO_DEFAULTS = Work(), Defaults()
+
+
+class Value(NamedTuple):
+    """A tensor in the hands of whoever builds: its name, its axes by dimension name, and their sizes."""
+
+    name: str
+    dims: tuple[str, ...]
+    shape: tuple[float, ...]
+    needs_gradient: bool = True
+
+    @property
+    def elements(self) -> float:
+        """Number of scalars of one sample."""
+        return math.prod(self.shape)
+
+    def size(self, dim: str) -> float:
+        """Size of the axis called `dim`."""
+        return self.shape[self.dims.index(dim)]
+
+    def seen_as(self, *dims: str) -> Value:
+        """The same tensor with its axes under the names that its reader gives them."""
+        return self._replace(dims=dims)
+
+
+class Weight(NamedTuple):
+    """A parameter in the hands of whoever builds."""
+
+    name: str
+    dims: tuple[str, ...]
+    shape: tuple[float, ...]
+    trainable: bool = True
+
+
+class GraphParts:
+    """Collects layers in the order in which they are called; `build` gives the graph."""
+
+    def __init__(self, name: str, *, defaults: Defaults = NO_DEFAULTS, source: str = "") -> None:
+        self.name, self.defaults, self.source = name, defaults, source
+        self._layers: list[Layer] = []
+        self._tensors: dict[str, Tensor] = {}
+        self._parameters: dict[str, Parameter] = {}
+        self._block = ""
+
+    def build(self) -> LayerGraph:
+        """The graph of all layers so far.
+
+        Raises:
+            InputError: names that repeat, or no layer at all.
+        """
+        return LayerGraph(
+            name=self.name,
+            layers=tuple(self._layers),
+            tensors=tuple(self._tensors.values()),
+            parameters=tuple(self._parameters.values()),
+            defaults=self.defaults,
+            source=self.source,
+        )
+
+    @contextmanager
+    def block(self, name: str) -> Iterator[None]:
+        """Everything made inside belongs to the block `name` and has ``name.`` before its own name."""
+        before, self._block = self._block, name
+        try:
+            yield
+        finally:
+            self._block = before
+
+    def full(self, name: str) -> str:
+        """`name` with the block before it."""
+        return f"{self._block}.{name}" if self._block else name
+
+    # -- tensors, parameters and the general layer -------------------------------------------------
+
+    def input(self, name: str, dims: Mapping[str, float], *, dtype: str = COMPUTE) -> Value:
+        """A tensor that the input pipeline writes; no gradient flows into it."""
+        return self.tensor(name, dims, dtype=dtype, backward=False)
+
+    def tensor(
+        self, name: str, dims: Mapping[str, float], *, dtype: str = COMPUTE, backward: bool = True
+    ) -> Value:
+        """A tensor under its full name; an axis that no layer iterates may be called ``""`` once."""
+        shape = tuple(dims.values())
+        self._tensors[name] = Tensor(name=name, shape=shape, dtype=dtype, backward=backward)
+        return Value(name, tuple(dims), shape, backward)
+
+    def parameter(self, name: str, dims: Mapping[str, float], *, trainable: bool = True) -> Weight:
+        """A parameter under its full name; the same name again shares it.
+
+        Raises:
+            InputError: shared with another number of elements.
+        """
+        shape = tuple(dims.values())
+        known = self._parameters.setdefault(name, Parameter(name=name, shape=shape, trainable=trainable))
+        if known.shape != shape:
+            raise InputError(
+                f"parameter {name!r} is shared with another shape",
+                key=name,
+                found=shape,
+                allowed=str(known.shape),
+            )
+        return Weight(name, tuple(dims), shape, known.trainable)
+
+    def layer(
+        self,
+        name: str,
+        kind: str,
+        *,
+        reads: Sequence[Value],
+        writes: Sequence[Value],
+        weights: Sequence[Weight] = (),
+        saves: Collection[Value] = (),
+        fixed: Collection[str] = (),
+        sizes: Mapping[str, float] | None = None,
+        forward: Work = FREE,
+        input_grad: Work = FREE,
+        weight_grad: Work = FREE,
+        trips: int = 1,
+    ) -> None:
+        """Any layer, in words of its own: all other methods end here.
+
+        `fixed` names dimensions whose splitting needs more than the einsum rule; `sizes` gives extents that
+        differ from the axes' (the output height of a strided convolution) or that no tensor has. The dropping
+        of gradients that nobody needs, and of what would be kept for them, happens here.
+        """
+        moving = any(value.needs_gradient for value in reads)
+        learning = any(weight.trainable for weight in weights)
+        axes: dict[str, float] = {}
+        touched: tuple[Value | Weight, ...] = (*reads, *writes, *weights)
+        for item in touched:
+            axes.update(zip(item.dims, item.shape, strict=True))
+        axes.update(sizes or {})
+        self._layers.append(
+            Layer(
+                name=self.full(name),
+                kind=kind,
+                block=self._block,
+                dims=tuple(Dim(name=d, size=s, splittable=d not in fixed) for d, s in axes.items() if d),
+                reads=tuple(Use(name=value.name, dims=value.dims) for value in reads),
+                writes=tuple(Use(name=value.name, dims=value.dims) for value in writes),
+                parameters=tuple(Use(name=weight.name, dims=weight.dims) for weight in weights),
+                forward=forward,
+                input_grad=input_grad if moving else FREE,
+                weight_grad=weight_grad if learning else FREE,
+                saves=tuple(dict.fromkeys(value.name for value in saves)) if moving or learning else (),
+                trips=trips,
+            )
+        )
+
+    def output(
+        self,
+        name: str,
+        dims: Mapping[str, float],
+        reads: Sequence[Value],
+        weights: Sequence[Weight] = (),
+        *,
+        dtype: str = COMPUTE,
+    ) -> Value:
+        """The tensor called like layer `name`; it needs a gradient if something it is made from does."""
+        value = self.tensor(self.full(name), dims, dtype=dtype)
+        needed = any(item.needs_gradient for item in reads) or any(item.trainable for item in weights)
+        return value._replace(needs_gradient=needed)
+
+    def internal(self, name: str, part: str, dims: Mapping[str, float], *, dtype: str = COMPUTE) -> Value:
+        """A tensor kept for the layer's own backward, called like it with `part` behind."""
+        # Kept for the layer's own backward and read by nobody else: no edge, no transfer, no gradient.
+        return self.tensor(f"{self.full(name)}.{part}", dims, dtype=dtype, backward=False)
+
+    def affine(
+        self, name: str, x: Value, sizes: Mapping[str, float], *, names: Sequence[str], fixed: Collection[str]
+    ) -> Value:
+        """A normalisation with learned scale (and shift) of `sizes`; keeps its input."""
+        weights = [self.parameter(f"{self.full(name)}.{item}", sizes) for item in names]
+        y = self.output(name, dict(zip(x.dims, x.shape, strict=True)), [x], weights)
+        n = x.elements
+        self.layer(
+            name, "norm", reads=[x], writes=[y], weights=weights, saves=[x], fixed=fixed,
+            forward=Work(moved_elements=2 * n), input_grad=Work(moved_elements=3 * n),
+            weight_grad=Work(moved_elements=2 * n),
+        )  # fmt: skip
+        return y

@@ -1,0 +1,359 @@
+"""Export each distinct block once and repeat it: 80 equal blocks cost the time of two.
+
+A *stack* is a ModuleList some of whose items are equal in structure. Of every structure its first two items
+are kept for the export (the second shows what a block reads from the block before it and what from elsewhere:
+T5's position bias always comes from the first), and the last item if its structure is not that of the last
+one kept. The others are copies of a kept one with the names changed.
+
+Where that does not determine the graph (a block that reads from an arbitrary earlier one), `NotRepeatable`
+says so and the caller exports all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from explorer.graph import Layer, LayerGraph, Parameter, Tensor, Use
+
+COUNTS = frozenset(
+    "num_hidden_layers n_layer n_layers num_layers num_decoder_layers num_encoder_layers decoder_layers "
+    "encoder_layers depth".split()
+)
+"""Configuration keys that say how many blocks there are."""
+
+
+class NotRepeatable(Exception):  # noqa: N818
+    """The blocks of a stack are not wired alike; not an error, the full depth is exported instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """A ModuleList with equal items."""
+
+    path: str
+    """Its dotted path."""
+    kinds: tuple[int, ...]
+    """Structure of every item: equal numbers are equal structures."""
+
+    @property
+    def keep(self) -> tuple[int, ...]:
+        """Items that are exported."""
+        found: list[int] = []
+        for kind in dict.fromkeys(self.kinds):
+            found += [i for i, other in enumerate(self.kinds) if other == kind][:2]
+        found.sort()
+        last = len(self.kinds) - 1
+        if self.kinds[found[-1]] != self.kinds[last]:
+            found.append(last)
+        return tuple(found)
+
+    def block(self, index: int) -> str:
+        """Path of an item."""
+        return f"{self.path}.{index}"
+
+
+def find_stacks(module: Any) -> tuple[Stack, ...]:
+    """The outermost ModuleLists some of whose items are equal in structure."""
+    from torch import nn
+
+    found: list[Stack] = []
+
+    def visit(item: Any, path: str) -> None:
+        if isinstance(item, nn.ModuleList) and len(item) > 1:
+            kinds = _kinds(list(item), _nearest_config(module, path))
+            if len(set(kinds)) < len(kinds):
+                found.append(Stack(path=path, kinds=kinds))
+                return
+        for name, child in item.named_children():
+            visit(child, f"{path}.{name}" if path else name)
+
+    visit(module, "")
+    return tuple(found)
+
+
+def _nearest_config(module: Any, path: str) -> Any:
+    config, found = getattr(module, "config", None), module
+    for part in filter(None, path.split(".")):
+        found = getattr(found, part)
+        config = getattr(found, "config", config)
+    return config
+
+
+def _kinds(items: Sequence[Any], config: Any) -> tuple[int, ...]:
+    """A number per item, equal for equal structures: classes, shapes, settings and what the configuration lists."""
+    described = [_structure(item) for item in items]
+    listed = list(_per_layer(config, len(items)).values())
+    index = {path for path in described[0] if _is_index([item.get(path) for item in described])}
+    numbers: dict[Any, int] = {}
+    kinds = []
+    for i, parts in enumerate(described):
+        settled = tuple(pair for pair in parts.items() if pair[0] not in index)
+        kinds.append(numbers.setdefault((settled, tuple(repr(value[i]) for value in listed)), len(numbers)))
+    return tuple(kinds)
+
+
+def _per_layer(config: Any, count: int) -> dict[str, Sequence[Any]]:
+    """Lists of a configuration with one entry per item."""
+    values = vars(config) if config is not None and hasattr(config, "__dict__") else {}
+    return {k: v for k, v in values.items() if isinstance(v, (list, tuple)) and len(v) == count}
+
+
+def _structure(item: Any) -> dict[str, Any]:
+    """Everything that can change the program of a module, by path."""
+    found: dict[str, Any] = {}
+    for path, module in item.named_modules():
+        found[path] = type(module).__qualname__
+        for name, value in vars(module).items():
+            if isinstance(value, (bool, int, str)) and name != "training":
+                found[f"{path}.{name}"] = value
+            elif isinstance(value, float):
+                # A rate changes the program only by being 0 or not (stochastic depth grows by layer).
+                found[f"{path}.{name}"] = value != 0
+        for name, tensor in (*module._parameters.items(), *module._buffers.items()):  # noqa: SLF001
+            found[f"{path}:{name}"] = None if tensor is None else (tuple(tensor.shape), tensor.requires_grad)
+    return found
+
+
+def _is_index(values: Sequence[Any]) -> bool:
+    """Whether a setting is the item's own position (layer_idx), which changes no shape."""
+    if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+        return False
+    return all(value - i == values[0] for i, value in enumerate(values))
+
+
+@contextmanager
+def reduced(module: Any, stacks: Sequence[Stack]) -> Iterator[None]:
+    """Inside, `module` has only the items that are kept, and its configuration says so."""
+    from torch import nn
+
+    undo: list[tuple[Any, str, Any]] = []
+
+    def change(target: Any, name: str, value: Any) -> None:
+        undo.append((target, name, getattr(target, name)))
+        setattr(target, name, value)
+
+    try:
+        for stack in stacks:
+            owner_path, _, name = stack.path.rpartition(".")
+            owner = module.get_submodule(owner_path)
+            items, count = getattr(owner, name), len(stack.kinds)
+            config = _nearest_config(module, stack.path)
+            for key, value in _per_layer(config, count).items():
+                change(config, key, type(value)(value[i] for i in stack.keep))
+            for key in COUNTS & set(vars(config) if config is not None else ()):
+                if getattr(config, key) == count:
+                    change(config, key, len(stack.keep))
+            change(owner, name, nn.ModuleList(items[i] for i in stack.keep))
+        yield
+    finally:
+        for target, name, value in reversed(undo):
+            setattr(target, name, value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Template:
+    """One exported block."""
+
+    index: int
+    layers: tuple[Layer, ...]
+    carried: tuple[str, ...]
+    """Tensors it reads from the block before it, in order of first use."""
+
+
+def repeat(graph: LayerGraph, stacks: Sequence[Stack]) -> LayerGraph:
+    """The graph of full depth from that of the kept blocks.
+
+    Raises:
+        NotRepeatable: the wiring of a stack is not the same for all its blocks.
+    """
+    for stack in stacks:
+        if len(stack.keep) < len(stack.kinds):
+            graph = _Expansion(graph, stack).build()
+    return graph
+
+
+class _Expansion:
+    """Fills in the missing blocks of one stack."""
+
+    def __init__(self, graph: LayerGraph, stack: Stack) -> None:
+        self.graph, self.stack = graph, stack
+        self.producer_block = {
+            use.name: layer.block for layer in graph.layers for use in layer.writes
+        }
+        self.templates = self._templates()
+        self.handed = self._handed()
+        self.tensors: dict[str, Tensor] = {}
+        self.parameters: dict[str, Parameter] = {}
+
+    def _block_layers(self, index: int) -> tuple[Layer, ...]:
+        name = self.stack.block(index)
+        return tuple(layer for layer in self.graph.layers if layer.block == name)
+
+    def _outside(self, layers: Sequence[Layer]) -> tuple[str, ...]:
+        """Tensors that a block reads from elsewhere, in order of first use."""
+        own = {use.name for layer in layers for use in layer.writes}
+        return tuple(
+            dict.fromkeys(use.name for layer in layers for use in layer.reads if use.name not in own)
+        )
+
+    def _templates(self) -> dict[int, _Template]:
+        """By kept item; of a structure kept twice, the second tells what is carried."""
+        keep, kinds = self.stack.keep, self.stack.kinds
+        reads = {i: self._outside(self._block_layers(i)) for i in keep}
+        found: dict[int, _Template] = {}
+        for i in keep:
+            twins = [j for j in keep if kinds[j] == kinds[i]][:2]
+            carried = self._from_before(i, reads[i])
+            if len(twins) == 2:
+                first, second = (reads[j] for j in twins)
+                if len(first) != len(second):
+                    raise NotRepeatable
+                slots = [k for k, (a, b) in enumerate(zip(first, second, strict=True)) if a != b]
+                if set(slots) - {reads[twins[1]].index(name) for name in self._from_before(twins[1], second)}:
+                    raise NotRepeatable
+                carried = tuple(reads[i][k] for k in slots)
+            found[i] = _Template(index=i, layers=self._block_layers(i), carried=carried)
+        return found
+
+    def _from_before(self, index: int, names: Sequence[str]) -> tuple[str, ...]:
+        position = self.stack.keep.index(index)
+        if position == 0:
+            return ()
+        before = self.stack.block(self.stack.keep[position - 1])
+        return tuple(name for name in names if self.producer_block.get(name) == before)
+
+    def _handed(self) -> dict[int, tuple[str, ...]]:
+        """By structure: names, relative to the block, of what it hands to the next one."""
+        found: dict[int, tuple[str, ...]] = {}
+        for before, after in zip(self.stack.keep, self.stack.keep[1:], strict=False):
+            prefix, kind = self.stack.block(before), self.stack.kinds[before]
+            names = self.templates[after].carried
+            if any(self.producer_block.get(name) != prefix for name in names):
+                raise NotRepeatable
+            relative = tuple(name[len(prefix) :] for name in names)
+            known = found.get(kind, ())
+            if known[: len(relative)] != relative[: len(known)]:
+                raise NotRepeatable
+            found[kind] = max(known, relative, key=len)
+        return found
+
+    def build(self) -> LayerGraph:
+        """The graph with every block of the stack."""
+        self._check()
+        segments = self._segments()
+        layers: list[Layer] = []
+        for block, part in segments:
+            index = self._index(block)
+            if index is None:
+                layers += part
+                continue
+            layers += self._instance(index)
+            following = [i for i in self.stack.keep if i > index]
+            for missing in range(index + 1, following[0] if following else len(self.stack.kinds)):
+                layers += self._instance(missing)
+        layers = self._reconnect(layers)
+        return self._graph(layers)
+
+    def _index(self, block: str) -> int | None:
+        return next((i for i in self.stack.keep if self.stack.block(i) == block), None)
+
+    def _segments(self) -> list[tuple[str, list[Layer]]]:
+        found: list[tuple[str, list[Layer]]] = []
+        for layer in self.graph.layers:
+            if not found or found[-1][0] != layer.block:
+                found.append((layer.block, []))
+            found[-1][1].append(layer)
+        blocks = [block for block, _ in found if self._index(block) is not None]
+        if blocks != [self.stack.block(i) for i in self.stack.keep]:
+            raise NotRepeatable
+        return found
+
+    def _check(self) -> None:
+        """Nobody outside may read from a block but the last."""
+        own = {self.stack.block(i) for i in self.stack.keep}
+        last = self.stack.block(self.stack.keep[-1])
+        for layer in self.graph.layers:
+            if layer.block not in own and any(
+                self.producer_block.get(use.name) in own - {last} for use in layer.reads
+            ):
+                raise NotRepeatable
+
+    def _instance(self, index: int) -> list[Layer]:
+        """The layers of block `index`, reading from the block before it."""
+        kinds = self.stack.kinds
+        source = index
+        if index not in self.templates:
+            source = [i for i in self.stack.keep if kinds[i] == kinds[index]][-1]
+        template = self.templates[source]
+        old, new = self.stack.block(source), self.stack.block(index)
+        names = {name: name for name in self._outside(template.layers)}
+        if index > 0:
+            given = self.handed[kinds[index - 1]]
+            if len(given) < len(template.carried):
+                raise NotRepeatable
+            before = self.stack.block(index - 1)
+            names |= {name: before + given[k] for k, name in enumerate(template.carried)}
+        return [self._renamed(layer, old, new, names) for layer in template.layers]
+
+    def _renamed(self, layer: Layer, old: str, new: str, outside: dict[str, str]) -> Layer:
+        def local(name: str) -> str:
+            return new + name[len(old) :] if name == old or name.startswith(old + ".") else name
+
+        def uses(items: Sequence[Use], kind: str) -> tuple[Use, ...]:
+            found = []
+            for use in items:
+                name = outside[use.name] if use.name in outside else local(use.name)
+                self._remember(kind, use.name, name)
+                found.append(use if name == use.name else replace(use, name=name))
+            return tuple(found)
+
+        return replace(
+            layer,
+            name=local(layer.name),
+            block=new,
+            reads=uses(layer.reads, "tensor"),
+            writes=uses(layer.writes, "tensor"),
+            parameters=uses(layer.parameters, "parameter"),
+            saves=tuple(outside[name] if name in outside else local(name) for name in layer.saves),
+        )
+
+    def _remember(self, kind: str, old: str, new: str) -> None:
+        if kind == "tensor":
+            if new not in self.tensors:
+                self.tensors[new] = replace(self.graph.tensor[old], name=new)
+        elif new not in self.parameters:
+            self.parameters[new] = replace(self.graph.parameter[old], name=new)
+
+    def _reconnect(self, layers: list[Layer]) -> list[Layer]:
+        """Layers after the stack read from the last block of full depth."""
+        old, new = self.stack.block(self.stack.keep[-1]), self.stack.block(len(self.stack.kinds) - 1)
+        if old == new:
+            return layers
+        names = {name: new + name[len(old) :] for name, block in self.producer_block.items() if block == old}
+        found = []
+        for layer in layers:
+            outside = not layer.block.startswith(self.stack.path + ".")
+            if outside and any(use.name in names for use in layer.reads):
+                reads = tuple(
+                    replace(use, name=names[use.name]) if use.name in names else use for use in layer.reads
+                )
+                saves = tuple(names.get(name, name) for name in layer.saves)
+                layer = replace(layer, reads=reads, saves=saves)  # noqa: PLW2901
+            found.append(layer)
+        return found
+
+    def _graph(self, layers: list[Layer]) -> LayerGraph:
+        used = dict.fromkeys(
+            use.name for layer in layers for use in (*layer.reads, *layer.writes)
+        )
+        weights = dict.fromkeys(use.name for layer in layers for use in layer.parameters)
+        tensor, parameter = {**self.tensors, **self.graph.tensor}, {**self.parameters, **self.graph.parameter}
+        return replace(
+            self.graph,
+            layers=tuple(layers),
+            tensors=tuple(tensor[name] for name in used),
+            parameters=tuple(parameter[name] for name in weights),
+        )

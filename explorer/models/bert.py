@@ -1,0 +1,60 @@
+"""BERT-large: post-norm encoder with learned positions, token types and a pooler.
+
+The published count is that of the encoder with its pooler. The pre-training heads are outside it and left
+out, so that the loss reads the last hidden states and the pooled vector directly. Dropout is left out.
+"""
+
+from __future__ import annotations
+
+from explorer.graph import Defaults, LayerGraph, Work
+from explorer.models import SOURCES
+from explorer.models.builder import GraphBuilder, Value
+from explorer.models.gpt import attention_half, feed_forward_half, positions_within
+
+PAPER = "Devlin et al. 2018, BERT, arXiv:1810.04805, section 3"
+_VOCAB, _EMBED, _HEADS, _LAYERS, _POSITIONS = 30522, 1024, 16, 24, 512
+
+
+def _embeddings(b: GraphBuilder, seq: int) -> Value:
+    tokens, types = (b.input(part, {"seq": seq}, dtype="int64") for part in ("tokens", "token_types"))
+    x = b.embedding("embed", tokens, {"vocab": _VOCAB}, {"embed": _EMBED})
+    x = b.add_table("positions", x, _POSITIONS)
+    return b.norm("embed_norm", b.add_table("types", x, 2, indices=types))
+
+
+def _pooler(b: GraphBuilder, x: Value) -> Value:
+    """A linear layer and tanh on the first token; only that row of `x` is kept."""
+    first = b.output("first", {"embed": _EMBED}, [x])
+    moved = Work(moved_elements=2 * first.elements)
+    # Only the first part of a split sequence has this row, which no einsum says.
+    b.layer(
+        "first", "elementwise", reads=[x], writes=[first], fixed=("seq",), forward=moved, input_grad=moved
+    )
+    pooled = b.linear("pooler", first, {"pooled": _EMBED}, bias=True)
+    return b.activation("pooler_tanh", pooled, saves="output")
+
+
+def _loss(b: GraphBuilder, x: Value, pooled: Value) -> None:
+    """Stands for the pre-training losses: one pass over what the encoder gives."""
+    y = b.output("loss", {}, [x, pooled], dtype="fp32")
+    moved = Work(moved_elements=x.elements + pooled.elements)
+    b.layer("loss", "loss", reads=[x, pooled], writes=[y], saves=[x, pooled], forward=moved, input_grad=moved)
+
+
+@SOURCES.add("bert-large", title="BERT large", paper=PAPER, family="bert", parameters=335_141_888)
+def bert_large(*, sequence_length: int | None = None) -> LayerGraph:
+    """24 blocks of width 1024."""
+    seq = positions_within("bert-large", sequence_length, _POSITIONS)
+    # Appendix A.2: batch 256, Adam, 1M steps, "approximately 40 epochs": 256M samples in 40 epochs.
+    defaults = Defaults(
+        global_batch=256, sequence_length=seq, precision="bf16", optimizer="adamw",
+        samples_per_epoch=6_400_000, epochs=((256, 40.0),),
+    )  # fmt: skip
+    b = GraphBuilder("bert-large", defaults=defaults, source=PAPER)
+    x = _embeddings(b, seq)
+    for i in range(_LAYERS):
+        with b.block(f"layers.{i}"):
+            x = b.norm("attention.norm", b.add("attention.add", attention_half(b, x, _HEADS), x))
+            x = b.norm("mlp.norm", b.add("mlp.add", feed_forward_half(b, x), x))
+    _loss(b, x, _pooler(b, x))
+    return b.build()

@@ -1,0 +1,35 @@
+"""Mixtral 8x7B: a Llama-like decoder whose feed-forward is a router and 8 experts, 2 of them per token."""
+
+from __future__ import annotations
+
+from explorer.graph import Defaults, LayerGraph
+from explorer.models import SOURCES
+from explorer.models.builder import GraphBuilder, Value
+from explorer.models.llama import DecoderSize, attention_half
+
+PAPER = "Jiang et al. 2024, Mixtral of Experts, arXiv:2401.04088, table 1"
+_SIZE = DecoderSize(layers=32, embed=4096, heads=32, kv_heads=8, ffn=14336, vocab=32000)
+_EXPERTS, _ACTIVE = 8, 2
+
+
+def _mixture_half(b: GraphBuilder, x: Value) -> Value:
+    h = b.norm("moe.norm", x, bias=False)
+    scores = b.router("moe.router", h, _EXPERTS)
+    return b.add("moe.add", b.experts("moe.experts", h, scores, ffn=_SIZE.ffn, active=_ACTIVE), x)
+
+
+@SOURCES.add("mixtral-8x7b", title="Mixtral 8x7B", paper=PAPER, family="mixtral", parameters=46_702_792_704)
+def mixtral_8x7b(*, sequence_length: int | None = None) -> LayerGraph:
+    """32 blocks of width 4096 with 8 experts each."""
+    seq = sequence_length or 4096
+    # How it was trained is unpublished; 4096 tokens and a batch of 256 are what Megatron-Core's public
+    # benchmark of this model uses.
+    defaults = Defaults(global_batch=256, sequence_length=seq, precision="bf16", optimizer="adamw")
+    b = GraphBuilder("mixtral-8x7b", defaults=defaults, source=PAPER)
+    tokens, targets = (b.input(part, {"seq": seq}, dtype="int64") for part in ("tokens", "targets"))
+    x = b.embedding("embed", tokens, {"vocab": _SIZE.vocab}, {"embed": _SIZE.embed})
+    for i in range(_SIZE.layers):
+        with b.block(f"layers.{i}"):
+            x = _mixture_half(b, attention_half(b, x, _SIZE))
+    b.loss("loss", b.linear("head", b.norm("norm", x, bias=False), {"vocab": _SIZE.vocab}), targets)
+    return b.build()

@@ -1,0 +1,51 @@
+"""ResNet-50: a stem and four stages of bottleneck blocks, stride in the 3x3 convolution (version 1.5)."""
+
+from __future__ import annotations
+
+from explorer.graph import Defaults, LayerGraph
+from explorer.models import SOURCES
+from explorer.models.builder import GraphBuilder, Value
+from explorer.models.vgg import IMAGENET_SAMPLES, refuse_sequence
+
+PAPER = "He et al. 2015, Deep Residual Learning for Image Recognition, arXiv:1512.03385, table 1"
+_STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
+_EXPANSION = 4
+
+
+def _normalised(b: GraphBuilder, name: str, x: Value, channels: int, kernel: int, stride: int = 1) -> Value:
+    """A convolution that keeps the size at stride 1, without bias, and batch normalisation."""
+    y = b.conv2d(f"conv{name}", x, channels, kernel, stride=stride, padding=kernel // 2)
+    return b.batch_norm(f"bn{name}", y)
+
+
+def _bottleneck(b: GraphBuilder, x: Value, width: int, stride: int) -> Value:
+    y = b.activation("relu1", _normalised(b, "1", x, width, 1), saves="output")
+    y = b.activation("relu2", _normalised(b, "2", y, width, 3, stride), saves="output")
+    y = _normalised(b, "3", y, _EXPANSION * width, 1)
+    if x.shape != y.shape:
+        x = _normalised(b, "_skip", x, _EXPANSION * width, 1, stride)
+    return b.activation("relu3", b.add("add", y, x), saves="output")
+
+
+@SOURCES.add("resnet50", title="ResNet-50", paper=PAPER, family="resnet", parameters=25_557_032)
+def resnet50(*, sequence_length: int | None = None) -> LayerGraph:
+    """Images of 3 x 224 x 224, 1000 classes."""
+    refuse_sequence("resnet50", sequence_length)
+    # Goyal et al. 2017 (arXiv:1706.02677): momentum, 90 epochs, the same accuracy up to a batch of 8192.
+    defaults = Defaults(
+        global_batch=256, precision="fp32", optimizer="momentum", samples_per_epoch=IMAGENET_SAMPLES,
+        epochs=((256, 90.0), (8192, 90.0)),
+    )  # fmt: skip
+    b = GraphBuilder("resnet50", defaults=defaults, source=PAPER)
+    x = b.input("images", {"channels": 3, "height": 224, "width": 224})
+    x = b.activation("relu", _normalised(b, "1", x, 64, 7, 2), saves="output")
+    x = b.max_pool("pool", x, 3, stride=2, padding=1)
+    for stage, (width, count) in enumerate(_STAGES, start=1):
+        for i in range(count):
+            with b.block(f"stage{stage}.{i}"):
+                x = _bottleneck(b, x, width, 2 if stage > 1 and i == 0 else 1)
+    features = b.mean("mean", x).seen_as("embed")
+    b.loss(
+        "loss", b.linear("head", features, {"vocab": 1000}, bias=True), b.input("targets", {}, dtype="int64")
+    )
+    return b.build()

@@ -1,0 +1,246 @@
+"""LayerGraph of any torch module, captured with `torch.export` on shapes alone.
+
+The module may live on the meta device: nothing is computed and no weight is needed. Repeated blocks are
+exported once per structure and repeated (`_repeat`); the operators become layers (`_program`, `_grouping`);
+dimension names follow from what the operators do with them (`_axes`, `_naming`). If the export fails, the
+module is run under fake tensors and read block by block (`_hooks`), and the graph's `source` says so.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from explorer.errors import InputError
+from explorer.graph import Defaults, Dim, Layer, LayerGraph, Parameter, Tensor, Use, Work
+from explorer.models._emission import Parts, emit
+from explorer.models._grouping import group
+from explorer.models._program import read_program
+from explorer.models._repeat import NotRepeatable, Stack, find_stacks, reduced, repeat
+
+if TYPE_CHECKING:
+    from torch import nn
+
+UNUSED = "unused"
+"""Layer that holds the parameters no output depends on: they cost memory and nothing else."""
+
+
+def capture(
+    module: nn.Module,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    name: str,
+    source: str,
+    defaults: Defaults | None = None,
+    loss: bool = False,
+    shorten: bool = True,
+) -> LayerGraph:
+    """The layers of `module` when called with `args` and `kwargs`.
+
+    Args:
+        module: any module, with real parameters or on the meta device.
+        args: positional example inputs for one sample: their first axis has size 1.
+        kwargs: example inputs by name.
+        name: name of the graph.
+        source: where it came from.
+        defaults: workload that the model states.
+        loss: append a cross entropy over the last axis of the first output.
+        shorten: export each distinct block once; False exports all blocks.
+
+    Raises:
+        InputError: the module cannot be run on its inputs, or parameters got lost on the way.
+    """
+    request = _Request(module, tuple(args), dict(kwargs or {}))
+    stacks = tuple(s for s in find_stacks(module) if len(s.keep) < len(s.kinds)) if shorten else ()
+    graph, note = _first_that_works(request, stacks, name, defaults or Defaults())
+    graph = replace(graph, source=f"{source}{note}")
+    graph = _with_unused(graph, request)
+    _check_parameters(graph, request)
+    return _with_loss(graph) if loss else graph
+
+
+class _Request:
+    """A module with its inputs and the canonical names of its parameters."""
+
+    def __init__(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.module, self.args, self.kwargs = module, args, kwargs
+        self.parameters = dict(module.named_parameters())
+        self._names = {id(item): name for name, item in self.parameters.items()}
+
+    def trainable(self, name: str) -> bool:
+        """Whether a parameter gets a gradient."""
+        return bool(self.parameters[name].requires_grad)
+
+    def parameter_name(self, path: str) -> str:
+        """Canonical name of the parameter at `path` of the module as it is now."""
+        found = self.module
+        for part in path.split("."):
+            found = getattr(found, part)
+        return self._names[id(found)]
+
+
+def _first_that_works(
+    request: _Request, stacks: Sequence[Stack], name: str, defaults: Defaults
+) -> tuple[LayerGraph, str]:
+    """Training mode before evaluation mode, repeated before full depth, exported before run."""
+    problem: Exception | None = None
+    for training, chosen in ((True, stacks), (False, stacks), (True, ()), (False, ())):
+        if chosen != stacks and not stacks:
+            continue
+        try:
+            graph = _exported(request, chosen, name, defaults, training=training)
+        except NotRepeatable:
+            continue
+        except Exception as error:  # noqa: BLE001 - whatever a foreign model raises, the next way may work
+            problem = problem or error
+            continue
+        return graph, "" if training else " (captured in evaluation mode: dropout is not in it)"
+    from explorer.models import _hooks
+
+    try:
+        parts = _hooks.run(request.module, request.args, request.kwargs, request.parameter_name)
+    except Exception as error:
+        first = str(problem or error).strip().splitlines()
+        raise InputError(
+            f"the model {name!r} cannot be captured: {type(problem or error).__name__}: {first[0] if first else ''}",
+            key="model",
+            found=name,
+            allowed="a module that torch.export accepts, or that runs under FakeTensorMode",
+        ) from error
+    graph = LayerGraph(
+        name=name, layers=parts.layers, tensors=parts.tensors, parameters=parts.parameters, defaults=defaults
+    )
+    return graph, " (torch.export failed: read per module under FakeTensorMode)"
+
+
+def _exported(
+    request: _Request, stacks: Sequence[Stack], name: str, defaults: Defaults, *, training: bool
+) -> LayerGraph:
+    import torch
+
+    module = request.module
+    with _mode(module, training=training), reduced(module, stacks), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(module, request.args, request.kwargs, strict=False)
+        path = _original_path(stacks)
+        read = read_program(program, parameter_name=request.parameter_name, trainable=request.trainable)
+        leaves = {item for item, child in module.named_modules() if not any(child.children())}
+        blocks = _blocks(module, stacks)
+        groups = group(read, leaves=leaves, block_of=lambda item: path(_block_of(item, blocks)))
+        parts = emit(read, groups, path=path, trainable=request.trainable)
+    return repeat(_graph(name, parts, defaults), stacks)
+
+
+def _graph(name: str, parts: Parts, defaults: Defaults) -> LayerGraph:
+    return LayerGraph(
+        name=name, layers=parts.layers, tensors=parts.tensors, parameters=parts.parameters, defaults=defaults
+    )
+
+
+@contextmanager
+def _mode(module: Any, *, training: bool) -> Iterator[None]:
+    before = {item: item.training for item in module.modules()}
+    module.train(training)
+    try:
+        yield
+    finally:
+        for item, mode in before.items():
+            item.training = mode
+
+
+def _original_path(stacks: Sequence[Stack]) -> Callable[[str], str]:
+    """Module paths with the item numbers that they have at full depth."""
+    tables = [(stack.path + ".", stack.keep) for stack in stacks]
+
+    def path(name: str) -> str:
+        # A module that is called again is told apart by a suffix in the program.
+        name = re.sub(r"@\d+", "", name)
+        for prefix, keep in tables:
+            if name.startswith(prefix):
+                number, dot, rest = name[len(prefix) :].partition(".")
+                return f"{prefix}{keep[int(number)]}{dot}{rest}"
+        return name
+
+    return path
+
+
+def _blocks(module: Any, stacks: Sequence[Stack]) -> list[str]:
+    """Paths (as exported) of all items of stacks, found again in the module as it is now."""
+    paths = [stack.path for stack in stacks] or [stack.path for stack in find_stacks(module)]
+    return [f"{path}.{i}" for path in paths for i in range(len(module.get_submodule(path)))]
+
+
+def _block_of(path: str, blocks: Sequence[str]) -> str:
+    bare = re.sub(r"@\d+", "", path)
+    return next((block for block in blocks if bare == block or bare.startswith(block + ".")), "")
+
+
+def _with_unused(graph: LayerGraph, request: _Request) -> LayerGraph:
+    missing = [name for name in request.parameters if name not in graph.parameter]
+    if not missing:
+        return graph
+    parameters = tuple(
+        Parameter(
+            name=name,
+            shape=tuple(float(size) for size in request.parameters[name].shape),
+            trainable=request.trainable(name),
+        )
+        for name in missing
+    )
+    layer = Layer(name=UNUSED, parameters=tuple(Use(name=name) for name in missing))
+    return replace(graph, layers=(*graph.layers, layer), parameters=(*graph.parameters, *parameters))
+
+
+def _check_parameters(graph: LayerGraph, request: _Request) -> None:
+    """Every parameter of the full model is there, with as many elements, and no other."""
+    expected = {name: item.numel() for name, item in request.parameters.items()}
+    found = {item.name: round(item.elements) for item in graph.parameters}
+    wrong = sorted({*expected.items()} ^ {*found.items()})
+    if wrong:
+        name = wrong[0][0]
+        raise InputError(
+            f"parameter {name!r} of {graph.name!r} has {found.get(name, 0):,} elements in the graph",
+            key=name,
+            found=f"{sum(found.values()):,} in all",
+            allowed=f"{expected.get(name, 0):,}, {sum(expected.values()):,} in all",
+        )
+
+
+def _with_loss(graph: LayerGraph) -> LayerGraph:
+    """Cross entropy over the last axis of the first tensor that a layer makes and nobody reads."""
+    kept = {name for layer in graph.layers for name in layer.saves if not graph.tensor[name].backward}
+    ends = [
+        use
+        for layer in graph.layers
+        for use in layer.writes
+        if use.dims and use.name not in graph.consumers and use.name not in kept
+    ]
+    if not ends:
+        return graph
+    logits, dims = graph.tensor[ends[0].name], ends[0].dims
+    sizes = zip(dims, logits.shape, strict=True)
+    added = (
+        Tensor(name="labels", shape=logits.shape[:-1], dtype="int64", backward=False),
+        Tensor(name="loss.log_softmax", shape=logits.shape, dtype="fp32", backward=False),
+        Tensor(name="loss", shape=(), dtype="fp32"),
+    )
+    moved = Work(moved_elements=2 * math.prod(logits.shape))
+    layer = Layer(
+        name="loss",
+        kind="loss",
+        dims=tuple(Dim(name=d, size=s, splittable=d != dims[-1]) for d, s in sizes),
+        reads=(Use(name=logits.name, dims=dims), Use(name="labels", dims=dims[:-1])),
+        writes=(Use(name="loss"), Use(name="loss.log_softmax", dims=dims)),
+        saves=("loss.log_softmax", "labels"),
+        forward=moved,
+        input_grad=moved,
+    )
+    end = graph.index.get(UNUSED, len(graph.layers))
+    layers = (*graph.layers[:end], layer, *graph.layers[end:])
+    return replace(graph, layers=layers, tensors=(*graph.tensors, *added))

@@ -1,0 +1,172 @@
+"""One job: from strategy to report, with the structure of known shapes cached.
+
+Tasks and dependencies depend on the skeleton of a strategy alone; a strategy of known structure costs one
+pricing of some hundred slots and one pass over arrays.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from explorer.actions import Order, Shape
+from explorer.check import check_job
+from explorer.cluster import Cluster
+from explorer.errors import PlanError
+from explorer.fold import Folding, fold_replicas
+from explorer.graph import LayerGraph
+from explorer.passes.events import run_events
+from explorer.passes.static import overfull_resources, run_static
+from explorer.passes.timing import FloatArray, Timing
+from explorer.pricing import Pricer, Prices, price
+from explorer.report import Report, Timeline, build_report
+from explorer.schedules import SCHEDULES, make_order
+from explorer.strategy import JobStrategy
+from explorer.tasks.derived import derived
+from explorer.tasks.lanes import find_lanes
+from explorer.tasks.lower import lower
+from explorer.tasks.placement import Placement, Skeleton, place
+from explorer.tasks.program import Program
+from explorer.workload import Job
+
+MAX_STEPS = 48
+"""Steps after which an asynchronous schedule counts as not settling."""
+
+_PROGRAMS: OrderedDict[Any, Program] = OrderedDict()
+_PROGRAM_LIMIT = 512
+
+
+def simulate_job(
+    graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy, *, force_events: bool = False
+) -> Report:
+    """Predict time, memory and traffic of one job's strategy (see `explorer.simulate.simulate`)."""
+    problems = check_job(graph, cluster, job, strategy)
+    if problems:
+        raise PlanError(problems)
+    placement = place(graph, strategy, training=job.training)
+    folding = fold_replicas(cluster, placement.skeleton, strategy)
+    pricer = Pricer(graph, cluster, job, strategy, placement)
+    entry = SCHEDULES.get(strategy.schedule)
+    flush = bool(entry.facts.get("flush", True)) or not job.training
+    drain = _drain_steps(placement.skeleton, job)
+    steps = 2 if flush else 2 + drain
+    while True:
+        program = get_program(placement, folding, job, strategy, pricer, steps)
+        flush = program.order.flush or not job.training
+        prices = price(program, pricer)
+        timing = _run(program, prices, force_events=force_events)
+        period, settled = period_of(program, timing, flush=flush, drain=drain)
+        if settled or steps >= MAX_STEPS:
+            break
+        steps = min(MAX_STEPS, steps * 2)
+    timeline = Timeline(program=program, prices=prices, timing=timing, placement=placement)
+    return build_report(
+        cluster, job, strategy, timeline,
+        folded=folding.stands_for(program.lane_devices), periods=(period, settled),
+    )  # fmt: skip
+
+
+def _run(program: Program, prices: Prices, *, force_events: bool) -> Timing:
+    if force_events:
+        return run_events(program, prices.seconds, prices.shares)
+    timing = run_static(program, prices.seconds)
+    if overfull_resources(program, timing, prices.shares):
+        return run_events(program, prices.seconds, prices.shares)
+    return timing
+
+
+def _drain_steps(skeleton: Skeleton, job: Job) -> int:
+    """Steps at the end of an asynchronous run whose gaps are drain, not period."""
+    stages = 1 + max(section.stage for section in skeleton.sections)
+    fewest = min(job.global_batch // s.microbatch_samples for s in skeleton.sections)
+    return 1 + -(-stages // max(1, fewest))
+
+
+def make_shape(placement: Placement, folding: Folding, job: Job, pricer: Pricer | None = None) -> Shape:
+    """What the schedule may know; seconds only where `pricer` is given."""
+    skeleton = placement.skeleton
+    sections = skeleton.sections
+    lanes = find_lanes(sections, folding.kept)
+    stages = 1 + max(section.stage for section in sections)
+    by_stage = {section.stage: section for section in reversed(sections)}
+    edges = sorted(
+        {
+            (sections[flow.source].stage, sections[target].stage)
+            for flow in skeleton.flows
+            for target in flow.targets
+            if sections[flow.source].stage != sections[target].stage
+        }
+    )
+    seconds: dict[str, tuple[float, ...]] = {}
+    if pricer is not None:
+        times = [[0.0, 0.0, 0.0] for _ in range(stages)]
+        for i, section in enumerate(sections):
+            found = pricer.section_time(i, section.rows[0][0][0], section.samples(0))
+            for k in range(3):
+                times[section.stage][k] += found[k]
+        seconds = {
+            "forward_s": tuple(row[0] for row in times),
+            "input_grad_s": tuple(row[1] for row in times),
+            "weight_grad_s": tuple(row[2] for row in times),
+        }
+    return Shape(
+        stages=stages,
+        edges=tuple(edges),
+        lanes=lanes.places,
+        microbatches=tuple(job.global_batch // by_stage[s].microbatch_samples for s in range(stages)),
+        copies=max(len(section.rows) for section in sections),
+        replicas=tuple(by_stage[s].replicas for s in range(stages)),
+        round_robin=tuple(by_stage[s].round_robin for s in range(stages)),
+        training=job.training,
+        **seconds,
+    )
+
+
+def get_program(
+    placement: Placement,
+    folding: Folding,
+    job: Job,
+    strategy: JobStrategy,
+    pricer: Pricer,
+    steps: int,
+) -> Program:
+    """The lowered program of a placement, from the cache where its structure is known."""
+    entry = SCHEDULES.get(strategy.schedule)
+    costs = bool(entry.facts.get("needs_costs", False))
+    options = dict(strategy.options)
+    shape_key = None
+    if costs:
+        shape_key = make_shape(placement, folding, job, pricer)
+    key = (
+        placement.skeleton, folding.kept, strategy.schedule, repr(strategy.options),
+        job.training, job.global_batch, steps, repr(shape_key),
+    )  # fmt: skip
+    program = _PROGRAMS.get(key)
+    if program is None:
+        shape = shape_key or make_shape(placement, folding, job)
+        order: Order = make_order(strategy.schedule, shape, steps=steps, options=options)
+        program = lower(placement.skeleton, shape, order, folding.kept)
+        program = replace(program, kept_replicas=folding.kept, replica_classes=folding.classes)
+        _PROGRAMS[key] = program
+        while len(_PROGRAMS) > _PROGRAM_LIMIT:
+            _PROGRAMS.popitem(last=False)
+    else:
+        _PROGRAMS.move_to_end(key)
+    return program
+
+
+def period_of(program: Program, timing: Timing, *, flush: bool, drain: int) -> tuple[FloatArray, bool]:
+    """Per lane: seconds between equal points of consecutive steps, and whether they have settled."""
+    ends = np.append(timing.end_s, 0.0)[derived(program).step_last]
+    gaps = np.diff(ends, axis=0)
+    if flush:
+        return gaps[0], True
+    usable = gaps[: max(1, len(gaps) - drain)]
+    if len(usable) < 2:
+        return usable[-1], False
+    scale = max(float(usable[-1].max()), 1e-30)
+    settled = bool(np.all(np.abs(usable[-1] - usable[-2]) <= 1e-9 * scale))
+    return usable[-1], settled

@@ -1,0 +1,259 @@
+"""Plan: a strategy with the model, cluster and workload it is for; what files, boards and runs exchange.
+
+A file is YAML or JSON, versioned (`schema: explorer.plan/1`). Models and clusters stand as references with
+fingerprints; paths are relative to the file. Runs of consecutive layers are written ``first .. last``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from explorer.cluster import Cluster
+from explorer.documents import parse_document, read_document, to_fields, to_plain, validate, write_document
+from explorer.errors import InputError
+from explorer.graph import LayerGraph
+from explorer.strategy import Stage, Strategy
+from explorer.workload import Workload
+
+SCHEMA = "explorer.plan/1"
+RANGE = " .. "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """A model or cluster by name or path."""
+
+    reference: str
+    """What `load_model` or `load_cluster` takes; a relative path is relative to the plan file."""
+    fingerprint: str = ""
+    """SHA-256 of its content when the plan was made; empty if not known."""
+    sequence_length: int = 0
+    """For a model: tokens of one sample it is built for; 0 is its default."""
+    settings: tuple[tuple[str, str], ...] = ()
+    """For a model: further settings (`samples_per_microbatch`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Who made a plan."""
+
+    searcher: str = ""
+    """Name of the searcher; `board` or `hand` for people, `import` for imported ones."""
+    seed: int = 0
+    """Seed of the searcher."""
+    version: str = ""
+    """Version of this package."""
+    step_time_s: float = 0.0
+    """Step time predicted when it was made; 0 if none."""
+    note: str = ""
+    """Anything else worth keeping."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A strategy with what it is for."""
+
+    models: tuple[tuple[str, Reference], ...]
+    """(key, model): one entry `model`, or one per key that the jobs name."""
+    cluster: Reference
+    """The cluster."""
+    workload: Workload
+    """What is asked."""
+    strategy: Strategy
+    """What is chosen."""
+    provenance: Provenance = Provenance()
+    """Who made it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """A plan with its inputs loaded."""
+
+    plan: Plan
+    """The plan, layer ranges spelt out."""
+    graphs: Mapping[str, LayerGraph]
+    """Models by key."""
+    cluster: Cluster
+    """The cluster."""
+    mismatches: tuple[str, ...] = field(default=())
+    """What is no longer what the plan was made for, in words."""
+
+    @property
+    def graph(self) -> LayerGraph:
+        """The only model.
+
+        Raises:
+            InputError: there are several.
+        """
+        if len(self.graphs) != 1:
+            raise InputError(f"the plan has {len(self.graphs)} models where one is needed", key="models")
+        return next(iter(self.graphs.values()))
+
+
+def fingerprint(value: LayerGraph | Cluster | Workload | Strategy) -> str:
+    """SHA-256 over the canonical JSON of a value's fields, the first 16 hex digits.
+
+    Cached on graphs and clusters, which are large.
+    """
+
+    def make() -> str:
+        text = json.dumps(to_plain(value), sort_keys=True, separators=(",", ":"), default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    return value.memo("fingerprint", make) if isinstance(value, (LayerGraph, Cluster)) else make()
+
+
+def make_plan(
+    model: str | Reference,
+    graph: LayerGraph,
+    cluster_reference: str,
+    cluster: Cluster,
+    workload: Workload,
+    strategy: Strategy,
+    provenance: Provenance = Provenance(),
+) -> Plan:
+    """A plan of one job with fingerprints filled in."""
+    reference = model if isinstance(model, Reference) else Reference(reference=model)
+    return Plan(
+        models=(("model", replace(reference, fingerprint=fingerprint(graph))),),
+        cluster=Reference(reference=cluster_reference, fingerprint=fingerprint(cluster)),
+        workload=workload,
+        strategy=strategy,
+        provenance=provenance,
+    )
+
+
+def to_document(plan: Plan, graphs: Mapping[str, LayerGraph]) -> dict[str, Any]:
+    """Plain data for a file."""
+    data = {"schema": SCHEMA, **to_plain(plan)}
+    for part, job in zip(data["strategy"]["jobs"], plan.strategy.jobs, strict=True):
+        graph = _graph_of(plan, graphs, job.job)
+        for stage_data, stage in zip(part["stages"], job.stages, strict=True):
+            if stage.layers:
+                stage_data["layers"] = _ranges(graph, stage)
+    return data
+
+
+def from_document(data: Any, *, folder: Path | None = None, file: str | None = None) -> Resolved:
+    """A plan and its inputs from plain data.
+
+    Raises:
+        InputError: a wrong value, or a model or cluster that cannot be loaded.
+    """
+    try:
+        if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
+            found = data.get("schema") if isinstance(data, Mapping) else type(data).__name__
+            raise InputError("not a plan", key="schema", found=found, allowed=SCHEMA)
+        raw = {key: value for key, value in data.items() if key != "schema"}
+        plan = validate(to_fields(raw, Plan), Plan)
+    except InputError as error:
+        raise error.within(file=file) from None
+    return resolve(plan, folder=folder, file=file)
+
+
+def resolve(plan: Plan, *, folder: Path | None = None, file: str | None = None) -> Resolved:
+    """Load what a plan refers to, spell out its layer ranges, and compare fingerprints."""
+    from explorer.models import load_model
+    from explorer.profiles import load_cluster
+
+    graphs: dict[str, LayerGraph] = {}
+    mismatches: list[str] = []
+    for key, item in plan.models:
+        graph = load_model(
+            _located(item.reference, folder),
+            sequence_length=item.sequence_length or None,
+            settings=dict(item.settings),
+        )
+        graphs[key] = graph
+        if item.fingerprint and item.fingerprint != fingerprint(graph):
+            mismatches.append(f"model {item.reference} has changed since the plan was made")
+    cluster = load_cluster(_located(plan.cluster.reference, folder))
+    if plan.cluster.fingerprint and plan.cluster.fingerprint != fingerprint(cluster):
+        mismatches.append(f"cluster {plan.cluster.reference} has changed since the plan was made")
+    jobs = []
+    for job in plan.strategy.jobs:
+        graph = _graph_of(plan, graphs, job.job)
+        try:
+            jobs.append(job.with_stages(_spelt_out(graph, stage) for stage in job.stages))
+        except InputError as error:
+            raise error.within(file=file) from None
+    full = replace(plan, strategy=Strategy(jobs=tuple(jobs)))
+    return Resolved(plan=full, graphs=graphs, cluster=cluster, mismatches=tuple(mismatches))
+
+
+def load_plan(path: str | Path) -> Resolved:
+    """Read a plan file (YAML or JSON) with its model and cluster; `-` reads standard input."""
+    if str(path) == "-":
+        import sys
+
+        return from_document(parse_document(sys.stdin.read()), folder=Path.cwd(), file="standard input")
+    path = Path(path)
+    return from_document(read_document(path), folder=path.parent, file=str(path))
+
+
+def save_plan(plan: Plan, graphs: Mapping[str, LayerGraph], path: str | Path) -> None:
+    """Write a plan file; the suffix chooses YAML or JSON."""
+    write_document(to_document(plan, graphs), Path(path))
+
+
+def _graph_of(plan: Plan, graphs: Mapping[str, LayerGraph], job: str) -> LayerGraph:
+    keys = {item.name: item.graph for item in plan.workload.jobs}
+    key = keys.get(job, "")
+    if key in graphs:
+        return graphs[key]
+    if len(graphs) == 1:
+        return next(iter(graphs.values()))
+    raise InputError(
+        f"job {job!r} names no model of the plan",
+        key="workload.jobs",
+        found=key,
+        allowed=", ".join(graphs),
+    )
+
+
+def _located(reference: str, folder: Path | None) -> str:
+    """The reference, a path made relative to the plan's folder."""
+    if folder is not None:
+        prefix, _, rest = reference.rpartition("hf:")
+        candidate = folder / (rest if prefix == "" and reference.startswith("hf:") else reference)
+        if candidate.exists():
+            return f"hf:{candidate}" if reference.startswith("hf:") else str(candidate)
+    return reference
+
+
+def _ranges(graph: LayerGraph, stage: Stage) -> list[str]:
+    """Layer names with runs of three or more consecutive ones as `first .. last`."""
+    index = graph.index
+    runs: list[list[str]] = []
+    for name in stage.layers:
+        if runs and index.get(name, -1) == index.get(runs[-1][-1], -2) + 1:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return [text for run in runs for text in ([f"{run[0]}{RANGE}{run[-1]}"] if len(run) > 2 else run)]
+
+
+def _spelt_out(graph: LayerGraph, stage: Stage) -> Stage:
+    if not any(RANGE in name for name in stage.layers):
+        return stage
+    names: list[str] = []
+    for text in stage.layers:
+        first, dots, last = text.partition(RANGE)
+        if not dots:
+            names.append(text)
+            continue
+        for name in (first, last):
+            if name not in graph.index:
+                raise InputError(
+                    f"range {text!r} names an unknown layer {name!r}",
+                    key="strategy.stages.layers",
+                    found=name,
+                    allowed=f"a layer of {graph.name}",
+                )
+        names += [item.name for item in graph.layers[graph.index[first] : graph.index[last] + 1]]
+    return replace(stage, layers=tuple(names))

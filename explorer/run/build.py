@@ -1,0 +1,189 @@
+"""Cases from strategies: place, order, lower and price exactly as `simulate` does, without folding replicas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from explorer.check import check_job
+from explorer.cluster import Cluster
+from explorer.errors import InputError, PlanError
+from explorer.fold import UNFOLDED
+from explorer.graph import LayerGraph
+from explorer.passes.static import run_static
+from explorer.passes.timing import Timing
+from explorer.pricing import Pricer, Prices, price
+from explorer.run.model import ModelSpec
+from explorer.run.spec import DRY, REAL, Case
+from explorer.schedules import SCHEDULES, make_order
+from explorer.onejob import make_shape
+from explorer.strategy import JobStrategy
+from explorer.tasks.lower import lower
+from explorer.tasks.placement import Placement, place
+from explorer.tasks.program import GATHER, REDUCE, TRANSFER, Program
+from explorer.workload import Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A strategy ready to run: its case and what was predicted for the very same program."""
+
+    case: Case
+    """What is launched."""
+    program: Program
+    """Its tasks."""
+    placement: Placement
+    """Layers by section."""
+    prices: Prices
+    """Seconds by slot."""
+    timing: Timing
+    """Predicted times of all tasks."""
+    job: Job
+    """The workload's job."""
+    strategy: JobStrategy
+    """What it was made from."""
+
+
+def prepare(
+    name: str,
+    graph: LayerGraph,
+    cluster: Cluster,
+    job: Job,
+    strategy: JobStrategy,
+    *,
+    steps: int,
+    model: ModelSpec | None = None,
+    scale: float = 1.0,
+    **fields: Any,
+) -> Prepared:
+    """Lower and price a strategy as a case.
+
+    Args:
+        name: of the case.
+        graph: the model; for a real case the graph of `model`.
+        cluster: the devices, which price it.
+        job: the workload's job.
+        strategy: what is run.
+        steps: steps in the program.
+        model: what is computed; None makes a dry case.
+        scale: predicted seconds are multiplied by it (dry cases).
+        fields: further fields of `Case`.
+
+    Raises:
+        PlanError: everything that is wrong with the strategy.
+    """
+    if problems := check_job(graph, cluster, job, strategy):
+        raise PlanError(problems)
+    placement = place(graph, strategy, training=job.training)
+    pricer = Pricer(graph, cluster, job, strategy, placement)
+    needs_costs = bool(SCHEDULES.get(strategy.schedule).facts.get("needs_costs", False))
+    shape = make_shape(placement, UNFOLDED, job, pricer if needs_costs else None)
+    order = make_order(strategy.schedule, shape, steps=steps, options=dict(strategy.options))
+    program = lower(placement.skeleton, shape, order)
+    prices = price(program, pricer)
+    seconds = prices.seconds * scale
+    case = Case(
+        name=name,
+        skeleton=placement.skeleton,
+        shape=shape,
+        order=order,
+        kind=REAL if model else DRY,
+        seconds=tuple(seconds.tolist()),
+        model=model,
+        sections=tuple(tuple(layers.tolist()) for layers in placement.layers) if model else (),
+        flow_units=_flow_units(graph, placement) if model else (),
+        optimizer=job.optimizer if model else "sgd",
+        **fields,
+    )
+    return Prepared(
+        case=case, program=program, placement=placement, prices=prices,
+        timing=run_static(program, seconds), job=job, strategy=strategy,
+    )  # fmt: skip
+
+
+def _flow_units(graph: LayerGraph, placement: Placement) -> tuple[tuple[int, ...], ...]:
+    """Per flow the layers (units) whose outputs it carries."""
+    index, producer = graph.index, graph.producer
+    found = []
+    for tensors in placement.flow_tensors:
+        if any(fraction != 1.0 for _, fraction in tensors):
+            raise InputError("a layer cut into slices cannot be run yet", key="slices", allowed="whole layers")
+        found.append(tuple(sorted(index[producer[graph.tensors[t].name]] for t, _ in tensors)))
+    return tuple(found)
+
+
+def step_times(program: Program, ends_s: dict[int, float], *, skip: int = 0) -> list[float]:
+    """Seconds between equal points of consecutive steps, the longest over lanes: one number per gap.
+
+    Args:
+        program: the tasks.
+        ends_s: end of every compute task.
+        skip: gaps at the end that are drain (asynchronous schedules).
+    """
+    lanes = [tasks.tolist() for tasks in program.programs]
+    last: list[dict[int, float]] = [{} for _ in lanes]
+    for found, tasks in zip(last, lanes, strict=True):
+        for task in tasks:
+            step = int(program.step[task])
+            found[step] = max(found.get(step, 0.0), ends_s[task])
+    count = program.order.steps - 1 - skip
+    gaps = [
+        max(found[k + 1] - found[k] for found in last if k in found and k + 1 in found) for k in range(count)
+    ]
+    return gaps or [max(max(found.values()) for found in last if found)]
+
+
+def parts_of(program: Program, stamps: dict[int, tuple[float, float, float]], seconds_until: dict[int, float]) -> dict[str, float]:
+    """Mean seconds per rank and step of compute, bubble and communication, from stamps of all compute tasks.
+
+    A wait is bubble until the last producer (or reducing rank) was done, and communication from then on.
+
+    Args:
+        program: the tasks.
+        stamps: per compute task when its rank was free for it, its start and its end.
+        seconds_until: per transfer and reduction when it could begin.
+    """
+    total = {"compute": 0.0, "bubble": 0.0, "communication": 0.0}
+    for tasks in program.programs:
+        for task in tasks.tolist():
+            free, start, end = stamps[task]
+            total["compute"] += end - start
+            ready = max((seconds_until[i] for i in _messages(program, task)), default=free)
+            waited = max(0.0, start - free)
+            bubble = min(max(0.0, ready - free), waited)
+            total["bubble"] += bubble
+            total["communication"] += waited - bubble
+    share = max(1, len(program.programs)) * program.order.steps
+    return {name: value / share for name, value in total.items()}
+
+
+def _messages(program: Program, task: int) -> list[int]:
+    """Transfers and collectives that a task waits for, joins looked through."""
+    found: list[int] = []
+    stack = [program.first[task], program.second[task]]
+    while stack:
+        item = stack.pop()
+        if item and program.kind[item - 1] in (TRANSFER, REDUCE, GATHER):
+            found.append(item - 1)
+        elif item and program.slot[item - 1] == 0:
+            stack += [program.first[item - 1], program.second[item - 1]]
+    return found
+
+
+def begins(program: Program, ends_s: dict[int, float]) -> dict[int, float]:
+    """Per transfer and collective when the last compute task before it had ended."""
+    found: dict[int, float] = {}
+    for task in np.flatnonzero(np.isin(program.kind, (TRANSFER, REDUCE, GATHER))).tolist():
+        stack, latest = [program.first[task], program.second[task]], 0.0
+        while stack:
+            item = stack.pop()
+            if not item:
+                continue
+            if item - 1 in ends_s:
+                latest = max(latest, ends_s[item - 1])
+            elif program.slot[item - 1] == 0:
+                stack += [program.first[item - 1], program.second[item - 1]]
+        found[task] = latest
+    return found

@@ -1,0 +1,372 @@
+"""Compute: the backend of a real run. Units forward and backward, weight versions, gradients, updates.
+
+Gradients are sums over samples; the `U` that applies them divides by the samples it names. So equal
+numbers come out whatever the microbatches, replicas and order are, up to rounding.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from explorer.errors import InputError
+from explorer.run.lane import Interval, Lanes, LaneTask, Reduction, Transfer, sample_interval
+from explorer.run.mailbox import Mailbox
+from explorer.run.model import HEAD, parameter_names
+from explorer.run.modules import DTYPES, Weights, initial_weights, run_units, sample_tokens
+from explorer.run.optimizers import Optimizer
+from explorer.run.reads import find_reads
+from explorer.run.spec import Case
+from explorer.tasks.placement import Piece
+
+Gradients = dict[str, torch.Tensor]
+
+
+class Compute:
+    """Everything one rank computes of a case."""
+
+    reduce_op: Any = dist.ReduceOp.SUM
+
+    def __init__(self, case: Case, lanes: Lanes, lane: int, device: torch.device) -> None:
+        if case.model is None:
+            raise InputError(f"case {case.name!r} has no model", key="model", found=None, allowed="a model")
+        self.case, self.model, self.lanes, self.lane, self.device = case, case.model, lanes, lane, device
+        self.skeleton = lanes.program.skeleton
+        self.plans = [lanes.plan(i) for i in range(len(lanes.program.programs))]
+        self.reads = find_reads(lanes, self.plans)
+        self.training = lanes.program.shape.training
+        self.pieces = tuple(dict.fromkeys(task.piece for task in self.plans[lane].tasks))
+        self.names = {piece: self._names(piece.section) for piece in self.pieces}
+        self.owner: dict[str, Piece] = {}
+        for piece in self.pieces:
+            for name in self.names[piece]:
+                self.owner.setdefault(name, piece)
+        self.group_names = self._group_names()
+        grouped = [set(self.group_names[g]) for g, h in enumerate(self.skeleton.holders) if set(h.pieces) & set(self.pieces)]
+        self.grouped = set().union(*grouped)
+        self.into = self._flows_into()
+        self.data = sample_tokens(self.model, 0, self._samples(), device)
+        self.reset()
+
+    def reset(self) -> None:
+        """Back to the initial weights, so that every round runs the same numbers."""
+        units = sorted({u for piece in self.pieces for u in self.case.sections[piece.section]})
+        self.current: Weights = initial_weights(self.model, units, self.device)
+        self.optimizer = Optimizer(self.case.optimizer, self.case.learning_rate)
+        self.versions: dict[Piece, dict[int, Weights]] = {
+            piece: {0: {name: self.current[name] for name in self.names[piece]}} for piece in self.pieces
+        }
+        self.made = dict.fromkeys(self.pieces, 0)
+        self.most_versions = dict.fromkeys(self.pieces, 1)
+        self.forwards, self.backwards, self.outbox = Mailbox(), Mailbox(), Mailbox()
+        self.saved: dict[tuple[Piece, int], Any] = {}
+        self.unread: dict[Piece, list[int]] = {
+            piece: sorted(self.reads.version[piece]) for piece in self.pieces
+        }
+        self.sums: dict[tuple[Piece, Interval], Gradients] = defaultdict(dict)
+        self.pending: dict[Piece, list[tuple[Interval, Gradients]]] = defaultdict(list)
+        self.applied: dict[tuple[str, Interval], torch.Tensor] = {}
+        self.losses: list[float] = []
+
+    # -- structure --------------------------------------------------------------------------------
+
+    def _names(self, section: int) -> tuple[str, ...]:
+        units = (self.model.units[u] for u in self.case.sections[section])
+        return tuple(dict.fromkeys(name for unit in units for name in parameter_names(self.model, unit).values()))
+
+    def _group_names(self) -> list[tuple[str, ...]]:
+        """Per holders group its parameters: those that all its sections have and nobody else shares."""
+        users: dict[str, set[int]] = defaultdict(set)
+        for section in range(len(self.skeleton.sections)):
+            for name in self._names(section):
+                users[name].add(section)
+        return [
+            tuple(name for name, found in users.items() if found == {piece.section for piece in group.pieces})
+            for group in self.skeleton.holders
+        ]
+
+    def _flows_into(self) -> dict[int, dict[int, int]]:
+        """Per section: unit read from outside -> flow that brings it."""
+        found: dict[int, dict[int, int]] = defaultdict(dict)
+        for f, flow in enumerate(self.skeleton.flows):
+            for target in flow.targets:
+                for unit in self.case.flow_units[f]:
+                    found[target][unit] = f
+        return found
+
+    def _samples(self) -> int:
+        section = self.skeleton.sections[0]
+        count = self.lanes.program.shape.microbatches[section.stage]
+        return self.lanes.program.order.steps * count * section.microbatch_samples
+
+    # -- messages ---------------------------------------------------------------------------------
+
+    def _shape(self, interval: Interval) -> tuple[int, int, int]:
+        return interval[1] - interval[0], self.model.seq, self.model.d_model
+
+    def message(self, item: Transfer) -> torch.Tensor:
+        """The rows of all units of a flow, one behind the other."""
+        if item.flow < 0:
+            return torch.zeros(1, device=self.device)
+        box = self.backwards if item.backward else self.outbox
+        parts = [box.take((item.flow, unit), item.interval) for unit in self.case.flow_units[item.flow]]
+        return parts[0].contiguous() if len(parts) == 1 else torch.stack(parts)
+
+    def buffer(self, item: Transfer) -> torch.Tensor:
+        """Room for such a message."""
+        if item.flow < 0:
+            return torch.zeros(1, device=self.device)
+        units = len(self.case.flow_units[item.flow])
+        shape = self._shape(item.interval)
+        full = shape if units == 1 else (units, *shape)
+        return torch.empty(full, dtype=DTYPES[self.model.dtype], device=self.device)
+
+    def deliver(self, item: Transfer, message: torch.Tensor) -> None:
+        """Put it where its readers look."""
+        if item.flow < 0:
+            return
+        units = self.case.flow_units[item.flow]
+        for unit, rows in zip(units, message if len(units) > 1 else (message,), strict=True):
+            if item.backward:
+                self.backwards.put((item.flow, unit), item.interval, rows)
+            else:
+                for target in self.skeleton.flows[item.flow].targets:
+                    self.forwards.put((item.flow, target, unit), item.interval, rows)
+
+    def gather(self, task: int, slot: int) -> None:
+        """Sharded weights are not run here; scaling a plan takes them away."""
+        del task, slot
+        raise InputError("ZeRO cannot be run yet", key="zero", allowed="0")
+
+    def gathered(self, task: int) -> None:
+        """Never reached."""
+        del task
+
+    # -- compute ----------------------------------------------------------------------------------
+
+    def compute(self, task: LaneTask) -> None:
+        """Run one task."""
+        if task.op == "U":
+            self._update(task.piece, task.span)
+        else:
+            run = {"F": self._forward, "B": self._backward, "I": self._input_grad, "W": self._weight_grad}
+            for number in task.numbers:
+                run[task.op](task.piece, number)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def _interval(self, piece: Piece, number: int) -> Interval:
+        return sample_interval(self.skeleton.sections[piece.section], piece.replica, number)
+
+    def _forward(self, piece: Piece, number: int) -> None:
+        interval = self._interval(piece, number)
+        again = self.skeleton.sections[piece.section].full_recompute
+        inputs = {}
+        for unit, flow in self.into[piece.section].items():
+            rows = self.forwards.take((flow, piece.section, unit), interval).detach()
+            inputs[unit] = rows.requires_grad_(self.training and self.skeleton.flows[flow].gradient)
+        with torch.set_grad_enabled(self.training and not again):
+            made = self._run_units(piece, number, interval, inputs)
+        self.saved[piece, number] = (inputs, None if again else made)
+        if HEAD in (self.model.units[u].kind for u in made):
+            self.losses.append(float(made[len(self.model.units) - 1].detach()))
+        self._hand_on(piece, interval, made)
+
+    def _run_units(
+        self, piece: Piece, number: int, interval: Interval, inputs: dict[int, torch.Tensor]
+    ) -> dict[int, torch.Tensor]:
+        weights = self.versions[piece][self.reads.version[piece][number]]
+        tokens = self.data[interval[0] : interval[1]]
+        return run_units(self.model, self.case.sections[piece.section], weights, inputs, tokens)
+
+    def _hand_on(self, piece: Piece, interval: Interval, made: dict[int, torch.Tensor]) -> None:
+        """Outputs to sections on this lane directly, to others through the outbox."""
+        for f, flow in enumerate(self.skeleton.flows):
+            if flow.source != piece.section:
+                continue
+            here = self._parts_here(flow.targets[0], piece.copy, interval)
+            for unit in self.case.flow_units[f]:
+                rows = made[unit].detach()
+                for low, high in here:
+                    for target in flow.targets:
+                        part = rows[low - interval[0] : high - interval[0]]
+                        self.forwards.put((f, target, unit), (low, high), part)
+                if sum(high - low for low, high in here) < interval[1] - interval[0]:
+                    self.outbox.put((f, unit), interval, rows)
+
+    def _parts_here(self, section: int, copy: int, interval: Interval) -> list[Interval]:
+        """Parts of some samples that pieces of `section` on this lane work on."""
+        shape = self.skeleton.sections[section]
+        size = shape.microbatch_samples
+        found = []
+        for piece in self.pieces:
+            if piece.section != section or piece.copy != copy:
+                continue
+            for n in range(interval[0] // size, (interval[1] - 1) // size + 1):
+                if shape.round_robin and n % shape.replicas != piece.replica:
+                    continue
+                low, high = sample_interval(shape, piece.replica, n)
+                if max(low, interval[0]) < min(high, interval[1]):
+                    found.append((max(low, interval[0]), min(high, interval[1])))
+        return found
+
+    def _roots(self, piece: Piece, number: int) -> tuple[Any, list[torch.Tensor], list[torch.Tensor | None]]:
+        """Saved inputs, the outputs to differentiate, and the gradients that came back for them."""
+        inputs, made = self.saved.pop((piece, number))
+        interval = self._interval(piece, number)
+        if made is None:
+            made = self._run_units(piece, number, interval, inputs)
+        came: dict[int, torch.Tensor] = {}
+        for f, flow in enumerate(self.skeleton.flows):
+            if flow.source == piece.section and flow.gradient:
+                for unit in self.case.flow_units[f]:
+                    rows = self.backwards.take((f, unit), interval)
+                    came[unit] = came[unit] + rows if unit in came else rows
+        last = len(self.model.units) - 1
+        outputs = [made[unit] for unit in came] + ([made[last]] if last in made else [])
+        return inputs, outputs, [*came.values(), *([None] if last in made else [])]
+
+    def _backward(self, piece: Piece, number: int) -> None:
+        inputs, outputs, came = self._roots(piece, number)
+        wanted = [u for u, x in inputs.items() if x.requires_grad]
+        weights = self._weights(piece, number)
+        found = torch.autograd.grad(
+            outputs, [*(inputs[u] for u in wanted), *weights.values()], came, allow_unused=True
+        )
+        self._send_back(piece, number, dict(zip(wanted, found, strict=False)))
+        self._add(piece, number, dict(zip(weights, found[len(wanted) :], strict=True)))
+
+    def _input_grad(self, piece: Piece, number: int) -> None:
+        inputs, outputs, came = self._roots(piece, number)
+        wanted = [u for u, x in inputs.items() if x.requires_grad]
+        if wanted:
+            found = torch.autograd.grad(outputs, [inputs[u] for u in wanted], came, retain_graph=True)
+            self._send_back(piece, number, dict(zip(wanted, found, strict=True)))
+        self.saved[piece, number] = (outputs, came)
+
+    def _weight_grad(self, piece: Piece, number: int) -> None:
+        outputs, came = self.saved.pop((piece, number))
+        weights = self._weights(piece, number)
+        found = torch.autograd.grad(outputs, list(weights.values()), came, allow_unused=True)
+        self._add(piece, number, dict(zip(weights, found, strict=True)))
+
+    def _weights(self, piece: Piece, number: int) -> Weights:
+        if not self.skeleton.updates[piece.section]:
+            return {}
+        return self.versions[piece][self.reads.version[piece][number]]
+
+    def _send_back(self, piece: Piece, number: int, found: dict[int, torch.Tensor]) -> None:
+        interval = self._interval(piece, number)
+        for unit, rows in found.items():
+            self.backwards.put((self.into[piece.section][unit], unit), interval, rows)
+
+    def _add(self, piece: Piece, number: int, found: dict[str, torch.Tensor | None]) -> None:
+        """Add a microbatch's gradient to the sum of the update that applies it."""
+        low = self._interval(piece, number)[0]
+        spans = self.reads.updates.get(piece, ())
+        span = next((item for item in spans if item[0] <= low < item[1]), None)
+        if self.unread[piece]:
+            self.unread[piece].remove(number)
+        if span is None:
+            return
+        total = self.sums[piece, span]
+        fresh = {name: g for name, g in found.items() if g is not None}
+        known = [name for name in fresh if name in total]
+        if known:
+            torch._foreach_add_([total[name] for name in known], [fresh[name] for name in known])
+        total.update({name: g for name, g in fresh.items() if name not in known})
+
+    # -- reductions and updates -------------------------------------------------------------------
+
+    def contribution(self, item: Reduction) -> torch.Tensor:
+        """Gradients of the group's parameters over the samples named, flat; zeros where this rank has none."""
+        parts = []
+        for name in self.group_names[item.group]:
+            own = [self.sums[p, item.span].pop(name, None) for p in self._members(item.group)]
+            given = [g for g in own if g is not None]
+            total = sum(given[1:], given[0]) if given else torch.zeros_like(self.current[name])
+            parts.append(total.detach().reshape(-1))
+        return torch.cat(parts)
+
+    def _members(self, group: int) -> list[Piece]:
+        return [piece for piece in self.skeleton.holders[group].pieces if piece in self.names]
+
+    def reduced(self, item: Reduction, total: torch.Tensor) -> None:
+        """Keep the sum for the next update of the piece that owns these parameters."""
+        found, start = {}, 0
+        for name in self.group_names[item.group]:
+            like = self.current[name]
+            found[name] = total[start : start + like.numel()].view_as(like)
+            start += like.numel()
+        if found:
+            self.pending[self.owner[next(iter(found))]].append((item.span, found))
+
+    def _update(self, piece: Piece, span: Interval) -> None:
+        """Apply what was reduced, in sequence, then what this piece alone holds: one new version."""
+        entries = self.pending.pop(piece, [])
+        alone: Gradients = {}
+        for other in self.pieces:
+            for name, g in self.sums.pop((other, span), {}).items() if other in self._sharing(piece) else ():
+                alone[name] = alone[name] + g if name in alone else g
+        if alone:
+            entries.append((span, alone))
+        self._new_version(piece)
+        for covered, gradients in entries:
+            self._apply(covered, gradients)
+        self._forget(piece)
+
+    def _sharing(self, piece: Piece) -> Iterable[Piece]:
+        """This piece, and those on this rank that share a parameter it owns with it."""
+        own = {name for name in self.names[piece] if self.owner[name] == piece and name not in self.grouped}
+        return [other for other in self.pieces if other == piece or own & set(self.names[other])]
+
+    def _new_version(self, piece: Piece) -> None:
+        """Weights that this update may write: the same ones, or copies where older ones are still read."""
+        self.made[piece] += 1
+        held = self.versions[piece]
+        mine = [name for name in self.names[piece] if self.owner[name] == piece]
+        if self.reads.lagging:
+            for name in mine:
+                self.current[name] = self.current[name].detach().clone().requires_grad_()
+        held[self.made[piece]] = {name: self.current[name] for name in self.names[piece]}
+
+    def _apply(self, span: Interval, gradients: Gradients) -> None:
+        mean = list(torch._foreach_div(list(gradients.values()), span[1] - span[0]))
+        by_name = dict(zip(gradients, mean, strict=True))
+        if self.case.check:
+            self.applied.update({(name, span): g for name, g in by_name.items()})
+        self.optimizer.step(self.current, by_name)
+
+    def _forget(self, piece: Piece) -> None:
+        """Drop the versions that no later microbatch reads."""
+        held, read = self.versions[piece], self.reads.version[piece]
+        needed = {self.made[piece], *(read[n] for n in self.unread[piece])}
+        for version in [v for v in held if v not in needed]:
+            del held[version]
+        self.most_versions[piece] = max(self.most_versions[piece], len(held))
+
+    # -- result -----------------------------------------------------------------------------------
+
+    def record(self) -> dict[str, Any]:
+        """Losses, versions seen, and where asked the comparison with the emulation."""
+        for piece, entries in list(self.pending.items()):
+            self._new_version(piece)
+            for span, gradients in entries:
+                self._apply(span, gradients)
+        self.pending.clear()
+        found: dict[str, Any] = {
+            "losses": self.losses,
+            "versions": max(self.most_versions.values()),
+            "left": self.forwards.size + self.backwards.size + len(self.saved),
+        }
+        if self.case.check:
+            from explorer.run.emulate import compare_with_emulation
+
+            found["numerics"] = compare_with_emulation(self)
+        return found
+
+

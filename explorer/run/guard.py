@@ -1,0 +1,146 @@
+"""Guard: what a rank does so that it never outlives its run and never dies without a word.
+
+SIGTERM is blocked in all threads and waited for in one, because a rank that waits inside a collective
+would never run a Python signal handler. The same thread looks whether the launcher and the agent that
+started this rank are still there; torchrun's ranks run in sessions of their own, so that nothing else
+would end them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from explorer.run.spec import Fault
+
+LOOK_EVERY_S = 0.25
+ORPHANED = 9
+"""Exit status of a rank whose launcher is gone."""
+
+_ECHOES = (
+    "Connection closed by peer", "Connection reset by peer", "Timed out waiting", "Broken pipe",
+    "remote worker", "remote process exited", "Socket Timeout", "recvValueWithTimeout", "sendBytes failed",
+    "failed to recv", "Socket closed", "Connect timeout", "Application timeout", "ncclRemoteError", "NCCL",
+)  # fmt: skip
+
+
+class Events:
+    """JSON lines to a file that the launcher reads; one write each, so that lines of ranks never mix."""
+
+    def __init__(self, path: Path, rank: int) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._rank = rank
+
+    def send(self, event: str, **values: Any) -> None:
+        """Write one event."""
+        line = json.dumps({"event": event, "rank": self._rank, **values}) + "\n"
+        os.write(self._fd, line.encode())
+
+
+def process_start(pid: int) -> float:
+    """When a process was started, which tells it from a later one with the same number; 0 if it is gone."""
+    try:
+        process = psutil.Process(pid)
+        return 0.0 if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
+    except psutil.Error:
+        return 0.0
+
+
+def still_runs(pid: int, started: float) -> bool:
+    """Whether that very process is there; its start is known to a second or two (the clock may be set)."""
+    return abs(process_start(pid) - started) < 2.0
+
+
+def block_sigterm() -> None:
+    """To be called before any other thread exists: threads inherit it."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+
+def watch(events: Events, *, launcher: tuple[int, float] | None, folder: Path) -> None:
+    """Start the thread that ends this rank on SIGTERM or when whoever started it is gone."""
+    agent = os.getppid()
+
+    def look() -> None:
+        while True:
+            if hasattr(signal, "sigtimedwait"):
+                if signal.sigtimedwait({signal.SIGTERM}, LOOK_EVERY_S) is not None:
+                    events.send("ended", reason="SIGTERM")
+                    os._exit(128 + signal.SIGTERM)
+            else:
+                time.sleep(LOOK_EVERY_S)
+            if launcher is not None and not still_runs(*launcher):
+                _end_orphan(agent, folder)
+            if os.getppid() != agent:
+                os._exit(ORPHANED)
+
+    threading.Thread(target=look, name="guard", daemon=True).start()
+
+
+def _end_orphan(agent: int, folder: Path) -> None:
+    """The launcher is gone: end the agent too (it would only report to nobody), clean up, leave."""
+    if os.getppid() == agent:
+        os.kill(agent, signal.SIGTERM)
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(ORPHANED)
+
+
+def is_echo(error: BaseException) -> bool:
+    """Whether an error only says that another rank is gone."""
+    name = type(error).__name__
+    known = "Dist" in name or isinstance(error, (ConnectionError, RuntimeError))
+    return known and any(text in str(error) for text in _ECHOES)
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """Fields of a `fault` event."""
+    text = str(error).strip().splitlines()
+    short = text[0] if text else ""
+    kind = type(error).__name__
+    out_of_memory = isinstance(error, MemoryError) or "out of memory" in short or "can't allocate memory" in short
+    return {
+        "message": f"{kind}: {short}" if short else kind,
+        "echo": is_echo(error),
+        "memory": out_of_memory,
+        "log": "".join(traceback.format_exception(error))[-4000:],
+    }
+
+
+class FaultError(RuntimeError):
+    """What the fault `raise` raises."""
+
+
+def inject(fault: Fault) -> None:
+    """Do what a fault says. For tests."""
+    if fault.kind == "raise":
+        raise FaultError("injected fault")
+    if fault.kind == "exit":
+        os._exit(3)
+    if fault.kind == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fault.kind == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if fault.kind == "memory":
+        _exhaust_memory()
+    while fault.kind == "hang":
+        time.sleep(1)
+
+
+def _exhaust_memory() -> None:
+    """Ask for more than a limit on the address space leaves."""
+    import resource
+
+    import torch
+
+    used = psutil.Process().memory_info().vms
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2**28, resource.RLIM_INFINITY))
+    torch.empty(2**31, dtype=torch.uint8).fill_(1)

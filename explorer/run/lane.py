@@ -1,0 +1,329 @@
+"""LanePlan: what one rank has to do of a program, in the order in which it must be issued.
+
+A rank is a lane of one device (a tensor-parallel lane is one rank too, where only sleeping is asked).
+Compute tasks run in the lane's order. Every wire (ordered pair of ranks) and every group is issued
+strictly in the program's sequence, at both ends, so that nothing depends on tags, which NCCL ignores.
+Because the program has no cycle with these sequences in it, issuing each message behind the last of the
+actions that it and its predecessors on the wire need cannot deadlock.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from explorer.errors import InputError
+from explorer.tasks.placement import Piece, SectionShape
+from explorer.tasks.program import GATHER, JOIN, KINDS, REDUCE, TRANSFER, Program, Slot
+
+Wire = tuple[str, int, int]
+"""("wire" or "signal", sending rank, receiving rank)."""
+Interval = tuple[int, int]
+"""Samples [low, high), counted on over the steps of a program."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """One message of a wire."""
+
+    task: int
+    """Its task, or -1 - task of the waiting one for a signal, which carries nothing."""
+    wire: Wire
+    """Which wire it takes."""
+    flow: int
+    """Its flow; -1 for a signal."""
+    backward: bool
+    """Whether it carries gradients."""
+    interval: Interval
+    """Samples it carries."""
+    slot: int
+    """Slot of its task; 0 for a signal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduction:
+    """One collective of a group."""
+
+    task: int
+    """Its task."""
+    group: int
+    """Holders group."""
+    ranks: tuple[int, ...]
+    """Who takes part."""
+    span: Interval
+    """Samples whose gradients are reduced."""
+    slot: int
+    """Slot of its task."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneTask:
+    """One compute task of a lane with what it waits for and what is issued behind it."""
+
+    task: int
+    """Its task."""
+    slot: int
+    """Slot of its task."""
+    op: str
+    """F, B, I, W or U."""
+    piece: Piece
+    """Who computes."""
+    numbers: tuple[int, ...]
+    """Microbatches (of the piece's own size and turn)."""
+    span: Interval
+    """For U: the samples it applies."""
+    name: str
+    """As actions print."""
+    step: int
+    """Optimizer step."""
+    receives: tuple[Transfer, ...]
+    """Messages it needs."""
+    reductions: tuple[int, ...]
+    """Tasks of the collectives it needs."""
+    gathers: tuple[int, ...]
+    """Tasks of the weight gathers it needs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanePlan:
+    """Everything one rank does."""
+
+    lane: int
+    """Lane and rank."""
+    tasks: tuple[LaneTask, ...]
+    """In program order."""
+    incoming: dict[Wire, tuple[Transfer, ...]]
+    """Per wire what arrives, in sequence."""
+    sends: tuple[tuple[Transfer, ...], ...]
+    """Per position (0: before the first task, i + 1: behind task i) the messages issued there."""
+    collectives: tuple[tuple[Reduction, ...], ...]
+    """Per position the collectives issued there."""
+    sequences: dict[int, tuple[int, ...]]
+    """Per group its tasks, in sequence."""
+    gathers: tuple[tuple[tuple[int, int], ...], ...]
+    """Per position the (task, slot) of gathers that begin there."""
+
+
+def sample_interval(section: SectionShape, replica: int, number: int) -> Interval:
+    """Samples of one microbatch that one replica works on."""
+    base = number * section.microbatch_samples
+    if section.round_robin:
+        return base, base + section.microbatch_samples
+    return base + section.offsets[replica], base + section.offsets[replica + 1]
+
+
+class Lanes:
+    """Plans of the lanes of a program; what all of them need is worked out once."""
+
+    def __init__(self, program: Program) -> None:
+        if program.other_lanes:
+            raise InputError(
+                "a stage part that several lanes compute together cannot be run yet",
+                key="strategy.stages.shardings",
+                found=f"{len(program.other_lanes)} tasks",
+                allowed="every layer on its stage's own devices",
+            )
+        self.program = program
+        self.sections = program.skeleton.sections
+        self.lane_of = {
+            piece: lane for lane, tasks in enumerate(program.programs) for piece in self._pieces(tasks.tolist())
+        }
+        self.preds = [self._resolved(task) for task in range(program.size)]
+        self.position: dict[int, tuple[int, int]] = {}
+        for lane, tasks in enumerate(program.programs):
+            for i, task in enumerate(tasks.tolist()):
+                self.position[task] = (lane, i)
+        self.consumers: dict[int, list[int]] = defaultdict(list)
+        for task, before in enumerate(self.preds):
+            for item in before:
+                self.consumers[item].append(task)
+        self.transfers = {task: self._transfer(task) for task in self._of_kind(TRANSFER)}
+        self.reductions = {task: self._reduction(task) for task in self._of_kind(REDUCE)}
+        self.signals = list(self._signals())
+
+    @property
+    def wires(self) -> list[Wire]:
+        """Every wire, in one order that all ranks share."""
+        return sorted({item.wire for item in (*self.transfers.values(), *self.signals)})
+
+    @property
+    def groups(self) -> list[tuple[int, ...]]:
+        """Members of every group, in one order that all ranks share."""
+        return sorted({item.ranks for item in self.reductions.values()})
+
+    def slot(self, task: int) -> Slot:
+        """Slot of a task."""
+        return self.program.slots[int(self.program.slot[task])]
+
+    def plan(self, lane: int) -> LanePlan:
+        """The plan of one lane."""
+        tasks = tuple(self._lane_task(lane, task) for task in self.program.programs[lane].tolist())
+        count = len(tasks) + 1
+        mine = [item for item in (*self.transfers.values(), *self.signals) if item.wire[1] == lane]
+        arriving = [item for item in (*self.transfers.values(), *self.signals) if item.wire[2] == lane]
+        groups = [item for item in self.reductions.values() if lane in item.ranks]
+        return LanePlan(
+            lane=lane,
+            tasks=tasks,
+            incoming=_by_wire(arriving),
+            sends=self._placed(lane, _by_wire(mine).values(), count),
+            collectives=self._placed(lane, _by_group(groups).values(), count),
+            sequences={
+                key: tuple(item.task for item in items) for key, items in _by_group(groups).items()
+            },
+            gathers=self._gathers(lane, count),
+        )
+
+    def _pieces(self, tasks: list[int]) -> set[Piece]:
+        return {self.slot(task).piece for task in tasks}
+
+    def _of_kind(self, kind: int) -> list[int]:
+        return [task for task in range(self.program.size) if self.program.kind[task] == kind]
+
+    def _resolved(self, task: int) -> list[int]:
+        """Predecessors with joins looked through."""
+        found: list[int] = []
+        stack = [self.program.first[task], self.program.second[task]]
+        while stack:
+            item = stack.pop()
+            if not item:
+                continue
+            if self.program.kind[item - 1] == JOIN:
+                stack += [self.program.first[item - 1], self.program.second[item - 1]]
+            else:
+                found.append(item - 1)
+        return sorted(set(found))
+
+    def _numbers(self, task: int) -> tuple[int, ...]:
+        action, slot = self.program.actions[int(self.program.action[task])], self.slot(task)
+        section = self.sections[slot.piece.section]
+        span = range(action.first_microbatch, action.first_microbatch + action.count)
+        return tuple(
+            n for n in span if not section.round_robin or n % section.replicas == slot.piece.replica
+        )
+
+    def _interval(self, task: int) -> Interval:
+        """Samples of a compute task, first to last."""
+        piece, numbers = self.slot(task).piece, self._numbers(task)
+        section = self.sections[piece.section]
+        low = sample_interval(section, piece.replica, numbers[0])[0]
+        return low, sample_interval(section, piece.replica, numbers[-1])[1]
+
+    def _transfer(self, task: int) -> Transfer:
+        """What is carried: samples of the producers that some consumer asks for."""
+        slot, program = self.slot(task), self.program
+        made = [self._interval(item) for item in self.preds[task] if program.kind[item] < TRANSFER]
+        if not made:  # implied by the order of the sending lane
+            section = self.sections[slot.piece.section]
+            made = [sample_interval(section, slot.piece.replica, int(program.microbatch[task]))]
+        asked = [self._interval(item) for item in self.consumers[task] if program.kind[item] < TRANSFER]
+        low = max(min(a for a, _ in made), min(a for a, _ in asked))
+        high = min(max(b for _, b in made), max(b for _, b in asked))
+        return Transfer(
+            task=task,
+            wire=("wire", int(program.lane[task]), int(program.peer[task])),
+            flow=slot.where,
+            backward=slot.backward,
+            interval=(low, high),
+            slot=int(program.slot[task]),
+        )
+
+    def _reduction(self, task: int) -> Reduction:
+        slot = self.slot(task)
+        pieces = self.program.skeleton.holders[slot.where].pieces
+        ranks = tuple(sorted({self.lane_of[piece] for piece in pieces}))
+        user = next(item for item in self.consumers[task] if self.program.kind[item] < TRANSFER)
+        return Reduction(
+            task=task, group=slot.where, ranks=ranks, span=self._span(user),
+            slot=int(self.program.slot[task]),
+        )  # fmt: skip
+
+    def _span(self, task: int) -> Interval:
+        """Samples that a U applies."""
+        action = self.program.actions[int(self.program.action[task])]
+        size = self.sections[self.slot(task).piece.section].microbatch_samples
+        low = action.first_microbatch * size
+        return low, low + action.count * size
+
+    def _signals(self) -> Iterable[Transfer]:
+        """Extra edges between lanes that no transfer carries."""
+        for task, before in enumerate(self.preds):
+            if self.program.kind[task] >= TRANSFER:
+                continue
+            for item in before:
+                if self.program.kind[item] < TRANSFER and self.position[item][0] != self.position[task][0]:
+                    wire = ("signal", self.position[item][0], self.position[task][0])
+                    yield Transfer(
+                        task=-1 - task, wire=wire, flow=-1, backward=False, interval=(item, task), slot=0
+                    )
+
+    def _lane_task(self, lane: int, task: int) -> LaneTask:
+        program, slot = self.program, self.slot(task)
+        before = self.preds[task]
+        signals = [item for item in self.signals if item.task == -1 - task]
+        return LaneTask(
+            task=task,
+            slot=int(program.slot[task]),
+            op=KINDS[slot.kind],
+            piece=slot.piece,
+            numbers=self._numbers(task) if slot.kind != 4 else (),
+            span=self._span(task) if KINDS[slot.kind] == "U" else (0, 0),
+            name=str(program.actions[int(program.action[task])]),
+            step=int(program.step[task]),
+            receives=(
+                *(self.transfers[i] for i in before if i in self.transfers and self.transfers[i].wire[2] == lane),
+                *signals,
+            ),
+            reductions=tuple(i for i in before if i in self.reductions),
+            gathers=tuple(i for i in before if program.kind[i] == GATHER),
+        )
+
+    def _placed(self, lane: int, sequences, count):  # type: ignore[no-untyped-def]
+        """Each item behind the last of the lane's tasks that it or an earlier one of its channel needs."""
+        found: list[list[Transfer | Reduction]] = [[] for _ in range(count)]
+        for sequence in sequences:
+            reached = 0
+            for item in sequence:
+                reached = max(reached, self._ready(lane, item))
+                found[reached].append(item)
+        return tuple(tuple(sorted(items, key=_order)) for items in found)
+
+    def _ready(self, lane: int, item: Transfer | Reduction) -> int:
+        """Position behind the last task of this lane that an item needs."""
+        if isinstance(item, Transfer) and item.flow < 0:
+            return self.position[item.interval[0]][1] + 1
+        before = [i for i in self.preds[item.task] if i in self.position]
+        mine = [self.position[i][1] + 1 for i in before if self.position[i][0] == lane]
+        return max(mine, default=0)
+
+    def _gathers(self, lane: int, count: int) -> tuple[tuple[tuple[int, int], ...], ...]:
+        found: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+        reached = 0
+        for task in self._of_kind(GATHER):
+            if self.program.lane[task] != lane:
+                continue
+            mine = [self.position[i][1] + 1 for i in self.preds[task] if i in self.position]
+            reached = max(reached, max(mine, default=0))
+            found[reached].append((task, int(self.program.slot[task])))
+        return tuple(map(tuple, found))
+
+
+def _order(item: Transfer | Reduction) -> tuple[int, int]:
+    if isinstance(item, Transfer) and item.flow < 0:
+        return item.interval
+    return item.task, 0
+
+
+def _by_wire(items: Iterable[Transfer]) -> dict[Wire, tuple[Transfer, ...]]:
+    found: dict[Wire, list[Transfer]] = defaultdict(list)
+    for item in sorted(items, key=_order):
+        found[item.wire].append(item)
+    return {wire: tuple(found[wire]) for wire in sorted(found)}
+
+
+def _by_group(items: Iterable[Reduction]) -> dict[int, tuple[Reduction, ...]]:
+    found: dict[int, list[Reduction]] = defaultdict(list)
+    for item in sorted(items, key=_order):
+        found[item.group].append(item)
+    return {group: tuple(found[group]) for group in sorted(found)}

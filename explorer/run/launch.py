@@ -1,0 +1,369 @@
+"""Launch: one `torchrun` in a session of its own, watched from outside, and nothing of it left behind.
+
+Never inside the caller's process: torch's elastic agent replaces signal handlers and blocks. A handle is
+polled (a notebook does it from its event loop); there is no thread. The truth about a run are the events
+that its ranks write: exit codes of finished gloo processes are now and then wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+import explorer
+from explorer.errors import RunError
+from explorer.run.guard import process_start
+from explorer.run.spec import RunSpec, write_spec
+from explorer.run.status import COMPUTING, IDLE, STARTING, StatusPages
+
+POLL_S = 0.05
+TERM_WAIT_S = 1.5
+START_LIMIT_S = 180.0
+"""Longest start-up of a rank: importing torch on a busy machine."""
+SETTLE_S = 1.0
+"""After the first fault: how long to wait for the others' words before the cause is picked."""
+_FAILED = re.compile(r"exitcode\s*:\s*(-?\d+)\s*\(pid:\s*(\d+)\)|exitcode: (-?\d+)\) local_rank: \d+ \(pid: (\d+)\)")
+
+Event = dict[str, Any]
+"""One JSON line of a rank: `event`, `rank` and what belongs to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What a finished run left."""
+
+    ranks: tuple[dict[str, Any], ...]
+    """Per rank the data of its result."""
+    events: tuple[Event, ...]
+    """All events, in order of arrival."""
+    wall_s: float
+    """From start to the last rank's end."""
+
+
+def start(spec: RunSpec) -> RunHandle:
+    """Start a run; returns at once."""
+    return RunHandle(spec)
+
+
+def run(spec: RunSpec) -> RunResult:
+    """Start a run and wait for its end.
+
+    Raises:
+        RunError: it failed; every process of it is gone.
+    """
+    with start(spec) as handle:
+        for _ in handle.events():
+            pass
+        return handle.result()
+
+
+def environment() -> dict[str, str]:
+    """Of the ranks: one thread each (set before torch is imported), and this package importable."""
+    extra = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    folder = str(Path(explorer.__file__).parents[1])
+    known = os.environ.get("PYTHONPATH")
+    extra["PYTHONPATH"] = folder if not known else os.pathsep.join((folder, known))
+    extra["TORCHELASTIC_ERROR_FILE"] = ""
+    if "lo" in psutil.net_if_addrs():
+        # the host's own name need not resolve to an address that can be reached
+        extra["GLOO_SOCKET_IFNAME"] = os.environ.get("GLOO_SOCKET_IFNAME", "lo")
+    return {**os.environ, **extra, "PYTHONUNBUFFERED": "1"}
+
+
+def command(spec: RunSpec, spec_file: Path) -> list[str]:
+    """The torchrun call."""
+    return [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--max-restarts", "0",
+        "--nproc-per-node", str(spec.ranks), "--monitor-interval", "0.1",
+        "-m", "explorer.run.worker", str(spec_file),
+    ]  # fmt: skip
+
+
+class RunHandle:
+    """A run under way: `poll`, `events`, `stream`, `stop`, `result`. Also a context manager that stops it."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        self.spec = spec
+        self.folder = Path(tempfile.mkdtemp(prefix="explorer-run-"))
+        self._began = time.monotonic()
+        self._seen: list[Event] = []
+        self._read_to = 0
+        self._pids: dict[int, int] = {}
+        self._done: dict[int, Event] = {}
+        self._faults: dict[int, Event] = {}
+        self._first_trouble_s = 0.0
+        self._moved = [(-1, self._began)] * spec.ranks
+        self._error: RunError | None = None
+        self._stopped = False
+        self._result: RunResult | None = None
+        self.pages = StatusPages(self.folder / "status", spec.ranks, create=True)
+        (self.folder / "events").touch()
+        launcher = {"pid": os.getpid(), "started": process_start(os.getpid())}
+        (self.folder / "launcher.json").write_text(json.dumps(launcher), encoding="utf-8")
+        write_spec(spec, self.folder / "spec.json")
+        self._log = (self.folder / "log").open("wb")
+        self.process = subprocess.Popen(
+            command(spec, self.folder / "spec.json"),
+            stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT,
+            env=environment(), start_new_session=True,
+        )  # fmt: skip
+        # runs when the handle is forgotten and when Python ends
+        self._finalizer = weakref.finalize(self, _end, self.process, self._pids, self.folder)
+
+    def __enter__(self) -> RunHandle:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    @property
+    def done(self) -> bool:
+        """Whether the run has ended, well or not, and all its processes are gone."""
+        return self._result is not None or self._error is not None or self._stopped
+
+    @property
+    def error(self) -> RunError | None:
+        """What went wrong, if something did."""
+        return self._error
+
+    def poll(self) -> list[Event]:
+        """New events; never blocks for long. Ends the run where a rank failed or stands still."""
+        if self.done:
+            return []
+        fresh = self._read_events()
+        ended = self.process.poll() is not None
+        if ended:
+            fresh += self._read_events()
+        if len(self._done) == self.spec.ranks:
+            self._finish()
+        elif self._faults or ended:
+            self._first_trouble_s = self._first_trouble_s or time.monotonic()
+            all_spoke = len({*self._done, *self._faults}) == self.spec.ranks
+            if ended or all_spoke or time.monotonic() - self._first_trouble_s > SETTLE_S + 1.0:
+                self._fail(self._cause())
+        elif stuck := self._stuck():
+            self._fail(stuck)
+        return fresh
+
+    def events(self) -> Iterator[Event]:
+        """All events until the run ends; blocks between them."""
+        while not self.done:
+            yield from self.poll()
+            if not self.done:
+                time.sleep(POLL_S)
+
+    async def stream(self) -> AsyncIterator[Event]:
+        """As `events`, for an event loop: never blocks it, uses no thread."""
+        while not self.done:
+            for event in self.poll():
+                yield event
+            await asyncio.sleep(POLL_S)
+
+    def stop(self) -> None:
+        """End every rank and wait until all are gone; nothing happens if they are."""
+        if not self.done:
+            self._stopped = True
+        self._end_processes()
+
+    def result(self) -> RunResult:
+        """What the ranks returned.
+
+        Raises:
+            RunError: the run failed, was stopped, or has not ended.
+        """
+        if self._error is not None:
+            raise self._error
+        if self._result is None:
+            raise RunError("the run was stopped" if self._stopped else "the run has not ended")
+        return self._result
+
+    def log(self, lines: int = 40) -> str:
+        """The last lines that the ranks and torchrun printed."""
+        path = self.folder / "log"
+        text = path.read_text("utf-8", "replace") if path.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def _read_events(self) -> list[Event]:
+        with (self.folder / "events").open("rb") as file:
+            file.seek(self._read_to)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self._read_to += len(whole)
+        fresh: list[Event] = [json.loads(line) for line in whole.splitlines()]
+        for event in fresh:
+            rank = int(event["rank"])
+            if event["event"] == "start":
+                self._pids[rank] = int(event["pid"])
+            elif event["event"] == "done":
+                self._done[rank] = event
+            elif event["event"] == "fault":
+                self._faults.setdefault(rank, event)
+        self._seen += fresh
+        return fresh
+
+    def _finish(self) -> None:
+        results = tuple(
+            json.loads((self.folder / f"result-{rank}.json").read_text("utf-8"))
+            for rank in range(self.spec.ranks)
+        )
+        wall_s = time.monotonic() - self._began
+        self._result = RunResult(ranks=results, events=tuple(self._seen), wall_s=wall_s)
+        # the ranks have said all they had to say; how torchrun ends is of no interest
+        try:
+            self.process.wait(timeout=3.0)
+        except subprocess.TimeoutExpired:
+            pass
+        self._end_processes()
+
+    def _fail(self, error: RunError) -> None:
+        self._error = error
+        self._end_processes()
+
+    def _end_processes(self) -> None:
+        self._finalizer()
+        self._log.close()
+        self.pages.close()
+
+    def _cause(self) -> RunError:
+        """The error of the rank that failed first: not those that only noticed that it was gone."""
+        log = self.log()
+        own = [event for event in self._faults.values() if not event["echo"]]
+        if own:
+            event = own[0]
+            note = " (out of memory)" if event.get("memory") else ""
+            return RunError(
+                f"rank {event['rank']} failed{_where(event)}{note}: {event['message']}",
+                rank=event["rank"],
+                log=event["log"],
+            )
+        if silent := self._silent(log):
+            rank, how = silent
+            doing = self.pages.read(rank).text
+            return RunError(f"rank {rank} {how}" + (f" during {doing}" if doing else ""), rank=rank, log=log)
+        if self._faults:
+            event = next(iter(self._faults.values()))
+            return RunError(
+                f"rank {event['rank']} lost its connection{_where(event)}: {event['message']}",
+                rank=event["rank"],
+                log=event["log"],
+            )
+        status = self.process.returncode
+        return RunError(f"the ranks did not start (torchrun ended with {status}): {_last_line(log)}", log=log)
+
+    def _silent(self, log: str) -> tuple[int, str] | None:
+        """A rank that died without a word, and how."""
+        codes: dict[int, int] = {}
+        for match in _FAILED.finditer(log):
+            code, pid = (match[1], match[2]) if match[1] else (match[3], match[4])
+            codes.setdefault(int(pid), int(code))
+        spoke = {*self._done, *self._faults, *(e["rank"] for e in self._seen if e["event"] == "ended")}
+        for rank, pid in sorted(self._pids.items(), key=lambda pair: pair[1] not in codes):
+            if rank not in spoke and (pid in codes or not process_start(pid)):
+                return rank, _how(codes.get(pid))
+        return None
+
+    def _stuck(self) -> RunError | None:
+        """The watchdog: a rank whose action takes more than five times what was predicted, and then some."""
+        now = time.monotonic()
+        waiting: list[tuple[int, str, float]] = []
+        for rank in range(self.spec.ranks):
+            status = self.pages.read(rank)
+            if status.count != self._moved[rank][0]:
+                self._moved[rank] = (status.count, now)
+            still_s = now - self._moved[rank][1]
+            limit_s = 5 * status.predicted_s + self.spec.patience_s
+            if status.state == STARTING:
+                limit_s = START_LIMIT_S
+            if status.state == IDLE or rank in self._done:
+                continue
+            if status.state in (COMPUTING, STARTING) and still_s > limit_s:
+                what = status.text or "its start"
+                return self._stuck_error(rank, what, still_s, status.predicted_s)
+            if status.state not in (COMPUTING, STARTING):
+                waiting.append((rank, status.text, still_s))
+        busy = self.spec.ranks - len(self._done) - len(waiting)
+        idle = sum(self.pages.read(rank).state == IDLE for rank in range(self.spec.ranks))
+        if waiting and busy <= idle and min(item[2] for item in waiting) > self.spec.group_timeout_s + 2:
+            rank, text, still_s = max(waiting, key=lambda item: item[2])
+            return self._stuck_error(rank, text, still_s, 0.0)
+        return None
+
+    def _stuck_error(self, rank: int, what: str, still_s: float, predicted_s: float) -> RunError:
+        expected = f" (predicted {predicted_s:.3g} s)" if predicted_s else ""
+        return RunError(
+            f"rank {rank} stands still: {what} for {still_s:.1f} s{expected}; the run was ended",
+            rank=rank,
+            log=self.log(),
+        )
+
+
+def _where(event: Event) -> str:
+    return f" at {event['at']}" if event.get("at") else ""
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "no output"
+
+
+def _how(code: int | None) -> str:
+    if code is None:
+        return "ended without a word"
+    if code < 0:
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
+        hint = "; the system does that when memory runs out" if -code == signal.SIGKILL else ""
+        return f"was killed by {name}{hint}"
+    return f"left with exit status {code}"
+
+
+def _end(process: subprocess.Popen[bytes], pids: dict[int, int], folder: Path) -> None:
+    """End ranks first, then torchrun (killed first, it would leave them), then whoever is left."""
+    family: dict[int, psutil.Process] = {}
+    for pid in (process.pid, *pids.values()):
+        _add_family(pid, family, folder)
+    ranks = [item for pid, item in family.items() if pid != process.pid]
+    for item in (*ranks, *(item for pid, item in family.items() if pid == process.pid)):
+        _signal(item, signal.SIGTERM)
+        _signal(item, signal.SIGCONT)
+    _, alive = psutil.wait_procs(list(family.values()), timeout=TERM_WAIT_S)
+    for pid in (process.pid, *pids.values()):  # whoever was started meanwhile
+        _add_family(pid, family, folder)
+    for item in alive:
+        _signal(item, signal.SIGKILL)
+    psutil.wait_procs(alive, timeout=TERM_WAIT_S)
+    process.poll()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _add_family(pid: int, family: dict[int, psutil.Process], folder: Path) -> None:
+    """A process of ours and all below it; a number that has gone to a foreign process is left alone."""
+    try:
+        found = psutil.Process(pid)
+        if str(folder) in " ".join(found.cmdline()):
+            family[pid] = found
+        for child in found.children(recursive=True) if pid in family else ():
+            family[child.pid] = child
+    except psutil.Error:
+        return
+
+
+def _signal(process: psutil.Process, number: int) -> None:
+    try:
+        process.send_signal(number)
+    except psutil.Error:
+        pass

@@ -1,0 +1,73 @@
+"""Optimizers as one update of some weights, with their state beside: what `U` runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+
+from explorer.errors import InputError
+
+MOMENTUM, BETA1, BETA2, EPSILON, DECAY = 0.9, 0.9, 0.999, 1e-8, 0.01
+KINDS = ("none", "sgd", "momentum", "adam", "adamw")
+
+
+class Optimizer:
+    """State by parameter name; `step` changes the weights it is given in place."""
+
+    def __init__(self, kind: str, learning_rate: float) -> None:
+        if kind not in KINDS:
+            raise InputError(f"unknown optimizer {kind!r}", key="optimizer", found=kind, allowed=", ".join(KINDS))
+        self.kind, self.learning_rate = kind, learning_rate
+        self.first: dict[str, torch.Tensor] = {}
+        self.second: dict[str, torch.Tensor] = {}
+        self.count: dict[str, int] = {}
+
+    @torch.no_grad()
+    def step(self, weights: Mapping[str, torch.Tensor], gradients: Mapping[str, torch.Tensor]) -> None:
+        """Apply mean gradients of some of the weights."""
+        if self.kind == "none" or not gradients:
+            return
+        names = list(gradients)
+        held, given = [weights[name] for name in names], [gradients[name] for name in names]
+        if self.kind == "sgd":
+            torch._foreach_add_(held, given, alpha=-self.learning_rate)
+        elif self.kind == "momentum":
+            state = self._state(self.first, names, weights)
+            torch._foreach_mul_(state, MOMENTUM)
+            torch._foreach_add_(state, given)
+            torch._foreach_add_(held, state, alpha=-self.learning_rate)
+        else:
+            self._adam(names, held, given, weights)
+
+    def _adam(
+        self,
+        names: list[str],
+        held: list[torch.Tensor],
+        given: list[torch.Tensor],
+        weights: Mapping[str, torch.Tensor],
+    ) -> None:
+        """Kingma and Ba 2015, algorithm 1; adamw decays the weights themselves."""
+        m, v = self._state(self.first, names, weights), self._state(self.second, names, weights)
+        torch._foreach_lerp_(m, given, 1 - BETA1)
+        torch._foreach_mul_(v, BETA2)
+        torch._foreach_addcmul_(v, given, given, 1 - BETA2)
+        if self.kind == "adamw":
+            torch._foreach_mul_(held, 1 - self.learning_rate * DECAY)
+        for name in names:
+            self.count[name] = self.count.get(name, 0) + 1
+        steps = [self.count[name] for name in names]
+        root = torch._foreach_sqrt(v)
+        torch._foreach_div_(root, [math.sqrt(1 - BETA2**t) for t in steps])
+        torch._foreach_add_(root, EPSILON)
+        torch._foreach_addcdiv_(held, m, root, [-self.learning_rate / (1 - BETA1**t) for t in steps])
+
+    @staticmethod
+    def _state(
+        held: dict[str, torch.Tensor], names: list[str], weights: Mapping[str, torch.Tensor]
+    ) -> list[torch.Tensor]:
+        for name in names:
+            if name not in held:
+                held[name] = torch.zeros_like(weights[name])
+        return [held[name] for name in names]

@@ -1,0 +1,151 @@
+"""Session: one rank's whole run. Connect, build every case once, then calibration and cases in rounds."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+
+from explorer.run import guard
+from explorer.run.interpreter import Backend, Hooks, Interpreter
+from explorer.run.lane import LanePlan, Lanes
+from explorer.run.sleeper import Sleeper
+from explorer.run.spec import DRY, Case, RunSpec
+from explorer.run.status import IDLE, WAITING
+from explorer.run.transport import Transport, connect
+
+LEAD_S = 0.01
+"""From the last rank's arrival at the barrier to the common start."""
+
+
+class Reports(Protocol):
+    """What a session reports through (see `explorer.run.worker.Desk`)."""
+
+    rank: int
+    events: guard.Events
+    at: str
+
+    def status(self, state: int, text: str = "", predicted_s: float = 0.0) -> None:
+        """Say what this rank does now."""
+
+
+def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
+    """Run everything a specification asks; returns this rank's result."""
+    torch.set_num_threads(1)
+    if spec.pin:
+        _pin(spec.ranks)
+    urgent = all(case.kind == DRY for case in spec.cases) and hurry()
+    transport = connect(spec.group_timeout_s, spec.device)
+    desk.events.send("ready", device=str(transport.device))
+    players = [_player(case, i, spec, desk, transport) for i, case in enumerate(spec.cases)]
+    calibrator = None
+    if spec.calibration is not None:
+        from explorer.run.stopwatch import Stopwatch
+
+        calibrator = Stopwatch(spec.calibration, transport)
+    result: dict[str, Any] = {"cases": {case.name: [] for case in spec.cases}, "calibration": [], "urgent": urgent}
+    for number in range(spec.warmup_rounds + spec.rounds):
+        measured = number >= spec.warmup_rounds
+        desk.events.send("round", number=number - spec.warmup_rounds)
+        if calibrator is not None:
+            desk.status(WAITING, "calibration", 0.0)
+            times = calibrator.measure()
+            result["calibration"] += [times] * measured
+        for case, play in zip(spec.cases, players, strict=True):
+            record = play()
+            result["cases"][case.name] += [record] * measured
+            desk.events.send("case", name=case.name, round=number - spec.warmup_rounds)
+    desk.status(IDLE)
+    transport.barrier()
+    transport.close()
+    return result
+
+
+def hurry() -> bool:
+    """Ask to be woken on time whatever else runs: ranks of a dry run sleep, so this takes from nobody.
+
+    Where the system does not allow it (an ordinary user) everything works, only noisier.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
+def _pin(ranks: int) -> None:
+    """One core for each rank where there are enough."""
+    if hasattr(os, "sched_getaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        if len(cores) >= ranks:
+            os.sched_setaffinity(0, {cores[int(os.environ.get("LOCAL_RANK", "0"))]})
+
+
+def _player(
+    case: Case, index: int, spec: RunSpec, desk: Reports, transport: Transport
+) -> Callable[[], dict[str, Any]]:
+    """Build a case; the result runs it once."""
+    if case.engine == "torch":
+        from explorer.run.engines import torch_player
+
+        return torch_player(case, desk, transport)
+    lanes = Lanes(case.lowered())
+    count = len(lanes.program.programs)
+    if count > spec.ranks:
+        raise guard.FaultError(f"case {case.name!r} has {count} lanes for {spec.ranks} ranks")
+    transport.open(lanes.wires, lanes.groups)
+    lane = 0 if case.everywhere else transport.rank
+    plan = lanes.plan(lane) if lane < count else None
+    faults = {f.action: f for f in spec.faults if f.rank == transport.rank and f.case == index}
+
+    def before(position: int) -> None:
+        if position in faults:
+            guard.inject(faults[position])
+
+    def step(number: int) -> None:
+        desk.events.send("step", case=case.name, step=number)
+
+    hooks = Hooks(status=desk.status, before=before, step=step)
+    if case.kind == DRY:
+        return lambda: _play(plan, Sleeper(case.seconds, transport.device), transport, hooks, case, desk)
+    from explorer.run.compute import Compute
+
+    compute = Compute(case, lanes, lane, transport.device) if plan else None
+
+    def play() -> dict[str, Any]:
+        if compute is not None:
+            compute.reset()
+        record = _play(plan, compute, transport, hooks, case, desk)
+        if compute is not None:
+            record.update(compute.record())
+        return record
+
+    return play
+
+
+def _play(
+    plan: LanePlan | None,
+    backend: Backend | None,
+    transport: Transport,
+    hooks: Hooks,
+    case: Case,
+    desk: Reports,
+) -> dict[str, Any]:
+    """Start together, run, and hand back the stamps."""
+    desk.status(WAITING, "the start of " + case.name, 0.0)
+    transport.barrier()
+    begin = transport.largest(time.perf_counter()) + LEAD_S if _one_host() else time.perf_counter()
+    record: dict[str, Any] = {"stamps": []}
+    if plan is not None and backend is not None:
+        stamps = Interpreter(plan, backend, transport, hooks, case.seconds).run(begin)
+        record["stamps"] = [list(stamp) for stamp in stamps]
+    desk.status(WAITING, "the end of " + case.name, 0.0)
+    return record
+
+
+def _one_host() -> bool:
+    """Whether all ranks share one clock."""
+    return os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE")

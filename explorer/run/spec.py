@@ -1,0 +1,245 @@
+"""RunSpec: everything a launch needs, as plain JSON. Nothing in it can run code.
+
+A *case* is one lowered program to be run: the skeleton, shape and order it is lowered from again on every
+rank (lowering is deterministic, so all ranks agree), and either a runnable model or seconds to sleep.
+One launch runs many cases, in rounds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from explorer.actions import Action, Edge, Order, Place, ReadRule, Shape, parse_action
+from explorer.errors import InputError
+from explorer.run.model import ModelSpec, Unit
+from explorer.tasks.lower import lower
+from explorer.tasks.placement import Flow, Holders, Piece, SectionShape, Skeleton
+from explorer.tasks.program import Program
+
+SCHEMA = "explorer.run/1"
+REAL, DRY = "real", "dry"
+FAULTS = ("raise", "exit", "kill", "hang", "memory", "stop")
+"""raise an error, os._exit(3), SIGKILL, sleep for ever, ask for more memory than there is, SIGSTOP."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Something that goes wrong on purpose. Used by tests only."""
+
+    rank: int
+    """Where."""
+    kind: str
+    """One of `FAULTS`."""
+    action: int = 0
+    """Before which action of that rank's program."""
+    case: int = 0
+    """In which case."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in FAULTS:
+            raise InputError("unknown fault", key="faults.kind", found=self.kind, allowed=", ".join(FAULTS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One program to run."""
+
+    name: str
+    """Unique in the launch."""
+    skeleton: Skeleton
+    """Sections, flows and holders."""
+    shape: Shape
+    """What the schedule was given."""
+    order: Order
+    """What it answered; all its steps are run."""
+    kind: str = REAL
+    """`real`, or `dry`: sleeps in place of compute."""
+    seconds: tuple[float, ...] = ()
+    """Per slot of the program: predicted seconds; what a dry case sleeps and the watchdog expects."""
+    model: ModelSpec | None = None
+    """For a real case: what is computed."""
+    sections: tuple[tuple[int, ...], ...] = ()
+    """For a real case, per section: its units."""
+    flow_units: tuple[tuple[int, ...], ...] = ()
+    """For a real case, per flow: the units whose outputs it carries."""
+    optimizer: str = "sgd"
+    """sgd, momentum, adam, adamw or none."""
+    learning_rate: float = 0.05
+    """Of the optimizer."""
+    everywhere: bool = False
+    """Run the one lane of this program on every rank at once, each for itself."""
+    check: bool = False
+    """Compare gradients and weights with a plain emulation in one process."""
+    engine: str = "interpreter"
+    """`interpreter` or `torch` (DistributedDataParallel, torch.distributed.pipelining)."""
+
+    def lowered(self) -> Program:
+        """The program, lowered again."""
+        return lower(self.skeleton, self.shape, self.order)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """What every rank times in each round, all at once."""
+
+    model: ModelSpec
+    """Its units are timed one by one, forward and backward."""
+    samples: tuple[int, ...]
+    """At these numbers of samples."""
+    message_bytes: tuple[int, ...] = ()
+    """Point-to-point messages to the next rank, of these sizes."""
+    reduce_bytes: tuple[int, ...] = ()
+    """All-reduces over all ranks, of these sizes."""
+    optimizer: str = "sgd"
+    """Its update of all parameters is timed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """One launch.
+
+    Raises:
+        InputError: no rank, no case, or names that repeat.
+    """
+
+    ranks: int
+    """Processes."""
+    cases: tuple[Case, ...] = ()
+    """Run in this order in every round."""
+    rounds: int = 1
+    """Rounds that are measured."""
+    warmup_rounds: int = 0
+    """Rounds before them that are thrown away."""
+    calibration: Calibration | None = None
+    """Timed at the start of every round."""
+    faults: tuple[Fault, ...] = ()
+    """What goes wrong on purpose."""
+    group_timeout_s: float = 20.0
+    """Seconds after which a rank that waits for others gives up."""
+    patience_s: float = 5.0
+    """The watchdog's allowance beyond five times the predicted seconds of an action."""
+    pin: bool = False
+    """Give every rank a core of its own."""
+    device: str = "auto"
+    """cpu, cuda, or auto: cuda where there is a device for every rank."""
+
+    def __post_init__(self) -> None:
+        names = [case.name for case in self.cases]
+        if self.ranks < 1 or self.rounds < 1:
+            raise InputError("a run needs a rank and a round", key="ranks", found=self.ranks, allowed=">= 1")
+        if not self.cases or len(set(names)) != len(names):
+            raise InputError("a run needs cases of different names", key="cases", found=names)
+
+
+def write_spec(spec: RunSpec, path: Path) -> None:
+    """Write the JSON that the worker reads."""
+    path.write_text(json.dumps(to_data(spec)), encoding="utf-8")
+
+
+def read_spec(path: Path) -> RunSpec:
+    """Read it back.
+
+    Raises:
+        InputError: not such a file, or a wrong value in it.
+    """
+    try:
+        return from_data(json.loads(path.read_text(encoding="utf-8")))
+    except InputError as error:
+        raise error.within(file=str(path)) from None
+    except (OSError, json.JSONDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", file=str(path)) from None
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise InputError(f"is no run specification: {error!r}", file=str(path), allowed=SCHEMA) from None
+
+
+def to_data(spec: RunSpec) -> dict[str, Any]:
+    """Plain data."""
+    data = {item.name: getattr(spec, item.name) for item in fields(spec)}
+    data["schema"] = SCHEMA
+    data["cases"] = [_case_data(case) for case in spec.cases]
+    data["faults"] = [asdict(fault) for fault in spec.faults]
+    data["calibration"] = asdict(spec.calibration) if spec.calibration else None
+    return data
+
+
+def from_data(data: Mapping[str, Any]) -> RunSpec:
+    """The specification from plain data."""
+    if data.get("schema") != SCHEMA:
+        raise InputError("not a run specification", key="schema", found=data.get("schema"), allowed=SCHEMA)
+    values = {key: value for key, value in data.items() if key != "schema"}
+    values["cases"] = tuple(_case(item) for item in data["cases"])
+    values["faults"] = tuple(Fault(**item) for item in data["faults"])
+    timed = data["calibration"]
+    values["calibration"] = timed and Calibration(**{**_tuples(timed), "model": _model(timed["model"])})
+    return RunSpec(**values)
+
+
+def _case_data(case: Case) -> dict[str, Any]:
+    data = {item.name: getattr(case, item.name) for item in fields(case)}
+    order, shape = case.order, case.shape
+    data["order"] = {
+        "lanes": [" ".join(map(str, lane)) for lane in order.lanes],
+        "steps": order.steps,
+        "read_rule": [order.read_rule.name, order.read_rule.parameter],
+        "update_rule": order.update_rule,
+        "flush": order.flush,
+        "lag": order.lag,
+        "edges": [[str(edge.before), str(edge.after)] for edge in order.edges],
+    }
+    data["shape"] = {item.name: getattr(shape, item.name) for item in fields(shape)}
+    skeleton = case.skeleton
+    data["skeleton"] = {item.name: getattr(skeleton, item.name) for item in fields(skeleton)}
+    data["model"] = asdict(case.model) if case.model else None
+    return data
+
+
+def _case(data: Mapping[str, Any]) -> Case:
+    values = dict(_tuples(data))
+    order, shape, skeleton = data["order"], _tuples(data["shape"]), _tuples(data["skeleton"])
+    values["order"] = Order(
+        lanes=tuple(_actions(lane) for lane in order["lanes"]),
+        steps=order["steps"],
+        read_rule=ReadRule(name=order["read_rule"][0], parameter=order["read_rule"][1]),
+        update_rule=order["update_rule"],
+        flush=order["flush"],
+        lag=tuple(order["lag"]),
+        edges=tuple(Edge(parse_action(before), parse_action(after)) for before, after in order["edges"]),
+    )
+    shape["lanes"] = tuple(tuple(Place(*place) for place in lane) for lane in shape["lanes"])
+    values["shape"] = Shape(**shape)
+    values["skeleton"] = Skeleton(
+        sections=tuple(SectionShape(*item) for item in skeleton["sections"]),
+        flows=tuple(Flow(*item) for item in skeleton["flows"]),
+        holders=tuple(
+            Holders(tuple(Piece(*piece) for piece in item[0]), *item[1:]) for item in skeleton["holders"]
+        ),
+        updates=skeleton["updates"],
+    )
+    values["model"] = _model(data["model"]) if data["model"] else None
+    return Case(**values)
+
+
+def _actions(text: str) -> tuple[Action, ...]:
+    return tuple(map(parse_action, text.split()))
+
+
+def _model(data: Mapping[str, Any]) -> ModelSpec:
+    values = dict(data)
+    values["units"] = tuple(Unit(**_tuples(item)) for item in data["units"])
+    return ModelSpec(**values)
+
+
+def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The mapping with every list in it, at any depth of lists, a tuple."""
+
+    def convert(value: Any) -> Any:
+        return tuple(map(convert, value)) if isinstance(value, (list, tuple)) else value
+
+    return {key: convert(value) for key, value in data.items()}
+
+
+__all__ = ["Calibration", "Case", "Fault", "RunSpec", "read_spec", "write_spec"]

@@ -1,0 +1,82 @@
+"""Worker: what `torchrun` starts on every rank. ``python -m torch.distributed.run ... -m explorer.run.worker SPEC``.
+
+Reads a run specification, runs its cases, writes its result beside it and ends with `os._exit`: gloo
+processes that have done all their work sometimes abort while they are taken down.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from explorer.run import guard
+from explorer.run.spec import RunSpec, read_spec
+from explorer.run.status import IDLE, STARTING, StatusPages
+
+if TYPE_CHECKING:
+    from explorer.run.guard import Events
+
+FAILED = 1
+
+
+class Desk:
+    """What a rank reports through: its events and its status page."""
+
+    def __init__(self, folder: Path, rank: int, ranks: int) -> None:
+        self.folder, self.rank, self.ranks = folder, rank, ranks
+        self.events: Events = guard.Events(folder / "events", rank)
+        path = folder / "status"
+        self._pages = StatusPages(path, ranks, create=not path.exists())
+        self.at = ""
+
+    def status(self, state: int, text: str = "", predicted_s: float = 0.0) -> None:
+        """Say what this rank does now."""
+        self.at = text
+        self._pages.write(self.rank, state, text, predicted_s)
+
+
+def main(argv: list[str]) -> int:
+    """Run a specification; returns only where it could not be read."""
+    guard.block_sigterm()
+    spec_file = Path(argv[1]).resolve()
+    rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    desk = Desk(spec_file.parent, rank, ranks)
+    desk.events.send("start", pid=os.getpid())
+    try:
+        guard.watch(desk.events, launcher=_launcher(spec_file.parent), folder=spec_file.parent)
+        desk.status(STARTING)
+        spec = read_spec(spec_file)
+        result = _work(spec, desk)
+        text = json.dumps(result)
+        (spec_file.parent / f"result-{rank}.json").write_text(text, encoding="utf-8")
+        desk.status(IDLE)
+        desk.events.send("done")
+        status = 0
+    except BaseException as error:  # noqa: BLE001 - the launcher must hear of every end
+        desk.events.send("fault", at=desk.at, **guard.describe(error))
+        status = FAILED
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _launcher(folder: Path) -> tuple[int, float] | None:
+    """The process to outlive by no more than a moment; none where somebody started torchrun by hand."""
+    path = folder / "launcher.json"
+    if not path.exists():
+        return None
+    data = json.loads(path.read_text(encoding="utf-8"))
+    return int(data["pid"]), float(data["started"])
+
+
+def _work(spec: RunSpec, desk: Desk) -> dict[str, Any]:
+    from explorer.run.session import run_session  # imports torch
+
+    return run_session(spec, desk)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

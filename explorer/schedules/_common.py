@@ -1,0 +1,141 @@
+"""What schedules share: who takes which microbatch, one order per distinct lane, steps that chain on.
+
+Which microbatches a *place* (stage, copy, replica) runs is one rule everywhere. Copies take equal
+consecutive parts of a step; replicas that split each microbatch all run all of their copy's, replicas
+that take turns run every R-th, by number modulo R.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from explorer.actions import UPDATE, Action, Place, Shape
+from explorer.errors import InputError
+
+Lanes = tuple[tuple[Action, ...], ...]
+
+new_action: Callable[[tuple[str, int, int, int, int, int]], Action] = partial(tuple.__new__, Action)
+"""An action from all its fields, three times as fast as the class itself: orders have many thousands."""
+
+
+def turns(shape: Shape, stage: int) -> int:
+    """Replicas of a stage that take whole microbatches in turn; 1 where they split each one."""
+    return shape.replicas[stage] if shape.round_robin and shape.round_robin[stage] else 1
+
+
+def role(shape: Shape, place: Place) -> Place:
+    """The place whose actions `place` runs: replica 0 where replicas split each microbatch."""
+    return place if turns(shape, place.stage) > 1 else Place(place.stage, place.copy, 0)
+
+
+def roles(shape: Shape, places: Iterable[Place]) -> tuple[Place, ...]:
+    """Different roles among the places of a lane, by stage, copy, replica."""
+    return tuple(sorted({role(shape, place) for place in places}))
+
+
+def per_copy(shape: Shape, stage: int) -> int:
+    """Microbatches of one step that each copy of a stage runs.
+
+    Raises:
+        InputError: they cannot be shared equally.
+    """
+    count, rest = divmod(shape.microbatches[stage], shape.copies)
+    if rest:
+        raise InputError(
+            f"{shape.microbatches[stage]} microbatches of stage {stage} over {shape.copies} copies",
+            key="microbatches",
+            found=shape.microbatches[stage],
+            allowed=f"a multiple of {shape.copies}",
+        )
+    return count
+
+
+def own(shape: Shape, place: Place, step: int) -> range:
+    """Numbers of the microbatches that a place runs in one step."""
+    count, in_turn = per_copy(shape, place.stage), turns(shape, place.stage)
+    first = step * shape.microbatches[place.stage] + place.copy * count
+    start = first + (place.replica - first) % in_turn if in_turn > 1 else first
+    return range(start, first + count, in_turn)
+
+
+def updates(shape: Shape, places: Iterable[Place], step: int, sweep: int = 0) -> list[Action]:
+    """One U per stage and copy of a lane for all samples of a step, deepest stage first.
+
+    They come together after the last backward of the lane: a U waits for the other holders of its
+    parameters, and a lane that waited earlier would hold up its other stages. Deepest first is the
+    order in which backwards end.
+    """
+    held = {(-place.stage, place.copy) for place in places} if shape.training else set()
+    return [
+        Action(UPDATE, -stage, step * shape.microbatches[-stage], shape.microbatches[-stage], copy, sweep)
+        for stage, copy in sorted(held)
+    ]
+
+
+def each_lane(shape: Shape, make: Callable[[tuple[Place, ...]], Iterable[Action]]) -> Lanes:
+    """Actions of every lane from the roles it holds; lanes of equal roles share one tuple."""
+    made: dict[tuple[Place, ...], tuple[Action, ...]] = {}
+    lanes = []
+    for places in shape.lanes:
+        key = roles(shape, places)
+        if key not in made:
+            made[key] = tuple(make(key))
+        lanes.append(made[key])
+    return tuple(lanes)
+
+
+def each_step(shape: Shape, steps: int, make: Callable[[tuple[Place, ...], int], Iterable[Action]]) -> Lanes:
+    """Lanes of a flush schedule: the actions of step 0, 1, ... one after the other.
+
+    Steps are copies of the first with the numbers moved on, except where replicas that take turns do
+    not divide the microbatches of a step: then whose turn it is differs from step to step.
+    """
+    counts = shape.microbatches
+    periodic = all(count % turns(shape, stage) == 0 for stage, count in enumerate(counts))
+
+    def lane(places: tuple[Place, ...]) -> Iterable[Action]:
+        if not periodic:
+            return [action for step in range(steps) for action in make(places, step)]
+        first = tuple(make(places, 0))
+        actions = list(first)
+        for step in range(1, steps):
+            actions += [
+                new_action((op, stage, number + step * counts[stage], count, copy, sweep))
+                for op, stage, number, count, copy, sweep in first
+            ]
+        return actions
+
+    return each_lane(shape, lane)
+
+
+def need_copies(shape: Shape, schedule: str, copies: int) -> None:
+    """Refuses a shape with another number of copies.
+
+    Raises:
+        InputError: saying how many are needed.
+    """
+    if shape.copies != copies:
+        raise InputError(
+            f"{schedule} runs {copies} copies of every stage, not {shape.copies}",
+            key="schedule",
+            found=shape.copies,
+            allowed=f"{copies} meshes per stage",
+        )
+
+
+def need_equal_microbatches(shape: Shape, schedule: str) -> int:
+    """Microbatches of a step, the same for all stages.
+
+    Raises:
+        InputError: stages have microbatches of different sizes.
+    """
+    counts = sorted(set(shape.microbatches))
+    if len(counts) != 1:
+        raise InputError(
+            f"{schedule} needs one microbatch size, stages have {', '.join(map(str, counts))} microbatches",
+            key="microbatch_samples",
+            found=counts,
+            allowed="the same for all stages, or the schedules 1f1b and gpipe",
+        )
+    return counts[0]

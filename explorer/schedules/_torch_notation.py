@@ -1,0 +1,101 @@
+"""Orders as the compute-only CSV of ``torch.distributed.pipelining`` and back. Pure text, no torch.
+
+One row per rank, one cell per action (``0F3``, ``0B3``, ``0I3``, ``0W3``), empty cells idle, and
+``(0F3;1B2)OVERLAP_F_B`` for a pair that may overlap. The file has one step and no updates: torch's
+optimizer runs outside the schedule.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+from explorer.actions import UPDATE, Action, Order, Place, Shape, parse_action
+from explorer.errors import InputError, PlanError
+from explorer.schedules._common import Lanes, roles, turns
+
+_OVERLAP = re.compile(r"^\((.+);(.+)\)OVERLAP_F_B$")
+_COMMUNICATION = re.compile(r"(SEND|RECV|UNSHARD|RESHARD|REDUCE_GRAD)")
+
+
+def unsupported(order: Order, shape: Shape) -> list[str]:
+    """What of an order torch's schedule runtime cannot express, in words; empty where it all can."""
+    stages = range(shape.stages)
+    homes = {stage: {roles(shape, places) for places in _holding(shape, stage)} for stage in stages}
+    checks = (
+        (shape.copies > 1, f"{shape.copies} copies of every stage"),
+        (not order.flush, "no flush between steps (torch keeps one weight version)"),
+        (any(turns(shape, stage) > 1 for stage in stages), "replicas that take whole microbatches in turn"),
+        (any(len(found) != 1 for found in homes.values()), "a stage that different lanes run together"),
+        (len(set(shape.microbatches)) > 1, "microbatch sizes that differ between stages"),
+        (any(b != a + 1 for a, b in shape.edges), "stages that are not a chain"),
+        (len(order.lag) > 1, "several sweeps"),
+        (bool(order.edges), "extra dependencies"),
+        (not shape.training, "a schedule without backwards"),
+    )
+    return [text for wrong, text in checks if wrong]
+
+
+def to_torch_csv(order: Order, shape: Shape) -> str:
+    """The first step as compute-only CSV, one row per different lane (ranks of one pipeline).
+
+    Actions on several microbatches become one cell for each.
+
+    Raises:
+        PlanError: everything that torch cannot express.
+    """
+    if problems := [f"torch cannot run {text}" for text in unsupported(order, shape)]:
+        raise PlanError(problems)
+    rows: dict[tuple[Place, ...], list[str]] = {}
+    for places, actions in zip(shape.lanes, order.lanes, strict=True):
+        if places:
+            rows.setdefault(roles(shape, places), _cells(actions, shape.microbatches[0]))
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows.values())
+    return text.getvalue()
+
+
+def from_torch_csv(text: str, *, file: str | None = None) -> Lanes:
+    """Actions of every rank of one step, without updates, as the schedule `custom` takes them.
+
+    Raises:
+        InputError: a cell that is no action, naming row and column, or one with communication.
+    """
+    lanes = []
+    for row, cells in enumerate(csv.reader(io.StringIO(text))):
+        actions: list[Action] = []
+        for column, cell in enumerate(cells):
+            try:
+                actions += _parse_cell(cell.strip())
+            except InputError as error:
+                raise error.within(file=file, key=f"row {row} column {column}") from None
+        lanes.append(tuple(actions))
+    return tuple(lanes)
+
+
+def _holding(shape: Shape, stage: int) -> list[tuple[Place, ...]]:
+    return [places for places in shape.lanes if any(place.stage == stage for place in places)]
+
+
+def _cells(actions: tuple[Action, ...], microbatches: int) -> list[str]:
+    """Cells of one rank; its row follows the actions of the first step."""
+    return [
+        f"{action.stage}{action.op}{n}"
+        for action in actions
+        if action.op != UPDATE
+        for n in range(action.first_microbatch, action.first_microbatch + action.count)
+        if n < microbatches
+    ]
+
+
+def _parse_cell(cell: str) -> list[Action]:
+    if not cell:
+        return []
+    if overlapped := _OVERLAP.match(cell):
+        return [parse_action(part) for part in overlapped.groups()]
+    if _COMMUNICATION.search(cell):
+        raise InputError(
+            f"{cell!r} is communication", found=cell, allowed="compute actions (format compute_only)"
+        )
+    return [parse_action(cell)]

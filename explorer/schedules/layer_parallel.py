@@ -1,0 +1,74 @@
+"""Layer-parallel training: stages sweep at once on old boundary values, then one serial correction."""
+
+from __future__ import annotations
+
+from explorer.actions import BACKWARD, FORWARD, Action, Order, Place, Shape
+from explorer.errors import InputError
+from explorer.registry import Option
+from explorer.schedules import SCHEDULES
+from explorer.schedules._clock import clock_of, one_step
+from explorer.schedules._common import each_step, new_action, own, updates
+
+DEFAULT_SWEEPS = 2
+SWEEPS = Option(
+    name="sweeps",
+    default=DEFAULT_SWEEPS,
+    help="parallel sweeps before the serial correction, 0 or more",
+)
+
+
+def makespan(p: int, m: int, forward_s: float, backward_s: float, chunks: int = 1) -> float | None:
+    """r m (F + B) for the parallel sweeps, then 1F1B: at m = 1 the paper's r T/p + T."""
+    if chunks > 1:
+        return None
+    return (DEFAULT_SWEEPS * m + m + p - 1) * (forward_s + backward_s)
+
+
+@SCHEDULES.add(
+    "layer_parallel",
+    title="Parallel sweeps over all stages, then a serial correction",
+    paper="Layer-Parallel Training of Residual Networks (Sun et al., 2021)",
+    options=(SWEEPS,),
+    flush=True,
+    torch_name="",
+    placement="line",
+    closed_form=("exact", makespan),
+)
+def order(shape: Shape, *, steps: int, sweeps: int = DEFAULT_SWEEPS) -> Order:
+    """Sweeps 0 to r - 1 have lag 1, sweep r has lag 0; every sweep ends with its own update.
+
+    In a parallel sweep each stage runs F and B of every microbatch with what its neighbours made one
+    sweep before (in the first: what the boundary variables held, which nothing has to make). The
+    correction is one 1F1B pass in which values travel through all stages.
+
+    Raises:
+        InputError: a negative number of sweeps.
+    """
+    if sweeps < 0:
+        raise InputError(f"{sweeps} sweeps", key="sweeps", found=sweeps, allowed="0 or more")
+    clock = clock_of(shape)
+
+    def lane(places: tuple[Place, ...], step: int) -> list[Action]:
+        actions: list[Action] = []
+        for sweep in range(sweeps):
+            for place in places:
+                actions += _local(shape, place, step, sweep)
+            actions += updates(shape, places, step, sweep)
+        actions += one_step(shape, clock, places, step, sweeps)
+        return actions + updates(shape, places, step, sweeps)
+
+    return Order(
+        lanes=each_step(shape, steps, lane),
+        steps=steps,
+        lag=(*(1,) * sweeps, 0),
+        options={"sweeps": sweeps},
+    )
+
+
+def _local(shape: Shape, place: Place, step: int, sweep: int) -> list[Action]:
+    """One stage's parallel sweep: each microbatch forward and back."""
+    return [
+        new_action((op, place.stage, n, 1, place.copy, sweep))
+        for n in own(shape, place, step)
+        for op in ((FORWARD, BACKWARD) if shape.training else (FORWARD,))
+    ]

@@ -1,0 +1,37 @@
+"""1F1B with a flush: forwards until the first gradient is back, then one forward, one backward."""
+
+from __future__ import annotations
+
+from explorer.actions import Order, Shape
+from explorer.schedules import SCHEDULES
+from explorer.schedules._clock import clock_of, one_step
+from explorer.schedules._common import each_step, updates
+
+
+def makespan(p: int, m: int, forward_s: float, backward_s: float, chunks: int = 1) -> float | None:
+    """(m + p - 1)(F + B), as GPipe; the gain is memory. None for several chunks."""
+    return (m + p - 1) * (forward_s + backward_s) if chunks == 1 else None
+
+
+@SCHEDULES.add(
+    "1f1b",
+    title="Early backward, flush at the end of the step (PipeDream-Flush, DAPPLE)",
+    paper="DAPPLE (Fan et al., 2021); PipeDream-2BW (Narayanan et al., 2021)",
+    flush=True,
+    torch_name="1F1B",
+    placement="line",
+    closed_form=("exact", makespan),
+)
+def order(shape: Shape, *, steps: int) -> Order:
+    """At most 1 + (stages on the longest path behind) microbatches in flight on a stage.
+
+    Any stage DAG (GraphPipe: depth counts, not the number of stages), microbatch sizes that differ
+    between stages, and any number of stages on a lane: see `_clock`.
+    """
+    clock = clock_of(shape)
+    lanes = each_step(
+        shape,
+        steps,
+        lambda places, step: [*one_step(shape, clock, places, step), *updates(shape, places, step)],
+    )
+    return Order(lanes=lanes, steps=steps)

@@ -1,0 +1,83 @@
+"""PipeDream: 1F1B for ever, an update after every backward, weights stashed per microbatch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from explorer.actions import BACKWARD, UPDATE, Action, Order, Place, ReadRule, Shape
+from explorer.registry import Option
+from explorer.schedules import SCHEDULES
+from explorer.schedules._clock import Clock, Ticked, by_tick, clock_of, ticked
+from explorer.schedules._common import each_lane, need_copies, new_action, turns
+from explorer.schedules.one_f_one_b import makespan
+
+TOGETHER = Option(
+    name="together",
+    default=False,
+    help="replicas that take turns apply a round's gradients together, so each waits for all of them",
+)
+
+
+@SCHEDULES.add(
+    "pipedream",
+    title="Asynchronous 1F1B with weight stashing",
+    paper="PipeDream (Harlap et al., 2018; Narayanan et al., 2019)",
+    options=(TOGETHER,),
+    flush=False,
+    torch_name="",
+    placement="line",
+    closed_form=("exact", makespan),
+)
+def order(shape: Shape, *, steps: int, together: bool = False) -> Order:
+    """No flush between steps; the pipeline fills once and drains once, after the last step.
+
+    Start-up admits NOAM = ceil(replicas of all stages / replicas of the first) microbatches per
+    replica of the first stage, and likewise further down (see `_clock`). Stage s of p holds p - s
+    weight versions, p - s - 1 updates lie between an F and its B.
+
+    Replicas that take turns: by default the U after a B names that one microbatch, and no replica
+    waits for another (the gradient reaches the others when it does). With `together` the U names the
+    whole round of R microbatches on every replica and waits for all R backwards. Replicas that split
+    each microbatch always apply it together.
+
+    Raises:
+        InputError: several copies.
+    """
+    need_copies(shape, "pipedream", 1)
+    clock = clock_of(shape)
+
+    def lane(places: tuple[Place, ...]) -> list[Action]:
+        pairs: list[Ticked] = []
+        for place in places:
+            own_pairs = [
+                pair for step in range(steps) for pair in ticked(shape, clock, place, step, flush=False)
+            ]
+            pairs += own_pairs
+            if shape.training and together and turns(shape, place.stage) > 1:
+                pairs += _after_each_round(shape, clock, place.stage, steps)
+            else:
+                pairs += _after_each_backward(own_pairs)
+        return by_tick(pairs)
+
+    rule = ReadRule(name="stash") if shape.training else ReadRule()
+    return Order(lanes=each_lane(shape, lane), steps=steps, read_rule=rule, flush=False)
+
+
+def _after_each_backward(pairs: Iterable[Ticked]) -> list[Ticked]:
+    """A U at the tick of each B: sorts behind it."""
+    return [
+        (tick, new_action((UPDATE, action.stage, action.first_microbatch, 1, 0, 0)))
+        for tick, action in pairs
+        if action.op == BACKWARD
+    ]
+
+
+def _after_each_round(shape: Shape, clock: Clock, stage: int, steps: int) -> list[Ticked]:
+    """A U at the tick of the last B of each round, which another lane may run."""
+    in_turn, total = turns(shape, stage), steps * shape.microbatches[stage]
+    starts = range(0, total, in_turn)
+    counts = [min(in_turn, total - first) for first in starts]
+    return [
+        (clock.backward(stage, first + count - 1), Action(UPDATE, stage, first, count))
+        for first, count in zip(starts, counts, strict=True)
+    ]

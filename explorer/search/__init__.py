@@ -1,0 +1,76 @@
+"""Search: every searcher is a generator over one cost model; anything stops it by no longer asking.
+
+A searcher is one file with one decorated generator. Facts beside title and paper:
+
+- ``optimal``: True where it proves its best in its own space (then it sets `Evaluator.optimal`);
+- ``foreign``: True where it may judge by a published cost model instead of ours.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from explorer.callable_module import make_callable
+from explorer.registry import Registry
+from explorer.search.problem import OBJECTIVES, Candidate, Evaluator, Problem, Progress, Searcher
+
+__all__ = ["OBJECTIVES", "SEARCHERS", "Candidate", "Evaluator", "Problem", "Progress", "search"]
+
+SEARCHERS: Registry[Searcher] = Registry("searcher", "explorer.search")
+
+
+def search(
+    problem: Problem,
+    searcher: str = "auto",
+    *,
+    options: Mapping[str, Any] | None = None,
+    budget_s: float | None = None,
+    max_evaluations: int = 0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Iterator[Progress]:
+    """Run a searcher; yields its progress, best so far first of all. Stop by no longer asking.
+
+    `max_evaluations` makes the result deterministic; `budget_s` only promises that the best so far never
+    worsens. The start of the problem, if any, is costed first.
+
+    Raises:
+        InputError: an unknown searcher, option or objective.
+    """
+    entry = SEARCHERS.get(searcher)
+    chosen = entry.read_options(options or {})
+    evaluator = Evaluator(problem=problem, max_evaluations=max_evaluations)
+    began = clock()
+    if problem.start is not None and problem.cluster is not None:
+        evaluator.evaluate(problem.start, "start")
+        yield _progress(searcher, evaluator, clock() - began, evaluator.best)
+    for found in entry.function(problem, evaluator, **chosen):
+        yield _progress(searcher, evaluator, clock() - began, found)
+        if evaluator.exhausted or (budget_s is not None and clock() - began >= budget_s):
+            return
+    yield _progress(searcher, evaluator, clock() - began, None)
+
+
+def _progress(searcher: str, evaluator: Evaluator, wall_s: float, new: Candidate | None) -> Progress:
+    problem = evaluator.problem
+    bound, name = evaluator.lower_bound, evaluator.bound
+    if bound is None and problem.objective in ("time", "frontier"):
+        bound, name = problem.trivial_bound_s(), "work over peak"
+    return Progress(
+        searcher=searcher,
+        objective=problem.objective,
+        best=evaluator.best,
+        evaluations=evaluator.evaluations,
+        wall_s=wall_s,
+        new=new,
+        lower_bound=bound,
+        bound=name,
+        optimal=evaluator.optimal,
+        frontier=tuple(sorted(evaluator.frontier, key=lambda item: item.report.step_time_s)),
+        foreign_value=evaluator.foreign_value,
+        details=dict(evaluator.details),
+    )
+
+
+make_callable(__name__)

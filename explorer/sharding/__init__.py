@@ -1,0 +1,147 @@
+"""Sharding: from named dimensions and a layout to what every device computes, holds and sends.
+
+    layer dimensions --derive--> signatures per mesh axis --layout--> one per layer (assign)
+        --reshard--> collectives per tensor (traffic) --cut--> ShardedLayers of a stage
+
+>>> from explorer.sharding import megatron_layout
+>>> megatron_layout(sequence_parallel=True)[-1]
+('seq', 'tensor')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from explorer.errors import InputError
+from explorer.graph import LayerGraph
+from explorer.sharding.layouts import (
+    context_layout,
+    expert_layout,
+    layout_problems,
+    megatron_layout,
+    ulysses_layout,
+)
+from explorer.sharding.result import Collective, Override, ShardedLayers
+from explorer.sharding.stage import GraphSharding, Request
+from explorer.strategy import REPLICA, Stage
+
+__all__ = [
+    "Collective",
+    "Override",
+    "ShardedLayers",
+    "context_layout",
+    "expert_layout",
+    "layout_problems",
+    "megatron_layout",
+    "overrides_of",
+    "shard",
+    "shard_stage",
+    "ulysses_layout",
+]
+
+_LAYOUTS_KEPT, _STAGES_KEPT = 64, 4096
+"""How many results a graph keeps before it forgets all: bounds the memory of long searches."""
+
+
+def shard(
+    graph: LayerGraph,
+    layers: tuple[str, ...],
+    *,
+    layout: Iterable[tuple[str, str]] = (),
+    sizes: Mapping[str, int] | None = None,
+    overrides: Iterable[Override] = (),
+) -> ShardedLayers:
+    """What one device does, holds and sends for some layers of a graph under a layout.
+
+    Args:
+        graph: the model.
+        layers: names of the layers of one stage.
+        layout: (dimension, mesh axis) pairs; see `explorer.sharding.layouts`.
+        sizes: mesh axes with their sizes; the replica axis and axes of size 1 do not matter.
+        overrides: exceptions for some layers, the first that covers a layer counts; see `overrides_of`.
+
+    Returns:
+        The same object for the same arguments, as long as the graph lives (and few other calls were made).
+
+    Raises:
+        InputError: an unknown layer, or a layer whose dimensions do not match its tensors.
+    """
+    kept: dict[Any, Any] = graph.memo("sharding", dict)
+    request = (tuple(layout), tuple(sizes.items()) if sizes else (), tuple(overrides))
+    # Stages are looked up by the identity of their layer tuple first: hashing a thousand names costs more.
+    quick = (id(layers), request)
+    if (hit := kept.get(quick)) is not None and hit[0] is layers:
+        return hit[1]  # type: ignore[no-any-return]
+    _make_room(kept, _STAGES_KEPT)
+    found = _shard(graph, kept, layers, _request(*request))
+    kept[quick] = (layers, found)  # holding the tuple keeps its identity from being used again
+    return found
+
+
+def _shard(
+    graph: LayerGraph, kept: dict[Any, Any], layers: tuple[str, ...], request: Request
+) -> ShardedLayers:
+    known = (layers, request)
+    if known in kept:
+        return kept[known]  # type: ignore[no-any-return]
+    wholes: dict[Request, GraphSharding] = graph.memo("sharding.wholes", dict)
+    if (whole := wholes.get(request)) is None:
+        _make_room(wholes, _LAYOUTS_KEPT)
+        whole = wholes[request] = GraphSharding(graph, request)
+    kept[known] = whole.cut(layers)
+    return kept[known]  # type: ignore[no-any-return]
+
+
+def _make_room(kept: dict[Any, Any], limit: int) -> None:
+    if len(kept) >= limit:
+        kept.clear()
+
+
+def _request(
+    layout: tuple[tuple[str, str], ...], sizes: tuple[tuple[str, int], ...], overrides: tuple[Override, ...]
+) -> Request:
+    if wrong := [(name, size) for name, size in sizes if size < 1]:
+        raise InputError(
+            f"mesh axis {wrong[0][0]!r} has no device", key="axes", found=wrong[0][1], allowed=">= 1"
+        )
+    if any(axis == REPLICA for _, axis in layout):
+        raise InputError(
+            f"a layout cannot name {REPLICA!r}, which splits samples only",
+            key="layout",
+            found=REPLICA,
+            allowed=", ".join(name for name, _ in sizes if name != REPLICA) or "another mesh axis",
+        )
+    return Request(layout, _inner(sizes), overrides)
+
+
+def _inner(sizes: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    return tuple((name, size) for name, size in sizes if name != REPLICA and size > 1)
+
+
+def overrides_of(stage: Stage, copy: int = 0) -> tuple[Override, ...]:
+    """The exceptions of a stage as `shard` takes them.
+
+    Axes that a sharding's mesh has beside the stage's are carved out of the stage's replicas: their devices
+    hold different samples outside the layers it covers.
+    """
+    return tuple(
+        Override(
+            layers=item.layers,
+            layout=item.layout,
+            sizes=_inner(item.meshes[copy].axes) if item.meshes else None,
+        )
+        for item in stage.shardings
+    )
+
+
+def shard_stage(graph: LayerGraph, stage: Stage, copy: int = 0) -> ShardedLayers:
+    """`shard` of a whole stage on the mesh of one of its copies."""
+    mesh = stage.meshes[copy]
+    return shard(
+        graph,
+        stage.all_layers,
+        layout=stage.layout,
+        sizes=dict(mesh.axes),
+        overrides=overrides_of(stage, copy),
+    )

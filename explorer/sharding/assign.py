@@ -1,0 +1,274 @@
+"""Which signature every layer takes under a layout, over all mesh axes at once.
+
+Each distinct layer is resolved once: layers with equal kind, dimensions and shapes share a *template*, and
+the plan of a template is made once per group of layers with a common layout. Over several axes a signature
+is one per axis; they do not interfere, because an einsum may be split along several dimensions at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from explorer.errors import InputError
+from explorer.graph import Layer, LayerGraph
+from explorer.sharding.derive import (
+    Inner,
+    Signature,
+    by_sample,
+    choose,
+    derive,
+    einsum,
+    passed_on,
+    sizes_of,
+)
+from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, Placement, State, piece, share
+from explorer.sharding.wiring import Shapes, Template, Wiring, wiring
+
+
+class Group(NamedTuple):
+    """Layers with a common layout and mesh."""
+
+    layout: tuple[tuple[str, str], ...]
+    own: frozenset[int]
+    """Positions of the mesh axes that its mesh has."""
+
+
+class Held(NamedTuple):
+    """How one device holds a parameter."""
+
+    fraction: float
+    """Share of it."""
+    axes: tuple[str, ...]
+    """Mesh axes that split it."""
+    sums: tuple[tuple[str, int], ...]
+    """(mesh axis, devices along it) whose gradients have to be added."""
+
+
+class Exchange(NamedTuple):
+    """A collective inside a layer."""
+
+    op: str
+    axis: int
+    elements: float
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerPlan:
+    """A layer's states over all mesh axes."""
+
+    reads: tuple[Placement, ...]
+    """Needed placement of every read."""
+    writes: tuple[Placement, ...]
+    """Placement of every write."""
+    read_gradients: tuple[Placement, ...]
+    """Placement in which it leaves the gradient of every read."""
+    write_gradients: tuple[Placement, ...]
+    """Placement in which it needs the gradient of every write."""
+    write_sizes: Shapes
+    """Per write the sizes that pieces are counted in: those of the dimensions its axes are mapped to."""
+    parameters: tuple[Held, ...]
+    """How it holds every parameter."""
+    work: float
+    """Share of the layer's work per sample of its replica."""
+    forward: tuple[Exchange, ...]
+    """Collectives inside the forward."""
+    backward: tuple[Exchange, ...]
+    """Collectives inside the backward."""
+    free: tuple[int, ...]
+    """Mesh axes over which an elementwise layer is replicated, so that it may follow its inputs."""
+    notes: tuple[str, ...]
+    """Remarks for people (sizes that do not divide)."""
+
+
+def assign(graph: LayerGraph, groups: Sequence[Group], axes: tuple[Axis, ...]) -> tuple[LayerPlan, ...]:
+    """The plan of every layer.
+
+    Args:
+        graph: the model.
+        groups: per layer its layout and mesh.
+        axes: all mesh axes of all groups.
+    """
+    wires = wiring(graph)
+    made: dict[tuple[int, int, tuple[tuple[int, State], ...]], LayerPlan] = {}
+    plans: list[LayerPlan] = []
+    for i, (template, group) in enumerate(zip(wires.template_of, groups, strict=True)):
+        plan = made.get(key := (template, id(group), ()))
+        if plan is None:
+            plan = made[key] = make_plan(wires.templates[template], group, axes)
+        if plan.free and (followed := _followed(wires, plans, i, plan)):
+            following = (template, id(group), followed)
+            if following not in made:
+                made[following] = make_plan(wires.templates[template], group, axes, dict(followed))
+            plan = made[following]
+        plans.append(plan)
+    return tuple(plans)
+
+
+def _followed(
+    wires: Wiring, plans: Sequence[LayerPlan], layer: int, plan: LayerPlan
+) -> tuple[tuple[int, State], ...]:
+    """(mesh axis, state) that an elementwise layer takes over from all its inputs, where they agree."""
+    found = []
+    for axis in plan.free:
+        states = set()
+        for t in wires.reads[layer]:
+            source = wires.writer[t]
+            state = plans[source[0]].writes[source[1]][axis] if source else BROADCAST
+            # a partial sum that somebody else needs whole is reduced anyway
+            states.add(BROADCAST if state == PARTIAL and len(wires.readers[t]) > 1 else state)
+        if len(states) == 1 and (state := states.pop()) not in (BROADCAST, SAMPLE):
+            found.append((axis, state))
+    return tuple(found)
+
+
+def make_plan(
+    template: Template, group: Group, axes: tuple[Axis, ...], follow: dict[int, State] | None = None
+) -> LayerPlan:
+    """The plan of one distinct layer.
+
+    Args:
+        template: the layer.
+        group: its layout and mesh.
+        axes: all mesh axes.
+        follow: states of its inputs that an elementwise layer takes over, by mesh axis.
+    """
+    layer = template.layer
+    _check(template)
+    chosen = [_signature(layer, i, axis, group, (follow or {}).get(i)) for i, axis in enumerate(axes)]
+    sizes = sizes_of(layer)
+    write_sizes = tuple(
+        tuple(sizes.get(dim, size) for dim, size in zip(use.dims or ("",) * len(shape), shape, strict=True))
+        for use, shape in zip(layer.writes, template.writes, strict=True)
+    )
+    reads, writes = _across(chosen, "reads"), _across(chosen, "writes")
+    elementwise = layer.kind in ("elementwise", "add")
+    return LayerPlan(
+        reads=reads,
+        writes=writes,
+        read_gradients=_across(chosen, "read_gradients"),
+        write_gradients=_across(chosen, "write_gradients"),
+        write_sizes=write_sizes,
+        parameters=_held(template, chosen, group, axes),
+        work=_work(sizes, chosen, axes),
+        forward=_exchanges(chosen, "forward", (template.reads, write_sizes), (reads, writes), axes),
+        backward=_exchanges(chosen, "backward", (template.reads, write_sizes), (reads, writes), axes),
+        free=tuple(
+            i for i in sorted(group.own) if not follow and elementwise and _is_replicated(chosen[i], axes[i])
+        ),
+        notes=_notes(sizes, chosen, axes, group),
+    )
+
+
+def _check(template: Template) -> None:
+    layer = template.layer
+    uses = (*layer.reads, *layer.writes, *layer.parameters)
+    for use, shape in zip(uses, (*template.reads, *template.writes, *template.parameters), strict=True):
+        if use.dims and len(use.dims) != len(shape):
+            raise InputError(
+                f"layer {layer.name!r} maps {use.name!r} of shape {shape} to dimensions {use.dims}",
+                key=f"layers.{layer.name}",
+                found=len(use.dims),
+                allowed=f"{len(shape)} dimensions, or none where they are unknown",
+            )
+
+
+def _is_replicated(signature: Signature, axis: Axis) -> bool:
+    return not signature.dims and not axis.carved
+
+
+def _signature(layer: Layer, i: int, axis: Axis, group: Group, follow: State | None) -> Signature:
+    if i not in group.own:
+        # Another mesh over the same devices: along an axis it lacks, devices differ in samples or tokens.
+        tokens = None
+        if layer.kind == "experts" and not axis.carved:
+            tokens = einsum(layer, ("seq",), axis)
+        return tokens or by_sample(layer, axis)
+    chosen = choose(layer, axis, group.layout)
+    if follow is None:
+        return chosen
+    if follow == PARTIAL:
+        return passed_on(layer) or chosen
+    along = {use.dims[follow] for use in layer.reads if follow < len(use.dims)}
+    followed = derive(layer, tuple(along), axis) if len(along) == 1 else None
+    return followed if followed and set(followed.reads) == {follow} else chosen
+
+
+def _across(chosen: Sequence[Signature], field: str) -> tuple[Placement, ...]:
+    """Per use its state over every mesh axis, from per mesh axis the state of every use."""
+    return tuple(zip(*(getattr(item, field) for item in chosen), strict=True))
+
+
+def _work(sizes: dict[str, float], chosen: Sequence[Signature], axes: Sequence[Axis]) -> float:
+    parts: dict[str, int] = {}
+    result = 1.0
+    for signature, axis in zip(chosen, axes, strict=True):
+        result *= axis.size if axis.carved else 1
+        if signature.dims and signature.work == piece(sizes[signature.dims[0]], axis.size):
+            parts[signature.dims[0]] = parts.get(signature.dims[0], 1) * axis.size
+        else:
+            result *= signature.work
+    return result * math.prod(piece(sizes[dim], count) for dim, count in parts.items())
+
+
+def _held(
+    template: Template, chosen: Sequence[Signature], group: Group, axes: Sequence[Axis]
+) -> tuple[Held, ...]:
+    own = sorted(group.own)
+    whole = tuple(Axis(name=axes[i].name, size=axes[i].size) for i in own)
+    result = []
+    for k, shape in enumerate(template.parameters):
+        placement = tuple(chosen[i].parameters[k] for i in own)
+        sums = []
+        for i, axis in zip(own, whole, strict=True):
+            count = axis.size if chosen[i].parameter_gradients[k] == PARTIAL else 1
+            count = chosen[i].summands if chosen[i].parameters[k] >= 0 else count
+            sums += [(axis.name, count)] if count > 1 else []
+        split = tuple(axis.name for axis, state in zip(whole, placement, strict=True) if state >= 0)
+        result.append(Held(share(placement, shape, whole), split, tuple(sums)))
+    return tuple(result)
+
+
+def _exchanges(
+    chosen: Sequence[Signature],
+    way: str,
+    shapes: tuple[Shapes, Shapes],
+    placements: tuple[tuple[Placement, ...], tuple[Placement, ...]],
+    axes: tuple[Axis, ...],
+) -> tuple[Exchange, ...]:
+    found = []
+    for i, signature in enumerate(chosen):
+        inner: Inner
+        for inner in getattr(signature, way):
+            role, k = (0, inner.tensor) if inner.tensor >= 0 else (1, -1 - inner.tensor)
+            sizes, others = shapes[role][k], list(placements[role][k])
+            plain = list(axes)
+            plain[i], others[i] = Axis(name=axes[i].name, size=axes[i].size), BROADCAST
+            kept = math.prod(size for position, size in enumerate(sizes) if position != inner.without)
+            elements = kept * inner.factor * share(tuple(others), sizes, plain)
+            found.append(Exchange(inner.op, i, elements, inner.dtype))
+    return tuple(found)
+
+
+def _notes(
+    sizes: dict[str, float], chosen: Sequence[Signature], axes: Sequence[Axis], group: Group
+) -> tuple[str, ...]:
+    found = []
+    for signature, axis in zip(chosen, axes, strict=True):
+        if signature.dims and sizes[signature.dims[0]] % axis.size:
+            size = sizes[signature.dims[0]]
+            largest = math.ceil(size / axis.size)
+            found.append(
+                f"{signature.dims[0]} {size:g} does not divide by {axis.name} {axis.size}: "
+                f"the largest piece, {largest:g}, counts"
+            )
+    found.extend(
+        f"{dim} {sizes[dim]:g} is too small for {name} {axes[i].size}: not split"
+        for dim, name in group.layout
+        for i in sorted(group.own)
+        if axes[i].name == name and not chosen[i].dims and sizes.get(dim, axes[i].size) < axes[i].size
+    )
+    return tuple(found)

@@ -1,0 +1,62 @@
+"""Experts: each device holds some of them, and tokens travel there and back by all-to-all.
+
+Over an axis that splits `experts`, every device starts with its own tokens (its samples where the axis is
+carved out of the replicas, else its part of the sequence), sends each to the devices of its chosen experts
+and gets the results back: two all-to-all of (tokens x active experts x width) forward and two backward
+(GShard; Megatron Core). Routing is taken as balanced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from explorer.graph import COMPUTE, Layer, Use
+from explorer.sharding.derive import RULES, Inner, Signature, einsum, sizes_of
+from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, State
+
+
+@RULES.add("experts", title="by expert with all-to-all, or inside each expert")
+def experts(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None:
+    """Signature of a group of experts that reads (tokens, scores) and writes tokens and what it keeps."""
+    signature = einsum(layer, dims, axis)
+    if signature is None or "experts" not in dims or not layer.reads:
+        return signature
+    if not axis.carved and "seq" not in layer.reads[0].dims:
+        return signature
+    reads = tuple(_tokens(use, axis) for use in layer.reads)
+    own = tuple("experts" in use.dims for use in layer.writes)
+    writes = tuple(
+        state if is_own else _tokens(use, axis)
+        for use, state, is_own in zip(layer.writes, signature.writes, own, strict=True)
+    )
+    # The buffer of one device: all tokens of its own samples, or its part of the sequence.
+    local = active_experts(layer) * (1.0 if axis.carved else 1.0 / axis.size)
+    exchange = Inner(op="all_to_all", tensor=0, factor=local, dtype=COMPUTE)
+    return replace(
+        signature,
+        reads=reads,
+        writes=writes,
+        read_gradients=tuple(PARTIAL if state == BROADCAST else state for state in reads),
+        forward=(exchange, exchange),
+        backward=(exchange, exchange),
+    )
+
+
+def active_experts(layer: Layer) -> float:
+    """Experts a token goes to, from the work: FLOPs / (2 x tokens x weights of one expert); 1 if unknown."""
+    sizes = sizes_of(layer)
+    weights = 0.0
+    for use in layer.parameters:
+        if "experts" in use.dims:
+            elements = 1.0
+            for dim in use.dims:
+                elements *= sizes.get(dim, 1.0) if dim != "experts" else 1.0
+            weights += elements
+    products = 2 * sizes.get("seq", 1.0) * weights
+    return layer.forward.flops / products if products and layer.forward.flops else 1.0
+
+
+def _tokens(use: Use, axis: Axis) -> State:
+    if axis.carved:
+        return SAMPLE
+    return use.dims.index("seq") if "seq" in use.dims else BROADCAST

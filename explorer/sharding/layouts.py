@@ -1,0 +1,63 @@
+"""Named-dimension layouts of known systems, and a check of any layout against a graph.
+
+A layout is ((dimension, mesh axis), ...): every layer that has the dimension is split along it over that
+axis, where that is legal; of several dimensions on one axis the first that a layer can use counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from explorer.graph import LayerGraph
+from explorer.strategy import REPLICA
+
+Layout: TypeAlias = tuple[tuple[str, str], ...]
+
+
+def megatron_layout(axis: str = "tensor", *, sequence_parallel: bool = False) -> Layout:
+    """Tensor parallelism of Megatron-LM; with sequence parallelism norms and additions are split too.
+
+    >>> megatron_layout()[:2]
+    (('heads', 'tensor'), ('kv_heads', 'tensor'))
+    """
+    layout = tuple((dim, axis) for dim in ("heads", "kv_heads", "ffn", "vocab"))
+    return (*layout, ("seq", axis)) if sequence_parallel else layout
+
+
+def ulysses_layout(axis: str = "context") -> Layout:
+    """DeepSpeed-Ulysses: all by sequence, attention by heads, hence all-to-all around it."""
+    return (("seq", axis), ("heads", axis), ("kv_heads", axis))
+
+
+def context_layout(axis: str = "context") -> Layout:
+    """Context parallelism: all by sequence; attention gathers keys and values (Llama 3, ring attention)."""
+    return (("seq", axis),)
+
+
+def expert_layout(axis: str = "expert") -> Layout:
+    """Experts over an axis, usually one carved out of the replicas by a `Sharding` with its own mesh."""
+    return (("experts", axis),)
+
+
+def layout_problems(
+    graph: LayerGraph, layout: Sequence[tuple[str, str]], sizes: Mapping[str, int]
+) -> list[str]:
+    """All that is wrong with a layout, in words.
+
+    Args:
+        graph: the model.
+        layout: (dimension, mesh axis) pairs.
+        sizes: mesh axes with their sizes.
+    """
+    known = graph.memo("dimension_names", lambda: {dim.name for item in graph.layers for dim in item.dims})
+    problems = []
+    for dim, axis in layout:
+        if axis == REPLICA:
+            problems.append(f"{dim!r} is laid out over {REPLICA!r}, which splits samples only")
+        elif axis not in sizes:
+            names = ", ".join(name for name in sizes if name != REPLICA) or "none"
+            problems.append(f"layout names mesh axis {axis!r}, but the mesh has {names}")
+        if dim not in known:
+            problems.append(f"layout names dimension {dim!r}, which no layer of {graph.name!r} has")
+    return problems

@@ -1,0 +1,108 @@
+"""The resharding table: from one state to another, the collective and what it moves.
+
+Over one mesh axis of n devices, with S the buffer (the tensor, less what other mesh axes split off):
+
+    partial   -> broadcast   all_reduce       2 (n-1)/n S sent by each device
+    partial   -> split       reduce_scatter     (n-1)/n S
+    split     -> broadcast   all_gather         (n-1)/n S
+    split(i)  -> split(j)    all_to_all         (n-1)/n S/n
+    broadcast -> split       none (a slice)
+    any       -> partial     none (others add zeros)
+
+These are OneFlow's boxing costs. `sample` is a split like any other. Over several axes the conversions run
+one axis after the other, those that shrink the buffer first and those that grow it last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from explorer.sharding.states import BROADCAST, PARTIAL, Axis, Placement, State, share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One conversion over one mesh axis."""
+
+    op: str
+    """all_reduce, reduce_scatter, all_gather, all_to_all, or `slice` and `pad`, which move nothing."""
+    axis: int
+    """Position of the mesh axis."""
+    source: State
+    """State before."""
+    target: State
+    """State after."""
+    buffer: float
+    """Buffer in samples of the tensor: all of it but what other axes split; of all_to_all a device's part."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether anything is sent."""
+        return self.op not in ("slice", "pad")
+
+
+def conversion(source: State, target: State) -> str:
+    """The collective that turns one state into another, `slice` or `pad` if nothing is sent, "" if equal.
+
+    >>> conversion(PARTIAL, BROADCAST), conversion(0, 1), conversion(BROADCAST, 0)
+    ('all_reduce', 'all_to_all', 'slice')
+    """
+    if source == target:
+        return ""
+    if target == PARTIAL:
+        return "pad"
+    if source == PARTIAL:
+        return "all_reduce" if target == BROADCAST else "reduce_scatter"
+    if source == BROADCAST:
+        return "slice"
+    return "all_gather" if target == BROADCAST else "all_to_all"
+
+
+def wire_factor(op: str, devices: int) -> float:
+    """Buffers that each device sends: 2(n-1)/n of an all-reduce, (n-1)/n of the others, 2 of a halo inside.
+
+    >>> wire_factor("all_reduce", 4), wire_factor("slice", 4)
+    (1.5, 0.0)
+    """
+    if op in ("slice", "pad", ""):
+        return 0.0
+    if op == "halo":
+        return 2.0 * (devices - 1) / devices
+    return (2.0 if op == "all_reduce" else 1.0) * (devices - 1) / devices
+
+
+_ORDER = {"slice": 0, "reduce_scatter": 1, "pad": 2, "all_reduce": 3, "all_to_all": 4, "all_gather": 5}
+
+
+@lru_cache(maxsize=65536)
+def reshard(
+    source: Placement, target: Placement, sizes: tuple[float, ...], axes: tuple[Axis, ...]
+) -> tuple[Step, ...]:
+    """Conversions from one placement to another, in the order that moves least.
+
+    Args:
+        source: state per mesh axis before.
+        target: state per mesh axis after.
+        sizes: size of each axis of the tensor.
+        axes: the mesh axes.
+    """
+    if source == target:
+        return ()
+    ops = [(conversion(a, b), i) for i, (a, b) in enumerate(zip(source, target, strict=True)) if a != b]
+    now, steps = list(source), []
+    for op, i in sorted(ops, key=lambda item: (_ORDER[item[0]], item[1])):
+        # an all-to-all works on what the device holds, the others on all that this axis splits
+        during = list(now)
+        if op != "all_to_all":
+            during[i] = BROADCAST
+        buffer = share(tuple(during), sizes, axes)
+        steps.append(Step(op=op, axis=i, source=source[i], target=target[i], buffer=buffer))
+        now[i] = target[i]
+    return tuple(steps)
+
+
+def moved(steps: Sequence[Step], axes: Sequence[Axis]) -> float:
+    """What each device sends in all these steps, in samples of the tensor."""
+    return sum(step.buffer * wire_factor(step.op, axes[step.axis].size) for step in steps)

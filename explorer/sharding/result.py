@@ -1,0 +1,90 @@
+"""What sharding tells the rest: shares and collectives of the layers of one stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+T = TypeVar("T")
+FloatArray = npt.NDArray[np.float64]
+
+
+class Collective(NamedTuple):
+    """A collective over one mesh axis, for one sample of a replica."""
+
+    op: str
+    """all_reduce, reduce_scatter, all_gather, all_to_all, or halo (to each neighbour along the axis)."""
+    axis: str
+    """Mesh axis, of the mesh of `layer`."""
+    tensor: str
+    """Tensor (or, in the backward, whose gradient); the first read of `layer` for what happens inside it."""
+    layer: str
+    """Layer that waits for it: the reader forward, the writer backward (the other end if that is outside)."""
+    elements_per_sample: float
+    """Buffer per sample: the whole one of all_reduce, all_gather and reduce_scatter, the local one of
+    all_to_all, what goes to one neighbour of halo."""
+    dtype: str
+    """Data type name, or `compute`."""
+    size: int
+    """Devices along the axis."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """Another layout, or another mesh over the same devices, for some layers of a stage."""
+
+    layers: tuple[str, ...]
+    """Layer names or shell patterns."""
+    layout: tuple[tuple[str, str], ...] = ()
+    """(dimension, mesh axis) pairs; () replicates."""
+    sizes: tuple[tuple[str, int], ...] | None = None
+    """Axes of its mesh; None for the stage's. An axis the stage lacks is carved out of its replicas."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ShardedLayers:
+    """Some layers under a layout: what one device does, holds and sends. Equal only to itself."""
+
+    layers: tuple[str, ...]
+    """The layers it is about, in model order."""
+    work: FloatArray
+    """Per layer of the graph the share of its work one device does; 1 for layers not in `layers`."""
+    parameter_fraction: Mapping[str, float]
+    """Share of each parameter that one device holds."""
+    parameter_axes: Mapping[str, tuple[str, ...]]
+    """Mesh axes that split each parameter: devices with equal coordinates on them hold the same shard."""
+    partial_sums: Mapping[str, tuple[tuple[str, int], ...]]
+    """Trainable parameters with a gradient in partial sums inside a replica: (mesh axis, devices to add)."""
+    carved: Mapping[str, int]
+    """Parameters on a mesh with axes carved out of the replicas: devices of those axes. The parameter has so
+    many times fewer replicas."""
+    tensor_fraction: Mapping[str, float]
+    """Share of each tensor, touched by these layers, that one device stores when it is saved or sent."""
+    forward: tuple[Collective, ...]
+    """In layer order."""
+    backward: tuple[Collective, ...]
+    """In the order of the backward."""
+    regather: tuple[Collective, ...]
+    """All-gathers that the backward repeats because the tensor is saved split; Megatron hides them behind the
+    input gradient, and they are not in `backward`."""
+    tensor_share: FloatArray
+    """As `tensor_fraction`, for every tensor of the graph under the same layout."""
+    notes: tuple[str, ...] = ()
+    """Remarks for people: sizes that do not divide or are too small to split."""
+    _memo: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def partial_gradients(self) -> frozenset[str]:
+        """Parameters whose gradient is a partial sum over a mesh axis inside the replica."""
+        return frozenset(self.partial_sums)
+
+    def memo(self, key: Any, make: Callable[[], T]) -> T:
+        """A value derived from this one, made once (`key` names it)."""
+        if key not in self._memo:
+            self._memo[key] = make()
+        value: T = self._memo[key]
+        return value

@@ -1,0 +1,273 @@
+"""From a layout to `ShardedLayers`: the whole graph is resolved once per layout, stages are cut out of it.
+
+A search moves stage boundaries thousands of times under few layouts, so that what depends only on the
+layout is kept (`GraphSharding`) and a stage adds up what its layers and its crossing tensors need.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from explorer.errors import InputError
+from explorer.graph import LayerGraph
+from explorer.sharding.assign import Exchange, Group, Held, assign
+from explorer.sharding.result import Collective, Override, ShardedLayers
+from explorer.sharding.states import Axis
+from explorer.sharding.traffic import Sent, Traffic, at_rest, traffic
+from explorer.sharding.wiring import wiring
+
+Inside: TypeAlias = range | frozenset[int]
+"""Layers of a stage; a range where they are consecutive, which is quicker to ask."""
+
+
+class Request(NamedTuple):
+    """A layout with its mesh axes and exceptions: what a `GraphSharding` is kept by."""
+
+    layout: tuple[tuple[str, str], ...]
+    sizes: tuple[tuple[str, int], ...]
+    overrides: tuple[Override, ...]
+
+
+class _Message(NamedTuple):
+    """A collective before names: layer position, then what `Collective` needs."""
+
+    layer: int
+    collective: Collective
+
+
+class _Messages(NamedTuple):
+    """Messages of one tensor, or of a stage."""
+
+    forward: list[_Message]
+    backward: list[_Message]
+    regather: list[_Message]
+
+
+def _layer_of(message: _Message) -> int:
+    return message.layer
+
+
+class GraphSharding:
+    """A whole graph under one layout; `cut` makes the `ShardedLayers` of some of its layers."""
+
+    def __init__(self, graph: LayerGraph, request: Request) -> None:
+        self.graph, self.wires = graph, wiring(graph)
+        base, by_override, self.axes = _groups(request)
+        self.groups = _group_of_layers(graph, base, request.overrides, by_override)
+        self.plans = assign(graph, self.groups, self.axes)
+        shapes = [tensor.shape for tensor in graph.tensors]
+        self.rest = at_rest(self.wires, self.plans, shapes, self.axes)
+        self.tensor_share = np.array([item.share for item in self.rest])
+        self.work = np.array([plan.work for plan in self.plans])
+        self.elements = [math.prod(shape) for shape in shapes]
+        self.savers = _savers(graph)
+        self._closed: dict[int, _Messages | None] = {}
+        self._patterns: dict[object, tuple[int, Traffic]] = {}
+
+    def cut(self, layers: tuple[str, ...]) -> ShardedLayers:
+        """The share of `layers` in all this.
+
+        Raises:
+            InputError: a name that is not a layer of the graph.
+        """
+        members = _indices(self.graph, layers)
+        inside: Inside = frozenset(members)
+        if members and members[-1] - members[0] + 1 == len(members):
+            inside = range(members[0], members[-1] + 1)
+        touched = dict.fromkeys([t for i in members for t in (*self.wires.reads[i], *self.wires.writes[i])])
+        forward, backward, regather = self._collectives(members, inside, touched)
+        work = np.ones(len(self.graph.layers))
+        work[members] = self.work[members]
+        fractions, split, sums, carved = self._parameters(members)
+        return ShardedLayers(
+            layers=layers,
+            work=work,
+            parameter_fraction=fractions,
+            parameter_axes=split,
+            partial_sums=sums,
+            carved=carved,
+            tensor_fraction={self.graph.tensors[t].name: self.rest[t].share for t in touched},
+            forward=forward,
+            backward=backward,
+            regather=regather,
+            tensor_share=self.tensor_share,
+            notes=tuple(dict.fromkeys(note for i in members for note in self.plans[i].notes)),
+        )
+
+    def _collectives(
+        self, members: Sequence[int], inside: Inside, touched: Iterable[int]
+    ) -> tuple[tuple[Collective, ...], ...]:
+        if not self.axes:
+            return (), (), ()
+        ways = _Messages([], [], [])
+        for i in members:
+            plan = self.plans[i]
+            if plan.forward or plan.backward:
+                ways.forward.extend([self._inside(i, exchange) for exchange in plan.forward])
+                ways.backward.extend([self._inside(i, exchange) for exchange in plan.backward])
+        for t in touched:
+            found = self._closed_messages(t) if self._is_closed(t, inside) else self._open_messages(t, inside)
+            if found:
+                for way, messages in zip(ways, found, strict=True):
+                    way.extend(messages)
+        ways.forward.sort(key=_layer_of)
+        ways.backward.sort(key=_layer_of, reverse=True)
+        ways.regather.sort(key=_layer_of, reverse=True)
+        return tuple(tuple([item.collective for item in way]) for way in ways)
+
+    def _is_closed(self, t: int, inside: Inside) -> bool:
+        """Whether all layers that touch a tensor are inside."""
+        first, last = self.wires.span[t]
+        if isinstance(inside, range):
+            return first in inside and last in inside
+        return first in inside and all(layer in inside for layer, _ in self.wires.readers[t])
+
+    def _closed_messages(self, t: int) -> _Messages | None:
+        """Messages of a tensor with all its layers inside: equal ones of repeated blocks are found once."""
+        if t in self._closed:
+            return self._closed[t]
+        wires, plans, savers = self.wires, self.plans, self.savers.get(t, ())
+        first = wires.span[t][0]
+        pattern = (
+            id(plans[first]),
+            wires.writes[first].index(t),
+            wires.needs_gradient[t],
+            tuple(
+                [
+                    (layer - first, id(plans[layer]), k, wires.carries[layer], layer in savers)
+                    for layer, k in wires.readers[t]
+                ]
+            ),
+        )
+        if (known := self._patterns.get(pattern)) is None:
+            known = self._patterns[pattern] = (first, self._traffic(t, range(len(plans))))
+        self._closed[t] = self._named(t, known[1], first - known[0])
+        return self._closed[t]
+
+    def _open_messages(self, t: int, inside: Inside) -> _Messages | None:
+        """Messages of a tensor that crosses the border of the stage."""
+        return self._named(t, self._traffic(t, inside), 0)
+
+    def _traffic(self, t: int, inside: Inside) -> Traffic:
+        saved_by = self.savers.get(t, ())
+        return traffic(self.wires, self.plans, self.rest, self.axes, t, inside, saved_by)
+
+    def _named(self, t: int, sent: Traffic, shift: int) -> _Messages | None:
+        if not (sent.forward or sent.backward):
+            return None
+        return _Messages(*([self._message(t, item, shift) for item in way] for way in sent))
+
+    def _message(self, t: int, sent: Sent, shift: int) -> _Message:
+        axis, tensor = self.axes[sent.step.axis], self.graph.tensors[t]
+        layer, elements = self.graph.layers[sent.layer + shift].name, self.elements[t] * sent.step.buffer
+        return _Message(
+            sent.layer + shift,
+            Collective(sent.step.op, axis.name, tensor.name, layer, elements, tensor.dtype, axis.size),
+        )
+
+    def _inside(self, i: int, exchange: Exchange) -> _Message:
+        layer, axis = self.graph.layers[i], self.axes[exchange.axis]
+        first = layer.reads[0].name if layer.reads else ""
+        return _Message(
+            i,
+            Collective(
+                exchange.op, axis.name, first, layer.name, exchange.elements, exchange.dtype, axis.size
+            ),
+        )
+
+    def _parameters(
+        self, members: Sequence[int]
+    ) -> tuple[
+        dict[str, float], dict[str, tuple[str, ...]], dict[str, tuple[tuple[str, int], ...]], dict[str, int]
+    ]:
+        held: dict[str, Held] = {}
+        carved: dict[str, int] = {}
+        for i in members:
+            own = self.groups[i].own
+            devices = math.prod(self.axes[a].size for a in own if self.axes[a].carved) if self.axes else 1
+            for use, item in zip(self.graph.layers[i].parameters, self.plans[i].parameters, strict=True):
+                held[use.name] = _joined(held[use.name], item) if use.name in held else item
+                if devices > 1:
+                    carved[use.name] = devices
+        trainable = self.graph.parameter
+        return (
+            {name: item.fraction for name, item in held.items()},
+            {name: item.axes for name, item in held.items()},
+            {name: item.sums for name, item in held.items() if item.sums and trainable[name].trainable},
+            carved,
+        )
+
+
+def _joined(one: Held, other: Held) -> Held:
+    """A parameter that two layers of a stage use: split only where both split it, else held whole."""
+    if one == other:
+        return one
+    common = tuple(axis for axis in one.axes if axis in other.axes)
+    fraction = max(one.fraction, other.fraction) if common else 1.0
+    return Held(fraction, common, tuple(dict.fromkeys((*one.sums, *other.sums))))
+
+
+def _groups(request: Request) -> tuple[Group, list[Group], tuple[Axis, ...]]:
+    """The stage's group, one per override, and all mesh axes: the stage's, then those carved out."""
+    axes = [Axis(name=name, size=size) for name, size in request.sizes]
+    base = Group(request.layout, frozenset(range(len(axes))))
+    by_override = []
+    for item in request.overrides:
+        own = []
+        for name, size in request.sizes if item.sizes is None else item.sizes:
+            if size > 1:
+                axis = Axis(name=name, size=size)
+                if axis not in axes:
+                    axis = Axis(name=name, size=size, carved=True)
+                if axis not in axes:
+                    axes.append(axis)
+                own.append(axes.index(axis))
+        by_override.append(Group(item.layout, frozenset(own)))
+    return base, by_override, tuple(axes)
+
+
+def _group_of_layers(
+    graph: LayerGraph, base: Group, overrides: Sequence[Override], by_override: Sequence[Group]
+) -> list[Group]:
+    if not overrides:
+        return [base] * len(graph.layers)
+    pairs = list(zip(overrides, by_override, strict=True))
+
+    def group_of(name: str) -> Group:
+        matching = (g for item, g in pairs if any(fnmatchcase(name, pattern) for pattern in item.layers))
+        return next(matching, base)
+
+    return [group_of(layer.name) for layer in graph.layers]
+
+
+def _indices(graph: LayerGraph, layers: Sequence[str]) -> list[int]:
+    index = graph.index
+    try:
+        return sorted([index[name] for name in layers])
+    except KeyError as error:
+        raise InputError(
+            f"unknown layer {error.args[0]!r}",
+            key="layers",
+            found=error.args[0],
+            allowed=f"a layer of {graph.name!r}",
+        ) from None
+
+
+def _savers(graph: LayerGraph) -> dict[int, frozenset[int]]:
+    """Per saved tensor the layers that save it."""
+
+    def make() -> dict[int, frozenset[int]]:
+        position = {tensor.name: i for i, tensor in enumerate(graph.tensors)}
+        found: dict[int, set[int]] = {}
+        for i, layer in enumerate(graph.layers):
+            for name in layer.saves:
+                if name in position:
+                    found.setdefault(position[name], set()).add(i)
+        return {t: frozenset(layers) for t, layers in found.items()}
+
+    return graph.memo("sharding.savers", make)

@@ -1,0 +1,201 @@
+"""What is sent so that every layer of a stage finds its tensors, and their gradients, in the state it needs.
+
+A tensor is converted once per needed state, however many layers need it; the gradients that its readers
+leave are added before they are converted, so that three readers of a broadcast cost one all-reduce. At
+*rest* (saved, or sent to another stage) a tensor is as its writer left it, a partial sum as its first
+reader needs it; its gradient crosses stages in the same state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from explorer.sharding.assign import LayerPlan
+from explorer.sharding.reshard import Step, moved, reshard
+from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, Placement, share
+from explorer.sharding.wiring import Wiring
+
+
+class Sent(NamedTuple):
+    """A conversion of a tensor or its gradient, beside a layer."""
+
+    layer: int
+    step: Step
+
+
+class Traffic(NamedTuple):
+    """Conversions of one tensor."""
+
+    forward: tuple[Sent, ...] = ()
+    backward: tuple[Sent, ...] = ()
+    regather: tuple[Sent, ...] = ()
+    """Gathers of the forward that the backward needs again, because the tensor is saved at rest."""
+
+
+_NOTHING = Traffic()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rest:
+    """A tensor between its writer and its readers."""
+
+    placement: Placement
+    """State per mesh axis when saved or sent."""
+    sizes: tuple[float, ...]
+    """Sizes that pieces are counted in."""
+    share: float
+    """Share of one sample that a device holds."""
+
+
+def at_rest(
+    wires: Wiring, plans: Sequence[LayerPlan], shapes: Sequence[tuple[float, ...]], axes: tuple[Axis, ...]
+) -> list[Rest]:
+    """Every tensor of the graph between its writer and its readers."""
+    if not axes:  # nothing is split: plans of unsplit layers list no reads
+        return [Rest(placement=(), sizes=shape, share=1.0) for shape in shapes]
+    made: dict[object, Rest] = {}
+    found = []
+    for t, shape in enumerate(shapes):
+        source, readers = wires.writer[t], wires.readers[t]
+        first = plans[readers[0][0]].reads[readers[0][1]] if readers else None
+        if source is None:
+            sizes, written = shape, None
+        else:
+            plan = plans[source[0]]
+            sizes, written = plan.write_sizes[source[1]], plan.writes[source[1]]
+        key = (written, first, sizes)
+        if key not in made:
+            placement = _rest_placement(written, first, axes)
+            made[key] = Rest(placement=placement, sizes=sizes, share=share(placement, sizes, axes))
+        found.append(made[key])
+    return found
+
+
+def _rest_placement(written: Placement | None, first: Placement | None, axes: Sequence[Axis]) -> Placement:
+    whole = tuple(SAMPLE if axis.carved else BROADCAST for axis in axes)
+    first = first or whole
+    if written is None:  # the input pipeline loads what the first reader needs, of the device's own samples
+        written = tuple(SAMPLE if axis.carved else state for axis, state in zip(axes, first, strict=True))
+    needed = (b if a == PARTIAL else a for a, b in zip(written, first, strict=True))
+    return tuple(BROADCAST if state == PARTIAL else state for state in needed)
+
+
+@lru_cache(maxsize=16384)
+def forward_steps(
+    source: Placement, wanted: tuple[Placement, ...], sizes: tuple[float, ...], axes: tuple[Axis, ...]
+) -> tuple[tuple[int, tuple[Step, ...]], ...]:
+    """Conversions of one tensor to all wanted placements, each from the nearest one that is there by then.
+
+    Returns:
+        (position in `wanted`, steps) for those that need any; whole ones first, since parts of them are free.
+    """
+    there, found = [source], []
+    for k in sorted(range(len(wanted)), key=lambda k: -wanted[k].count(BROADCAST)):
+        ways = [reshard(state, wanted[k], sizes, axes) for state in there]
+        steps = min(ways, key=lambda steps: moved(steps, axes))
+        there.append(wanted[k])
+        if steps:
+            found.append((k, steps))
+    return tuple(found)
+
+
+@lru_cache(maxsize=16384)
+def backward_steps(
+    left: tuple[Placement, ...], goal: Placement, sizes: tuple[float, ...], axes: tuple[Axis, ...]
+) -> tuple[Step, ...]:
+    """Conversions of the gradients that readers left to their sum in the placement `goal`.
+
+    Where one of them is a partial sum over an axis the others join it before it is reduced, which is free.
+    """
+    partial = [any(item[a] == PARTIAL for item in left) for a in range(len(axes))]
+    joined = {tuple(PARTIAL if partial[a] else state for a, state in enumerate(item)): None for item in left}
+    return tuple(step for item in joined for step in reshard(item, goal, sizes, axes))
+
+
+def traffic(
+    wires: Wiring,
+    plans: Sequence[LayerPlan],
+    rest: Sequence[Rest],
+    axes: tuple[Axis, ...],
+    tensor: int,
+    inside: Container[int],
+    savers: Container[int] = (),
+) -> Traffic:
+    """Conversions of one tensor that the layers `inside` have to pay for.
+
+    Args:
+        wires: the graph in indices.
+        plans: plan of every layer.
+        rest: every tensor at rest.
+        axes: the mesh axes.
+        tensor: which tensor.
+        inside: layers of the stage.
+        savers: layers that save this tensor for their backward.
+    """
+    source = wires.writer[tensor]
+    here = source is not None and source[0] in inside
+    readers = [item for item in wires.readers[tensor] if item[0] in inside]
+    outside = len(readers) < len(wires.readers[tensor])
+    writer = source if here else None
+    forward, regather = _forward(plans, rest[tensor], axes, writer, readers, outside=outside, savers=savers)
+    backward: tuple[Sent, ...] = ()
+    if wires.needs_gradient[tensor]:
+        carrying = [item for item in readers if wires.carries[item[0]]]
+        backward = _backward(plans, rest[tensor], axes, writer, carrying, outside=outside)
+    if not (forward or backward):
+        return _NOTHING
+    return Traffic(forward, backward, regather)
+
+
+def _forward(
+    plans: Sequence[LayerPlan],
+    rest: Rest,
+    axes: tuple[Axis, ...],
+    writer: tuple[int, int] | None,
+    readers: Sequence[tuple[int, int]],
+    *,
+    outside: bool,
+    savers: Container[int],
+) -> tuple[tuple[Sent, ...], tuple[Sent, ...]]:
+    origin = plans[writer[0]].writes[writer[1]] if writer else rest.placement
+    wanted: dict[Placement, list[int]] = {}
+    for layer, k in readers:
+        wanted.setdefault(plans[layer].reads[k], []).append(layer)
+    if writer and outside:
+        wanted.setdefault(rest.placement, []).append(writer[0])
+    if all(placement == origin for placement in wanted):
+        return (), ()
+    users = list(wanted.values())
+    found = forward_steps(origin, tuple(wanted), rest.sizes, axes)
+    sent = tuple(Sent(users[k][0], step) for k, steps in found for step in steps if step.moves)
+    again = tuple(
+        Sent(layer, step)
+        for k, steps in found
+        for layer in [item for item in users[k] if item in savers][:1]
+        for step in steps
+        if step.op == "all_gather"
+    )
+    return sent, again
+
+
+def _backward(
+    plans: Sequence[LayerPlan],
+    rest: Rest,
+    axes: tuple[Axis, ...],
+    writer: tuple[int, int] | None,
+    readers: Sequence[tuple[int, int]],
+    *,
+    outside: bool,
+) -> tuple[Sent, ...]:
+    goal = plans[writer[0]].write_gradients[writer[1]] if writer else rest.placement
+    left = dict.fromkeys(plans[layer].read_gradients[k] for layer, k in readers)
+    if writer and outside:
+        left[rest.placement] = None
+    if not left or all(placement == goal for placement in left):
+        return ()
+    at = writer[0] if writer else readers[0][0]
+    steps = backward_steps(tuple(left), goal, rest.sizes, axes)
+    return tuple(Sent(at, step) for step in steps if step.moves)

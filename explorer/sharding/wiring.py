@@ -1,0 +1,113 @@
+"""A graph in indices, with its distinct layers: what sharding needs of it under any layout.
+
+Layers with equal kind, dimensions and shapes share a *template*, so that the many equal blocks of a model
+are resolved once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from explorer.graph import Layer, LayerGraph
+
+Shapes = tuple[tuple[float, ...], ...]
+"""Shapes of several tensors or parameters."""
+
+
+class Template(NamedTuple):
+    """One representative of equal layers, with the shapes of what it touches."""
+
+    layer: Layer
+    reads: Shapes
+    writes: Shapes
+    parameters: Shapes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """A graph in indices: what depends on no layout."""
+
+    templates: tuple[Template, ...]
+    """Distinct layers."""
+    template_of: tuple[int, ...]
+    """Per layer its template."""
+    reads: tuple[tuple[int, ...], ...]
+    """Per layer the tensors it reads, in the order of its uses."""
+    writes: tuple[tuple[int, ...], ...]
+    """Per layer the tensors it writes."""
+    writer: tuple[tuple[int, int] | None, ...]
+    """Per tensor (layer, position among its writes), None for an input of the model."""
+    readers: tuple[tuple[tuple[int, int], ...], ...]
+    """Per tensor every (layer, position among its reads), in order."""
+    span: tuple[tuple[int, int], ...]
+    """Per tensor the first and the last layer that touch it; inputs of the model start at -1."""
+    needs_gradient: tuple[bool, ...]
+    """Per tensor whether its gradient is computed."""
+    carries: tuple[bool, ...]
+    """Per layer whether it sends a gradient to what it reads."""
+
+
+def wiring(graph: LayerGraph) -> Wiring:
+    """The graph in indices, made once per graph."""
+    return graph.memo("sharding.wiring", lambda: _wiring(graph))
+
+
+def _wiring(graph: LayerGraph) -> Wiring:
+    position = {tensor.name: i for i, tensor in enumerate(graph.tensors)}
+    shape = [tensor.shape for tensor in graph.tensors]
+    parameter_shape = {item.name: item.shape for item in graph.parameters}
+    templates: list[Template] = []
+    known: dict[Hashable, int] = {}
+    template_of, reads, writes = [], [], []
+    writer: list[tuple[int, int] | None] = [None] * len(shape)
+    readers: list[list[tuple[int, int]]] = [[] for _ in shape]
+    for i, layer in enumerate(graph.layers):
+        read = tuple([position[use.name] for use in layer.reads])
+        written = tuple([position[use.name] for use in layer.writes])
+        shapes = (
+            tuple([shape[t] for t in read]),
+            tuple([shape[t] for t in written]),
+            tuple([parameter_shape[use.name] for use in layer.parameters]),
+        )
+        key = _template_key(layer, shapes)
+        if (template := known.get(key)) is None:
+            template = known[key] = len(templates)
+            templates.append(Template(layer, *shapes))
+        template_of.append(template)
+        reads.append(read)
+        writes.append(written)
+        for k, t in enumerate(read):
+            readers[t].append((i, k))
+        for k, t in enumerate(written):
+            writer[t] = (i, k)
+    needs = tuple([tensor.name in graph.needs_gradient for tensor in graph.tensors])
+    return Wiring(
+        templates=tuple(templates),
+        template_of=tuple(template_of),
+        reads=tuple(reads),
+        writes=tuple(writes),
+        writer=tuple(writer),
+        readers=tuple(map(tuple, readers)),
+        span=tuple(
+            [
+                (source[0] if source else -1, max([source[0] if source else -1, *[i for i, _ in found]]))
+                for source, found in zip(writer, readers, strict=True)
+            ]
+        ),
+        needs_gradient=needs,
+        carries=tuple([not written or any(needs[t] for t in written) for written in writes]),
+    )
+
+
+def _template_key(layer: Layer, shapes: tuple[Shapes, Shapes, Shapes]) -> Hashable:
+    # The work counts only where a rule reads it (experts); whether something is saved tells linear layers.
+    return (
+        layer.kind,
+        layer.forward.flops if layer.kind == "experts" else not layer.saves,
+        tuple([(dim.name, dim.size, dim.splittable) for dim in layer.dims]),
+        # the shapes tell how many of these are reads and writes
+        tuple([use.dims for use in (*layer.reads, *layer.writes, *layer.parameters)]),
+        shapes,
+    )

@@ -1,0 +1,289 @@
+"""Strategy: everything that is chosen. A DAG of stages on meshes, a schedule, and how to synchronise.
+
+A *stage* is a set of layers (or slices of layers) that run on one *mesh* per copy: an ordered device
+list with named axes. The axis ``replica`` counts data-parallel replicas; every other axis (``tensor``,
+``expert``, ``context``) works on one replica together, in lockstep: that row of devices is a *lane*.
+Who reduces gradients with whom is never declared: it follows from who holds the same shard.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from explorer.errors import InputError
+
+REPLICA = "replica"
+"""The mesh axis whose coordinates are data-parallel replicas."""
+SPLIT, ROUND_ROBIN = "split", "round_robin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mesh:
+    """An ordered device list with named axes, row-major.
+
+    >>> Mesh(devices=(0, 1, 2, 3), axes=(("replica", 2), ("tensor", 2))).rows
+    ((0, 1), (2, 3))
+    """
+
+    devices: tuple[int, ...]
+    """Device numbers, each once."""
+    axes: tuple[tuple[str, int], ...] = ()
+    """(name, size), outermost first; the sizes multiply to the number of devices. () is one replica axis."""
+
+    def __post_init__(self) -> None:
+        if not self.axes:
+            object.__setattr__(self, "axes", ((REPLICA, len(self.devices)),))
+        sizes = math.prod(size for _, size in self.axes)
+        if sizes != len(self.devices) or len(set(self.devices)) != len(self.devices) or not self.devices:
+            raise InputError(
+                f"a mesh with axes {dict(self.axes)} over devices {list(self.devices)}",
+                key="mesh",
+                found=len(self.devices),
+                allowed=f"{sizes} different devices",
+            )
+
+    def size(self, axis: str) -> int:
+        """Size of an axis; 1 if the mesh has none of that name."""
+        return dict(self.axes).get(axis, 1)
+
+    @property
+    def replicas(self) -> int:
+        """Data-parallel replicas."""
+        return self.size(REPLICA)
+
+    def coordinates(self, position: int) -> dict[str, int]:
+        """Coordinates of the device at a position, by axis."""
+        found: dict[str, int] = {}
+        for name, size in reversed(self.axes):
+            position, found[name] = divmod(position, size)
+        return found
+
+    @property
+    def rows(self) -> tuple[tuple[int, ...], ...]:
+        """Devices of each replica, in mesh order."""
+        rows: list[list[int]] = [[] for _ in range(self.replicas)]
+        for position, device in enumerate(self.devices):
+            rows[self.coordinates(position).get(REPLICA, 0)].append(device)
+        return tuple(map(tuple, rows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """Part of a layer along one of its dimensions: the fractions [start, stop)."""
+
+    layer: str
+    """Layer that is cut."""
+    dim: str
+    """One of its iteration dimensions."""
+    start: float
+    """In [0, 1)."""
+    stop: float
+    """In (start, 1]."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.stop <= 1:
+            raise InputError(
+                f"slice of {self.layer!r} from {self.start} to {self.stop}",
+                key="slices",
+                found=(self.start, self.stop),
+                allowed="0 <= start < stop <= 1",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharding:
+    """How some layers of a stage are laid out, where it differs from the stage's own layout."""
+
+    layers: tuple[str, ...]
+    """Layer names or shell patterns (`*.experts*`)."""
+    layout: tuple[tuple[str, str], ...] = ()
+    """Named-dimension layout: (dimension, mesh axis); () replicates over every axis but `replica`."""
+    meshes: tuple[Mesh, ...] = ()
+    """Another mesh per copy, over the stage's devices or some of them; () is the stage's mesh."""
+
+    def covers(self, layer: str) -> bool:
+        """Whether it speaks of this layer."""
+        return any(fnmatchcase(layer, pattern) for pattern in self.layers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """Layers that run on one device group.
+
+    Raises:
+        InputError: no layers, no mesh, or shares that do not fit the replicas.
+    """
+
+    layers: tuple[str, ...]
+    """Whole layers, by name, in model order."""
+    meshes: tuple[Mesh, ...]
+    """One mesh per copy."""
+    microbatch_samples: int = 1
+    """Samples of one microbatch, over all replicas together."""
+    name: str = ""
+    """For people; empty is `stage i`."""
+    slices: tuple[Slice, ...] = ()
+    """Parts of layers that other stages share."""
+    replicas: str = SPLIT
+    """`split` each microbatch into whole samples, or `round_robin` whole microbatches."""
+    shares: tuple[float, ...] = ()
+    """Per replica its share of each microbatch (largest remainder); () is equal."""
+    layout: tuple[tuple[str, str], ...] = ()
+    """Named-dimension layout of all layers: (dimension, mesh axis), as in Mesh-TensorFlow."""
+    shardings: tuple[Sharding, ...] = ()
+    """Exceptions for some layers; the first that covers a layer counts."""
+    recompute: str = "none"
+    """none, selective (attention's inner part) or full (only the stage's inputs are kept per block)."""
+    zero: int = 0
+    """ZeRO level over the replicas: 0 none, 1 optimizer states, 2 and gradients, 3 and weights."""
+
+    def __post_init__(self) -> None:
+        if not (self.layers or self.slices) or not self.meshes:
+            raise InputError("a stage needs layers and a mesh", key="stages", found=self.name or "stage")
+        for key, value, allowed in (
+            ("replicas", self.replicas, (SPLIT, ROUND_ROBIN)),
+            ("recompute", self.recompute, ("none", "selective", "full")),
+            ("zero", self.zero, (0, 1, 2, 3)),
+        ):
+            if value not in allowed:
+                raise InputError(
+                    f"unknown {key} {value!r}", key=key, found=value, allowed=", ".join(map(str, allowed))
+                )
+        if self.microbatch_samples < 1:
+            raise InputError(
+                "a microbatch must hold a sample",
+                key="microbatch_samples",
+                found=self.microbatch_samples,
+                allowed=">= 1",
+            )
+        if self.shares and (
+            len(self.shares) != self.meshes[0].replicas or min(self.shares) < 0 or sum(self.shares) <= 0
+        ):
+            raise InputError(
+                f"{len(self.shares)} shares for {self.meshes[0].replicas} replicas",
+                key="shares",
+                found=self.shares,
+                allowed="one share of 0 or more per replica",
+            )
+
+    def sharding_of(self, layer: str) -> Sharding | None:
+        """The exception that covers a layer, if any."""
+        return next((item for item in self.shardings if item.covers(layer)), None)
+
+    @property
+    def all_layers(self) -> tuple[str, ...]:
+        """Names of whole and sliced layers."""
+        return (*self.layers, *(part.layer for part in self.slices))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sync:
+    """How the gradients of some parameters are reduced; without one: all-reduce every update."""
+
+    parameters: tuple[str, ...]
+    """Parameter names or shell patterns."""
+    method: str = "all_reduce"
+    """all_reduce, parameter_server or sharded_table."""
+    servers: tuple[int, ...] = ()
+    """Devices of the servers; () is the workers themselves, evenly."""
+    every: int = 1
+    """Reduce every so many updates."""
+    compressor: str = ""
+    """Name of a compressor; empty for none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boundary:
+    """What happens to the activations between two stages."""
+
+    source: int
+    """Sending stage."""
+    target: int
+    """Receiving stage."""
+    codec: str
+    """Name of the codec (`fp16`, `int8`, ...)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStrategy:
+    """Everything chosen for one job."""
+
+    stages: tuple[Stage, ...]
+    """In a topological order of the stage DAG."""
+    schedule: str = "1f1b"
+    """A name in `explorer.schedules`."""
+    options: tuple[tuple[str, Any], ...] = ()
+    """Options of the schedule."""
+    sync: tuple[Sync, ...] = ()
+    """Exceptions to plain all-reduce; the first that covers a parameter counts."""
+    boundaries: tuple[Boundary, ...] = ()
+    """Codecs between stages."""
+    checkpoint_period_s: float = 0.0
+    """Seconds between checkpoints; 0 for none."""
+    job: str = "job"
+    """Name of the job."""
+
+    def __post_init__(self) -> None:
+        if not self.stages:
+            raise InputError("a strategy needs a stage", key="stages", found=0, allowed="1 or more")
+
+    @property
+    def copies(self) -> int:
+        """Copies of every stage."""
+        return max(len(stage.meshes) for stage in self.stages)
+
+    @property
+    def devices(self) -> tuple[int, ...]:
+        """All devices used, ascending."""
+        return tuple(
+            sorted({device for stage in self.stages for mesh in stage.meshes for device in mesh.devices})
+        )
+
+    def sync_of(self, parameter: str) -> Sync | None:
+        """The exception that covers a parameter, if any."""
+        return next(
+            (item for item in self.sync if any(fnmatchcase(parameter, p) for p in item.parameters)), None
+        )
+
+    def with_stages(self, stages: Iterable[Stage]) -> JobStrategy:
+        """The same with other stages."""
+        return replace(self, stages=tuple(stages))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy:
+    """One part per job of the workload."""
+
+    jobs: tuple[JobStrategy, ...]
+    """At least one; `JobStrategy.job` names unique."""
+
+    def __post_init__(self) -> None:
+        names = [part.job for part in self.jobs]
+        if not names or len(names) != len(set(names)):
+            raise InputError("a strategy needs one part per job", key="jobs", found=names)
+
+    @property
+    def job(self) -> JobStrategy:
+        """The only part.
+
+        Raises:
+            InputError: there are several.
+        """
+        if len(self.jobs) != 1:
+            raise InputError(f"the strategy has {len(self.jobs)} jobs where one is needed", key="jobs")
+        return self.jobs[0]
+
+    def with_job(self, job: JobStrategy) -> Strategy:
+        """The same with the part of that name replaced."""
+        return Strategy(jobs=tuple(job if part.job == job.job else part for part in self.jobs))
+
+
+def single(**fields: Any) -> Strategy:
+    """A strategy of one job from the fields of `JobStrategy`; `options` may be a mapping."""
+    options = fields.pop("options", ())
+    pairs = tuple(options.items()) if isinstance(options, Mapping) else tuple(options)
+    return Strategy(jobs=(JobStrategy(options=pairs, **fields),))

@@ -1,0 +1,1 @@
+"""Tasks: what a strategy and an order become, with durations left open (see `program`)."""

@@ -1,0 +1,72 @@
+"""What evaluations need of a program again and again, computed once from its structure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.identity import IdentityCache
+from explorer.tasks.lanes import find_lanes
+from explorer.tasks.program import TRANSFER, Program
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derived:
+    """Index tables of one program. Lanes without a task in a step point to the task count (a time of 0)."""
+
+    step_last: IntArray
+    """(steps, lanes): last task of each lane in each step; a lane runs in order, so it ends last."""
+    first: IntArray
+    """(lanes,): first task of each lane in the first step."""
+    work: FloatArray
+    """(lanes, slots): how often a lane computes each slot, per step."""
+    first_step: IntArray
+    """Tasks of the first step."""
+    sections: tuple[tuple[int, ...], ...]
+    """Per lane: sections it holds."""
+    own_slots: tuple[IntArray, ...]
+    """Per section: slots whose price depends on that section's stage alone (compute and update)."""
+    other_slots: tuple[int, ...]
+    """Slots of transfers and collectives."""
+
+
+_DERIVED = IdentityCache(1024)
+
+
+def derived(program: Program) -> Derived:
+    """The tables of a program, made once."""
+    return _DERIVED.get((program,), None, lambda: _derive(program))
+
+
+def _derive(program: Program) -> Derived:
+    steps, lanes, size = program.order.steps, len(program.programs), program.size
+    step_last = np.full((steps, lanes), size, dtype=np.int64)
+    first = np.full(lanes, size, dtype=np.int64)
+    work = np.zeros((lanes, len(program.slots)))
+    for lane, tasks in enumerate(program.programs):
+        in_step = program.step[tasks]
+        step_last[in_step, lane] = tasks  # later assignments win: the last task of each step
+        opening = tasks[in_step == 0]
+        if len(opening):
+            first[lane] = opening[0]
+        work[lane] = np.bincount(program.slot[tasks], minlength=len(program.slots)) / steps
+    kinds = [slot.kind for slot in program.slots]
+    own: list[list[int]] = [[] for _ in program.skeleton.sections]
+    for number, slot in enumerate(program.slots):
+        if 0 <= slot.kind < TRANSFER:
+            own[slot.where].append(number)
+    found = find_lanes(program.skeleton.sections, program.kept_replicas)
+    return Derived(
+        step_last=step_last,
+        first=first,
+        work=work,
+        first_step=np.flatnonzero(program.step == 0),
+        sections=tuple(tuple(sorted({p.section for p in pieces})) for pieces in found.pieces),
+        own_slots=tuple(np.array(slots, dtype=np.int64) for slots in own),
+        other_slots=tuple(number for number, kind in enumerate(kinds) if kind >= TRANSFER),
+    )

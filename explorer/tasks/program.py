@@ -1,0 +1,110 @@
+"""Program: lowered tasks as arrays, in topological order. One program serves every strategy of its shape.
+
+Durations are not here: each task names a *slot* (forward of section 2 for 4 samples, transfer of flow 1,
+...), and a pricing of the few slots prices all tasks. A task has at most two predecessors; more are
+joined by `join` tasks of no duration, so that the longest path is one tight loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.actions import Action, Order, Shape
+from explorer.tasks.placement import Piece, Skeleton
+
+F, B, I, W, U, TRANSFER, REDUCE, GATHER, JOIN = range(9)  # noqa: E741
+KINDS = ("F", "B", "I", "W", "U", "transfer", "reduce", "gather", "join")
+"""Names of task kinds; the first five are computed by a piece, the rest moves bytes."""
+
+
+class Slot(NamedTuple):
+    """What a duration depends on. One slot serves all equal tasks."""
+
+    kind: int
+    """Index in `KINDS`."""
+    where: int
+    """Section (compute), flow (transfer) or holders group (reduce, gather)."""
+    piece: Piece
+    """Who computes or sends; of a group the first."""
+    peer: Piece
+    """Who receives; `piece` itself elsewhere."""
+    samples: int
+    """Samples worked on or sent."""
+    backward: bool = False
+    """For a transfer: whether it carries gradients."""
+
+
+class MemoryEvents(NamedTuple):
+    """Changes of activation memory by lane, in the order they happen whatever the durations are."""
+
+    lane: npt.NDArray[np.int64]
+    section: npt.NDArray[np.int64]
+    samples: npt.NDArray[np.float64]
+    """Signed: allocated above 0, freed below."""
+    temporary: npt.NDArray[np.bool_]
+    """True for what exists only while recomputing."""
+    task: npt.NDArray[np.int64]
+    """Task at whose start (allocated) or end (freed) it happens."""
+    lane_start: npt.NDArray[np.int64]
+    """First event of each lane that has any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """Lowered tasks. Index 0 of `first`/`second` means the start of time; task i is index i + 1 there."""
+
+    skeleton: Skeleton
+    """What it was lowered from."""
+    shape: Shape
+    """What the schedule saw."""
+    order: Order
+    """What the schedule answered."""
+    lane_devices: tuple[tuple[int, ...], ...]
+    """Devices of each lane."""
+    slots: tuple[Slot, ...]
+    """Slot 0 is the join's: no duration."""
+    kind: npt.NDArray[np.int8]
+    """Per task: index in `KINDS`."""
+    slot: npt.NDArray[np.int64]
+    """Per task: index in `slots`."""
+    lane: npt.NDArray[np.int64]
+    """Per task: (first) lane that computes or sends; -1 for joins."""
+    peer: npt.NDArray[np.int64]
+    """Per task: receiving lane of a transfer; -1 elsewhere."""
+    step: npt.NDArray[np.int64]
+    """Per task: optimizer step it belongs to."""
+    action: npt.NDArray[np.int64]
+    """Per task: index in `actions`; -1 where it is no lane's action."""
+    microbatch: npt.NDArray[np.int64]
+    """Per task: (first) microbatch of its stage; -1 where none."""
+    channel: npt.NDArray[np.int64]
+    """Per task: exclusive channel it holds (lane, wire or group); -1 for joins."""
+    first: list[int]
+    """Per task: one predecessor + 1, or 0."""
+    second: list[int]
+    """Per task: another, or 0."""
+    actions: tuple[Action, ...]
+    """Distinct actions."""
+    other_lanes: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Tasks that hold more than one lane: task -> all lanes."""
+    programs: tuple[npt.NDArray[np.int64], ...]
+    """Per lane: its compute tasks in order."""
+    memory: MemoryEvents
+    """Activation memory."""
+    versions: tuple[int, ...]
+    """Per section: most weight versions alive at once."""
+    delay: tuple[int, ...]
+    """Per section: most updates between the read of a weight and the update made from it."""
+    kept_replicas: tuple[int, ...] | None = None
+    """Replicas lowered, where equal ones are folded; None for all."""
+    replica_classes: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Kept replica -> replicas it stands for."""
+
+    @property
+    def size(self) -> int:
+        """Number of tasks, joins included."""
+        return len(self.first)

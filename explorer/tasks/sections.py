@@ -1,0 +1,129 @@
+"""Sections: runs of a stage's layers on one device set, by the strategy's own names."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from explorer.graph import LayerGraph
+from explorer.identity import IdentityCache
+from explorer.strategy import ROUND_ROBIN, Mesh, Stage
+from explorer.tasks.skeleton import FloatArray, IntArray, SectionShape, split_offsets
+
+
+class Run(NamedTuple):
+    """A section before its shape."""
+
+    stage: int
+    meshes: tuple[Mesh, ...]
+    """By copy."""
+    members: tuple[tuple[int, float], ...]
+    """(layer, share of it)."""
+    layers: IntArray
+    """Indices of the layers."""
+    fractions: FloatArray | None
+    """Shares, None where all are whole."""
+    trains: bool
+    """Whether a layer has something to update."""
+
+
+def _make_run(
+    graph: LayerGraph, stage: int, meshes: tuple[Mesh, ...], members: list[tuple[int, float]]
+) -> Run:
+    trains = _trains(graph)
+    whole = all(share == 1.0 for _, share in members)
+    return Run(
+        stage=stage,
+        meshes=meshes,
+        members=tuple(members),
+        layers=np.array([layer for layer, _ in members], dtype=np.int64),
+        fractions=None if whole else np.array([share for _, share in members]),
+        trains=any(trains[layer] for layer, _ in members),
+    )
+
+
+_STAGE_LAYERS, _STAGE_RUNS = IdentityCache(), IdentityCache()
+
+
+def stage_layers(graph: LayerGraph, stage: Stage) -> IntArray:
+    """Indices of the layers of a stage, whole and cut ones."""
+
+    def make() -> IntArray:
+        index = graph.index
+        return np.array([index[name] for name in stage.all_layers], dtype=np.int64)
+
+    return _STAGE_LAYERS.get((graph, stage), None, make)
+
+
+def stage_runs(graph: LayerGraph, s: int, stage: Stage) -> list[Run]:
+    """Runs of layers of a stage with one device set each, in model order."""
+    return _STAGE_RUNS.get((graph, stage), s, lambda: _find_runs(graph, s, stage))
+
+
+def _find_runs(graph: LayerGraph, s: int, stage: Stage) -> list[Run]:
+    index = graph.index
+    members = [(index[name], 1.0) for name in stage.layers]
+    members += [(index[part.layer], part.stop - part.start) for part in stage.slices]
+    if stage.slices:
+        members.sort()
+    if not any(item.meshes for item in stage.shardings):
+        return [_make_run(graph, s, stage.meshes, members)]
+    runs: list[tuple[tuple[Mesh, ...], list[tuple[int, float]]]] = []
+    own = [frozenset(mesh.devices) for mesh in stage.meshes]
+    for layer, fraction in members:
+        sharding = stage.sharding_of(graph.layers[layer].name)
+        meshes = sharding.meshes if sharding and sharding.meshes else stage.meshes
+        # another mesh over the same devices is a collective inside the run, not a new one
+        if [frozenset(mesh.devices) for mesh in meshes] == own:
+            meshes = stage.meshes
+        if not runs or runs[-1][0] != meshes:
+            runs.append((meshes, []))
+        runs[-1][1].append((layer, fraction))
+    return [_make_run(graph, s, meshes, found) for meshes, found in runs]
+
+
+def _trains(graph: LayerGraph) -> tuple[bool, ...]:
+    """Per layer: whether it uses a trainable parameter."""
+    return graph.memo(
+        "trains",
+        lambda: tuple(
+            any(graph.parameter[use.name].trainable for use in layer.parameters) for layer in graph.layers
+        ),
+    )
+
+
+def shape_of(run: Run, stage: Stage, *, training: bool) -> SectionShape:
+    """What tasks need to know of a run; equal runs give the same object."""
+    return _shape(
+        run.stage,
+        run.meshes,
+        stage.microbatch_samples,
+        stage.replicas,
+        stage.shares,
+        stage.zero if training else 0,
+        stage.recompute,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _shape(
+    stage_index: int,
+    meshes: tuple[Mesh, ...],
+    samples: int,
+    mode: str,
+    shares: tuple[float, ...],
+    zero: int,
+    recompute: str,
+) -> SectionShape:
+    replicas = meshes[0].replicas
+    return SectionShape(
+        stage=stage_index,
+        rows=tuple(mesh.rows for mesh in meshes),
+        microbatch_samples=samples,
+        round_robin=mode == ROUND_ROBIN,
+        offsets=split_offsets(samples, replicas, shares if len(shares) == replicas else ()),
+        zero=zero,
+        full_recompute=recompute == "full",
+    )

@@ -1,0 +1,120 @@
+"""Structure of a strategy without names, bytes and seconds: sections, flows between them, who holds what.
+
+A *section* is a run of a stage's layers on one device set and sample split (a stage has one, unless
+some layers run on a subset of its devices). A *piece* is one replica of one copy of a section: the unit
+that computes. *Flows* are the tensors that cross sections, *holders* the pieces that hold the same
+shard of a parameter. Two strategies with equal skeletons lower to the same tasks, which is what makes
+re-evaluation cheap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+
+class Piece(NamedTuple):
+    """One replica of one copy of a section."""
+
+    section: int
+    copy: int
+    replica: int
+
+
+class Flow(NamedTuple):
+    """Tensors that go from one section to others on one other device set (or stay on the same)."""
+
+    source: int
+    targets: tuple[int, ...]
+    gradient: bool
+    """Whether a gradient comes back."""
+
+
+class Holders(NamedTuple):
+    """Pieces that hold the same shard of some parameters and reduce its gradient together."""
+
+    pieces: tuple[Piece, ...]
+    method: str
+    servers: tuple[int, ...]
+    every: int
+
+
+class SectionShape(NamedTuple):
+    """All the tasks need to know of a section."""
+
+    stage: int
+    rows: tuple[tuple[tuple[int, ...], ...], ...]
+    """Devices by copy and replica."""
+    microbatch_samples: int
+    round_robin: bool
+    offsets: tuple[int, ...]
+    """Split replicas: sample offsets inside a microbatch, one more than replicas."""
+    zero: int
+    full_recompute: bool
+
+    def samples(self, replica: int) -> int:
+        """Samples of one microbatch that a replica works on."""
+        if self.round_robin:
+            return self.microbatch_samples
+        return self.offsets[replica + 1] - self.offsets[replica]
+
+    @property
+    def replicas(self) -> int:
+        """Replicas of each copy."""
+        return len(self.rows[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skeleton:
+    """Structure without names, bytes and seconds: the key of the program cache."""
+
+    sections: tuple[SectionShape, ...]
+    """In topological order of stages, then layer order."""
+    flows: tuple[Flow, ...]
+    """Tensors between sections."""
+    holders: tuple[Holders, ...]
+    """Who reduces with whom."""
+    updates: tuple[bool, ...]
+    """Per section: whether it has something to update."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """A strategy resolved against its graph."""
+
+    skeleton: Skeleton
+    """Its structure."""
+    layers: tuple[IntArray, ...]
+    """Per section: indices of its layers."""
+    fractions: tuple[FloatArray | None, ...]
+    """Per section: share of each layer, or None where all are whole."""
+    flow_tensors: tuple[tuple[tuple[int, float], ...], ...]
+    """Per flow: (tensor index, fraction of it)."""
+    held: tuple[tuple[int, ...], ...]
+    """Per holders group: parameter indices."""
+
+
+def split_offsets(samples: int, replicas: int, shares: tuple[float, ...]) -> tuple[int, ...]:
+    """Sample offsets of split replicas: whole samples, largest remainder by share.
+
+    >>> split_offsets(6, 3, ())
+    (0, 2, 4, 6)
+    >>> split_offsets(5, 2, (3, 1))
+    (0, 4, 5)
+    """
+    weights = shares or (1.0,) * replicas
+    ideal = [samples * weight / sum(weights) for weight in weights]
+    counts = [int(value + 1e-9) for value in ideal]
+    by_remainder = sorted(range(replicas), key=lambda r: (counts[r] - ideal[r], r))
+    for r in by_remainder[: samples - sum(counts)]:
+        counts[r] += 1
+    offsets = [0]
+    for count in counts:
+        offsets.append(offsets[-1] + count)
+    return tuple(offsets)

@@ -1,0 +1,136 @@
+"""Workload: what is asked of the cluster, usually one training job, in general several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from explorer.errors import InputError
+from explorer.graph import Defaults, LayerGraph
+from explorer.units import DTYPE_BYTES
+
+MODES = ("train", "infer", "prefill", "decode")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizerKind:
+    """What an optimizer keeps and moves per trainable scalar."""
+
+    states: int
+    """fp32 state tensors beside the weight."""
+    moved_bytes: float
+    """Bytes read and written by one update of one scalar under mixed precision."""
+
+
+OPTIMIZERS: dict[str, OptimizerKind] = {
+    "none": OptimizerKind(states=0, moved_bytes=0),
+    "sgd": OptimizerKind(states=0, moved_bytes=12),
+    "momentum": OptimizerKind(states=1, moved_bytes=20),
+    "adam": OptimizerKind(states=2, moved_bytes=28),
+    "adamw": OptimizerKind(states=2, moved_bytes=28),
+}
+"""Known optimizers; the master copy of mixed precision is counted apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One model to train or run.
+
+    Raises:
+        InputError: an unknown mode, precision or optimizer, or a count below 1.
+    """
+
+    name: str = "job"
+    """Unique in the workload."""
+    graph: str = ""
+    """Key of its graph where a workload has several; empty for the only one."""
+    mode: str = "train"
+    """train, infer, prefill or decode."""
+    global_batch: int = 1
+    """Samples of one optimizer step over all replicas."""
+    sequence_length: int = 0
+    """Tokens of one sample; 0 where samples are no sequences."""
+    precision: str = "bf16"
+    """Compute precision; below fp32 a master copy in fp32 is kept while training."""
+    gradient_precision: str = ""
+    """Precision gradients are kept and reduced in; empty = that of `precision`."""
+    optimizer: str = "adam"
+    """A name in `OPTIMIZERS`."""
+    input_seconds_per_sample: float = 0.0
+    """Seconds the input pipeline needs for a sample, hidden behind compute."""
+    samples_per_epoch: int = 0
+    """Samples of the training set; 0 unknown."""
+    epochs: tuple[tuple[int, float], ...] = ()
+    """Epochs to converge by global batch: (batch, epochs), ascending, log-linear between."""
+
+    def __post_init__(self) -> None:
+        for key, value, allowed in (
+            ("mode", self.mode, MODES),
+            ("precision", self.precision, tuple(DTYPE_BYTES)),
+            ("optimizer", self.optimizer, tuple(OPTIMIZERS)),
+        ):
+            if value not in allowed:
+                raise InputError(f"unknown {key} {value!r}", key=key, found=value, allowed=", ".join(allowed))
+        if self.global_batch < 1:
+            raise InputError(
+                "the global batch must hold a sample",
+                key="global_batch",
+                found=self.global_batch,
+                allowed=">= 1",
+            )
+
+    @property
+    def training(self) -> bool:
+        """Whether there is a backward and an update."""
+        return self.mode == "train"
+
+    @property
+    def master_copy(self) -> bool:
+        """Whether weights have an fp32 master copy."""
+        return self.training and DTYPE_BYTES[self.precision] < 4 and self.optimizer != "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """One job, or several that share the cluster."""
+
+    jobs: tuple[Job, ...] = field(default_factory=lambda: (Job(),))
+    """At least one; names unique."""
+
+    def __post_init__(self) -> None:
+        names = [job.name for job in self.jobs]
+        if not names or len(set(names)) != len(names):
+            raise InputError(
+                "a workload needs jobs with different names",
+                key="jobs",
+                found=names,
+                allowed="1 or more, each name once",
+            )
+
+    @property
+    def job(self) -> Job:
+        """The only job.
+
+        Raises:
+            InputError: there are several.
+        """
+        if len(self.jobs) != 1:
+            raise InputError(f"the workload has {len(self.jobs)} jobs where one is needed", key="jobs")
+        return self.jobs[0]
+
+    def with_job(self, **changes: object) -> Workload:
+        """The same workload with fields of its only job replaced."""
+        return Workload(jobs=(replace(self.job, **changes),))  # type: ignore[arg-type]
+
+
+def default_workload(graph: LayerGraph) -> Workload:
+    """The workload that a model states for itself."""
+    stated: Defaults = graph.defaults
+    job = Job(
+        global_batch=stated.global_batch,
+        sequence_length=stated.sequence_length,
+        precision=stated.precision,
+        optimizer=stated.optimizer,
+        samples_per_epoch=stated.samples_per_epoch,
+        epochs=stated.epochs,
+    )
+    return Workload(jobs=(job,))

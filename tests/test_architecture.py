@@ -1,0 +1,145 @@
+"""Dependencies point one way, and `explorer/` stays headless and light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# A part may import parts of its own line and of the lines above. "explorer" is the list of public names.
+ORDER = (
+    "units errors identity callable_module",
+    "registry documents actions",
+    "graph cluster workload",
+    "models transforms profiles",
+    "strategy plan",
+    "sharding costs schedules updates",
+    "tasks",
+    "passes",
+    "check fold pricing edit uniform",
+    "report onejob",
+    "multijob",
+    "simulate",
+    "explain sweep compare search run export views",
+    "explorer",
+    "cli __main__",
+)
+LEVEL = {part: level for level, parts in enumerate(ORDER) for part in parts.split()}
+
+USER_INTERFACE = {
+    "IPython", "anywidget", "ipykernel", "ipywidgets", "jupyter_client", "jupyter_core", "jupyter_server",
+    "jupyterlab", "matplotlib", "nbclient", "nbformat", "notebook", "plotly", "traitlets", "widgets",
+}  # fmt: skip
+SCHEDULES_KNOW = {"units", "errors", "registry", "actions", "schedules"}
+TORCH_AT_IMPORT = {"models", "run"}  # the parts whose files may import torch before they are called
+
+
+def imports(tree: ast.AST, *, at_import: bool = False) -> Iterator[str]:
+    """Dotted names that a module imports; with `at_import` only those imported when it is."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif not (at_import and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+            yield from imports(node, at_import=at_import)
+
+
+def part_of(name: str, parts: set[str]) -> str | None:
+    """The part of explorer that a dotted name belongs to; None for a foreign one."""
+    package, _, rest = name.partition(".")
+    if package != "explorer":
+        return None
+    first = rest.partition(".")[0]
+    return first if first in parts else "explorer"
+
+
+def wrong_way(part: str, tree: ast.AST, parts: set[str]) -> list[str]:
+    """What a file of a part imports although it stands below it."""
+    used = {part_of(name, parts) for name in imports(tree)} - {None}
+    return sorted(other for other in used if LEVEL.get(other, 0) > LEVEL.get(part, 0))
+
+
+def explorer_parts() -> dict[str, list[Path]]:
+    """The files of each part of explorer."""
+    folder = ROOT / "explorer"
+    result: dict[str, list[Path]] = {}
+    for path in sorted(folder.rglob("*.py")):
+        first = path.relative_to(folder).parts[0].removesuffix(".py")
+        result.setdefault("explorer" if first == "__init__" else first, []).append(path)
+    return result
+
+
+PARTS = explorer_parts()
+FILES = [pytest.param(part, path, id=str(path.relative_to(ROOT))) for part in PARTS for path in PARTS[part]]
+
+
+def test_every_part_has_its_place() -> None:
+    unknown = set(PARTS) - set(LEVEL)
+    assert not unknown, f"say in ORDER in {Path(__file__).name} where {sorted(unknown)} stand"
+
+
+@pytest.mark.parametrize(("part", "path"), FILES)
+def test_imports_of_file(part: str, path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    above = wrong_way(part, tree, set(PARTS))
+    assert not above, f"{part} stands below {', '.join(above)}"
+    foreign = {name.partition(".")[0] for name in imports(tree)}
+    assert not foreign & USER_INTERFACE, "explorer/ has no user interface"
+    if part == "schedules":
+        known = {part_of(name, set(PARTS)) for name in imports(tree)} - {None}
+        assert known <= SCHEDULES_KNOW, "a schedule knows shapes and actions, nothing else"
+    if part not in TORCH_AT_IMPORT:
+        early = {name.partition(".")[0] for name in imports(tree, at_import=True)}
+        assert not early & {"torch", "transformers"}, "import torch where it is needed"
+
+
+def test_no_part_depends_on_itself() -> None:
+    graph = {
+        part: {
+            part_of(name, set(PARTS))
+            for path in paths
+            for name in imports(ast.parse(path.read_text("utf-8")))
+        }
+        - {None, part}
+        for part, paths in PARTS.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_import_is_light() -> None:
+    code = "import explorer, sys; print(*sys.modules)"
+    command = [sys.executable, "-W", "error", "-c", code]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
+    assert "explorer" in loaded
+    assert not {"torch", "transformers", "scipy", *USER_INTERFACE} & set(loaded)
+
+
+@pytest.mark.parametrize(
+    ("part", "code", "found"),
+    [
+        ("graph", "from explorer.errors import InputError", []),
+        ("graph", "from explorer import simulate", ["simulate"]),
+        ("costs", "def f():\n    import explorer.tasks.lower", ["tasks"]),
+        ("tasks", "from explorer import Plan", ["explorer"]),
+        ("cli", "import explorer\nfrom explorer.search import search", []),
+    ],
+)
+def test_the_check_itself(part: str, code: str, found: list[str]) -> None:
+    assert wrong_way(part, ast.parse(code), set(LEVEL)) == found
+
+
+def test_the_check_sees_late_imports() -> None:
+    tree = ast.parse("import torch.nn\nif x:\n    from plotly import io\ndef f():\n    import yaml")
+    assert set(imports(tree)) == {"torch.nn", "plotly.io", "yaml"}
+    assert set(imports(tree, at_import=True)) == {"torch.nn", "plotly.io"}

@@ -1,0 +1,135 @@
+"""What may be committed: light notebooks, nothing of the writer's machine, widgets that need no network."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LARGEST_NOTEBOOK_BYTES = 50_000
+NOT_OURS = {".git", ".venv", ".hypothesis", "node_modules", "__pycache__", "build", "dist"}
+
+HOME = re.compile(r"(?<![\w.~-])(?:/home/(?!user\b|me\b)[a-z][\w.-]*|/Users/\w+|/root)/|[A-Z]:\\\\?Users\\")
+REGISTRY = re.compile(
+    r"https?://[^\s\"'<>]*(?:pypi\.org/(?!project/)|pythonhosted|registry\.|artifactory|nexus|/simple/?(?=[\s\"']|$))"
+    r"|--(?:extra-)?index-url[= ]|--(?:trusted-host|find-links)\b",
+    re.IGNORECASE,
+)
+FOREIGN_CODE = re.compile(
+    r"""(?:\b(?:from|import|importScripts|fetch|src)\s*[(=]?\s*["'`]|@import\s*["']|\burl\(\s*["']?)(?:https?:)?//\w"""
+)
+
+
+def repository_files() -> list[Path]:
+    """Files that are, or could be, committed."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    ) if (ROOT / ".git").exists() else None  # fmt: skip
+    if listed is None or listed.returncode:
+        found = [
+            path
+            for path in ROOT.rglob("*")
+            if not any(part in NOT_OURS or "_cache" in part for part in path.relative_to(ROOT).parts)
+        ]
+    else:
+        found = [ROOT / name for name in listed.stdout.split("\0") if name]
+    return sorted(path for path in found if path.is_file() and not path.is_symlink())
+
+
+def text_of(path: Path) -> str:
+    """The file as text, empty for a binary one."""
+    data = path.read_bytes()
+    return "" if b"\0" in data[:8192] else data.decode("utf-8", errors="replace")
+
+
+def machine_traces(text: str) -> list[str]:
+    """Home folders, this checkout's own path and package registries that a text names."""
+    found = [match[0] for pattern in (HOME, REGISTRY) for match in pattern.finditer(text)]
+    own = str(ROOT)
+    return found + [own] * (own.count("/") > 1 and own in text)
+
+
+def notebook_faults(notebook: dict[str, Any]) -> list[str]:
+    """What a notebook holds that running it would put there anyway."""
+    faults = ["metadata.widgets"] * ("widgets" in notebook["metadata"])
+    for index, cell in enumerate(notebook["cells"]):
+        if cell.get("outputs"):
+            faults.append(f"outputs of cell {index}")
+        if cell.get("execution_count") is not None:
+            faults.append(f"execution count of cell {index}")
+    return faults
+
+
+FILES = repository_files()
+
+
+def test_files_name_nothing_of_this_machine() -> None:
+    faults = {
+        str(path.relative_to(ROOT)): found for path in FILES if (found := machine_traces(text_of(path)))
+    }
+    assert not faults
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, id=path.name) for path in FILES if path.suffix == ".ipynb"]
+)
+def test_notebook_is_light(path: Path) -> None:
+    assert path.stat().st_size < LARGEST_NOTEBOOK_BYTES
+    assert not notebook_faults(json.loads(path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "widgets" / "static").glob("*")), ids=lambda path: path.name)
+def test_widgets_need_no_network(path: Path) -> None:
+    assert not [match[0] for match in FOREIGN_CODE.finditer(path.read_text(encoding="utf-8"))]
+
+
+# Bad samples are put together here, so that this file passes its own check.
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/home" + "/alice/model.json",
+        "open('" + "/Users" + "/bob/x')",
+        "/root" + "/.cache",
+        "https://" + "registry.npmjs.org/esbuild",
+        "http://10.0.0.1/pypi" + "/simple/",
+        "pip install --index" + "-url https://x",
+        f"cd {ROOT}",
+    ],
+)
+def test_the_check_sees_a_trace(text: str) -> None:
+    assert machine_traces(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["a/home/b", "~/models", "$HOME/x", "https://pypi.org/project/torch", "/tmp/x"]
+)
+def test_the_check_lets_pass(text: str) -> None:
+    assert not machine_traces(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'import x from "https://esm.sh/d3"',
+        "import('http://a/b.js')",
+        "@import url(//fonts.a/b)",
+        'fetch("https://a")',
+    ],
+)
+def test_the_check_sees_foreign_code(text: str) -> None:
+    assert FOREIGN_CODE.search(text)
+
+
+def test_the_check_knows_namespaces() -> None:
+    assert not FOREIGN_CODE.search('const SVG = "http://www.w3.org/2000/svg"; // from https://a')
+
+
+def test_the_check_sees_outputs() -> None:
+    cell = {"cell_type": "code", "outputs": [{}], "execution_count": 3}
+    assert len(notebook_faults({"metadata": {"widgets": {}}, "cells": [cell]})) == 3

@@ -1,0 +1,26 @@
+"""The workbench in a notebook. `Explorer(model=..., cluster=...)` is the whole; every part works alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_HOME = {
+    "Board": "board",
+    "Controls": "controls",
+    "Explorer": "app",
+    "GraphView": "graph_view",
+    "Heatmap": "heatmap",
+    "Tiles": "tiles",
+    "Timeline": "timeline",
+}
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a part when it is first asked for, so that one part never costs the import of another."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'widgets' has no attribute {name!r}; it has {', '.join(_HOME)}")
+    from importlib import import_module
+
+    return getattr(import_module(f"widgets.{_HOME[name]}"), name)

@@ -1,0 +1,107 @@
+"""What all widgets share: a view, a sequence of intents with their acknowledgement, and a visible notice.
+
+`PROTOCOL.md` says what travels. Python is the authority: the page sends intents, handlers assign new views.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+from ipywidgets import Layout
+
+STATIC = Path(__file__).parent / "static"
+"""Folder of the built, committed JavaScript and CSS."""
+
+Intent = dict[str, Any]
+IntentHandler = Callable[[Intent], None]
+
+
+def refuse_unsendable(value: object, path: str) -> None:
+    """Raise if `value` cannot be sent as JSON, naming where: NaN and foreign scalars never reach a trait.
+
+    >>> refuse_unsendable({"lanes": [{"forward_s": float("nan")}]}, "view")
+    Traceback (most recent call last):
+    ValueError: view.lanes[0].forward_s is nan: send None
+    """
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{path} is {value}: send None")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise ValueError(f"{path} has the key {key!r}: keys are strings")
+            refuse_unsendable(item, f"{path}.{key}")
+    elif isinstance(value, list | tuple):
+        for position, item in enumerate(value):
+            refuse_unsendable(item, f"{path}[{position}]")
+    else:
+        raise ValueError(
+            f"{path} is a {kind.__module__}.{kind.__qualname__}: "
+            "send a plain str, int, float, bool, list, dict or None"
+        )
+
+
+class Widget(anywidget.AnyWidget):
+    """A widget that shows `view` and turns gestures into intents."""
+
+    view = traitlets.Dict(help="What is drawn, see PROTOCOL.md; {} draws the empty state.").tag(sync=True)
+    seq = traitlets.Int(0, help="Number of the last intent that was answered.").tag(sync=True)
+    notice = traitlets.Dict(
+        None, allow_none=True, help="A strip at the top: {'level': 'info' or 'error', 'text': ...}, or None."
+    ).tag(sync=True)
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._handlers: list[IntentHandler] = []
+        kwargs.setdefault("layout", Layout(width="100%"))
+        super().__init__(**kwargs)
+        self.on_msg(self._receive)
+
+    def on_intent(self, handler: IntentHandler) -> None:
+        """Call `handler(intent)` for every gesture; what it assigns arrives with the acknowledgement."""
+        self._handlers.append(handler)
+
+    def off_intent(self, handler: IntentHandler) -> None:
+        """Stop calling `handler`."""
+        self._handlers.remove(handler)
+
+    def send_intent(self, kind: str, **fields: Any) -> None:
+        """Do what a gesture in the page does, for scripts and tests."""
+        self._receive(self, {"seq": self.seq + 1, "kind": kind, **fields}, [])
+
+    def summary(self) -> str:
+        """One line about what is shown; the text where no widget can be drawn."""
+        return "nothing yet" if not self.view else "ready"
+
+    @traitlets.validate("view", "notice")
+    def _sendable(self, proposal: dict[str, Any]) -> object:
+        refuse_unsendable(proposal["value"], proposal["trait"].name)
+        return proposal["value"]
+
+    def _receive(self, _widget: object, content: object, _buffers: object) -> None:
+        if not isinstance(content, dict) or not isinstance(content.get("seq"), int):
+            return
+        with self.hold_sync():
+            try:
+                for handler in tuple(self._handlers):
+                    handler(content)
+            except Exception as error:  # noqa: BLE001 - shown in the page; in a callback it is otherwise lost in a log
+                self.notice = {"level": "error", "text": f"{type(error).__name__}: {error}"}
+            self.seq = content["seq"]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.summary()}>"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data = bundle[0] if isinstance(bundle, tuple) else bundle
+        if data is not None:
+            data["text/plain"] = repr(self)
+        return bundle

@@ -1,0 +1,19 @@
+"""The control bar: what is explored, and what to do with it."""
+
+from __future__ import annotations
+
+from .base import STATIC, Widget
+
+
+class Controls(Widget):
+    """Fields (`data-field`) and buttons (`data-action`). Intents: `set`, `action`."""
+
+    _esm = STATIC / "controls.js"
+    _css = STATIC / "controls.css"
+
+    def summary(self) -> str:
+        """Every field and its value."""
+        return (
+            ", ".join(f"{field['label']} {field['value']}" for field in self.view.get("fields", []))
+            or "empty"
+        )

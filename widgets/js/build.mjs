@@ -1,0 +1,39 @@
+// Bundles every widget into ../static, unminified, so that the result can be read and diffed.
+// `node build.mjs --check` builds nothing and fails if the committed files differ from what the sources give.
+import { build } from "esbuild";
+import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import path from "node:path";
+
+const HERE = path.dirname(fileURLToPath(import.meta.url));
+const STATIC = path.join(HERE, "..", "static");
+const WIDGETS = ["board", "controls", "graph", "heatmap", "tiles", "timeline"];
+const check = process.argv.includes("--check");
+
+const result = await build({
+  absWorkingDir: HERE,
+  entryPoints: WIDGETS.flatMap((name) => [
+    { in: `src/${name}/index.js`, out: name },
+    { in: `src/${name}/${name}.css`, out: name },
+  ]),
+  bundle: true,
+  format: "esm",
+  target: "es2022",
+  charset: "utf8",
+  legalComments: "none",
+  outdir: STATIC,
+  write: !check,
+});
+
+if (check) {
+  const stale = [];
+  for (const file of result.outputFiles) {
+    const committed = await readFile(file.path, "utf8").catch(() => null);
+    if (committed !== file.text) stale.push(path.basename(file.path));
+  }
+  if (stale.length) {
+    console.error(`stale: ${stale.join(", ")}; run "npm run build" in widgets/js`);
+    process.exit(1);
+  }
+  console.log(`${result.outputFiles.length} files in widgets/static are up to date`);
+}

@@ -1,0 +1,103 @@
+// Sizes and places of the board: time scale, memory scale, lane rows, hit tests. Numbers in, numbers out.
+
+/** Lanes beyond this many are compact and grouped. */
+export const FULL_LANES = 8;
+
+/** Seconds at the right edge of the lanes: 1.32 x ideal, or what shows the longest lane. @param {any} view */
+export function fitScale(view, narrow = false) {
+  const longest = Math.max(0, ...view.lanes.map((lane) => lane.forward_s + lane.backward_s));
+  return Math.max(view.ideal_s * (narrow ? 1.42 : 1.32), longest * (narrow ? 1.25 : 1.16)) || 1;
+}
+
+/** Bytes at the right edge of every memory bar: 125 % of the largest capacity. */
+export const memoryScale = (lanes) => 1.25 * Math.max(1, ...lanes.map((lane) => lane.capacity_bytes));
+
+/** Named parts of a memory bar, in order: [trait key, short name, css class]. */
+export const MEMORY_PARTS = [
+  ["weight_bytes", "weights", "weights"],
+  ["gradient_bytes", "gradients", "grad"],
+  ["optimizer_bytes", "optimizer", "opt"],
+  ["activation_bytes", "activations", "act"],
+  ["buffer_bytes", "buffers", "buf"],
+  ["other_bytes", "other", "other"],
+];
+
+/** Segments of a memory bar as fractions of its width. @param {any} memory @param {number} scale bytes at the right edge */
+export function memorySegments(memory, scale) {
+  let at = 0;
+  return MEMORY_PARTS.flatMap(([key, name, cls]) => {
+    const size = memory[key] ?? 0;
+    if (!(size > 0)) return [];
+    const segment = {
+      key,
+      name,
+      cls,
+      bytes: size,
+      left: Math.min(1, at / scale),
+      width: Math.min(1, (at + size) / scale) - Math.min(1, at / scale),
+    };
+    at += size;
+    return [segment];
+  });
+}
+
+/** State of a lane's memory: `bad` over capacity, `warn` from 90 %. @param {any} lane */
+export function memoryLevel(lane) {
+  const full = lane.peak_bytes / lane.capacity_bytes;
+  return full > 1 ? "bad" : full >= 0.9 ? "warn" : "";
+}
+
+/**
+ * Rows to draw: lanes, with a heading row before each group when there are many lanes; folded groups are one row.
+ * @param {any[]} lanes @param {Set<string>} collapsed
+ * @returns {({type: "lane", lane: any, compact: boolean} | {type: "group", name: string, lanes: any[], folded: boolean})[]}
+ */
+export function rowsOf(lanes, collapsed) {
+  const compact = lanes.length > FULL_LANES;
+  if (!compact) return lanes.map((lane) => ({ type: "lane", lane, compact }));
+  const groups = new Map();
+  for (const lane of lanes) {
+    const name = lane.group ?? "";
+    if (!groups.has(name)) groups.set(name, []);
+    groups.get(name).push(lane);
+  }
+  return [...groups].flatMap(([name, members]) => {
+    const folded = name !== "" && collapsed.has(name);
+    const head = name === "" ? [] : [{ type: "group", name, lanes: members, folded }];
+    return folded ? head : [...head, ...members.map((lane) => ({ type: "lane", lane, compact }))];
+  });
+}
+
+/** Sum and worst member of a folded group. @param {any[]} lanes */
+export function groupSummary(lanes) {
+  const time = (lane) => lane.forward_s + lane.backward_s;
+  const full = (lane) => lane.peak_bytes / lane.capacity_bytes;
+  return {
+    time_s: lanes.reduce((sum, lane) => sum + time(lane), 0),
+    slowest: lanes.reduce((a, b) => (time(b) > time(a) ? b : a)),
+    fullest: lanes.reduce((a, b) => (full(b) > full(a) ? b : a)),
+    peak_bytes: lanes.reduce((sum, lane) => sum + lane.peak_bytes, 0),
+  };
+}
+
+/** The row under a height, or the nearest one within `reach`. @param {{id: string, top: number, bottom: number}[]} rows */
+export function rowAt(rows, y, reach = 24) {
+  let best = null;
+  let distance = reach;
+  for (const row of rows) {
+    const off = y < row.top ? row.top - y : y > row.bottom ? y - row.bottom : 0;
+    if (off === 0) return row.id;
+    if (off < distance) [best, distance] = [row.id, off];
+  }
+  return best;
+}
+
+/** Thickness of a link strip in px: 2 x sqrt(GiB a step), between 1 and 12. @param {number|null} bytes */
+export const linkThickness = (bytes) => Math.min(12, Math.max(1, 2 * Math.sqrt((bytes ?? 0) / 2 ** 30)));
+
+/** Class of colour and dash for a link kind. */
+export function linkClass(kind) {
+  if (kind === "nvlink" || kind === "nvswitch") return "nvlink";
+  if (kind === "pcie" || kind === "host" || kind === "shared") return "pcie";
+  return kind === "internet" ? "internet" : "network";
+}

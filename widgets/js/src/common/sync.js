@@ -1,0 +1,49 @@
+// The `seq` protocol: intents out, acknowledged views in. Knows the anywidget model, not the DOM.
+
+/**
+ * Sends intents and says when the picture may be redrawn. While an intent is unanswered, `pending` is true and a view
+ * that arrives is kept but not drawn; once Python's `seq` has reached the last intent, `draw` is called.
+ */
+export class Sync {
+  /** @param {any} model anywidget model @param {string[]} traits whose change redraws @param {() => void} draw */
+  constructor(model, traits, draw) {
+    this.model = model;
+    this.draw = draw;
+    this.last = model.get("seq") ?? 0;
+    this.queued = false;
+    this.listeners = [...traits, "seq"].map((name) => [`change:${name}`, () => this.schedule()]);
+    for (const [event, listener] of this.listeners) model.on(event, listener);
+  }
+
+  /** Is an intent still without an answer? */
+  get pending() {
+    return (this.model.get("seq") ?? 0) < this.last;
+  }
+
+  /** Send one intent; a custom message, so that none is ever merged with the next. */
+  send(kind, fields = {}) {
+    this.last = Math.max(this.last, this.model.get("seq") ?? 0) + 1;
+    this.model.send({ seq: this.last, kind, ...fields });
+    return this.last;
+  }
+
+  /** Write a two-way trait. */
+  set(name, value) {
+    this.model.set(name, value);
+    this.model.save_changes();
+  }
+
+  /** Several traits of one message change together: draw once, after all of them. */
+  schedule() {
+    if (this.queued) return;
+    this.queued = true;
+    queueMicrotask(() => {
+      this.queued = false;
+      if (!this.pending) this.draw();
+    });
+  }
+
+  close() {
+    for (const [event, listener] of this.listeners) this.model.off(event, listener);
+  }
+}

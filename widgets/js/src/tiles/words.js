@@ -1,0 +1,59 @@
+// A tile's numbers in words: value, difference to the baseline, measurement against the predicted band. No DOM.
+
+import { bytes, bytesParts, fixed, known, percent, seconds, secondsParts, signed, significant, DASH } from "../common/format.js";
+
+/** Number and unit apart, for the large figure. @returns {{text: string, unit: string}} */
+export function valueParts({ quantity, value, unit }) {
+  if (!known(value)) return { text: DASH, unit: "" };
+  if (quantity === "seconds") return secondsParts(value);
+  if (quantity === "bytes") return bytesParts(value);
+  if (quantity === "fraction") return { text: fixed(value * 100, Math.abs(value) >= 0.9 ? 0 : 1), unit: "%" };
+  if (quantity === "ratio") return { text: significant(value), unit: "×" };
+  return { text: significant(value), unit: unit ?? "" };
+}
+
+/** The same in one piece, small. */
+export function valueText({ quantity, unit }, value) {
+  if (quantity === "seconds") return seconds(value);
+  if (quantity === "bytes") return bytes(value);
+  if (quantity === "fraction") return percent(value, Math.abs(value) >= 0.9 ? 0 : 1);
+  if (quantity === "ratio") return `${significant(value)} ×`;
+  return value >= 1e4
+    ? `${significant(value / 1e3)} k`
+    : `${significant(value)}${quantity === "number" && unit ? ` ${unit}` : ""}`;
+}
+
+/** "−3.4 %", "+9.0 pt" or "+14 ms" against the baseline, or null. */
+export function deltaText(tile) {
+  const { value, baseline } = tile;
+  if (!known(value) || !known(baseline)) return null;
+  const compare = tile.compare ?? (tile.quantity === "fraction" ? "points" : "percent");
+  if (compare === "points") return signed(`${fixed((value - baseline) * 100, 1)} pt`);
+  if (compare === "difference") return signed(valueText(tile, value - baseline));
+  return baseline === 0 ? null : signed(percent(value / baseline - 1, 1));
+}
+
+/** Is the measurement outside the predicted band? */
+export const outside = ({ measured, low, high, old }) =>
+  !old && known(measured) && known(low) && known(high) && (measured < low || measured > high);
+
+/** Third line: measured value, else the band alone ("±4 %"). @returns {{lead: string, value: string}} */
+export function measuredText(tile) {
+  if (known(tile.measured))
+    return {
+      lead: tile.old ? "measured before" : "measured",
+      value: `${valueText(tile, tile.measured)}${outside(tile) ? " ▲" : ""}`,
+    };
+  if (!known(tile.low) || !known(tile.high) || !known(tile.value) || tile.value === 0) return { lead: "", value: "" };
+  const half = Math.max(tile.high - tile.value, tile.value - tile.low) / tile.value;
+  return { lead: "predicted", value: `±${percent(half, half < 0.1 ? 1 : 0)}` };
+}
+
+/** Places of band, tick and dot in 0..1, the predicted value in the middle; null without a band. */
+export function bandOf({ value, low, high, measured, old }) {
+  if (!known(value) || !known(low) || !known(high)) return null;
+  const dot = known(measured) && !old ? measured : null;
+  const reach = Math.max(value - low, high - value, dot == null ? 0 : Math.abs(dot - value) / 1.8, 1e-12) * 2.2;
+  const at = (x) => Math.min(1, Math.max(0, 0.5 + (x - value) / (2 * reach)));
+  return { low: at(low), high: at(high), value: 0.5, measured: dot == null ? null : at(dot) };
+}

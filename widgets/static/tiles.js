@@ -1,0 +1,419 @@
+// src/common/dom.js
+var SVG = "http://www.w3.org/2000/svg";
+function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  set(element, attributes);
+  if ("tabindex" in attributes || /^(button|select|input|textarea|summary)$/.test(tag)) {
+    element.setAttribute("data-lm-suppress-shortcuts", "true");
+  }
+  if (tag === "button" && !("type" in attributes)) element.setAttribute("type", "button");
+  for (const child of children.flat()) if (child != null) element.append(child);
+  return element;
+}
+function svg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS(SVG, tag);
+  set(element, attributes);
+  for (const child of children.flat()) if (child != null) element.append(child);
+  return element;
+}
+function set(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "on") {
+      for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+    } else if (name === "text") {
+      if (element.textContent !== String(value ?? "")) element.textContent = value ?? "";
+    } else if (name === "style" && value && typeof value === "object") {
+      for (const [property, v] of Object.entries(value)) {
+        if (v == null) element.style.removeProperty(property);
+        else if (element.style.getPropertyValue(property) !== String(v)) element.style.setProperty(property, v);
+      }
+    } else {
+      const attribute = name === "class" ? "class" : name;
+      if (value == null || value === false) element.removeAttribute(attribute);
+      else {
+        const text = value === true ? "" : String(value);
+        if (element.getAttribute(attribute) !== text) element.setAttribute(attribute, text);
+      }
+    }
+  }
+  return element;
+}
+function keyed(parent, items, key, make, update) {
+  const old = /* @__PURE__ */ new Map();
+  for (const child of [...parent.children]) if (child.dataset.key != null) old.set(child.dataset.key, child);
+  const wanted = new Set(items.map(key));
+  for (const [k, child] of old) if (!wanted.has(k)) child.remove();
+  let cursor = firstKeyed(parent.firstElementChild);
+  items.forEach((item, i) => {
+    const k = key(item, i);
+    let child = old.get(k);
+    if (!child) {
+      child = make(item);
+      child.dataset.key = k;
+    }
+    if (child === cursor) cursor = firstKeyed(cursor.nextElementSibling);
+    else parent.insertBefore(child, cursor);
+    update(child, item, i);
+  });
+}
+function firstKeyed(element) {
+  while (element && element.dataset.key == null) element = element.nextElementSibling;
+  return element;
+}
+function bold(text) {
+  return String(text ?? "").split("**").map((part, i) => i % 2 ? h("b", { text: part }) : document.createTextNode(part));
+}
+function triangle(cls = "") {
+  return svg(
+    "svg",
+    { class: `sx-tri ${cls}`, viewBox: "0 0 12 11", width: 12, height: 11, "aria-hidden": "true" },
+    svg("path", { d: "M0.6 10.4 L6 0.6 L11.4 10.4 Z" })
+  );
+}
+
+// src/common/root.js
+function makeRoot(el, model, name, label) {
+  const root = h("section", { class: `sx sx-${name}`, "aria-label": label, "data-widget": name });
+  root.addEventListener("keydown", (event) => {
+    if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
+  });
+  const notices = h("div", { class: "sx-notices" });
+  root.append(notices);
+  const showNotice = () => {
+    const notice = model.get("notice");
+    keyed(
+      notices,
+      notice?.text ? [notice] : [],
+      () => "notice",
+      () => h(
+        "div",
+        { class: "sx-notice" },
+        h("span", {}),
+        h("button", {
+          class: "sx-btn",
+          text: "Dismiss",
+          "data-action": "dismiss",
+          on: {
+            click: () => {
+              model.set("notice", null);
+              model.save_changes();
+            }
+          }
+        })
+      ),
+      (element, { level, text }) => {
+        element.dataset.level = level ?? "info";
+        element.setAttribute("role", level === "error" ? "alert" : "status");
+        element.firstChild.textContent = text;
+      }
+    );
+  };
+  model.on("change:notice", showNotice);
+  showNotice();
+  el.append(root);
+  return { root, close: watchTheme(root, () => {
+  }, [() => model.off("change:notice", showNotice)]) };
+}
+function isDark(element) {
+  const told = document.body.dataset.jpThemeLight;
+  if (told) return told === "false";
+  const kind = document.body.dataset.vscodeThemeKind;
+  if (kind) return /dark|high-contrast$/.test(kind);
+  const colour = getComputedStyle(element).getPropertyValue("--jp-layout-color1").trim();
+  const hex = /^#([0-9a-f]{3}|[0-9a-f]{6})$/i.exec(colour)?.[1];
+  if (!hex) return false;
+  const full = hex.length === 3 ? [...hex].map((c) => c + c).join("") : hex;
+  return [0, 2, 4].reduce((sum, i) => sum + Number.parseInt(full.slice(i, i + 2), 16), 0) < 384;
+}
+function watchTheme(root, changed, cleanups = []) {
+  const apply = () => {
+    const dark = isDark(root);
+    if (root.dataset.dark === "true" === dark && root.dataset.dark != null) return;
+    root.dataset.dark = String(dark);
+    changed(dark);
+    root.dispatchEvent(new CustomEvent("sx-theme", { detail: { dark } }));
+  };
+  apply();
+  const observer = new MutationObserver(apply);
+  observer.observe(document.body, {
+    attributes: true,
+    attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "class"]
+  });
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "style"] });
+  requestAnimationFrame(apply);
+  return () => {
+    observer.disconnect();
+    for (const cleanup of cleanups) cleanup();
+  };
+}
+
+// src/common/sync.js
+var Sync = class {
+  /** @param {any} model anywidget model @param {string[]} traits whose change redraws @param {() => void} draw */
+  constructor(model, traits, draw) {
+    this.model = model;
+    this.draw = draw;
+    this.last = model.get("seq") ?? 0;
+    this.queued = false;
+    this.listeners = [...traits, "seq"].map((name) => [`change:${name}`, () => this.schedule()]);
+    for (const [event, listener] of this.listeners) model.on(event, listener);
+  }
+  /** Is an intent still without an answer? */
+  get pending() {
+    return (this.model.get("seq") ?? 0) < this.last;
+  }
+  /** Send one intent; a custom message, so that none is ever merged with the next. */
+  send(kind, fields = {}) {
+    this.last = Math.max(this.last, this.model.get("seq") ?? 0) + 1;
+    this.model.send({ seq: this.last, kind, ...fields });
+    return this.last;
+  }
+  /** Write a two-way trait. */
+  set(name, value) {
+    this.model.set(name, value);
+    this.model.save_changes();
+  }
+  /** Several traits of one message change together: draw once, after all of them. */
+  schedule() {
+    if (this.queued) return;
+    this.queued = true;
+    queueMicrotask(() => {
+      this.queued = false;
+      if (!this.pending) this.draw();
+    });
+  }
+  close() {
+    for (const [event, listener] of this.listeners) this.model.off(event, listener);
+  }
+};
+
+// src/common/format.js
+var MINUS = "−";
+var DASH = "–";
+var THIN = " ";
+var NBSP = " ";
+var TIME_UNITS = [
+  [1, "s"],
+  [1e-3, "ms"],
+  [1e-6, "µs"],
+  [1e-9, "ns"]
+];
+var BYTE_UNITS = [
+  [2 ** 50, "PiB"],
+  [2 ** 40, "TiB"],
+  [2 ** 30, "GiB"],
+  [2 ** 20, "MiB"],
+  [2 ** 10, "KiB"],
+  [1, "B"]
+];
+var known = (x) => typeof x === "number" && Number.isFinite(x);
+function fixed(x, decimals = 0) {
+  const [whole, rest] = Math.abs(x).toFixed(decimals).split(".");
+  const text = whole.replace(/\B(?=(\d{3})+$)/g, THIN) + (rest ? `.${rest}` : "");
+  return (x < 0 && Number(Math.abs(x).toFixed(decimals)) !== 0 ? MINUS : "") + text;
+}
+function significant(x) {
+  const size = Math.abs(x);
+  return fixed(x, size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
+}
+function pick(size, units, least) {
+  for (const unit of units) if (size >= unit[0] * least) return unit;
+  return units[units.length - 1];
+}
+function secondsParts(s, like = s) {
+  if (!known(s)) return { text: DASH, unit: "" };
+  if (like === 0) return { text: "0", unit: "ms" };
+  const [scale, unit] = pick(Math.abs(like), TIME_UNITS, 0.9995);
+  const x = s / scale;
+  const decimals = unit === "s" ? Math.abs(x) >= 99.95 ? 0 : Math.abs(x) >= 9.995 ? 1 : 2 : Math.abs(x) >= 99.95 ? 0 : 1;
+  return { text: fixed(x, decimals), unit };
+}
+var seconds = (s, like) => join(secondsParts(s, like));
+function bytesParts(b, like = b) {
+  if (!known(b)) return { text: DASH, unit: "" };
+  const [scale, unit] = pick(Math.abs(like), BYTE_UNITS, 0.95);
+  const x = b / scale;
+  return { text: fixed(x, unit === "B" || Math.abs(x) >= 99.95 || scale < 2 ** 30 && Math.abs(x) >= 9.95 ? 0 : 1), unit };
+}
+var bytes = (b, like) => join(bytesParts(b, like));
+var percent = (fraction, decimals = 0) => known(fraction) ? `${fixed(fraction * 100, decimals)}${NBSP}%` : DASH;
+var signed = (text) => text.startsWith(MINUS) || /^[0.\s\u202f\u00a0]*(\D*)$/.test(text) ? text : `+${text}`;
+var join = ({ text, unit }) => unit ? `${text}${NBSP}${unit}` : text;
+
+// src/tiles/words.js
+function valueParts({ quantity, value, unit }) {
+  if (!known(value)) return { text: DASH, unit: "" };
+  if (quantity === "seconds") return secondsParts(value);
+  if (quantity === "bytes") return bytesParts(value);
+  if (quantity === "fraction") return { text: fixed(value * 100, Math.abs(value) >= 0.9 ? 0 : 1), unit: "%" };
+  if (quantity === "ratio") return { text: significant(value), unit: "×" };
+  return { text: significant(value), unit: unit ?? "" };
+}
+function valueText({ quantity, unit }, value) {
+  if (quantity === "seconds") return seconds(value);
+  if (quantity === "bytes") return bytes(value);
+  if (quantity === "fraction") return percent(value, Math.abs(value) >= 0.9 ? 0 : 1);
+  if (quantity === "ratio") return `${significant(value)} ×`;
+  return value >= 1e4 ? `${significant(value / 1e3)} k` : `${significant(value)}${quantity === "number" && unit ? ` ${unit}` : ""}`;
+}
+function deltaText(tile) {
+  const { value, baseline } = tile;
+  if (!known(value) || !known(baseline)) return null;
+  const compare = tile.compare ?? (tile.quantity === "fraction" ? "points" : "percent");
+  if (compare === "points") return signed(`${fixed((value - baseline) * 100, 1)} pt`);
+  if (compare === "difference") return signed(valueText(tile, value - baseline));
+  return baseline === 0 ? null : signed(percent(value / baseline - 1, 1));
+}
+var outside = ({ measured, low, high, old }) => !old && known(measured) && known(low) && known(high) && (measured < low || measured > high);
+function measuredText(tile) {
+  if (known(tile.measured))
+    return {
+      lead: tile.old ? "measured before" : "measured",
+      value: `${valueText(tile, tile.measured)}${outside(tile) ? " ▲" : ""}`
+    };
+  if (!known(tile.low) || !known(tile.high) || !known(tile.value) || tile.value === 0) return { lead: "", value: "" };
+  const half = Math.max(tile.high - tile.value, tile.value - tile.low) / tile.value;
+  return { lead: "predicted", value: `±${percent(half, half < 0.1 ? 1 : 0)}` };
+}
+function bandOf({ value, low, high, measured, old }) {
+  if (!known(value) || !known(low) || !known(high)) return null;
+  const dot = known(measured) && !old ? measured : null;
+  const reach = Math.max(value - low, high - value, dot == null ? 0 : Math.abs(dot - value) / 1.8, 1e-12) * 2.2;
+  const at = (x) => Math.min(1, Math.max(0, 0.5 + (x - value) / (2 * reach)));
+  return { low: at(low), high: at(high), value: 0.5, measured: dot == null ? null : at(dot) };
+}
+
+// src/tiles/index.js
+function render({ model, el }) {
+  const { root, close } = makeRoot(el, model, "tiles", "Predicted figures");
+  const tiles = h("div", { class: "t-tiles" });
+  const verdict = makeVerdict((action) => sync.send("action", { action }));
+  root.append(tiles, verdict);
+  const sync = new Sync(model, ["view"], draw);
+  function draw() {
+    const view = model.get("view") ?? {};
+    root.dataset.state = view.pending || sync.pending ? "computing" : "ready";
+    tiles.hidden = !view.tiles?.length;
+    tiles.style.setProperty("--count", view.tiles?.length ?? 1);
+    keyed(tiles, view.tiles ?? [], (tile) => tile.key, makeTile, drawTile);
+    drawVerdict(verdict, view.verdict);
+  }
+  draw();
+  return () => {
+    sync.close();
+    close();
+    root.remove();
+  };
+}
+function makeTile() {
+  return h(
+    "div",
+    { class: "t-tile", role: "group" },
+    h("div", { class: "t-name" }),
+    h("div", { class: "t-value" }, triangle(), h("span", { class: "t-number" }), h("small", {})),
+    h("div", { class: "t-delta" }, h("b", {}), h("span", {})),
+    h("div", { class: "t-measured" }, h("span", { class: "t-band t-opt" }), h("span", {}), h("b", {}))
+  );
+}
+function drawTile(element, tile) {
+  const { text, unit } = valueParts(tile);
+  const [name, value, delta, measured] = element.children;
+  set(element, { "data-kpi": tile.key, class: `t-tile ${tile.level ?? ""}`, "aria-label": `${tile.name} ${text} ${unit}` });
+  set(name, { text: tile.name });
+  set(value.querySelector(".t-number"), { text });
+  const small = value.querySelector("small");
+  if (small.dataset.text !== `${unit}|${tile.context ?? ""}`) {
+    small.dataset.text = `${unit}|${tile.context ?? ""}`;
+    small.replaceChildren(unit, tile.context ? h("span", { class: "t-opt", text: ` ${tile.context}` }) : "");
+  }
+  const change = deltaText(tile);
+  set(delta.firstChild, { text: change ?? "" });
+  set(delta.lastChild, { text: change == null ? "" : tile.baseline_name ? `vs ${tile.baseline_name}` : "vs baseline" });
+  const line = measuredText(tile);
+  set(measured.children[1], { text: line.lead });
+  set(measured.children[2], { text: line.value });
+  const out = outside(tile);
+  set(measured, {
+    class: `t-measured${out ? " outside" : ""}`,
+    title: out ? "The measurement lies outside the predicted error band" : null
+  });
+  const band = bandOf(tile);
+  measured.firstChild.replaceChildren(...band ? [drawBand(band)] : []);
+}
+function drawBand({ low, high, value, measured }) {
+  const x = (t) => 2 + t * 60;
+  return svg(
+    "svg",
+    { width: 64, height: 12, "aria-hidden": "true", class: "t-opt" },
+    svg("line", { x1: 0, x2: 64, y1: 6, y2: 6, class: "t-axis" }),
+    svg("rect", { x: x(low), y: 3, width: Math.max(1, x(high) - x(low)), height: 6, rx: 1, class: "t-range" }),
+    svg("line", { x1: x(value), x2: x(value), y1: 1, y2: 11, class: "t-tick" }),
+    measured == null ? null : svg("circle", { cx: x(measured), cy: 6, r: 3.2, class: "t-dot" })
+  );
+}
+function makeVerdict(act) {
+  return h(
+    "div",
+    { class: "t-verdict" },
+    h("span", { class: "t-icon", "aria-hidden": "true" }),
+    h("div", { class: "t-text", "aria-live": "polite", role: "status" }),
+    h(
+      "span",
+      { class: "t-meter", role: "progressbar", "aria-label": "progress", "aria-valuemin": "0", "aria-valuemax": "100" },
+      h("i", {})
+    ),
+    h("span", { class: "t-note" }),
+    h("span", {
+      class: "t-actions",
+      on: {
+        click: (event) => {
+          const action = event.target.closest("[data-action]")?.dataset.action;
+          if (action) act(action);
+        }
+      }
+    })
+  );
+}
+function drawVerdict(element, verdict) {
+  element.hidden = !verdict;
+  if (!verdict) return;
+  const [icon, text, meter, note, actions] = element.children;
+  set(element, { "data-level": verdict.level });
+  if (icon.dataset.level !== verdict.level) {
+    icon.dataset.level = verdict.level;
+    icon.replaceChildren(
+      ...verdict.level === "ok" ? [tick()] : verdict.level === "bad" || verdict.level === "warn" ? [triangle("big")] : []
+    );
+  }
+  if (text.dataset.text !== verdict.text) {
+    text.dataset.text = verdict.text;
+    text.replaceChildren(...bold(verdict.text));
+  }
+  const share = verdict.progress;
+  meter.hidden = share == null;
+  set(meter, { "aria-valuenow": share == null ? null : Math.round(share * 100) });
+  set(meter.firstChild, { style: { width: `${Math.min(100, (share ?? 0) * 100)}%` } });
+  set(note, { text: verdict.note ?? "" });
+  keyed(
+    actions,
+    verdict.actions ?? [],
+    (a) => a.action,
+    () => h("button", { class: "sx-btn" }),
+    (button, a) => set(button, {
+      text: a.label,
+      "data-action": a.action,
+      title: a.title ?? null,
+      class: `sx-btn${a.suggested ? " suggested" : ""}`
+    })
+  );
+}
+var tick = () => svg(
+  "svg",
+  { width: 20, height: 20, viewBox: "0 0 20 20" },
+  svg("circle", { cx: 10, cy: 10, r: 9 }),
+  svg("path", { d: "M5.8 10.3l2.9 2.9 5.6-6" })
+);
+var tiles_default = { render };
+export {
+  tiles_default as default
+};

@@ -1,0 +1,75 @@
+"""The timeline: every action and transfer of a step, lane by lane, on a canvas."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from sys import byteorder
+
+import traitlets
+
+from .base import STATIC, Widget
+
+COLUMNS = ("start_s", "end_s", "lane", "kind", "stage", "copy", "microbatch", "count", "peer", "bytes")
+"""What the numbers of one bar mean, in order."""
+
+KINDS = {
+    "F": 0,
+    "B": 1,
+    "I": 2,
+    "W": 3,
+    "U": 4,
+    "recompute": 5,
+    "transfer": 6,
+    "reduce": 7,
+    "gather": 8,
+    "all_to_all": 9,
+    "offload": 10,
+    "reload": 11,
+}
+"""Code of every kind of bar; up to 5 compute, from 6 on the wire."""
+
+
+def pack(rows: Iterable[Sequence[float]]) -> bytes:
+    """Rows of `COLUMNS` as little-endian float32.
+
+    >>> len(pack([(0.0, 1.5, 0, KINDS["F"], 0, 0, 3, 1, -1, 0)])) == 4 * len(COLUMNS)
+    True
+    """
+    numbers = array("f")
+    for row in rows:
+        if len(row) != len(COLUMNS):
+            raise ValueError(
+                f"a bar has {len(COLUMNS)} numbers ({', '.join(COLUMNS)}), this one has {len(row)}"
+            )
+        numbers.extend(row)
+    if byteorder == "big":
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+class Timeline(Widget):
+    """Zoom and pan by wheel or WASD; a click follows a microbatch; a second plan below on the same axis."""
+
+    _esm = STATIC / "timeline.js"
+    _css = STATIC / "timeline.css"
+
+    bars = traitlets.Bytes(b"", help="Bars of the plan, float32, see COLUMNS.").tag(sync=True)
+    bars_b = traitlets.Bytes(b"", help="Bars of the second plan, or empty.").tag(sync=True)
+    view_b = traitlets.Dict(help="The second plan's name and lanes; {} for none.").tag(sync=True)
+    microbatch = traitlets.Int(None, allow_none=True, help="The microbatch that is followed, or None.").tag(
+        sync=True
+    )
+    selected_lanes = traitlets.List(traitlets.Unicode(), help="Ids of the lanes to mark.").tag(sync=True)
+
+    @traitlets.validate("bars", "bars_b")
+    def _whole_bars(self, proposal: dict[str, object]) -> bytes:
+        value = proposal["value"]
+        assert isinstance(value, bytes)  # Bytes has checked it
+        if len(value) % (4 * len(COLUMNS)):
+            raise ValueError(f"{len(value)} bytes are no whole number of bars of {4 * len(COLUMNS)} bytes")
+        return value
+
+    def summary(self) -> str:
+        """How many bars on how many lanes."""
+        return f"{len(self.bars) // (4 * len(COLUMNS))} bars on {len(self.view.get('lanes', []))} lanes"
