@@ -7,7 +7,7 @@ ARGS ?=
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help explore test check fix bundle clean
+.PHONY: help explore test check fix bundle figures clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -31,6 +31,9 @@ fix: $(VENV)/.dev ## mend what can be mended by a program
 
 bundle: ## build widgets/static from widgets/js (needs node and npm)
 	cd widgets/js && npm ci --no-audit --no-fund && npm run build
+
+figures: $(VENV)/.dev ## run the benchmarks and rewrite the figures in README.md (ARGS=evaluate runs one)
+	$(BIN)/python scripts/figures.py $(ARGS)
 
 clean: ## remove the environment and all that tools left behind
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info widgets/js/node_modules

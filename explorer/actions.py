@@ -159,3 +159,23 @@ class Order:
     """Extra dependencies."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Facts for views (`chunks`)."""
+
+
+WIRINGS = ("least_wait", "weighted_round_robin")
+"""How a dispatch policy chooses among the peers of a stage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispatch:
+    """What a schedule makes instead of an order where none exists before time runs.
+
+    The candidates for a forward are the replicas of its stage that are there when it is ready; a backward
+    runs where its forward ran, and a forward whose place has left is done again.
+    """
+
+    wiring: str
+    """One of `WIRINGS`."""
+    in_flight: int
+    """Microbatches under way at once, over all peers."""
+    seed: int = 0
+    """Breaks ties; 0 takes the first candidate."""

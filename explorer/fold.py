@@ -7,9 +7,10 @@ lowered and stands for the others. Collectives still span all of them.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 
-from explorer.cluster import Cluster
+from explorer.cluster import Cluster, Path
 from explorer.strategy import JobStrategy
 from explorer.tasks.placement import Skeleton
 
@@ -57,11 +58,12 @@ def fold_replicas(cluster: Cluster, skeleton: Skeleton, strategy: JobStrategy) -
 
 def _fold(cluster: Cluster, skeleton: Skeleton) -> Folding:
     sections = skeleton.sections
+    used = _Used(cluster, skeleton)
     classes: dict[tuple[object, ...], list[int]] = {}
     for replica in range(sections[0].replicas):
-        classes.setdefault(_signature(cluster, skeleton, replica), []).append(replica)
+        classes.setdefault(used.signature(replica), []).append(replica)
     kept = tuple(members[0] for members in classes.values())
-    if len(kept) == sections[0].replicas:
+    if len(kept) == sections[0].replicas or any(used.crossed(members) for members in classes.values()):
         return UNFOLDED
     by_replica = {members[0]: tuple(members) for members in classes.values()}
     rows = {
@@ -72,16 +74,54 @@ def _fold(cluster: Cluster, skeleton: Skeleton) -> Folding:
     return Folding(kept=kept, classes=by_replica, rows=rows)
 
 
-def _signature(cluster: Cluster, skeleton: Skeleton, replica: int) -> tuple[object, ...]:
-    """Device kinds and route kinds a replica meets, without names of devices."""
-    sections = skeleton.sections
-    kinds = tuple(cluster.kind_of(device).name for section in sections for device in section.rows[0][replica])
-    routes = []
-    for flow in skeleton.flows:
-        source = sections[flow.source].rows[0][replica]
-        for target in flow.targets:
-            row = sections[target].rows[0][replica]
-            for i in range(max(len(source), len(row))):
-                path = cluster.path(source[i % len(source)], row[i % len(row)])
-                routes.append((path.kind, path.latency_s, path.bandwidth_bytes_per_s, len(path.resources)))
-    return (kinds, tuple(routes))
+class _Used:
+    """What the transfers of every replica meet: kinds of devices and routes, and shared resources."""
+
+    def __init__(self, cluster: Cluster, skeleton: Skeleton) -> None:
+        self.cluster, self.sections = cluster, skeleton.sections
+        self.pairs = [(flow.source, target) for flow in skeleton.flows for target in flow.targets]
+        replicas = range(self.sections[0].replicas)
+        self.paths = [[self._paths(replica, *pair) for pair in self.pairs] for replica in replicas]
+        self.users: dict[str, Counter[int]] = defaultdict(Counter)
+        for by_pair in self.paths:
+            for number, paths in enumerate(by_pair):
+                for name in {name for path in paths for name, _ in path.resources}:
+                    self.users[name][number] += 1
+
+    def _paths(self, replica: int, source: int, target: int) -> list[Path]:
+        ours, theirs = self.sections[source].rows[0][replica], self.sections[target].rows[0][replica]
+        return [
+            self.cluster.path(ours[i % len(ours)], theirs[i % len(theirs)])
+            for i in range(max(len(ours), len(theirs)))
+        ]
+
+    def signature(self, replica: int) -> tuple[object, ...]:
+        """Kinds and routes a replica meets, and how many replicas share them, without names of devices."""
+        rows = [section.rows[0][replica] for section in self.sections]
+        kinds = tuple(self.cluster.kind_of(device).name for row in rows for device in row)
+        routes = tuple(
+            (path.kind, path.latency_s, path.bandwidth_bytes_per_s, self._sharing(path))
+            for paths in self.paths[replica]
+            for path in paths
+        )
+        return (kinds, routes)
+
+    def _sharing(self, path: Path) -> tuple[object, ...]:
+        return tuple((room, tuple(sorted(self.users[name].items()))) for name, room in path.resources)
+
+    def crossed(self, members: list[int]) -> bool:
+        """Whether one of a class shares in a flow of the first what the first does not use in that flow."""
+        first, own = self.paths[members[0]], set(members)
+        mine = {name for paths in first for path in paths for name, _ in path.resources}
+        for number, paths in enumerate(first):
+            here = {name for path in paths for name, _ in path.resources}
+            others = {
+                name
+                for replica in own
+                for path in self.paths[replica][number]
+                for name, _ in path.resources
+                if name in mine
+            }
+            if others - here:
+                return True
+        return False

@@ -82,6 +82,8 @@ class Resolved:
     """The cluster."""
     mismatches: tuple[str, ...] = field(default=())
     """What is no longer what the plan was made for, in words."""
+    folder: Path | None = None
+    """Where its file lies, from which relative references start; None for a plan that has no file."""
 
     @property
     def graph(self) -> LayerGraph:
@@ -183,7 +185,7 @@ def resolve(plan: Plan, *, folder: Path | None = None, file: str | None = None) 
         except InputError as error:
             raise error.within(file=file) from None
     full = replace(plan, strategy=Strategy(jobs=tuple(jobs)))
-    return Resolved(plan=full, graphs=graphs, cluster=cluster, mismatches=tuple(mismatches))
+    return Resolved(plan=full, graphs=graphs, cluster=cluster, mismatches=tuple(mismatches), folder=folder)
 
 
 def load_plan(path: str | Path) -> Resolved:

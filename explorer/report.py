@@ -145,11 +145,13 @@ def memory_by_lane(program: Program, prices: Prices) -> tuple[FloatArray, FloatA
     memory, lanes = prices.memory, len(program.lane_devices)
     parts = np.zeros((lanes, len(MEMORY_PARTS)))
     for lane, sections in enumerate(derived(program).sections):
-        for section in sections:
+        for section, samples in sections:
             item = memory[section]
-            extra = (program.versions[section] - 1) * item.weight_bytes
+            extra = (program.versions[section] - 1) * item.version_bytes
             parts[lane, :4] += (item.weight_bytes, extra, item.gradient_bytes, item.optimizer_bytes)
-            parts[lane, 5] = max(parts[lane, 5], item.buffer_bytes)
+            buffers = item.buffer_bytes + item.buffer_bytes_per_sample * samples
+            if buffers > parts[lane, 5]:
+                parts[lane, 5] = buffers
     events = program.memory
     if not len(events.lane):
         return parts, np.zeros(0)
@@ -258,14 +260,10 @@ def _traffic(report: Report) -> dict[tuple[int, int], float]:
                 for i in range(pairs):
                     found[source[i % len(source)], target[i % len(target)]] += times * size / pairs
         elif slot.kind in (REDUCE, GATHER):
-            rows = _group_rows(program, slot)
-            around = 2.0 if slot.kind == REDUCE and not sections[slot.piece.section].zero else 1.0
-            share = around * (len(rows) - 1) / len(rows) * times / len(rows[0])
-            for row, following in zip(rows, rows[1:] + rows[:1], strict=True):
-                for source_device, target_device in zip(row, following, strict=False):
-                    if source_device != target_device:
-                        found[source_device, target_device] += share * size
-    return dict(found)
+            for source, target, share in _group_traffic(program, slot):
+                for a, b in zip(source, target, strict=False):
+                    found[a, b] += share * times * size / len(source)
+    return {(a, b): size for (a, b), size in found.items() if a != b}
 
 
 def _folded_pairs(program: Program, slot: Slot) -> list[tuple[int, int, int]]:
@@ -276,12 +274,38 @@ def _folded_pairs(program: Program, slot: Slot) -> list[tuple[int, int, int]]:
     return [(slot.piece.copy, replica, replica) for replica in members]
 
 
-def _group_rows(program: Program, slot: Slot) -> list[tuple[int, ...]]:
+def _group_traffic(program: Program, slot: Slot) -> list[tuple[tuple[int, ...], tuple[int, ...], float]]:
+    """(row, other row, share of the bytes) of a collective: to and from its servers, or as a ring."""
+    if slot.kind == GATHER or not program.skeleton.holders[slot.where].servers:
+        return _ring(program, slot)
+    group, sections = program.skeleton.holders[slot.where], program.skeleton.sections
+    workers = dict.fromkeys(sections[p.section].rows[p.copy][p.replica][:1] for p in group.pieces)
+    servers = [(server,) for server in group.servers]
+    pairs = [(worker, server) for worker in workers for server in servers]
+    return [(a, b, 1.0 / len(servers)) for one, two in pairs for a, b in ((one, two), (two, one))]
+
+
+def _ring(program: Program, slot: Slot) -> list[tuple[tuple[int, ...], tuple[int, ...], float]]:
+    """(row, next row, share of the bytes) of a collective as a ring.
+
+    A reduction is one task for its whole group. A gather is one task for each of its replicas, which
+    sends its own part on; of folded replicas one task stands for all.
+    """
     sections = program.skeleton.sections
-    if slot.kind == GATHER:
-        return [row for copy in sections[slot.where].rows for row in copy]
-    pieces = program.skeleton.holders[slot.where].pieces
-    return list(dict.fromkeys(sections[p.section].rows[p.copy][p.replica] for p in pieces))
+    if slot.kind == REDUCE:
+        pieces = program.skeleton.holders[slot.where].pieces
+        rows = list(dict.fromkeys(sections[p.section].rows[p.copy][p.replica] for p in pieces))
+        senders = rows
+        around = 1.0 if sections[slot.piece.section].zero else 2.0
+    else:
+        copies = sections[slot.where].rows
+        rows = [row for copy in copies for row in copy]
+        same = program.replica_classes.get(slot.piece.replica, (slot.piece.replica,))
+        senders = [copies[slot.piece.copy][replica] for replica in same]
+        around = 1.0
+    following = dict(zip(rows, rows[1:] + rows[:1], strict=True))
+    share = around * (len(rows) - 1) / len(rows)
+    return [(row, following[row], share) for row in senders if following[row] != row]
 
 
 def _exposed(report: Report) -> dict[str, float]:

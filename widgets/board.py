@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import traitlets
 
 from .base import STATIC, Widget, refuse_unsendable
@@ -13,7 +15,7 @@ class Board(Widget):
     _esm = STATIC / "board.js"
     _css = STATIC / "board.css"
 
-    blocks = traitlets.List(
+    blocks: traitlets.List[Any] = traitlets.List(
         help="Blocks with their layers and additive costs, in model order (PROTOCOL.md, section 4)."
     ).tag(sync=True)
     selection = traitlets.List(traitlets.Unicode(), help="Ids of the selected blocks and layers.").tag(

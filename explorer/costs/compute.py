@@ -158,7 +158,27 @@ def _layer_times(
         if rows.degree != degree or degree == 1:
             seconds = seconds * rows.degree * (1.0 if work is None else work[rows.layers])
         times[:, rows.layers] = seconds
+    times[graph.memo("costs.unwanted", lambda: _unwanted(graph))] = 0.0
     return times
+
+
+def _unwanted(graph: LayerGraph) -> NDArray[np.bool_]:
+    """Gradients, shape (3, layers), that measured seconds hold but frozen weights (LoRA) make needless.
+
+    Seconds measured in full training stay where all weights train: there a first layer's are right as
+    they are, even if a source gave one backward and we halved it.
+    """
+    found = np.zeros((3, len(graph.layers)), dtype=bool)
+    if all(item.trainable for item in graph.parameters) or not any(i.trainable for i in graph.parameters):
+        return found
+    for i, layer in enumerate(graph.layers):
+        made = [use.name for use in layer.reads if use.name in graph.producer]
+        used = [graph.parameter[use.name] for use in layer.parameters]
+        found[1, i] = bool(made) and not any(name in graph.needs_gradient for name in made)
+        found[2, i] = bool(used) and not any(item.trainable for item in used)
+        if found[2, i] and not made:
+            found[1, i] = True
+    return found
 
 
 def _physics(table: _Table, kind: DeviceKind, samples: float, precision: str, work: Array | float) -> Array:

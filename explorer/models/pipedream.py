@@ -51,8 +51,9 @@ OPTIONS = (
     Option(name="samples_per_microbatch", default=1, help="samples of the profiled minibatch"),
     Option(
         name="inputs",
-        default="keep",
-        help="drop: leave out input sources and unused __getitem__ sinks, as PipeDream's optimizer does",
+        default="drop",
+        help="drop: leave out input sources (their time is data loading) and unused __getitem__ sinks, as"
+        " PipeDream's optimizer does; keep: everything",
         choices=("keep", "drop"),
     ),
 )
@@ -85,7 +86,9 @@ def load(path: str | Path, *, samples_per_microbatch: int = 1) -> LayerGraph:
     from explorer.models._files import read_text
 
     return read(
-        read_text(str(path)), file=str(path), settings={"samples_per_microbatch": samples_per_microbatch}
+        read_text(str(path)),
+        file=str(path),
+        settings={"samples_per_microbatch": samples_per_microbatch, "inputs": "keep"},
     )
 
 

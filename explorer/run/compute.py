@@ -367,6 +367,9 @@ class Compute:
             from explorer.run.emulate import compare_with_emulation
 
             found["numerics"] = compare_with_emulation(self)
+            found["squares"] = {
+                name: float((g.double() ** 2).sum()) for (name, span), g in self.applied.items() if span[0] == 0
+            }
         return found
 
 

@@ -47,6 +47,10 @@ def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
 
         calibrator = Stopwatch(spec.calibration, transport)
     result: dict[str, Any] = {"cases": {case.name: [] for case in spec.cases}, "calibration": [], "urgent": urgent}
+    for case, play in zip(spec.cases, players, strict=True):
+        if case.once:
+            result["cases"][case.name].append(play())
+            desk.events.send("case", name=case.name, round=-1)
     for number in range(spec.warmup_rounds + spec.rounds):
         measured = number >= spec.warmup_rounds
         desk.events.send("round", number=number - spec.warmup_rounds)
@@ -55,6 +59,8 @@ def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
             times = calibrator.measure()
             result["calibration"] += [times] * measured
         for case, play in zip(spec.cases, players, strict=True):
+            if case.once:
+                continue
             record = play()
             result["cases"][case.name] += [record] * measured
             desk.events.send("case", name=case.name, round=number - spec.warmup_rounds)

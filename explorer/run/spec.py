@@ -74,6 +74,8 @@ class Case:
     """Run the one lane of this program on every rank at once, each for itself."""
     check: bool = False
     """Compare gradients and weights with a plain emulation in one process."""
+    once: bool = False
+    """Run before all rounds, once, untimed (the numerics)."""
     engine: str = "interpreter"
     """`interpreter` or `torch` (DistributedDataParallel, torch.distributed.pipelining)."""
 
@@ -189,6 +191,7 @@ def _case_data(case: Case) -> dict[str, Any]:
         "flush": order.flush,
         "lag": order.lag,
         "edges": [[str(edge.before), str(edge.after)] for edge in order.edges],
+        "options": dict(order.options),
     }
     data["shape"] = {item.name: getattr(shape, item.name) for item in fields(shape)}
     skeleton = case.skeleton
@@ -208,6 +211,7 @@ def _case(data: Mapping[str, Any]) -> Case:
         flush=order["flush"],
         lag=tuple(order["lag"]),
         edges=tuple(Edge(parse_action(before), parse_action(after)) for before, after in order["edges"]),
+        options=order["options"],
     )
     shape["lanes"] = tuple(tuple(Place(*place) for place in lane) for lane in shape["lanes"])
     values["shape"] = Shape(**shape)

@@ -1,23 +1,27 @@
 """Antichain states of a layer DAG: the cut positions of PipeDream's optimizer on branching models.
 
-A *state* is a set of layers that holds all predecessors of its members (an ideal); its maximal layers are
-an antichain. From a state one goes on by any layer that reads something in it, which brings along what
-else that layer needs:
+A *state* is a set of layers that holds all predecessors of its members; its maximal layers are an
+antichain. From a state one goes on by any layer that reads something in it, which brings along what else
+that layer needs:
 
-          b            state {a, b}: antichain (b); next {a, b, c} and {a, b, d, c}, for d needs b and c
+          b            from {a}: by b to {a, b}, by c to {a, c}
         /   \\
-      a       d        states: {a} {ab} {ac} {abc} {abcd}, edges by one step
+      a       d        from {a, b}: by c to {a, b, c}, by d to {a, b, c, d}, for d needs c as well
         \\   /
           c
 
-Sets of layers are integers, bit i being layer i of the graph. Narayanan et al. 2019, PipeDream:
-Generalized Pipeline Parallelism for DNN Training, section 3.1, and its published optimizer.
+Layers with which every other one is comparable cut the model into *modules* (one per Inception block);
+the states of a module are found apart, as rows of bits, so that 200,000 of them take a second or two.
+Narayanan et al. 2019, PipeDream: Generalized Pipeline Parallelism for DNN Training, section 3.1, and its
+published optimizer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,16 +30,15 @@ from explorer.errors import InputError
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+BitArray = npt.NDArray[np.uint64]
 
-MAX_STATES = 300_000
+MAX_STATES = 1_000_000
 """States beyond which a model is refused: parallel branches multiply."""
-CHUNK = 256
-"""States found between two chances to stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerCosts:
-    """What one minibatch costs on each layer, and who reads whom."""
+    """What one minibatch costs on each layer, and who reads whom. Layers are in a topological order."""
 
     seconds: tuple[float, ...]
     """Forward and backward together."""
@@ -49,23 +52,52 @@ class LayerCosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class States:
-    """States in an order in which predecessors come first; `n` of them. The last holds every layer reached."""
+    """The states, numbered so that predecessors come first. The last one holds every layer reached."""
 
-    layers: tuple[int, ...]
-    """Bit set of each state."""
-    edges: tuple[tuple[int, ...], ...]
-    """Per state: states one step before it."""
     seconds: FloatArray
     """(n,): of all layers in the state."""
     parameter_bytes: FloatArray
     """(n,): of all layers in the state."""
     output_bytes: FloatArray
-    """(n,): of its antichain and of those earlier layers that a later one still reads."""
+    """(n,): of its antichain and of earlier layers that its members see as still to be read."""
+    edges: IntArray
+    """(e, 2): (state, state one step later), by the later one."""
+    module: IntArray
+    """(n,): number of the module whose layers distinguish the state."""
+    words: BitArray
+    """(n, w): layers of that module in the state, as bits."""
+    base: tuple[int, ...]
+    """Per module: bit set of the layers before it."""
+    local: tuple[tuple[int, ...], ...]
+    """Per module: the layers its bits stand for."""
 
     @property
     def count(self) -> int:
         """Number of states n."""
-        return len(self.layers)
+        return len(self.seconds)
+
+    def layers(self, state: int) -> int:
+        """Bit set of the layers of a state; -1 is the empty state."""
+        if state < 0:
+            return 0
+        module = int(self.module[state])
+        row = int.from_bytes(self.words[state].tobytes(), "little")
+        return self.base[module] | mask(self.local[module][i] for i in bits(row))
+
+    def within(self, state: int) -> npt.NDArray[np.bool_]:
+        """(n,): which states lie strictly before `state`."""
+        module = self.module[state]
+        inside = (self.module == module) & ~np.any(self.words & ~self.words[state], axis=1)
+        found = (self.module < module) | inside
+        found[state] = False
+        return found
+
+
+class _Module(NamedTuple):
+    """Layers between two bottlenecks: `base` before it, `layers` in it (the closing bottleneck included)."""
+
+    base: int
+    layers: tuple[int, ...]
 
 
 def bits(number: int) -> Iterator[int]:
@@ -80,48 +112,38 @@ def bits(number: int) -> Iterator[int]:
         number ^= low
 
 
+def mask(positions: Iterable[int]) -> int:
+    """The number with ones at these positions.
+
+    >>> mask([0, 2, 3])
+    13
+    """
+    result = 0
+    for position in positions:
+        result |= 1 << position
+    return result
+
+
 def find_states(costs: LayerCosts, *, limit: int = MAX_STATES) -> Iterator[States | None]:
     """Yields None while it works, then the states.
 
     The first state is the first source alone, as in the published optimizer: other sources join with the
-    first layer that needs them.
+    first layer that needs them, and what is not connected with it is left out.
 
     Raises:
         InputError: more states than `limit`.
     """
     above = _predecessors(costs.readers)
-    readers = [_mask(items) for items in costs.readers]
-    start = 1
-    found: dict[int, int] = {start: 0}  # state -> its antichain's readers and those of extra layers
-    found[start] = readers[0]
-    steps: dict[int, list[int]] = {start: []}
-    queue = [start]
-    for count, state in enumerate(queue):
-        if count % CHUNK == CHUNK - 1:
+    parts: list[tuple[BitArray, IntArray]] = []
+    modules = _modules(above, costs.readers)
+    count = 0
+    for module in modules:
+        for found in _grow(module, above, costs.readers, limit - count):
             yield None
-        for layer in bits(found[state] & ~state):
-            added = (above[layer] | 1 << layer) & ~state
-            after = state | added
-            if after not in found:
-                if len(found) >= limit:
-                    raise InputError(
-                        f"the model has more than {limit} cut positions: its branches multiply",
-                        key="model",
-                        found=f"> {limit}",
-                        allowed="a model with fewer parallel branches, or one compressed to blocks",
-                    )
-                found[after] = found[state]
-                for new in bits(added):
-                    found[after] |= readers[new]
-                steps[after] = []
-                queue.append(after)
-            steps[after].append(state)
-    yield None
-    yield _states(costs, above, sorted(found, key=int.bit_count), steps)
-
-
-def _mask(items: Sequence[int]) -> int:
-    return sum(1 << item for item in items)
+            if found is not None:
+                parts.append(found)
+        count += len(parts[-1][0])
+    yield from _assemble(costs, above, modules, parts)
 
 
 def _predecessors(readers: Sequence[Sequence[int]]) -> list[int]:
@@ -133,44 +155,180 @@ def _predecessors(readers: Sequence[Sequence[int]]) -> list[int]:
     return above
 
 
-def _states(costs: LayerCosts, above: list[int], order: list[int], steps: dict[int, list[int]]) -> States:
-    number = {state: i for i, state in enumerate(order)}
-    extra = [_still_read(layer, above, costs.readers) for layer in range(len(above))]
-    totals = np.zeros((3, len(order)))
-    for i, state in enumerate(order):
-        before = steps[state]
-        known, rest = (number[before[0]], state & ~before[0]) if before else (i, state)
-        new = list(bits(rest))
-        totals[0, i] = totals[0, known] + sum(costs.seconds[item] for item in new)
-        totals[1, i] = totals[1, known] + sum(costs.parameter_bytes[item] for item in new)
-        totals[2, i] = sum(costs.activation_bytes[item] for item in bits(_open(state, above, extra)))
-    return States(
-        layers=tuple(order),
-        edges=tuple(tuple(number[item] for item in steps[state]) for state in order),
-        seconds=totals[0],
-        parameter_bytes=totals[1],
-        output_bytes=totals[2],
+def _modules(above: list[int], readers: Sequence[Sequence[int]]) -> list[_Module]:
+    """Runs of layers that end with a bottleneck (or with the model)."""
+    below = [mask(targets) for targets in readers]
+    for layer in reversed(range(len(below))):
+        for target in readers[layer]:
+            below[layer] |= below[target]
+    reached = _reached(above, readers)
+    found = [_Module(0, (0,))]
+    base = 1
+    for layer in bits(reached):
+        closed = above[layer] | 1 << layer
+        if layer and (closed | below[layer]) & reached == reached:
+            found.append(_Module(base, tuple(bits(closed & ~base))))
+            base = closed
+    if rest := reached & ~base:
+        found.append(_Module(base, tuple(bits(rest))))
+    return found
+
+
+def _reached(above: list[int], readers: Sequence[Sequence[int]]) -> int:
+    """Layers that some state holds: what the first layer leads to, and what that needs, and so on."""
+    found, last = 1, 0
+    while found != last:
+        last = found
+        for layer in bits(found):
+            for target in readers[layer]:
+                found |= above[target] | 1 << target
+    return found
+
+
+def _pack(rows: Sequence[int], words: int) -> BitArray:
+    data = b"".join(row.to_bytes(8 * words, "little") for row in rows)
+    return np.frombuffer(data, dtype=np.uint64).reshape(len(rows), words).copy()
+
+
+def _unpack(rows: BitArray, width: int) -> npt.NDArray[np.bool_]:
+    """(n, width) booleans."""
+    return np.unpackbits(rows.view(np.uint8), axis=1, bitorder="little")[:, :width].astype(bool)
+
+
+def _unique(rows: BitArray) -> tuple[BitArray, IntArray]:
+    """Distinct rows, and for each given row the number of its own."""
+    # Sorting one number per row is 20 times faster than sorting rows; equal sums are checked to be equal rows.
+    factors = np.random.default_rng(0).integers(1, 2**63, rows.shape[1], dtype=np.uint64) * 2 + 1
+    _, first, inverse = np.unique((rows * factors).sum(axis=1), return_index=True, return_inverse=True)
+    values, inverse = rows[first], inverse.reshape(-1)
+    if not np.array_equal(values[inverse], rows):
+        values, inverse = np.unique(rows, axis=0, return_inverse=True)
+    return values, inverse.reshape(-1)
+
+
+def _grow(
+    module: _Module, above: list[int], readers: Sequence[Sequence[int]], limit: int
+) -> Iterator[tuple[BitArray, IntArray] | None]:
+    """States of a module by number of layers, and edges (number before or -1 for its base, number)."""
+    place = {layer: i for i, layer in enumerate(module.layers)}
+    words = -(-len(place) // 64)
+    closed = [mask(place[i] for i in bits(above[v] & ~module.base)) | 1 << place[v] for v in module.layers]
+    moves = _pack(closed, words)
+    before = [0] * len(place)
+    open_at_once = [False] * len(place)  # reads something from before the module
+    for layer, targets in enumerate(readers):
+        for target in targets:
+            if target in place and layer in place:
+                before[place[target]] |= 1 << place[layer]
+            elif target in place and module.base >> layer & 1:
+                open_at_once[place[target]] = True
+    reads = _pack(before, words)
+    start = not module.base  # the very first layer is a state by itself, without an edge
+    pending: dict[int, list[tuple[BitArray, IntArray]]] = defaultdict(list)
+    pending[0].append((np.zeros((1, words), dtype=np.uint64), np.array([-1])))
+    rows, edges, count = [], [], 0
+    for size in range(len(place) + 1):
+        if size not in pending:
+            continue
+        given = pending.pop(size)
+        found, inverse = _unique(np.concatenate([item[0] for item in given]))
+        numbers = np.arange(len(found)) + count if size else np.array([-1])
+        if size:
+            edges.append(np.stack([np.concatenate([item[1] for item in given]), numbers[inverse]], axis=1))
+            rows.append(found)
+            count += len(found)
+        if count > limit:
+            raise _too_many()
+        available = np.ones((len(found), len(place)), dtype=bool) if start else _available(found, reads)
+        available[:, open_at_once] = True
+        available &= ~_unpack(found, len(place))
+        for layer in np.flatnonzero(available.any(axis=0)).tolist():
+            chosen = np.flatnonzero(available[:, layer])
+            after = found[chosen] | moves[layer]
+            sizes = _unpack(after, len(place)).sum(axis=1)
+            for total in np.flatnonzero(np.bincount(sizes)).tolist():
+                same = sizes == total
+                pending[total].append((after[same], numbers[chosen[same]]))
+        yield None
+    steps = np.concatenate(edges)
+    keys = np.unique(steps[:, 1] * (count + 1) + steps[:, 0] + 1)  # one number per edge sorts faster than pairs
+    yield np.concatenate(rows), np.stack([keys % (count + 1) - 1, keys // (count + 1)], axis=1)
+
+
+def _available(found: BitArray, reads: BitArray) -> npt.NDArray[np.bool_]:
+    """(states, layers): whether the state holds something that the layer reads."""
+    result = np.zeros((len(found), len(reads)), dtype=bool)
+    for layer, needed in enumerate(reads):
+        result[:, layer] = np.any(found & needed, axis=1)
+    return result
+
+
+def _too_many() -> InputError:
+    return InputError(
+        f"the model has more than {MAX_STATES:,} cut positions: its parallel branches multiply",
+        key="model",
+        found=f"> {MAX_STATES}",
+        allowed="--option branches=compress, or a model with fewer parallel branches",
     )
 
 
-def _still_read(layer: int, above: list[int], readers: Sequence[Sequence[int]]) -> int:
-    """Predecessors of a layer that are read by something which is neither it nor a predecessor of it."""
-    own = above[layer] | 1 << layer
-    return _mask([item for item in bits(above[layer]) if any(not own >> r & 1 for r in readers[item])])
+def _assemble(
+    costs: LayerCosts, above: list[int], modules: list[_Module], parts: list[tuple[BitArray, IntArray]]
+) -> Iterator[States | None]:
+    widest = max(rows.shape[1] for rows, _ in parts)
+    readers = [mask(targets) for targets in costs.readers]
+    before = [0.0, 0.0]
+    columns: list[FloatArray] = []
+    edges, last = [], -1
+    for module, (rows, steps) in zip(modules, parts, strict=True):
+        columns.append(_totals(costs, above, readers, module, rows, before))
+        before = columns[-1][:2, -1].tolist()
+        edges.append(np.where(steps < 0, last, steps + last + 1))
+        last += len(rows)
+        yield None
+    table, together = np.concatenate(columns, axis=1), np.concatenate(edges)
+    yield States(
+        seconds=table[0],
+        parameter_bytes=table[1],
+        output_bytes=table[2],
+        edges=together[together[:, 0] >= 0],
+        module=np.repeat(np.arange(len(parts)), [len(rows) for rows, _ in parts]),
+        words=np.concatenate([np.pad(rows, ((0, 0), (0, widest - rows.shape[1]))) for rows, _ in parts]),
+        base=tuple(module.base for module in modules),
+        local=tuple(module.layers for module in modules),
+    )
 
 
-def _open(state: int, above: list[int], extra: list[int]) -> int:
-    """The state's antichain and the earlier layers that its members see as still read."""
-    antichain, left = 0, state
-    while left:
-        top = left.bit_length() - 1  # layers are in topological order: the last one left is maximal
-        antichain |= 1 << top
-        left &= ~(above[top] | 1 << top)
-    return antichain | _mask([]) | _union(extra[item] for item in bits(antichain))
-
-
-def _union(sets: Iterator[int]) -> int:
-    result = 0
-    for item in sets:
-        result |= item
+def _totals(
+    costs: LayerCosts,
+    above: list[int],
+    readers: list[int],
+    module: _Module,
+    rows: BitArray,
+    before: Sequence[float],
+) -> FloatArray:
+    """(3, n): seconds, parameter bytes and output bytes of a module's states; `before`: its base's first two."""
+    held = np.ascontiguousarray(_unpack(rows, len(module.layers)).T)  # (layers of the module, n)
+    place = {layer: i for i, layer in enumerate(module.layers)}
+    result = np.zeros((3, len(rows)))
+    for row, values in enumerate((costs.seconds, costs.parameter_bytes)):
+        result[row] = before[row]
+        for layer, i in place.items():
+            result[row] += values[layer] * held[i]
+    needed: dict[int, npt.NDArray[np.bool_]] = {}
+    for layer, i in place.items():
+        maximal = held[i].copy()
+        for target in costs.readers[layer]:
+            if target in place:
+                maximal &= ~held[place[target]]
+        for v in (layer, *bits(_still_read(layer, above, readers))):
+            needed[v] = needed[v] | maximal if v in needed else maximal
+    for v, rows_of in needed.items():
+        result[2] += costs.activation_bytes[v] * rows_of
     return result
+
+
+def _still_read(layer: int, above: list[int], readers: list[int]) -> int:
+    """Predecessors of a layer that are read by something which is neither it nor a predecessor of it."""
+    other = ~(above[layer] | 1 << layer)
+    return mask(item for item in bits(above[layer]) if readers[item] & other)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from explorer.identity import IdentityCache
 from explorer.tasks.lanes import find_lanes
 from explorer.tasks.program import TRANSFER, Program
+from explorer.tasks.skeleton import Piece
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -27,8 +28,8 @@ class Derived:
     """(lanes, slots): how often a lane computes each slot, per step."""
     first_step: IntArray
     """Tasks of the first step."""
-    sections: tuple[tuple[int, ...], ...]
-    """Per lane: sections it holds."""
+    sections: tuple[tuple[tuple[int, int], ...], ...]
+    """Per lane: sections it holds, each with the samples of one microbatch that the lane works on."""
     own_slots: tuple[IntArray, ...]
     """Per section: slots whose price depends on that section's stage alone (compute and update)."""
     other_slots: tuple[int, ...]
@@ -66,7 +67,18 @@ def _derive(program: Program) -> Derived:
         first=first,
         work=work,
         first_step=np.flatnonzero(program.step == 0),
-        sections=tuple(tuple(sorted({p.section for p in pieces})) for pieces in found.pieces),
+        sections=tuple(_held(program, pieces) for pieces in found.pieces),
         own_slots=tuple(np.array(slots, dtype=np.int64) for slots in own),
         other_slots=tuple(number for number, kind in enumerate(kinds) if kind >= TRANSFER),
     )
+
+
+def _held(program: Program, pieces: tuple[Piece, ...]) -> tuple[tuple[int, int], ...]:
+    """Sections of some pieces, each once, with the most samples of a microbatch."""
+    sections = program.skeleton.sections
+    held: dict[int, int] = {}
+    for piece in pieces:
+        held[piece.section] = max(
+            held.get(piece.section, 0), sections[piece.section].samples(piece.replica)
+        )
+    return tuple(sorted(held.items()))

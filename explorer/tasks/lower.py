@@ -31,6 +31,8 @@ class Overlap(NamedTuple):
 
     replica: int
     microbatch: int
+    low: int
+    """First sample shared."""
     samples: int
 
 
@@ -52,10 +54,11 @@ class Lowering:
         self.forward: dict[tuple[Piece, int, int], int] = {}
         self.input_grad: dict[tuple[Piece, int, int], int] = {}
         self.weight_grad: dict[tuple[Piece, int, int], int] = {}
-        # piece -> (low, high) samples -> task
-        self.updates: dict[Piece, dict[tuple[int, int], int]] = defaultdict(dict)
+        # piece -> (low sample, high sample, sweep) -> task
+        self.updates: dict[Piece, dict[tuple[int, int, int], int]] = defaultdict(dict)
         self._slot_list: list[Slot] = []
-        self.gradients: dict[Piece, dict[int, int]] = defaultdict(dict)
+        # (piece, sweep) -> microbatch -> task
+        self.gradients: dict[tuple[Piece, int], dict[int, int]] = defaultdict(dict)
         self.transfers: dict[tuple[object, ...], int] = {}
         self._overlaps: dict[tuple[int, int, int, int], tuple[Overlap, ...]] = {}
 
@@ -93,15 +96,15 @@ class Lowering:
         size = have.microbatch_samples
         alike = want.microbatch_samples == size and want.offsets == have.offsets
         if alike and not want.round_robin and not have.round_robin:
-            return [Overlap(replica, microbatch, high - low)]
+            return [Overlap(replica, microbatch, low, high - low)]
         found = []
         for n in range(low // size, (high - 1) // size + 1):
             replicas = (n % have.replicas,) if have.round_robin else self.kept(source)
             for r in replicas:
                 start, stop = _interval(have, r, n)
-                shared = min(high, stop) - max(low, start)
-                if shared > 0:
-                    found.append(Overlap(r, n, shared))
+                begin, end = max(low, start), min(high, stop)
+                if begin < end:
+                    found.append(Overlap(r, n, begin, end - begin))
         return found
 
 
@@ -196,11 +199,11 @@ def _record(work: Lowering, action: Action, piece: Piece, numbers: list[int], ta
             table[piece, n, action.sweep] = task
     if action.op in "BW":
         for n in numbers:
-            work.gradients[piece][n] = task
+            work.gradients[piece, action.sweep][n] = task
     if action.op == "U":
         size = work.sections[piece.section].microbatch_samples
         low = action.first_microbatch * size
-        work.updates[piece][low, low + action.count * size] = task
+        work.updates[piece][low, low + action.count * size, action.sweep] = task
 
 
 def _dependencies(work: Lowering) -> list[str]:
@@ -230,11 +233,16 @@ def _dependencies(work: Lowering) -> list[str]:
     return list(dict.fromkeys(problems))
 
 
+def _lag(work: Lowering, sweep: int) -> int:
+    """Sweeps back in which the neighbours' values and gradients lie."""
+    return work.order.lag[sweep] if sweep < len(work.order.lag) else 0
+
+
 def _value_for(
     work: Lowering, f: int, flow: Flow, piece: Piece, n: int, sweep: int, task: int, problems: list[str]
 ) -> None:
     """Forward of `piece` waits for the values it reads, of the sweep that its lag names."""
-    lag = work.order.lag[sweep] if sweep < len(work.order.lag) else 0
+    lag = _lag(work, sweep)
     if sweep < lag:
         return  # the first sweep of a lagged neighbour starts from its initial guess
     for part in work.overlaps(piece.section, piece.replica, n, flow.source):
@@ -243,22 +251,25 @@ def _value_for(
         if producer is None:
             problems.append(_missing(work, task, source, part, "forward"))
         else:
-            _connect(work, f, (producer,), source, piece, part.samples, task, backward=False)
+            _connect(work, f, (producer,), source, piece, part, task, backward=False)
 
 
 def _gradient_of(
     work: Lowering, f: int, flow: Flow, piece: Piece, n: int, sweep: int, task: int, problems: list[str]
 ) -> None:
     """Backward of `piece` waits for its readers' gradients, summed where readers share a device."""
+    lag = _lag(work, sweep)
+    if sweep < lag:
+        return
     first = flow.targets[0]
     for part in work.overlaps(piece.section, piece.replica, n, first):
         readers = [Piece(target, piece.copy, part.replica) for target in flow.targets]
-        tasks = [work.input_grad.get((reader, part.microbatch, sweep)) for reader in readers]
+        tasks = [work.input_grad.get((reader, part.microbatch, sweep - lag)) for reader in readers]
         if None in tasks:
             problems.append(_missing(work, task, readers[tasks.index(None)], part, "backward"))
             continue
         found = tuple(item for item in tasks if item is not None)
-        _connect(work, f, found, readers[0], piece, part.samples, task, backward=True)
+        _connect(work, f, found, readers[0], piece, part, task, backward=True)
 
 
 def _missing(work: Lowering, task: int, piece: Piece, part: Overlap, way: str) -> str:
@@ -275,7 +286,7 @@ def _connect(
     producers: tuple[int, ...],
     source: Piece,
     target: Piece,
-    samples: int,
+    part: Overlap,
     task: int,
     *,
     backward: bool,
@@ -287,10 +298,10 @@ def _connect(
     if source_row == target_row:
         work.preds[task].extend(producers)
         return
-    key = (flow, producers, target_row, samples, backward)
+    key = (flow, producers, target_row, part.low, part.samples, backward)
     transfer = work.transfers.get(key)
     if transfer is None:
-        slot = Slot(TRANSFER, flow, source, target, samples, backward)
+        slot = Slot(TRANSFER, flow, source, target, part.samples, backward)
         wire = ("wire", work.lanes.of_piece[source][0], work.lanes.of_piece[target][0])
         transfer = work.add(slot, wire, list(producers), work.action[producers[0]], work.step[producers[0]])
         work.transfers[key] = transfer
@@ -301,30 +312,33 @@ def _reductions(work: Lowering) -> None:
     """Each holders group reduces the gradients of the samples that a U names, before that U."""
     for g, group in enumerate(work.skeleton.holders):
         pieces = [piece for piece in group.pieces if piece in work.lanes.of_piece]
-        spans: dict[tuple[int, int], list[int]] = defaultdict(list)
+        spans: dict[tuple[int, int, int], list[int]] = defaultdict(list)
         for piece in dict.fromkeys(pieces):
             for span, task in work.updates[piece].items():
                 spans[span].append(task)
-        count = 0
-        for (low, high), updates in sorted(spans.items()):
-            count += 1
-            if group.every > 1 and count % group.every:
+        channel = ("group", _devices(work, group.pieces))
+        for count, ((low, high, sweep), updates) in enumerate(sorted(spans.items()), start=1):
+            if count % group.every:
                 continue
             slot = Slot(REDUCE, g, pieces[0], pieces[0], 0)
-            preds = _gradients_within(work, pieces, low, high)
-            task = work.add(
-                slot, ("group", group.pieces), preds, work.action[updates[0]], work.step[updates[0]]
-            )
+            preds = _gradients_within(work, pieces, low, high, sweep)
+            task = work.add(slot, channel, preds, work.action[updates[0]], work.step[updates[0]])
             for update in updates:
                 work.preds[update].append(task)
 
 
-def _gradients_within(work: Lowering, pieces: list[Piece], low: int, high: int) -> list[int]:
+def _devices(work: Lowering, pieces: tuple[Piece, ...]) -> tuple[int, ...]:
+    """Devices of a process group: groups over the same devices are one, and take turns."""
+    sections = work.sections
+    return tuple(sorted({d for p in pieces for d in sections[p.section].rows[p.copy][p.replica]}))
+
+
+def _gradients_within(work: Lowering, pieces: list[Piece], low: int, high: int, sweep: int) -> list[int]:
     """Per piece the last task that makes a gradient of samples [low, high): lane order implies the rest."""
     found: list[int] = []
     for piece in pieces:
         section = work.sections[piece.section]
-        size, index = section.microbatch_samples, work.gradients[piece]
+        size, index = section.microbatch_samples, work.gradients[piece, sweep]
         made = [index[n] for n in range(low // size, -(-high // size)) if n in index]
         if made:
             found.append(max(made))  # ids of one piece ascend in the order of its lane

@@ -43,7 +43,7 @@ def total(text: str, key: str) -> float:
 def test_profiles_agree_with_their_text(reference_dir: Path) -> None:
     for path in profiles(reference_dir):
         text = path.read_text()
-        graph = load_model(str(path))
+        graph = load_model(str(path), settings={"inputs": "keep"})
         lines = text.splitlines()
         assert len(graph.layers) == sum(not line.startswith("\t") for line in lines), path.name
         assert graph.digraph.number_of_edges() == sum(line.startswith("\t") for line in lines)

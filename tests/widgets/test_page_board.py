@@ -64,6 +64,14 @@ def test_the_answer_replaces_the_estimate_and_a_stale_view_is_not_drawn(board_pa
     assert "block 26 moved to Stage 3" in board_page.text(".sx-board > .sx-live")
 
 
+def test_a_selection_shows_while_an_answer_is_awaited(board_page: WidgetPage) -> None:
+    board_page.drag(BLOCK.format(26), LANE.format(3))
+    board_page.page.click(BLOCK.format(4))
+    board_page.settle()
+    assert board_page.page.get_attribute(".sx-board", "data-state") == "computing"
+    assert board_page.page.get_attribute(BLOCK.format(4), "aria-selected") == "true"
+
+
 def test_a_refused_move_goes_back(board_page: WidgetPage) -> None:
     board_page.drag(BLOCK.format(26), LANE.format(3))
     board_page.receive("board", seq=1, notice={"level": "error", "text": "block 26 is pinned to stage 2"})

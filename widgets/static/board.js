@@ -150,7 +150,8 @@ function watchTheme(root, changed2, cleanups = []) {
 // src/common/sync.js
 var Sync = class {
   /** @param {any} model anywidget model @param {string[]} traits whose change redraws @param {() => void} draw */
-  constructor(model, traits, draw) {
+  constructor(model, traits, draw, always = false) {
+    this.always = always;
     this.model = model;
     this.draw = draw;
     this.last = model.get("seq") ?? 0;
@@ -179,7 +180,7 @@ var Sync = class {
     this.queued = true;
     queueMicrotask(() => {
       this.queued = false;
-      if (!this.pending) this.draw();
+      if (this.always || !this.pending) this.draw();
     });
   }
   close() {
@@ -1443,6 +1444,7 @@ function undoKey(ctx, event) {
   const possible = kind === "undo" ? ctx.actual.can_undo : ctx.actual.can_redo;
   if (possible === false) ctx.say(`Nothing to ${kind}`);
   else {
+    ctx.optimistic = ctx.view;
     ctx.sync.send(kind);
     ctx.afterAnswer = () => ctx.say(kind === "undo" ? "Undone" : "Redone");
     ctx.draw();
@@ -1795,7 +1797,12 @@ var BoardContext = class {
     this.focusKey = null;
     this.anchor = null;
     this.afterAnswer = null;
-    this.sync = new Sync(model, ["view", "blocks", "selection", "expanded", "collapsed", "colour"], () => this.draw());
+    this.sync = new Sync(
+      model,
+      ["view", "blocks", "selection", "expanded", "collapsed", "colour"],
+      () => this.draw(),
+      true
+    );
     this.build();
     this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(root);

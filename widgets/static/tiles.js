@@ -150,7 +150,8 @@ function watchTheme(root, changed, cleanups = []) {
 // src/common/sync.js
 var Sync = class {
   /** @param {any} model anywidget model @param {string[]} traits whose change redraws @param {() => void} draw */
-  constructor(model, traits, draw) {
+  constructor(model, traits, draw, always = false) {
+    this.always = always;
     this.model = model;
     this.draw = draw;
     this.last = model.get("seq") ?? 0;
@@ -179,7 +180,7 @@ var Sync = class {
     this.queued = true;
     queueMicrotask(() => {
       this.queued = false;
-      if (!this.pending) this.draw();
+      if (this.always || !this.pending) this.draw();
     });
   }
   close() {

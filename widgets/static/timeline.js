@@ -252,7 +252,8 @@ function watchTheme(root, changed, cleanups = []) {
 // src/common/sync.js
 var Sync = class {
   /** @param {any} model anywidget model @param {string[]} traits whose change redraws @param {() => void} draw */
-  constructor(model, traits, draw2) {
+  constructor(model, traits, draw2, always = false) {
+    this.always = always;
     this.model = model;
     this.draw = draw2;
     this.last = model.get("seq") ?? 0;
@@ -281,7 +282,7 @@ var Sync = class {
     this.queued = true;
     queueMicrotask(() => {
       this.queued = false;
-      if (!this.pending) this.draw();
+      if (this.always || !this.pending) this.draw();
     });
   }
   close() {

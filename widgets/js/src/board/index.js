@@ -31,7 +31,12 @@ export class BoardContext {
     this.focusKey = null;
     this.anchor = null; // flat position where a shift-range starts
     this.afterAnswer = null; // says the result of the last move, once known
-    this.sync = new Sync(model, ["view", "blocks", "selection", "expanded", "collapsed", "colour"], () => this.draw());
+    this.sync = new Sync(
+      model,
+      ["view", "blocks", "selection", "expanded", "collapsed", "colour"],
+      () => this.draw(),
+      true,
+    );
     this.build();
     this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(root);

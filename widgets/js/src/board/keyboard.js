@@ -64,6 +64,7 @@ function undoKey(ctx, event) {
   const possible = kind === "undo" ? ctx.actual.can_undo : ctx.actual.can_redo;
   if (possible === false) ctx.say(`Nothing to ${kind}`);
   else {
+    ctx.optimistic = ctx.view; // drawn until the answer comes
     ctx.sync.send(kind);
     ctx.afterAnswer = () => ctx.say(kind === "undo" ? "Undone" : "Redone");
     ctx.draw();

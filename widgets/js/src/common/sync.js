@@ -2,11 +2,13 @@
 
 /**
  * Sends intents and says when the picture may be redrawn. While an intent is unanswered, `pending` is true and a view
- * that arrives is kept but not drawn; once Python's `seq` has reached the last intent, `draw` is called.
+ * that arrives is kept but not drawn; once Python's `seq` has reached the last intent, `draw` is called. A widget that
+ * keeps its own optimistic picture asks to be drawn `always`, so that a selection shows while an answer is awaited.
  */
 export class Sync {
   /** @param {any} model anywidget model @param {string[]} traits whose change redraws @param {() => void} draw */
-  constructor(model, traits, draw) {
+  constructor(model, traits, draw, always = false) {
+    this.always = always;
     this.model = model;
     this.draw = draw;
     this.last = model.get("seq") ?? 0;
@@ -39,7 +41,7 @@ export class Sync {
     this.queued = true;
     queueMicrotask(() => {
       this.queued = false;
-      if (!this.pending) this.draw();
+      if (this.always || !this.pending) this.draw();
     });
   }
 

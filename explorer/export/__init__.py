@@ -1,0 +1,160 @@
+"""Export and import: one neutral plan as what other programs take, and their configs as plans.
+
+One file per target, found by its decorator. It registers ``write(resolved) -> {file name: text}`` with
+
+- ``capabilities``: for every feature of `explorer.export.features` whether the target has it and how;
+  what it has not is refused by name before anything is written, never left out in silence;
+- ``read``: ``read(source) -> Resolved`` where its files can be read back, else None;
+- ``main``: the file that `read` is given where a folder is imported.
+
+>>> from explorer.export import EXPORTERS
+>>> "plan" in EXPORTERS.names()
+True
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from explorer.check import check
+from explorer.errors import InputError, PlanError
+from explorer.export._files import write_files
+from explorer.export._source import Source
+from explorer.export._support import Capabilities, Support
+from explorer.export.features import FEATURES, Use, uses
+from explorer.plan import Resolved
+from explorer.registry import Entry, Registry
+
+__all__ = ["EXPORTERS", "capability_rows", "export", "import_config", "notes", "preview", "refusals"]
+
+Writer = Callable[[Resolved], Mapping[str, str]]
+
+EXPORTERS: Registry[Writer] = Registry("exporter", "explorer.export")
+
+
+def export(resolved: Resolved, name: str, directory: Path) -> list[Path]:
+    """Write a plan for the target called `name` into a directory, which is made where it is missing.
+
+    Files there are replaced only if an earlier export wrote them and nobody changed them since.
+
+    Returns:
+        The files of the target, in the order in which it names them.
+
+    Raises:
+        InputError: an unknown target, or a directory that cannot be written or holds somebody's files.
+        PlanError: everything that is wrong with the plan, or everything that the target cannot express.
+    """
+    return write_files(directory, name, preview(resolved, name))
+
+
+def preview(resolved: Resolved, name: str) -> dict[str, str]:
+    """File name -> text of what `export` would write.
+
+    Raises:
+        InputError: an unknown target.
+        PlanError: as `export`.
+    """
+    entry = EXPORTERS.get(name)
+    graphs = dict(resolved.graphs) if len(resolved.graphs) > 1 else next(iter(resolved.graphs.values()))
+    if problems := check(graphs, resolved.cluster, resolved.plan.workload, resolved.plan.strategy):
+        raise PlanError(problems)
+    if problems := refusals(resolved, name):
+        raise PlanError(problems)
+    return dict(entry.function(resolved))
+
+
+def refusals(resolved: Resolved, name: str) -> list[str]:
+    """What of a plan the target cannot express, each with a way out; [] where it can all."""
+    table = _capabilities(EXPORTERS.get(name))
+    return [
+        f"{name} cannot express {use.feature} ({use.where}): {support.how}"
+        for use, support in _supports(resolved, table)
+        if not support.covers(use)
+    ]
+
+
+def notes(resolved: Resolved, name: str) -> list[str]:
+    """What of a plan the target expresses, but not to the letter, and how."""
+    table = _capabilities(EXPORTERS.get(name))
+    return [
+        f"{use.feature} ({use.where}): {support.how}"
+        for use, support in _supports(resolved, table)
+        if support.covers(use) and not support.exact
+    ]
+
+
+def capability_rows(name: str) -> list[dict[str, Any]]:
+    """The capability table of a target as plain rows: feature, title, supported, exact, how."""
+    table = _capabilities(EXPORTERS.get(name))
+    return [
+        {
+            "feature": feature.name,
+            "title": feature.title,
+            "supported": table[feature.name].supported,
+            "exact": table[feature.name].exact,
+            "how": table[feature.name].how,
+        }
+        for feature in FEATURES
+    ]
+
+
+def import_config(path: Path, source: str, *, model: str | None, cluster: str | None) -> Resolved:
+    """Read a config of the target called `source` as a plan.
+
+    Args:
+        path: a file, a folder that an export made, or `-` for standard input; code in it is never run.
+        source: name of the target.
+        model: model, where the config does not say; else it overrides.
+        cluster: cluster to place it on, where the config does not say; else it overrides.
+
+    Raises:
+        InputError: an unknown or write-only target, or a config that cannot be read as a plan.
+    """
+    entry = EXPORTERS.get(source)
+    read = entry.facts.get("read")
+    if read is None:
+        readable = [item.name for item in EXPORTERS if item.facts.get("read") is not None]
+        raise InputError(
+            f"configs of {source!r} cannot be read back",
+            key="--from",
+            found=source,
+            allowed=", ".join(readable),
+        )
+    found = _source(path, str(entry.facts["main"]), model, cluster)
+    try:
+        resolved: Resolved = read(found)
+    except InputError as error:
+        raise error.within(file=found.name) from None
+    return resolved
+
+
+def _source(path: Path, main: str, model: str | None, cluster: str | None) -> Source:
+    """The text to be read; ``file.py:name`` also names a part of the file."""
+    part = ""
+    if str(path) == "-":
+        return Source(
+            name="standard input", text=sys.stdin.read(), folder=Path(), model=model, cluster=cluster
+        )
+    if not path.exists() and ":" in path.name:
+        name, _, part = path.name.rpartition(":")
+        path = path.with_name(name)
+    if path.is_dir():
+        path /= main
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise InputError(f"cannot read the file: {reason}", file=str(path), found=str(path)) from None
+    return Source(name=str(path), text=text, folder=path.parent, part=part, model=model, cluster=cluster)
+
+
+def _capabilities(entry: Entry[Writer]) -> Capabilities:
+    table: Capabilities = entry.facts["capabilities"]
+    return table
+
+
+def _supports(resolved: Resolved, table: Capabilities) -> list[tuple[Use, Support]]:
+    return [(use, table[use.name]) for use in uses(resolved)]

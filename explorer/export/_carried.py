@@ -1,0 +1,43 @@
+"""Files that a plan refers to, carried along, so that an exported folder works on another machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from explorer.documents import SUFFIXES
+from explorer.plan import Plan, Reference, Resolved
+
+HF = "hf:"
+CONFIG = "config.json"
+
+
+def carried(resolved: Resolved) -> tuple[Plan, dict[str, str]]:
+    """The plan with references to files made relative to the folder it is exported to, and those files.
+
+    Names of bundled models and clusters and `module:factory` stay as they are.
+    """
+    files: dict[str, str] = {}
+    plan, folder = resolved.plan, resolved.folder or Path()
+    models = tuple((key, _carry(item, folder, files)) for key, item in plan.models)
+    return replace(plan, models=models, cluster=_carry(plan.cluster, folder, files)), files
+
+
+def _carry(reference: Reference, folder: Path, files: dict[str, str]) -> Reference:
+    hub = reference.reference.startswith(HF)
+    path = folder / reference.reference.removeprefix(HF)
+    if hub and path.is_dir():
+        path /= CONFIG
+    if not path.is_file() or not (hub or path.suffix in (*SUFFIXES, ".txt")):
+        return reference
+    # an HF config must keep its name, hence a folder of its own
+    name = _free((path.parent.resolve().name or "model") if hub else path.name, files)
+    name = f"{name}/{CONFIG}" if hub else name
+    files[name] = path.read_text(encoding="utf-8")
+    return replace(reference, reference=f"{HF}{Path(name).parent.as_posix()}" if hub else name)
+
+
+def _free(name: str, files: dict[str, str]) -> str:
+    """The name, with a number in front where it is taken."""
+    taken = {used.partition("/")[0] for used in files} | {"plan.yaml"}
+    return next(n for n in (name, *(f"{i}-{name}" for i in range(2, len(taken) + 3))) if n not in taken)

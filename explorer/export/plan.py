@@ -1,0 +1,51 @@
+"""The plan itself, as YAML: what `explorer simulate --plan`, the board and every other command take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from explorer.documents import parse_document
+from explorer.export import EXPORTERS
+from explorer.export._carried import carried
+from explorer.export._source import Source
+from explorer.export._support import yes
+from explorer.export.features import FEATURES
+from explorer.plan import Resolved, from_document, to_document
+
+FILE = "plan.yaml"
+
+
+def read(source: Source) -> Resolved:
+    """The plan in a YAML (or JSON) text.
+
+    Raises:
+        InputError: not a plan, or a model or cluster that cannot be loaded.
+    """
+    data: Any = parse_document(source.text, json_text=source.name.endswith(".json"))
+    if isinstance(data, dict) and source.cluster:
+        data = {**data, "cluster": {"reference": source.cluster}}
+    if isinstance(data, dict) and source.model and isinstance(data.get("models"), dict):
+        data = {**data, "models": {key: {"reference": source.model} for key in data["models"]}}
+    return from_document(data, folder=source.folder, file=source.name)
+
+
+@EXPORTERS.add(
+    "plan",
+    title="The plan itself (YAML), with the model and cluster files it refers to",
+    capabilities={feature.name: yes("as it is") for feature in FEATURES},
+    read=read,
+    main=FILE,
+)
+def write(resolved: Resolved) -> dict[str, str]:
+    """`plan.yaml`, and copies of the files that it refers to."""
+    return plan_files(resolved)
+
+
+def plan_files(resolved: Resolved) -> dict[str, str]:
+    """`plan.yaml` and what it needs, for targets that keep the plan beside their own files."""
+    plan, files = carried(resolved)
+    data = to_document(plan, resolved.graphs)
+    text = yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=110)
+    return {FILE: text, **files}

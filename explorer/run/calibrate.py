@@ -1,0 +1,156 @@
+"""Calibrate: measured seconds of a launch -> a graph and a cluster for which `explorer.simulate` predicts it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Any
+
+from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup, Source
+from explorer.graph import Defaults, LayerGraph
+from explorer.run.model import ModelSpec, model_graph
+from explorer.workload import OPTIMIZERS
+
+RANK_KIND = "rank"
+"""Name of the device kind that stands for one rank of this machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibrated:
+    """What a launch measured of its own machine and model."""
+
+    graph: LayerGraph
+    """The runnable model with measured seconds."""
+    cluster: Cluster
+    """One node of as many devices as ranks."""
+    cpu_share: float
+    """Smallest share of a core that a rank got while computing, median over rounds."""
+    seconds: Mapping[str, float]
+    """What else was measured: `update`, `message BYTES`, `reduce BYTES`."""
+
+
+def uncalibrated(ranks: int, *, flops_per_s: float = 2e10) -> Cluster:
+    """A cluster of ranks before anything was measured: good enough to size a run and its watchdog."""
+    return _cluster(ranks, latency_s=2e-4, bandwidth=1e9, efficiency=1.0, memory=1e10, flops=flops_per_s)
+
+
+def calibrate(
+    model: ModelSpec, rows: Iterable[Iterable[Mapping[str, Any]]], *, ranks: int, optimizer: str,
+    only: int | None = None,
+) -> Calibrated:
+    """Means of compute (it adds up, noise included, as a step's does), medians of messages and collectives.
+
+    Args:
+        model: what was timed.
+        rows: per rank, per round what `Stopwatch.measure` gave.
+        ranks: processes.
+        optimizer: whose update was timed.
+        only: take compute from this round alone, which the same round's steps are then compared with: the
+            load of a shared machine drifts.
+    """
+    every = [list(rank) for rank in rows]
+    flat = [row for rank in every for row in rank]
+    now = flat if only is None else [rank[only] for rank in every]
+    times = _unit_times(model, now)
+    messages = _medians(flat, "messages")
+    reduces = _medians(flat, "reduces")
+    update_s = fmean(row["update_s"] for row in now)
+    latency_s, bandwidth = _line(messages)
+    elements = sum(item.elements for item in model_graph(model).parameters)
+    moved = elements * OPTIMIZERS[optimizer].moved_bytes * model.element_bytes / 4
+    cluster = _cluster(
+        ranks,
+        latency_s=latency_s,
+        bandwidth=bandwidth,
+        efficiency=_efficiency(reduces, ranks, latency_s, bandwidth),
+        memory=moved / update_s if moved and update_s else 1e10,
+        flops=2e10,
+    )
+    known = {"update": update_s}
+    known |= {f"message {size}": seconds for size, seconds in messages.items()}
+    known |= {f"reduce {size}": seconds for size, seconds in reduces.items()}
+    return Calibrated(
+        graph=model_graph(model, name="calibrated", defaults=Defaults(precision="fp32"), times=times),
+        cluster=cluster,
+        cpu_share=min((median(row["cpu_share"] for row in rank) for rank in every if rank), default=0.0),
+        seconds=known,
+    )
+
+
+def _unit_times(model: ModelSpec, rows: list[Mapping[str, Any]]) -> dict[tuple[str, int], tuple[float, float]]:
+    """Units of equal kind and width share their mean: more measurements of the same thing."""
+    found: dict[tuple[str, int, int], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+    for row in rows:
+        for samples, pairs in row["units"].items():
+            for unit, (forward, backward) in zip(model.units, pairs, strict=True):
+                key = (unit.kind, unit.ffn, int(samples))
+                found[key][0].append(forward)
+                found[key][1].append(backward)
+    sizes = sorted({key[2] for key in found})
+    return {
+        (unit.name, samples): (
+            fmean(found[unit.kind, unit.ffn, samples][0]),
+            fmean(found[unit.kind, unit.ffn, samples][1]),
+        )
+        for unit in model.units
+        for samples in sizes
+    }
+
+
+def _medians(rows: list[Mapping[str, Any]], key: str) -> dict[int, float]:
+    found: dict[int, list[float]] = defaultdict(list)
+    for row in rows:
+        for size, seconds in row[key].items():
+            if seconds > 0:
+                found[int(size)].append(seconds)
+    return {size: median(values) for size, values in sorted(found.items())}
+
+
+def _line(messages: Mapping[int, float]) -> tuple[float, float]:
+    """(latency, bandwidth) through the smallest and the largest message."""
+    if not messages:
+        return 2e-4, 1e9
+    sizes = sorted(messages)
+    small, large = sizes[0], sizes[-1]
+    if small == large or messages[large] <= messages[small]:
+        return messages[small], max(large / messages[large], 1e6) * 10
+    per_byte = (messages[large] - messages[small]) / (large - small)
+    return max(messages[small] - small * per_byte, 1e-6), 1 / per_byte
+
+
+def _efficiency(reduces: Mapping[int, float], ranks: int, latency_s: float, bandwidth: float) -> float:
+    """Share of the bandwidth that makes the ring's formula give the largest all-reduce measured.
+
+    t = 2 (n - 1) latency + 2 (n - 1) / n * S / (share * bandwidth)
+    """
+    if not reduces or ranks < 2:
+        return 1.0
+    size = max(reduces)
+    left = max(reduces[size] - 2 * (ranks - 1) * latency_s, 0.2 * reduces[size])
+    return 2 * (ranks - 1) / ranks * size / (left * bandwidth)
+
+
+def _cluster(
+    ranks: int, *, latency_s: float, bandwidth: float, efficiency: float, memory: float, flops: float
+) -> Cluster:
+    source = Source(key="*", how="measured", reference="the calibration of a run")
+    kind = DeviceKind(
+        name=RANK_KIND,
+        memory_bytes=8e9,
+        memory_bandwidth_bytes_per_s=memory,
+        peak_flops_per_s=(("fp32", flops),),
+        sources=(source,),
+    )
+    level = Level(
+        name="host",
+        kind="shared_memory",
+        scope="all",
+        latency_s=latency_s,
+        bandwidth_bytes_per_s=bandwidth,
+        collective_efficiency=efficiency,
+        sources=(source,),
+    )
+    group = NodeGroup(count=1, device_kind=RANK_KIND, devices_per_node=ranks)
+    return Cluster(name="this-machine", device_kinds=(kind,), nodes=(group,), levels=(level,))

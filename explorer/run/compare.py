@@ -1,0 +1,180 @@
+"""Compare: predicted against measured, by part, with a verdict. No verdict when the machine was too noisy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median, quantiles
+from typing import Any
+
+from explorer.run.build import Prepared, begins, parts_of, step_times
+
+QUIET = 0.8
+"""Smallest share of a core that a rank must get for a verdict."""
+SPEEDUP_TOLERANCE_PCT = 15.0
+DRY_TOLERANCE_PCT = 3.0
+GRADIENT_TOLERANCE = 1e-5
+TOO_NOISY, CONFIRMED, OFF, WRONG = "too noisy", "confirmed", "off", "wrong numbers"
+
+Stamps = Mapping[int, tuple[float, float, float]]
+"""Per compute task: when its rank was free for it, its start and its end, in seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What was observed of one case over its rounds."""
+
+    step_time_s: float
+    """Median over rounds."""
+    iqr_s: float
+    """Distance of the quartiles over rounds; 0 for fewer than two."""
+    rounds_s: tuple[float, ...]
+    """Per round."""
+    makespan_s: float
+    """Whole program from idle: the shortest round, as noise only adds."""
+    parts: Mapping[str, float]
+    """Seconds of a step by part, mean over ranks, median over rounds."""
+    cpu_share: float
+    """Processor seconds over wall seconds of compute tasks, the least of all ranks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The answer of `explorer validate`."""
+
+    predicted: dict[str, float | None]
+    """`step_time_s` and `speedup`."""
+    measured: dict[str, float | None]
+    """`step_time_s`, `speedup` and `iqr_s`."""
+    error_pct: float
+    """Predicted over measured step time, minus 1, in per cent; median of the rounds' own errors."""
+    speedup_error_pct: float | None
+    """The same of the speedup; None without a baseline."""
+    parts: dict[str, dict[str, float]]
+    """`predicted` and `measured`: seconds of a step by part."""
+    numerics_ok: bool | None
+    """Whether gradients equal those of one process; None where nothing was computed."""
+    contention: float
+    """Share of a core that the ranks got while computing: 1 is undisturbed."""
+    validated: list[str]
+    """What this run speaks for."""
+    not_validated: list[str]
+    """What it does not."""
+    verdict: str
+    """confirmed, off, wrong numbers or too noisy."""
+    baseline: str
+    """What the speedup is over; empty without one."""
+    engine: str
+    """interpreter, torch, dry or slice."""
+    numerics: dict[str, float]
+    """Largest relative errors of gradients and weights."""
+
+
+def measure(prepared: Prepared, rows: Sequence[Sequence[Mapping[str, Any]]], *, scale: float = 1.0) -> Measurement:
+    """Gather the stamps of all ranks.
+
+    Args:
+        prepared: the case.
+        rows: per rank, per round its record.
+        scale: seconds of the plan over seconds of the run (dry runs are stretched).
+    """
+    rounds, spans, parts = [], [], []
+    for number in range(min(len(rank) for rank in rows)):
+        stamps = _stamps(prepared, [rank[number]["stamps"] for rank in rows])
+        ends = {task: end for task, (_, _, end) in stamps.items()}
+        rounds.append(median(step_times(prepared.program, ends, skip=_drain(prepared))) * scale)
+        spans.append(max(ends.values()) * scale)
+        found = parts_with_overhead(prepared, stamps)
+        parts.append({name: value * scale for name, value in found.items()})
+    cuts = quantiles(rounds, n=4) if len(rounds) > 1 else [rounds[0]] * 3
+    return Measurement(
+        step_time_s=median(rounds),
+        iqr_s=cuts[2] - cuts[0],
+        rounds_s=tuple(rounds),
+        makespan_s=min(spans),
+        parts={name: median(row[name] for row in parts) for name in parts[0]},
+        cpu_share=_cpu_share(rows),
+    )
+
+
+def predicted_step(prepared: Prepared) -> float:
+    """Step time of the very program that was run, by the same definition as the measured one."""
+    ends = {t: float(prepared.timing.end_s[t]) for tasks in prepared.program.programs for t in tasks.tolist()}
+    return median(step_times(prepared.program, ends, skip=_drain(prepared)))
+
+
+def predicted_parts(prepared: Prepared) -> dict[str, float]:
+    """Seconds of a step by part, as predicted."""
+    timing = prepared.timing
+    stamps = {}
+    for tasks in prepared.program.programs:
+        free = 0.0
+        for task in tasks.tolist():
+            stamps[task] = (free, float(timing.start_s[task]), float(timing.end_s[task]))
+            free = float(timing.end_s[task])
+    return parts_with_overhead(prepared, stamps)
+
+
+def parts_with_overhead(prepared: Prepared, stamps: Stamps) -> dict[str, float]:
+    """Compute, communication, bubble and overhead: together the makespan over the steps."""
+    program = prepared.program
+    ends = {task: end for task, (_, _, end) in stamps.items()}
+    found = parts_of(program, dict(stamps), begins(program, ends))
+    lanes = [tasks.tolist() for tasks in program.programs if len(tasks)]
+    share = len(lanes) * program.order.steps
+    between = sum(stamps[b][0] - stamps[a][2] for tasks in lanes for a, b in pairwise(tasks))
+    finish = max(ends.values())
+    tail = sum(finish - ends[tasks[-1]] for tasks in lanes)
+    found["bubble"] += tail / share
+    found["overhead"] = between / share
+    return found
+
+
+def _drain(prepared: Prepared) -> int:
+    """Gaps at the end that are drain: one of an asynchronous program's."""
+    return 0 if prepared.program.order.flush or prepared.program.order.steps < 3 else 1
+
+
+def _stamps(prepared: Prepared, ranks: Sequence[Sequence[Sequence[float]]]) -> dict[int, tuple[float, float, float]]:
+    """Stamps by task; where every rank ran the one lane for itself, those of the slowest rank."""
+    rows = list(ranks)
+    if prepared.case.everywhere:
+        rows = [max(rows, key=lambda rank: rank[-1][3])]
+    return {int(s[0]): (s[1], s[2], s[3]) for rank in rows for s in rank}
+
+
+def _cpu_share(rows: Sequence[Sequence[Mapping[str, Any]]]) -> float:
+    shares = []
+    for rank in rows:
+        stamps = [stamp for record in rank for stamp in record["stamps"]]
+        wall = sum(stamp[3] - stamp[2] for stamp in stamps)
+        if wall > 0:
+            shares.append(sum(stamp[4] for stamp in stamps) / wall)
+    return min(shares, default=0.0)
+
+
+def numerics_of(rows: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, float]:
+    """The largest errors over ranks and rounds; {} where nothing was checked."""
+    found: dict[str, float] = {}
+    for record in (record for rank in rows for record in rank):
+        for name in ("gradient", "weight"):
+            if "numerics" in record:
+                found[name] = max(found.get(name, 0.0), float(record["numerics"][name]))
+    return found
+
+
+def relative_pct(predicted: float, measured: float) -> float:
+    """(predicted / measured - 1) in per cent."""
+    return 100 * (predicted / measured - 1) if measured else 0.0
+
+
+def verdict_of(
+    *, contention: float, numerics_ok: bool | None, error_pct: float, tolerance_pct: float
+) -> str:
+    """One word; noise goes before everything but wrong numbers, which no noise can make."""
+    if numerics_ok is False:
+        return WRONG
+    if contention < QUIET:
+        return TOO_NOISY
+    return CONFIRMED if abs(error_pct) <= tolerance_pct else OFF

@@ -1,0 +1,135 @@
+"""Stopwatch: what one rank times of a calibration, while all the others do the same.
+
+Units are timed inside the whole model, in order, so that caches are as cold as in a real step; messages go
+round the ring of all ranks; the all-reduce includes flattening, as the interpreter does it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+
+from explorer.run.lane import Wire
+from explorer.run.model import parameter_names
+from explorer.run.modules import initial_weights, sample_tokens, unit_forward
+from explorer.run.optimizers import Optimizer
+from explorer.run.spec import Calibration
+from explorer.run.transport import Transport
+
+REPEATS = 3
+"""Messages and collectives of one size in one round."""
+
+
+class Stopwatch:
+    """Times everything once per call of `measure`."""
+
+    def __init__(self, asked: Calibration, transport: Transport) -> None:
+        self.asked, self.transport = asked, transport
+        self.model, self.device = asked.model, transport.device
+        units = range(len(self.model.units))
+        self.weights = initial_weights(self.model, units, self.device)
+        self.own = [
+            {own: self.weights[full] for own, full in parameter_names(self.model, unit).items()}
+            for unit in self.model.units
+        ]
+        self.everyone = tuple(range(transport.ranks))
+        n = transport.ranks
+        pairs = sorted({(r, (r + 1) % n) for r in range(n)} | {((r + 1) % n, r) for r in range(n)})
+        self.wires: list[Wire] = [("wire", a, b) for a, b in pairs if a != b]
+        transport.open(self.wires, [self.everyone])
+
+    def measure(self) -> dict[str, Any]:
+        """Seconds of everything asked, and the share of a core that this rank got."""
+        cpu, wall = time.thread_time(), time.perf_counter()
+        units = {str(samples): self._units(samples) for samples in self.asked.samples}
+        update = self._update()
+        share = (time.thread_time() - cpu) / max(time.perf_counter() - wall, 1e-9)
+        return {
+            "units": units,
+            "update_s": update,
+            "cpu_share": share,
+            "messages": {str(size): self._message(size) for size in self.asked.message_bytes},
+            "reduces": {str(size): self._reduce(size) for size in self.asked.reduce_bytes},
+        }
+
+    def _now(self) -> float:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+    def _units(self, samples: int) -> list[tuple[float, float]]:
+        """(forward, backward) seconds of every unit."""
+        self.transport.barrier()
+        tokens = sample_tokens(self.model, 0, samples, self.device)
+        inputs: list[torch.Tensor | None] = []
+        outputs: list[torch.Tensor] = []
+        forward = []
+        for unit, own in zip(self.model.units, self.own, strict=True):
+            x: torch.Tensor | None = None
+            for source in unit.reads:
+                value = outputs[source].detach()
+                x = value if x is None else x + value
+            if x is not None:
+                x = x.detach().requires_grad_()
+            begin = self._now()
+            made = unit_forward(self.model, unit, own, x, tokens)
+            forward.append(self._now() - begin)
+            inputs.append(x)
+            outputs.append(made)
+        backward = [0.0] * len(outputs)
+        for i in reversed(range(len(outputs))):
+            x = inputs[i]
+            wanted = [*(() if x is None else (x,)), *self.own[i].values()]
+            came = None if outputs[i].dim() == 0 else torch.ones_like(outputs[i])
+            begin = self._now()
+            torch.autograd.grad(outputs[i], wanted, came)
+            backward[i] = self._now() - begin
+        return list(zip(forward, backward, strict=True))
+
+    def _update(self) -> float:
+        held = {name: w.detach().clone() for name, w in self.weights.items()}
+        optimizer = Optimizer(self.asked.optimizer, 1e-3)
+        given = {name: torch.full_like(w, 1e-3) for name, w in held.items()}
+        optimizer.step(held, given)
+        begin = self._now()
+        mean = torch._foreach_div(list(given.values()), 2)
+        optimizer.step(held, dict(zip(given, mean, strict=True)))
+        return self._now() - begin
+
+    def _message(self, size: int) -> float:
+        """One way, from a round trip between neighbours of the ring."""
+        if self.transport.ranks == 1:
+            return 0.0
+        rank, n = self.transport.rank, self.transport.ranks
+        times = []
+        buffer = torch.zeros(max(1, size // 4), device=self.device)
+        for repeat in range(REPEATS + 1):
+            for first in range(0, n - 1, 2):
+                there: Wire = ("wire", first, first + 1)
+                back: Wire = ("wire", first + 1, first)
+                begin = self._now()
+                if rank == first:
+                    self.transport.send(there, buffer)
+                    self.transport.receive(back, buffer).wait()
+                elif rank == first + 1:
+                    self.transport.receive(there, buffer).wait()
+                    self.transport.send(back, buffer)
+                if rank == first and repeat:
+                    times.append((self._now() - begin) / 2)
+            self.transport.finish_sends()
+        return sorted(times)[len(times) // 2] if times else 0.0
+
+    def _reduce(self, size: int) -> float:
+        if self.transport.ranks == 1:
+            return 0.0
+        times = []
+        rows = torch.ones(max(1, size // 4), device=self.device)
+        for _ in range(REPEATS):
+            self.transport.barrier()
+            begin = self._now()
+            work = self.transport.reduce(self.everyone, torch.cat([rows.reshape(-1)]))
+            work.wait()
+            times.append(self._now() - begin)
+        return sorted(times)[len(times) // 2]

@@ -1,0 +1,37 @@
+"""Views: a report as plain dicts for tables, charts and widgets. No drawing, nothing computed that is not in it.
+
+One file per picture. All take a `Scene`; what they answer is JSON (numbers finite, keys strings), except for
+large tables, which are arrays of float32. The shapes are those of `widgets/PROTOCOL.md`.
+"""
+
+from __future__ import annotations
+
+from explorer.views.blocks import blocks_view
+from explorer.views.board import board_view
+from explorer.views.export_preview import export_view
+from explorer.views.graph import graph_view
+from explorer.views.memory_map import memory_view
+from explorer.views.scene import Scene, make_scene
+from explorer.views.search_table import search_rows
+from explorer.views.tiles import tiles_view
+from explorer.views.timeline import timeline_view
+from explorer.views.trace import chrome_trace
+from explorer.views.traffic import traffic_view
+from explorer.views.verdict import quick_verdict, verdict_view
+
+__all__ = [
+    "Scene",
+    "blocks_view",
+    "board_view",
+    "chrome_trace",
+    "export_view",
+    "graph_view",
+    "make_scene",
+    "memory_view",
+    "quick_verdict",
+    "search_rows",
+    "tiles_view",
+    "timeline_view",
+    "traffic_view",
+    "verdict_view",
+]

@@ -1,0 +1,217 @@
+"""The model as blocks of layers with additive costs, for chip widths and for previews while dragging.
+
+Costs are of one microbatch on one device under the layout of the strategy's first stage. They add up to a
+lane's simulated time and memory except for what is no property of a layer (collectives, tensors shared at
+a cut); the lane's factors in the board view make up for that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from explorer.cluster import DeviceKind
+from explorer.costs.compute import layer_times
+from explorer.costs.memory import stage_memory
+from explorer.graph import Layer, LayerGraph
+from explorer.passes.timing import FloatArray
+from explorer.sharding import ShardedLayers, overrides_of, shard
+from explorer.strategy import Stage
+from explorer.views.scene import Scene
+from explorer.workload import Job
+
+_KEPT = 16  # results remembered per graph
+
+STATES = ("weight_bytes", "gradient_bytes", "optimizer_bytes", "saved_bytes")
+"""Memory of a layer, by the keys of the view."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerCosts:
+    """Costs of every layer as arrays of shape (layers,)."""
+
+    forward_s: FloatArray
+    """One microbatch."""
+    backward_s: FloatArray
+    """Input and weight gradient, and recomputation where it is full."""
+    memory: dict[str, FloatArray]
+    """By `STATES`."""
+    output_bytes: FloatArray
+    """Written for other layers, one microbatch."""
+    parameters: FloatArray
+    """Scalars; shared ones at their first layer."""
+
+
+def block_ranges(graph: LayerGraph) -> list[tuple[str, int, int]]:
+    """(id, first, end) of every block: consecutive layers of one `Layer.block`, or one layer outside any.
+
+    A block name that comes back later is told apart by a number, so that ids stay unique.
+    """
+    return graph.memo("views.block_ranges", lambda: _block_ranges(graph))
+
+
+def _block_ranges(graph: LayerGraph) -> list[tuple[str, int, int]]:
+    found: list[tuple[str, int, int]] = []
+    seen: Counter[str] = Counter()
+    names = {layer.name for layer in graph.layers}
+    previous = ""
+    for i, layer in enumerate(graph.layers):
+        if layer.block and layer.block == previous:
+            found[-1] = (found[-1][0], found[-1][1], i + 1)
+            continue
+        previous = layer.block
+        key = layer.block or layer.name
+        seen[key] += 1
+        clash = bool(layer.block) and key in names
+        found.append((f"{key}#{seen[key]}" if seen[key] > 1 or clash else key, i, i + 1))
+    return found
+
+
+def layer_costs(scene: Scene) -> LayerCosts:
+    """Costs under the first stage's layout and memory choices; remembered per graph."""
+    stage = scene.strategy.stages[0]
+    kind = scene.cluster.kind_of(stage.meshes[0].devices[0])
+    samples = _samples(stage)
+    mesh = stage.meshes[0]
+    key = (id(kind), scene.job, samples, stage.layout, stage.shardings, mesh.axes, stage.recompute, stage.zero)
+    kept: dict[Any, tuple[DeviceKind, LayerCosts]] = scene.graph.memo("views.costs", dict)
+    if key not in kept:
+        if len(kept) >= _KEPT:
+            del kept[next(iter(kept))]
+        kept[key] = (kind, _layer_costs(scene.graph, scene.job, stage, kind, samples))
+    return kept[key][1]
+
+
+def _samples(stage: Stage) -> float:
+    replicas = 1 if stage.replicas == "round_robin" else stage.meshes[0].replicas
+    return stage.microbatch_samples / replicas
+
+
+def _layer_costs(
+    graph: LayerGraph, job: Job, stage: Stage, kind: DeviceKind, samples: float
+) -> LayerCosts:
+    mesh = stage.meshes[0]
+    names = tuple(layer.name for layer in graph.layers)
+    sharded = shard(graph, names, layout=stage.layout, sizes=dict(mesh.axes), overrides=overrides_of(stage))
+    times = layer_times(
+        graph, kind, samples=samples, precision=job.precision, work=sharded.work,
+        tensor_degree=mesh.size("tensor"),
+    )  # fmt: skip
+    backward = times[1] + times[2] + (times[0] if stage.recompute == "full" else 0.0)
+    tensor, parameter = graph.tensor, graph.parameter
+    fraction = sharded.tensor_fraction
+    output = [
+        sum(
+            tensor[use.name].bytes_per_sample(job.precision) * fraction.get(use.name, 1.0)
+            for use in layer.writes
+            if use.name in graph.consumers
+        )
+        for layer in graph.layers
+    ]
+    counted: set[str] = set()
+    scalars = []
+    for layer in graph.layers:
+        own = [use.name for use in layer.parameters if use.name not in counted]
+        counted.update(own)
+        scalars.append(sum(parameter[name].elements for name in own))
+    return LayerCosts(
+        forward_s=times[0],
+        backward_s=backward if job.training else np.zeros(len(names)),
+        memory=_memory(graph, job, stage, sharded, np.array(scalars), samples),
+        output_bytes=np.array(output) * samples,
+        parameters=np.array(scalars),
+    )
+
+
+def _memory(
+    graph: LayerGraph, job: Job, stage: Stage, sharded: ShardedLayers, scalars: FloatArray, samples: float
+) -> dict[str, FloatArray]:
+    """Memory of each block as the cost model has it, spread over its layers: states by parameters, saved
+    tensors by their size."""
+    found = {key: np.zeros(len(graph.layers)) for key in STATES}
+    saved = np.array([_saved_bytes(graph, layer, job.precision) for layer in graph.layers])
+    for _, first, end in block_ranges(graph):
+        item = stage_memory(
+            graph, tuple(layer.name for layer in graph.layers[first:end]), sharded,
+            precision=job.precision, optimizer=job.optimizer, zero=stage.zero,
+            replicas=stage.meshes[0].replicas, recompute=stage.recompute, training=job.training,
+            gradient_precision=job.gradient_precision,
+        )  # fmt: skip
+        own = slice(first, end)
+        by_weight, by_size = _shares(scalars[own]), _shares(saved[own])
+        found["weight_bytes"][own] = by_weight * item.weight_bytes
+        found["gradient_bytes"][own] = by_weight * item.gradient_bytes
+        found["optimizer_bytes"][own] = by_weight * item.optimizer_bytes
+        found["saved_bytes"][own] = by_size * item.activation_bytes_per_sample * samples
+    return found
+
+
+def _shares(sizes: FloatArray) -> FloatArray:
+    total = sizes.sum()
+    return sizes / total if total > 0 else np.full(len(sizes), 1.0 / len(sizes))
+
+
+def _saved_bytes(graph: LayerGraph, layer: Layer, precision: str) -> float:
+    return sum(graph.tensor[name].bytes_per_sample(precision) for name in layer.saves if name in graph.tensor)
+
+
+def blocks_view(scene: Scene) -> list[dict[str, Any]]:
+    """`Board.blocks`: one dict per block, in model order. The same list object for the same costs."""
+    costs = layer_costs(scene)
+    kept: dict[int, tuple[LayerCosts, list[dict[str, Any]]]] = scene.graph.memo("views.blocks", dict)
+    if id(costs) not in kept:
+        if len(kept) >= _KEPT:
+            del kept[next(iter(kept))]
+        kept[id(costs)] = (costs, _blocks_view(scene.graph, costs))
+    return kept[id(costs)][1]
+
+
+def _blocks_view(graph: LayerGraph, costs: LayerCosts) -> list[dict[str, Any]]:
+    ranges = block_ranges(graph)
+    labels = _labels([key for key, _, _ in ranges])
+    table = {
+        "forward_s": costs.forward_s.tolist(),
+        "backward_s": costs.backward_s.tolist(),
+        **{key: costs.memory[key].tolist() for key in STATES},
+        "output_bytes": costs.output_bytes.tolist(),
+        "parameters": [round(count) for count in costs.parameters.tolist()],
+    }
+    return [
+        {
+            "id": key,
+            "label": label,
+            "name": _spoken(label) if graph.layers[first].block else label,
+            "kind": "block" if graph.layers[first].block else graph.layers[first].kind,
+            "layers": [
+                _layer(key, graph.layers[i], {name: column[i] for name, column in table.items()})
+                for i in range(first, end)
+            ],
+        }
+        for (key, first, end), label in zip(ranges, labels, strict=True)
+    ]
+
+
+def _labels(ids: list[str]) -> list[str]:
+    """Last part of each id where that tells it apart, else the whole."""
+    tails = [key.rpartition(".")[2] for key in ids]
+    count = Counter(tails)
+    return [tail if count[tail] == 1 else key for tail, key in zip(tails, ids, strict=True)]
+
+
+def _spoken(label: str) -> str:
+    return f"block {label}"
+
+
+def _layer(block: str, layer: Layer, costs: dict[str, Any]) -> dict[str, Any]:
+    inner = layer.name.removeprefix(f"{layer.block}.") if layer.block else layer.name
+    part, dot, label = inner.rpartition(".")
+    return {
+        "id": layer.name,
+        "label": label or block,
+        "kind": layer.kind,
+        "part": part if dot and layer.block else None,
+        **costs,
+    }

@@ -1,0 +1,75 @@
+"""Memory, device by time: what is always there, and the level of activations through one step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from explorer.passes.timing import FloatArray
+from explorer.report import Report
+from explorer.views.scene import Scene, device_rows
+
+COLUMNS = 240
+"""Slices of time."""
+
+
+def memory_view(scene: Scene, *, columns: int = COLUMNS) -> tuple[dict[str, Any], bytes]:
+    """`Heatmap.view` of kind `memory` and its cells (rows x columns float32, bytes in use)."""
+    report = scene.report
+    levels = memory_levels(report, columns)
+    rows = device_rows(scene)
+    lane_of = {device: lane for lane, devices in enumerate(report.lane_devices) for device in devices}
+    cells = np.stack(
+        [levels[sorted({lane_of[device] for device in row.devices})].max(axis=0) for row in rows]
+    )
+    at = int(cells.argmax())
+    row, column = divmod(at, columns)
+    end = report.makespan_s
+    return {
+        "kind": "memory",
+        "title": "Memory, device by time, one step",
+        "rows": [item.as_dict() for item in rows],
+        "columns": columns,
+        "start_s": 0.0,
+        "end_s": end,
+        "capacity_bytes": float(max(report.capacity_bytes)),
+        "peak": {"row": row, "time_s": (column + 0.5) / columns * end, "bytes": float(cells[row, column])},
+    }, cells.astype("<f4").tobytes()
+
+
+def memory_levels(report: Report, columns: int) -> FloatArray:
+    """(lanes, columns): most bytes in use in each slice of the first step."""
+    parts = np.array(report.memory_parts_bytes)
+    static = parts.sum(axis=1) - parts[:, 4]
+    found = np.repeat(static[:, None], columns, axis=1)
+    for lane, (times, level) in _activations(report).items():
+        column = np.clip(times / report.makespan_s * columns, 0, columns - 1).astype(np.int64)
+        most = np.full(columns, -1.0)
+        np.maximum.at(most, column, level)
+        # what is held when a slice begins: the level after the last event before it
+        before = np.searchsorted(column, np.arange(columns), side="left")
+        held = np.concatenate(([0.0], level))[before]
+        found[lane] += np.maximum(most, held)
+    return found
+
+
+def _activations(report: Report) -> dict[int, tuple[FloatArray, FloatArray]]:
+    """Per lane: times of the first step's memory events, and the activation bytes after each."""
+    line = report.timeline
+    events, memory = line.program.memory, line.prices.memory
+    if not len(events.lane) or report.makespan_s <= 0:
+        return {}
+    kept = np.array([item.activation_bytes_per_sample for item in memory])
+    again = np.array([item.recompute_peak_bytes_per_sample for item in memory])
+    change = events.samples * np.where(events.temporary, again[events.section], kept[events.section])
+    time = np.where(
+        events.samples > 0, line.timing.start_s[events.task], line.timing.end_s[events.task]
+    )
+    first = line.program.step[events.task] == 0
+    found = {}
+    for start, stop in zip(events.lane_start, [*events.lane_start[1:], len(change)], strict=True):
+        inside = np.arange(start, stop)[first[start:stop]]
+        if len(inside):
+            found[int(events.lane[start])] = (time[inside], np.maximum(0.0, np.cumsum(change[inside])))
+    return found

@@ -1,0 +1,146 @@
+"""Scene: one strategy with its inputs and its report, and the rows ("board lanes") that pictures share.
+
+A board lane is a device group of `explorer.edit`: all replicas of the stages that run on it. It stays a row
+when it has lost its last layer, so groups are given apart from the strategy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from explorer.cluster import Cluster
+from explorer.edit import Group, groups_of
+from explorer.graph import LayerGraph
+from explorer.report import Report
+from explorer.strategy import JobStrategy, Strategy
+from explorer.workload import Job, Workload
+
+MOST_ROWS = 64
+"""Rows of a picture by device; above, devices are folded by node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What every view looks at."""
+
+    graph: LayerGraph
+    """The model."""
+    cluster: Cluster
+    """The devices."""
+    job: Job
+    """What is asked."""
+    strategy: JobStrategy
+    """What is chosen."""
+    report: Report
+    """What is predicted of it."""
+    groups: tuple[Group, ...]
+    """Device groups, one per board lane; those of the strategy and maybe more."""
+    _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def lane_of_stage(self) -> tuple[int, ...]:
+        """Board lane of every stage."""
+        number = {group.meshes: i for i, group in enumerate(self.groups)}
+        return tuple(number[stage.meshes] for stage in self.strategy.stages)
+
+    @property
+    def lane_of_device(self) -> dict[int, int]:
+        """Board lane of every device of a group; the first, where groups share devices."""
+        found: dict[int, int] = {}
+        for i, devices in enumerate(self.group_devices):
+            for device in devices:
+                found.setdefault(device, i)
+        return found
+
+    @property
+    def group_devices(self) -> tuple[tuple[int, ...], ...]:
+        """Devices of every board lane, all copies and replicas."""
+        return tuple(
+            tuple(dict.fromkeys(device for mesh in group.meshes for device in mesh.devices))
+            for group in self.groups
+        )
+
+    @property
+    def report_lanes(self) -> tuple[tuple[int, ...], ...]:
+        """Per board lane: the report's lanes that use its devices."""
+        if "report_lanes" not in self._memo:
+            sets = [set(devices) for devices in self.group_devices]
+            self._memo["report_lanes"] = tuple(
+                tuple(i for i, lane in enumerate(self.report.lanes) if not own.isdisjoint(lane))
+                for own in sets
+            )
+        found: tuple[tuple[int, ...], ...] = self._memo["report_lanes"]
+        return found
+
+    @property
+    def lane_of_layer(self) -> dict[str, str]:
+        """Board lane id of every layer; of a layer cut over stages, of its first part."""
+        found: dict[str, str] = {}
+        for stage, lane in zip(self.strategy.stages, self.lane_of_stage, strict=True):
+            for name in stage.all_layers:
+                found.setdefault(name, str(lane))
+        return found
+
+
+def make_scene(
+    graph: LayerGraph,
+    cluster: Cluster,
+    workload: Workload,
+    strategy: Strategy,
+    report: Report,
+    groups: Sequence[Group] = (),
+) -> Scene:
+    """A scene of one job; device groups of the strategy that `groups` lacks are added."""
+    known = {group.meshes: group for group in groups}
+    for group in groups_of(strategy.job):
+        known[group.meshes] = group
+    return Scene(
+        graph=graph,
+        cluster=cluster,
+        job=workload.job,
+        strategy=strategy.job,
+        report=report,
+        groups=tuple(known.values()),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of a picture by device."""
+
+    name: str
+    """`gpu 3`, or `node 2` where devices are folded."""
+    devices: tuple[int, ...]
+    """Devices it stands for."""
+    lane: str | None
+    """Board lane id, where all of them are in one."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a view."""
+        return {"name": self.name, "lane": self.lane}
+
+
+def device_rows(scene: Scene) -> list[Row]:
+    """Rows of the used devices, folded by node (then by evenly many nodes) above `MOST_ROWS`."""
+    lanes = scene.lane_of_device
+    devices = scene.report.devices
+    if len(devices) <= MOST_ROWS:
+        return [_row(f"gpu {device}", (device,), lanes) for device in devices]
+    by_node: dict[int, list[int]] = {}
+    for device in devices:
+        by_node.setdefault(scene.cluster.node_of(device), []).append(device)
+    nodes = list(by_node)
+    size = -(-len(nodes) // MOST_ROWS)
+    rows = []
+    for start in range(0, len(nodes), size):
+        part = nodes[start : start + size]
+        name = f"node {part[0]}" if len(part) == 1 else f"nodes {part[0]}–{part[-1]}"
+        rows.append(_row(name, tuple(device for node in part for device in by_node[node]), lanes))
+    return rows
+
+
+def _row(name: str, devices: tuple[int, ...], lanes: dict[int, int]) -> Row:
+    held = {lanes[device] for device in devices if device in lanes}
+    return Row(name=name, devices=devices, lane=str(held.pop()) if len(held) == 1 else None)

@@ -1,0 +1,80 @@
+"""The sentence that judges a strategy: at once from the report, then with the change that helps most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from explorer.explain import Sentence
+from explorer.units import format_bytes, format_seconds
+from explorer.views.scene import Scene
+
+
+def quick_verdict(scene: Scene) -> dict[str, Any]:
+    """What the report alone says: whether it fits and what binds. No proposal yet."""
+    report = scene.report
+    if not report.feasible:
+        return {"level": "bad", "text": _overflow(scene), "actions": []}
+    text = "**Fits.**"
+    if len(scene.groups) > 1:
+        busiest = max(range(len(report.busy_s)), key=report.busy_s.__getitem__)
+        mean = sum(report.busy_s) / len(report.busy_s)
+        over = report.busy_s[busiest] / mean - 1 if mean else 0.0
+        lane = next((i for i, lanes in enumerate(scene.report_lanes) if busiest in lanes), 0)
+        text += (
+            f" **{_lane_words(scene, lane)} binds:** {format_seconds(report.busy_s[busiest])} of work a step,"
+            f" {over:.0%} above the mean."
+        )
+    return {"level": "ok", "text": text, "actions": []}
+
+
+def _overflow(scene: Scene) -> str:
+    worst = max(scene.report.overflows, key=lambda item: item.over_bytes)
+    lane = scene.lane_of_device.get(worst.device, 0)
+    count = len(scene.report.overflows)
+    more = f" ({count} lanes do not fit)" if count > 1 else ""
+    return (
+        f"**Does not fit.** {_lane_words(scene, lane)}, device {worst.device}:"
+        f" **{format_bytes(worst.over_bytes)} over** capacity{more}."
+    )
+
+
+def _lane_words(scene: Scene, lane: int) -> str:
+    stages = [s for s, own in enumerate(scene.lane_of_stage) if own == lane]
+    if not stages:
+        return f"Lane {lane}"
+    return f"Stage {stages[0]}" if len(stages) == 1 else f"Stages {', '.join(map(str, stages))}"
+
+
+def verdict_view(scene: Scene, sentences: Sequence[Sentence]) -> tuple[dict[str, Any], Sentence | None]:
+    """The verdict with its best proposal as a button, and that proposal.
+
+    Of several proposals the one with the shortest re-simulated step is taken.
+    """
+    quick = quick_verdict(scene)
+    proposals = [item for item in sentences if item.strategy is not None and item.step_time_s is not None]
+    best = min(proposals, key=lambda item: item.step_time_s or 0.0, default=None)
+    if best is None:
+        if scene.report.feasible:
+            return quick | {"note": "no single change helps"}, None
+        advice = next((item.text for item in sentences if item.topic == "memory"), "")
+        return quick | {"text": advice or quick["text"]}, None
+    return quick | {
+        "text": f"{quick['text']} {_proposal(scene, best)}",
+        "actions": [{"action": "apply_hint", "label": _button(best.change), "suggested": True,
+                     "title": "Apply this change; Undo takes it back"}],
+    }, best  # fmt: skip
+
+
+def _proposal(scene: Scene, best: Sentence) -> str:
+    step = best.step_time_s or 0.0
+    if not scene.report.feasible:
+        return f"Cheapest change that fits: {best.change}, {format_seconds(step)} a step."
+    saved = scene.report.step_time_s - step
+    return f"{best.change}: saves **{format_seconds(saved)}** a step ({saved / scene.report.step_time_s:.1%})."
+
+
+def _button(change: str) -> str:
+    """The change as an order: "Moving x to y" becomes "Move x to y"."""
+    text = change[:1].upper() + change[1:]
+    return "Move" + text.removeprefix("Moving") if text.startswith("Moving") else text

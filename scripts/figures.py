@@ -1,0 +1,58 @@
+"""Run the benchmarks and write what they print into README.md, between its figure marks.
+
+Each script in `benchmarks/` that has figures for the README prints Markdown; this runs them one after the
+other and replaces the section. `python scripts/figures.py NAME ...` runs only some and keeps the others.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SECTIONS = {
+    "evaluate": "One evaluation: strategy in, report with full timeline out",
+    "search": "Search",
+    "dry_run": "Dry-time run against simulation, 8 ranks",
+    "drag": "Drag in JupyterLab: drop to repaint",
+}
+"""Scripts of `benchmarks/` in the order of the README, with their headings."""
+
+_BLOCK = re.compile(r"<!-- figures -->.*<!-- /figures -->", re.DOTALL)
+
+
+def printed(name: str) -> str:
+    """What one benchmark prints."""
+    command = [sys.executable, str(ROOT / "benchmarks" / f"{name}.py")]
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout.strip()
+
+
+def kept(readme: str, heading: str) -> str:
+    """The body that stands under a heading of the figures now."""
+    match = re.search(rf"### {re.escape(heading)}\n(.*?)(?=\n### |\n<!-- /figures -->)", readme, re.DOTALL)
+    return match[1].strip() if match else ""
+
+
+def main(names: list[str]) -> None:
+    """Rewrite the section."""
+    path = ROOT / "README.md"
+    readme = path.read_text(encoding="utf-8")
+    parts = []
+    for name, heading in SECTIONS.items():
+        if not (ROOT / "benchmarks" / f"{name}.py").exists():
+            continue
+        body = printed(name) if not names or name in names else kept(readme, heading)
+        if body:
+            parts.append(f"### {heading}\n\n{body}\n")
+    today, machine = f"{datetime.now(UTC):%Y-%m-%d}", platform.machine()
+    when = f"Measured {today} on {machine}, Python {platform.python_version()}.\n"
+    text = "<!-- figures -->\n" + "\n".join([when, *parts]) + "<!-- /figures -->"
+    path.write_text(_BLOCK.sub(lambda _: text, readme), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,80 @@
+"""Strategies and cases that the tests of real runs share."""
+
+from __future__ import annotations
+
+from explorer.models.synthetic import chain
+from explorer.profiles import load_cluster
+from explorer.run.build import Prepared, prepare
+from explorer.run.model import ModelSpec, model_graph, transformer
+from explorer.strategy import JobStrategy, Mesh, Stage
+from explorer.workload import Job
+
+SCHEDULES = ("gpipe", "1f1b", "interleaved_1f1b", "pipedream", "pipedream_2bw")
+CLUSTER = load_cluster("dgx-a100")
+MODEL = transformer(6, d_model=8, heads=2, ffn=16, seq=4, vocab=16, dtype="fp64")
+"""fp64, so that a wrong sum cannot hide behind rounding."""
+
+
+def stages_of(
+    names: list[str], p: int, d: int, *, chunks: int = 1, size: int = 1, turns: bool = False, shares: tuple[float, ...] = ()
+) -> tuple[Stage, ...]:
+    """Layers dealt out evenly over p x chunks stages of d replicas each."""
+    count = p * chunks
+    cuts = [round(i * len(names) / count) for i in range(count + 1)]
+    return tuple(
+        Stage(
+            layers=tuple(names[cuts[i] : cuts[i + 1]]),
+            meshes=(Mesh(devices=tuple((i % p) * d + r for r in range(d))),),
+            microbatch_samples=size,
+            replicas="round_robin" if turns else "split",
+            shares=shares,
+        )
+        for i in range(count)
+    )
+
+
+def chunks_of(schedule: str) -> int:
+    """Stages per lane that a schedule is tried with."""
+    return 2 if schedule.startswith("interleaved") else 1
+
+
+def real(
+    schedule: str,
+    p: int,
+    d: int,
+    *,
+    microbatches: int = 4,
+    batch: int = 8,
+    turns: bool = False,
+    optimizer: str = "sgd",
+    model: ModelSpec = MODEL,
+    shares: tuple[float, ...] = (),
+    name: str = "",
+    steps: int = 3,
+    stages: tuple[Stage, ...] = (),
+) -> Prepared:
+    """A checked case of the small transformer."""
+    graph = model_graph(model)
+    job = Job(global_batch=batch, precision="fp32", optimizer=optimizer)
+    names = [layer.name for layer in graph.layers]
+    made = stages or stages_of(
+        names, p, d, chunks=chunks_of(schedule), size=batch // microbatches, turns=turns, shares=shares
+    )
+    label = name or f"{schedule}-{p}x{d}-{optimizer}{'-turns' if turns else ''}"
+    return prepare(
+        label, graph, CLUSTER, job, JobStrategy(stages=made, schedule=schedule),
+        steps=steps, model=model, check=True,
+    )  # fmt: skip
+
+
+def dry(schedule: str, p: int, *, microbatches: int = 8, seconds: float = 0.02, steps: int = 2) -> Prepared:
+    """A chain of p lanes; forward `seconds`, backward twice that, transfers a tenth of it."""
+    chunks = chunks_of(schedule)
+    graph = chain(
+        [seconds] * (p * chunks), backward_s=2 * seconds, activation_bytes=0.1 * seconds * 3e11,
+        parameter_bytes=1.0,
+    )  # fmt: skip
+    names = [layer.name for layer in graph.layers]
+    strategy = JobStrategy(stages=stages_of(names, p, 1, chunks=chunks), schedule=schedule)
+    job = Job(global_batch=microbatches, precision="fp32", optimizer="none")
+    return prepare(f"{schedule}-{p}", graph, CLUSTER, job, strategy, steps=steps)

@@ -1,0 +1,107 @@
+"""Units, mailbox and optimizers: against torch, dense arrays and each other."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.flop_counter import FlopCounterMode
+
+from explorer.errors import RunError
+from explorer.run.mailbox import Mailbox
+from explorer.run.model import BLOCK, CONV, EMBED, HEAD, MLP, ModelSpec, Unit, forward_flops, model_graph, transformer
+from explorer.run.modules import initial_weights, run_units, sample_tokens
+from explorer.run.optimizers import Optimizer
+
+CPU = torch.device("cpu")
+MIXED = ModelSpec(
+    units=(
+        Unit(name="embed", kind=EMBED),
+        Unit(name="a", kind=BLOCK, ffn=12, reads=(0,)),
+        Unit(name="b", kind=MLP, ffn=20, reads=(0,)),
+        Unit(name="c", kind=CONV, ffn=6, reads=(1, 2)),
+        Unit(name="head", kind=HEAD, reads=(3, 0)),
+    ),
+    d_model=8, heads=2, seq=4, vocab=16, dtype="fp64",
+)  # fmt: skip
+
+
+def test_any_partition_computes_the_same() -> None:
+    tokens = sample_tokens(MIXED, 3, 8, CPU)
+    everything = initial_weights(MIXED, range(5), CPU)
+    whole = run_units(MIXED, range(5), everything, {}, tokens)
+    first = run_units(MIXED, [0, 1], initial_weights(MIXED, [0, 1], CPU), {}, tokens)
+    second = run_units(MIXED, [2, 3, 4], initial_weights(MIXED, [4, 3, 2], CPU), first, tokens)
+    assert torch.equal(second[4], whole[4])
+    halves = [run_units(MIXED, range(5), everything, {}, sample_tokens(MIXED, *part, CPU))[4] for part in ((3, 5), (5, 8))]
+    assert float(sum(halves)) == pytest.approx(float(whole[4]), rel=1e-14)
+
+
+def test_graph_counts_what_modules_do() -> None:
+    graph = model_graph(MIXED)
+    weights = initial_weights(MIXED, range(5), CPU)
+    assert {p.name: p.shape for p in graph.parameters} == {n: tuple(map(float, w.shape)) for n, w in weights.items()}
+    with FlopCounterMode(display=False) as counter:
+        run_units(MIXED, range(5), weights, {}, sample_tokens(MIXED, 0, 3, CPU))
+    counted = 3 * sum(forward_flops(MIXED, unit) for unit in MIXED.units)
+    # the counter knows the fused attention kernels of GPUs only
+    attention = 3 * 4.0 * MIXED.seq**2 * MIXED.d_model
+    assert counter.get_total_flops() in (counted, counted - attention)
+
+
+def test_a_tied_head_has_the_embeddings_table() -> None:
+    model = transformer(1, tied=True)
+    weights = initial_weights(model, range(3), CPU)
+    assert "head.table" not in weights
+    assert torch.equal(initial_weights(model, [2], CPU)["embed.table"], weights["embed.table"])
+    loss = run_units(model, range(3), weights, {}, sample_tokens(model, 0, 2, CPU))[2]
+    assert torch.autograd.grad(loss, weights["embed.table"])[0].abs().sum() > 0
+
+
+@given(
+    cuts=st.lists(st.integers(1, 11), unique=True, max_size=4),
+    asked=st.lists(st.integers(1, 11), unique=True, max_size=4),
+    layers=st.integers(1, 3),
+)
+def test_mailbox_is_a_sum_of_rows(cuts: list[int], asked: list[int], layers: int) -> None:
+    """However the rows come in and are asked for, taking gives the sum over all that cover them."""
+    box, dense = Mailbox(), torch.zeros(12, 2, dtype=torch.float64)
+    for layer in range(layers):
+        bounds = [0, *sorted(cuts), 12] if layer % 2 == 0 else [0, 12]
+        for low, high in zip(bounds, bounds[1:], strict=False):
+            rows = torch.arange(low, high, dtype=torch.float64).unsqueeze(1).repeat(1, 2) + layer
+            box.put("x", (low, high), rows)
+            dense[low:high] += rows
+    bounds = [0, *sorted(asked), 12]
+    for low, high in reversed(list(zip(bounds, bounds[1:], strict=False))):
+        assert torch.equal(box.take("x", (low, high)), dense[low:high])
+    assert box.size == 0
+
+
+def test_mailbox_misses_nothing() -> None:
+    box = Mailbox()
+    box.put("x", (0, 2), torch.zeros(2, 1))
+    with pytest.raises(RunError, match="samples 1 to 3"):
+        box.take("x", (1, 4))
+
+
+@pytest.mark.parametrize("kind", ["sgd", "momentum", "adam", "adamw"])
+def test_optimizers_are_torchs(kind: str) -> None:
+    ours = {"a": torch.randn(3, 4, dtype=torch.float64), "b": torch.randn(5, dtype=torch.float64)}
+    theirs = [torch.nn.Parameter(w.clone()) for w in ours.values()]
+    made = {
+        "sgd": lambda: torch.optim.SGD(theirs, lr=0.1),
+        "momentum": lambda: torch.optim.SGD(theirs, lr=0.1, momentum=0.9),
+        "adam": lambda: torch.optim.Adam(theirs, lr=0.1),
+        "adamw": lambda: torch.optim.AdamW(theirs, lr=0.1, weight_decay=0.01),
+    }[kind]()
+    optimizer = Optimizer(kind, 0.1)
+    for _ in range(3):
+        gradients = {name: torch.randn_like(w) for name, w in ours.items()}
+        optimizer.step(ours, gradients)
+        for parameter, gradient in zip(theirs, gradients.values(), strict=True):
+            parameter.grad = gradient.clone()
+        made.step()
+    for w, parameter in zip(ours.values(), theirs, strict=True):
+        torch.testing.assert_close(w, parameter.detach(), rtol=1e-12, atol=1e-12)

@@ -1,0 +1,250 @@
+"""Edits: from one state and a wish to the next state. Pure; a wish that cannot be met raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from explorer.edit import Group, place_layers
+from explorer.errors import ExplorerError, InputError
+from explorer.strategy import REPLICA, ROUND_ROBIN, JobStrategy, Stage, Strategy
+from explorer.uniform import uniform
+
+from .session import Inputs, Point, load_inputs, make_point
+from .start import start_strategy
+
+FALLBACK_SCHEDULE = "1f1b"
+"""Runs any DAG of stages; taken where a drop leaves a shape that the chosen schedule has no order for."""
+
+
+def move_layers(point: Point, layers: Iterable[str], lane: int) -> Point:
+    """Put layers on a lane, in every replica.
+
+    Raises:
+        ExplorerError: an unknown layer or lane, or a placement that no schedule of ours can order.
+    """
+    moves = dict.fromkeys(layers, lane)
+    if not moves:
+        raise InputError("nothing was moved", key="layers", found=0, allowed="one layer or more")
+    job = place_layers(point.inputs.graph, point.strategy.job, moves, point.groups)
+    return _placed(point, job, f"moved {len(moves)} layers")
+
+
+def shift_boundary(point: Point, before: int, after: int, layers: int) -> Point:
+    """Give the first `layers` layers of stage `after` to `before`, or with a negative count the last of
+    `before` to `after`.
+
+    Raises:
+        ExplorerError: missing stages, or a stage that would be left empty.
+    """
+    job = point.strategy.job
+    for stage in (before, after):
+        if not 0 <= stage < len(job.stages):
+            raise InputError(f"no stage {stage}", key="boundary", found=stage, allowed=f"0 to {len(job.stages) - 1}")
+    giver, taker = (after, before) if layers > 0 else (before, after)
+    own = _sorted(point, job.stages[giver].layers)
+    if not 0 < abs(layers) < len(own):
+        raise InputError(
+            f"stage {giver} has {len(own)} layers; it cannot give {abs(layers)}",
+            key="layers", found=layers, allowed=f"1 to {len(own) - 1}",
+        )  # fmt: skip
+    moved = own[:layers] if layers > 0 else own[layers:]
+    gone = set(moved)
+    stages = list(job.stages)
+    stages[giver] = replace(stages[giver], layers=tuple(name for name in own if name not in gone))
+    stages[taker] = replace(stages[taker], layers=tuple(_sorted(point, (*stages[taker].layers, *moved))))
+    return _placed(point, job.with_stages(stages), f"moved {len(moved)} layers over a boundary")
+
+
+def _sorted(point: Point, layers: Iterable[str]) -> list[str]:
+    return sorted(layers, key=point.inputs.graph.index.__getitem__)
+
+
+def _placed(point: Point, job: JobStrategy, note: str) -> Point:
+    """Cost a placement; where its schedule has no order for it, under the fallback schedule."""
+    strategy = point.strategy.with_job(job)
+    try:
+        return make_point(point.inputs, strategy, point.groups, note=note)
+    except ExplorerError:
+        if job.schedule == FALLBACK_SCHEDULE:
+            raise
+        fallback = point.strategy.with_job(replace(job, schedule=FALLBACK_SCHEDULE, options=()))
+        said = f"{note}; {job.schedule} has no order for this placement, so the schedule is now 1f1b"
+        return make_point(point.inputs, fallback, point.groups, note=said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """The uniform shape nearest to a strategy, as the pickers show it."""
+
+    stages: int
+    """Device groups along the pipeline."""
+    replicas: int
+    """Data-parallel replicas of the first stage."""
+    tensor: int
+    """Devices of one replica of the first stage."""
+    chunks: int
+    """Stages per device group, where all have equally many."""
+    microbatch_size: int
+    """Samples per replica of the first stage."""
+    schedule: str
+    """Name."""
+    recompute: str
+    """Of the first stage."""
+    zero: int
+    """Of the first stage."""
+
+
+def shape_of(strategy: Strategy, groups: Sequence[Group]) -> Shape:
+    """Read the shape off a strategy and its device groups."""
+    job = strategy.job
+    first: Stage = job.stages[0]
+    mesh = first.meshes[0]
+    whole = first.replicas == ROUND_ROBIN
+    return Shape(
+        stages=len(groups),
+        replicas=mesh.replicas,
+        tensor=len(mesh.devices) // mesh.replicas,
+        chunks=max(1, len(job.stages) // len(groups)),
+        microbatch_size=max(1, first.microbatch_samples // (1 if whole else mesh.replicas)),
+        schedule=job.schedule,
+        recompute=first.recompute,
+        zero=first.zero,
+    )
+
+
+def even_strategy(inputs: Inputs, shape: Shape, **changes: Any) -> Strategy:
+    """The even strategy of a shape: what hand-made placements are compared with.
+
+    Raises:
+        ExplorerError: the cluster is too small, or the batch does not divide.
+    """
+    wanted = replace(shape, **changes)
+    return uniform(
+        inputs.graph, inputs.cluster, inputs.job,
+        stages=wanted.stages, replicas=wanted.replicas, tensor=wanted.tensor, chunks=wanted.chunks,
+        microbatch_size=wanted.microbatch_size, schedule=wanted.schedule, recompute=wanted.recompute,
+        zero=wanted.zero,
+    )  # fmt: skip
+
+
+def set_field(point: Point, key: str, value: Any) -> Point:
+    """The state after a picker was set.
+
+    Raises:
+        ExplorerError: an unknown field, or a value that cannot be.
+    """
+    if key not in _FIELDS:
+        raise InputError(f"unknown field {key!r}", key=key, found=value, allowed=", ".join(_FIELDS))
+    return _FIELDS[key](point, key, value)
+
+
+def _new_inputs(point: Point, key: str, value: Any) -> Point:
+    """Another model or cluster: start afresh. The workload stays where the model stays."""
+    own = point.inputs
+    if key == "model":
+        inputs = load_inputs(str(value), own.cluster_name)
+    else:
+        loaded = load_inputs(own.model.reference, str(value), sequence_length=own.model.sequence_length or None)
+        inputs = replace(loaded, workload=own.workload)
+    return make_point(inputs, start_strategy(inputs), note=f"{key} {value}", maker="start")
+
+
+def _sequence_length(point: Point, key: str, value: Any) -> Point:
+    own = point.inputs
+    length = whole_number(key, value)
+    loaded = load_inputs(own.model.reference, own.cluster_name, sequence_length=length)
+    inputs = replace(loaded, workload=own.workload.with_job(sequence_length=length))
+    return make_point(inputs, point.strategy, point.groups, note=f"sequence length {length}")
+
+
+def _workload(point: Point, key: str, value: Any) -> Point:
+    found = whole_number(key, value) if key == "global_batch" else str(value)
+    inputs = replace(point.inputs, workload=point.inputs.workload.with_job(**{key: found}))
+    return make_point(inputs, point.strategy, point.groups, note=f"{key} {found}")
+
+
+def _every_stage(point: Point, key: str, value: Any) -> Point:
+    """Recompute, ZeRO and microbatch size: the same for all stages, and for lanes without any."""
+    found = str(value) if key == "recompute" else whole_number(key, value, least=0 if key == "zero" else 1)
+
+    def changed(stage: Stage) -> Stage:
+        if key != "microbatch_size":
+            return replace(stage, **{key: found})
+        replicas = 1 if stage.replicas == ROUND_ROBIN else stage.meshes[0].replicas
+        return replace(stage, microbatch_samples=int(found) * replicas)
+
+    job = point.strategy.job
+    strategy = point.strategy.with_job(job.with_stages(changed(stage) for stage in job.stages))
+    groups = [replace(group, template=changed(group.template)) for group in point.groups]
+    return make_point(point.inputs, strategy, groups, note=f"{key} {found}")
+
+
+def _schedule(point: Point, key: str, value: Any) -> Point:
+    """Another schedule over the same placement; to and from interleaving the model is cut anew."""
+    shape = shape_of(point.strategy, point.groups)
+    name = str(value)
+    chunked = name.startswith("interleaved")
+    if chunked != (shape.chunks > 1):
+        chunks = 2 if chunked else 1
+        strategy = even_strategy(point.inputs, shape, schedule=name, chunks=chunks)
+        return make_point(point.inputs, strategy, note=f"schedule {name}, cut anew")
+    job = replace(point.strategy.job, schedule=name, options=())
+    return make_point(point.inputs, point.strategy.with_job(job), point.groups, note=f"schedule {name}")
+
+
+def _regular(point: Point, key: str, value: Any) -> Point:
+    """Stages, replicas, tensor: another even cut. Replicas follow so that all devices stay in use."""
+    found = whole_number(key, value)
+    shape = shape_of(point.strategy, point.groups)
+    wanted = replace(shape, **{key: found})
+    if key != REPLICA + "s":
+        left = point.inputs.cluster.device_count // (wanted.stages * wanted.tensor)
+        wanted = replace(wanted, replicas=max(1, left))
+    wanted = _divisible(point.inputs, wanted)
+    return make_point(point.inputs, even_strategy(point.inputs, wanted), note=f"{key} {found}, cut evenly")
+
+
+def _divisible(inputs: Inputs, shape: Shape) -> Shape:
+    """The shape with the largest microbatch, up to its own, that divides the batch over its replicas."""
+    share, rest = divmod(inputs.job.global_batch, shape.replicas)
+    if rest:
+        return shape
+    size = next((n for n in range(shape.microbatch_size, 0, -1) if share % n == 0), 1)
+    return replace(shape, microbatch_size=size)
+
+
+def whole_number(key: str, value: Any, *, least: int = 1) -> int:
+    """A number as typed.
+
+    Raises:
+        InputError: no whole number, or too small.
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not number.is_integer() or number < least:
+        raise InputError(
+            f"{value!r} is no whole number of {least} or more", key=key, found=value, allowed=f">= {least}"
+        )
+    return int(number)
+
+
+_FIELDS: dict[str, Callable[[Point, str, Any], Point]] = {
+    "model": _new_inputs,
+    "cluster": _new_inputs,
+    "sequence_length": _sequence_length,
+    "global_batch": _workload,
+    "precision": _workload,
+    "optimizer": _workload,
+    "microbatch_size": _every_stage,
+    "recompute": _every_stage,
+    "zero": _every_stage,
+    "schedule": _schedule,
+    "stages": _regular,
+    "replicas": _regular,
+    "tensor": _regular,
+}
+"""What a picker does."""
