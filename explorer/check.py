@@ -43,11 +43,11 @@ def check(
 def check_job(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy) -> list[str]:
     """Everything that is wrong with one job's part."""
     problems = list(_coverage(graph, strategy))
-    copies = strategy.copies
+    key = (strategy.copies, _dispatches(strategy))
     for s, stage in enumerate(strategy.stages):
         found = _STAGES.get(
             (graph, cluster, job, stage),
-            copies,
+            key,
             partial(_stage_problems, graph, cluster, job, strategy, stage),
         )
         problems += [f"{stage.name or f'stage {s}'}: {item}" for item in found]
@@ -143,6 +143,7 @@ def _stage(
         )
     if (
         stage.replicas == "round_robin"
+        and not _dispatches(strategy)
         and (job.global_batch // size) % replicas
         and not job.global_batch % size
     ):
@@ -155,6 +156,12 @@ def _stage(
             allowed = graph.layer[name].device_kinds
             if not kinds <= set(allowed):
                 yield f"layer {name} may run on {', '.join(allowed)}, not on {', '.join(sorted(kinds))}"
+
+
+def _dispatches(strategy: JobStrategy) -> bool:
+    """Whether replicas take what is ready rather than turns; an unknown schedule is said elsewhere."""
+    known = strategy.schedule in SCHEDULES.names()
+    return known and bool(SCHEDULES.get(strategy.schedule).facts.get("dispatch", False))
 
 
 def _layouts(stage: Stage) -> Iterator[str]:

@@ -7,6 +7,8 @@ not slow each other down.
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -19,18 +21,20 @@ from explorer.cluster import Cluster
 from explorer.errors import PlanError
 from explorer.fold import UNFOLDED
 from explorer.graph import LayerGraph
-from explorer.onejob import get_program, period_of
+from explorer.onejob import get_program
 from explorer.passes.events import run_events
 from explorer.passes.static import overfull_resources, run_static
-from explorer.passes.timing import Shares, Timing
+from explorer.passes.timing import FloatArray, Shares, Timing
 from explorer.pricing import Pricer, Prices, price
-from explorer.report import Report, Timeline, build_report
+from explorer.report import Overflow, Report, Timeline, build_report
 from explorer.strategy import JobStrategy, Strategy
+from explorer.tasks.derived import derived
 from explorer.tasks.placement import place
 from explorer.tasks.program import TRANSFER, Program
 from explorer.workload import Job, Workload
 
-STEPS = 2
+STEPS, MAX_STEPS = 3, 48
+"""Steps simulated of the slowest job; of a quicker one as many more as it is quicker, up to the second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +47,16 @@ class _Part:
     pricer: Pricer
     program: Program
     prices: Prices
+    alone_s: float
+    """Seconds of a step if it had the cluster for itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Together:
+    """Some jobs side by side, each with its own part of the timing."""
+
+    parts: list[_Part]
+    timings: list[Timing]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,23 +92,54 @@ def simulate_jobs(
     if problems:
         raise PlanError(problems)
     chosen = {part.job: part for part in strategy.jobs}
-    parts = [_lower(by_key[job.graph], cluster, job, chosen[job.name]) for job in workload.jobs]
+    counts = [1] * len(workload.jobs)
+    once = _run(by_key, cluster, workload, chosen, counts, force_events=force_events)
+    longest = max(part.alone_s for part in once.parts)
+    counts = [
+        min(MAX_STEPS, math.ceil(STEPS * longest / part.alone_s)) if part.alone_s else 1
+        for part in once.parts
+    ]
+    many = _run(
+        by_key, cluster, workload, chosen, [max(2, count) for count in counts], force_events=force_events
+    )
+    return _sum_up(cluster, _reports(cluster, once, many))
+
+
+def _run(
+    graphs: Mapping[str, LayerGraph],
+    cluster: Cluster,
+    workload: Workload,
+    chosen: Mapping[str, JobStrategy],
+    counts: list[int],
+    *,
+    force_events: bool,
+) -> _Together:
+    """All jobs side by side from idle, each for so many steps."""
+    parts = [
+        _lower(graphs[job.graph], cluster, job, chosen[job.name], steps)
+        for job, steps in zip(workload.jobs, counts, strict=True)
+    ]
     tasks = _merge([part.program for part in parts])
     shares = _merge_shares(parts)
     seconds = np.concatenate([part.prices.seconds for part in parts])
     timing = run_static(tasks, seconds)
     if force_events or overfull_resources(tasks, timing, shares):
         timing = run_events(tasks, seconds, shares)
-    reports = _reports(cluster, parts, timing)
-    return _sum_up(reports)
+    found = []
+    for part, first in zip(parts, _offsets([part.program.size for part in parts]), strict=True):
+        own = slice(first, first + part.program.size)
+        found.append(Timing(start_s=timing.start_s[own], end_s=timing.end_s[own], pass_name=timing.pass_name))
+    return _Together(parts=parts, timings=found)
 
 
-def _lower(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy) -> _Part:
+def _lower(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy, steps: int) -> _Part:
     placement = place(graph, strategy, training=job.training)
     pricer = Pricer(graph, cluster, job, strategy, placement)
-    program = get_program(placement, UNFOLDED, job, strategy, pricer, STEPS)
+    program = get_program(placement, UNFOLDED, job, strategy, pricer, steps)
+    prices = price(program, pricer)
+    alone = float(run_static(program, prices.seconds).end_s.max()) / steps
     return _Part(
-        graph=graph, job=job, strategy=strategy, pricer=pricer, program=program, prices=price(program, pricer)
+        graph=graph, job=job, strategy=strategy, pricer=pricer, program=program, prices=prices, alone_s=alone
     )
 
 
@@ -153,38 +198,53 @@ def _occupancy(part: _Part) -> list[float]:
     return [max(layers[i].occupancy for i in members.tolist()) for members in part.pricer.placement.layers]
 
 
-def _reports(cluster: Cluster, parts: list[_Part], timing: Timing) -> list[tuple[str, Report]]:
+def _reports(cluster: Cluster, once: _Together, many: _Together) -> list[tuple[str, Report]]:
+    """Each job's own report: makespan of one step of all from idle, period while all of them go on."""
+    stop = min(float(timing.end_s.max()) for timing in many.timings)
     found = []
-    for part, first in zip(parts, _offsets([p.program.size for p in parts]), strict=True):
-        own = slice(first, first + part.program.size)
-        mine = Timing(start_s=timing.start_s[own], end_s=timing.end_s[own], pass_name=timing.pass_name)
+    for part, timing, more, later in zip(once.parts, once.timings, many.parts, many.timings, strict=True):
+        period, settled = _period(more.program, later, stop)
         timeline = Timeline(
-            program=part.program, prices=part.prices, timing=mine, placement=part.pricer.placement
+            program=part.program, prices=part.prices, timing=timing, placement=part.pricer.placement
         )
         report = build_report(
             cluster, part.job, part.strategy, timeline,
-            folded=part.program.lane_devices, periods=period_of(part.program, mine, flush=True, drain=0),
+            folded=part.program.lane_devices, periods=(period, settled),
         )  # fmt: skip
         found.append((part.job.name, report))
     return found
 
 
-def _sum_up(reports: list[tuple[str, Report]]) -> Report:
+def _period(program: Program, timing: Timing, stop: float) -> tuple[FloatArray, bool]:
+    """Per lane: mean seconds of a step among those that end while every job still goes on."""
+    ends = np.append(timing.end_s, 0.0)[derived(program).step_last]
+    whole = max(2, int(np.count_nonzero(ends.max(axis=1) <= stop * (1 + 1e-9))))
+    gaps = np.diff(ends[:whole], axis=0)
+    settled = bool(np.all(np.abs(gaps - gaps[-1]) <= 1e-9 * max(float(gaps.max()), 1e-30)))
+    return gaps.mean(axis=0), settled
+
+
+def _sum_up(cluster: Cluster, reports: list[tuple[str, Report]]) -> Report:
     """The slowest job's report, with all of them inside, and memory of shared devices added up."""
-    held: dict[int, float] = {}
-    room: dict[int, float] = {}
-    for _, report in reports:
-        for devices, used, capacity in zip(
-            report.lanes, report.peak_memory_bytes, report.capacity_bytes, strict=True
-        ):
-            for device in devices:
-                held[device] = held.get(device, 0.0) + used
-                room[device] = capacity
+    held: dict[int, float] = defaultdict(float)
+    home: dict[int, int] = {}
     slowest = max((report for _, report in reports), key=lambda report: report.step_time_s)
+    for _, report in reports:
+        for lane, (devices, used) in enumerate(zip(report.lanes, report.peak_memory_bytes, strict=True)):
+            for device in devices:
+                # what a process loses before its first tensor is lost once for each job
+                held[device] += used
+                home.setdefault(device, lane)
+    overflows = tuple(
+        Overflow(device=device, lane=home[device], over_bytes=used - cluster.kind_of(device).memory_bytes)
+        for device, used in sorted(held.items())
+        if used > cluster.kind_of(device).memory_bytes
+    )
     return replace(
         slowest,
         makespan_s=max(report.makespan_s for _, report in reports),
         throughput_samples_per_s=sum(report.throughput_samples_per_s for _, report in reports),
-        feasible=all(held[device] <= room[device] for device in held),
+        feasible=not overflows,
+        overflows=overflows,
         jobs=tuple(reports),
     )

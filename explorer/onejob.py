@@ -15,8 +15,9 @@ import numpy as np
 from explorer.actions import Order, Shape
 from explorer.check import check_job
 from explorer.cluster import Cluster
+from explorer.dispatched import simulate_dispatch
 from explorer.errors import PlanError
-from explorer.fold import Folding, fold_replicas
+from explorer.fold import UNFOLDED, Folding, fold_replicas
 from explorer.graph import LayerGraph
 from explorer.passes.events import run_events
 from explorer.passes.static import overfull_resources, run_static
@@ -50,6 +51,9 @@ def simulate_job(
     folding = fold_replicas(cluster, placement.skeleton, strategy)
     pricer = Pricer(graph, cluster, job, strategy, placement)
     entry = SCHEDULES.get(strategy.schedule)
+    if entry.facts.get("dispatch", False):
+        shape = make_shape(placement, UNFOLDED, job)
+        return simulate_dispatch(cluster, job, strategy, placement, pricer, shape)
     flush = bool(entry.facts.get("flush", True)) or not job.training
     drain = _drain_steps(placement.skeleton, job)
     steps = 2 if flush else 2 + drain

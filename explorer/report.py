@@ -41,6 +41,20 @@ class Overflow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchOutcome:
+    """What only a run under a dispatch policy has."""
+
+    applied: int
+    """Microbatches simulated, each applied exactly once."""
+    redone: int
+    """Forwards done again because their peer left before the backward."""
+    rates: tuple[tuple[float, float, float], ...]
+    """(from, to, samples per second) between events of the cluster; the last is the report's."""
+    settled: bool
+    """Whether the run lasted beyond the last event."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
     """Everything a drawing of the step needs."""
 
@@ -100,6 +114,8 @@ class Report:
     """Name of the baseline of `speedup`."""
     speedup: float | None = None
     """Baseline's step time over this one's."""
+    dispatch: DispatchOutcome | None = None
+    """Where places were decided while time ran: what came of it."""
     jobs: tuple[tuple[str, Report], ...] = ()
     """Where several jobs share the cluster: each one's own report (this one then sums them up)."""
     _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)

@@ -24,7 +24,7 @@ ORDER = (
     "tasks",
     "passes",
     "check fold pricing edit uniform",
-    "report onejob",
+    "report dispatched onejob",
     "multijob",
     "simulate",
     "explain sweep compare search run export views",

@@ -11,6 +11,15 @@ _INK = {"light": "#222222", "dark": "#e0e0e0"}
 _COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#73829a")
 
 
+def warm_up() -> None:
+    """Import what the first figure would; safe on a thread, as no widget is made."""
+    import plotly.graph_objects
+    import plotly.io
+    import plotly.subplots
+
+    plotly.graph_objects.FigureWidget, plotly.io.renderers, plotly.subplots.make_subplots  # noqa: B018 - lazy names
+
+
 def search_figure() -> Any:
     """An empty figure of two parts: best so far over time, and step time over memory."""
     from plotly.graph_objects import FigureWidget
@@ -23,13 +32,14 @@ def search_figure() -> Any:
         )
     )  # fmt: skip
     figure.update_layout(
-        height=280, margin={"l": 56, "r": 16, "t": 32, "b": 44}, paper_bgcolor="rgba(0,0,0,0)",
+        height=280, autosize=True, margin={"l": 56, "r": 16, "t": 32, "b": 44}, paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)", legend={"orientation": "h", "y": -0.22}, font={"size": 12},
     )  # fmt: skip
     figure.update_xaxes(title_text="seconds of search", row=1, col=1, rangemode="tozero")
     figure.update_yaxes(title_text="step time, s", row=1, col=1)
     figure.update_xaxes(title_text="worst memory, GiB", row=1, col=2)
     figure.update_yaxes(title_text="step time, s", row=1, col=2)
+    figure.layout.width = None
     return figure
 
 

@@ -96,7 +96,7 @@ def _choices(point: Point, shape: Shape, searcher: str) -> list[dict[str, Any]]:
         ("recompute", "Recompute", shape.recompute, ("none", "selective", "full")),
         ("zero", "ZeRO", str(shape.zero), range(4)),
         ("precision", "Precision", point.inputs.job.precision, _PRECISIONS),
-        ("searcher", "Searcher", searcher, SEARCHERS.names()),
+        ("searcher", "Searcher", searcher, _with(SEARCHERS.names(), searcher)),
     ]
     return [
         {"key": key, "label": label, "kind": "select", "value": value, "options": _options(options)}
@@ -104,10 +104,13 @@ def _choices(point: Point, shape: Shape, searcher: str) -> list[dict[str, Any]]:
     ]
 
 
+def _with(names: list[str], present: str) -> list[str]:
+    return names if present in names else [*names, present]
+
+
 def _chosen(registry: Registry[Any], present: str) -> list[str]:
     """Names to choose from; those that need a shape of their own are left to plans and searchers."""
-    names = [entry.name for entry in registry if entry.name not in _SPECIAL]
-    return names if present in names else [*names, present]
+    return _with([name for name in registry.names() if name not in _SPECIAL], present)
 
 
 _SPECIAL = ("chimera", "custom", "cyclic", "layer_parallel")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 from explorer.search import Problem, Progress, search
 
@@ -42,8 +42,15 @@ class SearchTask:
         self.stop()
         self.runs, self.curves, self.name = {}, {}, ""
 
-    def start(self, problem: Problem, searcher: str, *, budget_s: float) -> None:
-        """Begin; needs a running event loop.
+    def start(
+        self,
+        problem: Problem,
+        searcher: str,
+        *,
+        budget_s: float,
+        prepare: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Begin; needs a running event loop. `prepare` is awaited first.
 
         Raises:
             InputError: an unknown searcher.
@@ -53,7 +60,7 @@ class SearchTask:
         self.name, self.error = searcher, None
         self.curves[searcher] = []
         self.runs.pop(searcher, None)
-        self._task = asyncio.get_running_loop().create_task(self._drive(steps))
+        self._task = asyncio.get_running_loop().create_task(self._drive(steps, prepare))
 
     def stop(self) -> None:
         """Ask no longer; what was found stays."""
@@ -68,9 +75,13 @@ class SearchTask:
         if progress.best is not None and (not curve or progress.best.value < curve[-1][1]):
             curve.append((progress.wall_s, progress.best.value))
 
-    async def _drive(self, steps: Iterator[Progress]) -> None:
+    async def _drive(
+        self, steps: Iterator[Progress], prepare: Callable[[], Awaitable[None]] | None
+    ) -> None:
         reported = 0.0
         try:
+            if prepare is not None:
+                await prepare()
             ended = False
             while not ended:
                 ended = self._slice(steps)

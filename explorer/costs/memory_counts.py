@@ -31,8 +31,8 @@ class Size(NamedTuple):
 class Weights(NamedTuple):
     """Parameters of a stage that have equally many replicas."""
 
-    carved: int
-    """Devices of mesh axes carved out of the replicas: so many times fewer replicas."""
+    carved: float
+    """How many times fewer replicas they have than the stage."""
     trained: Size
     frozen: Size
     touched: Size
@@ -203,8 +203,8 @@ def _weights(
     part *= sharded.memo("fractions", lambda: _by_parameter(graph, sharded.parameter_fraction))
     carved = sharded.memo("carved", lambda: _by_parameter(graph, sharded.carved))
     found = []
-    for devices in np.unique(carved[part > 0]).tolist() or [1.0]:
-        here = part * (carved == devices)
+    for fewer in np.unique(carved[part > 0]).tolist() or [1.0]:
+        here = part * (carved == fewer)
         trained = here * table["trainable"]
 
         def size(share: FloatArray) -> Size:
@@ -212,7 +212,7 @@ def _weights(
 
         found.append(
             Weights(
-                carved=int(devices),
+                carved=fewer,
                 trained=size(trained),
                 frozen=size(here - trained),
                 touched=size(trained * table["density"]),

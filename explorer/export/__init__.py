@@ -4,6 +4,7 @@ One file per target, found by its decorator. It registers ``write(resolved) -> {
 
 - ``capabilities``: for every feature of `explorer.export.features` whether the target has it and how;
   what it has not is refused by name before anything is written, never left out in silence;
+- ``problems``: optional, ``problems(resolved) -> [text]``: what else of a plan of one job it has not;
 - ``read``: ``read(source) -> Resolved`` where its files can be read back, else None;
 - ``main``: the file that `read` is given where a folder is imported.
 
@@ -68,12 +69,16 @@ def preview(resolved: Resolved, name: str) -> dict[str, str]:
 
 def refusals(resolved: Resolved, name: str) -> list[str]:
     """What of a plan the target cannot express, each with a way out; [] where it can all."""
-    table = _capabilities(EXPORTERS.get(name))
-    return [
+    entry = EXPORTERS.get(name)
+    found = [
         f"{name} cannot express {use.feature} ({use.where}): {support.how}"
-        for use, support in _supports(resolved, table)
+        for use, support in _supports(resolved, _capabilities(entry))
         if not support.covers(use)
     ]
+    more = entry.facts.get("problems")
+    if more is not None and len(resolved.plan.strategy.jobs) == 1:
+        found += more(resolved)
+    return found
 
 
 def notes(resolved: Resolved, name: str) -> list[str]:
@@ -126,6 +131,8 @@ def import_config(path: Path, source: str, *, model: str | None, cluster: str | 
     found = _source(path, str(entry.facts["main"]), model, cluster)
     try:
         resolved: Resolved = read(found)
+    except PlanError as error:
+        raise PlanError(error.problems, file=error.file or found.name) from None
     except InputError as error:
         raise error.within(file=found.name) from None
     return resolved

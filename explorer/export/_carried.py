@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from explorer.documents import SUFFIXES
+import yaml
+
+from explorer.documents import SUFFIXES, to_plain
 from explorer.plan import Plan, Reference, Resolved
+from explorer.profiles import SCHEMA, cluster_names
 
 HF = "hf:"
 CONFIG = "config.json"
@@ -20,7 +23,18 @@ def carried(resolved: Resolved) -> tuple[Plan, dict[str, str]]:
     files: dict[str, str] = {}
     plan, folder = resolved.plan, resolved.folder or Path()
     models = tuple((key, _carry(item, folder, files)) for key, item in plan.models)
-    return replace(plan, models=models, cluster=_carry(plan.cluster, folder, files)), files
+    return replace(plan, models=models, cluster=_carry_cluster(resolved, files)), files
+
+
+def _carry_cluster(resolved: Resolved, files: dict[str, str]) -> Reference:
+    """A cluster that is not bundled, written out in full: its file may extend others."""
+    reference = resolved.plan.cluster
+    if reference.reference in cluster_names():
+        return reference
+    name = _free(f"{Path(reference.reference).stem or 'cluster'}.yaml", files)
+    data = {"schema": SCHEMA, **to_plain(resolved.cluster)}
+    files[name] = yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=110)
+    return replace(reference, reference=name)
 
 
 def _carry(reference: Reference, folder: Path, files: dict[str, str]) -> Reference:

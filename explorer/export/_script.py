@@ -33,12 +33,8 @@ def nodes_of(cluster: Cluster, devices: Sequence[int]) -> list[Node]:
         runs[-1][1].append(device)
     seen = [node for node, _ in runs]
     if len(set(seen)) != len(seen):
-        raise PlanError(
-            [
-                f"torchrun numbers ranks node by node, but stages go back and forth between nodes {seen[:6]};"
-                " put stages that follow each other on one node, or renumber the devices"
-            ]
-        )
+        problem = f"torchrun numbers ranks node by node; stages go back and forth between nodes {seen[:6]}"
+        raise PlanError([f"{problem}; put stages that follow each other on one node"])
     return [
         Node(ranks=len(found), devices=tuple(device - _first(cluster, found[0]) for device in found))
         for _, found in runs

@@ -349,6 +349,8 @@ FEATURES: tuple[Feature, ...] = tuple(
          _schedule(lambda p, flush, _torch: flush and p.strategy.schedule == "custom")),
         ("asynchronous", "an asynchronous schedule (several weight versions)",
          _schedule(lambda _part, flush, _torch: not flush)),
+        ("dispatch", "a dispatch policy in place of an order",
+         lambda p: [p.strategy.schedule] if SCHEDULES.get(p.strategy.schedule).facts.get("dispatch") else []),
         ("mixed_devices", "devices of several kinds", _mixed_devices),
         ("uneven_nodes", "different numbers of devices per node", _uneven_nodes),
         ("device_order", "devices that are not in the order of the stages", _device_order),

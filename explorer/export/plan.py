@@ -17,7 +17,7 @@ from explorer.plan import Resolved, from_document, to_document
 FILE = "plan.yaml"
 
 
-def read(source: Source) -> Resolved:
+def read_plan(source: Source) -> Resolved:
     """The plan in a YAML (or JSON) text.
 
     Raises:
@@ -35,7 +35,7 @@ def read(source: Source) -> Resolved:
     "plan",
     title="The plan itself (YAML), with the model and cluster files it refers to",
     capabilities={feature.name: yes("as it is") for feature in FEATURES},
-    read=read,
+    read=read_plan,
     main=FILE,
 )
 def write(resolved: Resolved) -> dict[str, str]:

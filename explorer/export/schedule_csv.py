@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from explorer.actions import BACKWARD, FORWARD, INPUT_GRAD
-from explorer.errors import InputError, PlanError
+from explorer.actions import BACKWARD, FORWARD, INPUT_GRAD, Order
+from explorer.errors import InputError
 from explorer.export import EXPORTERS
 from explorer.export._order import order_of
 from explorer.export._source import Source
@@ -18,6 +18,7 @@ from explorer.export.features import FEATURES
 from explorer.models import load_model
 from explorer.plan import Provenance, Resolved, make_plan
 from explorer.profiles import load_cluster
+from explorer.schedules import SCHEDULES
 from explorer.schedules._common import Lanes
 from explorer.schedules._torch_notation import from_torch_csv, to_torch_csv
 from explorer.schedules.custom import lanes_text
@@ -33,9 +34,11 @@ _REFUSED = {
     "stage_dag": "its runtime sends to the next stage only; merge stages until they are a chain",
     "copies": "it runs one copy of a stage; use 1f1b in place of a bidirectional schedule",
     "round_robin": "every replica runs all microbatches; set replicas: split",
+    "mesh_shapes": "a pipeline has one rank for each stage; give all stages meshes of one shape",
     "microbatch_sizes": "all stages run the same microbatches; give them one size",
     "slices": "a stage is whole modules; move the boundary to the end of the layer",
     "overlapping_groups": "a stage belongs to one rank; put stages on equal or disjoint groups",
+    "dispatch": "it runs one fixed order; use 1f1b",
     "asynchronous": "it keeps one weight version; use 1f1b (as pipedream, with a flush)",
 }
 _TRAINERS = "not part of an order; set in the trainer that loads it"
@@ -130,10 +133,37 @@ def _stages_of(lanes: Lanes) -> tuple[dict[int, int], int]:
     return dict(sorted(home.items())), len(forwards)
 
 
+def problems(resolved: Resolved) -> list[str]:
+    """What no capability row says: what only the order itself shows.
+
+    Raises:
+        InputError: a shape that the schedule cannot order.
+        PlanError: a literal order that does not cover the shape.
+    """
+    facts = SCHEDULES.get(resolved.plan.strategy.job.schedule).facts
+    if facts.get("dispatch"):
+        return []
+    order, _ = order_of(resolved)
+    found = [f"schedule_csv cannot express {text}" for text in _only_in_order(order)]
+    if order.steps > 1:
+        found.append(f"schedule_csv cannot express an order over {order.steps} steps: write it for one")
+    return found
+
+
+def _only_in_order(order: Order) -> list[str]:
+    """Of what torch's runtime cannot express, that which the capability table does not name."""
+    checks = (
+        (len(order.lag) > 1, "several sweeps: torch runs every microbatch once"),
+        (bool(order.edges), "dependencies that the schedule adds: torch waits for tensors only"),
+    )
+    return [text for wrong, text in checks if wrong]
+
+
 @EXPORTERS.add(
     "schedule_csv",
     title="The order as CSV for torch.distributed.pipelining (_PipelineScheduleRuntime)",
     capabilities=_table(),
+    problems=problems,
     read=read,
     main=FILE,
 )
@@ -152,12 +182,7 @@ def csv_of(resolved: Resolved) -> str:
     Raises:
         PlanError: everything in it that torch cannot express.
     """
-    order, shape = order_of(resolved)
-    if order.steps > 1:
-        raise PlanError(
-            [f"schedule_csv cannot express an order written over {order.steps} steps: write one step"]
-        )
-    return to_torch_csv(order, shape)
+    return to_torch_csv(*order_of(resolved))
 
 
 def rows_of(text: str) -> Mapping[int, tuple[int, ...]]:

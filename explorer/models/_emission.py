@@ -9,7 +9,7 @@ attention), or all of it where the inside is large (scores of an unfused attenti
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from explorer.graph import COMPUTE, Dim, Layer, Parameter, Tensor, Use, Work
@@ -132,7 +132,7 @@ class _Emitter:
             )
         dims = self._dims(item, local, [*tables.values(), *atoms.values(), *(k.atoms for k in inside)], rows)
         uses = {
-            w: Use(name=w, dims=tuple("" if (w, i) in rows else local[a] for i, a in enumerate(shape)))
+            w: Use(name=w, dims=tuple("" if (w, i) in rows else d for i, d in enumerate(_dims(shape, local))))
             for w, shape in tables.items()
         }
         self.layers[name] = Layer(
@@ -143,7 +143,7 @@ class _Emitter:
             reads=tuple(self._use(value, atoms[value], local) for value in reads),
             writes=(
                 *(self._use(value, atoms[value], local) for value in written),
-                *(Use(name=k.tensor.name, dims=tuple(local[a] for a in k.atoms)) for k in inside),
+                *(Use(name=k.tensor.name, dims=_dims(k.atoms, local)) for k in inside),
             ),
             parameters=tuple(uses.values()),
             saves=self._saves(item, reads, written, inside),
@@ -152,7 +152,7 @@ class _Emitter:
         self.tensors |= {kept.tensor.name: kept.tensor for kept in inside}
 
     def _use(self, value: str, atoms: Sequence[int], local: dict[int, str]) -> Use:
-        return Use(name=self.tensor_of[value], dims=tuple(local[atom] for atom in atoms))
+        return Use(name=self.tensor_of[value], dims=_dims(atoms, local))
 
     def _alias_rows(
         self,
@@ -195,7 +195,7 @@ class _Emitter:
         if item.kind in ("attention", "other"):
             return names - {"heads", "kv_heads"}
         if item.kind in ("conv", "pool"):
-            return {name for name in names if "channels" not in name}
+            return {name for name in names if "channels" not in name and name != "embed"}
         if item.kind == "router":
             return names - {"seq", "embed"}
         if item.kind == "norm":
@@ -295,6 +295,12 @@ class _Emitter:
             "input_grad": Work(flops=float(flops[1]), moved_elements=backward) if moving else Work(),
             "weight_grad": Work(flops=float(flops[2]), moved_elements=learned) if learning else Work(),
         }
+
+
+def _dims(atoms: Sequence[int], local: Mapping[int, str]) -> tuple[str, ...]:
+    """Dimension names of a tensor; an axis that comes twice (scores of a sequence with itself) has one once."""
+    names = [local[atom] for atom in atoms]
+    return tuple("" if name in names[:i] else name for i, name in enumerate(names))
 
 
 def _source(item: Group, value: str) -> str:

@@ -68,7 +68,11 @@ def group(program: Program, *, leaves: Collection[str], block_of: Callable[[str]
     whole = _expert_modules(program.operations)
 
     def owner(item: Operation) -> str:
-        return next((p for p in whole if item.owner == p or item.owner.startswith(p + ".")), item.owner)
+        path = item.owner
+        if path in leaves and ("dropout" in item.op or item.category == "softmax"):
+            # A Dropout or Softmax module is a step of the module around it.
+            path = path.rpartition(".")[0]
+        return next((p for p in whole if path == p or path.startswith(p + ".")), path)
 
     found: list[Group] = []
     for path, run in groupby(program.operations, key=owner):
@@ -91,7 +95,7 @@ def _expert_modules(operations: Sequence[Operation]) -> list[str]:
 
 def _cut(run: list[Operation], path: str, *, leaf: bool, experts: bool) -> Iterator[Group]:
     if experts:
-        yield Group(operations=tuple(run), kind="experts", owner=path, label="" if leaf else "experts")
+        yield Group(operations=tuple(run), kind="experts", owner=path)
         return
     products = [item for item in run if item.category == "matmul"]
     if len(products) <= 1 and any(item.op == "topk" for item in run):
@@ -161,6 +165,8 @@ def _label(part: list[Operation], kind: str) -> str:
         return "rope"
     if names & operators.ACTIVATIONS:
         return "act"
+    if "cat" in names:
+        return "cat"
     return {"add": "residual"}.get(part[-1].op, part[-1].op.strip("_"))
 
 

@@ -28,6 +28,7 @@ class Names:
         self._widths(groups)
         self._hidden(groups)
         self._results()
+        self._convolutions()
 
     def atoms(self, axes: Iterable[Axis]) -> tuple[int, ...]:
         """The atoms of a tensor: its axes of size above 1, products taken apart."""
@@ -162,12 +163,30 @@ class Names:
                         self._give(axes.axes[ref.sizes.index(min(ref.sizes))], "experts")
 
     def _widths(self, groups: Sequence[Group]) -> None:
+        """What a norm runs over is the model's width; of a size unlike that of the embedding, a latent's."""
+        known = {self.size(atom) for atom, name in self._names.items() if name == "embed"}
         for item in groups:
-            if item.kind == "norm":
-                for ref in _weights(item):
-                    if len(ref.axes) == 1:
-                        role = "channels" if item.operations[0].op == "batch_norm" else "embed"
-                        self._give(self._program.parameters[ref.name].axes[0], role)
+            if item.kind != "norm":
+                continue
+            for ref in _weights(item):
+                if len(ref.axes) == 1:
+                    own = "latent" if known and ref.sizes[0] not in known else "embed"
+                    role = "channels" if item.operations[0].op == "batch_norm" else own
+                    self._give(self._program.parameters[ref.name].axes[0], role)
+
+    def _convolutions(self) -> None:
+        for item in self._program.operations:
+            if item.category != "conv":
+                continue
+            weight, result = item.refs[1], self._program.values[item.writes[0]]
+            one = len(weight.axes) == 3
+            kernel = ("kernel",) if one else ("kernel_height", "kernel_width")
+            for axis, role in zip(weight.axes[2:], kernel, strict=False):
+                self._give(axis, role)
+            for axis, role in zip(result.axes[2:], ("seq",) if one else ("height", "width"), strict=False):
+                self._give(axis, role)
+            for axis in weight.axes[:2]:
+                self._give(axis, "channels")
 
     def _hidden(self, groups: Sequence[Group]) -> None:
         """What one product of a block makes and another contracts is the feed-forward width."""

@@ -95,7 +95,7 @@ class Operation:
     @property
     def uses_weight(self) -> bool:
         """Whether it is a product with something made of parameters."""
-        return any(ref.weight for ref in self.refs if len(ref.sizes) > 1)
+        return any(ref.weight and ref.kind != CONSTANT for ref in self.refs if len(ref.sizes) > 1)
 
 
 @dataclass(slots=True, kw_only=True)

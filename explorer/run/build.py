@@ -1,8 +1,9 @@
-"""Cases from strategies: place, order, lower and price exactly as `simulate` does, without folding replicas."""
+"""Cases from strategies: placed, ordered, lowered and priced as `simulate` does it, no replicas folded."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,14 @@ from explorer.cluster import Cluster
 from explorer.errors import InputError, PlanError
 from explorer.fold import UNFOLDED
 from explorer.graph import LayerGraph
+from explorer.onejob import make_shape
 from explorer.passes.static import run_static
 from explorer.passes.timing import Timing
 from explorer.pricing import Pricer, Prices, price
 from explorer.run.model import ModelSpec
 from explorer.run.spec import DRY, REAL, Case
 from explorer.schedules import SCHEDULES, make_order
-from explorer.onejob import make_shape
+from explorer.schedules._torch_notation import unsupported
 from explorer.strategy import JobStrategy
 from explorer.tasks.lower import lower
 from explorer.tasks.placement import Placement, place
@@ -109,7 +111,9 @@ def _flow_units(graph: LayerGraph, placement: Placement) -> tuple[tuple[int, ...
     found = []
     for tensors in placement.flow_tensors:
         if any(fraction != 1.0 for _, fraction in tensors):
-            raise InputError("a layer cut into slices cannot be run yet", key="slices", allowed="whole layers")
+            raise InputError(
+                "a layer cut into slices cannot be run yet", key="slices", allowed="whole layers"
+            )
         found.append(tuple(sorted(index[producer[graph.tensors[t].name]] for t, _ in tensors)))
     return tuple(found)
 
@@ -135,7 +139,9 @@ def step_times(program: Program, ends_s: dict[int, float], *, skip: int = 0) -> 
     return gaps or [max(max(found.values()) for found in last if found)]
 
 
-def parts_of(program: Program, stamps: dict[int, tuple[float, float, float]], seconds_until: dict[int, float]) -> dict[str, float]:
+def parts_of(
+    program: Program, stamps: dict[int, tuple[float, float, float]], seconds_until: dict[int, float]
+) -> dict[str, float]:
     """Mean seconds per rank and step of compute, bubble and communication, from stamps of all compute tasks.
 
     A wait is bubble until the last producer (or reducing rank) was done, and communication from then on.
@@ -187,3 +193,17 @@ def begins(program: Program, ends_s: dict[int, float]) -> dict[int, float]:
                 stack += [program.first[item - 1], program.second[item - 1]]
         found[task] = latest
     return found
+
+
+def unsupported_by_torch(case: Case) -> list[str]:
+    """Why torch's own machinery (see `explorer.run.engines`) cannot run a case; [] where it can."""
+    if case.model is None or any(unit.tied for unit in case.model.units):
+        return ["tied weights"]
+    sections = case.skeleton.sections
+    if len(sections) == 1:
+        even = len({b - a for a, b in pairwise(sections[0].offsets)}) == 1
+        plain = even and not sections[0].round_robin and case.order.flush
+        return [] if plain else ["uneven or turn-taking replicas, or steps that are not flushed"]
+    if any(section.replicas > 1 for section in sections):
+        return ["a pipeline with replicas"]
+    return unsupported(case.order, case.shape)

@@ -1,4 +1,4 @@
-"""Calibrate: measured seconds of a launch -> a graph and a cluster for which `explorer.simulate` predicts it."""
+"""Calibrate: seconds of a launch -> the graph and cluster for which `explorer.simulate` predicts it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,11 @@ def uncalibrated(ranks: int, *, flops_per_s: float = 2e10) -> Cluster:
 
 
 def calibrate(
-    model: ModelSpec, rows: Iterable[Iterable[Mapping[str, Any]]], *, ranks: int, optimizer: str,
+    model: ModelSpec,
+    rows: Iterable[Iterable[Mapping[str, Any]]],
+    *,
+    ranks: int,
+    optimizer: str,
     only: int | None = None,
 ) -> Calibrated:
     """Means of compute (it adds up, noise included, as a step's does), medians of messages and collectives.
@@ -79,7 +83,9 @@ def calibrate(
     )
 
 
-def _unit_times(model: ModelSpec, rows: list[Mapping[str, Any]]) -> dict[tuple[str, int], tuple[float, float]]:
+def _unit_times(
+    model: ModelSpec, rows: list[Mapping[str, Any]]
+) -> dict[tuple[str, int], tuple[float, float]]:
     """Units of equal kind and width share their mean: more measurements of the same thing."""
     found: dict[tuple[str, int, int], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
     for row in rows:

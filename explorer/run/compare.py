@@ -71,7 +71,9 @@ class Comparison:
     """Largest relative errors of gradients and weights."""
 
 
-def measure(prepared: Prepared, rows: Sequence[Sequence[Mapping[str, Any]]], *, scale: float = 1.0) -> Measurement:
+def measure(
+    prepared: Prepared, rows: Sequence[Sequence[Mapping[str, Any]]], *, scale: float = 1.0
+) -> Measurement:
     """Gather the stamps of all ranks.
 
     Args:
@@ -136,7 +138,9 @@ def _drain(prepared: Prepared) -> int:
     return 0 if prepared.program.order.flush or prepared.program.order.steps < 3 else 1
 
 
-def _stamps(prepared: Prepared, ranks: Sequence[Sequence[Sequence[float]]]) -> dict[int, tuple[float, float, float]]:
+def _stamps(
+    prepared: Prepared, ranks: Sequence[Sequence[Sequence[float]]]
+) -> dict[int, tuple[float, float, float]]:
     """Stamps by task; where every rank ran the one lane for itself, those of the slowest rank."""
     rows = list(ranks)
     if prepared.case.everywhere:
@@ -169,9 +173,7 @@ def relative_pct(predicted: float, measured: float) -> float:
     return 100 * (predicted / measured - 1) if measured else 0.0
 
 
-def verdict_of(
-    *, contention: float, numerics_ok: bool | None, error_pct: float, tolerance_pct: float
-) -> str:
+def verdict_of(*, contention: float, numerics_ok: bool | None, error_pct: float, tolerance_pct: float) -> str:
     """One word; noise goes before everything but wrong numbers, which no noise can make."""
     if numerics_ok is False:
         return WRONG

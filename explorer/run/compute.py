@@ -46,7 +46,11 @@ class Compute:
             for name in self.names[piece]:
                 self.owner.setdefault(name, piece)
         self.group_names = self._group_names()
-        grouped = [set(self.group_names[g]) for g, h in enumerate(self.skeleton.holders) if set(h.pieces) & set(self.pieces)]
+        grouped = [
+            set(self.group_names[g])
+            for g, h in enumerate(self.skeleton.holders)
+            if set(h.pieces) & set(self.pieces)
+        ]
         self.grouped = set().union(*grouped)
         self.into = self._flows_into()
         self.data = sample_tokens(self.model, 0, self._samples(), device)
@@ -76,7 +80,9 @@ class Compute:
 
     def _names(self, section: int) -> tuple[str, ...]:
         units = (self.model.units[u] for u in self.case.sections[section])
-        return tuple(dict.fromkeys(name for unit in units for name in parameter_names(self.model, unit).values()))
+        return tuple(
+            dict.fromkeys(name for unit in units for name in parameter_names(self.model, unit).values())
+        )
 
     def _group_names(self) -> list[tuple[str, ...]]:
         """Per holders group its parameters: those that all its sections have and nobody else shares."""
@@ -283,7 +289,7 @@ class Compute:
     # -- reductions and updates -------------------------------------------------------------------
 
     def contribution(self, item: Reduction) -> torch.Tensor:
-        """Gradients of the group's parameters over the samples named, flat; zeros where this rank has none."""
+        """The group's gradients over the samples named, flat; zeros where this rank has none."""
         parts = []
         for name in self.group_names[item.group]:
             own = [self.sums[p, item.span].pop(name, None) for p in self._members(item.group)]
@@ -368,8 +374,8 @@ class Compute:
 
             found["numerics"] = compare_with_emulation(self)
             found["squares"] = {
-                name: float((g.double() ** 2).sum()) for (name, span), g in self.applied.items() if span[0] == 0
+                name: float((g.double() ** 2).sum())
+                for (name, span), g in self.applied.items()
+                if span[0] == 0
             }
         return found
-
-

@@ -95,7 +95,9 @@ class Emulation:
             used.append((piece, version))
             weights.update(version)
         tokens = sample_tokens(self.model, low, high, self.run.device)
-        loss = run_units(self.model, range(len(self.model.units)), weights, {}, tokens)[len(self.model.units) - 1]
+        loss = run_units(self.model, range(len(self.model.units)), weights, {}, tokens)[
+            len(self.model.units) - 1
+        ]
         self.losses.append(float(loss.detach()))
         if not self.run.training:
             return

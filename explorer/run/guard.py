@@ -106,7 +106,9 @@ def describe(error: BaseException) -> dict[str, Any]:
     text = str(error).strip().splitlines()
     short = text[0] if text else ""
     kind = type(error).__name__
-    out_of_memory = isinstance(error, MemoryError) or "out of memory" in short or "can't allocate memory" in short
+    out_of_memory = (
+        isinstance(error, MemoryError) or "out of memory" in short or "can't allocate memory" in short
+    )
     return {
         "message": f"{kind}: {short}" if short else kind,
         "echo": is_echo(error),

@@ -1,4 +1,4 @@
-"""Instruments: the short run and the dry-time run, from a plan to a launch and from its result to a comparison.
+"""Instruments: the short run and the dry-time run, from a plan to a launch and from a result to a comparison.
 
 An `Experiment` is a launch not yet started with the function that reads its result, so that the command
 line can block on it and a notebook can poll it.
@@ -18,7 +18,7 @@ from explorer.errors import InputError
 from explorer.graph import LayerGraph
 from explorer.plan import Resolved, load_plan
 from explorer.run import compare
-from explorer.run.build import Prepared, prepare
+from explorer.run.build import Prepared, prepare, unsupported_by_torch
 from explorer.run.calibrate import Calibrated, calibrate, uncalibrated
 from explorer.run.compare import Comparison, Measurement
 from explorer.run.launch import RunResult
@@ -85,7 +85,10 @@ def make_experiment(
         raise InputError(f"{rounds} rounds", key="steps", found=rounds, allowed=">= 1")
     if engine == "slice":
         raise InputError(
-            "the slice run is not available yet", key="engine", found=engine, allowed="interpreter, torch or dry"
+            "the slice run is not available yet",
+            key="engine",
+            found=engine,
+            allowed="interpreter, torch or dry",
         )
     if engine == "dry":
         return dry_run(resolved, rounds=min(rounds, 3), ranks=ranks or DRY_RANKS)
@@ -112,6 +115,11 @@ def short_run(
     cases = [check.case, main.case, against.case]
     twin = None
     if engine == "torch":
+        if problems := unsupported_by_torch(main.case):
+            raise InputError(
+                f"torch cannot run {'; '.join(problems)}",
+                key="engine", found="torch", allowed="interpreter",
+            )  # fmt: skip
         twin = replace(main.case, name="torch", engine="torch", check=True)
         cases.append(twin)
     spec = RunSpec(
@@ -178,6 +186,7 @@ def _compare_short(
     result: RunResult, scaled: Scaled, known: list[Calibrated], other: JobStrategy, name: str, engine: str
 ) -> Comparison:
     """`known`: the calibration of all rounds, then of each; predictions and measurements pair by round."""
+
     def rows(case: str) -> list[list[dict[str, Any]]]:
         return [rank["cases"][case] for rank in result.ranks]
 
@@ -198,7 +207,7 @@ def _compare_short(
     validated = [*scaled.validated, "gradients and weights against one process"]
     if engine == "torch":
         found = rows("torch")
-        engine_s = median(_engine_times(found))
+        engine_s = min(_engine_times(found))
         difference = compare.relative_pct(engine_s, seen.makespan_s)
         ok = ok and compare.numerics_of(found).get("gradient", 1.0) <= compare.GRADIENT_TOLERANCE
         validated.append(f"the same order on torch's own runtime: equal gradients, {difference:+.1f} % time")
@@ -229,9 +238,7 @@ def _engine_times(rows: list[list[dict[str, Any]]]) -> list[float]:
     return [max(rank[number]["seconds"] for rank in rows) for number in range(len(rows[0]))]
 
 
-def _baseline(
-    asked: str | Resolved | None, scaled: Scaled, size: Size
-) -> tuple[str, JobStrategy]:
+def _baseline(asked: str | Resolved | None, scaled: Scaled, size: Size) -> tuple[str, JobStrategy]:
     """Name and strategy of the baseline, on the same runnable model."""
     name = asked if asked is not None else ("data_parallel" if len(scaled.strategy.stages) > 1 else "single")
     if name == "even":
@@ -276,7 +283,9 @@ def _onto(scaled: Scaled, strategy: JobStrategy) -> JobStrategy:
     stages = []
     for i, stage in enumerate(strategy.stages):
         size = stage.microbatch_samples if batch % stage.microbatch_samples == 0 else batch
-        stages.append(replace(stage, layers=tuple(names[cuts[i] : cuts[i + 1]]), slices=(), microbatch_samples=size))
+        stages.append(
+            replace(stage, layers=tuple(names[cuts[i] : cuts[i + 1]]), slices=(), microbatch_samples=size)
+        )
     return strategy.with_stages(stages)
 
 
@@ -337,7 +346,7 @@ def _stretch(plain: Prepared) -> float:
     if not seconds:
         raise InputError("every action of the plan takes no time", key="model", allowed="a model with costs")
     total = float(plain.timing.end_s.max())
-    return max(min(DRY_ACTION_S / median(seconds), DRY_LIMIT_S / total), 1.5 / total)
+    return float(max(min(DRY_ACTION_S / median(seconds), DRY_LIMIT_S / total), 1.5 / total))
 
 
 def _compare_dry(plain: Prepared, seen: Measurement, stretch: float, words: list[str]) -> Comparison:

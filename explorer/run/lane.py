@@ -127,7 +127,9 @@ class Lanes:
         self.program = program
         self.sections = program.skeleton.sections
         self.lane_of = {
-            piece: lane for lane, tasks in enumerate(program.programs) for piece in self._pieces(tasks.tolist())
+            piece: lane
+            for lane, tasks in enumerate(program.programs)
+            for piece in self._pieces(tasks.tolist())
         }
         self.preds = [self._resolved(task) for task in range(program.size)]
         self.position: dict[int, tuple[int, int]] = {}
@@ -169,9 +171,7 @@ class Lanes:
             incoming=_by_wire(arriving),
             sends=self._placed(lane, _by_wire(mine).values(), count),
             collectives=self._placed(lane, _by_group(groups).values(), count),
-            sequences={
-                key: tuple(item.task for item in items) for key, items in _by_group(groups).items()
-            },
+            sequences={key: tuple(item.task for item in items) for key, items in _by_group(groups).items()},
             gathers=self._gathers(lane, count),
         )
 
@@ -199,9 +199,7 @@ class Lanes:
         action, slot = self.program.actions[int(self.program.action[task])], self.slot(task)
         section = self.sections[slot.piece.section]
         span = range(action.first_microbatch, action.first_microbatch + action.count)
-        return tuple(
-            n for n in span if not section.round_robin or n % section.replicas == slot.piece.replica
-        )
+        return tuple(n for n in span if not section.round_robin or n % section.replicas == slot.piece.replica)
 
     def _interval(self, task: int) -> Interval:
         """Samples of a compute task, first to last."""
@@ -272,7 +270,11 @@ class Lanes:
             name=str(program.actions[int(program.action[task])]),
             step=int(program.step[task]),
             receives=(
-                *(self.transfers[i] for i in before if i in self.transfers and self.transfers[i].wire[2] == lane),
+                *(
+                    self.transfers[i]
+                    for i in before
+                    if i in self.transfers and self.transfers[i].wire[2] == lane
+                ),
                 *signals,
             ),
             reductions=tuple(i for i in before if i in self.reductions),

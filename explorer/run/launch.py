@@ -8,6 +8,7 @@ that its ranks write: exit codes of finished gloo processes are now and then wro
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -21,11 +22,10 @@ import weakref
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
 
-import explorer
 from explorer.errors import RunError
 from explorer.run.guard import process_start
 from explorer.run.spec import RunSpec, write_spec
@@ -37,7 +37,9 @@ START_LIMIT_S = 180.0
 """Longest start-up of a rank: importing torch on a busy machine."""
 SETTLE_S = 1.0
 """After the first fault: how long to wait for the others' words before the cause is picked."""
-_FAILED = re.compile(r"exitcode\s*:\s*(-?\d+)\s*\(pid:\s*(\d+)\)|exitcode: (-?\d+)\) local_rank: \d+ \(pid: (\d+)\)")
+_FAILED = re.compile(
+    r"exitcode\s*:\s*(-?\d+)\s*\(pid:\s*(\d+)\)|exitcode: (-?\d+)\) local_rank: \d+ \(pid: (\d+)\)"
+)
 
 Event = dict[str, Any]
 """One JSON line of a rank: `event`, `rank` and what belongs to it."""
@@ -75,7 +77,7 @@ def run(spec: RunSpec) -> RunResult:
 def environment() -> dict[str, str]:
     """Of the ranks: one thread each (set before torch is imported), and this package importable."""
     extra = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-    folder = str(Path(explorer.__file__).parents[1])
+    folder = str(Path(__file__).parents[2])
     known = os.environ.get("PYTHONPATH")
     extra["PYTHONPATH"] = folder if not known else os.pathsep.join((folder, known))
     extra["TORCHELASTIC_ERROR_FILE"] = ""
@@ -125,7 +127,7 @@ class RunHandle:
         # runs when the handle is forgotten and when Python ends
         self._finalizer = weakref.finalize(self, _end, self.process, self._pids, self.folder)
 
-    def __enter__(self) -> RunHandle:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -224,10 +226,8 @@ class RunHandle:
         wall_s = time.monotonic() - self._began
         self._result = RunResult(ranks=results, events=tuple(self._seen), wall_s=wall_s)
         # the ranks have said all they had to say; how torchrun ends is of no interest
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=3.0)
-        except subprocess.TimeoutExpired:
-            pass
         self._end_processes()
 
     def _fail(self, error: RunError) -> None:
@@ -283,8 +283,8 @@ class RunHandle:
         waiting: list[tuple[int, str, float]] = []
         for rank in range(self.spec.ranks):
             status = self.pages.read(rank)
-            if status.count != self._moved[rank][0]:
-                self._moved[rank] = (status.count, now)
+            if status.changes != self._moved[rank][0]:
+                self._moved[rank] = (status.changes, now)
             still_s = now - self._moved[rank][1]
             limit_s = 5 * status.predicted_s + self.spec.patience_s
             if status.state == STARTING:
@@ -363,7 +363,5 @@ def _add_family(pid: int, family: dict[int, psutil.Process], folder: Path) -> No
 
 
 def _signal(process: psutil.Process, number: int) -> None:
-    try:
+    with contextlib.suppress(psutil.Error):
         process.send_signal(number)
-    except psutil.Error:
-        pass

@@ -46,7 +46,9 @@ class Mailbox:
         if len(found) == 1:
             a, b, rows = found[0]
             return rows if (a, b) == (low, high) else rows[low - a : high - a]
-        total = torch.zeros((high - low, *found[0][2].shape[1:]), dtype=found[0][2].dtype, device=found[0][2].device)
+        total = torch.zeros(
+            (high - low, *found[0][2].shape[1:]), dtype=found[0][2].dtype, device=found[0][2].device
+        )
         for a, b, rows in found:
             start, stop = max(a, low), min(b, high)
             total[start - low : stop - low] += rows[start - a : stop - a]

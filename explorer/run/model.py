@@ -74,9 +74,13 @@ class ModelSpec:
     def __post_init__(self) -> None:
         sizes = (self.d_model, self.heads, self.seq, self.vocab)
         if min(sizes) < 1 or self.d_model % self.heads:
-            raise InputError("sizes of a runnable model", key="model", found=sizes, allowed="d_model % heads == 0")
+            raise InputError(
+                "sizes of a runnable model", key="model", found=sizes, allowed="d_model % heads == 0"
+            )
         if self.dtype not in PRECISIONS:
-            raise InputError("data type of a run", key="dtype", found=self.dtype, allowed=", ".join(PRECISIONS))
+            raise InputError(
+                "data type of a run", key="dtype", found=self.dtype, allowed=", ".join(PRECISIONS)
+            )
         late = [unit.name for i, unit in enumerate(self.units) if any(not 0 <= r < i for r in unit.reads)]
         if late or not self.units:
             raise InputError("a unit reads a later one", key="units", found=late, allowed="topological order")
@@ -104,9 +108,7 @@ def transformer(
     >>> [unit.name for unit in transformer(1).units]
     ['embed', 'layers.0', 'head']
     """
-    inner = [
-        Unit(name=f"layers.{i}", kind=BLOCK, ffn=ffn or 4 * d_model, reads=(i,)) for i in range(blocks)
-    ]
+    inner = [Unit(name=f"layers.{i}", kind=BLOCK, ffn=ffn or 4 * d_model, reads=(i,)) for i in range(blocks)]
     head = Unit(name="head", kind=HEAD, reads=(blocks,), tied=tied)
     return ModelSpec(
         units=(Unit(name="embed", kind=EMBED), *inner, head),
@@ -117,7 +119,7 @@ def transformer(
 def parameter_shapes(model: ModelSpec, unit: Unit) -> dict[str, tuple[int, ...]]:
     """Parameters of a unit, in the order in which its module declares them; a tied head has no table."""
     d, f = model.d_model, unit.ffn
-    norm = {"norm.weight": (d,), "norm.bias": (d,)}
+    norm: dict[str, tuple[int, ...]] = {"norm.weight": (d,), "norm.bias": (d,)}
     if unit.kind == EMBED:
         return {"table": (model.vocab, d), "positions": (model.seq, d)}
     if unit.kind == HEAD:
@@ -166,7 +168,9 @@ def model_graph(
 ) -> LayerGraph:
     """The LayerGraph of a runnable model, one layer per unit, with measured seconds where given."""
     shape = (float(model.seq), float(model.d_model))
-    tensors = [Tensor(name=part, shape=(model.seq,), dtype="int64", backward=False) for part in ("tokens", "targets")]
+    tensors = [
+        Tensor(name=part, shape=(model.seq,), dtype="int64", backward=False) for part in ("tokens", "targets")
+    ]
     tensors += [Tensor(name=unit.name, shape=shape) for unit in model.units if unit.kind != HEAD]
     tensors += [Tensor(name=unit.name, shape=(1.0,)) for unit in model.units if unit.kind == HEAD]
     parameters: dict[str, Parameter] = {}
@@ -184,7 +188,9 @@ def model_graph(
     )  # fmt: skip
 
 
-def _layer(model: ModelSpec, unit: Unit, parameters: tuple[str, ...], measured: tuple[Measured, ...]) -> Layer:
+def _layer(
+    model: ModelSpec, unit: Unit, parameters: tuple[str, ...], measured: tuple[Measured, ...]
+) -> Layer:
     reads = [Use(name=model.units[i].name) for i in unit.reads]
     if unit.kind in (EMBED, HEAD):
         reads.append(Use(name="tokens" if unit.kind == EMBED else "targets"))
@@ -219,5 +225,3 @@ def _measured(unit: Unit, times: Times | None) -> tuple[Measured, ...]:
         )
         for samples, (forward, backward) in found
     )
-
-

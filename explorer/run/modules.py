@@ -29,7 +29,9 @@ def initial_weights(model: ModelSpec, units: Iterable[int], device: torch.device
         shapes = parameter_shapes(model, unit)
         for own, full in parameter_names(model, unit).items():
             if full not in found:
-                found[full] = _initial(model, own, full, shapes.get(own, (model.vocab, model.d_model)), device)
+                found[full] = _initial(
+                    model, own, full, shapes.get(own, (model.vocab, model.d_model)), device
+                )
     return found
 
 
@@ -57,7 +59,11 @@ def sample_tokens(model: ModelSpec, low: int, high: int, device: torch.device) -
 
 
 def unit_forward(
-    model: ModelSpec, unit: Unit, weights: Mapping[str, torch.Tensor], x: torch.Tensor | None, tokens: torch.Tensor
+    model: ModelSpec,
+    unit: Unit,
+    weights: Mapping[str, torch.Tensor],
+    x: torch.Tensor | None,
+    tokens: torch.Tensor,
 ) -> torch.Tensor:
     """Output of a unit: (samples, seq, d_model), or for the head the loss summed over samples.
 
@@ -87,7 +93,7 @@ def unit_forward(
 
 
 def _attention(model: ModelSpec, weights: Mapping[str, torch.Tensor], h: torch.Tensor) -> torch.Tensor:
-    parts = F.linear(h, weights["qkv"]).unflatten(-1, (3, model.heads, -1)).permute(2, 0, 3, 1, 4)
+    parts = F.linear(h, weights["qkv"]).view(*h.shape[:2], 3, model.heads, -1).permute(2, 0, 3, 1, 4)
     mixed = F.scaled_dot_product_attention(parts[0], parts[1], parts[2], is_causal=True)
     return F.linear(mixed.transpose(1, 2).flatten(2), weights["proj"])
 

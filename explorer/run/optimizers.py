@@ -18,7 +18,9 @@ class Optimizer:
 
     def __init__(self, kind: str, learning_rate: float) -> None:
         if kind not in KINDS:
-            raise InputError(f"unknown optimizer {kind!r}", key="optimizer", found=kind, allowed=", ".join(KINDS))
+            raise InputError(
+                f"unknown optimizer {kind!r}", key="optimizer", found=kind, allowed=", ".join(KINDS)
+            )
         self.kind, self.learning_rate = kind, learning_rate
         self.first: dict[str, torch.Tensor] = {}
         self.second: dict[str, torch.Tensor] = {}

@@ -63,10 +63,10 @@ def find_reads(lanes: Lanes, plans: list[LanePlan]) -> Reads:
             "backward on newer weights than its forward cannot be run",
             key="read_rule", found="latest", allowed="stash or buffered where steps are not flushed",
         )  # fmt: skip
-    spans = {task: item.span for task, item in lanes.reductions.items()}
+    spans = {number: item.span for number, item in lanes.reductions.items()}
     sequences: dict[int, list[Interval]] = defaultdict(list)
-    for task in sorted(spans):
-        sequences[lanes.reductions[task].group].append(spans[task])
+    for number in sorted(spans):
+        sequences[lanes.reductions[number].group].append(spans[number])
     return Reads(
         version=version,
         updates={piece: tuple(found) for piece, found in updates.items()},

@@ -90,7 +90,7 @@ def scale(
     strategy: JobStrategy,
     *,
     ranks: int,
-    size: Size = Size(),  # noqa: B008 - frozen
+    size: Size = Size(),
 ) -> Scaled:
     """Make a plan's likeness for at most `ranks` processes.
 
@@ -117,11 +117,14 @@ def scale(
     if len(groups) > 1:
         record.kept.append("ratio of the stages' times")
     record.lost.append(f"the layers themselves: {len(model.units)} small ones stand for {len(graph.layers)}")
-    optimizer = job.optimizer
+    if strategy.sync:
+        record.lost.append("gradients reduced otherwise than by an all-reduce at every update")
+    if strategy.boundaries:
+        record.lost.append("codecs between stages")
     precision = "fp32"
     if job.precision != precision:
         record.lost.append(f"precision: {job.precision} in the plan, {precision} here")
-    scaled_job = replace(job, global_batch=batch, precision=precision, gradient_precision="", optimizer=optimizer)
+    scaled_job = replace(job, global_batch=batch, precision=precision, gradient_precision="")
     return Scaled(
         model=model,
         graph=model_graph(model),
@@ -154,7 +157,9 @@ def _stage_edges(graph: LayerGraph, strategy: JobStrategy) -> set[tuple[int, int
     }
 
 
-def _meshes(strategy: JobStrategy, ranks: int, record: _Record) -> tuple[list[tuple[tuple[int, ...], ...]], int]:
+def _meshes(
+    strategy: JobStrategy, ranks: int, record: _Record
+) -> tuple[list[tuple[tuple[int, ...], ...]], int]:
     """Per stage and copy the ranks of its replicas, and how many ranks there are."""
     rows = [[[row[0] for row in mesh.rows] for mesh in stage.meshes] for stage in strategy.stages]
     widest = max(len(row) for stage in strategy.stages for mesh in stage.meshes for row in mesh.rows)
@@ -220,7 +225,7 @@ def _batches(
     size: Size,
     record: _Record,
 ) -> tuple[list[Stage], int]:
-    """Stages without layers yet, with microbatches of few samples in the plan's proportions; and the batch."""
+    """Stages without layers yet, with small microbatches in the plan's proportions; and the batch."""
     sizes = [strategy.stages[group[0]].microbatch_samples for group in groups]
     smallest = min(sizes)
     if any(value % smallest for value in sizes):
@@ -228,9 +233,7 @@ def _batches(
             "microbatch sizes that are no multiples of each other cannot be run yet",
             key="microbatch_samples", found=sizes, allowed="multiples of the smallest",
         )  # fmt: skip
-    splits = [
-        len(meshes[group[0]][0]) for group in groups if strategy.stages[group[0]].replicas == "split"
-    ]
+    splits = [len(meshes[group[0]][0]) for group in groups if strategy.stages[group[0]].replicas == "split"]
     unit = size.samples * int(np.lcm.reduce(splits or [1]))
     stages = []
     for group, value in zip(groups, sizes, strict=True):
@@ -297,7 +300,7 @@ def _kind(graph: LayerGraph, strategy: JobStrategy, group: list[int]) -> str:
 
 
 def _width(kind: str, flops: float, size: Size) -> tuple[str, int]:
-    """(kind, hidden width) of about so many FLOPs a sample; a block that cannot be so small becomes an MLP."""
+    """(kind, hidden width) of about so many FLOPs a sample; what is too small for a block is an MLP."""
     d, s = size.d_model, size.seq
     attention = 8.0 * s * d * d + 4.0 * s * s * d
     if kind == BLOCK and flops > 1.25 * attention:

@@ -1,4 +1,4 @@
-"""Sleeper: the backend of the dry-time run. Compute sleeps its predicted seconds; messages are real, and small.
+"""Sleeper: the backend of the dry-time run. Compute sleeps as predicted; messages are real, and small.
 
 Messages carry the time at which they are due: begin (the producer's end, or the end of the wire's previous
 transfer) plus the predicted seconds. The receiver takes the real message and then waits until it is due.

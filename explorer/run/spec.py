@@ -135,6 +135,14 @@ class RunSpec:
             raise InputError("a run needs a rank and a round", key="ranks", found=self.ranks, allowed=">= 1")
         if not self.cases or len(set(names)) != len(names):
             raise InputError("a run needs cases of different names", key="cases", found=names)
+        for case in self.cases:
+            if len(case.order.lanes) > self.ranks:
+                raise InputError(
+                    f"case {case.name!r} has {len(case.order.lanes)} lanes for {self.ranks} ranks",
+                    key="ranks",
+                    found=self.ranks,
+                    allowed=f">= {len(case.order.lanes)}",
+                )
 
 
 def write_spec(spec: RunSpec, path: Path) -> None:

@@ -21,7 +21,7 @@ STATES = ("starting", "computing", "waiting", "idle")
 class Status(NamedTuple):
     """What a rank says of itself."""
 
-    count: int
+    changes: int
     """Changes so far: standing still means that this does not move."""
     predicted_s: float
     """How long the present action should take."""

@@ -7,7 +7,7 @@ strictly in the program's sequence and without tags: what NCCL needs, and what g
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -51,7 +51,7 @@ class Transport:
                     dist.all_reduce(torch.zeros(1, device=self.device), group=self._groups[members])
 
     def _new_group(self, members: list[int]) -> Any:
-        return dist.new_group(members, timeout=datetime.timedelta(seconds=self.timeout_s))
+        return dist.new_group(members, timeout=dt.timedelta(seconds=self.timeout_s))
 
     def _warm_wire(self, wire: Wire) -> None:
         _, source, target = wire
@@ -113,6 +113,6 @@ def connect(timeout_s: float, device: str) -> Transport:
     where = torch.device("cuda", local) if on_gpu else torch.device("cpu")
     if on_gpu:
         torch.cuda.set_device(where)
-    wait = datetime.timedelta(seconds=timeout_s)
+    wait = dt.timedelta(seconds=timeout_s)
     dist.init_process_group("nccl" if on_gpu else "gloo", timeout=wait)
     return Transport(rank=rank, ranks=ranks, device=where, timeout_s=timeout_s)

@@ -1,4 +1,4 @@
-"""Worker: what `torchrun` starts on every rank. ``python -m torch.distributed.run ... -m explorer.run.worker SPEC``.
+"""Worker: what `torchrun` starts on every rank: ``torchrun ... -m explorer.run.worker SPEC``.
 
 Reads a run specification, runs its cases, writes its result beside it and ends with `os._exit`: gloo
 processes that have done all their work sometimes abort while they are taken down.

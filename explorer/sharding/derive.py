@@ -214,9 +214,12 @@ def choose(layer: Layer, axis: Axis, layout: Sequence[tuple[str, str]]) -> Signa
         layer: the layer.
         axis: the mesh axis.
         layout: (dimension, mesh axis) pairs; the first that applies counts, so `seq` after `heads` splits
-            the sequence only where there are no heads.
+            the sequence only where there are no heads. An attention takes heads before all else, because
+            by sequence it needs whole keys and values (DeepSpeed-Ulysses).
     """
     wanted = [dim for dim, name in layout if name == axis.name]
+    if layer.kind == "attention":
+        wanted.sort(key=lambda dim: dim not in ALIGNED)
     present = {dim.name for dim in layer.dims}
     for dim in wanted:
         if dim in present:

@@ -59,9 +59,8 @@ class ShardedLayers:
     """Mesh axes that split each parameter: devices with equal coordinates on them hold the same shard."""
     partial_sums: Mapping[str, tuple[tuple[str, int], ...]]
     """Trainable parameters with a gradient in partial sums inside a replica: (mesh axis, devices to add)."""
-    carved: Mapping[str, int]
-    """Parameters on a mesh with axes carved out of the replicas: devices of those axes. The parameter has so
-    many times fewer replicas."""
+    carved: Mapping[str, float]
+    """Parameters on another mesh than the stage's: how many times fewer replicas they have than the stage."""
     tensor_fraction: Mapping[str, float]
     """Share of each tensor, touched by these layers, that one device stores when it is saved or sent."""
     forward: tuple[Collective, ...]

@@ -59,6 +59,7 @@ class GraphSharding:
         self.graph, self.wires = graph, wiring(graph)
         base, by_override, self.axes = _groups(request)
         self.groups = _group_of_layers(graph, base, request.overrides, by_override)
+        self.fewer_replicas = {group: _fewer_replicas(group, self.axes) for group in (base, *by_override)}
         self.plans = assign(graph, self.groups, self.axes)
         shapes = [tensor.shape for tensor in graph.tensors]
         self.rest = at_rest(self.wires, self.plans, shapes, self.axes)
@@ -183,17 +184,16 @@ class GraphSharding:
     def _parameters(
         self, members: Sequence[int]
     ) -> tuple[
-        dict[str, float], dict[str, tuple[str, ...]], dict[str, tuple[tuple[str, int], ...]], dict[str, int]
+        dict[str, float], dict[str, tuple[str, ...]], dict[str, tuple[tuple[str, int], ...]], dict[str, float]
     ]:
         held: dict[str, Held] = {}
-        carved: dict[str, int] = {}
+        carved: dict[str, float] = {}
         for i in members:
-            own = self.groups[i].own
-            devices = math.prod(self.axes[a].size for a in own if self.axes[a].carved) if self.axes else 1
+            fewer = self.fewer_replicas[self.groups[i]] if self.axes else 1.0
             for use, item in zip(self.graph.layers[i].parameters, self.plans[i].parameters, strict=True):
                 held[use.name] = _joined(held[use.name], item) if use.name in held else item
-                if devices > 1:
-                    carved[use.name] = devices
+                if fewer != 1.0:
+                    carved[use.name] = fewer
         trainable = self.graph.parameter
         return (
             {name: item.fraction for name, item in held.items()},
@@ -201,6 +201,13 @@ class GraphSharding:
             {name: item.sums for name, item in held.items() if item.sums and trainable[name].trainable},
             carved,
         )
+
+
+def _fewer_replicas(group: Group, axes: Sequence[Axis]) -> float:
+    """Replicas of the stage over those of a group on the same devices: axes it has over axes it lacks."""
+    taken = math.prod(axes[i].size for i in group.own if axes[i].carved)
+    given = math.prod(axis.size for i, axis in enumerate(axes) if not axis.carved and i not in group.own)
+    return taken / given
 
 
 def _joined(one: Held, other: Held) -> Held:

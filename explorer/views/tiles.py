@@ -55,7 +55,7 @@ def tiles_view(
         tile: dict[str, Any] = {"key": key, "name": name, "quantity": quantity, "value": value}
         if key == "speedup":
             tile["value"] = single.report.step_time_s / report.step_time_s if single else None
-            tile["context"] = f"over {single.name}" if single else None
+            tile["name"] = f"Speedup over {single.name}" if single else name
         elif baseline:
             tile |= {"baseline": base.get(key), "baseline_name": baseline.name}
         if compare:
@@ -74,7 +74,6 @@ _TILES: dict[str, tuple[str, str, str]] = {
     "memory": ("Worst memory", "fraction", "points"),
     "bubble": ("Bubble", "fraction", "points"),
     "mfu": ("MFU", "fraction", "points"),
-    "exposed_communication": ("Exposed communication", "seconds", "difference"),
 }
 """Key: name, quantity, how the difference is told."""
 
@@ -89,7 +88,6 @@ def figures(report: Report, sequence_length: int = 0) -> dict[str, float]:
         ),
         "bubble": report.bubble_fraction,
         "mfu": report.mfu,
-        "exposed_communication": float(sum(report.exposed_communication_s.values())),
     }
 
 

@@ -71,7 +71,8 @@ def _proposal(scene: Scene, best: Sentence) -> str:
     if not scene.report.feasible:
         return f"Cheapest change that fits: {best.change}, {format_seconds(step)} a step."
     saved = scene.report.step_time_s - step
-    return f"{best.change}: saves **{format_seconds(saved)}** a step ({saved / scene.report.step_time_s:.1%})."
+    share = saved / scene.report.step_time_s
+    return f"{best.change} would save **{format_seconds(saved)}** a step ({share:.1%})."
 
 
 def _button(change: str) -> str:

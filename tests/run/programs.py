@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from explorer.models.synthetic import chain
 from explorer.profiles import load_cluster
 from explorer.run.build import Prepared, prepare
@@ -16,7 +18,14 @@ MODEL = transformer(6, d_model=8, heads=2, ffn=16, seq=4, vocab=16, dtype="fp64"
 
 
 def stages_of(
-    names: list[str], p: int, d: int, *, chunks: int = 1, size: int = 1, turns: bool = False, shares: tuple[float, ...] = ()
+    names: list[str],
+    p: int,
+    d: int,
+    *,
+    chunks: int = 1,
+    size: int = 1,
+    turns: bool = False,
+    shares: tuple[float, ...] = (),
 ) -> tuple[Stage, ...]:
     """Layers dealt out evenly over p x chunks stages of d replicas each."""
     count = p * chunks
@@ -52,6 +61,7 @@ def real(
     name: str = "",
     steps: int = 3,
     stages: tuple[Stage, ...] = (),
+    options: tuple[tuple[str, Any], ...] = (),
 ) -> Prepared:
     """A checked case of the small transformer."""
     graph = model_graph(model)
@@ -62,7 +72,7 @@ def real(
     )
     label = name or f"{schedule}-{p}x{d}-{optimizer}{'-turns' if turns else ''}"
     return prepare(
-        label, graph, CLUSTER, job, JobStrategy(stages=made, schedule=schedule),
+        label, graph, CLUSTER, job, JobStrategy(stages=made, schedule=schedule, options=options),
         steps=steps, model=model, check=True,
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ def plans_of(lanes: Lanes) -> list[LanePlan]:
 
 
 def executes(plans: list[LanePlan]) -> bool:
-    """Rank by rank in issue order: a receive takes the next message of its wire, a collective needs all members."""
+    """Rank by rank in issue order: receives take their wire's next message, collectives need all members."""
     sent: dict[Wire, deque[int]] = {}
     taken: dict[Wire, set[int]] = {}
     issued: list[set[int]] = [set() for _ in plans]
@@ -117,9 +117,7 @@ def test_a_part_on_several_lanes_is_refused() -> None:
 
     names = ("embed", *(f"layers.{i}" for i in range(6)), "head")
     shared = Sharding(layers=("layers.3",), meshes=(Mesh(devices=(0,)),))
-    stages = (
-        Stage(layers=names, meshes=(Mesh(devices=(0, 1)),), microbatch_samples=2, shardings=(shared,)),
-    )
+    stages = (Stage(layers=names, meshes=(Mesh(devices=(0, 1)),), microbatch_samples=2, shardings=(shared,)),)
     program = real("gpipe", 0, 0, stages=stages, name="subset").program
     if program.other_lanes:
         with pytest.raises(InputError, match="several lanes"):

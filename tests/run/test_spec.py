@@ -14,7 +14,10 @@ from tests.run.programs import SCHEDULES, dry, real
 
 
 def test_round_trip(tmp_path: Path) -> None:
-    cases = [real(name, 2, 1).case for name in SCHEDULES] + [real("gpipe", 2, 2, turns=True).case, dry("1f1b", 3).case]
+    cases = [real(name, 2, 1).case for name in SCHEDULES] + [
+        real("gpipe", 2, 2, turns=True).case,
+        dry("1f1b", 3).case,
+    ]
     spec = RunSpec(
         ranks=4, cases=tuple(cases), rounds=3, faults=(Fault(rank=1, kind="hang"),),
         calibration=Calibration(model=transformer(2), samples=(1, 2), message_bytes=(4,)),
@@ -32,6 +35,7 @@ def test_round_trip(tmp_path: Path) -> None:
     [
         ({"schema": "other"}, "explorer.run/1"),
         ({"ranks": 0}, "needs a rank"),
+        ({"ranks": 1}, "2 lanes for 1 ranks"),
         ({"cases": []}, "needs cases"),
         ({"faults": [{"rank": 0, "kind": "melt"}]}, "unknown fault"),
         ({"surprise": 1}, "no run specification"),
@@ -39,7 +43,7 @@ def test_round_trip(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_files(tmp_path: Path, change: dict[str, object], message: str) -> None:
-    data = to_data(RunSpec(ranks=1, cases=(dry("gpipe", 1).case,)))
+    data = to_data(RunSpec(ranks=2, cases=(dry("gpipe", 2).case,)))
     path = tmp_path / "spec.json"
     path.write_text(json.dumps(data | change))
     with pytest.raises(InputError, match=message) as caught:

@@ -126,12 +126,15 @@ function isDark(element) {
   return [0, 2, 4].reduce((sum, i) => sum + Number.parseInt(full.slice(i, i + 2), 16), 0) < 384;
 }
 function watchTheme(root, changed2, cleanups = []) {
+  const timers = [];
   const apply = () => {
     const dark = isDark(root);
     if (root.dataset.dark === "true" === dark && root.dataset.dark != null) return;
     root.dataset.dark = String(dark);
     changed2(dark);
-    root.dispatchEvent(new CustomEvent("sx-theme", { detail: { dark } }));
+    const tell = () => root.dispatchEvent(new CustomEvent("sx-theme", { detail: { dark } }));
+    tell();
+    for (const wait of [150, 600, 2e3]) timers.push(setTimeout(tell, wait));
   };
   apply();
   const observer = new MutationObserver(apply);
@@ -143,6 +146,7 @@ function watchTheme(root, changed2, cleanups = []) {
   requestAnimationFrame(apply);
   return () => {
     observer.disconnect();
+    timers.forEach(clearTimeout);
     for (const cleanup of cleanups) cleanup();
   };
 }

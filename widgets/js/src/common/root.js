@@ -64,12 +64,16 @@ export function isDark(element) {
 
 /** Keep `data-dark` on the root and call back on a change of theme. Returns the function that stops it all. */
 export function watchTheme(root, changed, cleanups = []) {
+  const timers = [];
   const apply = () => {
     const dark = isDark(root);
     if ((root.dataset.dark === "true") === dark && root.dataset.dark != null) return;
     root.dataset.dark = String(dark);
     changed(dark);
-    root.dispatchEvent(new CustomEvent("sx-theme", { detail: { dark } }));
+    const tell = () => root.dispatchEvent(new CustomEvent("sx-theme", { detail: { dark } }));
+    tell();
+    // JupyterLab says the theme before its style sheet is there: canvases read their colours again once it is
+    for (const wait of [150, 600, 2000]) timers.push(setTimeout(tell, wait));
   };
   apply();
   const observer = new MutationObserver(apply);
@@ -81,6 +85,7 @@ export function watchTheme(root, changed, cleanups = []) {
   requestAnimationFrame(apply);
   return () => {
     observer.disconnect();
+    timers.forEach(clearTimeout);
     for (const cleanup of cleanups) cleanup();
   };
 }

@@ -1,0 +1,354 @@
+"""From the settings of a torchtitan config to a plan, the way torchtitan itself would place it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from explorer.cluster import Cluster
+from explorer.errors import InputError, PlanError
+from explorer.export._source import Source
+from explorer.export._titan_models import EMBEDDINGS, HEAD, NORM, block_numbers, flavor_named, module_names
+from explorer.export._titan_settings import TitanSettings, Unread
+from explorer.export.features import CONTEXT, TENSOR
+from explorer.graph import LayerGraph
+from explorer.models import load_model
+from explorer.plan import Provenance, Reference, Resolved, make_plan
+from explorer.profiles import load_cluster
+from explorer.schedules import SCHEDULES
+from explorer.schedules._torch_notation import from_torch_csv
+from explorer.schedules.custom import lanes_text
+from explorer.sharding.layouts import context_layout, megatron_layout
+from explorer.strategy import REPLICA, Mesh, Stage, Strategy, single
+from explorer.workload import Workload, default_workload
+
+MESH_AXES = (REPLICA, CONTEXT, TENSOR)
+"""Mesh axes inside a pipeline rank, outermost first, as torchtitan numbers its ranks."""
+
+_P, _T = "parallelism.", "training."
+_NUMBERS = (
+    f"{_P}data_parallel_replicate_degree", f"{_P}data_parallel_shard_degree", f"{_P}tensor_parallel_degree",
+    f"{_P}context_parallel_degree", f"{_P}pipeline_parallel_degree", f"{_P}expert_parallel_degree",
+    f"{_P}pipeline_parallel_microbatch_size", f"{_T}local_batch_size", f"{_T}global_batch_size",
+    f"{_T}seq_len",
+)  # fmt: skip
+_PRECISIONS = {"bfloat16": "bf16", "float32": "fp32"}
+_RECOMPUTE = ("none", "selective", "full")
+_OPTIMIZERS = {"AdamW": "adamw", "Adam": "adam"}
+
+
+def settings_problems(settings: TitanSettings) -> list[str]:
+    """Everything in a config that a plan cannot say, or that only running it would tell."""
+    found = [
+        f"{key} is computed ({value.text}): write the constant"
+        for key, value in settings.values.items()
+        if isinstance(value, Unread) and key.startswith((_P, _T, "activation", "optimizer"))
+    ]
+    for key in _NUMBERS:
+        value = settings.get(key, 1)
+        least = -1 if key.endswith(("shard_degree", "global_batch_size")) else 1
+        if not isinstance(value, int) or isinstance(value, bool) or value < least or value == 0:
+            found.append(f"{key} is {value!r}: allowed are whole numbers from 1")
+    return [*found, *_without_word(settings)]
+
+
+def _without_word(settings: TitanSettings) -> list[str]:
+    """Choices that a plan has no word for, each with a way out."""
+    mode = settings.get("activation_checkpoint.mode", "selective")
+    optimizer = settings.get("optimizer.name", "AdamW")
+    schedule = str(settings.get(f"{_P}pipeline_parallel_schedule", "1F1B"))
+    csv = settings.get(f"{_P}pipeline_parallel_schedule_csv", "")
+    replicate = settings.get(f"{_P}data_parallel_replicate_degree", 1)
+    shard = settings.get(f"{_P}data_parallel_shard_degree", -1)
+    known = ", ".join(filter(None, (str(item.facts.get("torch_name", "")) for item in SCHEDULES)))
+    checks: tuple[tuple[bool, str], ...] = (
+        (settings.get(f"{_P}expert_parallel_degree", 1) != 1, "expert_parallel_degree above 1: set it to 1"),
+        (
+            replicate != 1 and shard != 1,
+            "hybrid sharding (replicate and shard degrees both above 1): set one of them to 1",
+        ),
+        (mode not in _RECOMPUTE, f"activation checkpointing {mode!r}: use {', '.join(_RECOMPUTE)}"),
+        (optimizer not in _OPTIMIZERS, f"optimizer {optimizer!r}: use Adam or AdamW"),
+        (
+            bool(settings.get(f"{_T}enable_cpu_offload", False)),
+            "enable_cpu_offload: plans keep states on the device; set it to False",
+        ),
+        (not csv and _schedule(schedule) is None, f"schedule {schedule!r}: use {known}, or a schedule CSV"),
+    )
+    return [f"cannot be read as a plan: {text}" for wrong, text in checks if wrong]
+
+
+def plan_of(settings: TitanSettings, source: Source) -> Resolved:
+    """The plan that a config without problems means on a cluster.
+
+    Raises:
+        InputError: no model or cluster, or sizes that do not fit the cluster or each other.
+        PlanError: a schedule file that does not fit the stages.
+    """
+    said = settings.values.get("explorer", {})
+    flavor = flavor_named(settings.get("model.name", ""), settings.get("model.flavor", ""))
+    named = said.get("model") or (flavor.zoo if flavor else None)
+    reference = source.needed("model", named)
+    cluster_reference = source.needed("cluster", said.get("cluster"))
+    graph = load_model(_located(reference, source.folder))
+    length = settings.get(f"{_T}seq_len", 2048)
+    longer = 0 if length == graph.defaults.sequence_length else length
+    if longer:
+        graph = load_model(_located(reference, source.folder), sequence_length=length)
+    cluster = load_cluster(_located(cluster_reference, source.folder))
+    degrees = _degrees(settings, cluster)
+    workload = _workload(settings, graph, degrees["replicas"], length)
+    strategy, notes = _strategy(settings, source, graph, workload, degrees)
+    model = Reference(reference=reference, sequence_length=longer)
+    note = "; ".join(["a torchtitan config", *settings.notes, *notes])
+    plan = make_plan(
+        model, graph, cluster_reference, cluster, workload, strategy,
+        Provenance(searcher="import", note=note),
+    )  # fmt: skip
+    return Resolved(plan=plan, graphs={"model": graph}, cluster=cluster, folder=source.folder)
+
+
+def _located(reference: str, folder: Path) -> str:
+    """A reference to a file beside the config, or the reference itself."""
+    prefix = "hf:" if reference.startswith("hf:") else ""
+    path = folder / reference.removeprefix(prefix)
+    return f"{prefix}{path}" if path.exists() else reference
+
+
+def _degrees(settings: TitanSettings, cluster: Cluster) -> dict[str, int]:
+    """Sizes of the grid; `data_parallel_shard_degree = -1` takes the devices that are left."""
+    tensor, context, pipeline, replicate = (
+        int(settings.get(f"{_P}{key}", 1))
+        for key in (
+            "tensor_parallel_degree",
+            "context_parallel_degree",
+            "pipeline_parallel_degree",
+            "data_parallel_replicate_degree",
+        )
+    )
+    shard = int(settings.get(f"{_P}data_parallel_shard_degree", -1))
+    inner = tensor * context * pipeline * replicate
+    if shard < 0:
+        shard = cluster.device_count // inner
+        if not shard or cluster.device_count % inner:
+            raise InputError(
+                f"degrees of {inner} do not divide the {cluster.device_count} devices of {cluster.name!r}",
+                key="parallelism",
+                found=inner,
+                allowed=f"a divisor of {cluster.device_count}",
+            )
+    if inner * shard > cluster.device_count:
+        raise InputError(
+            f"{inner * shard} ranks for the {cluster.device_count} devices of {cluster.name!r}",
+            key="parallelism",
+            found=inner * shard,
+            allowed=f"<= {cluster.device_count}; name another --cluster",
+        )
+    return {
+        "tensor": tensor,
+        "context": context,
+        "pipeline": pipeline,
+        "replicas": replicate * shard,
+        "shard": shard,
+    }
+
+
+def _workload(settings: TitanSettings, graph: LayerGraph, replicas: int, length: int) -> Workload:
+    batch = int(settings.get(f"{_T}global_batch_size", -1))
+    if batch < 0:
+        batch = int(settings.get(f"{_T}local_batch_size", 8)) * replicas
+    precision = settings.get(f"{_T}mixed_precision_param", "bfloat16")
+    return default_workload(graph).with_job(
+        global_batch=batch,
+        sequence_length=length,
+        precision=_PRECISIONS.get(str(precision), "bf16"),
+        gradient_precision="fp32",
+        optimizer=_OPTIMIZERS[str(settings.get("optimizer.name", "AdamW"))],
+    )
+
+
+def _strategy(
+    settings: TitanSettings, source: Source, graph: LayerGraph, workload: Workload, degrees: dict[str, int]
+) -> tuple[Strategy, list[str]]:
+    """The strategy, and what was read differently from what the config says."""
+    pipeline, replicas, notes = degrees["pipeline"], degrees["replicas"], []
+    local = int(settings.get(f"{_T}local_batch_size", 8))
+    size = _microbatch(settings, local) if pipeline > 1 else local
+    batch = workload.job.global_batch
+    passes, rest = divmod(batch, local * replicas)
+    if rest or local % size:
+        raise InputError(
+            f"a batch of {batch} is not made of {replicas} x {local} samples in microbatches of {size}",
+            key="training.global_batch_size",
+            found=batch,
+            allowed=f"a multiple of {local * replicas}; local_batch_size a multiple of the microbatch size",
+        )
+    if pipeline > 1 and passes > 1:
+        notes.append(f"{passes} passes through the pipeline per step, read as one of so many times the batch")
+    home, options, schedule = _placement(settings, source, pipeline)
+    stages = _stage_layers(settings, graph, pipeline, len(home))
+    home = home or [s % pipeline for s in range(len(stages))]
+    if len(stages) != len(home):
+        raise PlanError([f"the schedule has {len(home)} stages, module_fqns_per_model_part {len(stages)}"])
+    devices = _devices(settings, math.prod((replicas, degrees["context"], degrees["tensor"], pipeline)))
+    made = tuple(
+        Stage(
+            layers=layers,
+            meshes=(_mesh(degrees, home[s], devices),),
+            microbatch_samples=size * replicas,
+            layout=_layout(settings, degrees),
+            recompute=str(settings.get("activation_checkpoint.mode", "selective")),
+            zero=_zero(settings, degrees),
+        )
+        for s, layers in enumerate(stages)
+    )
+    return single(stages=made, schedule=schedule, options=options, job=workload.job.name), notes
+
+
+def _microbatch(settings: TitanSettings, local: int) -> int:
+    """Samples of a pipeline microbatch; releases before 0.2 gave their number instead."""
+    count = settings.get(f"{_P}pipeline_parallel_microbatches", 0)
+    if isinstance(count, int) and count > 0:
+        return max(1, local // count)
+    return int(settings.get(f"{_P}pipeline_parallel_microbatch_size", 1))
+
+
+def _schedule(name: str) -> str | None:
+    """Our name of torch's schedule."""
+    return next(
+        (item.name for item in SCHEDULES if str(item.facts.get("torch_name", "")).lower() == name.lower()),
+        None,
+    )
+
+
+def _placement(
+    settings: TitanSettings, source: Source, pipeline: int
+) -> tuple[list[int], dict[str, Any], str]:
+    """Pipeline rank of each stage ([] where they are dealt out in turn), options and schedule."""
+    csv = str(settings.get(f"{_P}pipeline_parallel_schedule_csv", "") or "")
+    if not csv or pipeline == 1:
+        name = _schedule(str(settings.get(f"{_P}pipeline_parallel_schedule", "1F1B")))
+        return [], {}, name or "1f1b" if pipeline > 1 else "1f1b"
+    path = source.folder / csv
+    try:
+        lanes = from_torch_csv(path.read_text(encoding="utf-8"), file=str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise InputError(
+            f"cannot read the schedule: {reason}",
+            key=f"{_P}pipeline_parallel_schedule_csv",
+            found=csv,
+            allowed="a CSV file beside the config",
+        ) from None
+    home = {action.stage: rank for rank, lane in enumerate(lanes) for action in lane}
+    if sorted(home) != list(range(len(home))) or len(lanes) != pipeline:
+        raise PlanError([f"{path.name} has {len(lanes)} rows and stages {sorted(home)} for {pipeline} ranks"])
+    return [home[s] for s in range(len(home))], {"lanes": lanes_text(lanes)}, "custom"
+
+
+def _mesh(degrees: dict[str, int], rank: int, devices: Sequence[int]) -> Mesh:
+    sizes = {REPLICA: degrees["replicas"], CONTEXT: degrees["context"], TENSOR: degrees["tensor"]}
+    axes = tuple((name, sizes[name]) for name in MESH_AXES if name == REPLICA or sizes[name] > 1)
+    size = math.prod(sizes.values())
+    return Mesh(devices=tuple(devices[rank * size : (rank + 1) * size]), axes=axes)
+
+
+def _devices(settings: TitanSettings, ranks: int) -> list[int]:
+    """Device of every rank: as the config that we wrote says, else rank by rank."""
+    said = str(settings.values.get("explorer", {}).get("devices", ""))
+    found = [int(text) for text in said.split(",") if text.strip().isdigit()]
+    return found if len(set(found)) == ranks else list(range(ranks))
+
+
+def _layout(settings: TitanSettings, degrees: dict[str, int]) -> tuple[tuple[str, str], ...]:
+    context = context_layout() if degrees["context"] > 1 else ()
+    by_sequence = bool(settings.get(f"{_P}enable_sequence_parallel", True))
+    tensor = megatron_layout(sequence_parallel=by_sequence) if degrees["tensor"] > 1 else ()
+    return (*context, *tensor)
+
+
+def _zero(settings: TitanSettings, degrees: dict[str, int]) -> int:
+    """FSDP that gathers weights again for the backward is level 3, else level 2."""
+    if degrees["shard"] == 1:
+        return 0
+    policy = settings.get(f"{_P}fsdp_reshard_after_forward", "default")
+    again = degrees["pipeline"] == 1 if policy == "default" else policy == "always"
+    return 3 if again else 2
+
+
+# -- which layers a stage has ---------------------------------------------------------------------------
+
+
+def _stage_layers(
+    settings: TitanSettings, graph: LayerGraph, pipeline: int, stages: int
+) -> list[tuple[str, ...]]:
+    """Layers by stage, from module names, split points or torchtitan's own rule."""
+    if pipeline == 1:
+        return [tuple(layer.name for layer in graph.layers)]
+    modules = module_names(graph)
+    parts = settings.get(f"{_P}module_fqns_per_model_part", None)
+    if not parts:
+        parts = _split_points(settings, graph) or _even_parts(settings, graph, pipeline, stages)
+    home = {_renamed(name): s for s, part in enumerate(parts) for name in part}
+    if unknown := sorted(set(home) - set(modules.values())):
+        known = f"{EMBEDDINGS}, layers.0 to layers.{len(block_numbers(graph)) - 1}, {NORM}, {HEAD}"
+        raise InputError(
+            f"unknown module {unknown[0]!r}",
+            key=f"{_P}module_fqns_per_model_part",
+            found=unknown[0],
+            allowed=known,
+        )
+    if missing := [module for module in dict.fromkeys(modules.values()) if module not in home]:
+        raise PlanError([f"modules in no stage: {', '.join(missing[:4])}"])
+    found: list[list[str]] = [[] for _ in parts]
+    for layer in graph.layers:
+        found[home[modules[layer.name]]].append(layer.name)
+    return [tuple(names) for names in found]
+
+
+def _renamed(name: str) -> str:
+    return HEAD if name == "output" else name  # its name in releases before 0.3
+
+
+def _split_points(settings: TitanSettings, graph: LayerGraph) -> list[list[str]]:
+    """Parts that begin at the modules of `pipeline_parallel_split_points` (older releases)."""
+    points = settings.get(f"{_P}pipeline_parallel_split_points", [])
+    parts: list[list[str]] = [[]]
+    for module in dict.fromkeys(module_names(graph).values()):
+        if module in points:
+            parts.append([])
+        parts[-1].append(module)
+    return parts if len(parts) > 1 else []
+
+
+def _even_parts(settings: TitanSettings, graph: LayerGraph, pipeline: int, stages: int) -> list[list[str]]:
+    """torchtitan's rule: blocks spread evenly, the first parts one longer, the ends counting extra layers."""
+    blocks = len(block_numbers(graph))
+    first = int(settings.get(f"{_P}pipeline_parallel_first_stage_less_layers", 1))
+    last = int(settings.get(f"{_P}pipeline_parallel_last_stage_less_layers", 1))
+    per_stage = settings.get(f"{_P}pipeline_parallel_layers_per_stage", None)
+    name = str(settings.get(f"{_P}pipeline_parallel_schedule", "1F1B"))
+    looped = name.lower() not in ("1f1b", "gpipe")
+    count = stages or pipeline * (2 if looped else 1)
+    if per_stage and not stages:
+        count = math.ceil((blocks + first + last) / int(per_stage))
+    base, more = divmod(blocks + first + last, count)
+    sizes = [base + (i < more) for i in range(count)]
+    sizes[0] -= first
+    sizes[-1] -= last
+    if min(sizes) < 0 or count % pipeline:
+        raise InputError(
+            f"{blocks} blocks cannot be spread over {count} stages on {pipeline} ranks",
+            key=f"{_P}pipeline_parallel_degree",
+            found=count,
+            allowed="module_fqns_per_model_part, or another degree",
+        )
+    parts, start = [], 0
+    for size in sizes:
+        parts.append([f"layers.{i}" for i in range(start, start + size)])
+        start += size
+    parts[0].insert(0, EMBEDDINGS)
+    parts[-1] += [NORM, HEAD]
+    return parts

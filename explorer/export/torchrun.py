@@ -1,0 +1,124 @@
+"""A folder that runs the plan's likeness with our own worker under `torchrun`, on any cluster with torch.
+
+The likeness (see `explorer.run.scale`) keeps stages, replicas, schedule and order, one rank for each lane of
+the plan, and lets small layers stand for the model's own. On every node of the plan: `bash run.sh`. Each
+rank leaves its stamps and numerics in `out/nodeN/result-RANK.json`.
+"""
+
+from __future__ import annotations
+
+import json
+
+from explorer.errors import PlanError
+from explorer.export import EXPORTERS, notes
+from explorer.export._script import nodes_of, torchrun_script
+from explorer.export._source import Source
+from explorer.export._support import Capabilities, nearly, no, yes
+from explorer.export.features import FEATURES
+from explorer.export.plan import FILE as PLAN
+from explorer.export.plan import plan_files, read_plan
+from explorer.plan import Resolved
+
+SPEC = "spec.json"
+ROUNDS = 5
+"""Measured rounds, in each the strategy and, for comparison, one process alone."""
+
+_SAME = "the worker runs the order that the simulator lowers"
+_LANE = "the ranks of a lane are one rank in the run; the plan beside it keeps them"
+_OTHERS = {
+    "several_jobs": no("the worker runs one job; export a plan with one job for each"),
+    "inference": no("the worker trains; use the export `plan`"),
+    "dispatch": no("the worker runs a fixed order; use pipedream or 1f1b"),
+    "slices": no("the worker runs whole layers; move the boundary to the end of the layer"),
+    "split_blocks": nearly("small layers stand for the model's own, in the ratio of the stages' times"),
+    "tied_over_stages": nearly("the likeness has no tied parameters"),
+    "layer_meshes": nearly("every layer runs on all ranks of its stage"),
+    "layer_layouts": nearly(_LANE),
+    "tensor_parallel": nearly(_LANE),
+    "sequence_parallel": nearly(_LANE),
+    "context_parallel": nearly(_LANE),
+    "expert_parallel": nearly(_LANE),
+    "other_layout": nearly(_LANE),
+    "mixed_layout": nearly(_LANE),
+    "zero_1": nearly("run as plain replicas"),
+    "zero_2": nearly("run as plain replicas"),
+    "zero_3": nearly("run as plain replicas"),
+    "mixed_zero": nearly("run as plain replicas"),
+    "recompute_selective": nearly("run without recomputation"),
+    "device_order": yes("ranks are numbered by stage; run.sh starts each on its node"),
+    "uneven_nodes": yes("run.sh starts as many ranks on each node as it gives devices"),
+    "parameter_server": nearly("run with all-reduce"),
+    "rare_sync": nearly("reduced at every update"),
+    "compression": nearly("sent uncompressed"),
+    "checkpoints": nearly("no checkpoints are written"),
+    "precision": nearly("run in fp32"),
+    "gradient_precision": nearly("reduced in fp32"),
+}
+CAPABILITIES: Capabilities = {feature.name: _OTHERS.get(feature.name, yes(_SAME)) for feature in FEATURES}
+
+
+def read(source: Source) -> Resolved:
+    """The plan that lies in the folder.
+
+    Raises:
+        InputError: there is none, or it is wrong.
+    """
+    return read_plan(source)
+
+
+@EXPORTERS.add(
+    "torchrun",
+    title="A script and specification that run the plan with our worker, on any cluster",
+    capabilities=CAPABILITIES,
+    read=read,
+    main=PLAN,
+)
+def write(resolved: Resolved) -> dict[str, str]:
+    """`run.sh`, `spec.json` and `plan.yaml`.
+
+    Raises:
+        InputError: a shape that cannot be run.
+        PlanError: stages that go back and forth between nodes.
+    """
+    from explorer.run.instruments import make_experiment
+    from explorer.run.spec import to_data
+    from explorer.run.status import PAGE_BYTES
+
+    strategy = resolved.plan.strategy.job
+    devices = list(
+        dict.fromkeys(row[0] for stage in strategy.stages for mesh in stage.meshes for row in mesh.rows)
+    )
+    spec = make_experiment(resolved, rounds=ROUNDS, ranks=len(devices), baseline="single").spec
+    if spec.ranks != len(devices):
+        raise PlanError([f"torchrun cannot run {len(devices)} lanes on {spec.ranks} ranks"])
+    said = [f"not the same as in the plan: {text}" for text in notes(resolved, "torchrun")]
+    script = torchrun_script(
+        nodes_of(resolved.cluster, devices),
+        comments=(
+            f"Runs the likeness of {PLAN} on {spec.ranks} ranks: its stages and order, small layers.",
+            "Needs strategy-explorer on every node; results: out/nodeN/result-RANK.json.",
+            *said,
+        ),
+        prepare=_PREPARE.format(page=PAGE_BYTES),
+        program=f'-m explorer.run.worker "$OUT/{SPEC}"',
+    )
+    return {"run.sh": script, SPEC: json.dumps(to_data(spec)) + "\n", **plan_files(resolved)}
+
+
+# The worker reports into the folder of its specification: one for each node, so that a shared file system
+# does no harm. The status pages are made beforehand, so that no two ranks make them at once.
+_PREPARE = """
+"$PYTHON" -c "import explorer.run.spec" 2>/dev/null || {{
+  echo "run.sh: $PYTHON has no strategy-explorer; install it there, or set PYTHON" >&2
+  exit 2
+}}
+OUT="${{OUT:-$HERE/out}}/node$NODE_RANK"
+mkdir -p "$OUT"
+rm -f "$OUT"/events "$OUT"/result-*.json
+cp "$HERE/spec.json" "$OUT/"
+head -c $((RANKS * {page})) /dev/zero > "$OUT/status"
+if [ "$NNODES" -eq 1 ] && [ -e /sys/class/net/lo ]; then
+  export GLOO_SOCKET_IFNAME="${{GLOO_SOCKET_IFNAME:-lo}}"  # the host's own name need not resolve
+fi
+echo "run.sh: node $NODE_RANK reports to $OUT" >&2
+"""

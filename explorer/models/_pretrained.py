@@ -1,0 +1,219 @@
+"""A Hugging Face configuration built on the meta device: class, example inputs, task.
+
+Nothing is downloaded and no code of a model repository is run: only architectures that the installed
+transformers itself has are known (`auto_map` and `trust_remote_code` are ignored).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from explorer.errors import InputError
+from explorer.graph import Defaults, LayerGraph
+from explorer.models.torch_export import capture
+
+_LONGEST = 4096
+"""Tokens of one sample where the configuration allows more."""
+_POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length")
+_TASKS = ("CAUSAL_LM", "SEQ_TO_SEQ_CAUSAL_LM", "MASKED_LM", "IMAGE_CLASSIFICATION", "BASE")
+"""Which head a model gets if its configuration names none, in this order."""
+_HEADS = ("LM", "LMHeadModel", "ForConditionalGeneration", "Classification")
+"""Ends of the names of classes whose first output are logits."""
+_TOKENS_PER_STEP = 2**20
+_IGNORED = ("_attn_implementation", "attn_implementation", "_experts_implementation", "quantization_config", "auto_map")
+
+
+def graph_of(
+    data: Mapping[str, Any], *, sequence_length: int | None, name: str, file: str = "", shorten: bool = True
+) -> LayerGraph:
+    """The graph of one configuration.
+
+    Args:
+        data: content of a `config.json`.
+        sequence_length: tokens of one sample; None for the configuration's maximum, at most 4096.
+        name: name of the graph.
+        file: where it stands, for messages and the graph's source.
+        shorten: see `capture`.
+
+    Raises:
+        InputError: a model that transformers does not know, or values from which it cannot be built.
+    """
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    import torch
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    config = _config(data, file)
+    kind = _model_class(data, config, file)
+    try:
+        with torch.device("meta"):
+            module = kind(config)
+    except Exception as error:
+        raise _refused(data, error, file) from error
+    kwargs = _inputs(module, config, sequence_length, file)
+    length = next((int(x.shape[-1]) for key, x in kwargs.items() if key.endswith("input_ids")), 0)
+    versions = f"{kind.__name__} of transformers {transformers.__version__}, torch {torch.__version__}"
+    graph = capture(
+        module,
+        kwargs=kwargs,
+        name=name,
+        source=f"Hugging Face configuration {name!r}: {versions}",
+        defaults=_defaults(length),
+        loss=kind.__name__.endswith(_HEADS),
+        shorten=shorten,
+    )
+    _check_positions(graph, file)
+    return graph
+
+
+def _config(data: Mapping[str, Any], file: str) -> Any:
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    model_type = data["model_type"]
+    try:
+        config_class = CONFIG_MAPPING[model_type]
+    except KeyError:
+        raise InputError(
+            f"transformers does not know the model type {model_type!r}",
+            file=file,
+            key="model_type",
+            found=model_type,
+            allowed="a type of the installed transformers, such as llama, gpt2, bert or mixtral",
+        ) from None
+    plain = {key: value for key, value in data.items() if key not in _IGNORED}
+    try:
+        config = config_class.from_dict(plain)
+    except Exception as error:
+        raise _refused(data, error, file) from error
+    for part in {id(c): c for c in (config, config.get_text_config())}.values():
+        part.use_cache = False
+        if getattr(part, "is_encoder_decoder", False) and getattr(part, "decoder_start_token_id", None) is None:
+            part.decoder_start_token_id = 0
+    return config
+
+
+def _refused(data: Mapping[str, Any], error: Exception, file: str) -> InputError:
+    """The error of a configuration that transformers refuses, with the key that its message names."""
+    text = " ".join(str(error).split())
+    named = [key for key in data if re.search(rf"\b{re.escape(key)}\b", text)]
+    key = named[0] if named else _suspicious(data)
+    return InputError(
+        f"no model can be built from this configuration: {type(error).__name__}: {text[:200]}",
+        file=file,
+        key=key,
+        found=data.get(key) if key else None,
+        allowed="values that the model's configuration class accepts",
+    )
+
+
+def _suspicious(data: Mapping[str, Any]) -> str | None:
+    """A size that is no size, where the message names no key."""
+    sizes = re.compile(r"(size|layers?|heads?|embd|head|dim|positions?|experts)$")
+    for key, value in data.items():
+        if sizes.search(key) and value is not None and not isinstance(value, (bool, list, dict)):
+            wrong = not isinstance(value, (int, float)) or value < 0 or value != int(value)
+            if wrong:
+                return key
+    return None
+
+
+def _model_class(data: Mapping[str, Any], config: Any, file: str) -> Any:
+    import transformers
+    from transformers.models.auto import modeling_auto
+
+    named = data.get("architectures") or []
+    for name in named if isinstance(named, list) else [named]:
+        # Only what transformers itself exports; a name of anything else is no architecture.
+        found = getattr(transformers, str(name), None)
+        if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
+            return found
+    for task in _TASKS:
+        table = "MODEL_MAPPING" if task == "BASE" else f"MODEL_FOR_{task}_MAPPING"
+        mapping = getattr(modeling_auto, table, {})
+        if type(config) in mapping:
+            found = mapping[type(config)]
+            return found[0] if isinstance(found, tuple) else found
+    raise InputError(
+        f"transformers has no model for the type {config.model_type!r}",
+        file=file,
+        key="architectures",
+        found=named,
+        allowed="a class that the installed transformers exports",
+    )
+
+
+def _inputs(module: Any, config: Any, sequence_length: int | None, file: str) -> dict[str, Any]:
+    """Example inputs of one sample, on the meta device."""
+    main = module.main_input_name
+    text = config.get_text_config()
+    length = sequence_length or min(_positions(text) or 512, _LONGEST)
+    if main == "input_ids":
+        found = {main: _tokens(length)}
+    elif main == "pixel_values":
+        found = {main: _image(config)}
+    elif main == "input_features":
+        bins, frames = getattr(config, "num_mel_bins", 80), 2 * getattr(config, "max_source_positions", 1500)
+        found = {main: _floats(1, bins, frames)}
+    elif main == "input_values":
+        found = {main: _floats(1, sequence_length or 16000)}
+    else:
+        raise InputError(
+            f"{type(module).__name__} takes {main!r}, for which there is no example",
+            file=file,
+            key="architectures",
+            found=main,
+            allowed="models of tokens, images or sound (or module.path:factory with your own inputs)",
+        )
+    if getattr(config, "is_encoder_decoder", False):
+        longest = getattr(config, "max_target_positions", None) or length
+        found["decoder_input_ids"] = _tokens(min(length, longest))
+    return found
+
+
+def _positions(config: Any) -> int:
+    values = [getattr(config, key, None) for key in _POSITIONS]
+    return next((value for value in values if isinstance(value, int) and value > 0), 0)
+
+
+def _tokens(length: int) -> Any:
+    import torch
+
+    return torch.zeros(1, length, dtype=torch.long, device="meta")
+
+
+def _floats(*shape: int) -> Any:
+    import torch
+
+    return torch.zeros(*shape, device="meta")
+
+
+def _image(config: Any) -> Any:
+    vision = getattr(config, "vision_config", config)
+    size = getattr(vision, "image_size", None) or 224
+    height, width = size if isinstance(size, (list, tuple)) else (size, size)
+    return _floats(1, getattr(vision, "num_channels", 3), height, width)
+
+
+def _defaults(length: int) -> Defaults:
+    # No configuration says how its model was trained: a million tokens a step is usual for language models.
+    batch = max(1, _TOKENS_PER_STEP // length) if length else 1024
+    return Defaults(global_batch=batch, sequence_length=length, precision="bf16", optimizer="adamw")
+
+
+def _check_positions(graph: LayerGraph, file: str) -> None:
+    """A learned table of positions cannot be shorter than the sequence."""
+    seq = graph.defaults.sequence_length
+    for layer in graph.layers:
+        for use in layer.parameters:
+            rows = graph.parameter[use.name].shape[0] if use.dims[:1] == ("",) else seq
+            if layer.kind == "embedding" and "position" in use.name and rows < seq:
+                raise InputError(
+                    f"a sequence of {seq} tokens, but {use.name!r} has {rows:.0f} positions",
+                    file=file,
+                    key="sequence_length",
+                    found=seq,
+                    allowed=f"1 to {rows:.0f}",
+                )

@@ -1,0 +1,120 @@
+"""Lower bounds of uniform strategies under the simulator's own costs, without lowering them.
+
+Time of a flush schedule, by pipeline position r with first stage r (Narayanan et al. 2021; valid for any
+order): a step of position 0 starts with its own update done; position r gets its first forward after the
+forwards of the stages before it, must run all its work, ends with a backward of stage r, and the backwards
+of the stages before it follow:
+
+    T  >=  max over r of  [ m sum over its chunks (F + B)  +  sum over j < r of (F_j + B_j) ]
+
+Memory, at the first backward of position r: weights, gradients, optimizer states and buffers of its chunks,
+and what the forwards before it left. Those are the first w of its forwards, with v chunks and p positions
+
+    w = p - r  (1F1B),   2 (p - r - 1) + (v - 1) p + 1  (interleaved 1F1B),   at most m v,
+
+taken p microbatches of one chunk after the other (of fewer, where there are fewer).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.cluster import Cluster
+from explorer.graph import LayerGraph
+from explorer.pricing import Pricer
+from explorer.search.problem import Problem
+from explorer.strategy import JobStrategy
+from explorer.tasks.placement import place
+from explorer.workload import Job
+
+
+ROUNDING = 1 - 1e-12
+"""Keeps a bound that is exact below what the simulator adds up in another order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What no prediction of a strategy can fall below."""
+
+    step_time_s: float
+    """Seconds."""
+    peak_memory_bytes: float
+    """Of the fullest device."""
+    over_bytes: float
+    """How much some device must lack, at least; 0 or less where it may fit."""
+
+
+def bounds_of(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy, positions: int) -> Bounds:
+    """Lower bounds of a uniform strategy: stage i on position i mod `positions`, 1F1B, interleaved if chunked.
+
+    Raises:
+        InputError: a placement that cannot be lowered.
+    """
+    placement = place(graph, strategy, training=job.training)
+    pricer = Pricer(graph, cluster, job, strategy, placement)
+    count = job.global_batch // strategy.stages[0].microbatch_samples
+    once = [0.0] * len(strategy.stages)  # forward and backward of one microbatch
+    sections: list[list[int]] = [[] for _ in range(positions)]
+    for i, section in enumerate(placement.skeleton.sections):
+        rows = [row for copy in section.rows for row in copy]
+        once[section.stage] += max(_microbatch_s(pricer, i, row[0], section.samples(0)) for row in rows)
+        sections[section.stage % positions].append(i)
+    chunks = len(strategy.stages) // positions
+    ahead = [_forwards_first(positions, r, chunks, count) for r in range(positions)]
+    held = [_held_bytes(pricer, sections[r], ahead[r]) for r in range(positions)]
+    kinds = [cluster.kind_of(strategy.stages[r].meshes[0].devices[0]) for r in range(positions)]
+    peaks = [held[r] + kind.reserved_bytes for r, kind in enumerate(kinds)]
+    # before and after its own work a position waits for the stages before its first one
+    times = [
+        count * sum(once[r::positions]) + (sum(once[:r]) if job.training else 0.0) for r in range(positions)
+    ]
+    return Bounds(
+        step_time_s=max(times) * ROUNDING,
+        peak_memory_bytes=max(peaks) * ROUNDING,
+        over_bytes=max(p * ROUNDING - kind.memory_bytes for p, kind in zip(peaks, kinds, strict=True)),
+    )
+
+
+def _microbatch_s(pricer: Pricer, section: int, device: int, samples: int) -> float:
+    """Seconds of one microbatch on the lane of `device`; selective recomputation is not counted."""
+    time = pricer.section_time(section, device, samples)
+    if not pricer.job.training:
+        return time.forward_s
+    again = time.forward_s if pricer.stages[section].recompute == "full" else 0.0
+    return time.forward_s + time.input_grad_s + time.weight_grad_s + again
+
+
+def _forwards_first(positions: int, position: int, chunks: int, count: int) -> list[int]:
+    """Per chunk: forwards of a position before its first backward."""
+    if chunks == 1:
+        return [min(positions - position, count)]
+    total = min(2 * (positions - position - 1) + (chunks - 1) * positions + 1, count * chunks)
+    done = [0] * chunks
+    for k in range(total):
+        done[k % (positions * chunks) // positions] += 1
+    return done
+
+
+def _held_bytes(pricer: Pricer, sections: list[int], ahead: list[int]) -> float:
+    """Bytes of one device at its first backward; one section per chunk, in chunk order."""
+    total, buffers, again = 0.0, 0.0, 0.0
+    for i, done in zip(sections, ahead, strict=True):
+        memory, samples = pricer.memory(i), pricer.sections[i].samples(0)
+        total += memory.weight_bytes + memory.gradient_bytes + memory.optimizer_bytes
+        buffers = max(buffers, memory.buffer_bytes + memory.buffer_bytes_per_sample * samples)
+        if pricer.job.training:
+            total += memory.activation_bytes_per_sample * samples * done
+            again = memory.recompute_peak_bytes_per_sample * samples  # the last chunk's backward comes first
+    return total + buffers + again
+
+
+def value_bound(problem: Problem, bounds: Bounds, devices: tuple[int, ...]) -> float:
+    """What the objective of a strategy with these bounds cannot fall below; 0 where nothing is known."""
+    if problem.objective == "memory":
+        return bounds.peak_memory_bytes
+    if problem.objective in ("time", "frontier"):
+        return bounds.step_time_s
+    if problem.objective == "cost" and problem.cluster is not None:
+        prices = (problem.cluster.kind_of(device).price_per_hour for device in devices)
+        return bounds.step_time_s * sum(prices) / 3600
+    return 0.0

@@ -1,0 +1,95 @@
+"""The default searcher: a portfolio, each part starting from what the ones before it found.
+
+Megatron's rule of thumb, then the most promising uniform strategies, then local moves of stage boundaries
+from the best; then the other uniform strategies, and boundaries again if they found something better. It is
+never worse than its parts, since all are judged and kept by one evaluator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from explorer.edit import move_boundary
+from explorer.errors import ExplorerError, InputError
+from explorer.registry import Option
+from explorer.search import SEARCHERS
+from explorer.search.exhaustive import exhaustive
+from explorer.search.megatron import megatron
+from explorer.search.problem import Candidate, Evaluator, Problem
+from explorer.strategy import Strategy
+
+
+@SEARCHERS.add(
+    "auto",
+    title="Portfolio: Megatron's rule, uniform strategies, then moves of stage boundaries",
+    options=(
+        Option(name="patience", default=30, help="simulations without gain before boundaries are moved"),
+    ),
+)
+def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[Candidate | None]:
+    """Best of all parts.
+
+    Raises:
+        InputError: no cluster, or patience below 1.
+    """
+    if problem.cluster is None:
+        raise InputError("auto needs a cluster", key="cluster", allowed="--cluster NAME")
+    if patience < 1:
+        raise InputError(f"patience is {patience}", key="patience", found=patience, allowed=">= 1")
+    rule = _quiet(evaluator, megatron(problem, evaluator, recompute="none"))
+    every = _quiet(evaluator, exhaustive(problem, evaluator, max_stages=0, max_chunks=4, max_zero=3))
+    yield from rule
+    yield from _until_stale(evaluator, every, patience)
+    moved = evaluator.best
+    yield from improve(problem, evaluator)
+    yield from every
+    if evaluator.best is not moved:
+        yield from improve(problem, evaluator)
+
+
+def _quiet(evaluator: Evaluator, part: Iterator[Candidate | None]) -> Iterator[Candidate | None]:
+    """A part without its claims: its bound is one of its own space, which the portfolio leaves."""
+    for found in chain(part, [None]):
+        evaluator.lower_bound, evaluator.bound, evaluator.optimal = None, "", False
+        yield found
+
+
+def _until_stale(
+    evaluator: Evaluator, part: Iterator[Candidate | None], patience: int
+) -> Iterator[Candidate | None]:
+    best, since = evaluator.best, evaluator.evaluations
+    for found in part:
+        yield found
+        if evaluator.best is not best:
+            best, since = evaluator.best, evaluator.evaluations
+        if best is not None and evaluator.evaluations - since >= patience:
+            return
+
+
+def improve(problem: Problem, evaluator: Evaluator) -> Iterator[Candidate | None]:
+    """Move single blocks over stage boundaries of the best strategy while that helps."""
+    tried: set[Strategy] = set()
+    while evaluator.best is not None:
+        before = evaluator.best
+        for strategy, label in _moves(problem, before):
+            if strategy not in tried:
+                tried.add(strategy)
+                yield evaluator.evaluate(strategy, label)
+            if evaluator.best is not before or evaluator.exhausted:
+                break
+        if evaluator.best is before or evaluator.exhausted:
+            return
+
+
+def _moves(problem: Problem, best: Candidate) -> Iterator[tuple[Strategy, str]]:
+    """Neighbours of a strategy, boundary by boundary; stages in a chain of at least two."""
+    job = best.strategy.job
+    label = best.label.removesuffix(", boundaries moved")
+    for i in range(len(job.stages) - 1):
+        for blocks in (1, -1):
+            try:
+                moved = move_boundary(problem.graph, job, i, i + 1, blocks)
+            except ExplorerError:
+                continue  # a stage would be left empty
+            yield best.strategy.with_job(moved), f"{label}, boundaries moved"

@@ -1,0 +1,224 @@
+"""Every uniform strategy: tensor size t, stages p, replicas d, chunks, microbatch size, recompute and ZeRO.
+
+The space, which the result calls ``uniform strategies``: t divides the devices of a node; p x t devices or
+more; d the most replicas that the remaining devices allow and the batch divides into; balanced cuts; 1F1B,
+or interleaved 1F1B where there are chunks. Candidates are bounded in the order of a rough estimate, a few
+at a time, and after each few the most promising one is simulated; what a bound excludes never is.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from explorer.cluster import Cluster
+from explorer.errors import ExplorerError, InputError
+from explorer.registry import Option
+from explorer.search import SEARCHERS
+from explorer.search._bounds import bounds_of, value_bound
+from explorer.search.problem import Candidate, Evaluator, Problem
+from explorer.strategy import Strategy
+from explorer.uniform import uniform, units
+
+BOUND = "uniform strategies"
+LOOK_AHEAD = 12
+"""Candidates bounded between two simulations while some are left to bound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Uniform:
+    """One point of the space."""
+
+    tensor: int
+    """t."""
+    stages: int
+    """p, in tensor groups."""
+    replicas: int
+    """d."""
+    chunks: int
+    """Stages per pipeline device."""
+    microbatch_size: int
+    """Samples per replica."""
+    recompute: str
+    """none, selective or full."""
+    zero: int
+    """ZeRO level."""
+
+    @property
+    def label(self) -> str:
+        """In a few words."""
+        parts = [f"tp {self.tensor} x pp {self.stages} x dp {self.replicas}"]
+        parts += [f"{self.chunks} chunks"] if self.chunks > 1 else []
+        parts += [f"microbatch {self.microbatch_size}"]
+        parts += [f"{self.recompute} recomputation"] if self.recompute != "none" else []
+        parts += [f"ZeRO-{self.zero}"] if self.zero else []
+        return ", ".join(parts)
+
+    def strategy(self, problem: Problem) -> Strategy:
+        """The strategy it stands for.
+
+        Raises:
+            InputError: no cluster, or a point outside of the space.
+        """
+        return uniform(
+            problem.graph, _cluster(problem), problem.workload.job, stages=self.stages, replicas=self.replicas,
+            tensor=self.tensor, chunks=self.chunks, microbatch_size=self.microbatch_size,
+            recompute=self.recompute, zero=self.zero,
+        )  # fmt: skip
+
+
+@SEARCHERS.add(
+    "exhaustive",
+    title="All uniform strategies, those that a lower bound excludes left out",
+    options=(
+        Option(name="max_stages", default=0, help="pipeline stages at most; 0 for no limit"),
+        Option(name="max_chunks", default=4, help="stages per pipeline device at most"),
+        Option(name="max_zero", default=3, help="ZeRO level at most", choices=(0, 1, 2, 3)),
+    ),
+    optimal=True,
+)
+def exhaustive(
+    problem: Problem, evaluator: Evaluator, *, max_stages: int, max_chunks: int, max_zero: int
+) -> Iterator[Candidate | None]:
+    """Best uniform strategy, proven where the search ends by itself.
+
+    Raises:
+        InputError: no cluster, or a limit below 0 (1 for chunks).
+    """
+    for key, value, least in (("max_stages", max_stages, 0), ("max_chunks", max_chunks, 1)):
+        if value < least:
+            raise InputError(f"{key} is {value}", key=key, found=value, allowed=f">= {least}")
+    points = space(problem, max_stages=max_stages, max_chunks=max_chunks, max_zero=max_zero)
+    points.sort(key=lambda point: (_estimate(problem, point), point))
+    yield None
+    pending: list[tuple[float, int, Uniform]] = []
+    for number, point in enumerate(points):
+        value = _bound(problem, point)
+        yield None
+        if _worth(problem, evaluator, value):
+            heapq.heappush(pending, (value, number, point))
+        if number % LOOK_AHEAD == LOOK_AHEAD - 1:
+            yield _next(problem, evaluator, pending)
+    while pending and _worth(problem, evaluator, pending[0][0]):
+        evaluator.lower_bound, evaluator.bound = _least(evaluator, pending[0][0]), BOUND
+        yield _next(problem, evaluator, pending)
+        if evaluator.exhausted:
+            return
+    if evaluator.best is not None and problem.objective != "frontier":
+        evaluator.lower_bound, evaluator.bound, evaluator.optimal = evaluator.best.value, BOUND, True
+
+
+def _cluster(problem: Problem) -> Cluster:
+    if problem.cluster is None:
+        raise InputError("exhaustive needs a cluster", key="cluster", allowed="--cluster NAME")
+    return problem.cluster
+
+
+def _least(evaluator: Evaluator, bound: float) -> float:
+    return bound if evaluator.best is None else min(bound, evaluator.best.value)
+
+
+def _worth(problem: Problem, evaluator: Evaluator, bound: float) -> bool:
+    """Whether a candidate with this bound may still improve something."""
+    if not math.isfinite(bound):
+        return False
+    return evaluator.best is None or problem.objective == "frontier" or bound < evaluator.best.value
+
+
+def _next(
+    problem: Problem, evaluator: Evaluator, pending: list[tuple[float, int, Uniform]]
+) -> Candidate | None:
+    """Simulate the pending candidate with the lowest bound."""
+    while pending:
+        value, _, point = heapq.heappop(pending)
+        if _worth(problem, evaluator, value):
+            return evaluator.evaluate(point.strategy(problem), point.label)
+    return None
+
+
+def _bound(problem: Problem, point: Uniform) -> float:
+    """Lower bound of the objective; infinite where the point cannot fit or cannot be lowered."""
+    try:
+        strategy = point.strategy(problem)
+        cluster, job = _cluster(problem), problem.workload.job
+        found = bounds_of(problem.graph, cluster, job, strategy.job, point.stages)
+    except ExplorerError:
+        return math.inf
+    limit = problem.memory_limit_bytes
+    if found.over_bytes > 0 or (limit and found.peak_memory_bytes > limit):
+        return math.inf
+    return value_bound(problem, found, strategy.job.devices)
+
+
+# ---- the space ----------------------------------------------------------------------------------
+
+
+def space(
+    problem: Problem, *, max_stages: int = 0, max_chunks: int = 4, max_zero: int = 3
+) -> list[Uniform]:
+    """Every point of the space, in no particular order."""
+    job = problem.workload.job
+    recompute = ("none", "selective", "full") if job.training else ("none",)
+    return [
+        Uniform(
+            tensor=t, stages=p, replicas=d, chunks=v, microbatch_size=size, recompute=choice, zero=level
+        )
+        for t, p, d in _shapes(problem, max_stages)
+        for size in divisors(job.global_batch // d)
+        for v in _chunks(problem, p, job.global_batch // (d * size), max_chunks)
+        for choice in recompute
+        for level in (range(max_zero + 1) if d > 1 and job.training else (0,))
+    ]
+
+
+def _shapes(problem: Problem, max_stages: int) -> list[tuple[int, int, int]]:
+    """(t, p, d)."""
+    cluster, batch = _cluster(problem), problem.workload.job.global_batch
+    devices, most = problem.device_count, len(units(problem.graph))
+    found = []
+    for t in _tensor_sizes(cluster, devices):
+        for p in range(1, min(devices // t, most, max_stages or most) + 1):
+            d = max(d for d in range(1, devices // (t * p) + 1) if batch % d == 0)
+            found.append((t, p, d))
+    return found
+
+
+def _tensor_sizes(cluster: Cluster, devices: int) -> list[int]:
+    """Sizes that divide every node, so that no tensor group leaves its node."""
+    node = math.gcd(*(group.devices_per_node for group in cluster.nodes))
+    return [t for t in divisors(node) if t <= devices]
+
+
+def _chunks(problem: Problem, stages: int, microbatches: int, most: int) -> list[int]:
+    """1, and powers of two for which interleaving exists: several stages, rounds of p microbatches."""
+    if stages == 1 or microbatches % stages:
+        return [1]
+    room = len(units(problem.graph)) // stages
+    return [1] + [v for v in (2**k for k in range(1, 16)) if v <= min(most, room)]
+
+
+def divisors(number: int) -> list[int]:
+    """All divisors, ascending.
+
+    >>> divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    small = [i for i in range(1, math.isqrt(number) + 1) if number % i == 0]
+    return small + [number // i for i in reversed(small) if i * i != number]
+
+
+def _estimate(problem: Problem, point: Uniform) -> float:
+    """Rough step time relative to perfect scaling, plus a little for structures that are slow to lower.
+
+    Only the order of candidates depends on it.
+    """
+    count = problem.workload.job.global_batch // (point.replicas * point.microbatch_size)
+    used = point.stages * point.replicas * point.tensor / problem.device_count
+    bubble = (point.stages - 1) / (point.chunks * count)
+    tensor = 0.08 * math.log2(point.tensor)
+    small = 0.1 / point.microbatch_size
+    again = {"none": 0.0, "selective": 0.05, "full": 0.3}[point.recompute]
+    tasks = count * point.stages * point.chunks
+    return (1 + bubble + tensor + small + again + 0.01 * point.zero) / used + tasks / 20_000

@@ -1,0 +1,51 @@
+"""One JupyterLab, one browser and one open notebook for all browser tests; every test starts from the same state."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from lab import CHROMIUM_FLAGS, ROOT, Lab, Workbench, running_lab  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory, chromium_executable: str | None) -> Iterator[Lab]:
+    with running_lab(tmp_path_factory.mktemp("lab"), ROOT) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory, chromium_executable: str | None) -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            tmp_path_factory.mktemp("chromium"), executable_path=chromium_executable, headless=True,
+            viewport={"width": 1400, "height": 1000}, args=CHROMIUM_FLAGS,
+        )  # fmt: skip
+        yield context
+        context.close()
+
+
+@pytest.fixture(scope="session")
+def opened(lab: Lab, browser: Any) -> Workbench:
+    found = Workbench(browser.new_page())
+    found.open(lab)
+    return found
+
+
+@pytest.fixture
+def bench(opened: Workbench) -> Iterator[Workbench]:
+    """The open workbench, back at its first state."""
+    opened.do("explorer.stop()")
+    opened.do("[None for _ in iter(explorer.undo, False)]")
+    opened.do("setattr(explorer, 'selection', [])")
+    opened.settled()
+    opened.errors.clear()
+    yield opened
+    assert not opened.errors

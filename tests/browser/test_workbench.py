@@ -1,0 +1,187 @@
+"""The workbench in a real JupyterLab: every gesture, seen in the page and in Python."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from lab import Workbench
+
+pytestmark = pytest.mark.browser
+
+CHIP = "[data-lane='{}'] [data-block='{}']"
+
+
+def canvas(bench: Workbench, selector: str, number: int = 0) -> str:
+    """What a canvas shows, once it is drawn."""
+    bench.page.evaluate("() => new Promise((d) => requestAnimationFrame(() => requestAnimationFrame(() => d(1))))")
+    return str(bench.page.evaluate("([s, i]) => document.querySelectorAll(s)[i].toDataURL()", [selector, number]))
+
+
+def test_drag_reaches_python_and_repaints(bench: Workbench) -> None:
+    before = {key: bench.kpi(key) for key in ("step_time", "memory", "bubble")}
+    heat = [canvas(bench, ".hm-canvas", i) for i in (0, 1)]
+    line = canvas(bench, ".tl-canvas")
+    assert bench.lane_of("layers.3") == "0"
+    bench.drag(CHIP.format(0, "layers.3"), "[data-lane='2'] [data-block]")
+    bench.until(lambda: bench.lane_of("layers.3") == "2", "Python got the move")
+    bench.settled()
+    assert bench.page.locator(CHIP.format(2, "layers.3")).count() == 1
+    assert bench.page.locator(CHIP.format(0, "layers.3")).count() == 0
+    assert all(bench.kpi(key) != text for key, text in before.items())
+    assert canvas(bench, ".tl-canvas") != line
+    assert all(canvas(bench, ".hm-canvas", i) != heat[i] for i in (0, 1))
+    bench.act("undo")
+    bench.until(lambda: bench.lane_of("layers.3") == "0", "undone")
+    bench.settled()
+    assert {key: bench.kpi(key) for key in before} == before
+    bench.act("redo")
+    bench.until(lambda: bench.lane_of("layers.3") == "2", "done again")
+
+
+def test_boundary_handle(bench: Workbench) -> None:
+    layers = "len(explorer.strategy.job.stages[0].layers)"
+    had = bench.ask(layers)
+    handle = bench.box(".b-lanes [data-boundary]")
+    mouse = bench.page.mouse
+    x, y = handle["x"] + handle["w"] / 2, handle["y"] + handle["h"] / 2
+    mouse.move(x, y)
+    mouse.down()
+    mouse.move(x - 9, y)
+    mouse.move(x - 130, y, steps=8)
+    mouse.up()
+    bench.until(lambda: bench.ask(layers) < had, "stage 0 gave layers")
+    assert (had - bench.ask(layers)) % 14 == 0, "a handle snaps to blocks"
+
+
+def test_keyboard_moves_a_block(bench: Workbench) -> None:
+    chip = bench.page.locator(CHIP.format(1, "layers.12"))
+    chip.focus()
+    bench.page.keyboard.press("Alt+ArrowDown")
+    bench.until(lambda: bench.lane_of("layers.12") == "2", "moved by Alt+Down")
+    bench.settled()
+    bench.page.keyboard.press("Control+z")
+    bench.until(lambda: bench.lane_of("layers.12") == "1", "undone by Ctrl+Z")
+    bench.page.locator(CHIP.format(1, "layers.12")).focus()
+    bench.page.keyboard.press("d")
+    bench.page.keyboard.press("d")
+    assert bench.page.locator("[data-lane]").count() == 4, "d d does not delete the cell"
+
+
+def test_several_blocks_and_an_emptied_lane(bench: Workbench) -> None:
+    bench.page.locator(CHIP.format(1, "layers.9")).click()
+    bench.page.keyboard.down("Shift")
+    bench.page.locator(CHIP.format(1, "layers.16")).click()
+    bench.page.keyboard.up("Shift")
+    bench.until(lambda: len(bench.ask("explorer.selection")) == 8, "eight blocks selected, in Python too")
+    bench.drag(CHIP.format(1, "layers.12"), "[data-lane='2'] [data-block]")
+    bench.until(lambda: len(bench.ask("explorer.strategy.job.stages")) == 3, "stage 1 is empty")
+    bench.settled()
+    assert bench.page.locator("[data-lane]").count() == 4, "its lane stays"
+    bench.drag(CHIP.format(2, "layers.12"), "[data-lane='1']")
+    bench.until(lambda: "1" in bench.ask("list(explorer.history.now.scene.lane_of_layer.values())"), "and takes layers")
+
+
+def test_an_overflow_is_said_and_mended(bench: Workbench) -> None:
+    bench.page.locator(CHIP.format(1, "layers.9")).click()
+    bench.page.keyboard.down("Shift")
+    bench.page.locator(CHIP.format(1, "layers.12")).click()
+    bench.page.keyboard.up("Shift")
+    bench.drag(CHIP.format(1, "layers.9"), "[data-lane='0'] [data-block]")
+    bench.page.wait_for_selector(".t-verdict[data-level=bad]")
+    assert "GiB over" in bench.page.inner_text(".t-verdict")
+    assert "▲" in bench.page.inner_text("[data-lane='0']") or bench.page.locator("[data-lane='0'] svg").count()
+    bench.page.locator(".t-verdict [data-action=apply_hint]").click(timeout=15_000)
+    bench.until(lambda: bench.ask("explorer.report.feasible"), "the proposed change fits")
+
+
+def test_a_wrong_value_is_said_at_the_field(bench: Workbench) -> None:
+    field = bench.page.locator("[data-field=stages]")
+    step = bench.kpi("step_time")
+    field.fill("99")
+    field.press("Enter")
+    bench.page.wait_for_selector("[data-field=stages][aria-invalid=true]")
+    assert "allowed" in bench.page.inner_text("label:has([data-field=stages]) [role=alert]")
+    assert "has 8" in bench.page.inner_text(".sx [data-action=dismiss] >> xpath=..")
+    assert bench.page.locator("[data-lane]").count() == 4
+    assert bench.kpi("step_time") == step
+    field.fill("2")
+    field.press("Enter")
+    bench.until(lambda: bench.page.locator("[data-lane]").count() == 2, "two stages")
+    bench.settled()
+    assert bench.page.locator("[data-field=stages][aria-invalid=true]").count() == 0
+
+
+def test_a_wrong_model_leaves_the_board(bench: Workbench) -> None:
+    bench.page.select_option("select[data-field=model]", "other…")
+    field = bench.page.locator("input[data-field=model]")
+    field.fill("no/such/model.json")
+    field.press("Enter")
+    bench.page.wait_for_selector("[data-field=model][aria-invalid=true]")
+    assert "model.json" in bench.page.inner_text(".sx [data-action=dismiss] >> xpath=..")
+    assert bench.page.locator("[data-lane]").count() == 4
+    bench.page.locator("input[data-field=model]").fill("gpt2-small")
+    bench.page.locator("input[data-field=model]").press("Enter")
+    bench.until(lambda: bench.ask("explorer.model") == "gpt2-small", "another model", 30)
+    bench.page.wait_for_selector("[data-block='h.11'], [data-block$='.11']")
+
+
+def test_an_exception_is_shown(bench: Workbench) -> None:
+    bench.do("explorer.controls.send_intent('action', action='no-such-action')")
+    bench.page.wait_for_selector(".sx [data-action=dismiss]")
+    assert "no-such-action" in bench.page.inner_text(".sx [data-action=dismiss] >> xpath=..")
+
+
+def test_search_is_live_and_its_best_can_be_loaded(bench: Workbench) -> None:
+    bench.do("setattr(explorer, 'search_budget_s', 8.0)")
+    bench.act("search")
+    bench.page.wait_for_selector(".t-verdict[data-level=busy]")
+    bench.until(lambda: bench.ask("len(explorer.search_panel.task.runs)") == 1, "progress", 30)
+    assert bench.ask("1 + 1") == 2, "the kernel answers meanwhile"
+    bench.page.wait_for_selector(".t-verdict [data-action=use_best]", timeout=30_000)
+    bench.act("stop")
+    bench.until(lambda: not bench.ask("explorer.search_panel.task.running"), "stopped")
+    best = bench.ask("explorer.search_panel.task.progress.best.report.step_time_s")
+    bench.page.locator(".t-verdict [data-action=use_best]").click()
+    bench.until(lambda: bench.ask("explorer.report.step_time_s") == best, "best is on the board")
+    assert best <= bench.ask("explorer.history.points[0].report.step_time_s")
+    assert bench.page.locator("[data-lane]").count() == bench.ask("len(explorer.history.now.groups)")
+
+
+def test_selection_is_shared(bench: Workbench) -> None:
+    bench.page.locator(CHIP.format(3, "layers.30")).click()
+    bench.until(lambda: bench.ask("explorer.graph.selection") == ["layers.30"], "graph has it")
+    assert bench.ask("explorer.memory.selected_lanes") == ["3"]
+    assert bench.ask("explorer.timeline.selected_lanes") == ["3"]
+
+
+def test_export_shows_files_and_downloads(bench: Workbench) -> None:
+    bench.act("export")
+    bench.page.wait_for_selector("[data-file='plan.yaml']")
+    assert "explorer.plan/1" in bench.page.inner_text("[data-file='plan.yaml']")
+    link = bench.page.get_attribute("[data-download='plan.yaml']", "href") or ""
+    assert "explorer.plan/1" in base64.b64decode(link.partition("base64,")[2]).decode()
+    bench.page.select_option("[data-field=target]", "torchtitan")
+    bench.page.wait_for_selector("[data-file$='.py'], .xp [role=alert]")
+
+
+def test_setting_a_trait_moves_chips(bench: Workbench) -> None:
+    bench.do(
+        "explorer.set_trait('strategy', __import__('explorer').uniform(explorer.history.now.inputs.graph,"
+        " explorer.history.now.inputs.cluster, explorer.workload.job, stages=8))"
+    )
+    bench.until(lambda: bench.page.locator("[data-lane]").count() == 8, "eight lanes")
+
+
+def test_run_is_live_and_stops(bench: Workbench) -> None:
+    bench.do("explorer.set(model='gpt2-small', stages=2)")
+    bench.do("explorer.run_panel.set('engine', 'dry')")
+    bench.act("run")
+    bench.page.wait_for_selector(".t-verdict[data-level=busy]", timeout=30_000)
+    bench.until(lambda: "rank" in bench.page.inner_text(".t-verdict"), "progress of the ranks", 60)
+    pid = bench.ask("explorer.run_panel.task._handle.process.pid")
+    bench.act("stop")
+    bench.until(lambda: not bench.ask("explorer.run_panel.task.running"), "stopped")
+    assert not bench.ask(f"__import__('psutil').pid_exists({pid})") or bench.ask(
+        f"__import__('psutil').Process({pid}).status()"
+    ) in ("zombie", "dead")

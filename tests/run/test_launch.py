@@ -1,0 +1,130 @@
+"""Faults, ends and leftovers: whatever happens to a rank, one clear error and no process left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from explorer.errors import RunError
+from explorer.run.launch import RunHandle, start
+from explorer.run.spec import Fault, RunSpec
+from tests.run.programs import dry
+
+ROOT = Path(__file__).parents[2]
+CASE = dry("1f1b", 2, microbatches=4, seconds=0.01).case
+LONG = dry("1f1b", 2, microbatches=400, seconds=0.05).case
+
+
+def left_over(folder: Path | str) -> list[list[str]]:
+    """Command lines of processes that name a run's folder."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        line = process.info["cmdline"] or []
+        if process.info["status"] != psutil.STATUS_ZOMBIE and any(str(folder) in part for part in line):
+            found.append(line)
+    return found
+
+
+def wait_until_gone(folder: Path | str, limit_s: float = 20.0) -> list[list[str]]:
+    end = time.monotonic() + limit_s
+    while (found := left_over(folder)) and time.monotonic() < end:
+        time.sleep(0.1)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("raise", r"rank 1 failed at 1F1: FaultError: injected fault"),
+        ("exit", r"rank 1 left with exit status 3 during 1F1"),
+        ("kill", r"rank 1 was killed by SIGKILL.* during 1F1"),
+        ("memory", r"rank 1 failed at 1F1 \(out of memory\)"),
+        ("hang", r"rank 1 stands still: 1F1 for .*predicted 0\.01 s"),
+        pytest.param("stop", r"rank 1 stands still: 1F1 for", marks=pytest.mark.slow),
+    ],
+)
+def test_a_fault_is_one_error_of_that_rank(kind: str, said: str) -> None:
+    fault = Fault(rank=1, kind=kind, action=2)
+    handle = start(RunSpec(ranks=2, cases=(CASE,), faults=(fault,), patience_s=2.0))
+    for _ in handle.events():
+        pass
+    with pytest.raises(RunError, match=said) as caught:
+        handle.result()
+    assert caught.value.rank == 1
+    assert handle.done
+    assert handle.poll() == []
+    assert not left_over(handle.folder)
+    assert not handle.folder.exists()
+
+
+def until_working(handle: RunHandle) -> None:
+    for event in handle.events():
+        if event["event"] == "round":
+            return
+
+
+def test_stop_midway_through_the_stream() -> None:
+    async def watch() -> list[str]:
+        names = []
+        async for event in handle.stream():
+            names.append(event["event"])
+            if event["event"] == "round":
+                handle.stop()
+        return names
+
+    handle = start(RunSpec(ranks=2, cases=(LONG,)))
+    names = asyncio.run(watch())
+    assert {"start", "ready", "round"} <= set(names)
+    assert not left_over(handle.folder)
+    handle.stop()  # twice is no harm
+    with pytest.raises(RunError, match="stopped"):
+        handle.result()
+
+
+PARENT = """
+import sys, time
+from explorer.run.launch import start
+from explorer.run.spec import RunSpec
+from tests.run.test_launch import LONG
+handle = start(RunSpec(ranks=2, cases=(LONG,)))
+for event in handle.events():
+    if event["event"] == "round":
+        print(handle.folder, flush=True)
+"""
+
+
+def test_ranks_end_with_their_launcher() -> None:
+    """A closed notebook: nothing of it is asked, and nothing of it stays."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT
+    ) as parent:
+        assert parent.stdout is not None
+        folder = parent.stdout.readline().strip()
+        assert folder
+        assert left_over(folder)
+        parent.send_signal(signal.SIGKILL)
+        parent.wait(timeout=10)
+    assert not wait_until_gone(folder)
+    end = time.monotonic() + 5
+    while Path(folder).exists() and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not Path(folder).exists()
+
+
+def test_an_agent_that_dies_takes_its_ranks_along() -> None:
+    handle = start(RunSpec(ranks=2, cases=(LONG,)))
+    until_working(handle)
+    handle.process.kill()
+    for _ in handle.events():
+        pass
+    assert isinstance(handle.error, RunError)
+    assert not wait_until_gone(handle.folder)

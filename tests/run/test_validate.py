@@ -1,0 +1,69 @@
+"""`validate` from a plan to a comparison, with the keys that others rely on."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+
+from explorer.errors import InputError
+from explorer.models import load_model
+from explorer.plan import Resolved, make_plan, resolve
+from explorer.profiles import load_cluster
+from explorer.run import make_experiment, validate
+from explorer.run.compare import CONFIRMED, OFF, TOO_NOISY
+from explorer.run.scale import SMALL
+from explorer.uniform import uniform
+from explorer.workload import default_workload
+
+KEYS = {
+    "predicted", "measured", "error_pct", "speedup_error_pct", "parts", "numerics_ok", "contention",
+    "validated", "verdict",
+}  # fmt: skip
+
+
+def plan(**shape: object) -> Resolved:
+    graph, cluster = load_model("gpt2-small"), load_cluster("dgx-a100-4")
+    workload = default_workload(graph).with_job(global_batch=64)
+    strategy = uniform(graph, cluster, workload.job, **shape)  # type: ignore[arg-type]
+    return resolve(make_plan("gpt2-small", graph, "dgx-a100-4", cluster, workload, strategy))
+
+
+def test_the_short_run_of_a_plan_for_32_devices() -> None:
+    seen = []
+    found = validate(
+        plan(stages=4, replicas=2, tensor=4, microbatches=16),
+        steps=2, on_event=seen.append, ranks=2, size=SMALL,
+    )  # fmt: skip
+    data = asdict(found)
+    assert set(data) >= KEYS
+    assert set(data["predicted"]) == {"step_time_s", "speedup"}
+    assert set(data["measured"]) == {"step_time_s", "speedup", "iqr_s"}
+    assert data["numerics_ok"] is True
+    assert found.verdict in (CONFIRMED, OFF, TOO_NOISY)
+    assert found.baseline == "data_parallel"
+    assert 0 < found.contention <= 1.05
+    for side in ("predicted", "measured"):
+        assert set(found.parts[side]) == {"compute", "communication", "bubble", "overhead"}
+        assert min(found.parts[side].values()) >= 0
+    assert any("tensor parallelism: 4" in text for text in found.not_validated)
+    assert {"start", "ready", "round", "case", "step", "done"} <= {event["event"] for event in seen}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"engine": "magic"}, "unknown engine"),
+        ({"engine": "slice"}, "not available yet"),
+        ({"rounds": 0}, "0 rounds"),
+        ({"baseline": "no-such-file.yaml", "ranks": 2}, "no-such-file"),
+    ],
+)
+def test_wrong_options(options: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        make_experiment(plan(stages=2, microbatches=8), **options)  # type: ignore[arg-type]
+
+
+def test_a_plan_too_large_for_a_dry_run_says_so() -> None:
+    with pytest.raises(InputError, match="too large for a dry run"):
+        make_experiment(plan(stages=4, microbatches=8), engine="dry", ranks=2)

@@ -1,0 +1,77 @@
+"""The widgets of the workbench and how they stand on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ipywidgets import HTML, Box, Layout, Tab, VBox, Widget
+
+from explorer.views import quick_verdict
+
+from .board import Board
+from .controls import Controls
+from .graph_view import GraphView
+from .heatmap import Heatmap
+from .panels import STYLE
+from .session import Point
+from .tiles import Tiles
+from .timeline import Timeline
+
+TABS = ("Search", "Run", "Export")
+"""Titles of the tabs, in order."""
+
+
+class Parts:
+    """All drawn parts. They know nothing of each other; the workbench assigns their views."""
+
+    def __init__(self) -> None:
+        self.controls = Controls()
+        self.tiles = Tiles()
+        self.board = Board()
+        self.timeline = Timeline()
+        self.graph = GraphView()
+        self.memory = Heatmap()
+        self.traffic = Heatmap()
+        self.tabs = Tab(layout=Layout(width="100%"))
+        self.explained: tuple[Point, dict[str, Any]] | None = None
+        """The worked-out verdict, and of which state."""
+
+    def say(self, point: Point | None, said: Mapping[str, Any] | None) -> None:
+        """Put the right sentence under the tiles: of a search or run, else of the state shown."""
+        if point is None:
+            verdict: Mapping[str, Any] = {"level": "none", "text": "Choose a model and a cluster, for example **llama3-8b** on **dgx-a100**."}
+        elif said is not None:
+            verdict = said
+        elif self.explained is not None and self.explained[0] is point:
+            verdict = self.explained[1]
+        else:
+            verdict = quick_verdict(point.scene)
+        view = {"tiles": [], "pending": False, **self.tiles.view, "verdict": dict(verdict)}
+        if view != self.tiles.view:
+            self.tiles.view = view
+
+    def mark(self, point: Point, selection: Iterable[str]) -> None:
+        """Mark the lanes that hold the selection in the other views."""
+        lanes = point.scene.lane_of_layer
+        chosen = set(selection)
+        layers = {layer.name for layer in point.inputs.graph.layers if layer.block in chosen} | chosen
+        marked = sorted({lanes[name] for name in layers if name in lanes})
+        for widget in (self.timeline, self.memory, self.traffic):
+            widget.selected_lanes = marked
+
+
+def arrange(parts: Parts, search: Widget, run: Widget, export: Widget) -> dict[str, Any]:
+    """Arguments of the outer box: bar, tiles, board and timeline in full width, then two columns, then tabs."""
+    half = Layout(flex="1 1 440px", min_width="0", width="auto")
+    parts.graph.layout = half
+    heat = VBox([parts.memory, parts.traffic], layout=Layout(flex="1 1 440px", min_width="0", width="auto"))
+    columns = Box(
+        [parts.graph, heat], layout=Layout(display="flex", flex_flow="row wrap", align_items="stretch", width="100%")
+    )
+    parts.tabs.children = [search, run, export]
+    for i, title in enumerate(TABS):
+        parts.tabs.set_title(i, title)
+    outer = [HTML(STYLE, layout=Layout(display="none")), parts.controls, parts.tiles, parts.board, parts.timeline, columns, parts.tabs]
+    frame = {"children": outer, "layout": Layout(width="100%", overflow="visible")}
+    return frame | {"_dom_classes": ("xp-frame",)}
