@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from functools import partial
 
 import numpy as np
@@ -14,6 +15,7 @@ from explorer.errors import ExplorerError
 from explorer.graph import LayerGraph
 from explorer.identity import IdentityCache
 from explorer.schedules import SCHEDULES
+from explorer.sharding import layout_problems
 from explorer.strategy import JobStrategy, Mesh, Slice, Stage, Strategy
 from explorer.tasks.placement import layer_edges, stage_layers
 from explorer.workload import Job, Workload
@@ -43,6 +45,8 @@ def check(
 def check_job(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy) -> list[str]:
     """Everything that is wrong with one job's part."""
     problems = list(_coverage(graph, strategy))
+    if job.mode == "decode":
+        problems.append("mode decode is not priced yet (no key-value cache); allowed: train, infer, prefill")
     key = (strategy.copies, _dispatches(strategy))
     for s, stage in enumerate(strategy.stages):
         found = _STAGES.get(
@@ -54,7 +58,7 @@ def check_job(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrate
     if not problems:
         problems += _stage_order(graph, strategy)
         problems += _colocation(graph, strategy)
-    problems += _schedule(strategy)
+    problems += _schedule(graph, strategy)
     return problems
 
 
@@ -76,10 +80,9 @@ def _coverage(graph: LayerGraph, strategy: JobStrategy) -> Iterator[str]:
     unknown = sorted((set(whole) | set(parts)) - set(known))
     if unknown:
         yield f"unknown layers {_some(unknown)}; the model {graph.name!r} has {len(known)} others"
-    if len(whole) < len(known):
-        missing = [name for name in known if name not in whole and name not in parts]
-        if missing:
-            yield f"layers in no stage: {_some(missing)}"
+    missing = [name for name in known if name not in whole and name not in parts]
+    if missing:
+        yield f"layers in no stage: {_some(missing)}"
     repeated = [name for name, count in whole.items() if count > 1 or name in parts]
     if repeated:
         yield f"layers in more than one stage: {_some(repeated)}"
@@ -138,8 +141,7 @@ def _stage(
     replicas = stage.meshes[0].replicas
     if stage.replicas == "split" and not stage.shares and size < replicas:
         yield (
-            f"microbatches of {size} samples cannot be split over {replicas} replicas;"
-            f" use {replicas} or more"
+            f"microbatches of {size} samples cannot be split over {replicas} replicas; use {replicas} or more"
         )
     if (
         stage.replicas == "round_robin"
@@ -148,7 +150,7 @@ def _stage(
         and not job.global_batch % size
     ):
         yield f"{job.global_batch // size} microbatches do not go round {replicas} replicas; use a multiple"
-    yield from _layouts(stage)
+    yield from _layouts(graph, stage)
     choosy = graph.memo("choosy", lambda: frozenset(i.name for i in graph.layers if i.device_kinds))
     if choosy:
         kinds = {cluster.kind_of(d).name for m in stage.meshes for d in m.devices if 0 <= d < count}
@@ -164,11 +166,12 @@ def _dispatches(strategy: JobStrategy) -> bool:
     return known and bool(SCHEDULES.get(strategy.schedule).facts.get("dispatch", False))
 
 
-def _layouts(stage: Stage) -> Iterator[str]:
-    axes = {name for name, _ in stage.meshes[0].axes}
-    for dim, axis in stage.layout:
-        if axis not in axes:
-            yield f"layout splits {dim!r} over axis {axis!r}; the mesh has {', '.join(sorted(axes))}"
+def _layouts(graph: LayerGraph, stage: Stage) -> Iterator[str]:
+    yield from layout_problems(graph, stage.layout, dict(stage.meshes[0].axes))
+    split = {dim for dim, _ in stage.layout}
+    known = graph.memo("dimension_names", lambda: {dim.name for item in graph.layers for dim in item.dims})
+    if split and not split & known:
+        yield f"layout {dict(stage.layout)} splits no layer of {graph.name!r}; every device would do all"
     own = [set(mesh.devices) for mesh in stage.meshes]
     for item in stage.shardings:
         meshes: tuple[Mesh, ...] = item.meshes or stage.meshes
@@ -178,6 +181,8 @@ def _layouts(stage: Stage) -> Iterator[str]:
         for mesh, devices in zip(meshes, own, strict=True):
             if not set(mesh.devices) <= devices:
                 yield f"sharding of {', '.join(item.layers)} uses devices outside its stage"
+        if not any(item.covers(name) for name in stage.all_layers):
+            yield f"sharding of {', '.join(item.layers)} matches no layer of the stage"
         found = {name for name, _ in meshes[0].axes}
         for dim, axis in item.layout:
             if axis not in found:
@@ -227,16 +232,23 @@ def _colocation(graph: LayerGraph, strategy: JobStrategy) -> Iterator[str]:
             yield f"layers of class {label!r} must share a device but are on {sorted(found)}"
 
 
-def _schedule(strategy: JobStrategy) -> Iterator[str]:
+def _schedule(graph: LayerGraph, strategy: JobStrategy) -> Iterator[str]:
     try:
         SCHEDULES.get(strategy.schedule).read_options(dict(strategy.options))
     except ExplorerError as error:
         yield str(error)
     stages = len(strategy.stages)
     for item in strategy.boundaries:
+        yield f"no codec {item.codec!r} (boundary {item.source} -> {item.target}): none is known yet"
         if not (0 <= item.source < stages and 0 <= item.target < stages):
             yield f"boundary {item.source} -> {item.target} names a missing stage (0 to {stages - 1})"
     for sync in strategy.sync:
+        if not any(fnmatchcase(name, pattern) for pattern in sync.parameters for name in graph.parameter):
+            yield f"sync of {', '.join(sync.parameters)} matches no parameter of {graph.name!r}"
+        if sync.every < 1:
+            yield f"sync of {', '.join(sync.parameters)} every {sync.every} updates; allowed: 1 or more"
+        if sync.compressor:
+            yield f"no compressor {sync.compressor!r}: none is known yet; leave it empty"
         if sync.method not in ("all_reduce", "parameter_server", "sharded_table"):
             yield f"unknown sync method {sync.method!r}; allowed: all_reduce, parameter_server, sharded_table"
 

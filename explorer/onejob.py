@@ -6,6 +6,7 @@ pricing of some hundred slots and one pass over arrays.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from dataclasses import replace
 from typing import Any
@@ -33,8 +34,8 @@ from explorer.tasks.placement import Placement, Skeleton, place
 from explorer.tasks.program import Program
 from explorer.workload import Job
 
-MAX_STEPS = 48
-"""Steps after which an asynchronous schedule counts as not settling."""
+MAX_STEPS, MAX_TASKS = 48, 100_000
+"""Steps, or tasks, after which an asynchronous schedule counts as not settling."""
 
 _PROGRAMS: OrderedDict[Any, Program] = OrderedDict()
 _PROGRAM_LIMIT = 512
@@ -54,16 +55,17 @@ def simulate_job(
     if entry.facts.get("dispatch", False):
         shape = make_shape(placement, UNFOLDED, job)
         return simulate_dispatch(cluster, job, strategy, placement, pricer, shape)
-    flush = bool(entry.facts.get("flush", True)) or not job.training
+    flush = bool(entry.facts.get("flush", True)) and job.training
     drain = _drain_steps(placement.skeleton, job)
-    steps = 2 if flush else 2 + drain
+    every = _reduction_period(strategy)
+    steps = 2 * every if flush else 2 + drain
     while True:
         program = get_program(placement, folding, job, strategy, pricer, steps)
-        flush = program.order.flush or not job.training
+        flush = program.order.flush and job.training
         prices = price(program, pricer)
         timing = _run(program, prices, force_events=force_events)
-        period, settled = period_of(program, timing, flush=flush, drain=drain)
-        if settled or steps >= MAX_STEPS:
+        period, settled = period_of(program, timing, flush=flush, drain=drain, every=every)
+        if settled or steps >= MAX_STEPS or program.size > MAX_TASKS:
             break
         steps = min(MAX_STEPS, steps * 2)
     timeline = Timeline(program=program, prices=prices, timing=timing, placement=placement)
@@ -80,6 +82,11 @@ def _run(program: Program, prices: Prices, *, force_events: bool) -> Timing:
     if overfull_resources(program, timing, prices.shares):
         return run_events(program, prices.seconds, prices.shares)
     return timing
+
+
+def _reduction_period(strategy: JobStrategy) -> int:
+    """Steps after which reductions repeat: the least common multiple of `Sync.every`."""
+    return math.lcm(*(sync.every for sync in strategy.sync)) if strategy.sync else 1
 
 
 def _drain_steps(skeleton: Skeleton, job: Job) -> int:
@@ -145,8 +152,8 @@ def get_program(
     if costs:
         shape_key = make_shape(placement, folding, job, pricer)
     key = (
-        placement.skeleton, folding.kept, strategy.schedule, repr(strategy.options),
-        job.training, job.global_batch, steps, repr(shape_key),
+        placement.skeleton, folding.kept, tuple(folding.classes.items()), strategy.schedule,
+        repr(strategy.options), job.training, job.global_batch, steps, repr(shape_key),
     )  # fmt: skip
     program = _PROGRAMS.get(key)
     if program is None:
@@ -162,12 +169,17 @@ def get_program(
     return program
 
 
-def period_of(program: Program, timing: Timing, *, flush: bool, drain: int) -> tuple[FloatArray, bool]:
-    """Per lane: seconds between equal points of consecutive steps, and whether they have settled."""
+def period_of(
+    program: Program, timing: Timing, *, flush: bool, drain: int, every: int = 1
+) -> tuple[FloatArray, bool]:
+    """Per lane: seconds between equal points of consecutive steps, and whether they have settled.
+
+    With flush every round of `every` steps (after which reductions repeat) lasts as long as the first.
+    """
     ends = np.append(timing.end_s, 0.0)[derived(program).step_last]
-    gaps = np.diff(ends, axis=0)
     if flush:
-        return gaps[0], True
+        return (ends[2 * every - 1] - ends[every - 1]) / every, True
+    gaps = np.diff(ends, axis=0)
     usable = gaps[: max(1, len(gaps) - drain)]
     if len(usable) < 2:
         return usable[-1], False

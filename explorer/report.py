@@ -19,7 +19,7 @@ from explorer.pricing import Prices
 from explorer.strategy import JobStrategy
 from explorer.tasks.derived import derived
 from explorer.tasks.placement import Placement
-from explorer.tasks.program import GATHER, REDUCE, TRANSFER, Program, Slot
+from explorer.tasks.program import GATHER, JOIN, REDUCE, TRANSFER, Program, Slot
 from explorer.workload import Job
 
 MEMORY_PARTS = (
@@ -199,9 +199,9 @@ def build_report(
     parts, _ = memory_by_lane(program, prices)
     capacity = []
     for lane, devices in enumerate(program.lane_devices):
-        kind = cluster.kind_of(devices[0])
-        parts[lane, 6] = kind.reserved_bytes
-        capacity.append(kind.memory_bytes)
+        kinds = [cluster.kind_of(device) for device in devices]
+        parts[lane, 6] = max(kind.reserved_bytes for kind in kinds)
+        capacity.append(min(kind.memory_bytes for kind in kinds))
     total = parts.sum(axis=1)
     overflows = tuple(
         Overflow(device=devices[0], lane=lane, over_bytes=float(total[lane] - capacity[lane]))
@@ -254,9 +254,7 @@ def _mfu(
     cluster: Cluster, job: Job, prices: Prices, folded: tuple[tuple[int, ...], ...], step_s: float
 ) -> float:
     flops = float(prices.flops.sum()) * job.global_batch * (3.0 if job.training else 1.0)
-    peak = 0.0
-    for devices in folded:
-        peak += len(devices) * cluster.kind_of(devices[0]).peak(job.precision)
+    peak = sum(cluster.kind_of(device).peak(job.precision) for devices in folded for device in devices)
     return flops / (peak * step_s) if step_s else 0.0
 
 
@@ -264,10 +262,9 @@ def _traffic(report: Report) -> dict[tuple[int, int], float]:
     program, prices = report.timeline.program, report.timeline.prices
     sections = program.skeleton.sections
     found: dict[tuple[int, int], float] = defaultdict(float)
-    first = np.flatnonzero(program.step == 0)
-    counts = np.bincount(program.slot[first], minlength=len(program.slots))
+    counts = np.bincount(program.slot, minlength=len(program.slots)) / program.order.steps
     for index in np.flatnonzero(counts).tolist():
-        slot, times, size = program.slots[index], int(counts[index]), float(prices.bytes[index])
+        slot, times, size = program.slots[index], float(counts[index]), float(prices.bytes[index])
         if slot.kind == TRANSFER:
             for copy, replica, peer in _folded_pairs(program, slot):
                 source = sections[slot.piece.section].rows[copy][replica]
@@ -324,27 +321,37 @@ def _ring(program: Program, slot: Slot) -> list[tuple[tuple[int, ...], tuple[int
     return [(row, following[row], share) for row in senders if following[row] != row]
 
 
+_WAITS = {TRANSFER: "transfer", REDUCE: "reduce", GATHER: "gather"}
+
+
 def _exposed(report: Report) -> dict[str, float]:
-    """Of the busiest lane: waits that end with a transfer or collective, and collectives inside tasks."""
+    """Of the busiest lane in the last step: waits that end with communication, and what is inside tasks."""
     program, timing, prices = report.timeline.program, report.timeline.timing, report.timeline.prices
-    lane = int(np.argmax(report.busy_s))
-    tasks = program.programs[lane]
-    tasks = tasks[program.step[tasks] == 0]
-    found = {
-        "transfer": 0.0,
-        "reduce": 0.0,
-        "gather": 0.0,
-        "inside": float(prices.comm_s[program.slot[tasks]].sum()),
-    }
-    names = {TRANSFER: "transfer", REDUCE: "reduce", GATHER: "gather"}
+    tasks = program.programs[int(np.argmax(report.busy_s))]
+    last = program.order.steps - 1
+    inside = tasks[program.step[tasks] == last]
+    found = dict.fromkeys((*_WAITS.values(), "inside"), 0.0)
+    found["inside"] = float(prices.comm_s[program.slot[inside]].sum())
     for before, task in pairwise(tasks.tolist()):
-        wait = timing.start_s[task] - timing.end_s[before]
-        if wait <= 0:
+        wait = float(timing.start_s[task] - timing.end_s[before])
+        if program.step[task] != last or wait <= 0:
             continue
-        for pred in (program.first[task], program.second[task]):
-            kind = int(program.kind[pred - 1]) if pred else -1
-            if kind in names and timing.end_s[pred - 1] >= timing.start_s[task] * (1 - 1e-12):
-                duration = timing.end_s[pred - 1] - timing.start_s[pred - 1]
-                found[names[kind]] += min(wait, duration)
+        for cause in _leaves(program, task):
+            name = _WAITS.get(int(program.kind[cause]))
+            if name and timing.end_s[cause] >= timing.start_s[task] * (1 - 1e-12):
+                found[name] += min(wait, float(timing.end_s[cause] - timing.start_s[cause]))
                 break
+    return found
+
+
+def _leaves(program: Program, task: int) -> list[int]:
+    """Predecessors of a task, those behind joins included."""
+    found, open_tasks = [], [task]
+    while open_tasks:
+        current = open_tasks.pop()
+        for pred in (program.first[current], program.second[current]):
+            if pred and program.kind[pred - 1] == JOIN:
+                open_tasks.append(pred - 1)
+            elif pred:
+                found.append(pred - 1)
     return found

@@ -38,7 +38,7 @@ def check_report(report: Report) -> None:
     assert all(source != target and size >= 0 for (source, target), size in report.traffic_bytes.items())
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(case=every_case)
 def test_static_equals_events_where_nothing_is_over_full(case: Case) -> None:
     report = explorer.simulate(*case)
@@ -58,7 +58,7 @@ def test_static_equals_events_where_nothing_is_over_full(case: Case) -> None:
         assert forced.step_time_s == pytest.approx(report.step_time_s, rel=1e-12, abs=1e-12)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(case=every_case)
 def test_nothing_exclusive_overlaps(case: Case) -> None:
     """Neither two tasks of one wire or group, nor two compute tasks of one device."""
@@ -71,7 +71,7 @@ def test_nothing_exclusive_overlaps(case: Case) -> None:
         assert np.all(start[tasks[1:]] >= end[tasks[:-1]] - 1e-9 * end.max())
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(case=every_case)
 def test_activation_memory_returns_to_its_start(case: Case) -> None:
     events = explorer.simulate(*case).timeline.program.memory
@@ -82,7 +82,7 @@ def test_activation_memory_returns_to_its_start(case: Case) -> None:
     assert level.min(initial=0) >= 0
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(case=every_case, data=st.data())
 def test_a_shorter_task_never_lengthens_the_static_step(case: Case, data: st.DataObject) -> None:
     timeline = explorer.simulate(*case).timeline
@@ -157,8 +157,9 @@ def test_zero_levels(replicas: int) -> None:
         report = explorer.simulate(*case)
         found[level] = report.memory_parts_bytes[0]
         sent = sum(report.traffic_bytes.values()) / n
-        # ZeRO-3 gathers before every F and B of 2 microbatches, then reduces
-        passes = {0: 2, 1: 2, 2: 2, 3: 5}[level]
+        # Sharded gradients (2, 3) are reduced after each of the 2 microbatches, since nothing can be added up
+        # before; weights are gathered after the update (1, 2), or before every F and B (3).
+        passes = {0: 2, 1: 1 + 1, 2: 2 + 1, 3: 2 + 4}[level]
         assert sent == pytest.approx(passes * (n - 1) / n * 4 * psi), f"ZeRO-{level}"
     weights, _, gradients, optimizer, *_ = found[0]
     assert (weights, gradients, optimizer) == (4 * psi, 4 * psi, 8 * psi)

@@ -364,6 +364,7 @@ class Explorer(VBox):
         """The change that helps most, worked out when nothing else is to be done."""
         if point is not self.history.now:
             return
+        self.search_panel.draw_figure()
         verdict, best = paint_verdict(point)
         self._hint = (point, best) if best is not None else None
         self.parts.explained = (point, verdict)
@@ -379,6 +380,7 @@ class Explorer(VBox):
             self._failed(error)
         if self.history.now is not None:
             self.search_panel.draw(self.history.now.report)
+            self.search_panel.draw_figure()
         self._said = self.search_panel.verdict(self.search_budget_s)
         self._redraw()
 

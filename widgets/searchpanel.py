@@ -66,7 +66,7 @@ class SearchPanel:
     def set_theme(self, theme: str) -> None:
         """Follow the page's theme; plotly does not by itself."""
         self._theme = theme
-        self._draw_figure()
+        self.draw_figure()
 
     def results(self) -> dict[str, tuple[str, Strategy, str]]:
         """What can be loaded: name -> (searcher, strategy, label); bests first, then frontiers."""
@@ -106,9 +106,9 @@ class SearchPanel:
         button = {"action": "load_result", "label": "Load on the board", "suggested": True}
         self.controls.view = {"fields": [field], "buttons": [button]} if names else {"fields": [], "buttons": []}
         self.controls.layout.display = "" if names else "none"
-        self._draw_figure()
 
-    def _draw_figure(self) -> None:
+    def draw_figure(self) -> None:
+        """The chart anew; slower than all else together, so not at every drag."""
         if self.figure is None:
             return
         from .charts import update_figure

@@ -85,8 +85,8 @@ def _suspects(tasks: Tasks, shares: Shares) -> list[_Users]:
 
 
 def _overlapping(users: _Users, timing: Timing) -> bool:
-    """Whether tasks of different channels overlap at all; quick, for the common case of two channels."""
-    if len(users.by_channel) != 2:
+    """Whether demands can add up; quick for the common case of two channels that alone ask little."""
+    if len(users.by_channel) != 2 or users.demand.max() > users.capacity * (1 + TOLERANCE):
         return True
     one, other = users.by_channel
     ends = timing.end_s[other] * (1 - ROUNDING)

@@ -162,7 +162,7 @@ def numerics_of(rows: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, float]
     """The largest errors over ranks and rounds; {} where nothing was checked."""
     found: dict[str, float] = {}
     for record in (record for rank in rows for record in rank):
-        for name in ("gradient", "weight"):
+        for name in ("gradient", "weight", "first"):
             if "numerics" in record:
                 found[name] = max(found.get(name, 0.0), float(record["numerics"][name]))
     return found

@@ -147,21 +147,26 @@ class Emulation:
 
 
 def compare_with_emulation(run: Compute) -> dict[str, float]:
-    """Largest relative errors of gradients, weights and the loss of this rank against the emulation.
+    """Largest relative errors of gradients and weights of this rank against the emulation.
+
+    `first` is of the first update's gradients alone, which no optimizer has touched: Adam divides rounding
+    errors of tiny gradients by those gradients.
 
     Each tensor's largest difference over its own largest entry (or `FLOOR` of the largest gradient of all).
     """
     right = Emulation(run)
     right.finish()
     largest = max((float(g.abs().max()) for g in right.gradients.values()), default=0.0)
-    gradient = 0.0
+    gradient = first = 0.0
     for key, found in run.applied.items():
         expected = right.gradients.get(key)
         if expected is None:
-            gradient = float("inf")
+            gradient = first = float("inf")
             continue
         scale = max(float(expected.abs().max()), FLOOR * largest, 1e-30)
         gradient = max(gradient, float((found - expected).abs().max()) / scale)
+        if key[1][0] == 0:
+            first = max(first, float((found - expected).abs().max()) / scale)
     weight = 0.0
     for piece in run.pieces:
         for name in run.names[piece]:
@@ -170,6 +175,7 @@ def compare_with_emulation(run: Compute) -> dict[str, float]:
             weight = max(weight, float((found - expected).detach().abs().max()) / scale)
     return {
         "gradient": gradient,
+        "first": first,
         "weight": weight,
         "compared": float(len(run.applied)),
         "largest_gradient": largest,

@@ -34,6 +34,7 @@ class Stopwatch:
             {own: self.weights[full] for own, full in parameter_names(self.model, unit).items()}
             for unit in self.model.units
         ]
+        self.sums = [[torch.zeros_like(w) for w in own.values()] for own in self.own]
         self.everyone = tuple(range(transport.ranks))
         n = transport.ranks
         pairs = sorted({(r, (r + 1) % n) for r in range(n)} | {((r + 1) % n, r) for r in range(n)})
@@ -84,7 +85,9 @@ class Stopwatch:
             wanted = [*(() if x is None else (x,)), *self.own[i].values()]
             came = None if outputs[i].dim() == 0 else torch.ones_like(outputs[i])
             begin = self._now()
-            torch.autograd.grad(outputs[i], wanted, came)
+            found = torch.autograd.grad(outputs[i], wanted, came)
+            # a microbatch adds its gradients to those of the ones before
+            torch._foreach_add_(self.sums[i], found[len(wanted) - len(self.sums[i]) :])
             backward[i] = self._now() - begin
         return list(zip(forward, backward, strict=True))
 

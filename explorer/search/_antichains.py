@@ -251,7 +251,9 @@ def _grow(
                 pending[total].append((after[same], numbers[chosen[same]]))
         yield None
     steps = np.concatenate(edges)
-    keys = np.unique(steps[:, 1] * (count + 1) + steps[:, 0] + 1)  # one number per edge sorts faster than pairs
+    keys = np.unique(
+        steps[:, 1] * (count + 1) + steps[:, 0] + 1
+    )  # one number per edge sorts faster than pairs
     yield np.concatenate(rows), np.stack([keys % (count + 1) - 1, keys // (count + 1)], axis=1)
 
 

@@ -17,6 +17,7 @@ taken p microbatches of one chunk after the other (of fewer, where there are few
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from explorer.cluster import Cluster
@@ -44,8 +45,25 @@ class Bounds:
     """How much some device must lack, at least; 0 or less where it may fit."""
 
 
-def bounds_of(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy, positions: int) -> Bounds:
+def bounds_of(
+    graph: LayerGraph,
+    cluster: Cluster,
+    job: Job,
+    strategy: JobStrategy,
+    positions: int,
+    *,
+    memory: str = "all",
+) -> Bounds:
     """Lower bounds of a uniform strategy: stage i on position i mod `positions`, 1F1B, interleaved if chunked.
+
+    Args:
+        graph: the model.
+        cluster: the devices.
+        job: what is asked.
+        strategy: equal replicas on every stage.
+        positions: pipeline positions p.
+        memory: `all` that is sure to be held at once; `least`, which leaves out buffers and what is made
+            again, so that it falls with more recomputation and more ZeRO; or `none`, the fastest.
 
     Raises:
         InputError: a placement that cannot be lowered.
@@ -56,23 +74,43 @@ def bounds_of(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrate
     once = [0.0] * len(strategy.stages)  # forward and backward of one microbatch
     sections: list[list[int]] = [[] for _ in range(positions)]
     for i, section in enumerate(placement.skeleton.sections):
-        rows = [row for copy in section.rows for row in copy]
+        rows = section.rows[0] if len(cluster.device_kinds) > 1 else section.rows[0][:1]
         once[section.stage] += max(_microbatch_s(pricer, i, row[0], section.samples(0)) for row in rows)
         sections[section.stage % positions].append(i)
-    chunks = len(strategy.stages) // positions
-    ahead = [_forwards_first(positions, r, chunks, count) for r in range(positions)]
-    held = [_held_bytes(pricer, sections[r], ahead[r]) for r in range(positions)]
-    kinds = [cluster.kind_of(strategy.stages[r].meshes[0].devices[0]) for r in range(positions)]
-    peaks = [held[r] + kind.reserved_bytes for r, kind in enumerate(kinds)]
+    peaks = [(0.0, -math.inf)]
+    if memory != "none":
+        peaks = _peaks(cluster, strategy, pricer, sections, count, everything=memory == "all")
     # before and after its own work a position waits for the stages before its first one
     times = [
         count * sum(once[r::positions]) + (sum(once[:r]) if job.training else 0.0) for r in range(positions)
     ]
     return Bounds(
         step_time_s=max(times) * ROUNDING,
-        peak_memory_bytes=max(peaks) * ROUNDING,
-        over_bytes=max(p * ROUNDING - kind.memory_bytes for p, kind in zip(peaks, kinds, strict=True)),
+        peak_memory_bytes=max(peak for peak, _ in peaks),
+        over_bytes=max(over for _, over in peaks),
     )
+
+
+def _peaks(
+    cluster: Cluster,
+    strategy: JobStrategy,
+    pricer: Pricer,
+    sections: list[list[int]],
+    count: int,
+    *,
+    everything: bool,
+) -> list[tuple[float, float]]:
+    """(peak, peak over capacity) of the first position, which keeps most, and of the last, with the logits."""
+    positions = len(sections)
+    chunks = len(strategy.stages) // positions
+    found = []
+    for r in sorted({0, positions - 1}):
+        kind = cluster.kind_of(strategy.stages[r].meshes[0].devices[0])
+        ahead = _forwards_first(positions, r, chunks, count)
+        held = _held_bytes(pricer, sections[r], ahead, everything=everything)
+        peak = (held + kind.reserved_bytes) * ROUNDING
+        found.append((peak, peak - kind.memory_bytes))
+    return found
 
 
 def _microbatch_s(pricer: Pricer, section: int, device: int, samples: int) -> float:
@@ -95,7 +133,7 @@ def _forwards_first(positions: int, position: int, chunks: int, count: int) -> l
     return done
 
 
-def _held_bytes(pricer: Pricer, sections: list[int], ahead: list[int]) -> float:
+def _held_bytes(pricer: Pricer, sections: list[int], ahead: list[int], *, everything: bool) -> float:
     """Bytes of one device at its first backward; one section per chunk, in chunk order."""
     total, buffers, again = 0.0, 0.0, 0.0
     for i, done in zip(sections, ahead, strict=True):
@@ -104,8 +142,9 @@ def _held_bytes(pricer: Pricer, sections: list[int], ahead: list[int]) -> float:
         buffers = max(buffers, memory.buffer_bytes + memory.buffer_bytes_per_sample * samples)
         if pricer.job.training:
             total += memory.activation_bytes_per_sample * samples * done
-            again = memory.recompute_peak_bytes_per_sample * samples  # the last chunk's backward comes first
-    return total + buffers + again
+            if pricer.stages[i].recompute == "full":  # the last chunk's backward comes first
+                again = memory.recompute_peak_bytes_per_sample * samples
+    return total + buffers + again if everything else total
 
 
 def value_bound(problem: Problem, bounds: Bounds, devices: tuple[int, ...]) -> float:

@@ -70,7 +70,9 @@ class Planned:
     """Stages of the outermost level."""
 
 
-def stage_seconds(seconds: FloatArray, parameter_bytes: FloatArray, machines: int, bandwidth: float) -> FloatArray:
+def stage_seconds(
+    seconds: FloatArray, parameter_bytes: FloatArray, machines: int, bandwidth: float
+) -> FloatArray:
     """Seconds per minibatch of stages on some machines; arrays of one shape."""
     return (seconds + 4 * (machines - 1) * parameter_bytes / (bandwidth * machines)) / machines
 

@@ -3,7 +3,8 @@
 The space, which the result calls ``uniform strategies``: t divides the devices of a node; p x t devices or
 more; d the most replicas that the remaining devices allow and the batch divides into; balanced cuts; 1F1B,
 or interleaved 1F1B where there are chunks. Candidates are bounded in the order of a rough estimate, a few
-at a time, and after each few the most promising one is simulated; what a bound excludes never is.
+at a time (those that differ only in recomputation and ZeRO together, by time alone), and after each few the
+most promising one is simulated; what a bound excludes never is.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from explorer.cluster import Cluster
 from explorer.errors import ExplorerError, InputError
@@ -20,11 +22,12 @@ from explorer.search import SEARCHERS
 from explorer.search._bounds import bounds_of, value_bound
 from explorer.search.problem import Candidate, Evaluator, Problem
 from explorer.strategy import Strategy
-from explorer.uniform import uniform, units
+from explorer.uniform import balanced_cuts, uniform, units
 
 BOUND = "uniform strategies"
+_RECOMPUTE = ("none", "selective", "full")  # from most to least memory
 LOOK_AHEAD = 12
-"""Candidates bounded between two simulations while some are left to bound."""
+"""Groups of candidates bounded between two simulations while some are left to bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -62,10 +65,12 @@ class Uniform:
         Raises:
             InputError: no cluster, or a point outside of the space.
         """
+        graph, count = problem.graph, self.stages * self.chunks
+        cuts = graph.memo(f"balanced cuts {count}", lambda: balanced_cuts(graph, count))
         return uniform(
-            problem.graph, _cluster(problem), problem.workload.job, stages=self.stages, replicas=self.replicas,
+            graph, _cluster(problem), problem.workload.job, stages=self.stages, replicas=self.replicas,
             tensor=self.tensor, chunks=self.chunks, microbatch_size=self.microbatch_size,
-            recompute=self.recompute, zero=self.zero,
+            recompute=self.recompute, zero=self.zero, cuts=cuts,
         )  # fmt: skip
 
 
@@ -90,24 +95,40 @@ def exhaustive(
     for key, value, least in (("max_stages", max_stages, 0), ("max_chunks", max_chunks, 1)):
         if value < least:
             raise InputError(f"{key} is {value}", key=key, found=value, allowed=f">= {least}")
-    points = space(problem, max_stages=max_stages, max_chunks=max_chunks, max_zero=max_zero)
-    points.sort(key=lambda point: (_estimate(problem, point), point))
+    groups = _groups(space(problem, max_stages=max_stages, max_chunks=max_chunks, max_zero=max_zero))
+    groups.sort(key=lambda group: (_estimate(problem, group[0]), group[0]))
     yield None
-    pending: list[tuple[float, int, Uniform]] = []
-    for number, point in enumerate(points):
-        value = _bound(problem, point)
-        yield None
+    pending: list[_Pending] = []
+    for number, group in enumerate(groups):
+        value = _bound(problem, group[0], memory="none")
         if _worth(problem, evaluator, value):
-            heapq.heappush(pending, (value, number, point))
+            heapq.heappush(pending, _Pending(value, (group[0],), group))
+        yield None
         if number % LOOK_AHEAD == LOOK_AHEAD - 1:
-            yield _next(problem, evaluator, pending)
-    while pending and _worth(problem, evaluator, pending[0][0]):
-        evaluator.lower_bound, evaluator.bound = _least(evaluator, pending[0][0]), BOUND
-        yield _next(problem, evaluator, pending)
-        if evaluator.exhausted:
-            return
-    if evaluator.best is not None and problem.objective != "frontier":
+            yield from _next(problem, evaluator, pending)
+    while pending and not evaluator.exhausted:
+        evaluator.lower_bound, evaluator.bound = _least(evaluator, pending[0].bound), BOUND
+        yield from _next(problem, evaluator, pending)
+    if evaluator.best is not None and not evaluator.exhausted and problem.objective != "frontier":
         evaluator.lower_bound, evaluator.bound, evaluator.optimal = evaluator.best.value, BOUND, True
+
+
+class _Pending(NamedTuple):
+    """What is still to be looked at, by bound: one point, or a group of points that share theirs."""
+
+    bound: float
+    key: tuple[Uniform, ...]
+    """Breaks ties."""
+    group: list[Uniform]
+    """Points of a group; empty for a point."""
+
+
+def _groups(points: list[Uniform]) -> list[list[Uniform]]:
+    """Points that differ in recomputation and ZeRO only: the first without either, the last the thriftiest."""
+    found: dict[Uniform, list[Uniform]] = {}
+    for point in points:
+        found.setdefault(replace(point, recompute="none", zero=0), []).append(point)
+    return [sorted(group, key=lambda p: (_RECOMPUTE.index(p.recompute), p.zero)) for group in found.values()]
 
 
 def _cluster(problem: Problem) -> Cluster:
@@ -127,23 +148,31 @@ def _worth(problem: Problem, evaluator: Evaluator, bound: float) -> bool:
     return evaluator.best is None or problem.objective == "frontier" or bound < evaluator.best.value
 
 
-def _next(
-    problem: Problem, evaluator: Evaluator, pending: list[tuple[float, int, Uniform]]
-) -> Candidate | None:
-    """Simulate the pending candidate with the lowest bound."""
+def _next(problem: Problem, evaluator: Evaluator, pending: list[_Pending]) -> Iterator[Candidate | None]:
+    """Open groups in the order of their bounds until a point comes first; simulate that."""
     while pending:
-        value, _, point = heapq.heappop(pending)
-        if _worth(problem, evaluator, value):
-            return evaluator.evaluate(point.strategy(problem), point.label)
-    return None
+        first = heapq.heappop(pending)
+        if not _worth(problem, evaluator, first.bound):
+            continue
+        if not first.group:
+            point = first.key[0]
+            yield evaluator.evaluate(point.strategy(problem), point.label)
+            return
+        thriftiest = first.group[-1]
+        points = first.group if _bound(problem, thriftiest, memory="least") < math.inf else []
+        for point in points:
+            value = _bound(problem, point)
+            if _worth(problem, evaluator, value):
+                heapq.heappush(pending, _Pending(value, (point,), []))
+            yield None
 
 
-def _bound(problem: Problem, point: Uniform) -> float:
+def _bound(problem: Problem, point: Uniform, *, memory: str = "all") -> float:
     """Lower bound of the objective; infinite where the point cannot fit or cannot be lowered."""
     try:
         strategy = point.strategy(problem)
         cluster, job = _cluster(problem), problem.workload.job
-        found = bounds_of(problem.graph, cluster, job, strategy.job, point.stages)
+        found = bounds_of(problem.graph, cluster, job, strategy.job, point.stages, memory=memory)
     except ExplorerError:
         return math.inf
     limit = problem.memory_limit_bytes
@@ -155,16 +184,12 @@ def _bound(problem: Problem, point: Uniform) -> float:
 # ---- the space ----------------------------------------------------------------------------------
 
 
-def space(
-    problem: Problem, *, max_stages: int = 0, max_chunks: int = 4, max_zero: int = 3
-) -> list[Uniform]:
+def space(problem: Problem, *, max_stages: int = 0, max_chunks: int = 4, max_zero: int = 3) -> list[Uniform]:
     """Every point of the space, in no particular order."""
     job = problem.workload.job
-    recompute = ("none", "selective", "full") if job.training else ("none",)
+    recompute = _RECOMPUTE if job.training else _RECOMPUTE[:1]
     return [
-        Uniform(
-            tensor=t, stages=p, replicas=d, chunks=v, microbatch_size=size, recompute=choice, zero=level
-        )
+        Uniform(tensor=t, stages=p, replicas=d, chunks=v, microbatch_size=size, recompute=choice, zero=level)
         for t, p, d in _shapes(problem, max_stages)
         for size in divisors(job.global_batch // d)
         for v in _chunks(problem, p, job.global_batch // (d * size), max_chunks)

@@ -20,11 +20,14 @@ from explorer.search._antichains import States, find_states
 from explorer.search._planning import Choice, Cut, Planned, PlanLevel, dense_size, plan_dense
 from explorer.search._profiled import Profiled, profiled
 from explorer.search._threshold import plan_threshold
+from explorer.search.exhaustive import divisors
 from explorer.search.problem import Candidate, Evaluator, Problem
 from explorer.strategy import ROUND_ROBIN, SPLIT, Mesh, Stage, Strategy, single
 
 ORIGINAL, OURS, COUNTED, FREE = "original", "ours", "counted", "free"
 BOUND = "its own cost model"
+MOST_IN_TURN = 128
+"""Minibatches of a step up to which replicas that take turns are tried."""
 DENSE_LIMIT = 30_000_000
 """Numbers in the tables of one plan (240 MB); a larger one-level plan is found by bisection."""
 
@@ -35,8 +38,12 @@ DENSE_LIMIT = 30_000_000
     paper="Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN Training, SOSP'19",
     options=(
         Option(name="cost_model", default=OURS, help="its own, or our simulator", choices=(ORIGINAL, OURS)),
-        Option(name="devices", default="", help="machines per level, innermost first (4,2); empty: the cluster's"),
-        Option(name="bandwidth_bytes_per_s", default="", help="per level, innermost first; empty: the cluster's"),
+        Option(
+            name="devices", default="", help="machines per level, innermost first (4,2); empty: the cluster's"
+        ),
+        Option(
+            name="bandwidth_bytes_per_s", default="", help="per level, innermost first; empty: the cluster's"
+        ),
         Option(
             name="transfers", default=COUNTED, help="whether transfers take time", choices=(COUNTED, FREE)
         ),
@@ -73,7 +80,10 @@ def pipedream(
     levels = _levels(problem, devices, bandwidth_bytes_per_s)
     if microbatch_size < 1:
         raise InputError(
-            f"microbatch_size is {microbatch_size}", key="microbatch_size", found=microbatch_size, allowed=">= 1"
+            f"microbatch_size is {microbatch_size}",
+            key="microbatch_size",
+            found=microbatch_size,
+            allowed=">= 1",
         )
     model = profiled(
         problem.graph,
@@ -122,7 +132,9 @@ def _levels(problem: Problem, devices: str, bandwidths: str) -> tuple[PlanLevel,
     counts = _numbers("devices", devices)
     rates = _numbers("bandwidth_bytes_per_s", bandwidths)
     if any(count != int(count) for count in counts):
-        raise InputError(f"devices is {devices!r}", key="devices", found=devices, allowed="whole numbers, as 4,2")
+        raise InputError(
+            f"devices is {devices!r}", key="devices", found=devices, allowed="whole numbers, as 4,2"
+        )
     if not counts or not rates:
         if problem.cluster is None:
             missing = "bandwidth_bytes_per_s" if counts else "devices"
@@ -306,19 +318,22 @@ def _strategies(problem: Problem, task: _Task, plan: Planned) -> Iterator[tuple[
     label = "stages on " + "-".join(str(len(devices)) for _, devices in chosen)
     size = max(1, round(task.model.samples))
     in_turn = all(batch % (size * len(devices)) == 0 for _, devices in chosen)
-    for schedule in ("pipedream", "1f1b"):
-        if in_turn:
+    few = batch // size <= MOST_IN_TURN  # without a flush a long step is slow to simulate
+    for schedule in ("1f1b", "pipedream"):
+        if in_turn and few:
             yield _strategy(problem, chosen, schedule, size, ROUND_ROBIN), f"{label}, {schedule}, in turn"
-        for samples in _sizes(batch, max(size, widest)):
+        for samples in _sizes(batch, max(size, widest), len(chosen)):
             yield (
                 _strategy(problem, chosen, schedule, samples, SPLIT),
                 f"{label}, {schedule}, microbatches of {samples}",
             )
 
 
-def _sizes(batch: int, least: int) -> list[int]:
-    """The four smallest divisors of the batch that are large enough."""
-    return [size for size in range(least, batch + 1) if batch % size == 0][:4]
+def _sizes(batch: int, least: int, stages: int) -> list[int]:
+    """Divisors of the batch, large enough, that make some 2, 4 and 8 microbatches per stage."""
+    sizes = [size for size in divisors(batch) if size >= least]
+    wanted = [batch / (stages * many) for many in (2, 4, 8)]
+    return list(dict.fromkeys(min(sizes, key=lambda size: abs(size - ideal)) for ideal in wanted if sizes))
 
 
 def _placed(
@@ -329,7 +344,9 @@ def _placed(
     first = 0
     for cut in cuts:
         machines = [
-            group[(first + i) * size : (first + i + 1) * size] for group in groups for i in range(cut.machines)
+            group[(first + i) * size : (first + i + 1) * size]
+            for group in groups
+            for i in range(cut.machines)
         ]
         if cut.inner:
             found += _placed(cut.inner, machines, size // sum(item.machines for item in cut.inner))
@@ -345,7 +362,10 @@ def _layers_of(graph: LayerGraph, parts: list[set[str]]) -> list[tuple[str, ...]
     for layer in reversed(graph.layers):
         if layer.name not in stage:
             readers = [
-                stage[name] for use in layer.writes for name in graph.consumers.get(use.name, ()) if name in stage
+                stage[name]
+                for use in layer.writes
+                for name in graph.consumers.get(use.name, ())
+                if name in stage
             ]
             if readers:
                 stage[layer.name] = min(readers)

@@ -144,13 +144,14 @@ def make_plan(
         tuple(sizes.get(dim, size) for dim, size in zip(use.dims or ("",) * len(shape), shape, strict=True))
         for use, shape in zip(layer.writes, template.writes, strict=True)
     )
-    reads, writes = _across(chosen, "reads"), _across(chosen, "writes")
+    read, written = len(layer.reads), len(layer.writes)
+    reads, writes = _across(chosen, "reads", read), _across(chosen, "writes", written)
     elementwise = layer.kind in ("elementwise", "add")
     return LayerPlan(
         reads=reads,
         writes=writes,
-        read_gradients=_across(chosen, "read_gradients"),
-        write_gradients=_across(chosen, "write_gradients"),
+        read_gradients=_across(chosen, "read_gradients", read),
+        write_gradients=_across(chosen, "write_gradients", written),
         write_sizes=write_sizes,
         parameters=_held(template, chosen, group, axes),
         work=_work(sizes, chosen, axes),
@@ -197,9 +198,9 @@ def _signature(layer: Layer, i: int, axis: Axis, group: Group, follow: State | N
     return followed if followed and set(followed.reads) == {follow} else chosen
 
 
-def _across(chosen: Sequence[Signature], field: str) -> tuple[Placement, ...]:
+def _across(chosen: Sequence[Signature], field: str, count: int) -> tuple[Placement, ...]:
     """Per use its state over every mesh axis, from per mesh axis the state of every use."""
-    return tuple(zip(*(getattr(item, field) for item in chosen), strict=True))
+    return tuple(zip(*(getattr(item, field) for item in chosen), strict=True)) or ((),) * count
 
 
 def _work(sizes: dict[str, float], chosen: Sequence[Signature], axes: Sequence[Axis]) -> float:

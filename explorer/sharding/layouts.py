@@ -14,6 +14,9 @@ from explorer.strategy import REPLICA
 
 Layout: TypeAlias = tuple[tuple[str, str], ...]
 
+STANDARD_DIMS = frozenset({"seq", "embed", "heads", "kv_heads", "head", "ffn", "vocab", "experts"})
+"""Names that a layout may speak of whatever the model: published layouts cover dimensions it may lack."""
+
 
 def megatron_layout(axis: str = "tensor", *, sequence_parallel: bool = False) -> Layout:
     """Tensor parallelism of Megatron-LM; with sequence parallelism norms and additions are split too.
@@ -45,12 +48,16 @@ def layout_problems(
 ) -> list[str]:
     """All that is wrong with a layout, in words.
 
+    Dimensions of the layouts above are known whether or not this model has them: a layout serves many models.
+
     Args:
         graph: the model.
         layout: (dimension, mesh axis) pairs.
         sizes: mesh axes with their sizes.
     """
     known = graph.memo("dimension_names", lambda: {dim.name for item in graph.layers for dim in item.dims})
+    known = known | STANDARD_DIMS
+    usual = {dim for dim, _ in (*megatron_layout(sequence_parallel=True), *expert_layout())}
     problems = []
     for dim, axis in layout:
         if axis == REPLICA:
@@ -58,6 +65,6 @@ def layout_problems(
         elif axis not in sizes:
             names = ", ".join(name for name in sizes if name != REPLICA) or "none"
             problems.append(f"layout names mesh axis {axis!r}, but the mesh has {names}")
-        if dim not in known:
+        if dim not in known | usual:
             problems.append(f"layout names dimension {dim!r}, which no layer of {graph.name!r} has")
     return problems

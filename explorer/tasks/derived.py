@@ -78,7 +78,5 @@ def _held(program: Program, pieces: tuple[Piece, ...]) -> tuple[tuple[int, int],
     sections = program.skeleton.sections
     held: dict[int, int] = {}
     for piece in pieces:
-        held[piece.section] = max(
-            held.get(piece.section, 0), sections[piece.section].samples(piece.replica)
-        )
+        held[piece.section] = max(held.get(piece.section, 0), sections[piece.section].samples(piece.replica))
     return tuple(sorted(held.items()))

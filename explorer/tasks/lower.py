@@ -321,10 +321,24 @@ def _reductions(work: Lowering) -> None:
             if count % group.every:
                 continue
             slot = Slot(REDUCE, g, pieces[0], pieces[0], 0)
-            preds = _gradients_within(work, pieces, low, high, sweep)
-            task = work.add(slot, channel, preds, work.action[updates[0]], work.step[updates[0]])
-            for update in updates:
-                work.preds[update].append(task)
+            for start, stop in _reduced_together(work, pieces, low, high):
+                preds = _gradients_within(work, pieces, start, stop, sweep)
+                task = work.add(slot, channel, preds, work.action[updates[0]], work.step[updates[0]])
+                for update in updates:
+                    work.preds[update].append(task)
+
+
+def _reduced_together(work: Lowering, pieces: list[Piece], low: int, high: int) -> list[tuple[int, int]]:
+    """Samples of each reduction: all of an update's, or each microbatch's where gradients are sharded.
+
+    ZeRO levels 2 and 3 keep only their own shard of the gradients, so nothing can be added up before it
+    is reduced.
+    """
+    sections = [work.sections[piece.section] for piece in pieces]
+    if min(section.zero for section in sections) < 2:
+        return [(low, high)]
+    size = max(section.microbatch_samples for section in sections)
+    return [(start, min(start + size, high)) for start in range(low, high, size)]
 
 
 def _devices(work: Lowering, pieces: tuple[Piece, ...]) -> tuple[int, ...]:
@@ -360,10 +374,15 @@ def _gathers(work: Lowering) -> None:
                 elif action.op == "F" and slot.piece in waiting:
                     work.preds[task].append(waiting.pop(slot.piece))
                 elif action.op in "FBI" and section.zero == 3:
-                    # prefetched while the previous task of the lane computes
-                    after = compute_before[-2:-1]
-                    work.preds[task].append(_gather(work, slot.piece, list(after), task))
+                    after = _prefetch_point(work, compute_before)
+                    work.preds[task].append(_gather(work, slot.piece, after, task))
             compute_before.append(task)
+
+
+def _prefetch_point(work: Lowering, before: list[int]) -> list[int]:
+    """A gather starts while the previous task of the lane computes, but never before weights are updated."""
+    last = work.action[before[-1]] if before else None
+    return before[-1:] if last is not None and last.op == "U" else before[-2:-1]
 
 
 def _gather(work: Lowering, piece: Piece, preds: list[int], task: int) -> int:

@@ -48,4 +48,4 @@ def bench(opened: Workbench) -> Iterator[Workbench]:
     opened.settled()
     opened.errors.clear()
     yield opened
-    assert not opened.errors
+    assert not opened.errors, opened.errors

@@ -75,7 +75,7 @@ def test_several_blocks_and_an_emptied_lane(bench: Workbench) -> None:
     bench.page.keyboard.up("Shift")
     bench.until(lambda: len(bench.ask("explorer.selection")) == 8, "eight blocks selected, in Python too")
     bench.drag(CHIP.format(1, "layers.12"), "[data-lane='2'] [data-block]")
-    bench.until(lambda: len(bench.ask("explorer.strategy.job.stages")) == 3, "stage 1 is empty")
+    bench.until(lambda: bench.ask("len(explorer.strategy.job.stages)") == 3, "stage 1 is empty")
     bench.settled()
     assert bench.page.locator("[data-lane]").count() == 4, "its lane stays"
     bench.drag(CHIP.format(2, "layers.12"), "[data-lane='1']")
@@ -133,7 +133,8 @@ def test_an_exception_is_shown(bench: Workbench) -> None:
 
 
 def test_search_is_live_and_its_best_can_be_loaded(bench: Workbench) -> None:
-    bench.do("setattr(explorer, 'search_budget_s', 8.0)")
+    bench.do("setattr(explorer, 'searcher', 'exhaustive')")
+    bench.do("setattr(explorer, 'search_budget_s', 60.0)")
     bench.act("search")
     bench.page.wait_for_selector(".t-verdict[data-level=busy]")
     bench.until(lambda: bench.ask("len(explorer.search_panel.task.runs)") == 1, "progress", 30)
@@ -178,7 +179,7 @@ def test_run_is_live_and_stops(bench: Workbench) -> None:
     bench.do("explorer.run_panel.set('engine', 'dry')")
     bench.act("run")
     bench.page.wait_for_selector(".t-verdict[data-level=busy]", timeout=30_000)
-    bench.until(lambda: "rank" in bench.page.inner_text(".t-verdict"), "progress of the ranks", 60)
+    bench.until(lambda: "rank 0" in bench.page.inner_text(".t-verdict"), "progress of the ranks", 90)
     pid = bench.ask("explorer.run_panel.task._handle.process.pid")
     bench.act("stop")
     bench.until(lambda: not bench.ask("explorer.run_panel.task.running"), "stopped")

@@ -96,11 +96,7 @@ def folded() -> Resolved:
     home = (0, 1, 1, 0)
     from dataclasses import replace
 
-    stages = [
-        replace(stage, meshes=(Mesh(devices=(home[i],)),)) for i, stage in enumerate(strategy.stages)
-    ]
+    stages = [replace(stage, meshes=(Mesh(devices=(home[i],)),)) for i, stage in enumerate(strategy.stages)]
     text = "0F0 0F1 3F0 3B0 3F1 3B1 0B0 0B1\n1F0 2F0 1F1 2F1 2B0 1B0 2B1 1B1"
-    made = replace(
-        strategy, stages=tuple(stages), schedule="custom", options=(("lanes", text),)
-    )
+    made = replace(strategy, stages=tuple(stages), schedule="custom", options=(("lanes", text),))
     return replace(first, plan=replace(first.plan, strategy=Strategy(jobs=(made,))))

@@ -1,0 +1,102 @@
+"""Folded replicas give the numbers of unfolded ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import explorer
+from explorer import onejob
+from explorer.fold import UNFOLDED, fold_replicas
+from explorer.report import Report
+from explorer.strategy import Mesh
+from explorer.tasks.placement import place
+from tests.random_plans import DEVICES, Case, even_cases
+
+SCHEDULES = ("gpipe", "1f1b", "pipedream", "pipedream_2bw")
+
+
+def both(case: Case) -> tuple[Report, Report]:
+    """The report as it is, and with every replica lowered."""
+    folded = explorer.simulate(*case)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(onejob, "fold_replicas", lambda *_: UNFOLDED)
+        return folded, explorer.simulate(*case)
+
+
+def compare(folded: Report, plain: Report) -> None:
+    assert folded.step_time_s == pytest.approx(plain.step_time_s, rel=1e-9, abs=1e-12)
+    assert folded.makespan_s == pytest.approx(plain.makespan_s, rel=1e-9, abs=1e-12)
+    assert folded.devices == plain.devices
+    assert folded.bubble_fraction == pytest.approx(plain.bubble_fraction, abs=1e-9)
+    assert folded.pass_name == plain.pass_name
+    assert folded.versions == plain.versions
+    for name in ("peak_memory_bytes", "busy_s", "capacity_bytes"):
+        ours, theirs = (report.per_device(getattr(report, name)) for report in (folded, plain))
+        assert ours == pytest.approx(theirs, rel=1e-9), name
+    ours, theirs = ({p: x for p, x in r.traffic_bytes.items() if x} for r in (folded, plain))
+    assert ours == pytest.approx(theirs, rel=1e-9)
+
+
+@settings(max_examples=60)
+@given(case=st.one_of(*(even_cases(name) for name in SCHEDULES)), data=st.data())
+def test_folded_replicas_give_the_same_numbers(case: Case, data: st.DataObject) -> None:
+    """Also where devices are dealt out at random, so that replicas lie differently in the nodes."""
+    if data.draw(st.booleans()):
+        order = data.draw(st.permutations(range(DEVICES)))
+        stages = tuple(
+            replace(s, meshes=tuple(replace(m, devices=tuple(order[d] for d in m.devices)) for m in s.meshes))
+            for s in case.strategy.job.stages
+        )
+        case = case._replace(strategy=case.strategy.with_job(case.strategy.job.with_stages(stages)))
+    compare(*both(case))
+
+
+@settings(max_examples=20)
+@given(case=even_cases("1f1b"))
+def test_replicas_on_equal_nodes_are_folded(case: Case) -> None:
+    placement = place(case.graph, case.strategy.job)
+    replicas = placement.skeleton.sections[0].replicas
+    folding = fold_replicas(case.cluster, placement.skeleton, case.strategy.job)
+    if replicas > 1 and all(max(s.meshes[0].devices) < 4 for s in case.strategy.job.stages):
+        assert folding.kept is not None
+        assert len(folding.kept) == 1
+    if folding.kept is not None:
+        assert sorted(r for members in folding.classes.values() for r in members) == list(range(replicas))
+
+
+def test_replicas_that_cross_on_a_shared_network_are_not_folded() -> None:
+    """Replica 0 sends from node 0 to 1 and on to 2, replica 1 from 2 to 0 and on to 1: they meet."""
+    case = next(_crossing())
+    compare(*both(case))
+
+
+def _crossing():  # type: ignore[no-untyped-def]
+    from explorer.cluster import Level
+    from tests.random_plans import cluster_of, pipeline
+
+    base = pipeline([0.1] * 3, [0.1] * 3, microbatches=4, replicas=2)
+    tensors = tuple(replace(t, shape=(10.0,)) if t.name in ("t0", "t1") else t for t in base.graph.tensors)
+    levels = (
+        Level(name="inner", kind="nvlink", scope="node", latency_s=0.0, bandwidth_bytes_per_s=100.0),
+        Level(
+            name="outer", kind="ethernet", scope="all", latency_s=0.0, bandwidth_bytes_per_s=20.0,
+            uplink_bytes_per_s=20.0,
+        ),
+    )  # fmt: skip
+    for first, second in permutations([(0, 4, 8), (9, 1, 5), (6, 10, 2)], 2):
+        stages = tuple(
+            replace(stage, meshes=(Mesh(devices=(first[s], second[s])),))
+            for s, stage in enumerate(base.strategy.job.stages)
+        )
+        strategy = base.strategy.with_job(base.strategy.job.with_stages(stages))
+        yield Case(replace(base.graph, tensors=tensors), cluster_of(levels), base.workload, strategy)
+
+
+def test_all_crossings() -> None:
+    for case in _crossing():
+        compare(*both(case))
