@@ -53,7 +53,7 @@ WRONG: list[tuple[Change, str]] = [
         stage_with(meshes=(Mesh(devices=(0, 5, 6)),), replicas="round_robin"),
         "4 microbatches do not go round 3 replicas",
     ),
-    (stage_with(layout=(("ffn", "tensor"),)), "layout splits 'ffn' over axis 'tensor'; the mesh has replica"),
+    (stage_with(layout=(("ffn", "tensor"),)), "layout names mesh axis 'tensor', but the mesh has none"),
     (
         stage_with(shardings=(Sharding(layers=("layers.0",), meshes=(Mesh(devices=(4,)),)),)),
         "sharding of layers.0 uses devices outside its stage",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import traitlets
@@ -26,7 +27,7 @@ from explorer.workload import Workload
 from .edits import move_layers, set_field, shape_of, shift_boundary
 from .exporting import ExportPanel
 from .fields import OTHER, bar_view
-from .idle import Idle
+from .jobs import Idle
 from .parts import Parts, arrange
 from .paint import Comparisons, paint, paint_graph, paint_verdict
 from .runpanel import RunPanel
@@ -65,6 +66,8 @@ class Explorer(VBox):
         self, model: str = "gpt2-small", cluster: str | None = None, *, plan: str | Path | None = None, **workload: Any
     ) -> None:
         self.history = History()
+        # JupyterLab may run gestures on a thread of their own while cells run on the main one
+        self.lock = RLock()
         self.parts = Parts()
         self._typed: dict[str, Any] = {}
         self._errors: dict[str, str] = {}
@@ -72,9 +75,9 @@ class Explorer(VBox):
         self._said: dict[str, Any] | None = None  # verdict of a search or run, until the next edit
         self._telling = False
         self.comparisons = Comparisons()
-        self.idle = Idle(self._failed)
-        self.search_panel = SearchPanel(self._search_changed, self._load)
-        self.run_panel = RunPanel(self._run_changed, self._run)
+        self.idle = Idle(self.lock, self._failed)
+        self.search_panel = SearchPanel(self.lock, self._search_changed, self._load)
+        self.run_panel = RunPanel(self.lock, self._run_changed)
         self.export_panel = ExportPanel(lambda: self.history.now)
         super().__init__(**arrange(self.parts, self.search_panel.box, self.run_panel.box, self.export_panel.box))
         self._wire()
@@ -106,8 +109,9 @@ class Explorer(VBox):
         Raises:
             ExplorerError: a value that cannot be; nothing is changed then.
         """
-        for key, value in fields.items():
-            self._show(set_field(self._now(), key, value))
+        with self.lock:
+            for key, value in fields.items():
+                self._show(set_field(self._now(), key, value))
 
     def open_plan(self, path: str | Path) -> None:
         """Open a plan file.
@@ -130,6 +134,7 @@ class Explorer(VBox):
         )
         self.search_panel.start(problem, self.searcher, self.search_budget_s)
         self.parts.tabs.selected_index = 0
+        self._said = self.search_panel.verdict(self.search_budget_s)
         self._redraw()
 
     def use_best(self) -> None:
@@ -141,11 +146,14 @@ class Explorer(VBox):
 
     def stop(self) -> None:
         """Stop a search or run; what was found stays."""
-        if self.search_panel.task.running:
-            self.search_panel.task.stop()
-            self._search_changed()
-        self.run_panel.stop()
-        self._redraw()
+        with self.lock:
+            if self.search_panel.task.running:
+                self.search_panel.task.stop()
+                self._search_changed()
+            if self.run_panel.task.running:
+                self.run_panel.stop()
+                self._said = None
+            self._redraw()
 
     def close(self) -> None:
         """End search, run and widgets."""
@@ -172,7 +180,7 @@ class Explorer(VBox):
             widget.on_intent(self._intent)
         for widget in (parts.board, parts.graph):
             traitlets.link((self, "selection"), (widget, "selection"))
-        self.observe(lambda _: self._mark(), "selection")
+        self.observe(lambda _: self._guard(self._mark), "selection")
         parts.graph.observe(lambda _: self._guard(self._graph_opened), "opened")
         parts.board.observe(lambda change: self.search_panel.set_theme(change["new"]), "theme")
         for name in ("model", "cluster", "workload", "strategy", "plan", "searcher"):
@@ -195,16 +203,18 @@ class Explorer(VBox):
 
     def _show(self, point: Point) -> None:
         """Make a state the present one and draw it."""
-        before = self.history.now
-        self.history.push(point)
-        self._settled(before)
+        with self.lock:
+            before = self.history.now
+            self.history.push(point)
+            self._settled(before)
 
     def _step(self, by: int) -> bool:
-        before = self.history.now
-        moved = self.history.step(by)
-        if moved:
-            self._settled(before)
-        return moved
+        with self.lock:
+            before = self.history.now
+            moved = self.history.step(by)
+            if moved:
+                self._settled(before)
+            return moved
 
     def _settled(self, before: Point | None) -> None:
         now = self._now()
@@ -241,7 +251,8 @@ class Explorer(VBox):
             self._redraw()
             return
         try:
-            self._show(self._wished(name, value))
+            with self.lock:
+                self._show(self._wished(name, value))
         except Exception:
             if self.history.now is not None:
                 self._tell(self.history.now)
@@ -264,10 +275,11 @@ class Explorer(VBox):
 
     def _guard(self, work: Callable[[], Any]) -> None:
         """Do something for the page; what goes wrong is shown there."""
-        try:
-            work()
-        except Exception as error:  # noqa: BLE001 - callbacks have nowhere else to report
-            self._failed(error)
+        with self.lock:
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001 - callbacks have nowhere else to report
+                self._failed(error)
 
     def _failed(self, error: Exception, key: str = "", value: Any = None) -> None:
         """Say what went wrong: in the strip, and at the field where it was typed. Nothing else changes."""
@@ -287,6 +299,10 @@ class Explorer(VBox):
 
     def _intent(self, intent: dict[str, Any]) -> None:
         """A gesture in the page."""
+        with self.lock:
+            self._answer(intent)
+
+    def _answer(self, intent: dict[str, Any]) -> None:
         key, value = str(intent.get("key", "")), intent.get("value")
         field = key if intent["kind"] == "set" else ""
         try:
@@ -354,7 +370,7 @@ class Explorer(VBox):
         self._said = None
         self.parts.tabs.selected_index = 1
         self.run_panel.start(self._now().resolved())
-        self._redraw()
+        self._run_step()
 
     def _export(self) -> None:
         self.parts.tabs.selected_index = 2

@@ -1,13 +1,13 @@
-"""A real run, watched from the event loop: no threads, nothing in the kernel but polling."""
+"""A real run, watched from the event loop: nothing in the kernel but polling."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from explorer.plan import Resolved
+
+from .jobs import Job
 
 ENGINES = ("interpreter", "dry")
 """Kinds of run on offer: real compute and transport, or real transport with compute replaced by sleeps."""
@@ -16,78 +16,94 @@ ENGINES = ("interpreter", "dry")
 class RunTask:
     """One run at a time."""
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
+    def __init__(self, lock: Any, on_change: Callable[[], None]) -> None:
+        self._lock = lock
         self.on_change = on_change
         self.state: dict[str, Any] = {"status": "no run yet"}
+        """What the page says: status, fraction, comparison, error, log."""
         self.comparison: Any = None
-        self._task: asyncio.Task[None] | None = None
-        self._handle: Any = None
-
-    @property
-    def running(self) -> bool:
+        """`explorer.run.Comparison` of the last run that ended well."""
+        self.running = False
         """Whether a run is under way."""
-        return self._task is not None and not self._task.done()
-
-    @property
-    def fraction(self) -> float | None:
-        """How far it is, where that is known."""
-        found: float | None = self.state.get("fraction")
-        return found
+        self._turn = 0
+        self._job: Job | None = None
+        self._handle: Any = None
 
     def start(self, resolved: Resolved, *, engine: str, rounds: int) -> None:
         """Begin; needs a running event loop.
 
         Raises:
             ExplorerError: the plan cannot be run here.
+            RuntimeError: no event loop.
         """
         from explorer.run import make_experiment, start
 
         self.stop()
         experiment = make_experiment(resolved, engine=engine, rounds=rounds)
-        self.comparison = None
-        self.state = {"status": f"starting {experiment.spec.ranks} ranks", "lines": []}
-        self._handle = start(experiment.spec)
-        self._task = asyncio.get_running_loop().create_task(self._watch(experiment))
+        self._turn += 1
+        turn, handle = self._turn, start(experiment.spec)
+        try:
+            self._job = Job(lambda: self._watch(turn, experiment, handle))
+        except RuntimeError:
+            handle.stop()
+            raise
+        self.comparison, self._handle, self.running = None, handle, True
+        self.state = {"status": f"starting {experiment.spec.ranks} ranks"}
 
     def stop(self) -> None:
-        """End every rank; nothing happens if none runs."""
+        """End every rank and wait until they are gone; nothing happens if none runs."""
+        self._turn += 1
+        if self._job is not None:
+            self._job.cancel()
+            self._job = None
         if self._handle is not None and not self._handle.done:
             self._handle.stop()
             self.state = {"status": "stopped; no verdict"}
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
+        self.running = False
 
-    def clear(self) -> None:
-        """Forget the result."""
-        self.stop()
-        self.comparison, self.state = None, {"status": "no run yet"}
-
-    async def _watch(self, experiment: Any) -> None:
-        handle, seen = self._handle, Counter[str]()
+    async def _watch(self, turn: int, experiment: Any, handle: Any) -> None:
         try:
             async for event in handle.stream():
-                seen[str(event.get("event"))] += 1
-                self._note(experiment, event)
-                self.on_change()
-            self.comparison = experiment.finish(handle.result())
-            self.state = {"status": f"{experiment.spec.ranks} ranks, {self.comparison.engine}"}
-            self.state["comparison"] = self.comparison
-        except Exception as error:  # noqa: BLE001 - shown in the page, with the ranks' last lines
-            self.state = {"status": "failed; former results stay", "error": str(error) or type(error).__name__}
-            self.state["log"] = handle.log()
-        finally:
-            if not handle.done:
-                handle.stop()
-        self._task = None
+                with self._lock:
+                    if turn != self._turn:
+                        return
+                    self._note(experiment, event)
+                    self.on_change()
+        except Exception as error:  # noqa: BLE001 - shown in the page
+            with self._lock:
+                self._fail(handle, error)
+        with self._lock:
+            if turn == self._turn:
+                self._finish(experiment, handle)
+
+    def _finish(self, experiment: Any, handle: Any) -> None:
+        self.running = False
+        if "error" not in self.state:
+            try:
+                self.comparison = experiment.finish(handle.result())
+                self.state = {
+                    "status": f"{experiment.spec.ranks} ranks, {self.comparison.engine}",
+                    "comparison": self.comparison,
+                }
+            except Exception as error:  # noqa: BLE001 - shown in the page, with the ranks' last lines
+                self._fail(handle, error)
         self.on_change()
+
+    def _fail(self, handle: Any, error: Exception) -> None:
+        self.state = {
+            "status": "failed; former results stay",
+            "error": str(error) or type(error).__name__,
+            "log": getattr(error, "log", "") or handle.log(),
+        }
+        handle.stop()
 
     def _note(self, experiment: Any, event: dict[str, Any]) -> None:
         """Put an event of a rank into words."""
         kind, rank = str(event.get("event", "")), event.get("rank")
-        if kind == "round" and "round" in event:
-            total = experiment.spec.rounds + getattr(experiment.spec, "warmup_rounds", 0)
-            self.state["fraction"] = min(1.0, (int(event["round"]) + 1) / max(1, total))
-        facts = {k: v for k, v in event.items() if k not in ("event", "rank") and isinstance(v, (int, float, str))}
-        said = ", ".join(f"{key} {value}" for key, value in list(facts.items())[:3])
+        if kind == "round":
+            spec = experiment.spec
+            total = spec.rounds + getattr(spec, "warmup_rounds", 0)
+            self.state["fraction"] = min(1.0, (int(event.get("number", 0)) + 1) / max(1, total))
+        facts = {k: v for k, v in event.items() if k in ("number", "case", "step")}
+        said = ", ".join(f"{'' if key == 'number' else key + ' '}{value}" for key, value in facts.items())
         self.state["status"] = f"rank {rank}: {kind} {said}".strip()

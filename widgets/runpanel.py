@@ -25,9 +25,9 @@ _WHAT = {
 class RunPanel:
     """Owns the run and what the tab shows of it."""
 
-    def __init__(self, changed: Callable[[], None], run: Callable[[], None]) -> None:
-        self._tell, self.run = changed, run
-        self.task = RunTask(self._changed)
+    def __init__(self, lock: Any, changed: Callable[[], None]) -> None:
+        self._tell = changed
+        self.task = RunTask(lock, self._changed)
         self.engine, self.rounds = ENGINES[0], 5
         self._error = ""
         self.controls = Controls()

@@ -1,15 +1,20 @@
-"""A search in slices of the event loop, so that the kernel stays free; no threads."""
+"""A search in slices of the event loop, so that the kernel stays free."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 from explorer.search import Problem, Progress, search
 
+from .jobs import Job
+
 SLICE_S = 0.04
 """Longest time the loop is held, as far as the searcher's own steps allow."""
+PAUSE_S = 0.01
+"""Between two slices: others get the lock and the loop."""
 REPORT_S = 0.3
 """Between two reports to the page."""
 
@@ -17,20 +22,21 @@ REPORT_S = 0.3
 class SearchTask:
     """One search at a time; the best of every searcher is kept for the leaderboard."""
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
+    def __init__(self, lock: Any, on_change: Callable[[], None]) -> None:
+        self._lock = lock
         self.on_change = on_change
         self.runs: dict[str, Progress] = {}
         """Last progress of every searcher."""
         self.curves: dict[str, list[tuple[float, float]]] = {}
         """Best so far of every searcher: (seconds, objective value)."""
         self.name = ""
+        """Searcher that was started last."""
         self.error: Exception | None = None
-        self._task: asyncio.Task[None] | None = None
-
-    @property
-    def running(self) -> bool:
+        """What ended it, if that was an error."""
+        self.running = False
         """Whether a search is under way."""
-        return self._task is not None and not self._task.done()
+        self._turn = 0
+        self._job: Job | None = None
 
     @property
     def progress(self) -> Progress | None:
@@ -54,19 +60,24 @@ class SearchTask:
 
         Raises:
             InputError: an unknown searcher.
+            RuntimeError: no event loop.
         """
         self.stop()
         steps = search(problem, searcher, budget_s=budget_s)
-        self.name, self.error = searcher, None
+        self._turn += 1
+        turn = self._turn
+        self._job = Job(lambda: self._drive(turn, steps, prepare))
+        self.name, self.error, self.running = searcher, None, True
         self.curves[searcher] = []
         self.runs.pop(searcher, None)
-        self._task = asyncio.get_running_loop().create_task(self._drive(steps, prepare))
 
     def stop(self) -> None:
         """Ask no longer; what was found stays."""
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
+        self._turn += 1
+        self.running = False
+        if self._job is not None:
+            self._job.cancel()
+            self._job = None
 
     def take(self, progress: Progress) -> None:
         """Note one step of a search."""
@@ -76,28 +87,28 @@ class SearchTask:
             curve.append((progress.wall_s, progress.best.value))
 
     async def _drive(
-        self, steps: Iterator[Progress], prepare: Callable[[], Awaitable[None]] | None
+        self, turn: int, steps: Iterator[Progress], prepare: Callable[[], Awaitable[None]] | None
     ) -> None:
         reported = 0.0
         try:
             if prepare is not None:
                 await prepare()
-            ended = False
-            while not ended:
-                ended = self._slice(steps)
-                if ended or time.perf_counter() - reported > REPORT_S:
-                    reported = time.perf_counter()
-                    if not ended:
+            while True:
+                with self._lock:
+                    if turn != self._turn:
+                        return
+                    if self._slice(steps):
+                        break
+                    if time.perf_counter() - reported > REPORT_S:
                         self.on_change()
-                await asyncio.sleep(0.005)
+                        reported = time.perf_counter()
+                await asyncio.sleep(PAUSE_S)
         except Exception as error:  # noqa: BLE001 - shown in the page by whoever listens
             self.error = error
-        finally:
-            close = getattr(steps, "close", None)
-            if close is not None:
-                close()
-        self._task = None
-        self.on_change()
+        with self._lock:
+            if turn == self._turn:
+                self.running = False
+                self.on_change()
 
     def _slice(self, steps: Iterator[Progress]) -> bool:
         """Step until the slice is used up; whether the search has ended."""

@@ -24,8 +24,8 @@ from .searching import SearchTask
 class SearchPanel:
     """Owns the search and what the tab shows of it; `load` is told which strategy to put on the board."""
 
-    def __init__(self, changed: Callable[[], None], load: Callable[[str, Strategy, str], None]) -> None:
-        self.task = SearchTask(changed)
+    def __init__(self, lock: Any, changed: Callable[[], None], load: Callable[[str, Strategy, str], None]) -> None:
+        self.task = SearchTask(lock, changed)
         self._load = load
         self._chosen = ""
         self._yours: Report | None = None
@@ -123,7 +123,9 @@ class SearchPanel:
         """The sentence of a search under way or just done."""
         progress, yours = self.task.progress, self._yours
         if progress is None:
-            return None
+            stop = {"action": "stop", "label": "Stop"}
+            text = f"**Searching with {self.task.name}.** Getting ready."
+            return {"level": "busy", "text": text, "actions": [stop]} if self.task.running else None
         running, best = self.task.running, progress.best
         text = f"**{'Searching' if running else 'Searched'} with {progress.searcher}.** {progress.evaluations} strategies costed; "
         if best is None:

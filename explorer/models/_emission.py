@@ -167,7 +167,11 @@ class _Emitter:
         weights = {atom for shape in tables for atom in shape}
         for kept in inside:
             for atom in kept.atoms:
-                if atom not in weights and local[atom] == self.names.name(atom) and local[atom].startswith("d"):
+                if (
+                    atom not in weights
+                    and local[atom] == self.names.name(atom)
+                    and local[atom].startswith("d")
+                ):
                     local[atom] = "experts"
 
     def _dims(
@@ -184,9 +188,7 @@ class _Emitter:
                 name = local[atom]
                 if atom in skipped or name in found:
                     continue
-                found[name] = Dim(
-                    name=name, size=float(self.names.size(atom)), splittable=name not in fixed
-                )
+                found[name] = Dim(name=name, size=float(self.names.size(atom)), splittable=name not in fixed)
         return tuple(found.values())
 
     def _fixed(self, item: Group, local: dict[int, str]) -> set[str]:
@@ -271,9 +273,7 @@ class _Emitter:
     ) -> dict[str, Work]:
         elements = {name: self.program.values[name].elements for name in (*reads, *written)}
         read, write = (sum(elements[name] for name in names) for names in (reads, written))
-        open_inside = sum(
-            math.prod(k.tensor.shape) for k in inside if k.tensor.dtype == COMPUTE
-        )
+        open_inside = sum(math.prod(k.tensor.shape) for k in inside if k.tensor.dtype == COMPUTE)
         moved = float(read + write + 2 * open_inside)
         learning = any(self.trainable(name) for name in weights)
         moving = any(self.program.values[name].gradient for name in reads)

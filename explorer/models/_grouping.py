@@ -105,9 +105,7 @@ def _cut(run: list[Operation], path: str, *, leaf: bool, experts: bool) -> Itera
     for part in parts:
         kind = _kind(part)
         alone = leaf and len(parts) == 1
-        yield Group(
-            operations=tuple(part), kind=kind, owner=path, label="" if alone else _label(part, kind)
-        )
+        yield Group(operations=tuple(part), kind=kind, owner=path, label="" if alone else _label(part, kind))
 
 
 def _pieces(run: list[Operation]) -> Iterator[list[Operation]]:

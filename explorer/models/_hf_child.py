@@ -89,7 +89,9 @@ def _list_only(family: str) -> None:
             return dict(original(path))
         return {name: original(str(folder / name)) for name in ("auto", family)}
 
-    import_utils.create_import_structure_from_path = lambda path: {k: dict(v) for k, v in listed(str(path)).items()}
+    import_utils.create_import_structure_from_path = lambda path: {
+        k: dict(v) for k, v in listed(str(path)).items()
+    }
 
 
 if __name__ == "__main__":

@@ -98,7 +98,12 @@ def _watch(
     for path, item in _watched(module).items():
         handles += [item.register_forward_pre_hook(before(path)), item.register_forward_hook(after)]
     try:
-        with mode, counter, torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x), warnings.catch_warnings():
+        with (
+            mode,
+            counter,
+            torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x),
+            warnings.catch_warnings(),
+        ):
             warnings.simplefilter("ignore")
             given, named = tree_map_only(torch.Tensor, _fake(torch), (tuple(args), dict(kwargs)))
             weights_of = {name: _fake(torch)(item) for name, item in _state(module).items()}

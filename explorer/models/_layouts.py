@@ -100,9 +100,7 @@ def _aligned(axes: Axes, inputs: Sequence[Shape], out: Sequence[int]) -> Shape:
                     found[i] = axis
                 else:
                     axes.unify(known, axis)
-    return tuple(
-        axes.new(size) if axis is None else axis for axis, size in zip(found, out, strict=True)
-    )
+    return tuple(axes.new(size) if axis is None else axis for axis, size in zip(found, out, strict=True))
 
 
 def _moved(op: str, shape: Shape, args: Sequence[Any]) -> Shape:

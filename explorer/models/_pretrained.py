@@ -23,7 +23,13 @@ _TASKS = ("CAUSAL_LM", "SEQ_TO_SEQ_CAUSAL_LM", "MASKED_LM", "IMAGE_CLASSIFICATIO
 _HEADS = ("LM", "LMHeadModel", "ForConditionalGeneration", "Classification")
 """Ends of the names of classes whose first output are logits."""
 _TOKENS_PER_STEP = 2**20
-_IGNORED = ("_attn_implementation", "attn_implementation", "_experts_implementation", "quantization_config", "auto_map")
+_IGNORED = (
+    "_attn_implementation",
+    "attn_implementation",
+    "_experts_implementation",
+    "quantization_config",
+    "auto_map",
+)
 
 
 def graph_of(
@@ -90,7 +96,10 @@ def _config(data: Mapping[str, Any], file: str) -> Any:
         raise _refused(data, error, file) from error
     for part in {id(c): c for c in (config, config.get_text_config())}.values():
         part.use_cache = False
-        if getattr(part, "is_encoder_decoder", False) and getattr(part, "decoder_start_token_id", None) is None:
+        if (
+            getattr(part, "is_encoder_decoder", False)
+            and getattr(part, "decoder_start_token_id", None) is None
+        ):
             part.decoder_start_token_id = 0
     return config
 

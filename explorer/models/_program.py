@@ -214,9 +214,7 @@ class _Reader:
             kind=CONSTANT, name="", axes=self.program.axes.fresh(sizes), sizes=sizes, dtype=_dtype(value), weight=True
         )  # fmt: skip
 
-    def _new_value(
-        self, name: str, shape: Shape, value: Any, *, gradient: bool, weight: bool = False
-    ) -> Ref:
+    def _new_value(self, name: str, shape: Shape, value: Any, *, gradient: bool, weight: bool = False) -> Ref:
         sizes, dtype = tuple(map(int, value.shape)), _dtype(value)
         while name in self.program.values:
             name += "_"
@@ -255,7 +253,11 @@ class _Reader:
             elif node.op == "call_function":
                 args, kwargs = look(node.args), look(node.kwargs)
                 env[node] = self._call(node, args, kwargs, owner, gradient)
-                if node.target.__name__.split(".")[0].endswith("_") and node.args and isinstance(env[node], Ref):
+                if (
+                    node.target.__name__.split(".")[0].endswith("_")
+                    and node.args
+                    and isinstance(env[node], Ref)
+                ):
                     # Written in place: whoever reads the old name from here on reads the result.
                     env[node.args[0]] = env[node]
         return None

@@ -180,9 +180,7 @@ class _Expansion:
 
     def __init__(self, graph: LayerGraph, stack: Stack) -> None:
         self.graph, self.stack = graph, stack
-        self.producer_block = {
-            use.name: layer.block for layer in graph.layers for use in layer.writes
-        }
+        self.producer_block = {use.name: layer.block for layer in graph.layers for use in layer.writes}
         self.templates = self._templates()
         self.handed = self._handed()
         self.tensors: dict[str, Tensor] = {}
@@ -346,9 +344,7 @@ class _Expansion:
         return found
 
     def _graph(self, layers: list[Layer]) -> LayerGraph:
-        used = dict.fromkeys(
-            use.name for layer in layers for use in (*layer.reads, *layer.writes)
-        )
+        used = dict.fromkeys(use.name for layer in layers for use in (*layer.reads, *layer.writes))
         weights = dict.fromkeys(use.name for layer in layers for use in layer.parameters)
         tensor, parameter = {**self.tensors, **self.graph.tensor}, {**self.parameters, **self.graph.parameter}
         return replace(

@@ -1,13 +1,13 @@
-"""Antichain states of a layer DAG: the cut positions of PipeDream's optimizer on branching models.
+r"""Antichain states of a layer DAG: the cut positions of PipeDream's optimizer on branching models.
 
 A *state* is a set of layers that holds all predecessors of its members; its maximal layers are an
 antichain. From a state one goes on by any layer that reads something in it, which brings along what else
 that layer needs:
 
           b            from {a}: by b to {a, b}, by c to {a, c}
-        /   \\
+        /   \
       a       d        from {a, b}: by c to {a, b, c}, by d to {a, b, c, d}, for d needs c as well
-        \\   /
+        \   /
           c
 
 Layers with which every other one is comparable cut the model into *modules* (one per Inception block);
@@ -88,7 +88,7 @@ class States:
         """(n,): which states lie strictly before `state`."""
         module = self.module[state]
         inside = (self.module == module) & ~np.any(self.words & ~self.words[state], axis=1)
-        found = (self.module < module) | inside
+        found: npt.NDArray[np.bool_] = (self.module < module) | inside
         found[state] = False
         return found
 
@@ -197,7 +197,7 @@ def _unpack(rows: BitArray, width: int) -> npt.NDArray[np.bool_]:
 
 def _unique(rows: BitArray) -> tuple[BitArray, IntArray]:
     """Distinct rows, and for each given row the number of its own."""
-    # Sorting one number per row is 20 times faster than sorting rows; equal sums are checked to be equal rows.
+    # Sorting one number per row is 20 times faster than sorting rows; equal sums are checked below.
     factors = np.random.default_rng(0).integers(1, 2**63, rows.shape[1], dtype=np.uint64) * 2 + 1
     _, first, inverse = np.unique((rows * factors).sum(axis=1), return_index=True, return_inverse=True)
     values, inverse = rows[first], inverse.reshape(-1)
@@ -309,7 +309,7 @@ def _totals(
     rows: BitArray,
     before: Sequence[float],
 ) -> FloatArray:
-    """(3, n): seconds, parameter bytes and output bytes of a module's states; `before`: its base's first two."""
+    """(3, n): seconds, parameter and output bytes of a module's states; `before`: its base's first two."""
     held = np.ascontiguousarray(_unpack(rows, len(module.layers)).T)  # (layers of the module, n)
     place = {layer: i for i, layer in enumerate(module.layers)}
     result = np.zeros((3, len(rows)))

@@ -28,7 +28,6 @@ from explorer.strategy import JobStrategy
 from explorer.tasks.placement import place
 from explorer.workload import Job
 
-
 ROUNDING = 1 - 1e-12
 """Keeps a bound that is exact below what the simulator adds up in another order."""
 
@@ -54,7 +53,7 @@ def bounds_of(
     *,
     memory: str = "all",
 ) -> Bounds:
-    """Lower bounds of a uniform strategy: stage i on position i mod `positions`, 1F1B, interleaved if chunked.
+    """Lower bounds of a uniform strategy: stage i on position i mod `positions`, (interleaved) 1F1B.
 
     Args:
         graph: the model.
@@ -100,7 +99,7 @@ def _peaks(
     *,
     everything: bool,
 ) -> list[tuple[float, float]]:
-    """(peak, peak over capacity) of the first position, which keeps most, and of the last, with the logits."""
+    """(peak, peak over capacity) of the first position, which keeps most, and the last, with the logits."""
     positions = len(sections)
     chunks = len(strategy.stages) // positions
     found = []

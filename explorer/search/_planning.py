@@ -5,10 +5,11 @@ A stage with the layers of states i+1..j on m machines of one level takes
     t = (C + 4 (m - 1) P / (BW m)) / m        seconds per minibatch,
 
 C its seconds (of the whole stage below this level), P its parameter bytes, BW the level's bandwidth. A
-pipeline takes as long as its slowest stage; where transfers count, also 2 A / (BW m) for what a later stage
-reads and sends, m being its machines:
+pipeline takes as long as its slowest stage; where transfers count, also 2 a / (BW m) for the bytes a that a
+later stage reads and sends, m being its machines:
 
-    A(j, m) = min( t(0..j, m),  min over k < j, m' of max(A(k, m - m'), t(k+1..j, m'), 2 A_k/(BW m'), 2 A_j/(BW m')) )
+    A(j, m) = min( t(0..j, m),
+                   min over k < j, m' of max( A(k, m - m'), t(k+1..j, m'), 2 a_k/(BW m'), 2 a_j/(BW m') ) )
 
 Level after level, innermost first; the next level's C is A of all machines of this one. Narayanan et al.
 2019, section 3.1, with two habits of the published optimizer kept: a plan uses every machine, and the
@@ -17,7 +18,7 @@ all-reduce of a stage that is its level's whole pipeline is divided by the machi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,7 +102,7 @@ def plan_dense(states: States, levels: tuple[PlanLevel, ...], choice: Choice) ->
         tables.append(table)
 
 
-def _finish(work: Iterator[FloatArray | None]):  # type: ignore[no-untyped-def]
+def _finish(work: Iterator[FloatArray | None]) -> Generator[None, None, FloatArray]:
     """Pass on the Nones of a generator; return what it ends with."""
     for item in work:
         if item is not None:
@@ -151,7 +152,7 @@ class _Level:
                 self.last[m] = np.maximum(np.maximum(self.last[m], received[:, None]), sent[None, :])
 
     def row(self, start: int) -> Iterator[FloatArray | None]:
-        """Yields None, then (machines, n): least seconds of the layers after state start - 1, by last state."""
+        """Yields None, then (machines, n): least seconds from state `start` on, by last state."""
         best = self.alone[:, start].copy()
         for m in range(2, self.machines + 1):
             for used in range(1, min(m, len(self.last))):
@@ -171,8 +172,8 @@ def _trace(
     choice: Choice,
     start: int,
     end: int,
-):  # type: ignore[no-untyped-def]
-    """Generator that returns the stages of levels[-1] for the layers after state start - 1 up to state end."""
+) -> Generator[None, None, tuple[Cut, ...]]:
+    """Returns the stages of levels[-1] for the layers after state start - 1 up to state end."""
     if not levels:
         return ()
     level, depth = levels[-1], len(levels) - 1

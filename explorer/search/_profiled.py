@@ -61,7 +61,7 @@ def profiled(
         ),
         readers=_readers(kept),
     )
-    members = tuple((layer.name,) for layer in kept.layers)
+    members: tuple[tuple[str, ...], ...] = tuple((layer.name,) for layer in kept.layers)
     if any(layer.block for layer in kept.layers):
         costs, members = _joined(costs, members, _blocks(kept))
     if compress:
@@ -137,7 +137,7 @@ def _blocks(graph: LayerGraph) -> list[list[int]]:
 
 
 def _branches(readers: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Layers of one branch between fork and join as runs, in a topological order (that of their last layers)."""
+    """Layers of one branch between fork and join as runs, in the order of their last layers."""
     inputs: list[list[int]] = [[] for _ in readers]
     for layer, targets in enumerate(readers):
         for target in targets:

@@ -4,7 +4,8 @@ With g_m(x) = (C_x + 4 (m - 1) P_x / (BW m)) / m of a state x, a stage between s
 takes g_m(j) - g_m(k). So "can every stage stay within T?" needs no pairs of states: only, for every state,
 the largest g_m(k) of the usable states before it, which one sweep over the edges carries along:
 
-    usable(j, m)  if  g_m(j) <= T,  or for some m':  max over usable (k, m - m'), k < j, of g_m'(k) >= g_m'(j) - T
+    usable(j, m)  if  g_m(j) <= T,  or for some m'
+                      max of g_m'(k) over usable (k, m - m') with k < j  >=  g_m'(j) - T
 
 The answer is exact to 1e-11: each "yes" is traced to a plan whose own slowest stage is the next upper bound.
 """
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.search._antichains import FloatArray, States
-from explorer.search._planning import Choice, Cut, Planned, PlanLevel, stage_seconds
+from explorer.search._planning import Choice, Cut, PlanLevel, Planned, stage_seconds
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -74,7 +75,7 @@ class _Threshold:
         return float(max(self.done[0, -1], self.done[-1, -1], self.moved.max()))
 
     def within(self, limit: float) -> Iterator[Planned | None]:
-        """Yields None while it works, then a plan whose stages all stay within `limit`, or an infinite one."""
+        """Yields None while it works, then a plan with all stages within `limit`, or an infinite one."""
         usable: list[BoolArray] = [np.zeros(0, dtype=bool)]
         for m in range(1, self.machines):
             usable.append(

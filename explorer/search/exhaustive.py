@@ -92,9 +92,9 @@ def exhaustive(
     Raises:
         InputError: no cluster, or a limit below 0 (1 for chunks).
     """
-    for key, value, least in (("max_stages", max_stages, 0), ("max_chunks", max_chunks, 1)):
-        if value < least:
-            raise InputError(f"{key} is {value}", key=key, found=value, allowed=f">= {least}")
+    for key, given, least in (("max_stages", max_stages, 0), ("max_chunks", max_chunks, 1)):
+        if given < least:
+            raise InputError(f"{key} is {given}", key=key, found=given, allowed=f">= {least}")
     groups = _groups(space(problem, max_stages=max_stages, max_chunks=max_chunks, max_zero=max_zero))
     groups.sort(key=lambda group: (_estimate(problem, group[0]), group[0]))
     yield None
@@ -124,7 +124,7 @@ class _Pending(NamedTuple):
 
 
 def _groups(points: list[Uniform]) -> list[list[Uniform]]:
-    """Points that differ in recomputation and ZeRO only: the first without either, the last the thriftiest."""
+    """Points that differ in recomputation and ZeRO only: first the one without, last the thriftiest."""
     found: dict[Uniform, list[Uniform]] = {}
     for point in points:
         found.setdefault(replace(point, recompute="none", zero=0), []).append(point)

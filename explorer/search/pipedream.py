@@ -17,7 +17,7 @@ from explorer.graph import LayerGraph
 from explorer.registry import Option
 from explorer.search import SEARCHERS
 from explorer.search._antichains import States, find_states
-from explorer.search._planning import Choice, Cut, Planned, PlanLevel, dense_size, plan_dense
+from explorer.search._planning import Choice, Cut, PlanLevel, Planned, dense_size, plan_dense
 from explorer.search._profiled import Profiled, profiled
 from explorer.search._threshold import plan_threshold
 from explorer.search.exhaustive import divisors
@@ -310,23 +310,22 @@ def data_parallel_s(seconds: float, parameter_bytes: float, levels: Sequence[Pla
 
 
 def _strategies(problem: Problem, task: _Task, plan: Planned) -> Iterator[tuple[Strategy, str]]:
-    """The plan run as PipeDream does, replicas taking turns, and with flushes and split microbatches."""
+    """The plan with flushes and split microbatches, and as PipeDream runs it: replicas take turns."""
     placed = _placed(plan.cuts, [tuple(range(task.devices))], task.devices // task.levels[-1].machines)
     stages = _layers_of(problem.graph, [_names(task, cut) for cut, _ in placed])
     chosen = [(names, devices) for names, (_, devices) in zip(stages, placed, strict=True) if names]
     batch, widest = problem.workload.job.global_batch, max(len(devices) for _, devices in chosen)
     label = "stages on " + "-".join(str(len(devices)) for _, devices in chosen)
-    size = max(1, round(task.model.samples))
-    in_turn = all(batch % (size * len(devices)) == 0 for _, devices in chosen)
-    few = batch // size <= MOST_IN_TURN  # without a flush a long step is slow to simulate
-    for schedule in ("1f1b", "pipedream"):
-        if in_turn and few:
-            yield _strategy(problem, chosen, schedule, size, ROUND_ROBIN), f"{label}, {schedule}, in turn"
-        for samples in _sizes(batch, max(size, widest), len(chosen)):
-            yield (
-                _strategy(problem, chosen, schedule, samples, SPLIT),
-                f"{label}, {schedule}, microbatches of {samples}",
-            )
+    least = max(1, round(task.model.samples))
+    for samples in _sizes(batch, max(least, widest), len(chosen)):
+        strategy = _strategy(problem, chosen, "1f1b", samples, SPLIT)
+        yield strategy, f"{label}, 1f1b, microbatches of {samples}"
+    # without a flush long steps are slow to simulate, and every replica must have as many turns as the others
+    size = next((s for s in divisors(batch) if s >= least and batch // s <= MOST_IN_TURN), batch)
+    if all(batch // size % len(devices) == 0 for _, devices in chosen):
+        for schedule in ("1f1b", "pipedream"):
+            strategy = _strategy(problem, chosen, schedule, size, ROUND_ROBIN)
+            yield strategy, f"{label}, {schedule}, {size} samples in turn"
 
 
 def _sizes(batch: int, least: int, stages: int) -> list[int]:
@@ -357,7 +356,7 @@ def _placed(
 
 
 def _layers_of(graph: LayerGraph, parts: list[set[str]]) -> list[tuple[str, ...]]:
-    """Layers of each stage in model order; those that the optimizer left out join their readers or writers."""
+    """Layers of each stage in model order; those that the optimizer left out join readers or writers."""
     stage = {name: number for number, names in enumerate(parts) for name in names}
     for layer in reversed(graph.layers):
         if layer.name not in stage:

@@ -135,6 +135,7 @@ def test_an_exception_is_shown(bench: Workbench) -> None:
 def test_search_is_live_and_its_best_can_be_loaded(bench: Workbench) -> None:
     bench.do("setattr(explorer, 'searcher', 'exhaustive')")
     bench.do("setattr(explorer, 'search_budget_s', 60.0)")
+    bench.do("explorer.set(cluster='dgx-a100-4')")
     bench.act("search")
     bench.page.wait_for_selector(".t-verdict[data-level=busy]")
     bench.until(lambda: bench.ask("len(explorer.search_panel.task.runs)") == 1, "progress", 30)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer
@@ -75,6 +75,7 @@ def test_closed_form_of_the_rows() -> None:
     assert all(len(row.split(",")) == 32 for row in rows)
 
 
+@settings(max_examples=30)
 @given(p=st.integers(1, 8), m=st.integers(1, 24), name=st.sampled_from(["gpipe", "1f1b"]))
 def test_every_chain_has_a_row_per_stage(p: int, m: int, name: str) -> None:
     plan = resolved(stages=p, microbatches=2 ** (m % 8), schedule=name)

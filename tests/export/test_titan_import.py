@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer
@@ -271,6 +271,7 @@ def test_other_calls_are_noted_not_run(tmp_path: Path) -> None:
     assert plan.plan.strategy.job.stages[0].meshes[0].size("context") == 2
 
 
+@settings(max_examples=30)
 @given(
     pipeline=st.sampled_from([1, 2, 4]),
     tensor=st.sampled_from([1, 2]),

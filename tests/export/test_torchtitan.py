@@ -18,6 +18,8 @@ from explorer.export._titan_read import KNOWN, read
 from explorer.models import load_model
 from tests.export.samples import UNIFORM, context_parallel, folded, resolved, uniform
 
+LOADABLE = [name for name in KNOWN if name != "llama3_405b"]
+"""torchtitan's own llama3_405b needs torchao for its float8 products."""
 SUPPORT = Path(__file__).parents[1] / "support"
 
 EXPECTED: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
@@ -80,7 +82,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     for i, plan in enumerate(plans.values()):
         export(plan, "torchtitan", folder / f"plan{i}")
         command += ["--module", f"plan{i}.explorer_plan", "--config", "llama3_8b", ","]
-    for name in KNOWN:
+    for name in LOADABLE:
         command += ["--module", "llama3", "--config", name, ","]
     done = subprocess.run(
         [sys.executable, str(SUPPORT / "titan_config.py"), *command[:-1]],
@@ -91,7 +93,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     )
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    return {name: json.loads(line) for name, line in zip([*plans, *KNOWN], lines, strict=True)}
+    return {name: json.loads(line) for name, line in zip([*plans, *LOADABLE], lines, strict=True)}
 
 
 @pytest.mark.slow
@@ -118,7 +120,7 @@ def test_torchtitan_finds_the_schedule_and_adam(real: dict[str, dict[str, Any]])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", LOADABLE)
 def test_known_bases_are_torchtitans(name: str, real: dict[str, dict[str, Any]]) -> None:
     """What we say that torchtitan's own functions say, against torchtitan."""
     settings = read(f"from x import {name}\ndef mine():\n    return {name}()\n")

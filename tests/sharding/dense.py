@@ -222,7 +222,9 @@ class Execution:
 
         return FORWARD[layer.kind](self, layer, reads)
 
-    def backward(self, cotangents: Mapping[str, np.ndarray]) -> tuple[dict[str, Shards], dict[str, np.ndarray]]:
+    def backward(
+        self, cotangents: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, Shards], dict[str, np.ndarray]]:
         """Gradients of tensors (as their writer needs them) and, made whole, of parameters."""
         from tests.sharding.layers import BACKWARD
 
@@ -262,7 +264,11 @@ class Execution:
         joined: dict[Placement, Shards] = {}
         for place, shards in left.items():
             target = tuple(PARTIAL if partial[a] else s for a, s in enumerate(place))
-            self._add(joined, target, self._convert(name, shards, place, reshard(place, target, sizes, self.axes), "backward"))
+            self._add(
+                joined,
+                target,
+                self._convert(name, shards, place, reshard(place, target, sizes, self.axes), "backward"),
+            )
         steps = [reshard(place, goal, sizes, self.axes) for place in joined]
         if any(place != goal for place in left):
             flat = tuple(step for each in steps for step in each)

@@ -68,7 +68,9 @@ def einsum(run: Execution, layer: Layer, reads: Sequence[Shards]) -> list[Shards
     return [out]
 
 
-def einsum_back(run: Execution, layer: Layer, reads: Sequence[Shards], gradients: Sequence[Shards]) -> Gradients:
+def einsum_back(
+    run: Execution, layer: Layer, reads: Sequence[Shards], gradients: Sequence[Shards]
+) -> Gradients:
     for_reads: list[Shards | None] = [{} for _ in reads]
     for_weights: list[Shards] = [{} for _ in layer.parameters]
     for where, gradient in gradients[0].items():
@@ -106,7 +108,9 @@ def elementwise_back(
     out = {}
     for where, local in gradients[0].items():
         total = sum(shards[where].values for shards in reads)
-        out[where] = Local(local.values * (1 - np.tanh(total) ** 2 if _nonlinear(layer) else 1), local.indices)
+        out[where] = Local(
+            local.values * (1 - np.tanh(total) ** 2 if _nonlinear(layer) else 1), local.indices
+        )
     return [out] * len(reads), []
 
 
@@ -132,7 +136,9 @@ def norm(run: Execution, layer: Layer, reads: Sequence[Shards]) -> list[Shards]:
     ]
 
 
-def norm_back(run: Execution, layer: Layer, reads: Sequence[Shards], gradients: Sequence[Shards]) -> Gradients:
+def norm_back(
+    run: Execution, layer: Layer, reads: Sequence[Shards], gradients: Sequence[Shards]
+) -> Gradients:
     weight = run.weights[layer.name, layer.parameters[0].name]
     size = run.mesh.sizes[layer.reads[0].name][-1]
     xs, gs = reads[0], gradients[0]
@@ -232,7 +238,9 @@ def loss(run: Execution, layer: Layer, reads: Sequence[Shards]) -> list[Shards]:
     ]
 
 
-def loss_back(run: Execution, layer: Layer, reads: Sequence[Shards], gradients: Sequence[Shards]) -> Gradients:
+def loss_back(
+    run: Execution, layer: Layer, reads: Sequence[Shards], gradients: Sequence[Shards]
+) -> Gradients:
     totals, _ = _loss_parts(run, layer, reads)
     back: Shards = {}
     for where, logits in reads[0].items():

@@ -149,7 +149,9 @@ def test_attention_embedding_and_loss(name: str, heads: int, kv_heads: int) -> N
 
 def test_fewer_key_value_heads_than_devices() -> None:
     """Each is held by several devices, which add the gradients of its weight."""
-    run = check(attention_block(8, 2), grid_request(megatron_layout("a"), {"a": 4}), vocab=16)
+    run = check(
+        attention_block(8, 2), grid_request(megatron_layout("a"), {"a": 4}), vocab=16, held_twice="kv"
+    )
     assert run.plan("k").parameters[0].sums == (("a", 2),)
     assert run.plan("k").parameters[0].fraction == 0.5
     assert run.plan("q").parameters[0].sums == ()

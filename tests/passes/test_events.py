@@ -1,0 +1,115 @@
+"""Shared rates: closed forms of tasks that slow each other down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from explorer.passes import Shares, overfull_resources, run_events, run_static
+from explorer.passes.rates import Rates
+
+
+@dataclass
+class Tasks:
+    """Tasks of one slot each."""
+
+    first: list[int]
+    second: list[int]
+    channel: np.ndarray = field(init=False)
+    slot: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.slot = np.arange(len(self.first))
+        self.channel = np.arange(len(self.first))
+
+    @property
+    def size(self) -> int:
+        return len(self.first)
+
+
+def shares(capacity: list[float], *demands: tuple[tuple[int, float], ...]) -> Shares:
+    names = tuple(f"r{i}" for i in range(len(capacity)))
+    return Shares(capacity=np.array(capacity), names=names, demands=demands)
+
+
+def ends(first: list[int], second: list[int], seconds: list[float], shared: Shares) -> list[float]:
+    found: list[float] = run_events(Tasks(first, second), np.array(seconds), shared).end_s.tolist()
+    return found
+
+
+def test_two_that_ask_for_all_take_twice_as_long() -> None:
+    shared = shares([1.0], ((0, 1.0),), ((0, 1.0),))
+    assert ends([0, 0], [0, 0], [2.0, 2.0], shared) == pytest.approx([4.0, 4.0])
+    # the shorter one ends at 2; then the other has 3 s of work left
+    assert ends([0, 0], [0, 0], [1.0, 4.0], shared) == pytest.approx([2.0, 5.0])
+
+
+def test_a_late_comer_slows_only_what_is_left() -> None:
+    """Task 1 runs alone for 1 s, then shares with task 2: 2 s of work left at half speed."""
+    shared = shares([1.0], (), ((0, 1.0),), ((0, 1.0),))
+    assert ends([0, 0, 1], [0, 0, 0], [1.0, 3.0, 1.0], shared) == pytest.approx([1.0, 4.0, 3.0])
+
+
+def test_the_fullest_resource_counts() -> None:
+    shared = shares([1.0, 10.0], ((0, 1.0), (1, 6.0)), ((1, 6.0),), ((1, 8.0),))
+    # resource 1 is asked for 20 of 10: all at half speed while all run
+    assert ends([0, 0, 0], [0, 0, 0], [1.0, 1.0, 1.0], shared) == pytest.approx([2.0, 2.0, 2.0])
+
+
+def test_what_fits_together_is_not_slowed() -> None:
+    shared = shares([1.0], ((0, 0.4),), ((0, 0.6),))
+    assert ends([0, 0], [0, 0], [3.0, 2.0], shared) == [3.0, 2.0]
+    assert (
+        overfull_resources(Tasks([0, 0], [0, 0]), run_static(Tasks([0, 0], [0, 0]), np.ones(2)), shared) == []
+    )
+
+
+def test_static_names_what_is_over_full() -> None:
+    tasks = Tasks([0, 0, 1], [0, 0, 0])
+    shared = shares([1.0, 1.0], ((0, 0.7),), ((0, 0.7), (1, 1.0)), ((1, 0.5),))
+    timing = run_static(tasks, np.array([1.0, 1.0, 1.0]))
+    assert overfull_resources(tasks, timing, shared) == ["r0"]  # r1's users follow each other
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> tuple[list[int], list[int], list[float], Shares]:
+    count = draw(st.integers(1, 12))
+    first = [draw(st.integers(0, i)) for i in range(count)]
+    second = [draw(st.integers(0, i)) for i in range(count)]
+    lengths = draw(st.lists(st.sampled_from([0.0, 0.3, 1.0, 2.0]), min_size=count, max_size=count))
+    each = st.lists(st.tuples(st.integers(0, 2), st.floats(0.1, 1.0)), max_size=2, unique_by=lambda d: d[0])
+    return first, second, lengths, shares([1.0, 1.5, 4.0], *(tuple(draw(each)) for _ in range(count)))
+
+
+@settings(max_examples=150)
+@given(found=networks())
+def test_random_networks(found: tuple[list[int], list[int], list[float], Shares]) -> None:
+    """Nothing is faster than alone; equal to static where nothing is over-full; no resource gives too much."""
+    first, second, lengths, shared = found
+    tasks, seconds = Tasks(first, second), np.array(lengths)
+    static, events = run_static(tasks, seconds), run_events(tasks, seconds, shared)
+    assert np.all(events.end_s >= static.end_s - 1e-9)
+    if not overfull_resources(tasks, static, shared):
+        assert events.end_s == pytest.approx(static.end_s, rel=1e-12, abs=1e-12)
+    for resource, capacity in enumerate(shared.capacity):
+        given_out = sum(
+            amount * seconds[task]
+            for task in range(tasks.size)
+            for r, amount in shared.demands[task]
+            if r == resource
+        )
+        assert given_out <= capacity * events.end_s.max() * (1 + 1e-9)
+
+
+def test_a_cancelled_task_leaves_its_share_to_others() -> None:
+    rates = Rates([1.0])
+    rates.begin(1, 4.0, ((0, 1.0),), 0.0)
+    rates.begin(2, 4.0, ((0, 1.0),), 0.0)
+    assert rates.next_time() == 8.0
+    rates.cancel(1, 2.0)  # task 2 has 3 s of work left, now at full speed
+    assert rates.next_end() == (5.0, 2)
+    assert rates.next_end() is None
