@@ -1,15 +1,23 @@
-"""A bounded cache keyed by the identity of large immutable values, which it keeps alive.
+"""Caches keyed by the identity of large immutable values, which they keep alive.
 
 Hashing a stage of a hundred layer names costs more than what is looked up; the objects themselves stay
-the same from one evaluation to the next, except for the two that an edit replaced.
+the same from one evaluation to the next, except for the two that an edit replaced. What derives from one
+value alone is kept by that value (`LayerGraph.memo`, `Program.memo`, ...); what derives from several is a
+pure function decorated with `remembered`, whose key is its arguments, all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
+
+P = ParamSpec("P")
 T = TypeVar("T")
+
+_BY_VALUE = frozenset({str, int, float, bool, tuple, frozenset, type(None)})
 
 
 class IdentityCache:
@@ -29,3 +37,44 @@ class IdentityCache:
             hit = self._kept[identity] = (objects, make())
         value: T = hit[1]
         return value
+
+
+def remembered(limit: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Decorator of a pure function: keeps its last results, at most `limit`, by its positional arguments.
+
+    Text, numbers and tuples count by value, arrays by content, all else by identity; so a graph, cluster,
+    stage or sharding has to be the same object. A full cache forgets everything.
+
+    >>> @remembered(8)
+    ... def double(x: tuple[int, ...]) -> tuple[int, ...]:
+    ...     return x + x
+    >>> double((1,)) is double((1,))
+    True
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        kept: dict[Hashable, tuple[object, T]] = {}
+
+        @wraps(function)
+        def call(*arguments: P.args, **named: P.kwargs) -> T:
+            if named:
+                raise TypeError(f"{function.__name__} takes positional arguments only")
+            key = tuple([item if type(item) in _BY_VALUE else _identity(item) for item in arguments])
+            hit = kept.get(key)
+            if hit is None:
+                made = function(*arguments, **named)
+                if len(kept) >= limit:
+                    kept.clear()
+                hit = kept[key] = (arguments, made)  # the arguments stay alive, and so their identities
+            return hit[1]
+
+        call.forget = kept.clear  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+def _identity(value: object) -> object:
+    if isinstance(value, np.ndarray):
+        return (value.shape, value.tobytes())
+    return id(value)

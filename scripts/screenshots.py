@@ -23,7 +23,9 @@ def chromium() -> str | None:
     """A Chromium on the PATH, or None for Playwright's own."""
     import shutil
 
-    return next((p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None)
+    return next(
+        (p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None
+    )
 
 
 def shoot(bench: Workbench, path: Path) -> None:
@@ -45,7 +47,9 @@ def theme(bench: Workbench, name: str) -> None:
         "(n) => { window.jupyterapp.commands.execute('apputils:change-theme', {theme: n}); return 1; }",
         f"JupyterLab {name.capitalize()}",
     )
-    bench.page.wait_for_selector(f"body[data-jp-theme-light={'true' if name == 'light' else 'false'}]", state="attached")
+    bench.page.wait_for_selector(
+        f"body[data-jp-theme-light={'true' if name == 'light' else 'false'}]", state="attached"
+    )
     bench.page.wait_for_timeout(500)
 
 
@@ -59,7 +63,9 @@ def searched(bench: Workbench) -> None:
 
 def overfull(bench: Workbench) -> None:
     """Blocks dropped where they do not fit."""
-    layers = "[l.name for l in explorer.history.now.inputs.graph.layers if l.block in ('layers.20', 'layers.21')]"
+    layers = (
+        "[l.name for l in explorer.history.now.inputs.graph.layers if l.block in ('layers.20', 'layers.21')]"
+    )
     bench.do(f"explorer.board.send_intent('move', layers={layers}, to_lane='0')")
 
 
@@ -69,7 +75,11 @@ def exported(bench: Workbench) -> None:
     bench.page.wait_for_selector("[data-file]")
 
 
-STATES: dict[str, Callable[[Workbench], None]] = {"overfull": overfull, "searched": searched, "exported": exported}
+STATES: dict[str, Callable[[Workbench], None]] = {
+    "overfull": overfull,
+    "searched": searched,
+    "exported": exported,
+}
 
 
 def main(folder: Path) -> None:
@@ -85,7 +95,9 @@ def main(folder: Path) -> None:
             )  # fmt: skip
             bench = Workbench(context.new_page())
             bench.open(lab)
-            bench.until(lambda: bench.ask("explorer.parts.explained is not None"), "the proposal is there", 30)
+            bench.until(
+                lambda: bench.ask("explorer.parts.explained is not None"), "the proposal is there", 30
+            )
             for width in (1400, 1000):
                 bench.page.set_viewport_size({"width": width, "height": 1000})
                 for name in ("light", "dark"):

@@ -53,17 +53,30 @@ class Explorer(VBox):
 
     model = traitlets.Unicode(help="Model reference. Setting it loads the model and starts afresh.")
     cluster = traitlets.Unicode(help="Cluster reference. Setting it starts afresh on those devices.")
-    workload = traitlets.Instance(Workload, allow_none=True, help="What is asked. Setting it keeps the placement.")
-    strategy = traitlets.Instance(Strategy, allow_none=True, help="What is chosen. Setting it moves the chips.")
+    workload = traitlets.Instance(
+        Workload, allow_none=True, help="What is asked. Setting it keeps the placement."
+    )
+    strategy = traitlets.Instance(
+        Strategy, allow_none=True, help="What is chosen. Setting it moves the chips."
+    )
     report = traitlets.Instance(Report, allow_none=True, help="What is predicted of it (read only).")
-    plan = traitlets.Instance(Plan, allow_none=True, help="The plan of the state shown. Setting it opens a plan.")
+    plan = traitlets.Instance(
+        Plan, allow_none=True, help="The plan of the state shown. Setting it opens a plan."
+    )
     selection = traitlets.List(traitlets.Unicode(), help="Ids of selected blocks and layers, in all views.")
     searcher = traitlets.Unicode(DEFAULT_SEARCHER, help="Searcher that Search starts.")
     search_budget_s = traitlets.Float(20.0, help="Seconds after which a search stops by itself.")
-    error = traitlets.Unicode(help="What went wrong last, as shown in the strip; empty if nothing (read only).")
+    error = traitlets.Unicode(
+        help="What went wrong last, as shown in the strip; empty if nothing (read only)."
+    )
 
     def __init__(
-        self, model: str = "gpt2-small", cluster: str | None = None, *, plan: str | Path | None = None, **workload: Any
+        self,
+        model: str = "gpt2-small",
+        cluster: str | None = None,
+        *,
+        plan: str | Path | None = None,
+        **workload: Any,
     ) -> None:
         self.history = History()
         # JupyterLab may run gestures on a thread of their own while cells run on the main one
@@ -79,9 +92,13 @@ class Explorer(VBox):
         self.search_panel = SearchPanel(self.lock, self._search_changed, self._load)
         self.run_panel = RunPanel(self.lock, self._run_changed)
         self.export_panel = ExportPanel(lambda: self.history.now)
-        super().__init__(**arrange(self.parts, self.search_panel.box, self.run_panel.box, self.export_panel.box))
+        super().__init__(
+            **arrange(self.parts, self.search_panel.box, self.run_panel.box, self.export_panel.box)
+        )
         self._wire()
-        self._open(lambda: _first(model, cluster or ("" if model.endswith(".json") else "dgx-a100"), plan, workload))
+        self._open(
+            lambda: _first(model, cluster or ("" if model.endswith(".json") else "dgx-a100"), plan, workload)
+        )
 
     # -- parts, for use alone ---------------------------------------------------------------------
 
@@ -130,7 +147,10 @@ class Explorer(VBox):
         self._said = None
         now = self._now()
         problem = Problem(
-            graph=now.inputs.graph, cluster=now.inputs.cluster, workload=now.inputs.workload, start=now.strategy
+            graph=now.inputs.graph,
+            cluster=now.inputs.cluster,
+            workload=now.inputs.workload,
+            start=now.strategy,
         )
         self.search_panel.start(problem, self.searcher, self.search_budget_s)
         self.parts.tabs.selected_index = 0
@@ -143,6 +163,10 @@ class Explorer(VBox):
         if progress is None or progress.best is None:
             raise InputError("no search has found a strategy that fits yet")
         self._load(progress.searcher, progress.best.strategy, progress.best.label)
+
+    def tabs_title(self) -> str:
+        """Title of the tab that is open."""
+        return str(self.parts.tabs.get_title(self.parts.tabs.selected_index or 0))
 
     def stop(self) -> None:
         """Stop a search or run; what was found stays."""
@@ -318,7 +342,9 @@ class Explorer(VBox):
             self._show(move_layers(self._now(), intent["layers"], int(intent["to_lane"])))
         elif kind == "move_boundary":
             self._show(
-                shift_boundary(self._now(), int(intent["before"]), int(intent["after"]), int(intent["layers"]))
+                shift_boundary(
+                    self._now(), int(intent["before"]), int(intent["after"]), int(intent["layers"])
+                )
             )
         elif kind == "set":
             self._set(key, value)
@@ -353,7 +379,9 @@ class Explorer(VBox):
             "load_result": self.search_panel.load_chosen,
         }  # fmt: skip
         if action not in actions:
-            raise InputError(f"unknown action {action!r}", key="action", found=action, allowed=", ".join(actions))
+            raise InputError(
+                f"unknown action {action!r}", key="action", found=action, allowed=", ".join(actions)
+            )
         actions[action]()
 
     def _apply_hint(self) -> None:
@@ -361,7 +389,9 @@ class Explorer(VBox):
             return
         sentence = self._hint[1]
         now = self._now()
-        self._show(make_point(now.inputs, self._hint[1].strategy, _same_groups(now, sentence), note=sentence.change))
+        self._show(
+            make_point(now.inputs, self._hint[1].strategy, _same_groups(now, sentence), note=sentence.change)
+        )
 
     def _load(self, searcher: str, strategy: Strategy, label: str) -> None:
         self._show(make_point(self._now().inputs, strategy, note=label, maker=searcher))
@@ -445,7 +475,10 @@ def _first(model: str, cluster: str, plan: str | Path | None, workload: dict[str
 def _of_plan(resolved: Resolved) -> Point:
     made = resolved.plan.provenance
     return make_point(
-        inputs_of(resolved), resolved.plan.strategy, note=made.note or "opened plan", maker=made.searcher or "hand"
+        inputs_of(resolved),
+        resolved.plan.strategy,
+        note=made.note or "opened plan",
+        maker=made.searcher or "hand",
     )
 
 

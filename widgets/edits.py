@@ -41,7 +41,9 @@ def shift_boundary(point: Point, before: int, after: int, layers: int) -> Point:
     job = point.strategy.job
     for stage in (before, after):
         if not 0 <= stage < len(job.stages):
-            raise InputError(f"no stage {stage}", key="boundary", found=stage, allowed=f"0 to {len(job.stages) - 1}")
+            raise InputError(
+                f"no stage {stage}", key="boundary", found=stage, allowed=f"0 to {len(job.stages) - 1}"
+            )
     giver, taker = (after, before) if layers > 0 else (before, after)
     own = _sorted(point, job.stages[giver].layers)
     if not 0 < abs(layers) < len(own):
@@ -146,7 +148,9 @@ def _new_inputs(point: Point, key: str, value: Any) -> Point:
     if key == "model":
         inputs = load_inputs(str(value), own.cluster_name)
     else:
-        loaded = load_inputs(own.model.reference, str(value), sequence_length=own.model.sequence_length or None)
+        loaded = load_inputs(
+            own.model.reference, str(value), sequence_length=own.model.sequence_length or None
+        )
         inputs = replace(loaded, workload=own.workload)
     return make_point(inputs, start_strategy(inputs), note=f"{key} {value}", maker="start")
 

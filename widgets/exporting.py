@@ -26,7 +26,9 @@ class ExportPanel:
         self.controls = Controls()
         self.preview = HTML(layout=Layout(width="100%"))
         self.box = VBox([self.controls, self.preview], layout=Layout(width="100%"))
-        self.preview.value = block('<div class="sub">Press Export in the bar to see what a trainer would be given.</div>')
+        self.preview.value = block(
+            '<div class="sub">Press Export in the bar to see what a trainer would be given.</div>'
+        )
 
     def outdate(self) -> None:
         """The state has changed: draw again, if something was drawn."""
@@ -62,7 +64,9 @@ class ExportPanel:
         ]  # fmt: skip
         if names:
             options = [{"value": name, "label": name} for name in names]
-            fields.append({"key": "file", "label": "File", "kind": "select", "value": self._file, "options": options})
+            fields.append(
+                {"key": "file", "label": "File", "kind": "select", "value": self._file, "options": options}
+            )
         self.controls.view = {"fields": fields, "buttons": []}
         self.preview.value = export_html(self.view, self._file)
 

@@ -44,7 +44,9 @@ def bar_view(
     """
     shape = shape_of(point.strategy, point.groups) if point else None
     fields = [_place("model", "Model", SOURCES.names(), point.inputs.model.reference if point else "", typed)]
-    fields.append(_place("cluster", "Cluster", cluster_names(), point.inputs.cluster_name if point else "", typed))
+    fields.append(
+        _place("cluster", "Cluster", cluster_names(), point.inputs.cluster_name if point else "", typed)
+    )
     if point is not None and shape is not None:
         fields += _numbers(point, shape) + _choices(point, shape, searcher)
     for field in fields:
@@ -54,11 +56,17 @@ def bar_view(
     return {"fields": fields, "buttons": _buttons(point is not None, busy, can_undo, can_redo)}
 
 
-def _place(key: str, label: str, names: Iterable[str], value: str, typed: Mapping[str, Any]) -> dict[str, Any]:
+def _place(
+    key: str, label: str, names: Iterable[str], value: str, typed: Mapping[str, Any]
+) -> dict[str, Any]:
     """A model or cluster: chosen by name, or typed."""
     if key in typed:
         shown = "" if typed[key] == OTHER else typed[key]
-        what = "file, hf:PATH or module.path:factory (which runs code)" if key == "model" else "YAML or JSON profile"
+        what = (
+            "file, hf:PATH or module.path:factory (which runs code)"
+            if key == "model"
+            else "YAML or JSON profile"
+        )
         return {"key": key, "label": f"{label}: {what.split(' or ')[0]}", "kind": "text", "value": shown,
                 "width_px": 190, "title": f"A bundled name, or a {what}. Press Enter."}  # fmt: skip
     known = list(names)

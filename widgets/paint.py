@@ -47,7 +47,9 @@ class Comparisons:
 
     def _get(self, point: Point, shape: Shape, name: str) -> Baseline | None:
         own = point.inputs
-        return self._kept.get((own.graph, own.cluster), (own.workload, shape), lambda: _simulated(point, shape, name))
+        return self._kept.get(
+            (own.graph, own.cluster), (own.workload, shape), lambda: _simulated(point, shape, name)
+        )
 
 
 def _simulated(point: Point, shape: Shape, name: str) -> Baseline | None:
@@ -67,13 +69,14 @@ def paint(parts: Parts, history: History, comparisons: Comparisons) -> None:
     scene = now.scene
     baseline = comparisons.baseline(now)
     blocks = blocks_view(scene)
-    if parts.board.blocks != blocks:
-        parts.board.blocks = blocks
-        parts.graph.opened = _middle(blocks, parts.graph.opened)
-    parts.board.view = board_view(
-        scene, can_undo=history.can_undo, can_redo=history.can_redo,
-        baseline_name=baseline.name if baseline else None,
-    )  # fmt: skip
+    with parts.board.hold_sync():  # one message: a view of other blocks must never be drawn
+        if parts.board.blocks != blocks:
+            parts.board.blocks = blocks
+            parts.graph.opened = _middle(blocks, parts.graph.opened)
+        parts.board.view = board_view(
+            scene, can_undo=history.can_undo, can_redo=history.can_redo,
+            baseline_name=baseline.name if baseline else None,
+        )  # fmt: skip
     parts.tiles.view = tiles_view(scene, baseline=baseline, single=comparisons.single(now))
     view, bars = timeline_view(scene)
     with parts.timeline.hold_sync():

@@ -68,7 +68,9 @@ def percent(fraction: float | None, *, sign: bool = True) -> str:
 def search_html(rows: Sequence[Mapping[str, Any]], status: str) -> str:
     """The leaderboard."""
     if len(rows) < 2:
-        note = status or "No search yet. Choose a searcher in the bar and press Search; the board stays yours."
+        note = (
+            status or "No search yet. Choose a searcher in the bar and press Search; the board stays yours."
+        )
         return block(f'<h3>Leaderboard</h3><div class="sub">{escape(note)}</div>')
     own = next((i for i, row in enumerate(rows) if row["searcher"] == "yours"), -1)
     lines = [
@@ -85,9 +87,20 @@ def search_html(rows: Sequence[Mapping[str, Any]], status: str) -> str:
         )
         for row in rows
     ]
-    head = ("searcher", "best strategy", "step time", "vs yours", "memory", "gap to bound", "bound of", "costed", "wall")
+    head = (
+        "searcher",
+        "best strategy",
+        "step time",
+        "vs yours",
+        "memory",
+        "gap to bound",
+        "bound of",
+        "costed",
+        "wall",
+    )
     return block(
-        f'<h3>Leaderboard <span class="sub">{escape(status)}</span></h3>' + table(head, lines, text=2, own=own)
+        f'<h3>Leaderboard <span class="sub">{escape(status)}</span></h3>'
+        + table(head, lines, text=2, own=own)
     )
 
 
@@ -120,9 +133,19 @@ def _comparison(found: Any) -> str:
     if speedup is not None:
         guess = found.predicted.get("speedup")
         error = percent(guess / speedup - 1) if guess else ""
-        rows.append((f"speedup over {escape(found.baseline)}", f"{guess or 0:.2f} ×", f"{speedup:.2f} ×", error))
-    checks = {True: "gradients equal those of one process", False: "gradients differ", None: "numerics not checked"}
-    said = [f"<b>{escape(found.verdict)}</b>", checks[found.numerics_ok], f"contention: {found.contention:.0%} of a core"]
+        rows.append(
+            (f"speedup over {escape(found.baseline)}", f"{guess or 0:.2f} ×", f"{speedup:.2f} ×", error)
+        )
+    checks = {
+        True: "gradients equal those of one process",
+        False: "gradients differ",
+        None: "numerics not checked",
+    }
+    said = [
+        f"<b>{escape(found.verdict)}</b>",
+        checks[found.numerics_ok],
+        f"contention: {found.contention:.0%} of a core",
+    ]
     lists = "".join(
         f"<h3>{title}</h3><ul>{''.join(f'<li>{escape(text)}</li>' for text in items)}</ul>"
         for title, items in (("Validated", found.validated), ("Not validated", found.not_validated))
@@ -141,11 +164,13 @@ def export_html(view: Mapping[str, Any], chosen: str) -> str:
     """Files of a target: preview of one, download of each, what it says differently."""
     if view.get("refusals"):
         items = "".join(f"<li>{escape(text)}</li>" for text in view["refusals"])
-        return block(f'<div class="bad" role="alert"><b>{escape(view["target"])} cannot express this:</b><ul>{items}</ul></div>')
+        return block(
+            f'<div class="bad" role="alert"><b>{escape(view["target"])} cannot express this:</b><ul>{items}</ul></div>'
+        )
     parts = []
     for item in view["files"]:
         data = b64encode(item["text"].encode()).decode()
-        link = f'data:application/octet-stream;base64,{data}'
+        link = f"data:application/octet-stream;base64,{data}"
         parts.append(
             f'<a download="{escape(item["name"])}" href="{link}" data-download="{escape(item["name"])}">'
             f"Download {escape(item['name'])}</a>"

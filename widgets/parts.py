@@ -40,7 +40,10 @@ class Parts:
     def say(self, point: Point | None, said: Mapping[str, Any] | None) -> None:
         """Put the right sentence under the tiles: of a search or run, else of the state shown."""
         if point is None:
-            verdict: Mapping[str, Any] = {"level": "none", "text": "Choose a model and a cluster, for example **llama3-8b** on **dgx-a100**."}
+            verdict: Mapping[str, Any] = {
+                "level": "none",
+                "text": "Choose a model and a cluster, for example **llama3-8b** on **dgx-a100**.",
+            }
         elif said is not None:
             verdict = said
         elif self.explained is not None and self.explained[0] is point:
@@ -67,11 +70,20 @@ def arrange(parts: Parts, search: Widget, run: Widget, export: Widget) -> dict[s
     parts.graph.layout = half
     heat = VBox([parts.memory, parts.traffic], layout=Layout(flex="1 1 440px", min_width="0", width="auto"))
     columns = Box(
-        [parts.graph, heat], layout=Layout(display="flex", flex_flow="row wrap", align_items="stretch", width="100%")
+        [parts.graph, heat],
+        layout=Layout(display="flex", flex_flow="row wrap", align_items="stretch", width="100%"),
     )
     parts.tabs.children = [search, run, export]
     for i, title in enumerate(TABS):
         parts.tabs.set_title(i, title)
-    outer = [HTML(STYLE, layout=Layout(display="none")), parts.controls, parts.tiles, parts.board, parts.timeline, columns, parts.tabs]
+    outer = [
+        HTML(STYLE, layout=Layout(display="none")),
+        parts.controls,
+        parts.tiles,
+        parts.board,
+        parts.timeline,
+        columns,
+        parts.tabs,
+    ]
     frame = {"children": outer, "layout": Layout(width="100%", overflow="visible")}
     return frame | {"_dom_classes": ("xp-frame",)}

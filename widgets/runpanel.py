@@ -57,7 +57,9 @@ class RunPanel:
         """
         if key == "engine":
             if value not in ENGINES:
-                raise InputError(f"unknown engine {value!r}", key=key, found=value, allowed=", ".join(ENGINES))
+                raise InputError(
+                    f"unknown engine {value!r}", key=key, found=value, allowed=", ".join(ENGINES)
+                )
             self.engine = str(value)
         elif key == "rounds":
             try:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-from explorer.search import Problem, Progress, search
+from explorer.search import SEARCHERS, Problem, Progress, search
 
 from .jobs import Job
 
@@ -63,6 +63,7 @@ class SearchTask:
             RuntimeError: no event loop.
         """
         self.stop()
+        SEARCHERS.get(searcher)  # `search` would say so only at its first step
         steps = search(problem, searcher, budget_s=budget_s)
         self._turn += 1
         turn = self._turn

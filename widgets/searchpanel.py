@@ -24,7 +24,9 @@ from .searching import SearchTask
 class SearchPanel:
     """Owns the search and what the tab shows of it; `load` is told which strategy to put on the board."""
 
-    def __init__(self, lock: Any, changed: Callable[[], None], load: Callable[[str, Strategy, str], None]) -> None:
+    def __init__(
+        self, lock: Any, changed: Callable[[], None], load: Callable[[str, Strategy, str], None]
+    ) -> None:
         self.task = SearchTask(lock, changed)
         self._load = load
         self._chosen = ""
@@ -104,7 +106,9 @@ class SearchPanel:
             "options": [{"value": name, "label": name} for name in names],
         }  # fmt: skip
         button = {"action": "load_result", "label": "Load on the board", "suggested": True}
-        self.controls.view = {"fields": [field], "buttons": [button]} if names else {"fields": [], "buttons": []}
+        self.controls.view = (
+            {"fields": [field], "buttons": [button]} if names else {"fields": [], "buttons": []}
+        )
         self.controls.layout.display = "" if names else "none"
 
     def draw_figure(self) -> None:

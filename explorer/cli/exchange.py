@@ -32,11 +32,16 @@ def add_commands(commands: Any) -> None:
 
 def run_export(options: argparse.Namespace) -> int:
     """Write the target's files."""
-    from explorer.export import export
+    from explorer.export import export, notes
 
-    files = export(load_plan(options.plan), options.to, Path(options.output))
+    resolved = load_plan(options.plan)
+    files = export(resolved, options.to, Path(options.output))
+    differences = notes(resolved, options.to)
+    for text in differences:
+        say(f"explorer: not to the letter: {text}")
     if options.json:
-        emit_json("export", {"to": options.to, "files": [str(path) for path in files]})
+        data = {"to": options.to, "files": [str(path) for path in files], "notes": differences}
+        emit_json("export", data)
     else:
         print("\n".join(str(path) for path in files))
     return 0

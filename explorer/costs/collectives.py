@@ -30,6 +30,7 @@ from explorer.cluster import Cluster, Level, Path
 from explorer.costs.linked import spread_s_per_byte
 from explorer.costs.spans import Span, level_groups, span_of
 from explorer.errors import InputError
+from explorer.identity import remembered
 
 ALGORITHMS: dict[str, tuple[str, ...]] = {
     "all_reduce": ("ring", "tree", "hierarchical", "halving"),
@@ -187,15 +188,19 @@ def _parameter_server(
     cluster: Cluster, workers: tuple[int, ...], servers: tuple[int, ...], size: float, concurrent: int
 ) -> float:
     """Push, then pull: each worker exchanges S/k with each of k servers, itself free of charge."""
-    key = ("parameter server", workers, servers, concurrent)
-    alpha, beta = cluster.memo(key, lambda: _server_line(cluster, workers, servers, concurrent))
+    alpha, beta = server_line(cluster, workers, servers, concurrent)
     return 2 * (alpha + size * beta)
 
 
-def _server_line(
+@remembered(4096)
+def server_line(
     cluster: Cluster, workers: tuple[int, ...], servers: tuple[int, ...], concurrent: int
 ) -> tuple[float, float]:
-    """(seconds, seconds per byte of S) of one direction: the slowest device or node, sending or receiving."""
+    """(seconds, seconds per byte of S) of one direction: the slowest device or node, sending or receiving.
+
+    Raises:
+        InputError: workers or servers that are no group of devices.
+    """
     span_of(cluster, workers), span_of(cluster, servers)  # say what is wrong with either
     both = span_of(cluster, tuple(sorted({*workers, *servers})))
     if both.size == 1:

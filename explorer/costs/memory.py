@@ -69,6 +69,7 @@ def stage_memory(
     training: bool,
     gradient_precision: str = "",
     fractions: Mapping[str, float] | None = None,
+    whole: tuple[int, ...] = (),
 ) -> StageMemory:
     """Bytes on one device for one replica of a stage.
 
@@ -84,13 +85,14 @@ def stage_memory(
         training: whether there are gradients, optimizer and saved activations.
         gradient_precision: of gradients; empty is `precision`.
         fractions: share of each sliced layer that is here; others are whole.
+        whole: parameters of sliced layers, by position, that are here whole all the same.
 
     Raises:
         InputError: an unknown name, a level or count that cannot be.
     """
     _check(optimizer=optimizer, zero=zero, replicas=replicas, recompute=recompute)
     width = dtype_bytes(precision)
-    found = counts(graph, layers, sharded, fractions or {})
+    found = counts(graph, layers, sharded, tuple((fractions or {}).items()), whole)
     states = _states(
         found,
         width=width,
@@ -123,7 +125,7 @@ def _states(
     per_scalar = master + kind.states * max(FP32_BYTES, width)
     weight = gradient = states = version = 0.0
     for item in found.weights:
-        group = max(1.0, replicas / item.carved)
+        group = item.replicas(replicas)
         shard = [1.0 if zero < level else 1.0 / group for level in (1, 2, 3)]
         weight += (item.trained.bytes(width) + item.frozen.bytes(width)) * shard[2]
         version += item.trained.bytes(width) * shard[2]
@@ -135,7 +137,7 @@ def _states(
     if training and zero >= 2 and replicas > 1:
         buffers += found.largest_block.bytes(gradient_width)
     if zero >= 3 and replicas > 1:
-        buffers += GATHERED_BLOCKS * found.largest_block.bytes(width)
+        buffers += GATHERED_BLOCKS * found.largest_gathered.bytes(width)
     return {
         "weight_bytes": weight,
         "gradient_bytes": gradient if training else 0.0,

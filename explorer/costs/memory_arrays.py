@@ -54,6 +54,8 @@ class GraphArrays:
     """Parameters of layers."""
     block: IntArray
     """Per layer its block, -1 for none."""
+    own_block: IntArray
+    """The same, but a layer without one is a block of its own."""
     is_loss: BoolArray
     """Per layer."""
     weight: Mapping[str, FloatArray]
@@ -78,6 +80,7 @@ def _make_arrays(graph: LayerGraph) -> GraphArrays:
     writes = _pairs(((i, u.name) for i, x in enumerate(graph.layers) for u in x.writes), tensor, graph)
     reads = _pairs(((i, u.name) for i, x in enumerate(graph.layers) for u in x.reads), tensor, graph)
     writer[writes.item] = writes.layer
+    block = np.array([blocks.get(x.block, -1) for x in graph.layers], dtype=np.int64)
     core = np.array([x.kind in ATTENTION_CORE for x in graph.layers])
     inner = (writer >= 0) & core[writer]
     inner[saves.item[~core[saves.layer]]] = False
@@ -98,7 +101,8 @@ def _make_arrays(graph: LayerGraph) -> GraphArrays:
         uses=_pairs(
             ((i, u.name) for i, x in enumerate(graph.layers) for u in x.parameters), parameter, graph
         ),
-        block=np.array([blocks.get(x.block, -1) for x in graph.layers], dtype=np.int64),
+        block=block,
+        own_block=np.where(block < 0, len(blocks) + np.arange(len(block)), block),
         is_loss=np.array([x.kind == "loss" for x in graph.layers], dtype=bool),
         weight=_weight_arrays(graph),
     )

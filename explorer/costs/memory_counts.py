@@ -1,7 +1,7 @@
 """Counts behind memory: how many scalars of what a device holds for some layers, before precisions.
 
 What depends only on the graph is one set of arrays per graph; what depends on a stage and its sharding is
-one `Counts`, kept with the sharding. `explorer.costs.memory` turns counts into bytes.
+one `Counts`. `explorer.costs.memory` turns counts into bytes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from explorer.costs.memory_arrays import BoolArray, FloatArray, GraphArrays, IntArray, graph_arrays
 from explorer.graph import LayerGraph
+from explorer.identity import remembered
 from explorer.sharding.result import ShardedLayers
 
 
@@ -41,6 +42,12 @@ class Weights(NamedTuple):
     """Scalars of fixed type that have optimizer states."""
     fixed_masters: float
     """Those of them narrower than fp32, which need a master copy."""
+    updated: float
+    """Scalars of any type that one update changes: trained ones, by the share that a step touches."""
+
+    def replicas(self, replicas: int) -> float:
+        """Devices that hold the same shard where the stage has so many replicas: ZeRO divides over them."""
+        return max(1.0, replicas / self.carved)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +56,12 @@ class Counts:
 
     weights: tuple[Weights, ...]
     """Parameters by number of replicas."""
+    held: FloatArray
+    """Per parameter of the graph: the share of it that the device holds, 0 for those of other layers."""
     largest_block: Size
     """Trained parameters of the block that has most."""
+    largest_gathered: Size
+    """Parameters, frozen ones included, of the block that has most."""
     saved: Mapping[str, Size]
     """By recompute choice: kept from forward to backward, per sample."""
     again: Mapping[str, Size]
@@ -65,28 +76,27 @@ class Counts:
     """Scalars that a loss reads and converts to fp32, per sample."""
 
 
+@remembered(4096)
 def counts(
-    graph: LayerGraph, layers: tuple[str, ...], sharded: ShardedLayers, fractions: Mapping[str, float]
+    graph: LayerGraph,
+    layers: tuple[str, ...],
+    sharded: ShardedLayers,
+    fractions: tuple[tuple[str, float], ...],
+    whole: tuple[int, ...],
 ) -> Counts:
-    """What one device holds for some layers; made once per sharding.
+    """What one device holds for some layers: the one answer that memory, updates and collectives read.
 
     Args:
         graph: the model.
         layers: names of the layers of one stage, all of them known to `sharded`.
         sharded: their sharding (of these layers or of more).
         fractions: layers of which only this share is here; others are whole.
+        whole: parameters of cut layers that are here whole all the same.
     """
-    key = ("memory", layers, tuple(fractions.items()))
-    return sharded.memo(key, lambda: _count(graph, layers, sharded, fractions))
-
-
-def _count(
-    graph: LayerGraph, layers: tuple[str, ...], sharded: ShardedLayers, fractions: Mapping[str, float]
-) -> Counts:
     arrays, index = graph_arrays(graph), graph.index
     scale = np.zeros(len(graph.layers))
     scale[[index[name] for name in layers]] = 1.0
-    for name, fraction in fractions.items():
+    for name, fraction in fractions:
         scale[index[name]] = fraction
     inside = scale > 0
     held = _held(arrays, sharded, scale)
@@ -94,10 +104,13 @@ def _count(
     gradient = held * arrays.gradient
     loss = inside & arrays.is_loss
     reads_loss = arrays.reads.item[loss[arrays.reads.layer]]
-    weights, largest = _weights(graph, arrays, sharded, scale)
+    part = _held_parameters(graph, arrays, sharded, scale, whole)
+    largest_block, largest_gathered = _largest_blocks(arrays, part, inside)
     return Counts(
-        weights=weights,
-        largest_block=largest,
+        weights=_weights(graph, arrays, sharded, part),
+        held=part,
+        largest_block=largest_block,
+        largest_gathered=largest_gathered,
         saved=saved,
         again=again,
         working=_largest_layer(arrays, gradient, inside),
@@ -154,7 +167,8 @@ def _saved(
         held * ~inputs,
         *_distinct(block[layer][within], item[within], len(held)),
     )
-    selective = _largest(arrays.compute, arrays.fixed, held * arrays.inner, layer, item)
+    pairs = _distinct(arrays.own_block[layer], item, len(held))
+    selective = _largest(arrays.compute, arrays.fixed, held * arrays.inner, *pairs)
     return (
         {name: _size(arrays, held * mask) for name, mask in sizes.items()},
         {"none": Size(), "selective": selective, "full": full},
@@ -194,14 +208,25 @@ def _border(arrays: GraphArrays, gradient: FloatArray, held: FloatArray, inside:
     return _size(arrays, sent)
 
 
-def _weights(
-    graph: LayerGraph, arrays: GraphArrays, sharded: ShardedLayers, scale: FloatArray
-) -> tuple[tuple[Weights, ...], Size]:
-    table = arrays.weight
+def _held_parameters(
+    graph: LayerGraph, arrays: GraphArrays, sharded: ShardedLayers, scale: FloatArray, whole: tuple[int, ...]
+) -> FloatArray:
+    """Per parameter: share of it that a device holds."""
     part = np.zeros(len(graph.parameters))
     np.maximum.at(part, arrays.uses.item, scale[arrays.uses.layer])
-    part *= sharded.memo("fractions", lambda: _by_parameter(graph, sharded.parameter_fraction))
-    carved = sharded.memo("carved", lambda: _by_parameter(graph, sharded.carved))
+    part[list(whole)] = 1.0
+    fractions: FloatArray = sharded.memo(
+        "fractions", lambda: _by_parameter(graph, sharded.parameter_fraction)
+    )
+    return part * fractions
+
+
+def _weights(
+    graph: LayerGraph, arrays: GraphArrays, sharded: ShardedLayers, part: FloatArray
+) -> tuple[Weights, ...]:
+    table = arrays.weight
+    carved = carved_of(graph, sharded)
+    scalars = table["compute"] + table["states"]
     found = []
     for fewer in np.unique(carved[part > 0]).tolist() or [1.0]:
         here = part * (carved == fewer)
@@ -218,13 +243,29 @@ def _weights(
                 touched=size(trained * table["density"]),
                 fixed_states=float(table["states"] @ trained),
                 fixed_masters=float(table["masters"] @ trained),
+                updated=float(scalars @ (trained * table["density"])),
             )
         )
-    mine = scale[arrays.uses.layer] > 0
+    return tuple(found)
+
+
+def carved_of(graph: LayerGraph, sharded: ShardedLayers) -> FloatArray:
+    """Per parameter: how many times fewer replicas it has than its stage."""
+    found: FloatArray = sharded.memo("carved", lambda: _by_parameter(graph, sharded.carved))
+    return found
+
+
+def _largest_blocks(arrays: GraphArrays, part: FloatArray, inside: BoolArray) -> tuple[Size, Size]:
+    """Trained, and all, parameters of the block that has most of them."""
+    table = arrays.weight
+    mine = inside[arrays.uses.layer]
     block = arrays.block[arrays.uses.layer[mine]]
     block = np.where(block < 0, arrays.block.max(initial=-1) + 1 + arrays.uses.layer[mine], block)
     pairs = _distinct(block, arrays.uses.item[mine], len(part))
-    return tuple(found), _largest(table["compute"], table["fixed"], part * table["trainable"], *pairs)
+    return (
+        _largest(table["compute"], table["fixed"], part * table["trainable"], *pairs),
+        _largest(table["compute"], table["fixed"], part, *pairs),
+    )
 
 
 def _by_parameter(graph: LayerGraph, values: Mapping[str, float]) -> FloatArray:

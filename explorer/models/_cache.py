@@ -25,8 +25,8 @@ T = TypeVar("T")
 FORMAT = 1
 
 _READER = (
-    "_axes", "_cache", "_emission", "_grouping", "_hooks", "_layouts", "_naming", "_operators", "_pretrained",
-    "_program", "_repeat", "torch_export",
+    "_axes", "_cache", "_counting", "_emission", "_grouping", "_hooks", "_layouts", "_naming", "_operators",
+    "_pretrained", "_program", "_reading", "_repeat", "_stacks", "torch_export",
 )  # fmt: skip
 """Files that decide what a graph looks like."""
 

@@ -1,25 +1,20 @@
-"""From groups of operations to the layers, tensors and parameters of a LayerGraph.
-
-Counting follows the rules of `explorer.models.builder`: moved elements are the activations a layer reads and
-writes, with everything pointwise inside one layer taken as one kernel; it keeps what autograd keeps of what it
-reads and writes, and of its inside only what a fused kernel keeps too (dropout masks, row statistics of fused
-attention), or all of it where the inside is large (scores of an unfused attention, experts).
-"""
+"""From groups of operations to the layers, tensors and parameters of a LayerGraph."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from explorer.graph import COMPUTE, Dim, Layer, Parameter, Tensor, Use, Work
+from explorer.graph import Dim, Layer, Parameter, Tensor, Use
+from explorer.models._counting import Inside, Traffic, kept_inside, kept_outside, work
 from explorer.models._grouping import Group
 from explorer.models._naming import Names
-from explorer.models._program import Operation, Program, Value
+from explorer.models._program import Program, Value
 
-_OPEN = frozenset({"attention", "experts", "router", "linear", "other", "recurrent"})
-"""Kinds of layer whose kept intermediates exist as tensors."""
 _UNEVEN = frozenset({"lookup", "softmax", "pool"})
+"""Categories whose last axis takes more than the einsum rule to split."""
+
+Atoms = tuple[int, ...]
 
 
 class Parts(NamedTuple):
@@ -28,13 +23,6 @@ class Parts(NamedTuple):
     layers: tuple[Layer, ...]
     tensors: tuple[Tensor, ...]
     parameters: tuple[Parameter, ...]
-
-
-class _Kept(NamedTuple):
-    """A tensor kept inside a layer."""
-
-    tensor: Tensor
-    atoms: tuple[int, ...]
 
 
 def emit(
@@ -53,7 +41,7 @@ def emit(
 
 def _alive(groups: Sequence[Group], outputs: Iterable[str]) -> list[Group]:
     """Groups that an output depends on."""
-    needed, found = set(outputs), []
+    needed, found = set(outputs), list[Group]()
     for item in reversed(groups):
         if needed & set(item.writes):
             needed |= set(item.reads)
@@ -62,6 +50,8 @@ def _alive(groups: Sequence[Group], outputs: Iterable[str]) -> list[Group]:
 
 
 class _Emitter:
+    """Makes one layer after the other; tensors and parameters appear with the layers that use them."""
+
     def __init__(
         self,
         program: Program,
@@ -80,9 +70,10 @@ class _Emitter:
     def run(self) -> Parts:
         for name in self.program.inputs:
             if name in self.read:
-                self._tensor(name, self.program.values[name], backward=False)
+                self._tensor(name, self.program.values[name])
         for item in self.groups:
-            self._layer(item)
+            layer = self._layer(item, self._name(item))
+            self.layers[layer.name] = layer
         used = {use.name for layer in self.layers.values() for use in (*layer.reads, *layer.writes)}
         tensors = tuple(item for item in self.tensors.values() if item.name in used)
         return Parts(tuple(self.layers.values()), tensors, tuple(self.parameters.values()))
@@ -90,108 +81,112 @@ class _Emitter:
     def _sizes(self, atoms: Iterable[int]) -> tuple[float, ...]:
         return tuple(float(self.names.size(atom)) for atom in atoms)
 
-    def _atoms(self, name: str) -> tuple[int, ...]:
-        return self.names.atoms(self.program.values[name].axes)
+    def _atoms(self, value: str) -> Atoms:
+        return self.names.atoms(self.program.values[value].axes)
 
-    def _tensor(self, name: str, value: Value, *, backward: bool) -> None:
+    def _tensor(self, name: str, value: Value) -> None:
         self.tensor_of[value.name] = name
-        self.tensors[name] = Tensor(
-            name=name, shape=self._sizes(self.names.atoms(value.axes)), dtype=value.dtype, backward=backward
-        )
+        shape = self._sizes(self.names.atoms(value.axes))
+        self.tensors[name] = Tensor(name=name, shape=shape, dtype=value.dtype, backward=value.gradient)
 
     def _name(self, item: Group) -> str:
         base = ".".join(part for part in (self.path(item.owner), item.label) if part) or "layer"
-        name, number = base, 1
-        while name in self.layers:
-            number += 1
-            name = f"{base}_{number}"
-        return name
+        return _free(base, self.layers, "_")
 
-    def _layer(self, item: Group) -> None:
-        name, values = self._name(item), self.program.values
+    def _layer(self, item: Group, name: str) -> Layer:
         written = [value for value in item.writes if value in self.read]
         for k, value in enumerate(written):
-            self._tensor(
-                name if len(written) == 1 else f"{name}.{k}",
-                values[value],
-                backward=values[value].gradient,
-            )
-        weights = tuple(dict.fromkeys(ref.name for op in item.operations for ref in op.parameters))
-        weights = tuple(sorted(weights, key=lambda w: -len(self.program.parameters[w].sizes)))
-        inside = self._inside(item, name, written)
-        reads = [value for value in item.reads if value in self.tensor_of]
-        atoms = {value: self._atoms(value) for value in (*reads, *written)}
-        tables = {w: self.names.atoms(self.program.parameters[w].axes) for w in weights}
-        local = self.names.local([*tables.values(), *atoms.values(), *(kept.atoms for kept in inside)])
-        self._alias_rows(item, local, tables.values(), inside)
-        rows = _fixed_table(item)
-        for weight, shape in tables.items():
-            self.parameters.setdefault(
-                weight,
-                Parameter(name=weight, shape=self._sizes(shape), trainable=self.trainable(weight)),
-            )
-        dims = self._dims(item, local, [*tables.values(), *atoms.values(), *(k.atoms for k in inside)], rows)
-        uses = {
-            w: Use(name=w, dims=tuple("" if (w, i) in rows else d for i, d in enumerate(_dims(shape, local))))
-            for w, shape in tables.items()
-        }
-        self.layers[name] = Layer(
+            self._tensor(name if len(written) == 1 else f"{name}.{k}", self.program.values[value])
+        reads = tuple(value for value in item.reads if value in self.tensor_of)
+        traffic = Traffic(reads=reads, writes=tuple(written))
+        inside = list(kept_inside(self.program, item, traffic))
+        hidden = self._hidden(name, inside)
+        tables = self._tables(item)
+        shapes = [*tables.values(), *map(self._atoms, (*reads, *written)), *hidden.values()]
+        where = name.removeprefix(item.block + ".")
+        # Blocks call in turns, so that the count starts again in each.
+        self.names.describe((atom for atoms in shapes for atom in atoms), where)
+        local = self.names.local(shapes)
+        if item.kind == "experts":
+            self._share_rows(local, tables.values(), hidden.values())
+        learning = any(map(self.trainable, tables))
+        forward, input_grad, weight_grad = work(self.program, item, traffic, inside, learning=learning)
+        saves = [self.tensor_of[value] for value in kept_outside(self.program, item, traffic)]
+        return Layer(
             name=name,
             kind=item.kind,
             block=item.block,
-            dims=dims,
-            reads=tuple(self._use(value, atoms[value], local) for value in reads),
+            dims=self._dims(item, local, shapes, self._skipped(item)),
+            reads=self._uses(reads, local),
             writes=(
-                *(self._use(value, atoms[value], local) for value in written),
-                *(Use(name=k.tensor.name, dims=_dims(k.atoms, local)) for k in inside),
+                *self._uses(written, local),
+                *(Use(name=tensor, dims=_names(atoms, local)) for tensor, atoms in hidden.items()),
             ),
-            parameters=tuple(uses.values()),
-            saves=self._saves(item, reads, written, inside),
-            **self._work(item, reads, written, inside, weights),
+            parameters=tuple(
+                Use(name=weight, dims=_names(atoms, local, self._skipped(item)))
+                for weight, atoms in tables.items()
+            ),
+            saves=tuple(dict.fromkeys([*saves, *hidden])),
+            forward=forward,
+            input_grad=input_grad,
+            weight_grad=weight_grad,
         )
-        self.tensors |= {kept.tensor.name: kept.tensor for kept in inside}
 
-    def _use(self, value: str, atoms: Sequence[int], local: dict[int, str]) -> Use:
-        return Use(name=self.tensor_of[value], dims=_dims(atoms, local))
+    def _uses(self, values: Sequence[str], local: Mapping[int, str]) -> tuple[Use, ...]:
+        return tuple(
+            Use(name=self.tensor_of[value], dims=_names(self._atoms(value), local)) for value in values
+        )
 
-    def _alias_rows(
-        self,
-        item: Group,
-        local: dict[int, str],
-        tables: Iterable[Sequence[int]],
-        inside: Sequence[_Kept],
-    ) -> None:
-        # Rows of chosen experts: a device with one part in n of the experts has one part in n of these.
-        if item.kind != "experts":
-            return
-        weights = {atom for shape in tables for atom in shape}
-        for kept in inside:
-            for atom in kept.atoms:
-                if (
-                    atom not in weights
-                    and local[atom] == self.names.name(atom)
-                    and local[atom].startswith("d")
-                ):
-                    local[atom] = "experts"
+    def _hidden(self, layer: str, inside: Sequence[Inside]) -> dict[str, Atoms]:
+        """Tensors for what is kept inside, with their atoms."""
+        found: dict[str, Atoms] = {}
+        for item in inside:
+            name, atoms = _free(f"{layer}.{item.part}", found, "_"), self.names.atoms(item.axes)
+            shape = self._sizes(atoms)
+            self.tensors[name] = Tensor(name=name, shape=shape, dtype=item.dtype, backward=False)
+            found[name] = atoms
+        return found
+
+    def _tables(self, item: Group) -> dict[str, Atoms]:
+        """Parameters of a layer with their atoms, matrices before vectors."""
+        names = dict.fromkeys(ref.name for op in item.operations for ref in op.parameters)
+        known = self.program.parameters
+        found = {
+            name: self.names.atoms(known[name].axes)
+            for name in sorted(names, key=lambda name: -len(known[name].sizes))
+        }
+        for name, atoms in found.items():
+            made = Parameter(name=name, shape=self._sizes(atoms), trainable=self.trainable(name))
+            self.parameters.setdefault(name, made)
+        return found
+
+    def _share_rows(self, local: dict[int, str], tables: Iterable[Atoms], hidden: Iterable[Atoms]) -> None:
+        """Rows of chosen experts: who has one part in n of the experts has one part in n of these."""
+        weights = {atom for atoms in tables for atom in atoms}
+        for atom in (atom for atoms in hidden for atom in atoms):
+            if atom not in weights and not self.names.has_role(atom):
+                local[atom] = "experts"
+
+    def _skipped(self, item: Group) -> frozenset[int]:
+        """Axes that a layer does not iterate: rows of a table looked up at places that never change."""
+        return frozenset(
+            atom
+            for op in item.operations
+            if op.op == "embedding" and op.refs[0].kind == "parameter" and op.refs[1].kind == "constant"
+            for atom in self.names.atoms(self.program.parameters[op.refs[0].name].axes[:1])
+        )
 
     def _dims(
-        self,
-        item: Group,
-        local: dict[int, str],
-        shapes: Iterable[Sequence[int]],
-        rows: set[tuple[str, int]],
+        self, item: Group, local: Mapping[int, str], shapes: Iterable[Atoms], skipped: frozenset[int]
     ) -> tuple[Dim, ...]:
-        skipped = {self.names.atoms(self.program.parameters[w].axes)[i] for w, i in rows}
-        fixed, found = self._fixed(item, local), {}
-        for shape in shapes:
-            for atom in shape:
-                name = local[atom]
-                if atom in skipped or name in found:
-                    continue
-                found[name] = Dim(name=name, size=float(self.names.size(atom)), splittable=name not in fixed)
+        fixed, found = self._fixed(item, local), dict[str, Dim]()
+        for atom in (atom for atoms in shapes for atom in atoms if atom not in skipped):
+            name = local[atom]
+            size = float(self.names.size(atom))
+            found.setdefault(name, Dim(name=name, size=size, splittable=name not in fixed))
         return tuple(found.values())
 
-    def _fixed(self, item: Group, local: dict[int, str]) -> set[str]:
+    def _fixed(self, item: Group, local: Mapping[int, str]) -> set[str]:
         """Dimensions whose splitting needs more than the einsum rule."""
         names = set(local.values())
         if item.kind in ("attention", "other"):
@@ -202,119 +197,32 @@ class _Emitter:
             return names - {"seq", "embed"}
         if item.kind == "norm":
             return {local[atom] for atom in self._normalised(item) if atom in local}
-        if item.kind == "elementwise" and (
-            item.label == "rope"
-            or any(op.category in _UNEVEN or op.op in ("cat", "sum", "mean") for op in item.operations)
-        ):
-            last = self.names.atoms(self.program.values[item.operations[-1].writes[0]].axes)
-            return {local[last[-1]]} if last and last[-1] in local else set()
+        uneven = any(op.category in _UNEVEN or op.op in ("cat", "sum", "mean") for op in item.operations)
+        if item.kind == "elementwise" and (item.label == "rope" or uneven):
+            last = self._atoms(item.operations[-1].writes[0])[-1:]
+            return {local[atom] for atom in last if atom in local}
         return set()
 
-    def _normalised(self, item: Group) -> tuple[int, ...]:
+    def _normalised(self, item: Group) -> Atoms:
         first = item.operations[0]
         if first.op == "batch_norm":
             return ()
         weights = [ref for op in item.operations for ref in op.parameters]
         if weights:
-            return tuple(a for ref in weights for a in self.names.atoms(ref.axes))
+            return tuple(atom for ref in weights for atom in self.names.atoms(ref.axes))
         return self._atoms(first.reads[0])[-1:] if first.reads else ()
 
-    # -- what is kept and what it costs --------------------------------------------------------------
 
-    def _inside(self, item: Group, name: str, written: Sequence[str]) -> list[_Kept]:
-        """Tensors that exist only to be kept for this layer's backward."""
-        known, found = {*item.reads, *written}, list[_Kept]()
-        for op in item.operations:
-            if op.category == "attention" and op.keeps:
-                shape = self.names.atoms(op.refs[0].axes[:-1])
-                found.append(self._kept(name, "statistics", shape, "fp32", found))
-            if op.mask:
-                found.append(self._kept(name, "mask", self._atoms(op.writes[0]), "bool", found))
-            if item.kind in _OPEN:
-                for value in op.keeps:
-                    if value not in known:
-                        known.add(value)
-                        dtype = self.program.values[value].dtype
-                        part = _source(item, value)
-                        found.append(self._kept(name, part, self._atoms(value), dtype, found))
-        return found
-
-    def _kept(
-        self, layer: str, part: str, atoms: tuple[int, ...], dtype: str, others: Sequence[_Kept]
-    ) -> _Kept:
-        name, number, taken = f"{layer}.{part}", 1, {kept.tensor.name for kept in others}
-        while name in taken:
-            number += 1
-            name = f"{layer}.{part}_{number}"
-        tensor = Tensor(name=name, shape=self._sizes(atoms), dtype=dtype, backward=False)
-        return _Kept(tensor, atoms)
-
-    def _saves(
-        self, item: Group, reads: Sequence[str], written: Sequence[str], inside: Sequence[_Kept]
-    ) -> tuple[str, ...]:
-        kept = dict.fromkeys(name for op in item.operations for name in op.keeps)
-        touched = {*reads, *written}
-        names = [name for name in kept if name in touched]
-        if item.kind == "norm" and kept:
-            names = [name for name in reads if self.program.values[name].gradient] or names
-        if kept and not names and item.kind not in _OPEN:
-            # Only intermediates of a fused kernel are kept: it starts again from what it read.
-            names = [name for name in reads if self.program.values[name].gradient]
-        found = [self.tensor_of[name] for name in names] + [k.tensor.name for k in inside]
-        return tuple(dict.fromkeys(found))
-
-    def _work(
-        self,
-        item: Group,
-        reads: Sequence[str],
-        written: Sequence[str],
-        inside: Sequence[_Kept],
-        weights: Sequence[str],
-    ) -> dict[str, Work]:
-        elements = {name: self.program.values[name].elements for name in (*reads, *written)}
-        read, write = (sum(elements[name] for name in names) for names in (reads, written))
-        open_inside = sum(math.prod(k.tensor.shape) for k in inside if k.tensor.dtype == COMPUTE)
-        moved = float(read + write + 2 * open_inside)
-        learning = any(self.trainable(name) for name in weights)
-        moving = any(self.program.values[name].gradient for name in reads)
-        flops = [
-            sum(getattr(op, key) for op in item.operations)
-            for key in ("forward_flops", "input_grad_flops", "weight_grad_flops")
-        ]
-        forward, backward, learned = moved, moved, moved
-        if item.kind == "embedding":
-            forward, backward, learned = 2.0 * write, 0.0, 2.0 * write
-        elif item.kind == "attention":
-            backward, learned = 2 * moved, 0.0
-        elif item.kind in ("elementwise", "norm"):
-            kept = {name for op in item.operations for name in op.keeps}
-            extra = sum(elements[name] for name in elements if name in kept)
-            backward, learned = moved + extra, float(read + write)
-        return {
-            "forward": Work(flops=float(flops[0]), moved_elements=forward),
-            "input_grad": Work(flops=float(flops[1]), moved_elements=backward) if moving else Work(),
-            "weight_grad": Work(flops=float(flops[2]), moved_elements=learned) if learning else Work(),
-        }
+def _free(base: str, taken: Iterable[str], mark: str) -> str:
+    """`base`, or with the first number that is not taken."""
+    name, number, known = base, 1, set(taken)
+    while name in known:
+        number += 1
+        name = f"{base}{mark}{number}"
+    return name
 
 
-def _dims(atoms: Sequence[int], local: Mapping[int, str]) -> tuple[str, ...]:
-    """Dimension names of a tensor; an axis that comes twice (scores of a sequence with itself) has one once."""
-    names = [local[atom] for atom in atoms]
+def _names(atoms: Atoms, local: Mapping[int, str], skipped: frozenset[int] = frozenset()) -> tuple[str, ...]:
+    """Dimension names of a tensor; an axis that comes twice (a sequence with itself) has its name once."""
+    names = ["" if atom in skipped else local[atom] for atom in atoms]
     return tuple("" if name in names[:i] else name for i, name in enumerate(names))
-
-
-def _source(item: Group, value: str) -> str:
-    return next((op.op.strip("_") for op in item.operations if value in op.writes), "kept")
-
-
-def _fixed_table(item: Group) -> set[tuple[str, int]]:
-    """Axes that a layer does not iterate: rows of a table looked up at places that are always the same."""
-    found: set[tuple[str, int]] = set()
-    for op in item.operations:
-        if op.op == "embedding" and _looks_up_constants(op):
-            found.add((op.refs[0].name, 0))
-    return found
-
-
-def _looks_up_constants(op: Operation) -> bool:
-    return op.refs[0].kind == "parameter" and op.refs[1].kind == "constant"

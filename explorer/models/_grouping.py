@@ -76,8 +76,8 @@ def group(program: Program, *, leaves: Collection[str], block_of: Callable[[str]
 
     found: list[Group] = []
     for path, run in groupby(program.operations, key=owner):
-        for part in _cut(list(run), path, leaf=path in leaves, experts=path in whole):
-            found.append(replace(part, block=block_of(path)))
+        parts = _cut(list(run), path, leaf=path in leaves, experts=path in whole)
+        found.extend(replace(part, block=block_of(path)) for part in parts)
     return _merge(found, set(program.outputs))
 
 

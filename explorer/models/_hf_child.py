@@ -49,11 +49,12 @@ def _answer(request: dict[str, Any]) -> bytes:
         return encode(graph_of(**request))
     except InputError as error:
         again = family is not None and error.key != "model_type"
-        return json.dumps({**error.as_dict(), "message": error.message, "again": again}, default=str).encode()
+        answer = {**error.as_dict(), "message": error.message, "again": again}
+        return json.dumps(answer, default=str).encode()
 
 
 def _family(data: Mapping[str, Any]) -> str | None:
-    """Folder of the only model family that a configuration needs; None if it names several, or an unusual one."""
+    """Folder of the one model family that a configuration needs; None if there are several."""
     spec = importlib.util.find_spec("transformers")
     composite = any(isinstance(value, dict) and "model_type" in value for value in data.values())
     if spec is None or not spec.submodule_search_locations or composite or not data.get("architectures"):

@@ -16,7 +16,7 @@ from typing import Any
 from explorer.errors import InputError
 from explorer.graph import Dim, Layer, Parameter, Tensor, Use, Work
 from explorer.models._emission import Parts
-from explorer.models._repeat import find_stacks
+from explorer.models._stacks import find_stacks
 
 
 @dataclass(slots=True, kw_only=True)

@@ -8,7 +8,7 @@ look less splittable than it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from explorer.models import _operators as operators
@@ -41,42 +41,17 @@ def result_axes(
     ]
 
 
+Rule = Callable[[Axes, str, Sequence[Any], Sequence[Shape], Sequence[int]], Shape]
+"""(axes, op, args, inputs, out) to the axes of the (first) result."""
+
+
 def _single(axes: Axes, op: str, args: Sequence[Any], inputs: Sequence[Shape], out: Sequence[int]) -> Shape:
-    if op in ("expand", "expand_as", "broadcast_to", "repeat"):
-        return _expanded(axes, inputs[0], out)
-    if op == "linear":
-        return _linear(axes, inputs)
-    if op == "einsum":
-        return _einsum(axes, args[0], inputs, out)
-    if op in operators.GROUPED:
-        return _grouped(axes, inputs, out)
-    if op in operators.MATMULS:
-        return _product(axes, op, inputs, out)
-    if op in operators.ATTENTIONS:
-        return _attention(axes, inputs)
-    if op in operators.CONVOLUTIONS:
-        return _convolution(axes, op, inputs, out)
-    if op == "embedding":
-        return (*inputs[1], inputs[0][1])
-    if op == "index":
-        return _indexed(axes, args, out)
-    if op in ("cat", "concat", "concatenate"):
-        return _concatenated(axes, inputs, out)
-    if op == "stack":
-        return _stacked(axes, inputs, args, out)
-    if op in ("group_norm", "batch_norm", "instance_norm", "native_group_norm"):
-        for weight in inputs[1:3]:
-            axes.unify(inputs[0][1], weight[0])
-        return inputs[0]
-    if op in operators.REDUCTIONS:
-        return _reduced(axes, inputs, args, out)
-    if op in operators.LOOKUPS or "pool" in op:
+    for names, rule in _RULES:
+        if op in names:
+            return rule(axes, op, args, inputs, out)
+    if "pool" in op:
         return _in_place(axes, inputs[0], out)
     return _aligned(axes, inputs, out)
-
-
-def _sizes(axes: Axes, shape: Shape) -> list[int]:
-    return [axes.size(axis) for axis in shape]
 
 
 def _in_place(axes: Axes, first: Shape, out: Sequence[int]) -> Shape:
@@ -115,7 +90,7 @@ def _moved(op: str, shape: Shape, args: Sequence[Any]) -> Shape:
     else:
         i, j = (args[1] % rank, args[2] % rank) if isinstance(args[1], int) else (0, 0)
         order.insert(j, order.pop(i))
-        return tuple(shape[k] for k in order)
+        i = j
     order[i], order[j] = order[j], order[i]
     return tuple(shape[k] for k in order)
 
@@ -124,17 +99,17 @@ def _pieces(
     axes: Axes, op: str, shape: Shape, args: Sequence[Any], outs: Sequence[Sequence[int]]
 ) -> list[Shape]:
     if op in ("select", "unbind"):
-        dim = (args[1] if len(args) > 1 else 0) % len(shape)
+        dim = int(args[1] if len(args) > 1 else 0) % len(shape)
         rest = shape[:dim] + shape[dim + 1 :]
         return [rest for _ in outs]
     if op in ("slice", "narrow"):
         return [_in_place(axes, shape, outs[0])]
-    dim = (args[2] if len(args) > 2 else 0) % len(shape)
+    dim = int(args[2] if len(args) > 2 else 0) % len(shape)
     extents = {out[dim] for out in outs}
     if len(extents) == 1 and len(outs) > 1:
         # Equal pieces: the axis is (pieces, rest), and all pieces have the rest.
-        _, rest = axes.reshape((shape[dim],), (len(outs), outs[0][dim]))
-        return [(*shape[:dim], rest, *shape[dim + 1 :]) for _ in outs]
+        piece = axes.reshape((shape[dim],), (len(outs), outs[0][dim]))[1]
+        return [(*shape[:dim], piece, *shape[dim + 1 :]) for _ in outs]
     return [_in_place(axes, shape, out) for out in outs]
 
 
@@ -216,8 +191,35 @@ def _indexed(axes: Axes, args: Sequence[Any], out: Sequence[int]) -> Shape:
 
 
 def _concatenated(axes: Axes, inputs: Sequence[Shape], out: Sequence[int]) -> Shape:
-    same = [shape for shape in inputs if len(shape) == len(out)]
-    return _aligned(axes, [tuple(a if axes.size(a) == o else () for a, o in zip(s, out, strict=True)) for s in same], out)  # fmt: skip
+    """Axes of equal size are kept; the joined one is new."""
+    same = [
+        tuple(axis if axes.size(axis) == size else () for axis, size in zip(shape, out, strict=True))
+        for shape in inputs
+        if len(shape) == len(out)
+    ]
+    return _aligned(axes, same, out)
+
+
+def _einsum(axes: Axes, equation: str, inputs: Sequence[Shape], out: Sequence[int]) -> Shape:
+    """Equal letters are equal axes; with an ellipsis only its letters are known."""
+    left, _, right = equation.replace(" ", "").partition("->")
+    found: dict[str, Axis] = {}
+    for term, shape in zip(left.split(","), inputs, strict=False):
+        for letter, axis in _letters(term, shape):
+            if letter in found:
+                axes.unify(found[letter], axis)
+            else:
+                found[letter] = axis
+    known = dict(_letters(right, [(i,) for i in range(len(out))]))
+    place = {position[0]: found[letter] for letter, position in known.items() if letter in found}
+    return tuple(place[i] if i in place else axes.new(size) for i, size in enumerate(out))
+
+
+def _letters(term: str, shape: Sequence[Axis]) -> list[tuple[str, Axis]]:
+    """Letters of one term with their axes: before an ellipsis from the left, behind it from the right."""
+    head, dots, tail = term.partition("...")
+    pairs = list(zip(head, shape, strict=False))
+    return pairs + (list(zip(tail, shape[len(shape) - len(tail) :], strict=True)) if dots else [])
 
 
 def _stacked(axes: Axes, inputs: Sequence[Shape], args: Sequence[Any], out: Sequence[int]) -> Shape:
@@ -238,3 +240,37 @@ def _reduced(axes: Axes, inputs: Sequence[Shape], args: Sequence[Any], out: Sequ
     gone = {dim % len(shape) for dim in dims if isinstance(dim, int)}
     rest = tuple(axis for i, axis in enumerate(shape) if i not in gone)
     return rest if len(rest) == len(out) else axes.fresh(out)
+
+
+def _lookup(inputs: Sequence[Shape]) -> Shape:
+    """Rows of a table at some indices: the axes of the indices, then that of a row."""
+    return (*inputs[1], inputs[0][1])
+
+
+def _normalised(axes: Axes, inputs: Sequence[Shape]) -> Shape:
+    """Norms with one weight per channel, the second axis."""
+    for weight in inputs[1:3]:
+        axes.unify(inputs[0][1], weight[0])
+    return inputs[0]
+
+
+_RULES: tuple[tuple[frozenset[str], Rule], ...] = (
+    (
+        frozenset({"expand", "expand_as", "broadcast_to", "repeat"}),
+        lambda x, _, __, i, o: _expanded(x, i[0], o),
+    ),
+    (frozenset({"linear"}), lambda x, _, __, i, ___: _linear(x, i)),
+    (frozenset({"einsum"}), lambda x, _, a, i, o: _einsum(x, a[0], i, o)),
+    (operators.GROUPED, lambda x, _, __, i, o: _grouped(x, i, o)),
+    (operators.MATMULS, lambda x, op, _, i, o: _product(x, op, i, o)),
+    (operators.ATTENTIONS, lambda x, _, __, i, ___: _attention(x, i)),
+    (operators.CONVOLUTIONS, lambda x, op, _, i, o: _convolution(x, op, i, o)),
+    (frozenset({"embedding"}), lambda _, __, ___, i, ____: _lookup(i)),
+    (frozenset({"index"}), lambda x, _, a, __, o: _indexed(x, a, o)),
+    (frozenset({"cat", "concat", "concatenate"}), lambda x, _, __, i, o: _concatenated(x, i, o)),
+    (frozenset({"stack"}), lambda x, _, a, i, o: _stacked(x, i, a, o)),
+    (operators.CHANNEL_NORMS, lambda x, _, __, i, ___: _normalised(x, i)),
+    (operators.REDUCTIONS, lambda x, _, a, i, o: _reduced(x, i, a, o)),
+    (operators.LOOKUPS, lambda x, _, __, i, o: _in_place(x, i[0], o)),
+)
+"""The first family that an operator belongs to; any other is pointwise."""

@@ -21,6 +21,8 @@ class Names:
     def __init__(self, program: Program, groups: Sequence[Group]) -> None:
         self._program = program
         self._names: dict[int, str] = {}
+        self._places: dict[int, str] = {}
+        self._count: dict[str, int] = {}
         self._inputs()
         self._attentions(groups)
         self._tables()
@@ -38,9 +40,20 @@ class Names:
         """Extent of an atom."""
         return self._program.axes.size((atom,))
 
+    def has_role(self, atom: int) -> bool:
+        """Whether an atom has one of the names that layouts know, or of an input."""
+        return atom in self._names
+
+    def describe(self, atoms: Iterable[int], where: str) -> None:
+        """Name atoms without a role after the place where they come up first, equal for equal blocks."""
+        for atom in atoms:
+            if atom not in self._names and atom not in self._places:
+                self._count[where] = self._count.get(where, 0) + 1
+                self._places[atom] = f"{where}:{self._count[where]}"
+
     def name(self, atom: int) -> str:
         """Name of an atom over the whole graph."""
-        return self._names.get(atom) or f"d{atom}"
+        return self._names.get(atom) or self._places.get(atom) or f"d{atom}"
 
     def local(self, tensors: Iterable[Sequence[int]]) -> dict[int, str]:
         """Names inside one layer for the atoms of its tensors.
@@ -215,5 +228,5 @@ def _contracted(names: Names, operation: Operation) -> tuple[int, ...]:
 def _produced(names: Names, operation: Operation) -> tuple[int, ...]:
     if operation.category != "matmul":
         return ()
-    own = names._program.values[operation.writes[0]]  # noqa: SLF001
+    own = names._program.values[operation.writes[0]]
     return names.atoms(own.axes[-1:])

@@ -11,122 +11,56 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from explorer.models._axes import Shape
 
-VIEWS = frozenset(
-    [
-        "view",
-        "reshape",
-        "_unsafe_view",
-        "flatten",
-        "unflatten",
-        "squeeze",
-        "unsqueeze",
-        "view_as",
-        "reshape_as",
-        "ravel",
-    ]
-)
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+VIEWS = _names("view reshape _unsafe_view flatten unflatten squeeze unsqueeze view_as reshape_as ravel")
 """Row-major reinterpretations of one tensor."""
-MOVES = frozenset(
-    ["permute", "transpose", "t", "numpy_T", "mT", "swapaxes", "swapdims", "movedim", "adjoint"]
-)
+MOVES = _names("permute transpose t numpy_T mT swapaxes swapdims movedim adjoint")
 """Reorderings of axes."""
-PIECES = frozenset(["slice", "narrow", "select", "split", "chunk", "split_with_sizes", "unbind", "tensor_split", "unsafe_split", "unsafe_chunk"])  # fmt: skip
+PIECES = _names(
+    "slice narrow select split chunk split_with_sizes unbind tensor_split unsafe_split unsafe_chunk"
+)
 """Parts of one tensor that share its memory."""
-COPIES = frozenset(
-    [
-        "contiguous",
-        "clone",
-        "alias",
-        "to",
-        "_to_copy",
-        "type_as",
-        "float",
-        "double",
-        "half",
-        "bfloat16",
-        "detach",
-        "lift_fresh",
-        "lift_fresh_copy",
-        "expand",
-        "expand_as",
-        "broadcast_to",
-        "dropout",
-        "feature_dropout",
-        "_assert_tensor_metadata",
-        "conj",
-        "resolve_conj",
-        "resolve_neg",
-        "requires_grad_",
-        "identity",
-        "view_as_real",
-        "view_as_complex",
-        "repeat_interleave",
-        "repeat",
-    ]
+COPIES = _names(
+    """contiguous clone alias to _to_copy type_as float double half bfloat16 detach lift_fresh
+    lift_fresh_copy expand expand_as broadcast_to dropout feature_dropout _assert_tensor_metadata conj
+    resolve_conj resolve_neg requires_grad_ identity view_as_real view_as_complex repeat_interleave repeat"""
 )
 """No work in a fused or compute-bound program; `dropout` only where it drops nothing."""
 FREE = VIEWS | MOVES | PIECES | COPIES
+"""What no operation of a layer is made of."""
 
-MATMULS = frozenset(
-    ["linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "mv", "dot", "addmv", "_scaled_mm"]
+MATMULS = _names("linear matmul mm bmm addmm baddbmm einsum mv dot addmv _scaled_mm")
+GROUPED = _names("_grouped_mm grouped_mm grouped_mm_fallback")
+"""Rows sorted by group times one matrix per group."""
+CONVOLUTIONS = _names(
+    """convolution conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d _convolution"""
 )
-GROUPED = frozenset(["_grouped_mm", "grouped_mm", "grouped_mm_fallback"])
-CONVOLUTIONS = frozenset(
-    [
-        "convolution",
-        "conv1d",
-        "conv2d",
-        "conv3d",
-        "conv_transpose1d",
-        "conv_transpose2d",
-        "conv_transpose3d",
-        "_convolution",
-    ]
+ATTENTIONS = _names(
+    """scaled_dot_product_attention _scaled_dot_product_flash_attention _scaled_dot_product_cudnn_attention
+    _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention_for_cpu"""
 )
-ATTENTIONS = frozenset(
-    [
-        "scaled_dot_product_attention",
-        "_scaled_dot_product_flash_attention",
-        "_scaled_dot_product_efficient_attention",
-        "_scaled_dot_product_flash_attention_for_cpu",
-        "_scaled_dot_product_cudnn_attention",
-    ]
+RECURRENT = _names("lstm gru rnn_tanh rnn_relu")
+CHANNEL_NORMS = _names("group_norm native_group_norm batch_norm instance_norm")
+NORMS = CHANNEL_NORMS | _names("layer_norm native_layer_norm rms_norm _fused_rms_norm")
+SOFTMAXES = _names("softmax _softmax log_softmax _log_softmax _safe_softmax")
+REDUCTIONS = _names(
+    "mean sum amax amin max min var std argmax argmin logsumexp norm prod any all linalg_vector_norm"
 )
-RECURRENT = frozenset(["lstm", "gru", "rnn_tanh", "rnn_relu"])
-NORMS = frozenset(["layer_norm", "native_layer_norm", "rms_norm", "group_norm", "native_group_norm", "batch_norm", "instance_norm", "_fused_rms_norm"])  # fmt: skip
-SOFTMAXES = frozenset(["softmax", "_softmax", "log_softmax", "_log_softmax", "_safe_softmax"])
-REDUCTIONS = frozenset(["mean", "sum", "amax", "amin", "max", "min", "var", "std", "argmax", "argmin", "logsumexp", "norm", "prod", "any", "all", "linalg_vector_norm"])  # fmt: skip
-LOOKUPS = frozenset(
-    [
-        "index",
-        "gather",
-        "scatter",
-        "scatter_add",
-        "index_select",
-        "index_add",
-        "index_put",
-        "index_copy",
-        "sort",
-        "topk",
-        "argsort",
-        "one_hot",
-        "nonzero",
-        "masked_select",
-        "histc",
-        "bincount",
-        "searchsorted",
-        "masked_scatter",
-        "take_along_dim",
-        "scatter_reduce",
-    ]
+LOOKUPS = _names(
+    """index gather scatter scatter_add index_select index_add index_put index_copy sort topk argsort
+    one_hot nonzero masked_select histc bincount searchsorted masked_scatter take_along_dim scatter_reduce"""
 )
-
-_KEEPS_INPUTS = frozenset(["gelu", "silu", "mish", "hardswish", "softplus", "pow", "mul", "div", "hardtanh", "leaky_relu", "elu", "log", "square", "abs", "sin", "cos"]) | NORMS  # fmt: skip
-_KEEPS_OUTPUT = frozenset(["relu", "tanh", "sigmoid", "exp", "rsqrt", "sqrt", "reciprocal"]) | SOFTMAXES
-ACTIVATIONS = frozenset(["gelu", "silu", "mish", "hardswish", "softplus", "relu", "tanh", "sigmoid", "elu", "leaky_relu", "hardtanh", "erf"])  # fmt: skip
+ACTIVATIONS = _names("gelu silu mish hardswish softplus relu tanh sigmoid elu leaky_relu hardtanh erf")
 """Pointwise nonlinearities."""
+
+_KEEPS_INPUTS = NORMS | _names(
+    "gelu silu mish hardswish softplus pow mul div hardtanh leaky_relu elu log square abs sin cos"
+)
+_KEEPS_OUTPUT = SOFTMAXES | _names("relu tanh sigmoid exp rsqrt sqrt reciprocal")
 
 
 def category(op: str) -> str:
@@ -207,8 +141,3 @@ def kept(op: str) -> str:
     if bare in _KEEPS_INPUTS | MATMULS | GROUPED | CONVOLUTIONS | RECURRENT or bare.startswith("embedding"):
         return "inputs"
     return "inputs" if "pool" in bare else "none"
-
-
-def same_rank(axes: Shape, out: Sequence[int]) -> bool:
-    """Whether a result has as many axes as the tensor whose axes are `axes`."""
-    return len(axes) == len(out)

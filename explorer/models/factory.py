@@ -119,14 +119,15 @@ def _captured(result: Any, reference: str, sequence_length: int | None) -> Layer
 
     from explorer.models.torch_export import capture
 
-    if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], nn.Module)):
+    parts = list(result) if isinstance(result, tuple) else []
+    module, inputs = parts if len(parts) == 2 else (None, None)
+    if not isinstance(module, nn.Module):
         raise InputError(
             f"{reference} returned {_kind(result)}",
             key=reference,
             found=_kind(result),
             allowed=_RESULT,
         )
-    module, inputs = result
     if not isinstance(inputs, (tuple, list, dict)):
         raise InputError(
             f"{reference} returned example inputs of type {type(inputs).__name__}",
@@ -154,11 +155,11 @@ def _kind(result: Any) -> str:
 
 def _check_one_sample(inputs: list[Any], reference: str) -> None:
     for item in inputs:
-        shape = getattr(item, "shape", ())
+        shape: tuple[int, ...] = tuple(getattr(item, "shape", ()))
         if len(shape) > 1 and shape[0] != 1:
             raise InputError(
                 f"an example input of {reference} has {shape[0]} samples",
                 key=reference,
-                found=tuple(shape),
+                found=shape,
                 allowed="a first axis of size 1: one sample",
             )

@@ -20,8 +20,9 @@ from explorer.errors import InputError
 from explorer.graph import Defaults, Dim, Layer, LayerGraph, Parameter, Tensor, Use, Work
 from explorer.models._emission import Parts, emit
 from explorer.models._grouping import group
-from explorer.models._program import read_program
-from explorer.models._repeat import NotRepeatable, Stack, find_stacks, reduced, repeat
+from explorer.models._reading import read_program
+from explorer.models._repeat import NotRepeatable, repeat
+from explorer.models._stacks import Stack, find_stacks, reduced
 
 if TYPE_CHECKING:
     from torch import nn
@@ -71,7 +72,7 @@ class _Request:
     def __init__(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.module, self.args, self.kwargs = module, args, kwargs
         self.parameters = dict(module.named_parameters())
-        self._names = {id(item): name for name, item in self.parameters.items()}
+        self._names: dict[int, str] = {id(item): name for name, item in self.parameters.items()}
 
     def trainable(self, name: str) -> bool:
         """Whether a parameter gets a gradient."""
@@ -107,8 +108,9 @@ def _first_that_works(
         parts = _hooks.run(request.module, request.args, request.kwargs, request.parameter_name)
     except Exception as error:
         first = str(problem or error).strip().splitlines()
+        kind = type(problem or error).__name__
         raise InputError(
-            f"the model {name!r} cannot be captured: {type(problem or error).__name__}: {first[0] if first else ''}",
+            f"the model {name!r} cannot be captured: {kind}: {first[0][:200] if first else ''}",
             key="model",
             found=name,
             allowed="a module that torch.export accepts, or that runs under FakeTensorMode",

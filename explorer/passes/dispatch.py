@@ -186,8 +186,9 @@ class _Run:
             found = self.rates.next_end()
             if found is None:
                 stages = ", ".join(str(s) for s, waiting in sorted(self.homeless.items()) if waiting)
+                done = len(self.applied)
                 raise PlanError(
-                    [f"stage {stages} has no peer left; {len(self.applied)} microbatches were done"]
+                    [f"stage {stages} has no peer left after {done} of {self.total} microbatches"]
                 )
             self._end(*found)
         return DispatchRun(
@@ -281,7 +282,7 @@ class _Run:
             return self._in_turn(candidates)
         waits = {p: self._expected_wait(p, n) for p in candidates}
         least = min(waits.values())
-        best = [p for p in candidates if waits[p] <= least * (1 + 1e-12)]
+        best = [p for p in candidates if waits[p] <= least + 1e-12 * abs(least)]
         return self.random.choice(best) if self.policy.seed else best[0]
 
     def _expected_wait(self, peer: int, n: int) -> float:
@@ -379,11 +380,14 @@ class _Run:
     # ---- coming and going ---------------------------------------------------------------------------
 
     def _happen(self, event: Event) -> None:
-        touched = [p for p, peer in enumerate(self.peers) if event.device in peer.devices]
+        comes = event.kind == "join"
+        touched = [
+            p for p, peer in enumerate(self.peers) if event.device in peer.devices and self.alive[p] != comes
+        ]
         for p in touched:
-            self.alive[p] = event.kind == "join"
+            self.alive[p] = comes
             self.owed[p] = self.credit[p] = 0.0
-        if event.kind == "join":
+        if comes:
             for p in touched:
                 waiting = self.homeless.pop(self.peers[p].stage, [])
                 for n, cause, again in waiting:

@@ -18,6 +18,9 @@ import torch.distributed as dist
 
 from explorer.run.lane import Wire
 
+START_TIMEOUT_S = 180.0
+"""Longest wait for the last rank to come up. A rank that hangs later is the launcher's to find."""
+
 Work = Any
 """What an asynchronous call of torch.distributed returns."""
 
@@ -113,6 +116,7 @@ def connect(timeout_s: float, device: str) -> Transport:
     where = torch.device("cuda", local) if on_gpu else torch.device("cpu")
     if on_gpu:
         torch.cuda.set_device(where)
-    wait = dt.timedelta(seconds=timeout_s)
+    # ranks of a busy machine come up far apart, and meet at barriers after work of unequal length
+    wait = dt.timedelta(seconds=max(START_TIMEOUT_S, timeout_s))
     dist.init_process_group("nccl" if on_gpu else "gloo", timeout=wait)
     return Transport(rank=rank, ranks=ranks, device=where, timeout_s=timeout_s)

@@ -1,8 +1,9 @@
 """The default searcher: a portfolio, each part starting from what the ones before it found.
 
-Megatron's rule of thumb, then the most promising uniform strategies, then local moves of stage boundaries
-from the best; then the other uniform strategies, and boundaries again if they found something better. It is
-never worse than its parts, since all are judged and kept by one evaluator.
+Megatron's rule of thumb as long as it gains, then the most promising uniform strategies, then the rest of
+the rule and local moves of stage boundaries from the best; then the other uniform strategies, and boundaries
+again if they found something better. It is never worse than its parts, since all are judged and kept by one
+evaluator.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from explorer.search.exhaustive import exhaustive
 from explorer.search.megatron import megatron
 from explorer.search.problem import Candidate, Evaluator, Problem
 from explorer.strategy import Strategy
+
+FIRST = 10
+"""Simulations of Megatron's rule without gain before the uniform strategies have their turn."""
 
 
 @SEARCHERS.add(
@@ -39,8 +43,9 @@ def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[C
         raise InputError(f"patience is {patience}", key="patience", found=patience, allowed=">= 1")
     rule = _quiet(evaluator, megatron(problem, evaluator, recompute="none"))
     every = _quiet(evaluator, exhaustive(problem, evaluator, max_stages=0, max_chunks=4, max_zero=3))
-    yield from rule
+    yield from _until_stale(evaluator, rule, FIRST)
     yield from _until_stale(evaluator, every, patience)
+    yield from rule
     moved = evaluator.best
     yield from improve(problem, evaluator)
     yield from every
@@ -63,7 +68,7 @@ def _until_stale(
         yield found
         if evaluator.best is not best:
             best, since = evaluator.best, evaluator.evaluations
-        if best is not None and evaluator.evaluations - since >= patience:
+        if evaluator.evaluations - since >= patience:
             return
 
 

@@ -26,8 +26,6 @@ from explorer.strategy import ROUND_ROBIN, SPLIT, Mesh, Stage, Strategy, single
 
 ORIGINAL, OURS, COUNTED, FREE = "original", "ours", "counted", "free"
 BOUND = "its own cost model"
-MOST_IN_TURN = 128
-"""Minibatches of a step up to which replicas that take turns are tried."""
 DENSE_LIMIT = 30_000_000
 """Numbers in the tables of one plan (240 MB); a larger one-level plan is found by bisection."""
 
@@ -320,9 +318,7 @@ def _strategies(problem: Problem, task: _Task, plan: Planned) -> Iterator[tuple[
     for samples in _sizes(batch, max(least, widest), len(chosen)):
         strategy = _strategy(problem, chosen, "1f1b", samples, SPLIT)
         yield strategy, f"{label}, 1f1b, microbatches of {samples}"
-    # without a flush long steps are slow to simulate, and every replica must have as many turns as the others
-    size = next((s for s in divisors(batch) if s >= least and batch // s <= MOST_IN_TURN), batch)
-    if all(batch // size % len(devices) == 0 for _, devices in chosen):
+    if size := _size_in_turn(batch, least, [len(devices) for _, devices in chosen]):
         for schedule in ("1f1b", "pipedream"):
             strategy = _strategy(problem, chosen, schedule, size, ROUND_ROBIN)
             yield strategy, f"{label}, {schedule}, {size} samples in turn"
@@ -333,6 +329,17 @@ def _sizes(batch: int, least: int, stages: int) -> list[int]:
     sizes = [size for size in divisors(batch) if size >= least]
     wanted = [batch / (stages * many) for many in (2, 4, 8)]
     return list(dict.fromkeys(min(sizes, key=lambda size: abs(size - ideal)) for ideal in wanted if sizes))
+
+
+def _size_in_turn(batch: int, least: int, replicas: Sequence[int]) -> int:
+    """The largest microbatch of which every replica has equally many, two rounds or more; 0 if none."""
+    most = max(2 * max(replicas), 2 * len(replicas))
+    fits = [
+        size
+        for size in divisors(batch)
+        if size >= least and batch // size >= most and all(batch // size % count == 0 for count in replicas)
+    ]
+    return max(fits, default=0)
 
 
 def _placed(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
-from explorer.graph import Layer, Use
+from explorer.graph import Layer, Use, Work
 from explorer.registry import Registry
 from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, State, dual, piece
 
@@ -181,8 +181,14 @@ def passed_on(layer: Layer) -> Signature | None:
 
 
 def is_linear(layer: Layer) -> bool:
-    """Whether f(a + b) = f(a) + f(b) over all reads: elementwise, and its backward needs no value."""
-    return layer.kind == "add" or (layer.kind == "elementwise" and not (layer.saves or layer.parameters))
+    """Whether f(a + b) = f(a) + f(b) over all reads: elementwise, and its gradient needs no value.
+
+    A layer without gradient saves nothing whatever it does, so that it is not known to be linear.
+    """
+    gradient_needs_nothing = layer.input_grad != Work() and not layer.saves
+    return layer.kind == "add" or (
+        layer.kind == "elementwise" and gradient_needs_nothing and not layer.parameters
+    )
 
 
 def _uniform(layer: Layer, state: State, gradient: State, *, work: float) -> Signature:

@@ -73,7 +73,7 @@ def wire_factor(op: str, devices: int) -> float:
     return (2.0 if op == "all_reduce" else 1.0) * (devices - 1) / devices
 
 
-_ORDER = {"slice": 0, "reduce_scatter": 1, "pad": 2, "all_reduce": 3, "all_to_all": 4, "all_gather": 5}
+_ORDER = {"slice": 0, "reduce_scatter": 1, "all_reduce": 2, "all_to_all": 3, "all_gather": 4, "pad": 5}
 
 
 @lru_cache(maxsize=65536)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from explorer.graph import Layer, LayerGraph
+from explorer.sharding.derive import is_linear
 
 Shapes = tuple[tuple[float, ...], ...]
 """Shapes of several tensors or parameters."""
@@ -102,10 +103,10 @@ def _wiring(graph: LayerGraph) -> Wiring:
 
 
 def _template_key(layer: Layer, shapes: tuple[Shapes, Shapes, Shapes]) -> Hashable:
-    # The work counts only where a rule reads it (experts); whether something is saved tells linear layers.
+    # The work counts only where a rule reads it (experts).
     return (
         layer.kind,
-        layer.forward.flops if layer.kind == "experts" else not layer.saves,
+        layer.forward.flops if layer.kind == "experts" else is_linear(layer),
         tuple([(dim.name, dim.size, dim.splittable) for dim in layer.dims]),
         # the shapes tell how many of these are reads and writes
         tuple([use.dims for use in (*layer.reads, *layer.writes, *layer.parameters)]),

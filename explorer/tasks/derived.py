@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from explorer.identity import IdentityCache
 from explorer.tasks.lanes import find_lanes
 from explorer.tasks.program import TRANSFER, Program
 from explorer.tasks.skeleton import Piece
@@ -36,12 +35,9 @@ class Derived:
     """Slots of transfers and collectives."""
 
 
-_DERIVED = IdentityCache(1024)
-
-
 def derived(program: Program) -> Derived:
     """The tables of a program, made once."""
-    return _DERIVED.get((program,), None, lambda: _derive(program))
+    return program.memo("derived", lambda: _derive(program))
 
 
 def _derive(program: Program) -> Derived:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from explorer.graph import LayerGraph
 from explorer.strategy import JobStrategy, Sharding, Stage
-from explorer.tasks.sections import Run
+from explorer.tasks.sections import Run, splits
 from explorer.tasks.skeleton import Holders, Piece, SectionShape
 
 
@@ -17,7 +17,7 @@ def find_holders(
     graph: LayerGraph, strategy: JobStrategy, runs: list[Run], shapes: tuple[SectionShape, ...]
 ) -> tuple[tuple[Holders, ...], tuple[tuple[int, ...], ...]]:
     """Groups in order, and for each the parameters it reduces."""
-    shared = _shared_parameters(graph)
+    shared = {**_shared_parameters(graph), **_cut_parameters(graph, strategy)}
     shared_layers = frozenset(layer for layers in shared.values() for layer in layers)
     grouped: dict[Holders, list[int]] = {}
     sections_of: dict[int, list[int]] = {}
@@ -25,7 +25,7 @@ def find_holders(
         stage = strategy.stages[run.stage]
         for layer in shared_layers.intersection(run.layers.tolist()) if shared_layers else ():
             sections_of.setdefault(layer, []).append(i)
-        for group, parameters in _section_groups(graph, strategy, runs, shapes, i, stage):
+        for group, parameters in _section_groups(graph, strategy, runs, shapes, i, stage, shared):
             grouped.setdefault(group, []).extend(parameters)
     for p, layers in shared.items():
         sections = tuple(sorted({i for layer in layers for i in sections_of.get(layer, ())}))
@@ -42,9 +42,12 @@ def _section_groups(
     shapes: tuple[SectionShape, ...],
     section: int,
     stage: Stage,
+    elsewhere: dict[int, tuple[int, ...]],
 ) -> Iterable[tuple[Holders, list[int]]]:
-    """Groups of the parameters that only this section holds."""
+    """Groups of the parameters that only this section holds; those `elsewhere` are grouped over sections."""
     own, members = _own_parameters(graph), runs[section].members
+    if stage.slices:
+        own = tuple(tuple(p for p in found if p not in elsewhere) for found in own)
     if len(shapes[section].rows) * shapes[section].replicas == 1 and not strategy.sync:
         return
     if not stage.shardings and not strategy.sync:
@@ -73,13 +76,15 @@ def _groups(
     sync = strategy.sync_of(graph.parameters[parameter].name)
     method, servers, every = (sync.method, sync.servers, sync.every) if sync else ("all_reduce", (), 1)
     by_shard: dict[object, list[Piece]] = {}
+    name = graph.parameters[parameter].name
     for i in sections:
         stage = strategy.stages[runs[i].stage]
+        cut = _range(graph, stage, name) if stage.slices else ()
         sharding = stage.sharding_of(graph.layers[layer].name) if stage.shardings else None
         for copy, rows in enumerate(shapes[i].rows):
             for replica in range(len(rows)):
                 shard = _shard(graph, sharding, copy, rows[replica], layer, parameter)
-                by_shard.setdefault(shard, []).append(Piece(i, copy, replica))
+                by_shard.setdefault((shard, cut), []).append(Piece(i, copy, replica))
     found = []
     for pieces in by_shard.values():
         rows_held = {shapes[piece.section].rows[piece.copy][piece.replica] for piece in pieces}
@@ -102,6 +107,23 @@ def _shard(
     axes = [axis for dim, axis in sharding.layout if dim in dims]
     coordinates = mesh.coordinates(mesh.devices.index(row[0]))
     return tuple(coordinates.get(axis, 0) for axis in axes)
+
+
+def _range(graph: LayerGraph, stage: Stage, parameter: str) -> tuple[tuple[float, float], ...]:
+    """The parts of a parameter that a stage with slices of its layers holds; () for all of it."""
+    return tuple(
+        (part.start, part.stop)
+        for part in stage.slices
+        if any(use.name == parameter for use in graph.layer[part.layer].parameters)
+        and splits(graph, part, parameter)
+    )
+
+
+def _cut_parameters(graph: LayerGraph, strategy: JobStrategy) -> dict[int, tuple[int, ...]]:
+    """Trainable parameters of layers that are cut into slices, each held by one layer: parameter -> layer."""
+    cut = {graph.index[part.layer] for stage in strategy.stages for part in stage.slices}
+    own = _own_parameters(graph) if cut else ()
+    return {p: (layer,) for layer in sorted(cut) for p in own[layer]}
 
 
 def _shared_parameters(graph: LayerGraph) -> dict[int, tuple[int, ...]]:

@@ -49,4 +49,5 @@ def place(graph: LayerGraph, strategy: JobStrategy, *, training: bool = True) ->
         fractions=tuple(run.fractions for run in runs),
         flow_tensors=tensors,
         held=held,
+        whole=tuple(run.whole for run in runs),
     )

@@ -7,14 +7,17 @@ joined by `join` tasks of no duration, so that the longest path is one tight loo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from explorer.actions import Action, Order, Shape
 from explorer.tasks.placement import Piece, Skeleton
+
+T = TypeVar("T")
 
 F, B, I, W, U, TRANSFER, REDUCE, GATHER, JOIN = range(9)  # noqa: E741
 KINDS = ("F", "B", "I", "W", "U", "transfer", "reduce", "gather", "join")
@@ -103,6 +106,14 @@ class Program:
     """Replicas lowered, where equal ones are folded; None for all."""
     replica_classes: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Kept replica -> replicas it stands for."""
+    _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False, hash=False)
+
+    def memo(self, key: str, make: Callable[[], T]) -> T:
+        """A value derived from this program, made once (`key` names it); it goes when the program goes."""
+        if key not in self._memo:
+            self._memo[key] = make()
+        value: T = self._memo[key]
+        return value
 
     @property
     def size(self) -> int:

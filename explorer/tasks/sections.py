@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from explorer.graph import LayerGraph
-from explorer.identity import IdentityCache
-from explorer.strategy import ROUND_ROBIN, Mesh, Stage
+from explorer.identity import remembered
+from explorer.strategy import ROUND_ROBIN, Mesh, Slice, Stage
 from explorer.tasks.skeleton import FloatArray, IntArray, SectionShape, split_offsets
 
 
@@ -27,49 +27,62 @@ class Run(NamedTuple):
     """Shares, None where all are whole."""
     trains: bool
     """Whether a layer has something to update."""
+    whole: tuple[int, ...] = ()
+    """Parameters of cut layers that do not have the dimension they are cut along: each part holds all."""
 
 
 def _make_run(
-    graph: LayerGraph, stage: int, meshes: tuple[Mesh, ...], members: list[tuple[int, float]]
+    graph: LayerGraph, s: int, stage: Stage, meshes: tuple[Mesh, ...], members: list[tuple[int, float]]
 ) -> Run:
     trains = _trains(graph)
     whole = all(share == 1.0 for _, share in members)
     return Run(
-        stage=stage,
+        stage=s,
         meshes=meshes,
         members=tuple(members),
         layers=np.array([layer for layer, _ in members], dtype=np.int64),
         fractions=None if whole else np.array([share for _, share in members]),
         trains=any(trains[layer] for layer, _ in members),
+        whole=_whole_parameters(graph, stage, frozenset(layer for layer, _ in members)),
     )
 
 
-_STAGE_LAYERS, _STAGE_RUNS = IdentityCache(), IdentityCache()
+def splits(graph: LayerGraph, part: Slice, parameter: str) -> bool:
+    """Whether a slice of a layer cuts this parameter of it; one of unknown dimensions is taken to be cut."""
+    uses = graph.layer[part.layer].parameters
+    return all(part.dim in use.dims for use in uses if use.name == parameter and use.dims)
 
 
+def _whole_parameters(graph: LayerGraph, stage: Stage, members: frozenset[int]) -> tuple[int, ...]:
+    if not stage.slices:
+        return ()
+    position = {item.name: i for i, item in enumerate(graph.parameters)}
+    return tuple(
+        position[use.name]
+        for part in stage.slices
+        if graph.index[part.layer] in members
+        for use in graph.layer[part.layer].parameters
+        if not splits(graph, part, use.name)
+    )
+
+
+@remembered(8192)
 def stage_layers(graph: LayerGraph, stage: Stage) -> IntArray:
     """Indices of the layers of a stage, whole and cut ones."""
-
-    def make() -> IntArray:
-        index = graph.index
-        return np.array([index[name] for name in stage.all_layers], dtype=np.int64)
-
-    return _STAGE_LAYERS.get((graph, stage), None, make)
+    index = graph.index
+    return np.array([index[name] for name in stage.all_layers], dtype=np.int64)
 
 
+@remembered(8192)
 def stage_runs(graph: LayerGraph, s: int, stage: Stage) -> list[Run]:
     """Runs of layers of a stage with one device set each, in model order."""
-    return _STAGE_RUNS.get((graph, stage), s, lambda: _find_runs(graph, s, stage))
-
-
-def _find_runs(graph: LayerGraph, s: int, stage: Stage) -> list[Run]:
     index = graph.index
     members = [(index[name], 1.0) for name in stage.layers]
     members += [(index[part.layer], part.stop - part.start) for part in stage.slices]
     if stage.slices:
         members.sort()
     if not any(item.meshes for item in stage.shardings):
-        return [_make_run(graph, s, stage.meshes, members)]
+        return [_make_run(graph, s, stage, stage.meshes, members)]
     runs: list[tuple[tuple[Mesh, ...], list[tuple[int, float]]]] = []
     own = [frozenset(mesh.devices) for mesh in stage.meshes]
     for layer, fraction in members:
@@ -81,7 +94,7 @@ def _find_runs(graph: LayerGraph, s: int, stage: Stage) -> list[Run]:
         if not runs or runs[-1][0] != meshes:
             runs.append((meshes, []))
         runs[-1][1].append((layer, fraction))
-    return [_make_run(graph, s, meshes, found) for meshes, found in runs]
+    return [_make_run(graph, s, stage, meshes, found) for meshes, found in runs]
 
 
 def _trains(graph: LayerGraph) -> tuple[bool, ...]:

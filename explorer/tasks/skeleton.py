@@ -98,6 +98,8 @@ class Placement:
     """Per flow: (tensor index, fraction of it)."""
     held: tuple[tuple[int, ...], ...]
     """Per holders group: parameter indices."""
+    whole: tuple[tuple[int, ...], ...] = ()
+    """Per section: parameters of cut layers that it holds whole all the same; () where none is cut."""
 
 
 def split_offsets(samples: int, replicas: int, shares: tuple[float, ...]) -> tuple[int, ...]:

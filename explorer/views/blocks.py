@@ -76,7 +76,16 @@ def layer_costs(scene: Scene) -> LayerCosts:
     kind = scene.cluster.kind_of(stage.meshes[0].devices[0])
     samples = _samples(stage)
     mesh = stage.meshes[0]
-    key = (id(kind), scene.job, samples, stage.layout, stage.shardings, mesh.axes, stage.recompute, stage.zero)
+    key = (
+        id(kind),
+        scene.job,
+        samples,
+        stage.layout,
+        stage.shardings,
+        mesh.axes,
+        stage.recompute,
+        stage.zero,
+    )
     kept: dict[Any, tuple[DeviceKind, LayerCosts]] = scene.graph.memo("views.costs", dict)
     if key not in kept:
         if len(kept) >= _KEPT:
@@ -90,9 +99,7 @@ def _samples(stage: Stage) -> float:
     return stage.microbatch_samples / replicas
 
 
-def _layer_costs(
-    graph: LayerGraph, job: Job, stage: Stage, kind: DeviceKind, samples: float
-) -> LayerCosts:
+def _layer_costs(graph: LayerGraph, job: Job, stage: Stage, kind: DeviceKind, samples: float) -> LayerCosts:
     mesh = stage.meshes[0]
     names = tuple(layer.name for layer in graph.layers)
     sharded = shard(graph, names, layout=stage.layout, sizes=dict(mesh.axes), overrides=overrides_of(stage))

@@ -121,9 +121,7 @@ def _noted(scene: Scene, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for run in runs[1:]:
         first, end = run["first"], run["first"] + run["count"]
         own = lanes[names[first]]
-        around = [
-            lanes[names[i]] for i in (first - 1, end) if 0 <= i < len(names) and lanes[names[i]] != own
-        ]
+        around = [lanes[names[i]] for i in (first - 1, end) if 0 <= i < len(names) and lanes[names[i]] != own]
         if around:
             run["note"] = f"+{len(around)} transfer{'s' if len(around) > 1 else ''} each way: " + " → ".join(
                 [*around[:1], own, *around[1:]]
@@ -277,5 +275,3 @@ def _link(scene: Scene, source: int, target: int, slot: Any) -> dict[str, Any]:
         "transfer_s": 0.0,
         "step_bytes": 0.0,
     }
-
-

@@ -53,9 +53,7 @@ def _folds(blocks: Sequence[dict[str, Any]], shown: int | None) -> list[list[int
     if len(folds) <= MOST_NODES:
         return folds
     size = -(-len(folds) // MOST_NODES)
-    return [
-        [i for fold in folds[start : start + size] for i in fold] for start in range(0, len(folds), size)
-    ]
+    return [[i for fold in folds[start : start + size] for i in fold] for start in range(0, len(folds), size)]
 
 
 def _node(members: list[dict[str, Any]], owner: dict[str, str]) -> dict[str, Any]:

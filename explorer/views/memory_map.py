@@ -63,9 +63,7 @@ def _activations(report: Report) -> dict[int, tuple[FloatArray, FloatArray]]:
     kept = np.array([item.activation_bytes_per_sample for item in memory])
     again = np.array([item.recompute_peak_bytes_per_sample for item in memory])
     change = events.samples * np.where(events.temporary, again[events.section], kept[events.section])
-    time = np.where(
-        events.samples > 0, line.timing.start_s[events.task], line.timing.end_s[events.task]
-    )
+    time = np.where(events.samples > 0, line.timing.start_s[events.task], line.timing.end_s[events.task])
     first = line.program.step[events.task] == 0
     found = {}
     for start, stop in zip(events.lane_start, [*events.lane_start[1:], len(change)], strict=True):

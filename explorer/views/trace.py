@@ -18,7 +18,10 @@ def chrome_trace(report: Report) -> dict[str, Any]:
         shown = ", ".join(map(str, devices[:8])) + (", …" if len(devices) > 8 else "")
         events.append(_meta("process_name", lane, 0, f"lane {lane}: devices {shown}"))
         events.append({"name": "process_sort_index", "ph": "M", "pid": lane, "args": {"sort_index": lane}})
-        events += [_meta("thread_name", lane, _COMPUTE, "compute"), _meta("thread_name", lane, _SENDS, "sends")]
+        events += [
+            _meta("thread_name", lane, _COMPUTE, "compute"),
+            _meta("thread_name", lane, _SENDS, "sends"),
+        ]
     start, end = (timing.start_s * 1e6).tolist(), (timing.end_s * 1e6).tolist()
     sizes = prices.bytes.tolist()
     columns = zip(

@@ -168,7 +168,9 @@ class Workbench:
     def settled(self) -> None:
         """Wait until no widget waits for Python and two frames are drawn."""
         self.page.wait_for_function("() => !document.querySelector('.sx[data-state=computing]')")
-        self.page.evaluate("() => new Promise((d) => requestAnimationFrame(() => requestAnimationFrame(() => d(1))))")
+        self.page.evaluate(
+            "() => new Promise((d) => requestAnimationFrame(() => requestAnimationFrame(() => d(1))))"
+        )
 
     def kpi(self, key: str) -> str:
         """Text of a tile's value."""

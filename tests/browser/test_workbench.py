@@ -14,8 +14,12 @@ CHIP = "[data-lane='{}'] [data-block='{}']"
 
 def canvas(bench: Workbench, selector: str, number: int = 0) -> str:
     """What a canvas shows, once it is drawn."""
-    bench.page.evaluate("() => new Promise((d) => requestAnimationFrame(() => requestAnimationFrame(() => d(1))))")
-    return str(bench.page.evaluate("([s, i]) => document.querySelectorAll(s)[i].toDataURL()", [selector, number]))
+    bench.page.evaluate(
+        "() => new Promise((d) => requestAnimationFrame(() => requestAnimationFrame(() => d(1))))"
+    )
+    return str(
+        bench.page.evaluate("([s, i]) => document.querySelectorAll(s)[i].toDataURL()", [selector, number])
+    )
 
 
 def test_drag_reaches_python_and_repaints(bench: Workbench) -> None:
@@ -79,7 +83,10 @@ def test_several_blocks_and_an_emptied_lane(bench: Workbench) -> None:
     bench.settled()
     assert bench.page.locator("[data-lane]").count() == 4, "its lane stays"
     bench.drag(CHIP.format(2, "layers.12"), "[data-lane='1']")
-    bench.until(lambda: "1" in bench.ask("list(explorer.history.now.scene.lane_of_layer.values())"), "and takes layers")
+    bench.until(
+        lambda: "1" in bench.ask("list(explorer.history.now.scene.lane_of_layer.values())"),
+        "and takes layers",
+    )
 
 
 def test_an_overflow_is_said_and_mended(bench: Workbench) -> None:
@@ -90,7 +97,9 @@ def test_an_overflow_is_said_and_mended(bench: Workbench) -> None:
     bench.drag(CHIP.format(1, "layers.9"), "[data-lane='0'] [data-block]")
     bench.page.wait_for_selector(".t-verdict[data-level=bad]")
     assert "GiB over" in bench.page.inner_text(".t-verdict")
-    assert "▲" in bench.page.inner_text("[data-lane='0']") or bench.page.locator("[data-lane='0'] svg").count()
+    assert (
+        "▲" in bench.page.inner_text("[data-lane='0']") or bench.page.locator("[data-lane='0'] svg").count()
+    )
     bench.page.locator(".t-verdict [data-action=apply_hint]").click(timeout=15_000)
     bench.until(lambda: bench.ask("explorer.report.feasible"), "the proposed change fits")
 
@@ -132,10 +141,27 @@ def test_an_exception_is_shown(bench: Workbench) -> None:
     assert "no-such-action" in bench.page.inner_text(".sx [data-action=dismiss] >> xpath=..")
 
 
+ENDLESS = """
+import time
+from explorer.search import SEARCHERS
+from explorer.uniform import uniform
+
+@SEARCHERS.add("endless", title="finds the same for ever")
+def endless(problem, evaluator):
+    job = problem.workload.job
+    for size in (1, 2):
+        yield evaluator.evaluate(uniform(problem.graph, problem.cluster, job, stages=4, replicas=2,
+                                         microbatch_size=size), f"microbatch {size}")
+    while True:
+        time.sleep(0.01)
+        yield None
+"""
+
+
 def test_search_is_live_and_its_best_can_be_loaded(bench: Workbench) -> None:
-    bench.do("setattr(explorer, 'searcher', 'exhaustive')")
-    bench.do("setattr(explorer, 'search_budget_s', 60.0)")
-    bench.do("explorer.set(cluster='dgx-a100-4')")
+    bench.do(f"exec({ENDLESS!r}, {{}})")
+    bench.do("setattr(explorer, 'searcher', 'endless')")
+    bench.do("setattr(explorer, 'search_budget_s', 600.0)")
     bench.act("search")
     bench.page.wait_for_selector(".t-verdict[data-level=busy]")
     bench.until(lambda: bench.ask("len(explorer.search_panel.task.runs)") == 1, "progress", 30)
@@ -147,6 +173,8 @@ def test_search_is_live_and_its_best_can_be_loaded(bench: Workbench) -> None:
     bench.page.locator(".t-verdict [data-action=use_best]").click()
     bench.until(lambda: bench.ask("explorer.report.step_time_s") == best, "best is on the board")
     assert best <= bench.ask("explorer.history.points[0].report.step_time_s")
+    assert "endless" in bench.page.inner_text(".xp table")
+    bench.page.wait_for_selector(".js-plotly-plot", timeout=30_000)
     assert bench.page.locator("[data-lane]").count() == bench.ask("len(explorer.history.now.groups)")
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,18 +125,15 @@ def test_ranks_are_numbered_node_by_node(four_nodes: Cluster) -> None:
 
 @pytest.mark.slow
 def test_two_ranks_run_it(tmp_path: Path) -> None:
-    script = written(resolved(stages=2, microbatches=2), tmp_path)
-    from dataclasses import replace
+    from explorer.run.instruments import make_experiment
+    from explorer.run.scale import SMALL
+    from explorer.run.spec import write_spec
 
-    from explorer.run.spec import read_spec, write_spec
-
-    # The folder is made for a machine of its own; here the check of numbers alone says whether it works.
-    spec = read_spec(tmp_path / "spec.json")
-    small = replace(
-        spec, rounds=1, warmup_rounds=0, calibration=None, pin=False, group_timeout_s=60.0,
-        cases=tuple(case for case in spec.cases if case.name == "strategy"),
-    )  # fmt: skip
-    write_spec(small, tmp_path / "spec.json")
+    plan = resolved(stages=2, microbatches=2)
+    script = written(plan, tmp_path)
+    # The same specification with a model so small that only starting the ranks takes time.
+    spec = make_experiment(plan, rounds=1, ranks=2, baseline="single", size=SMALL).spec
+    write_spec(replace(spec, warmup_rounds=0, pin=False, group_timeout_s=60.0), tmp_path / "spec.json")
     done = subprocess.run(
         ["bash", str(script)], env=environment(), capture_output=True, text=True, timeout=240, check=False
     )
@@ -144,7 +142,7 @@ def test_two_ranks_run_it(tmp_path: Path) -> None:
     assert sorted(e["rank"] for e in events if e["event"] == "done") == [0, 1], done.stderr[-2000:]
     for rank in range(2):
         result = json.loads((folder / f"result-{rank}.json").read_text())
-        assert len(result["cases"]["strategy"]) == 1
+        assert {len(records) for records in result["cases"].values()} <= {0, 1}
         assert result["cases"]["strategy"][0]["stamps"]
 
 

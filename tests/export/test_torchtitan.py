@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from explorer.export import export, import_config, preview
 from explorer.export._titan_models import FLAVORS, block_numbers, flavor_of, module_names
@@ -191,6 +193,39 @@ def test_gradients_come_back_as_torchtitan_reduces_them(tmp_path: Path) -> None:
     job, before = back.plan.workload.job, uniform("3d").plan.workload.job
     assert (job.gradient_precision, before.gradient_precision) == ("fp32", "")
     assert (job.precision, job.optimizer, job.sequence_length) == ("bf16", "adamw", 8192)
+
+
+@settings(max_examples=25)
+@given(
+    shape=st.sampled_from([(1, 8, 1), (8, 1, 1), (2, 2, 2), (4, 1, 2), (2, 4, 1), (1, 2, 4), (2, 1, 4)]),
+    zero=st.sampled_from([0, 2, 3]),
+    recompute=st.sampled_from(["none", "selective", "full"]),
+    schedule=st.sampled_from(["1f1b", "gpipe", "interleaved_1f1b"]),
+    data=st.data(),
+)
+def test_any_grid_comes_back(
+    tmp_path_factory: pytest.TempPathFactory,
+    shape: tuple[int, int, int],
+    zero: int,
+    recompute: str,
+    schedule: str,
+    data: st.DataObject,
+) -> None:
+    stages, replicas, tensor = shape
+    chunks = 2 if schedule.startswith("interleaved") and stages > 1 else 1
+    blocks = st.lists(
+        st.integers(1, 31), min_size=stages * chunks - 1, max_size=stages * chunks - 1, unique=True
+    )
+    cuts = [1 + 14 * block for block in sorted(data.draw(blocks))]  # 14 layers a block, behind the embedding
+    plan = resolved(
+        stages=stages, replicas=replicas, tensor=tensor, chunks=chunks, cuts=cuts, microbatches=16,
+        zero=zero if replicas > 1 else 0, recompute=recompute, schedule=schedule if stages > 1 else "1f1b",
+    )  # fmt: skip
+    folder = tmp_path_factory.mktemp("titan")
+    export(plan, "torchtitan", folder)
+    back = import_config(folder, "torchtitan", model=None, cluster=None).plan
+    assert back.strategy == plan.plan.strategy
+    assert back.workload.job.global_batch == plan.plan.workload.job.global_batch
 
 
 def test_devices_that_do_not_begin_at_zero(tmp_path: Path) -> None:

@@ -63,9 +63,8 @@ def test_the_fullest_resource_counts() -> None:
 def test_what_fits_together_is_not_slowed() -> None:
     shared = shares([1.0], ((0, 0.4),), ((0, 0.6),))
     assert ends([0, 0], [0, 0], [3.0, 2.0], shared) == [3.0, 2.0]
-    assert (
-        overfull_resources(Tasks([0, 0], [0, 0]), run_static(Tasks([0, 0], [0, 0]), np.ones(2)), shared) == []
-    )
+    tasks = Tasks([0, 0], [0, 0])
+    assert overfull_resources(tasks, run_static(tasks, np.ones(2)), shared) == []
 
 
 def test_static_names_what_is_over_full() -> None:
@@ -88,7 +87,7 @@ def networks(draw: st.DrawFn) -> tuple[list[int], list[int], list[float], Shares
 @settings(max_examples=150)
 @given(found=networks())
 def test_random_networks(found: tuple[list[int], list[int], list[float], Shares]) -> None:
-    """Nothing is faster than alone; equal to static where nothing is over-full; no resource gives too much."""
+    """Nothing is faster than alone, and no resource gives more than it has."""
     first, second, lengths, shared = found
     tasks, seconds = Tasks(first, second), np.array(lengths)
     static, events = run_static(tasks, seconds), run_events(tasks, seconds, shared)
@@ -98,8 +97,8 @@ def test_random_networks(found: tuple[list[int], list[int], list[float], Shares]
     for resource, capacity in enumerate(shared.capacity):
         given_out = sum(
             amount * seconds[task]
-            for task in range(tasks.size)
-            for r, amount in shared.demands[task]
+            for task, demands in enumerate(shared.demands)
+            for r, amount in demands
             if r == resource
         )
         assert given_out <= capacity * events.end_s.max() * (1 + 1e-9)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from explorer.run.compare import DRY_TOLERANCE_PCT, measure
@@ -27,7 +29,8 @@ def test_makespan_is_the_simulated_one() -> None:
         ]
         late[item.case.name] = 100 * (sum(slept) / sum(asked) - 1)
         assert seen.makespan_s > predicted, "sleeping cannot be faster than asked"
-    disturbed = not all(rank["urgent"] for rank in result.ranks) or max(late.values()) > 1
+    crowded = os.getloadavg()[0] > 2 * (os.cpu_count() or 1)
+    disturbed = crowded or not all(rank["urgent"] for rank in result.ranks) or max(late.values()) > 1
     if disturbed and max(errors.values()) > DRY_TOLERANCE_PCT:
         pytest.skip(f"the machine woke ranks late by {max(late.values()):.1f} %: {errors}")
     assert max(errors.values()) < DRY_TOLERANCE_PCT, errors

@@ -6,12 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Container, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
 from explorer.graph import LayerGraph
 from explorer.sharding.stage import GraphSharding, Request
-from tests.sharding.dense import Execution
+from tests.sharding.dense import Execution, Shards
 
 NOTHING = Request((), (), ())
 
@@ -75,23 +76,32 @@ def check(
     """
     carved = _carved(graph, request)
     values, cotangents = random_values(graph, samples * carved, seed, vocab)
-    dense, run = Execution(graph, NOTHING, values), Execution(graph, request, values)
-    dense_values, _ = dense.forward(), run.forward()
+    dense_values, dense_gradients, dense_weights = _dense(graph, samples * carved, seed, vocab)
+    run = Execution(graph, request, values)
+    run.forward()
     for name, by_placement in run.at.items():
         for placement, shards in by_placement.items():
-            run.assert_holds(name, shards, placement, dense_values[name][()].values)
-    dense_gradients, dense_weights = dense.backward(cotangents)
+            run.assert_holds(shards, placement, dense_values[name][()].values)
     gradients, weights = run.backward(cotangents)
     for name, shards in gradients.items():
         if name in held_twice:
             continue
         layer, k = run.whole.wires.writer[run.position[name]]
         goal = run.whole.plans[layer].write_gradients[k]
-        run.assert_holds(name, shards, goal, dense_gradients[name][()].values)
+        run.assert_holds(shards, goal, dense_gradients[name][()].values)
     for name, gradient in weights.items():
         np.testing.assert_allclose(gradient, dense_weights[name], rtol=1e-10, atol=1e-11)
     _compare_sent(run, samples)
     return run
+
+
+@lru_cache(maxsize=1)
+def _dense(
+    graph: LayerGraph, samples: int, seed: int, vocab: int
+) -> tuple[dict[str, Shards], dict[str, Shards], dict[str, np.ndarray]]:
+    values, cotangents = random_values(graph, samples, seed, vocab)
+    run = Execution(graph, NOTHING, values)
+    return run.forward(), *run.backward(cotangents)
 
 
 def _carved(graph: LayerGraph, request: Request) -> int:

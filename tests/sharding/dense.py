@@ -40,7 +40,7 @@ def grid(axes: Sequence[Axis]) -> list[Coordinates]:
 
 
 def owned(indices: np.ndarray, size: int, axes: Sequence[Axis], a: int, coordinate: int) -> np.ndarray:
-    """Which of `indices` belong to a coordinate: axes are digits of the index, so that they do not interfere."""
+    """Which of `indices` belong to a coordinate: axes are digits of the index and do not interfere."""
     n = axes[a].size
     if size < n:  # pieces held twice
         return indices == coordinate * size // n
@@ -279,7 +279,7 @@ class Execution:
         return total[goal]
 
     def _whole_gradient(self, layer: Layer, k: int, shards: Shards) -> np.ndarray:
-        """The gradient of a parameter after adding what its plan says has to be added, checked to be consistent."""
+        """The gradient of a parameter after adding what its plan says; devices must agree on common parts."""
         use, held = layer.parameters[k], self.plan(layer.name).parameters[k]
         group, sums = self.whole.groups[self.graph.index[layer.name]], dict(held.sums)
         for a, axis in enumerate(self.axes):
@@ -299,7 +299,7 @@ class Execution:
             whole[at] = local.values
         return whole[0]
 
-    def assert_holds(self, name: str, shards: Shards, placement: Placement, dense: np.ndarray) -> None:
+    def assert_holds(self, shards: Shards, placement: Placement, dense: np.ndarray) -> None:
         """Every device holds its part of the dense tensor; partial sums add up to it."""
         for a, state in enumerate(placement):
             if state == PARTIAL:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 
 import numpy as np
@@ -98,7 +99,7 @@ def test_stages_together_send_what_the_model_sends(gpt: LayerGraph) -> None:
     whole = shard(gpt, names(gpt), layout=layout, sizes={"tensor": 8})
     cuts = [0, 3, 17, 18, 23, 24, 25, 26, 27, 480, 959, 965]
     forward, backward = Counter(), Counter()
-    for start, stop in zip(cuts, cuts[1:], strict=False):
+    for start, stop in itertools.pairwise(cuts):
         part = shard(gpt, names(gpt)[start:stop], layout=layout, sizes={"tensor": 8})
         forward.update(item.op for item in part.forward)
         backward.update(item.op for item in part.backward)
@@ -116,7 +117,7 @@ def test_work_and_parameters_of_a_block(llama: LayerGraph) -> None:
         for use in llama.layer[name].parameters:
             assert result.parameter_fraction[use.name] == work[name]
             assert result.parameter_axes[use.name] == (() if whole else ("tensor",))
-    assert set(work[n] for n in work if n not in block) == {1.0}
+    assert {work[n] for n in work if n not in block} == {1.0}
 
 
 def test_key_value_heads_fewer_than_devices(llama: LayerGraph) -> None:

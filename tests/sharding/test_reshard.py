@@ -17,23 +17,24 @@ SIZES = (16.0, 16.0)
 
 @pytest.mark.parametrize("p", [2, 4, 8])
 @pytest.mark.parametrize(
-    ("source", "target", "total"),
-    [  # OneFlow (2021), table 2: bytes over all devices, in units of the tensor
-        (0, 0, lambda p: 0),
-        (0, 1, lambda p: (p - 1) / p),
-        (0, BROADCAST, lambda p: p - 1),
-        (0, PARTIAL, lambda p: 0),
-        (BROADCAST, 0, lambda p: 0),
-        (BROADCAST, BROADCAST, lambda p: 0),
-        (BROADCAST, PARTIAL, lambda p: 0),
-        (PARTIAL, 0, lambda p: p - 1),
-        (PARTIAL, BROADCAST, lambda p: 2 * (p - 1)),
-        (PARTIAL, PARTIAL, lambda p: 0),
+    ("source", "target", "tensors", "pth"),
+    [  # OneFlow (2021), table 2: what all p devices send, in (p - 1) tensors, or in the p-th part of one
+        (0, 0, 0, False),
+        (0, 1, 1, True),
+        (0, BROADCAST, 1, False),
+        (0, PARTIAL, 0, False),
+        (BROADCAST, 0, 0, False),
+        (BROADCAST, BROADCAST, 0, False),
+        (BROADCAST, PARTIAL, 0, False),
+        (PARTIAL, 0, 1, False),
+        (PARTIAL, BROADCAST, 2, False),
+        (PARTIAL, PARTIAL, 0, False),
     ],
 )
-def test_boxing_costs(p: int, source: int, target: int, total: object) -> None:
+def test_boxing_costs(p: int, source: int, target: int, tensors: int, pth: bool) -> None:
     axes = (Axis(name="a", size=p),)
-    assert p * moved(reshard((source,), (target,), SIZES, axes), axes) == pytest.approx(total(p))
+    sent = p * moved(reshard((source,), (target,), SIZES, axes), axes)
+    assert sent == pytest.approx(tensors * (p - 1) / (p if pth else 1))
 
 
 STATES = st.sampled_from([0, 1, BROADCAST, PARTIAL])

@@ -75,8 +75,8 @@ def test_a_deadlock_names_both_sides() -> None:
     case = pipeline([1.0, 1.0], [1.0, 1.0], microbatches=2)
     placement, shape, order = prepared(case)
     lanes = (
-        tuple(map(parse_action, "0F0 0B0 0F1 0B1 0U0-1".split())),
-        tuple(map(parse_action, "1F1 1B1 1F0 1B0 1U0-1".split())),
+        tuple(map(parse_action, ("0F0", "0B0", "0F1", "0B1", "0U0-1"))),
+        tuple(map(parse_action, ("1F1", "1B1", "1F0", "1B0", "1U0-1"))),
     )
     with pytest.raises(DeadlockError) as caught:
         lower(placement.skeleton, shape, replace(order, lanes=lanes))
@@ -111,8 +111,7 @@ def test_every_reader_gets_every_sample_once(case: Case) -> None:
         sent[slot.where, slot.backward] += slot.samples
     batch = case.workload.job.global_batch
     for f, flow in enumerate(placement.skeleton.flows):
-        rows = {row for row in sections[flow.source].rows[0]}
-        apart = rows.isdisjoint(sections[flow.targets[0]].rows[0])
+        apart = set(sections[flow.source].rows[0]).isdisjoint(sections[flow.targets[0]].rows[0])
         if apart:
             assert sent[f, False] == batch * sweeps
             assert sent[f, True] == (batch * sweeps if flow.gradient else 0)

@@ -27,7 +27,11 @@ PIPEDREAM = "0F0 0F1 0B0 0U0 0F2 0B1 0U1 0F3 0B2 0U2 0B3 0U3"  # two in flight
         # one version, and the gradient is applied one update after its forward's read
         (PIPEDREAM, "latest", (1, 1)),
         # four in flight: p versions, p - 1 updates between read and apply
-        ("0F0 0F1 0F2 0F3 0B0 0U0 0F4 0B1 0U1 0F5 0B2 0U2 0F6 0B3 0U3 0B4 0U4", "stash", (4, 3)),
+        (
+            "0F0 0F1 0F2 0F3 0B0 0U0 0F4 0B1 0U1 0F5 0B2 0U2 0F6 0B3 0U3 0B4 0U4 0B5 0U5 0B6 0U6",
+            "stash",
+            (4, 3),
+        ),
     ],
 )
 def test_counts(text: str, rule: str, expected: tuple[int, int]) -> None:

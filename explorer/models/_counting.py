@@ -1,0 +1,113 @@
+"""What a layer keeps for backward and how much it computes and moves.
+
+The rules are those of `explorer.models.builder`: moved elements are the activations a layer reads and writes,
+with everything pointwise inside one layer taken as one kernel; it keeps what autograd keeps of what it reads
+and writes, and of its inside only what a fused kernel keeps too (dropout masks, row statistics of fused
+attention), or all of it where the inside is large (scores of an unfused attention, experts).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from explorer.graph import COMPUTE, Work
+from explorer.models._axes import Axis
+from explorer.models._grouping import Group
+from explorer.models._program import Operation, Program
+
+_OPEN = frozenset({"attention", "experts", "router", "linear", "other"})
+"""Kinds of layer whose kept intermediates exist as tensors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inside:
+    """A tensor that exists only to be kept for its layer's backward."""
+
+    part: str
+    """What it is: statistics, mask, or the operator that made it."""
+    axes: tuple[Axis, ...]
+    """Its axes."""
+    elements: int
+    """Scalars."""
+    dtype: str
+    """As `Tensor.dtype`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """The values that cross the border of a layer."""
+
+    reads: tuple[str, ...]
+    """Values it reads."""
+    writes: tuple[str, ...]
+    """Values it writes that others read."""
+
+
+def kept_inside(program: Program, item: Group, traffic: Traffic) -> Iterator[Inside]:
+    """What is kept of the inside of a layer."""
+    known = {*traffic.reads, *traffic.writes}
+    for op in item.operations:
+        if op.category == "attention" and op.keeps:
+            rows = op.refs[0]
+            yield Inside(
+                part="statistics", axes=rows.axes[:-1], elements=math.prod(rows.sizes[:-1]), dtype="fp32"
+            )
+        if op.mask:
+            value = program.values[op.writes[0]]
+            yield Inside(part="mask", axes=value.axes, elements=value.elements, dtype="bool")
+        if item.kind in _OPEN:
+            yield from _intermediates(program, item, op, known)
+
+
+def _intermediates(program: Program, item: Group, op: Operation, known: set[str]) -> Iterator[Inside]:
+    for name in op.keeps:
+        if name in known:
+            continue
+        known.add(name)
+        value = program.values[name]
+        maker = next((other.op.strip("_") for other in item.operations if name in other.writes), "kept")
+        yield Inside(part=maker, axes=value.axes, elements=value.elements, dtype=value.dtype)
+
+
+def kept_outside(program: Program, item: Group, traffic: Traffic) -> tuple[str, ...]:
+    """Values crossing the border of a layer that its backward needs."""
+    kept = dict.fromkeys(name for op in item.operations for name in op.keeps)
+    touched = {*traffic.reads, *traffic.writes}
+    names = tuple(name for name in kept if name in touched)
+    moving = tuple(name for name in traffic.reads if program.values[name].gradient)
+    if item.kind == "norm" and kept:
+        return moving or names
+    if kept and not names and item.kind not in _OPEN:
+        # Only intermediates of a fused kernel are kept: its backward starts again from what it read.
+        return moving
+    return names
+
+
+def work(
+    program: Program, item: Group, traffic: Traffic, inside: Sequence[Inside], *, learning: bool
+) -> tuple[Work, Work, Work]:
+    """Work of forward, input gradient and weight gradient; `learning` if a parameter gets a gradient."""
+    elements = {name: program.values[name].elements for name in (*traffic.reads, *traffic.writes)}
+    write = sum(elements[name] for name in traffic.writes)
+    border = sum(elements[name] for name in traffic.reads) + write
+    forward = backward = learned = border + 2 * sum(x.elements for x in inside if x.dtype == COMPUTE)
+    if item.kind == "embedding":
+        forward, backward, learned = 2 * write, 0, 2 * write
+    elif item.kind == "attention":
+        backward = 2 * forward
+    elif item.kind in ("elementwise", "norm"):
+        kept = {name for op in item.operations for name in op.keeps}
+        backward, learned = forward + sum(n for name, n in elements.items() if name in kept), border
+    moving = any(program.values[name].gradient for name in traffic.reads)
+    operations = item.operations
+    return (
+        _work(sum(op.forward_flops for op in operations), forward),
+        _work(sum(op.input_grad_flops for op in operations), backward) if moving else Work(),
+        _work(sum(op.weight_grad_flops for op in operations), learned) if learning else Work(),
+    )
+
+
+def _work(flops: float, moved: float) -> Work:
+    return Work(flops=float(flops), moved_elements=float(moved))

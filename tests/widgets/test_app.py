@@ -1,0 +1,344 @@
+"""The workbench without a browser: gestures as intents, states as traits, mistakes as words."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+import explorer as core
+from explorer.errors import ExplorerError, InputError
+from widgets import Explorer, shapes
+
+
+def make(**workload: Any) -> Explorer:
+    return Explorer("gpt2-small", "dgx-a100", **{"global_batch": 32} | workload)
+
+
+@pytest.fixture
+def bench() -> Iterator[Explorer]:
+    found = make()
+    assert not found.error
+    yield found
+    found.close()
+
+
+def block(bench: Explorer, number: int) -> list[str]:
+    return list(bench.history.now.inputs.graph.blocks[bench.board.blocks[number]["id"]])
+
+
+def fields(bench: Explorer) -> dict[str, Any]:
+    return {field["key"]: field for field in bench.controls.view["fields"]}
+
+
+def test_it_starts_with_something_that_fits(bench: Explorer) -> None:
+    assert bench.report.feasible
+    assert len(bench.board.view["lanes"]) == 4
+    assert "4 stages x 2 replicas" in repr(bench)
+    views = {
+        shapes.ControlsView: bench.controls, shapes.TilesView: bench.tiles, shapes.BoardView: bench.board,
+        shapes.TimelineView: bench.timeline, shapes.GraphViewShape: bench.graph, shapes.MemoryView: bench.memory,
+        shapes.TrafficView: bench.traffic,
+    }  # fmt: skip
+    for shape, widget in views.items():
+        TypeAdapter(shape).validate_python(widget.view)
+
+
+def test_every_trait_is_documented() -> None:
+    own = {name: trait for name, trait in Explorer.class_traits().items() if name in Explorer.__dict__}
+    assert {"model", "cluster", "strategy", "report", "plan", "workload", "selection"} <= set(own)
+    assert all(trait.help for trait in own.values())
+
+
+def test_a_move_goes_to_every_view_and_back(bench: Explorer) -> None:
+    before = bench.strategy
+    pictures = [bench.timeline.bars, bench.memory.cells, bench.traffic.view, bench.tiles.view["tiles"]]
+    bench.board.send_intent("move", layers=block(bench, 4), to_lane="3")
+    assert bench.strategy != before
+    assert bench.board.seq == 1
+    assert bench.history.now.scene.lane_of_layer[block(bench, 4)[0]] == "3"
+    after = [bench.timeline.bars, bench.memory.cells, bench.traffic.view, bench.tiles.view["tiles"]]
+    assert all(a != b for a, b in zip(pictures, after, strict=True))
+    assert bench.undo()
+    assert bench.strategy == before
+    assert [bench.timeline.bars, bench.memory.cells, bench.traffic.view] == pictures[:3]
+    assert bench.redo()
+    assert not bench.redo()
+    assert bench.board.view["can_undo"]
+    assert not bench.board.view["can_redo"]
+
+
+def test_a_boundary_moves_whole_layers(bench: Explorer) -> None:
+    had = [len(stage.layers) for stage in bench.strategy.job.stages]
+    bench.board.send_intent("move_boundary", boundary="0|1", before=0, after=1, layers=5)
+    bench.board.send_intent("move_boundary", boundary="2|3", before=2, after=3, layers=-3)
+    now = [len(stage.layers) for stage in bench.strategy.job.stages]
+    assert now == [had[0] + 5, had[1] - 5, had[2] - 3, had[3] + 3]
+    index = bench.history.now.inputs.graph.index
+    for stage in bench.strategy.job.stages:
+        assert [index[name] for name in stage.layers] == sorted(index[name] for name in stage.layers)
+
+
+def test_a_lane_survives_without_layers(bench: Explorer) -> None:
+    layers = list(bench.strategy.job.stages[1].layers)
+    bench.board.send_intent("move", layers=layers, to_lane="2")
+    assert [lane["name"] for lane in bench.board.view["lanes"]] == ["Stage 0", "Empty", "Stage 1", "Stage 2"]
+    bench.board.send_intent("move", layers=layers[-2:], to_lane="1")
+    assert bench.board.view["lanes"][1]["runs"]
+    bench.set(recompute="full")
+    assert all(stage.recompute == "full" for stage in bench.strategy.job.stages)
+
+
+def test_a_drop_that_the_schedule_cannot_order_is_still_costed(bench: Explorer) -> None:
+    bench.set(schedule="interleaved_1f1b")
+    assert len(bench.strategy.job.stages) == 8
+    bench.board.send_intent("move", layers=block(bench, 2), to_lane="3")
+    assert bench.strategy.job.schedule == "1f1b"
+    assert "1f1b" in bench.board.notice["text"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("stages", 99, "99 devices"), ("stages", "many", "whole number"), ("replicas", 3, "12 devices"),
+        ("global_batch", 0, "global_batch"), ("global_batch", 31, "divide"), ("microbatch_size", 5, "divide"),
+        ("sequence_length", -4, "sequence_length"), ("precision", "fp3", "fp3"), ("schedule", "nope", "nope"),
+        ("recompute", "half", "half"), ("zero", 9, "zero"), ("model", "gpt9", "gpt9"),
+        ("model", "hf:nowhere", "nowhere"), ("cluster", "no.yaml", "no.yaml"), ("unheard", 1, "unheard"),
+        ("tensor", 1.5, "whole number"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_said_and_changes_nothing(bench: Explorer, key: str, value: Any, said: str) -> None:
+    before, view = bench.history.now, bench.board.view
+    bench.controls.send_intent("set", key=key, value=value)
+    assert bench.history.now is before
+    assert bench.board.view is view
+    assert said in bench.error
+    assert bench.controls.notice == {"level": "error", "text": bench.error}
+    if key in fields(bench):
+        assert fields(bench)[key]["error"]
+        assert fields(bench)[key]["value"] == value, "what was typed stays"
+    bench.controls.send_intent("set", key="zero", value="1")
+    assert bench.controls.notice is None
+    assert not bench.error
+    assert not any(field.get("error") for field in fields(bench).values())
+
+
+def test_a_wrong_gesture_is_said_on_the_board(bench: Explorer) -> None:
+    before = bench.history.now
+    for kind, rest in (
+        ("move", {"layers": ["nothing"], "to_lane": "0"}), ("move", {"layers": block(bench, 1), "to_lane": "9"}),
+        ("move", {"layers": [], "to_lane": "0"}), ("move_boundary", {"before": 0, "after": 1, "layers": 9999}),
+        ("move_boundary", {"before": 7, "after": 8, "layers": 1}), ("action", {"action": "explode"}),
+    ):  # fmt: skip
+        bench.board.send_intent(kind, **rest)
+        assert bench.error
+        assert bench.history.now is before
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "holds"),
+    [
+        ("global_batch", 64, lambda e: e.workload.job.global_batch == 64),
+        ("sequence_length", 512, lambda e: e.workload.job.sequence_length == 512),
+        ("precision", "fp32", lambda e: e.workload.job.precision == "fp32"),
+        ("microbatch_size", 2, lambda e: e.strategy.job.stages[0].microbatch_samples == 4),
+        ("zero", "1", lambda e: all(stage.zero == 1 for stage in e.strategy.job.stages)),
+        ("schedule", "gpipe", lambda e: e.strategy.job.schedule == "gpipe"),
+    ],
+)
+def test_pickers_keep_the_placement(
+    bench: Explorer, key: str, value: Any, holds: Callable[[Explorer], bool]
+) -> None:
+    bench.board.send_intent("move", layers=block(bench, 4), to_lane="3")
+    placed = bench.history.now.scene.lane_of_layer
+    bench.controls.send_intent("set", key=key, value=value)
+    assert not bench.error
+    assert holds(bench)
+    assert bench.history.now.scene.lane_of_layer == placed
+    bench.undo()
+    assert not holds(bench)
+
+
+@pytest.mark.parametrize(("key", "value", "lanes"), [("stages", 2, 2), ("replicas", 1, 4), ("tensor", 2, 4)])
+def test_shape_pickers_cut_anew(bench: Explorer, key: str, value: int, lanes: int) -> None:
+    bench.controls.send_intent("set", key=key, value=value)
+    assert not bench.error
+    assert fields(bench)[key]["value"] == value
+    assert len(bench.board.view["lanes"]) == lanes
+
+
+def test_model_and_cluster_start_afresh(bench: Explorer) -> None:
+    bench.model = "resnet50"
+    assert bench.model == "resnet50"
+    assert bench.report.feasible
+    assert "sequence_length" not in fields(bench)
+    bench.cluster = "ethernet-10g-4x4"
+    assert len(bench.report.devices) == 16
+    bench.undo()
+    bench.undo()
+    assert (bench.model, bench.cluster) == ("gpt2-small", "dgx-a100")
+    with pytest.raises(InputError):
+        bench.model = "nope"
+    assert bench.model == "gpt2-small", "a wrong value is taken back"
+
+
+def test_setting_the_strategy_moves_the_chips(bench: Explorer) -> None:
+    now = bench.history.now.inputs
+    wanted = core.uniform(now.graph, now.cluster, now.job, stages=8, microbatch_size=4)
+    seen: list[Any] = []
+    bench.observe(lambda change: seen.append(change["new"]), "report")
+    bench.strategy = wanted
+    assert len(bench.board.view["lanes"]) == 8
+    assert seen == [bench.report]
+    wrong = wanted.with_job(wanted.job.with_stages(wanted.job.stages[:-1]))
+    with pytest.raises(ExplorerError, match="layers in no stage"):
+        bench.strategy = wrong
+    assert bench.strategy == wanted
+
+
+def test_plan_round_trip(bench: Explorer, tmp_path: Path) -> None:
+    bench.board.send_intent("move", layers=block(bench, 4), to_lane="3")
+    file = tmp_path / "plan.yaml"
+    core.save_plan(bench.plan, bench.resolved().graphs, file)
+    other = Explorer(plan=file)
+    assert other.strategy == bench.strategy
+    assert other.report.step_time_s == bench.report.step_time_s
+    other.close()
+
+
+def test_a_wrong_start_waits_for_a_better_choice(tmp_path: Path) -> None:
+    bench = Explorer("gpt2-smal", "dgx-a100")
+    assert "gpt2-small" in bench.error
+    assert bench.controls.notice["level"] == "error"
+    assert bench.board.view == {}
+    bench.controls.send_intent("set", key="model", value="gpt2-small")
+    assert bench.report.feasible
+    assert "unknown workload setting" in Explorer("gpt2-small", "dgx-a100", batch=3).error
+    (tmp_path / "bad.yaml").write_text("schema: 3\n")
+    assert "bad.yaml" in Explorer(plan=tmp_path / "bad.yaml").error
+
+
+def test_selection_is_shared(bench: Explorer) -> None:
+    name = bench.board.blocks[4]["id"]
+    bench.board.selection = [name]
+    assert bench.selection == bench.graph.selection == [name]
+    lane = bench.history.now.scene.lane_of_layer[block(bench, 4)[0]]
+    assert bench.timeline.selected_lanes == bench.memory.selected_lanes == [lane]
+    bench.graph.selection = []
+    assert bench.board.selection == bench.traffic.selected_lanes == []
+
+
+def test_opening_a_block_of_the_graph(bench: Explorer) -> None:
+    bench.graph.opened = bench.board.blocks[3]["id"]
+    assert bench.graph.view["open"]["block"] == bench.board.blocks[3]["id"]
+    bench.graph.opened = None
+    assert bench.graph.view["open"] is None
+
+
+def test_what_does_not_fit_is_said_and_stays_editable() -> None:
+    bench = Explorer("llama3-8b", "dgx-a100", global_batch=16)
+    layers = list(bench.strategy.job.stages[1].layers)
+    bench.board.send_intent("move", layers=layers[:-14], to_lane="0")
+    verdict = bench.tiles.view["verdict"]
+    assert verdict["level"] == "bad"
+    assert "GiB over" in verdict["text"]
+    assert bench.board.view["editable"]
+    bench._explain(bench.history.now)
+    assert bench.tiles.view["verdict"]["actions"][0]["action"] == "apply_hint"
+    bench.tiles.send_intent("action", action="apply_hint")
+    assert bench.report.feasible
+    bench.close()
+
+
+def test_search_runs_in_slices_and_loads_its_best() -> None:
+    async def scenario() -> None:
+        bench = make()
+        bench.search_panel._make_figure = _nothing  # plotly takes seconds, and has a test of its own
+        bench.searcher = "megatron"
+        bench.controls.send_intent("action", action="search")
+        assert bench.tiles.view["verdict"]["level"] == "busy"
+        assert not {b["action"]: b for b in bench.controls.view["buttons"]}["search"]["enabled"]
+        for _ in range(2000):
+            await asyncio.sleep(0.01)
+            if not bench.search_panel.task.running:
+                break
+        best = bench.search_panel.task.progress.best
+        assert "megatron" in bench.search_panel.table.value
+        bench.tiles.send_intent("action", action="use_best")
+        assert bench.report.step_time_s == best.report.step_time_s
+        assert bench.plan.provenance.searcher == "megatron"
+        bench.undo()
+        bench.search_panel.controls.send_intent("action", action="load_result")
+        assert bench.strategy == best.strategy
+        bench.set(global_batch=64)
+        assert not bench.search_panel.task.runs, "results were for another batch"
+        bench.close()
+
+    asyncio.run(scenario())
+
+
+async def _nothing() -> None: ...
+
+
+def test_a_search_that_fails_is_said() -> None:
+    async def scenario() -> None:
+        bench = make()
+        bench.search_panel._make_figure = _raise
+        bench.searcher = "megatron"
+        bench.search()
+        await asyncio.sleep(0.1)
+        assert "out of paint" in bench.error
+        assert not bench.search_panel.task.running
+        bench.searcher = "nobody"
+        bench.controls.send_intent("action", action="search")
+        assert "nobody" in bench.error
+        bench.close()
+
+    asyncio.run(scenario())
+
+
+async def _raise() -> None:
+    raise ValueError("out of paint")
+
+
+def test_export_follows_the_board(bench: Explorer) -> None:
+    bench.controls.send_intent("action", action="export")
+    assert not bench.error
+    assert bench.tabs_title() == "Export"
+    first = bench.export_panel.view["files"][0]["text"]
+    assert first.startswith("schema: explorer.plan/1")
+    bench.board.send_intent("move", layers=block(bench, 4), to_lane="3")
+    assert bench.export_panel.view["files"][0]["text"] != first
+    bench.export_panel.controls.send_intent("set", key="target", value="schedule_csv")
+    assert bench.export_panel.view["files"] or bench.export_panel.view["refusals"]
+
+
+def test_the_search_chart_draws() -> None:
+    from widgets.charts import search_figure, update_figure
+
+    figure = search_figure()
+    points = [{"searcher": "even", "label": "pp 4", "step_time_s": 1.0, "peak_bytes": 2.0**30}]
+    for theme in ("light", "dark"):
+        update_figure(figure, {"even": [(0.1, 2.0), (0.5, 1.0)]}, points, yours=(1.5, 2.0**31), theme=theme)
+    assert [trace.name for trace in figure.data] == ["even", "even", "yours"]
+    json.dumps(figure.to_plotly_json()["layout"])
+
+
+def test_the_notebook_executes() -> None:
+    import nbformat
+    from nbclient import NotebookClient
+
+    path = Path(__file__).parents[2] / "notebooks" / "explore.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    NotebookClient(
+        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": path.parent}}
+    ).execute()
+    shown = notebook.cells[-1].outputs[0]["data"]
+    assert "llama3-8b on dgx-a100" in shown["text/plain"]
+    assert "application/vnd.jupyter.widget-view+json" in shown
