@@ -28,8 +28,8 @@ from .edits import move_layers, set_field, shape_of, shift_boundary
 from .exporting import ExportPanel
 from .fields import OTHER, bar_view
 from .jobs import Idle
-from .parts import Parts, arrange
 from .paint import Comparisons, paint, paint_graph, paint_verdict
+from .parts import Parts, arrange
 from .runpanel import RunPanel
 from .searchpanel import SearchPanel
 from .session import History, Inputs, Point, inputs_of, load_inputs, make_point

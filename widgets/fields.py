@@ -67,7 +67,7 @@ def _place(
             if key == "model"
             else "YAML or JSON profile"
         )
-        return {"key": key, "label": f"{label}: {what.split(' or ')[0]}", "kind": "text", "value": shown,
+        return {"key": key, "label": f"{label}: {what.split(' or ', maxsplit=1)[0]}", "kind": "text", "value": shown,
                 "width_px": 190, "title": f"A bundled name, or a {what}. Press Enter."}  # fmt: skip
     known = list(names)
     options = [*known, *([value] if value and value not in known else []), OTHER]

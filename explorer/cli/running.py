@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from explorer.cli.inputs import add_json
-from explorer.cli.output import emit_json, say
+from explorer.cli.output import emit_json, say, table
 from explorer.plan import load_plan
 from explorer.units import format_seconds
+
+if TYPE_CHECKING:
+    from explorer.run.compare import Comparison
 
 
 def add_commands(commands: Any) -> None:
@@ -32,12 +36,40 @@ def run_validate(options: argparse.Namespace) -> int:
         steps=options.steps,
         engine=options.engine,
         baseline=options.baseline or None,
-        on_event=lambda event: say(f"explorer: {event}"),
+        on_event=_tell,
     )
     if options.json:
         emit_json("validate", asdict(comparison))
     else:
-        print(f"predicted   {format_seconds(comparison.predicted['step_time_s'])}")
-        print(f"measured    {format_seconds(comparison.measured['step_time_s'])}")
-        print(f"verdict     {comparison.verdict}")
+        print(_text(comparison))
     return 5 if comparison.verdict == "too noisy" else 0
+
+
+def _tell(event: Mapping[str, Any]) -> None:
+    """Progress worth a line: rounds as they end, on rank 0."""
+    if event.get("kind") == "round" and not event.get("rank"):
+        say(f"explorer: {event.get('case', 'run')}: round {event.get('round')}")
+
+
+def _text(comparison: Comparison) -> str:
+    rows = [("", "predicted", "measured")]
+    for key, show in (("step_time_s", _seconds), ("speedup", _ratio)):
+        rows.append((key.removesuffix("_s"), show(comparison.predicted[key]), show(comparison.measured[key])))
+    predicted, measured = comparison.parts["predicted"], comparison.parts["measured"]
+    rows += [(name, _seconds(predicted.get(name)), _seconds(measured.get(name))) for name in measured]
+    lines = [table(rows), "", f"verdict        {comparison.verdict} (contention {comparison.contention:.2f})"]
+    if comparison.baseline:
+        lines.append(f"speedup over   {comparison.baseline}")
+    if comparison.numerics_ok is not None:
+        lines.append(f"numerics       {'equal' if comparison.numerics_ok else 'DIFFERENT'}")
+    lines += [f"validated      {text}" for text in comparison.validated]
+    lines += [f"not validated  {text}" for text in comparison.not_validated]
+    return "\n".join(lines)
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else format_seconds(value)
+
+
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f} x"

@@ -57,14 +57,20 @@ class _Crossing(NamedTuple):
 class PortUse:
     """The shared resources of a collective, by device."""
 
-    def __init__(self, devices: tuple[int, ...], rates: list[tuple[_Crossing, FloatArray]]) -> None:
+    def __init__(
+        self,
+        devices: tuple[int, ...],
+        rates: list[tuple[_Crossing, FloatArray]],
+        linked: dict[int, tuple[Use, ...]] | None = None,
+    ) -> None:
+        self._linked = linked or {}
         self._place = {device: i for i, device in enumerate(devices)}
         self._levels = [(crossing, rate, _summed(crossing.port, rate)) for crossing, rate in rates]
 
     def of(self, device: int) -> tuple[Use, ...]:
         """What the part of one device meets; () for one that is not in the group."""
         i = self._place.get(device)
-        found: list[Use] = []
+        found: list[Use] = list(self._linked.get(device, ()))
         for crossing, rate, total in self._levels if i is not None else ():
             level, own = crossing.level, float(rate[i])
             if not own:
@@ -104,7 +110,28 @@ def ring_use(cluster: Cluster, devices: tuple[int, ...], concurrent: int) -> Por
         sent = inside if by_tier else ring * np.where(crossing.everything, 1.0, inside)
         sent = np.where(crossing.joined > 1, sent / crossing.members, 0.0)
         rates.append((crossing, sent / (seconds * crossing.level.collective_efficiency)))
-    return PortUse(devices, rates)
+    return PortUse(devices, rates, _linked_use(cluster, devices, ring / seconds))
+
+
+def _linked_use(cluster: Cluster, devices: tuple[int, ...], rate: float) -> dict[int, tuple[Use, ...]]:
+    """What explicit links share: every device's sends spread evenly over the links of its component."""
+    if not cluster.shared:
+        return {}
+    members = np.asarray(sorted(devices), dtype=np.int64)
+    units, _ = joined_by_links(cluster, members)
+    component = dict(zip(members.tolist(), units.tolist(), strict=True))
+    found: dict[int, tuple[Use, ...]] = {}
+    for unit in set(component.values()):
+        own = [device for device, other in component.items() if other == unit]
+        links = [link for link in cluster.links if link.source in own and link.target in own]
+        uses = []
+        for name, room in cluster.shared:
+            through = [link for link in links if link.shared == name]
+            if through:
+                sent = rate * len(own) * len(through) / len(links) / through[0].collective_efficiency
+                uses.append(Use(name, room, min(sent / len(own), room), min(sent, room)))
+        found.update(dict.fromkeys(own, tuple(uses)))
+    return found
 
 
 @remembered(1024)

@@ -104,7 +104,6 @@ class _Emitter:
         tables = self._tables(item)
         shapes = [*tables.values(), *map(self._atoms, (*reads, *written)), *hidden.values()]
         where = name.removeprefix(item.block + ".")
-        # Blocks call in turns, so that the count starts again in each.
         self.names.describe((atom for atoms in shapes for atom in atoms), where)
         local = self.names.local(shapes)
         if item.kind == "experts":

@@ -22,7 +22,6 @@ class Names:
         self._program = program
         self._names: dict[int, str] = {}
         self._places: dict[int, str] = {}
-        self._count: dict[str, int] = {}
         self._inputs()
         self._attentions(groups)
         self._tables()
@@ -46,10 +45,9 @@ class Names:
 
     def describe(self, atoms: Iterable[int], where: str) -> None:
         """Name atoms without a role after the place where they come up first, equal for equal blocks."""
-        for atom in atoms:
-            if atom not in self._names and atom not in self._places:
-                self._count[where] = self._count.get(where, 0) + 1
-                self._places[atom] = f"{where}:{self._count[where]}"
+        fresh = (a for a in dict.fromkeys(atoms) if a not in self._names and a not in self._places)
+        for number, atom in enumerate(list(fresh), 1):
+            self._places[atom] = f"{where}:{number}"
 
     def name(self, atom: int) -> str:
         """Name of an atom over the whole graph."""

@@ -137,7 +137,8 @@ def _memory(
     graph: LayerGraph, job: Job, stage: Stage, sharded: ShardedLayers, scalars: FloatArray, samples: float
 ) -> dict[str, FloatArray]:
     """Memory of each block as the cost model has it, spread over its layers: states by parameters, saved
-    tensors by their size."""
+    tensors by their size.
+    """
     found = {key: np.zeros(len(graph.layers)) for key in STATES}
     saved = np.array([_saved_bytes(graph, layer, job.precision) for layer in graph.layers])
     for _, first, end in block_ranges(graph):

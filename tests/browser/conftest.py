@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from lab import CHROMIUM_FLAGS, ROOT, Lab, Workbench, running_lab  # noqa: E402
+from lab import CHROMIUM_FLAGS, ROOT, Lab, Workbench, running_lab
 
 
 @pytest.fixture(scope="session")
