@@ -234,6 +234,8 @@ class Path:
     """Shared resources on the way: (name, capacity in bytes/s)."""
 
 
+_MAX_PATHS = 65536  # pairs remembered per cluster; there are 2.7e8 in the largest
+
 LOCAL = Path(kind="local", latency_s=0.0, bandwidth_bytes_per_s=math.inf)
 """From a device to itself: free."""
 
@@ -348,7 +350,13 @@ class Cluster:
         """
         if source == target:
             return LOCAL
-        return self.memo(("path", source, target), lambda: self._find_path(source, target))
+        known: dict[tuple[int, int], Path] = self.memo("paths", dict)
+        found = known.get((source, target))
+        if found is None:
+            if len(known) >= _MAX_PATHS:
+                known.clear()
+            found = known[source, target] = self._find_path(source, target)
+        return found
 
     def _find_path(self, source: int, target: int) -> Path:
         links = self.memo("links", lambda: {(link.source, link.target): link for link in self.links})

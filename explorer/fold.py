@@ -11,8 +11,11 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from explorer.cluster import Cluster, Path
-from explorer.strategy import JobStrategy
-from explorer.tasks.placement import Skeleton
+from explorer.costs.spans import level_groups, span_of
+from explorer.identity import remembered
+from explorer.pricing.lines import axis_lines
+from explorer.strategy import JobStrategy, Stage
+from explorer.tasks.skeleton import Flow, SectionShape, Skeleton
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +56,31 @@ def fold_replicas(cluster: Cluster, skeleton: Skeleton, strategy: JobStrategy) -
     )
     if not regular or any(sync.servers for sync in strategy.sync):
         return UNFOLDED
-    return cluster.memo(("fold", skeleton.sections, skeleton.flows), lambda: _fold(cluster, skeleton))
+    inner = tuple(_inner_lines(strategy.stages[section.stage], section) for section in sections)
+    return _fold(cluster, sections, skeleton.flows, inner)
 
 
-def _fold(cluster: Cluster, skeleton: Skeleton) -> Folding:
-    sections = skeleton.sections
-    used = _Used(cluster, skeleton)
+InnerLines = tuple[tuple[tuple[int, ...], ...], ...]
+"""Per replica of a section: the lines of devices along the axes of its row."""
+
+
+def _inner_lines(stage: Stage, section: SectionShape) -> InnerLines:
+    """() where a row is one device, on axes of its own."""
+    if len(section.rows[0][0]) == 1 and not any(item.meshes for item in stage.shardings):
+        return ()
+    return tuple(
+        tuple(line for _, _, lines in axis_lines(stage, 0, row) for line in lines) for row in section.rows[0]
+    )
+
+
+@remembered(1024)
+def _fold(
+    cluster: Cluster,
+    sections: tuple[SectionShape, ...],
+    flows: tuple[Flow, ...],
+    inner: tuple[InnerLines, ...],
+) -> Folding:
+    used = _Used(cluster, sections, flows, inner)
     classes: dict[tuple[object, ...], list[int]] = {}
     for replica in range(sections[0].replicas):
         classes.setdefault(used.signature(replica), []).append(replica)
@@ -74,12 +96,39 @@ def _fold(cluster: Cluster, skeleton: Skeleton) -> Folding:
     return Folding(kept=kept, classes=by_replica, rows=rows)
 
 
-class _Used:
-    """What the transfers of every replica meet: kinds of devices and routes, and shared resources."""
+def _neighbours(
+    cluster: Cluster, sections: tuple[SectionShape, ...]
+) -> list[dict[int, tuple[tuple[int, int], ...]]]:
+    """Per level with shared uplinks, for each device: how many devices of each section share its uplink.
 
-    def __init__(self, cluster: Cluster, skeleton: Skeleton) -> None:
-        self.cluster, self.sections = cluster, skeleton.sections
-        self.pairs = [(flow.source, target) for flow in skeleton.flows for target in flow.targets]
+    Reductions of all these sections meet there.
+    """
+    found = []
+    for depth, level in enumerate(cluster.levels):
+        if depth and level.uplink_bytes_per_s:
+            unit = level_groups(cluster, depth - 1)
+            held: dict[int, Counter[int]] = defaultdict(Counter)
+            places = [(i, d) for i, section in enumerate(sections) for row in section.rows[0] for d in row]
+            for i, device in places:
+                held[int(unit[device])][i] += 1
+            alike = {number: tuple(sorted(counts.items())) for number, counts in held.items()}
+            found.append({device: alike[int(unit[device])] for _, device in places})
+    return found
+
+
+class _Used:
+    """What every replica meets: kinds of devices, routes inside and between rows, and shared resources."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        sections: tuple[SectionShape, ...],
+        flows: tuple[Flow, ...],
+        inner: tuple[InnerLines, ...],
+    ) -> None:
+        self.cluster, self.sections, self.inner = cluster, sections, inner
+        self.pairs = [(flow.source, target) for flow in flows for target in flow.targets]
+        self.around = _neighbours(cluster, sections)
         replicas = range(self.sections[0].replicas)
         self.paths = [[self._paths(replica, *pair) for pair in self.pairs] for replica in replicas]
         self.users: dict[str, Counter[int]] = defaultdict(Counter)
@@ -99,12 +148,16 @@ class _Used:
         """Kinds and routes a replica meets, and how many replicas share them, without names of devices."""
         rows = [section.rows[0][replica] for section in self.sections]
         kinds = tuple(self.cluster.kind_of(device).name for row in rows for device in row)
+        spans = tuple(
+            span_of(self.cluster, line).tiers for lines in self.inner if lines for line in lines[replica]
+        )
+        around = tuple(counts[device] for counts in self.around for row in rows for device in row)
         routes = tuple(
             (path.kind, path.latency_s, path.bandwidth_bytes_per_s, self._sharing(path))
             for paths in self.paths[replica]
             for path in paths
         )
-        return (kinds, routes)
+        return (kinds, routes, spans, around)
 
     def _sharing(self, path: Path) -> tuple[object, ...]:
         return tuple((room, tuple(sorted(self.users[name].items()))) for name, room in path.resources)

@@ -109,7 +109,7 @@ def _microbatch_samples(
     if microbatch_size is not None:
         size = microbatch_size * replicas
     elif microbatches is not None:
-        if job.global_batch % max(1, microbatches):
+        if microbatches < 1 or job.global_batch % microbatches:
             raise InputError(
                 f"{microbatches} microbatches do not divide a global batch of {job.global_batch}",
                 key="microbatches",

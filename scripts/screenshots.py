@@ -87,29 +87,33 @@ def main(folder: Path) -> None:
     from playwright.sync_api import sync_playwright
 
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
-        with running_lab(Path(scratch), ROOT) as lab:
-            context: Any = playwright.chromium.launch_persistent_context(
-                Path(scratch) / "chromium", executable_path=chromium(), headless=True,
-                viewport={"width": 1400, "height": 1000}, args=CHROMIUM_FLAGS,
-            )  # fmt: skip
-            bench = Workbench(context.new_page())
-            bench.open(lab)
-            bench.until(
-                lambda: bench.ask("explorer.parts.explained is not None"), "the proposal is there", 30
-            )
-            for width in (1400, 1000):
-                bench.page.set_viewport_size({"width": width, "height": 1000})
-                for name in ("light", "dark"):
-                    theme(bench, name)
-                    shoot(bench, folder / f"workbench-{name}{'' if width == 1400 else f'-{width}'}.png")
-            bench.page.set_viewport_size({"width": 1400, "height": 1000})
-            theme(bench, "light")
-            for name, make in STATES.items():
-                make(bench)
-                bench.settled()
-                shoot(bench, folder / f"{name}.png")
-            context.close()
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        sync_playwright() as playwright,
+        running_lab(Path(scratch)) as lab,
+    ):
+        context: Any = playwright.chromium.launch_persistent_context(
+            Path(scratch) / "chromium",
+            executable_path=chromium(),
+            headless=True,
+            viewport={"width": 1400, "height": 1000},
+            args=CHROMIUM_FLAGS,
+        )
+        bench = Workbench(context.new_page())
+        bench.open(lab)
+        bench.until(lambda: bench.ask("explorer.parts.explained is not None"), "the proposal is there", 30)
+        for width in (1400, 1000):
+            bench.page.set_viewport_size({"width": width, "height": 1000})
+            for name in ("light", "dark"):
+                theme(bench, name)
+                shoot(bench, folder / f"workbench-{name}{'' if width == 1400 else f'-{width}'}.png")
+        bench.page.set_viewport_size({"width": 1400, "height": 1000})
+        theme(bench, "light")
+        for name, make in STATES.items():
+            make(bench)
+            bench.settled()
+            shoot(bench, folder / f"{name}.png")
+        context.close()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""`Explorer`: the whole workbench as one widget. It holds the history and hands gestures on; views draw, edits compute.
+"""`Explorer`: the whole workbench as one widget. It holds the history; edits compute, views draw.
 
-Every state is a trait that can be read, observed and set: `explorer.strategy = ...` moves the chips. The parts
-(`.board`, `.tiles`, `.timeline`, `.graph`, `.memory`, `.traffic`, ...) can be displayed alone and stay in step.
+Every state is a trait that can be read, observed and set: `explorer.strategy = ...` moves the chips. The
+parts (`.board`, `.tiles`, `.timeline`, `.graph`, `.memory`, `.traffic`, ...) can be displayed alone too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .edits import move_layers, set_field, shape_of, shift_boundary
 from .exporting import ExportPanel
 from .fields import OTHER, bar_view
 from .jobs import Idle
-from .paint import Comparisons, paint, paint_graph, paint_verdict
+from .paint import Comparisons, paint, paint_graph, paint_rest, paint_verdict
 from .parts import Parts, arrange
 from .runpanel import RunPanel
 from .searchpanel import SearchPanel
@@ -88,7 +88,7 @@ class Explorer(VBox):
         self._said: dict[str, Any] | None = None  # verdict of a search or run, until the next edit
         self._telling = False
         self.comparisons = Comparisons()
-        self.idle = Idle(self.lock, self._failed)
+        self.soon, self.idle = Idle(self.lock, self._failed, rest_s=0.0), Idle(self.lock, self._failed)
         self.search_panel = SearchPanel(self.lock, self._search_changed, self._load)
         self.run_panel = RunPanel(self.lock, self._run_changed)
         self.export_panel = ExportPanel(lambda: self.history.now)
@@ -181,6 +181,7 @@ class Explorer(VBox):
 
     def close(self) -> None:
         """End search, run and widgets."""
+        self.soon.cancel()
         self.idle.cancel()
         self.search_panel.task.stop()
         self.run_panel.stop()
@@ -250,10 +251,18 @@ class Explorer(VBox):
         if now.note.endswith("now 1f1b") and before is not None:
             self.parts.board.notice = {"level": "info", "text": now.note}
         paint(self.parts, self.history, self.comparisons)
-        self.search_panel.draw(now.report)
-        self.export_panel.outdate()
         self._redraw()
+        if not self.soon.later(lambda: self._follow(now)):
+            self._follow(now)
         self.idle.later(lambda: self._explain(now))
+
+    def _follow(self, now: Point) -> None:
+        """Draw what a gesture need not wait for."""
+        if now is self.history.now:
+            paint_rest(self.parts, now)
+            self._mark()
+            self.search_panel.draw(now.report)
+            self.export_panel.outdate()
 
     def _tell(self, now: Point) -> None:
         """Bring the traits in line with the state shown."""
@@ -442,10 +451,12 @@ class Explorer(VBox):
 
     def _redraw(self) -> None:
         """Bar and sentence; the rest is drawn when the state changes."""
-        self.parts.controls.view = bar_view(
+        bar = bar_view(
             self.history.now, typed=self._typed, errors=self._errors, searcher=self.searcher,
             busy=self._busy(), can_undo=self.history.can_undo, can_redo=self.history.can_redo,
         )  # fmt: skip
+        if bar != self.parts.controls.view or self._errors:
+            self.parts.controls.view = bar
         self.parts.say(self.history.now, self._said)
 
     def _mark(self) -> None:

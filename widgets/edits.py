@@ -185,7 +185,7 @@ def _every_stage(point: Point, key: str, value: Any) -> Point:
     return make_point(point.inputs, strategy, groups, note=f"{key} {found}")
 
 
-def _schedule(point: Point, key: str, value: Any) -> Point:
+def _schedule(point: Point, _key: str, value: Any) -> Point:
     """Another schedule over the same placement; to and from interleaving the model is cut anew."""
     shape = shape_of(point.strategy, point.groups)
     name = str(value)

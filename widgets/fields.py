@@ -53,7 +53,10 @@ def bar_view(
         key = field["key"]
         if key in errors:
             field |= {"value": typed.get(key, field["value"]), "error": errors[key]}
-    return {"fields": fields, "buttons": _buttons(point is not None, busy, can_undo, can_redo)}
+    return {
+        "fields": fields,
+        "buttons": _buttons(ready=point is not None, busy=busy, can_undo=can_undo, can_redo=can_redo),
+    }
 
 
 def _place(
@@ -67,7 +70,8 @@ def _place(
             if key == "model"
             else "YAML or JSON profile"
         )
-        return {"key": key, "label": f"{label}: {what.split(' or ', maxsplit=1)[0]}", "kind": "text", "value": shown,
+        brief = what.split(" or ", maxsplit=1)[0]
+        return {"key": key, "label": f"{label}: {brief}", "kind": "text", "value": shown,
                 "width_px": 190, "title": f"A bundled name, or a {what}. Press Enter."}  # fmt: skip
     known = list(names)
     options = [*known, *([value] if value and value not in known else []), OTHER]
@@ -124,7 +128,7 @@ def _chosen(registry: Registry[Any], present: str) -> list[str]:
 _SPECIAL = ("chimera", "custom", "cyclic", "layer_parallel")
 
 
-def _buttons(ready: bool, busy: str, can_undo: bool, can_redo: bool) -> list[dict[str, Any]]:
+def _buttons(*, ready: bool, busy: str, can_undo: bool, can_redo: bool) -> list[dict[str, Any]]:
     return [
         {"action": "search", "label": "Search", "primary": True, "enabled": ready and not busy},
         {"action": "undo", "label": "Undo", "enabled": can_undo},

@@ -1,15 +1,14 @@
 """Coroutines started from wherever a gesture arrives.
 
-JupyterLab may deliver messages of widgets on a thread of their own (a subshell of the kernel) while cells run on
-the main one. So a job remembers its loop and can be cancelled from anywhere, and whatever touches the workbench
-holds its lock. Nothing here starts a thread.
+JupyterLab may deliver messages of widgets on a thread of their own (a subshell of the kernel) while cells
+run on the main one. So a job remembers its loop and can be cancelled from anywhere, and whatever touches the
+workbench holds its lock. Nothing here starts a thread.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from threading import RLock
 from typing import Any
 
 REST_S = 0.15
@@ -39,20 +38,22 @@ class Job:
 
 
 class Idle:
-    """Does one piece of work after a pause; a new wish replaces the old. Without an event loop nothing is done."""
+    """Does one piece of work after a pause; a new wish replaces the old."""
 
-    def __init__(self, lock: RLock, failed: Callable[[Exception], None]) -> None:  # type: ignore[valid-type]
-        self._lock: Any = lock
+    def __init__(self, lock: Any, failed: Callable[[Exception], None], *, rest_s: float = REST_S) -> None:
+        self._lock = lock
         self._failed = failed
+        self._rest_s = rest_s
         self._job: Job | None = None
 
-    def later(self, work: Callable[[], None]) -> None:
-        """Do `work` after a pause, instead of what was waiting."""
+    def later(self, work: Callable[[], None]) -> bool:
+        """Do `work` after the pause, instead of what was waiting; whether there is a loop to do it."""
         self.cancel()
         try:
             self._job = Job(lambda: self._after_rest(work))
         except RuntimeError:
             self._job = None
+        return self._job is not None
 
     def cancel(self) -> None:
         """Forget what is waiting."""
@@ -61,7 +62,7 @@ class Idle:
             self._job = None
 
     async def _after_rest(self, work: Callable[[], None]) -> None:
-        await asyncio.sleep(REST_S)
+        await asyncio.sleep(self._rest_s)
         with self._lock:
             try:
                 work()

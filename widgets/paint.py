@@ -58,11 +58,11 @@ def _simulated(point: Point, shape: Shape, name: str) -> Baseline | None:
         report = simulate(own.graph, own.cluster, own.workload, even_strategy(own, shape))
     except ExplorerError:
         return None
-    return Baseline(name=name if report.feasible else f"{name}, if it fitted", report=report)
+    return Baseline(name=name, report=report)
 
 
 def paint(parts: Parts, history: History, comparisons: Comparisons) -> None:
-    """Draw the present state in every part."""
+    """Draw the present state on the board and in the tiles: what a gesture waits for."""
     now = history.now
     if now is None:
         return
@@ -77,7 +77,12 @@ def paint(parts: Parts, history: History, comparisons: Comparisons) -> None:
             scene, can_undo=history.can_undo, can_redo=history.can_redo,
             baseline_name=baseline.name if baseline else None,
         )  # fmt: skip
-    parts.tiles.view = tiles_view(scene, baseline=baseline, single=comparisons.single(now))
+    parts.figures = tiles_view(scene, baseline=baseline, single=comparisons.single(now))
+
+
+def paint_rest(parts: Parts, point: Point) -> None:
+    """Draw a state in all other parts."""
+    scene = point.scene
     view, bars = timeline_view(scene)
     with parts.timeline.hold_sync():
         parts.timeline.view, parts.timeline.bars = view, bars
@@ -85,7 +90,7 @@ def paint(parts: Parts, history: History, comparisons: Comparisons) -> None:
     with parts.memory.hold_sync():
         parts.memory.view, parts.memory.cells = view, cells
     parts.traffic.view = traffic_view(scene)
-    paint_graph(parts, now)
+    paint_graph(parts, point)
 
 
 def _middle(blocks: list[dict[str, Any]], opened: str | None) -> str | None:

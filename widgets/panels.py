@@ -19,7 +19,8 @@ STYLE = """<style>
 .xp td{padding:5px 8px;border-top:1px solid var(--jp-border-color2,#e0e0e0);white-space:nowrap}
 .xp .n{text-align:right}.xp .own td{background:var(--xp-wash)}.xp b{font-weight:600}
 .xp pre{font:12px/1.5 var(--jp-code-font-family,monospace);background:var(--xp-wash);color:inherit;
- border:1px solid var(--jp-border-color2,#e0e0e0);padding:8px 12px;max-height:360px;overflow:auto;margin:6px 0}
+ border:1px solid var(--jp-border-color2,#e0e0e0);padding:8px 12px;max-height:360px;
+ overflow:auto;margin:6px 0}
 .xp .bad{color:var(--xp-bad)}.xp .warn{color:var(--xp-warn)}.xp ul{margin:4px 0;padding-left:18px}
 .xp a{color:var(--xp-link)}.xp .scroll{overflow-x:auto}
 .xp progress{width:260px;accent-color:var(--jp-brand-color1,#1976d2)}
@@ -40,7 +41,7 @@ def block(body: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, text: int = 1, own: int = -1) -> str:
-    """A table; the first `text` columns are words, the others numbers. `own` marks one row. Cells are HTML."""
+    """A table; the first `text` columns are words, the others numbers; `own` marks one. Cells are HTML."""
     align = ["" if i < text else ' class="n"' for i in range(len(head))]
     top = "".join(f"<th{a} scope=col>{escape(name)}</th>" for a, name in zip(align, head, strict=True))
     lines = [
@@ -49,7 +50,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, text: int = 1, 
         + "</tr>"
         for i, row in enumerate(rows)
     ]
-    return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+    body = f"<thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody>"
+    return f'<div class="scroll"><table>{body}</table></div>'
 
 
 def percent(fraction: float | None, *, sign: bool = True) -> str:
@@ -120,9 +122,8 @@ def run_html(state: Mapping[str, Any]) -> str:
 
 
 def _comparison(found: Any) -> str:
-    rows = []
-    for part in dict.fromkeys([*found.parts.get("predicted", {}), *found.parts.get("measured", {})]):
-        rows.append(_part(part, found.parts["predicted"].get(part), found.parts["measured"].get(part)))
+    guessed, seen = found.parts.get("predicted", {}), found.parts.get("measured", {})
+    rows = [_part(part, guessed.get(part), seen.get(part)) for part in dict.fromkeys([*guessed, *seen])]
     rows.append(
         tuple(
             f"<b>{cell}</b>"
@@ -165,7 +166,8 @@ def export_html(view: Mapping[str, Any], chosen: str) -> str:
     if view.get("refusals"):
         items = "".join(f"<li>{escape(text)}</li>" for text in view["refusals"])
         return block(
-            f'<div class="bad" role="alert"><b>{escape(view["target"])} cannot express this:</b><ul>{items}</ul></div>'
+            f'<div class="bad" role="alert"><b>{escape(view["target"])} cannot express this:</b>'
+            f"<ul>{items}</ul></div>"
         )
     parts = []
     for item in view["files"]:

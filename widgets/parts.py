@@ -34,6 +34,8 @@ class Parts:
         self.memory = Heatmap()
         self.traffic = Heatmap()
         self.tabs = Tab(layout=Layout(width="100%"))
+        self.figures: dict[str, Any] = {"tiles": [], "pending": False}
+        """What the tiles show, without the verdict."""
         self.explained: tuple[Point, dict[str, Any]] | None = None
         """The worked-out verdict, and of which state."""
 
@@ -50,7 +52,7 @@ class Parts:
             verdict = self.explained[1]
         else:
             verdict = quick_verdict(point.scene)
-        view = {"tiles": [], "pending": False, **self.tiles.view, "verdict": dict(verdict)}
+        view = {**self.figures, "verdict": dict(verdict)}
         if view != self.tiles.view:
             self.tiles.view = view
 
@@ -65,7 +67,7 @@ class Parts:
 
 
 def arrange(parts: Parts, search: Widget, run: Widget, export: Widget) -> dict[str, Any]:
-    """Arguments of the outer box: bar, tiles, board and timeline in full width, then two columns, then tabs."""
+    """Arguments of the outer box: bar, tiles, board and timeline in full width, two columns, tabs."""
     half = Layout(flex="1 1 440px", min_width="0", width="auto")
     parts.graph.layout = half
     heat = VBox([parts.memory, parts.traffic], layout=Layout(flex="1 1 440px", min_width="0", width="auto"))

@@ -80,10 +80,11 @@ class RunPanel:
     def draw(self) -> None:
         """Everything of this tab anew."""
         running = self.task.running
+        kinds = [{"value": name, "label": f"{name}: {_WHAT[name]}"} for name in ENGINES]
         self.controls.view = {
             "fields": [
-                {"key": "engine", "label": "Kind of run", "kind": "select", "value": self.engine, "width_px": 420,
-                 "options": [{"value": name, "label": f"{name}: {_WHAT[name]}"} for name in ENGINES]},
+                {"key": "engine", "label": "Kind of run", "kind": "select", "value": self.engine,
+                 "width_px": 420, "options": kinds},
                 {"key": "rounds", "label": "Rounds", "kind": "number", "value": self.rounds, "minimum": 1,
                  "maximum": 100, "step": 1, "width_px": 56, "error": self._error or None},
             ],
@@ -109,5 +110,6 @@ class RunPanel:
         text = f"**Run {found.verdict}.**"
         if measured and predicted:
             error = percent(predicted / measured - 1)
-            text += f" Its likeness took {format_seconds(measured)} a step, predicted {format_seconds(predicted)} ({error})."
+            took, guess = format_seconds(measured), format_seconds(predicted)
+            text += f" Its likeness took {took} a step, predicted {guess} ({error})."
         return {"level": "ok" if found.verdict == "confirmed" else "warn", "text": text, "actions": []}

@@ -96,7 +96,8 @@ class SearchPanel:
         status = ""
         if progress is not None:
             state = "searching" if self.task.running else "done"
-            status = f"{progress.searcher}: {state}, {progress.evaluations} strategies costed in {format_seconds(progress.wall_s)}"
+            costed = f"{progress.evaluations} strategies costed in {format_seconds(progress.wall_s)}"
+            status = f"{progress.searcher}: {state}, {costed}"
         self.table.value = search_html(search_rows(list(self.task.runs.values()), yours=yours), status)
         names = list(self.results())
         if names and self._chosen not in names:
@@ -131,7 +132,8 @@ class SearchPanel:
             text = f"**Searching with {self.task.name}.** Getting ready."
             return {"level": "busy", "text": text, "actions": [stop]} if self.task.running else None
         running, best = self.task.running, progress.best
-        text = f"**{'Searching' if running else 'Searched'} with {progress.searcher}.** {progress.evaluations} strategies costed; "
+        doing = "Searching" if running else "Searched"
+        text = f"**{doing} with {progress.searcher}.** {progress.evaluations} strategies costed; "
         if best is None:
             text += "nothing that fits yet."
         else:

@@ -1,7 +1,7 @@
 """What the workbench knows, without any widget: points of a history, and how each edit makes the next one.
 
-A `Point` is a whole state: inputs, strategy, device groups and report. Nothing is changed in place, so undo and
-redo are steps along a list. An edit that is wrong raises and leaves the history as it was.
+A `Point` is a whole state: inputs, strategy, device groups and report. Nothing is changed in place, so undo
+and redo are steps along a list. An edit that is wrong raises and leaves the history as it was.
 """
 
 from __future__ import annotations

@@ -136,7 +136,8 @@ def _own_cluster(path: str) -> Cluster | None:
 
 def shaped_strategy(options: argparse.Namespace, inputs: Inputs) -> Strategy:
     """The uniform strategy of the flags; without `--dp` all devices that are left are replicas."""
-    tensor, stages = options.tp or 1, options.stages or 1
+    tensor = 1 if options.tp is None else options.tp
+    stages = 1 if options.stages is None else options.stages
     replicas = options.dp
     if replicas is None:
         replicas = 1 if options.stages or options.tp else inputs.devices.device_count

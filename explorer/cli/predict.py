@@ -7,7 +7,7 @@ from typing import Any
 
 from explorer.cli.inputs import add_json, add_model, add_shape, resolved_of
 from explorer.cli.output import emit_json, say, table
-from explorer.errors import ExplorerError, InputError
+from explorer.errors import ExplorerError, InfeasibleError, InputError
 from explorer.explain import explain, require_feasible
 from explorer.plan import Resolved
 from explorer.report import Report
@@ -103,15 +103,25 @@ def run_simulate(options: argparse.Namespace) -> int:
     if len(resolved.plan.workload.jobs) == 1 and options.baseline:
         name, base = baseline_of(resolved, options.baseline)
         report = report.against(name, base.step_time_s)
+    problem = _infeasible(resolved, report) if options.require_feasible else None
     if options.json:
-        emit_json("simulate", report_json(report))
-    else:
-        print(report_text(report))
-    if options.require_feasible:
+        emit_json("simulate", report_json(report) | ({"error": problem.as_dict()} if problem else {}))
+        return problem.exit_status if problem else 0
+    print(report_text(report))
+    if problem is not None:
+        raise problem
+    return 0
+
+
+def _infeasible(resolved: Resolved, report: Report) -> InfeasibleError | None:
+    """What does not fit, and the cheapest change that does; None where all fits."""
+    try:
         require_feasible(
             resolved.graph, resolved.cluster, resolved.plan.workload, resolved.plan.strategy, report
         )
-    return 0
+    except InfeasibleError as error:
+        return error
+    return None
 
 
 def report_json(report: Report) -> dict[str, Any]:

@@ -17,7 +17,7 @@ def add_commands(commands: Any) -> None:
     """Add `search`."""
     parser = commands.add_parser("search", help="look for a good strategy")
     add_model(parser)
-    parser.add_argument("--searcher", default="exhaustive", help="a name from `explorer list searchers`")
+    parser.add_argument("--searcher", default="auto", help="a name from `explorer list searchers`")
     parser.add_argument("--objective", default="time", choices=(*OBJECTIVES, "frontier"))
     parser.add_argument("--budget", type=float, metavar="S", help="stop after so many seconds")
     parser.add_argument(
@@ -53,18 +53,26 @@ def run_search(options: argparse.Namespace) -> int:
     if plan is not None and options.output:
         save_plan(plan, {"model": inputs.graph}, options.output)
         say(f"explorer: wrote {options.output}")
+    problem_found = None if interrupted else _nothing_found(last)
     if options.json:
-        emit_json("search", progress_json(last, plan, inputs))
+        error = {"error": problem_found.as_dict()} if problem_found else {}
+        emit_json("search", progress_json(last, plan, inputs) | error)
     else:
         print(_text(last))
     if interrupted:
         return 130
-    if last.best is None and last.foreign_value is None:
-        raise InfeasibleError(
-            f"searcher {last.searcher} found nothing that fits in {last.evaluations} evaluations;"
-            " allow more devices, recomputation (--recompute full) or ZeRO, or try another searcher"
-        )
-    return 0
+    if problem_found is not None and not options.json:
+        raise problem_found
+    return problem_found.exit_status if problem_found else 0
+
+
+def _nothing_found(last: Progress) -> InfeasibleError | None:
+    if last.best is not None or last.foreign_value is not None:
+        return None
+    return InfeasibleError(
+        f"searcher {last.searcher} found nothing that fits in {last.evaluations} evaluations;"
+        " allow more devices, recomputation (--recompute full) or ZeRO, or try another searcher"
+    )
 
 
 def _pins(texts: list[str]) -> tuple[tuple[str, int], ...]:

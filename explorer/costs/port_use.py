@@ -77,13 +77,12 @@ class PortUse:
                 continue
             if level.device_bytes_per_s:
                 room = level.device_bytes_per_s
-                for way in ("out", "in"):
-                    found.append(Use(f"{level.name}:{way}:{device}", room, min(own, room), min(own, room)))
+                sent = min(own, room)
+                found += [Use(f"{level.name}:{way}:{device}", room, sent, sent) for way in ("out", "in")]
             if level.uplink_bytes_per_s and crossing.port[i] >= 0:
                 room, together = level.uplink_bytes_per_s, min(float(total[i]), level.uplink_bytes_per_s)
-                for way in ("out", "in"):
-                    name = f"{level.name}:{way}:group{crossing.port[i]}"
-                    found.append(Use(name, room, min(own, room), together))
+                names = [f"{level.name}:{way}:group{crossing.port[i]}" for way in ("out", "in")]
+                found += [Use(name, room, min(own, room), together) for name in names]
         return tuple(found)
 
 
@@ -185,8 +184,8 @@ def _summed(labels: IntArray, values: FloatArray) -> FloatArray:
     """Per item the sum over all of its label."""
     if labels.min(initial=0) < 0:
         return values
-    found: FloatArray = np.bincount(labels, weights=values)[labels]
-    return found
+    totals: FloatArray = np.bincount(labels, weights=values).astype(np.float64)
+    return totals[labels]
 
 
 __all__ = ["PortUse", "Use", "ring_use", "server_use"]

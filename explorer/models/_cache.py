@@ -31,6 +31,10 @@ _READER = (
 """Files that decide what a graph looks like."""
 
 
+UNREADABLE = (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError, InputError)
+"""What `decode` raises for something that is no graph."""
+
+
 def folder() -> Path:
     """`EXPLORER_CACHE`, else `strategy-explorer` in the user's cache folder."""
     if own := os.environ.get("EXPLORER_CACHE"):
@@ -54,7 +58,7 @@ def load(name: str) -> LayerGraph | None:
     """The graph kept under `name`; None if there is none or it cannot be read."""
     try:
         return decode((folder() / f"{name}.json.gz").read_bytes())
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError, InputError):
+    except UNREADABLE:
         return None
 
 

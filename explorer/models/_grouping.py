@@ -69,7 +69,7 @@ def group(program: Program, *, leaves: Collection[str], block_of: Callable[[str]
 
     def owner(item: Operation) -> str:
         path = item.owner
-        if path in leaves and ("dropout" in item.op or item.category == "softmax"):
+        if path in leaves and item.owner_class.startswith(("Dropout", "Softmax")):
             # A Dropout or Softmax module is a step of the module around it.
             path = path.rpartition(".")[0]
         return next((p for p in whole if path == p or path.startswith(p + ".")), path)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from explorer.errors import InputError
@@ -24,11 +24,13 @@ class _Call:
     """One call of a watched module."""
 
     path: str
+    """Dotted path of the module; empty for what the model does outside of all watched ones."""
     flops: float = 0.0
+    """Forward FLOPs."""
     kept_elements: int = 0
+    """Scalars autograd packs."""
     shape: tuple[int, ...] = ()
-    parameters: tuple[str, ...] = ()
-    depth: list[float] = field(default_factory=list)
+    """Sizes of the first tensor it returns; () if it returns none."""
 
 
 def run(
@@ -37,94 +39,94 @@ def run(
     """Layers, tensors and parameters of `module`, watched while it runs on fakes of its inputs.
 
     Raises:
-        InputError: no module was called, or none gave a tensor.
+        InputError: no watched module gave a tensor.
     """
-    calls = _watch(module, args, kwargs, parameter_name)
-    if not any(call.shape for call in calls):
+    blocks = {f"{stack.path}.{i}" for stack in find_stacks(module) for i in range(len(stack.kinds))}
+    watched = _watched(module, blocks)
+    # Names are looked up before the run, which replaces the parameters.
+    canonical = {name: parameter_name(name) for name, _ in module.named_parameters(remove_duplicate=False)}
+    calls = _Watcher(module).run(watched, args, kwargs)
+    if not calls:
         raise InputError("no module of the model returned a tensor", key="model", allowed="an nn.Module")
-    return _chain(module, calls, parameter_name)
+    return _chain(module, calls, canonical, blocks)
 
 
-def _watched(module: Any) -> dict[str, Any]:
-    blocks = {
-        f"{stack.path}.{i}": item
-        for stack in find_stacks(module)
-        for i, item in enumerate(module.get_submodule(stack.path))
+def _watched(module: Any, blocks: set[str]) -> dict[str, Any]:
+    """Blocks, and modules without submodules outside of them."""
+    return {
+        path: item
+        for path, item in module.named_modules()
+        if path in blocks
+        or not (any(item.children()) or any(path.startswith(block + ".") for block in blocks))
     }
-    found = dict(blocks)
-    for path, item in module.named_modules():
-        inside = any(path.startswith(block + ".") for block in blocks)
-        if not inside and path not in blocks and not any(item.children()):
-            found[path] = item
-    return found
 
 
-def _watch(
-    module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], parameter_name: Callable[[str], str]
-) -> list[_Call]:
-    import torch
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.utils._pytree import tree_map_only
-    from torch.utils.flop_counter import FlopCounterMode
+class _Watcher:
+    """Runs a module once under fake tensors and notes the calls of some of its submodules."""
 
-    calls: list[_Call] = []
-    open_calls: list[_Call] = []
-    counter = FlopCounterMode(display=False)
-    weights = {id(item) for item in module.parameters()}
+    def __init__(self, module: Any) -> None:
+        from torch.utils.flop_counter import FlopCounterMode
 
-    def before(path: str) -> Callable[..., None]:
-        def hook(item: Any, _: Any) -> None:
-            names = [f"{path}.{name}" if path else name for name, _ in item.named_parameters()]
-            call = _Call(path=path, parameters=tuple(dict.fromkeys(map(parameter_name, names))))
-            call.flops = -float(counter.get_total_flops())
-            calls.append(call)
-            open_calls.append(call)
+        self.module = module
+        self.calls: list[_Call] = []
+        self.open: list[_Call] = []
+        self.counter = FlopCounterMode(display=False)
+        self.weights: set[int] = set()
+
+    def run(self, watched: Mapping[str, Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[_Call]:
+        import torch
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        from torch.utils._pytree import tree_map_only
+
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        packing = torch.autograd.graph.saved_tensors_hooks(self._pack, lambda tensor: tensor)
+        handles = [item.register_forward_pre_hook(self._before(path)) for path, item in watched.items()]
+        handles += [item.register_forward_hook(self._after) for item in watched.values()]
+        try:
+            with mode, self.counter, packing, warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                given, named = tree_map_only(torch.Tensor, _fake, (tuple(args), dict(kwargs)))
+                state = {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
+                fakes = {name: _fake(item) for name, item in state.items()}
+                self.weights = {id(item) for item in fakes.values()}
+                torch.func.functional_call(self.module, fakes, given, named)
+        finally:
+            for handle in handles:
+                handle.remove()
+        return self._finished()
+
+    def _finished(self) -> list[_Call]:
+        found = [call for call in self.calls if call.shape]
+        rest = self.counter.get_total_flops() - sum(call.flops for call in found)
+        return [*found, _Call(path="", flops=rest, shape=found[-1].shape)] if found and rest else found
+
+    def _before(self, path: str) -> Callable[[Any, Any], None]:
+        def hook(_: Any, __: Any) -> None:
+            call = _Call(path=path, flops=-float(self.counter.get_total_flops()))
+            self.calls.append(call)
+            self.open.append(call)
 
         return hook
 
-    def after(_: Any, __: Any, output: Any) -> None:
-        call = open_calls.pop()
-        call.flops += counter.get_total_flops()
+    def _after(self, _: Any, __: Any, output: Any) -> None:
+        call = self.open.pop()
+        call.flops += self.counter.get_total_flops()
         tensor = _first_tensor(output)
         call.shape = () if tensor is None else tuple(tensor.shape)
 
-    def pack(tensor: Any) -> Any:
-        if open_calls and id(tensor) not in weights:
-            open_calls[-1].kept_elements += tensor.numel()
+    def _pack(self, tensor: Any) -> Any:
+        own = {id(tensor), id(tensor._base)} & self.weights
+        if self.open and not own:
+            self.open[-1].kept_elements += tensor.numel()
         return tensor
 
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
-    handles = []
-    for path, item in _watched(module).items():
-        handles += [item.register_forward_pre_hook(before(path)), item.register_forward_hook(after)]
-    try:
-        with (
-            mode,
-            counter,
-            torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x),
-            warnings.catch_warnings(),
-        ):
-            warnings.simplefilter("ignore")
-            given, named = tree_map_only(torch.Tensor, _fake(torch), (tuple(args), dict(kwargs)))
-            weights_of = {name: _fake(torch)(item) for name, item in _state(module).items()}
-            torch.func.functional_call(module, weights_of, given, named)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return calls
 
+def _fake(tensor: Any) -> Any:
+    """On the CPU: many models ask for values, which a meta tensor refuses and a fake one may know."""
+    import torch
 
-def _state(module: Any) -> dict[str, Any]:
-    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
-
-
-def _fake(torch: Any) -> Callable[[Any], Any]:
-    # On the CPU: many models ask for values, which a meta tensor refuses and a fake one may know.
-    def make(tensor: Any) -> Any:
-        made = torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu")
-        return made.requires_grad_(tensor.requires_grad)
-
-    return make
+    made = torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu")
+    return made.requires_grad_(tensor.requires_grad)
 
 
 def _first_tensor(output: Any) -> Any:
@@ -134,40 +136,44 @@ def _first_tensor(output: Any) -> Any:
     return next((leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)), None)
 
 
-def _chain(module: Any, calls: Sequence[_Call], parameter_name: Callable[[str], str]) -> Parts:
+def _chain(module: Any, calls: Sequence[_Call], canonical: Mapping[str, str], blocks: set[str]) -> Parts:
+    own = dict(module.named_modules(remove_duplicate=False))
+    known = dict(module.named_parameters())
     layers: list[Layer] = []
     tensors = [Tensor(name="input", shape=(1.0,), backward=False)]
-    blocks = {f"{stack.path}.{i}" for stack in find_stacks(module) for i in range(len(stack.kinds))}
-    trainable = {parameter_name(name): item.requires_grad for name, item in module.named_parameters()}
-    shapes = {parameter_name(name): tuple(map(float, item.shape)) for name, item in module.named_parameters()}
-    taken: set[str] = set()
     for call in calls:
-        if not call.shape:
-            continue
-        base = name = call.path or "model"
-        number = 1
-        while name in taken:
-            number += 1
-            name = f"{base}_{number}"
-        taken.add(name)
+        taken = {layer.name for layer in layers}
+        base = call.path or "model"
+        name = next(n for n in (base, *(f"{base}_{k}" for k in range(2, len(calls) + 2))) if n not in taken)
+        prefix = f"{call.path}." if call.path else ""
+        inner = own[call.path].named_parameters() if call.path or len(own) == 1 else ()
+        names = [canonical[prefix + item] for item, _ in inner]
         read, out = tensors[-1], Tensor(name=name, shape=tuple(float(s) for s in call.shape if s != 1))
-        layers.append(_layer(call, name, base if base in blocks else "", read, out, trainable))
+        layers.append(_layer(call, name, base if base in blocks else "", read, out, names, known))
         if call.kept_elements:
-            kept = Tensor(name=f"{name}.kept", shape=(float(call.kept_elements),), backward=False)
-            tensors.append(kept)
+            kept = (float(call.kept_elements),)
+            tensors.append(Tensor(name=f"{name}.kept", shape=kept, backward=False))
         tensors.append(out)
     used = dict.fromkeys(use.name for layer in layers for use in layer.parameters)
-    parameters = tuple(Parameter(name=n, shape=shapes[n], trainable=trainable[n]) for n in used)
+    parameters = tuple(
+        Parameter(name=n, shape=tuple(map(float, known[n].shape)), trainable=known[n].requires_grad)
+        for n in used
+    )
     return Parts(tuple(layers), tuple(tensors), parameters)
 
 
 def _layer(
-    call: _Call, name: str, block: str, read: Tensor, out: Tensor, trainable: Mapping[str, bool]
+    call: _Call,
+    name: str,
+    block: str,
+    read: Tensor,
+    out: Tensor,
+    parameters: Sequence[str],
+    known: Mapping[str, Any],
 ) -> Layer:
     moved = math.prod(read.shape) + math.prod(out.shape) + 2.0 * call.kept_elements
-    learning = any(trainable[item] for item in call.parameters)
-    work = Work(flops=call.flops, moved_elements=moved)
     # Without operators only the sum of both gradients is known, twice the forward: halves.
+    work = Work(flops=call.flops, moved_elements=moved)
     saves = (f"{name}.kept",) if call.kept_elements else ()
     return Layer(
         name=name,
@@ -176,9 +182,9 @@ def _layer(
         dims=(Dim(name="all", size=math.prod(out.shape), splittable=False),),
         reads=(Use(name=read.name),),
         writes=(Use(name=out.name), *(Use(name=item) for item in saves)),
-        parameters=tuple(Use(name=item) for item in call.parameters),
+        parameters=tuple(Use(name=item) for item in dict.fromkeys(parameters)),
         saves=saves,
         forward=work,
         input_grad=work,
-        weight_grad=work if learning else Work(),
+        weight_grad=work if any(known[item].requires_grad for item in parameters) else Work(),
     )

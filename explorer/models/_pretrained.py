@@ -18,6 +18,10 @@ from explorer.models.torch_export import capture
 _LONGEST = 4096
 """Tokens of one sample where the configuration allows more."""
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length")
+_SIZES = frozenset({
+    "num_hidden_layers", "n_layer", "num_layers", "hidden_size", "n_embd", "d_model", "vocab_size",
+    "num_attention_heads", "n_head", "num_heads", "intermediate_size", "d_ff", "num_key_value_heads",
+})  # fmt: skip
 _TASKS = ("CAUSAL_LM", "SEQ_TO_SEQ_CAUSAL_LM", "MASKED_LM", "IMAGE_CLASSIFICATION", "BASE")
 """Which head a model gets if its configuration names none, in this order."""
 _HEADS = ("LM", "LMHeadModel", "ForConditionalGeneration", "Classification")
@@ -71,7 +75,7 @@ def graph_of(
         loss=kind.__name__.endswith(_HEADS),
         shorten=shorten,
     )
-    _check_positions(graph, file)
+    _check_positions(graph, config, file)
     return graph
 
 
@@ -89,6 +93,7 @@ def _config(data: Mapping[str, Any], file: str) -> Any:
             found=model_type,
             allowed="a type of the installed transformers, such as llama, gpt2, bert or mixtral",
         ) from None
+    _check_sizes(data, file)
     plain = {key: value for key, value in data.items() if key not in _IGNORED}
     try:
         config = config_class.from_dict(plain)
@@ -104,11 +109,28 @@ def _config(data: Mapping[str, Any], file: str) -> Any:
     return config
 
 
+def _check_sizes(data: Mapping[str, Any], file: str) -> None:
+    """Sizes that every model has are whole numbers above 0; transformers builds nonsense from others."""
+    for key in _SIZES & data.keys():
+        value = data[key]
+        if value is None or isinstance(value, list):
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise InputError(
+                f"{key} is {value!r}", file=file, key=key, found=value, allowed="a whole number above 0"
+            )
+
+
 def _refused(data: Mapping[str, Any], error: Exception, file: str) -> InputError:
-    """The error of a configuration that transformers refuses, with the key that its message names."""
+    """The error of a configuration that transformers refuses, with the key it is about, if it says so."""
     text = " ".join(str(error).split())
-    named = [key for key in data if re.search(rf"\b{re.escape(key)}\b", text)]
-    key = named[0] if named else _suspicious(data)
+
+    def named(word: object) -> bool:
+        return re.search(rf"(?<!\w){re.escape(str(word))}(?!\w)", text) is not None
+
+    scalars = {k: v for k, v in data.items() if isinstance(v, (str, int, float)) and v not in (0, 1)}
+    keys = [key for key in data if named(key)] + [key for key, value in scalars.items() if named(value)]
+    key = keys[0] if keys else None
     return InputError(
         f"no model can be built from this configuration: {type(error).__name__}: {text[:200]}",
         file=file,
@@ -116,17 +138,6 @@ def _refused(data: Mapping[str, Any], error: Exception, file: str) -> InputError
         found=data.get(key) if key else None,
         allowed="values that the model's configuration class accepts",
     )
-
-
-def _suspicious(data: Mapping[str, Any]) -> str | None:
-    """A size that is no size, where the message names no key."""
-    sizes = re.compile(r"(size|layers?|heads?|embd|head|dim|positions?|experts)$")
-    for key, value in data.items():
-        if sizes.search(key) and value is not None and not isinstance(value, (bool, list, dict)):
-            wrong = not isinstance(value, (int, float)) or value < 0 or value != int(value)
-            if wrong:
-                return key
-    return None
 
 
 def _model_class(data: Mapping[str, Any], config: Any, file: str) -> Any:
@@ -212,17 +223,19 @@ def _defaults(length: int) -> Defaults:
     return Defaults(global_batch=batch, sequence_length=length, precision="bf16", optimizer="adamw")
 
 
-def _check_positions(graph: LayerGraph, file: str) -> None:
-    """A learned table of positions cannot be shorter than the sequence."""
-    seq = graph.defaults.sequence_length
+def _check_positions(graph: LayerGraph, config: Any, file: str) -> None:
+    """A sequence may not be longer than a learned table of positions (which may have a few rows more)."""
+    seq, longest = graph.defaults.sequence_length, _positions(config.get_text_config())
+    if not longest or seq <= longest:
+        return
     for layer in graph.layers:
         for use in layer.parameters:
-            rows = graph.parameter[use.name].shape[0] if use.dims[:1] == ("",) else seq
-            if layer.kind == "embedding" and "position" in use.name and rows < seq:
+            rows = graph.parameter[use.name].shape[0] if use.dims[:1] == ("",) else 0
+            if layer.kind == "embedding" and longest <= rows <= longest + 2:
                 raise InputError(
-                    f"a sequence of {seq} tokens, but {use.name!r} has {rows:.0f} positions",
+                    f"a sequence of {seq} tokens, but {use.name!r} has {longest} positions",
                     file=file,
                     key="sequence_length",
                     found=seq,
-                    allowed=f"1 to {rows:.0f}",
+                    allowed=f"1 to {longest}",
                 )

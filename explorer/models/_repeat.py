@@ -209,12 +209,11 @@ class _Expansion:
         return found
 
     def _graph(self, layers: list[Layer]) -> LayerGraph:
-        used = dict.fromkeys(use.name for layer in layers for use in (*layer.reads, *layer.writes))
-        weights = dict.fromkeys(use.name for layer in layers for use in layer.parameters)
-        tensor, parameter = {**self.tensors, **self.graph.tensor}, {**self.parameters, **self.graph.parameter}
+        tensors = {**self.graph.tensor, **self.tensors}
+        parameters = {**self.graph.parameter, **self.parameters}
         return replace(
             self.graph,
             layers=tuple(layers),
-            tensors=tuple(tensor[name] for name in used),
-            parameters=tuple(parameter[name] for name in weights),
+            tensors=tuple(tensors.values()),
+            parameters=tuple(parameters.values()),
         )

@@ -136,12 +136,23 @@ def _exported(
         blocks = _blocks(module, stacks)
         groups = group(read, leaves=leaves, block_of=lambda item: path(_block_of(item, blocks)))
         parts = emit(read, groups, path=path, trainable=request.trainable)
-    return repeat(_graph(name, parts, defaults), stacks)
+    return _ordered(repeat(_graph(name, parts, defaults), stacks))
 
 
 def _graph(name: str, parts: Parts, defaults: Defaults) -> LayerGraph:
     return LayerGraph(
         name=name, layers=parts.layers, tensors=parts.tensors, parameters=parts.parameters, defaults=defaults
+    )
+
+
+def _ordered(graph: LayerGraph) -> LayerGraph:
+    """Tensors and parameters in the order of their first use, however the graph was made."""
+    tensors = dict.fromkeys(use.name for layer in graph.layers for use in (*layer.reads, *layer.writes))
+    parameters = dict.fromkeys(use.name for layer in graph.layers for use in layer.parameters)
+    return replace(
+        graph,
+        tensors=tuple(graph.tensor[name] for name in tensors),
+        parameters=tuple(graph.parameter[name] for name in parameters),
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from explorer.callable_module import make_callable
+from explorer.errors import InputError
 from explorer.registry import Registry
 from explorer.search.problem import OBJECTIVES, Candidate, Evaluator, Problem, Progress, Searcher
 
@@ -40,6 +41,9 @@ def search(
     """
     entry = SEARCHERS.get(searcher)
     chosen = entry.read_options(options or {})
+    for key, limit in (("budget_s", budget_s), ("max_evaluations", max_evaluations)):
+        if limit is not None and not limit >= 0:
+            raise InputError(f"{key} is {limit}", key=key, found=limit, allowed=">= 0")
     evaluator = Evaluator(problem=problem, max_evaluations=max_evaluations)
     began = clock()
     if problem.start is not None and problem.cluster is not None:

@@ -210,24 +210,12 @@ def _grow(
     module: _Module, above: list[int], readers: Sequence[Sequence[int]], limit: int
 ) -> Iterator[tuple[BitArray, IntArray] | None]:
     """States of a module by number of layers, and edges (number before or -1 for its base, number)."""
-    place = {layer: i for i, layer in enumerate(module.layers)}
-    words = -(-len(place) // 64)
-    closed = [mask(place[i] for i in bits(above[v] & ~module.base)) | 1 << place[v] for v in module.layers]
-    moves = _pack(closed, words)
-    before = [0] * len(place)
-    open_at_once = [False] * len(place)  # reads something from before the module
-    for layer, targets in enumerate(readers):
-        for target in targets:
-            if target in place and layer in place:
-                before[place[target]] |= 1 << place[layer]
-            elif target in place and module.base >> layer & 1:
-                open_at_once[place[target]] = True
-    reads = _pack(before, words)
-    start = not module.base  # the very first layer is a state by itself, without an edge
+    width = len(module.layers)
+    moves, reads, at_once = _moves(module, above, readers)
     pending: dict[int, list[tuple[BitArray, IntArray]]] = defaultdict(list)
-    pending[0].append((np.zeros((1, words), dtype=np.uint64), np.array([-1])))
+    pending[0].append((np.zeros((1, moves.shape[1]), dtype=np.uint64), np.array([-1])))
     rows, edges, count = [], [], 0
-    for size in range(len(place) + 1):
+    for size in range(width + 1):
         if size not in pending:
             continue
         given = pending.pop(size)
@@ -239,13 +227,11 @@ def _grow(
             count += len(found)
         if count > limit:
             raise _too_many()
-        available = np.ones((len(found), len(place)), dtype=bool) if start else _available(found, reads)
-        available[:, open_at_once] = True
-        available &= ~_unpack(found, len(place))
+        available = (_available(found, reads) | at_once) & ~_unpack(found, width)
         for layer in np.flatnonzero(available.any(axis=0)).tolist():
             chosen = np.flatnonzero(available[:, layer])
             after = found[chosen] | moves[layer]
-            sizes = _unpack(after, len(place)).sum(axis=1)
+            sizes = _unpack(after, width).sum(axis=1)
             for total in np.flatnonzero(np.bincount(sizes)).tolist():
                 same = sizes == total
                 pending[total].append((after[same], numbers[chosen[same]]))
@@ -255,6 +241,24 @@ def _grow(
         steps[:, 1] * (count + 1) + steps[:, 0] + 1
     )  # one number per edge sorts faster than pairs
     yield np.concatenate(rows), np.stack([keys % (count + 1) - 1, keys // (count + 1)], axis=1)
+
+
+def _moves(
+    module: _Module, above: list[int], readers: Sequence[Sequence[int]]
+) -> tuple[BitArray, BitArray, npt.NDArray[np.bool_]]:
+    """Per layer of a module: what it brings along, what it reads, whether it reads what is before."""
+    place = {layer: i for i, layer in enumerate(module.layers)}
+    words = -(-len(place) // 64)
+    closed = [mask(place[i] for i in bits(above[v] & ~module.base)) | 1 << place[v] for v in module.layers]
+    before = [0] * len(place)
+    at_once = np.full(len(place), not module.base)  # the very first layer is a state by itself
+    for layer, targets in enumerate(readers):
+        for target in targets:
+            if target in place and layer in place:
+                before[place[target]] |= 1 << place[layer]
+            elif target in place and module.base >> layer & 1:
+                at_once[place[target]] = True
+    return _pack(closed, words), _pack(before, words), at_once
 
 
 def _available(found: BitArray, reads: BitArray) -> npt.NDArray[np.bool_]:

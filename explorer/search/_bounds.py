@@ -117,7 +117,7 @@ def _microbatch_s(pricer: Pricer, section: int, device: int, samples: int) -> fl
     time = pricer.section_time(section, device, samples)
     if not pricer.job.training:
         return time.forward_s
-    again = time.forward_s if pricer.stages[section].recompute == "full" else 0.0
+    again = time.recompute_s
     return time.forward_s + time.input_grad_s + time.weight_grad_s + again
 
 

@@ -45,6 +45,8 @@ def plan_threshold(states: States, level: PlanLevel, choice: Choice) -> Iterator
             break  # nothing at all, or nothing better than the best
         else:
             low = limit
+        if best.seconds <= low * (1 + TOLERANCE):
+            break  # a perfect split
         if best.seconds - low > gap * best.seconds:
             limit = (low + best.seconds) / 2
         else:

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from explorer.cluster import Cluster
 from explorer.errors import InputError
-from explorer.graph import LayerGraph
 from explorer.registry import Option
 from explorer.search import SEARCHERS
 from explorer.search._antichains import States, find_states
+from explorer.search._placing import Task, names_of, strategies
 from explorer.search._planning import Choice, Cut, PlanLevel, Planned, dense_size, plan_dense
-from explorer.search._profiled import Profiled, profiled
+from explorer.search._profiled import profiled
 from explorer.search._threshold import plan_threshold
-from explorer.search.exhaustive import divisors
 from explorer.search.problem import Candidate, Evaluator, Problem
-from explorer.strategy import ROUND_ROBIN, SPLIT, Mesh, Stage, Strategy, single
+from explorer.strategy import Strategy
 
 ORIGINAL, OURS, COUNTED, FREE = "original", "ours", "counted", "free"
 BOUND = "its own cost model"
@@ -98,7 +97,7 @@ def pipedream(
     if states is None:
         return
     if cost_model == ORIGINAL:
-        yield from _original(problem, evaluator, _Task(model, states, levels, choice))
+        yield from _original(problem, evaluator, Task(model, states, levels, choice))
     elif problem.cluster is None:
         raise InputError(
             "the cost model 'ours' simulates on a cluster",
@@ -106,21 +105,7 @@ def pipedream(
             allowed="--cluster NAME, or --option cost_model=original",
         )
     else:
-        yield from _ours(problem, evaluator, _Task(model, states, levels, choice))
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """One planning problem of the published optimizer."""
-
-    model: Profiled
-    states: States
-    levels: tuple[PlanLevel, ...]
-    choice: Choice
-
-    @property
-    def devices(self) -> int:
-        return math.prod(level.machines for level in self.levels)
+        yield from _ours(problem, evaluator, Task(model, states, levels, choice))
 
 
 # ---- options ------------------------------------------------------------------------------------
@@ -191,7 +176,7 @@ def _cluster_rates(cluster: Cluster, levels: int) -> list[float]:
 # ---- the two cost models ------------------------------------------------------------------------
 
 
-def _plan(task: _Task) -> Iterator[Planned | None]:
+def _plan(task: Task) -> Iterator[Planned | None]:
     if dense_size(task.states, task.levels) <= DENSE_LIMIT:
         return plan_dense(task.states, task.levels, task.choice)
     if len(task.levels) == 1:
@@ -204,7 +189,7 @@ def _plan(task: _Task) -> Iterator[Planned | None]:
     )
 
 
-def _original(problem: Problem, evaluator: Evaluator, task: _Task) -> Iterator[Candidate | None]:
+def _original(problem: Problem, evaluator: Evaluator, task: Task) -> Iterator[Candidate | None]:
     best: Planned | None = None
     for item in _plan(task):
         best = item
@@ -221,11 +206,11 @@ def _original(problem: Problem, evaluator: Evaluator, task: _Task) -> Iterator[C
     evaluator.details.update(_details(task, best))
     yield None
     if problem.cluster is not None and task.devices <= problem.device_count:
-        for strategy, label in _strategies(problem, task, best):
+        for strategy, label in strategies(problem, task, best):
             yield evaluator.evaluate(strategy, label)
 
 
-def _ours(problem: Problem, evaluator: Evaluator, task: _Task) -> Iterator[Candidate | None]:
+def _ours(problem: Problem, evaluator: Evaluator, task: Task) -> Iterator[Candidate | None]:
     if task.devices > problem.device_count:
         raise InputError(
             f"{task.devices} devices; {problem.device_count} may be used",
@@ -241,13 +226,13 @@ def _ours(problem: Problem, evaluator: Evaluator, task: _Task) -> Iterator[Candi
             yield None
         if best is None or not math.isfinite(best.seconds):
             continue
-        for strategy, label in _strategies(problem, smaller, best):
+        for strategy, label in strategies(problem, smaller, best):
             if strategy not in seen:
                 seen.add(strategy)
                 yield evaluator.evaluate(strategy, label)
 
 
-def _fewer(task: _Task) -> Iterator[_Task]:
+def _fewer(task: Task) -> Iterator[Task]:
     """The task, the same with one machine per stage, and both with fewer and fewer machines outermost."""
     levels = task.levels
     while True:
@@ -262,7 +247,7 @@ def _fewer(task: _Task) -> Iterator[_Task]:
             return
 
 
-def _details(task: _Task, plan: Planned) -> dict[str, object]:
+def _details(task: Task, plan: Planned) -> dict[str, object]:
     """What the published optimizer prints: stages, and speed-ups over one machine and data parallelism."""
     alone = float(task.states.seconds[-1])
     together = data_parallel_s(alone, float(task.states.parameter_bytes[-1]), task.levels)
@@ -277,8 +262,8 @@ def _details(task: _Task, plan: Planned) -> dict[str, object]:
     }
 
 
-def _stage_details(task: _Task, cut: Cut) -> dict[str, object]:
-    names = _names(task, cut)
+def _stage_details(task: Task, cut: Cut) -> dict[str, object]:
+    names = names_of(task, cut)
     found: dict[str, object] = {
         "state_start": cut.before + 1,
         "state_end": cut.last + 1,
@@ -290,10 +275,6 @@ def _stage_details(task: _Task, cut: Cut) -> dict[str, object]:
     return found
 
 
-def _names(task: _Task, cut: Cut) -> set[str]:
-    return task.model.names(task.states.layers(cut.last) & ~task.states.layers(cut.before))
-
-
 def data_parallel_s(seconds: float, parameter_bytes: float, levels: Sequence[PlanLevel]) -> float:
     """Its estimate of plain data parallelism over all machines, in seconds per minibatch."""
     inside = 1
@@ -302,103 +283,3 @@ def data_parallel_s(seconds: float, parameter_bytes: float, levels: Sequence[Pla
         reduce_s = 4 * (m - 1) * parameter_bytes / (level.bandwidth_bytes_per_s * m) / inside
         seconds, inside = (seconds + reduce_s) / m, m
     return seconds
-
-
-# ---- plans as strategies ------------------------------------------------------------------------
-
-
-def _strategies(problem: Problem, task: _Task, plan: Planned) -> Iterator[tuple[Strategy, str]]:
-    """The plan with flushes and split microbatches, and as PipeDream runs it: replicas take turns."""
-    placed = _placed(plan.cuts, [tuple(range(task.devices))], task.devices // task.levels[-1].machines)
-    stages = _layers_of(problem.graph, [_names(task, cut) for cut, _ in placed])
-    chosen = [(names, devices) for names, (_, devices) in zip(stages, placed, strict=True) if names]
-    batch, widest = problem.workload.job.global_batch, max(len(devices) for _, devices in chosen)
-    label = "stages on " + "-".join(str(len(devices)) for _, devices in chosen)
-    least = max(1, round(task.model.samples))
-    for samples in _sizes(batch, max(least, widest), len(chosen)):
-        strategy = _strategy(problem, chosen, "1f1b", samples, SPLIT)
-        yield strategy, f"{label}, 1f1b, microbatches of {samples}"
-    if size := _size_in_turn(batch, least, [len(devices) for _, devices in chosen]):
-        for schedule in ("1f1b", "pipedream"):
-            strategy = _strategy(problem, chosen, schedule, size, ROUND_ROBIN)
-            yield strategy, f"{label}, {schedule}, {size} samples in turn"
-
-
-def _sizes(batch: int, least: int, stages: int) -> list[int]:
-    """Divisors of the batch, large enough, that make some 2, 4 and 8 microbatches per stage."""
-    sizes = [size for size in divisors(batch) if size >= least]
-    wanted = [batch / (stages * many) for many in (2, 4, 8)]
-    return list(dict.fromkeys(min(sizes, key=lambda size: abs(size - ideal)) for ideal in wanted if sizes))
-
-
-def _size_in_turn(batch: int, least: int, replicas: Sequence[int]) -> int:
-    """The largest microbatch of which every replica has equally many, two rounds or more; 0 if none."""
-    most = max(2 * max(replicas), 2 * len(replicas))
-    fits = [
-        size
-        for size in divisors(batch)
-        if size >= least and batch // size >= most and all(batch // size % count == 0 for count in replicas)
-    ]
-    return max(fits, default=0)
-
-
-def _placed(
-    cuts: Sequence[Cut], groups: list[tuple[int, ...]], size: int
-) -> list[tuple[Cut, tuple[int, ...]]]:
-    """Innermost stages with their devices; every group holds the level's machines of `size` devices each."""
-    found: list[tuple[Cut, tuple[int, ...]]] = []
-    first = 0
-    for cut in cuts:
-        machines = [
-            group[(first + i) * size : (first + i + 1) * size]
-            for group in groups
-            for i in range(cut.machines)
-        ]
-        if cut.inner:
-            found += _placed(cut.inner, machines, size // sum(item.machines for item in cut.inner))
-        else:
-            found.append((cut, tuple(sorted(device for machine in machines for device in machine))))
-        first += cut.machines
-    return found
-
-
-def _layers_of(graph: LayerGraph, parts: list[set[str]]) -> list[tuple[str, ...]]:
-    """Layers of each stage in model order; those that the optimizer left out join readers or writers."""
-    stage = {name: number for number, names in enumerate(parts) for name in names}
-    for layer in reversed(graph.layers):
-        if layer.name not in stage:
-            readers = [
-                stage[name]
-                for use in layer.writes
-                for name in graph.consumers.get(use.name, ())
-                if name in stage
-            ]
-            if readers:
-                stage[layer.name] = min(readers)
-    for layer in graph.layers:
-        if layer.name not in stage:
-            writers = [graph.producer[use.name] for use in layer.reads if use.name in graph.producer]
-            stage[layer.name] = max((stage[name] for name in writers), default=0)
-    found: list[list[str]] = [[] for _ in parts]
-    for layer in graph.layers:
-        found[stage[layer.name]].append(layer.name)
-    return [tuple(names) for names in found]
-
-
-def _strategy(
-    problem: Problem,
-    chosen: Sequence[tuple[tuple[str, ...], tuple[int, ...]]],
-    schedule: str,
-    samples: int,
-    replicas: str,
-) -> Strategy:
-    stages = tuple(
-        Stage(
-            layers=names,
-            meshes=(Mesh(devices=devices),),
-            microbatch_samples=samples,
-            replicas=replicas if len(devices) > 1 else SPLIT,
-        )
-        for names, devices in chosen
-    )
-    return single(stages=stages, schedule=schedule, job=problem.workload.job.name)

@@ -62,6 +62,25 @@ class Problem:
                 found=self.objective,
                 allowed=", ".join((*OBJECTIVES, "frontier")),
             )
+        for key, pairs in (("pins", self.pins), ("bans", self.bans)):
+            for layer, device in pairs:
+                self._check_place(key, layer, device)
+
+    def _check_place(self, key: str, layer: str, device: int) -> None:
+        if layer not in self.graph.index:
+            raise InputError(
+                f"model {self.graph.name!r} has no layer {layer!r}",
+                key=key,
+                found=layer,
+                allowed=f"one of its {len(self.graph.layers)} layers",
+            )
+        if self.cluster is not None and not 0 <= device < self.cluster.device_count:
+            raise InputError(
+                f"cluster {self.cluster.name!r} has no device {device}",
+                key=key,
+                found=device,
+                allowed=f"0 to {self.cluster.device_count - 1}",
+            )
 
     @property
     def device_count(self) -> int:

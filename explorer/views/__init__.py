@@ -1,4 +1,4 @@
-"""Views: a report as plain dicts for tables, charts and widgets. No drawing, nothing computed that is not in it.
+"""Views: a report as plain dicts for tables, charts and widgets. No drawing, no costs of their own.
 
 One file per picture. All take a `Scene`; what they answer is JSON (numbers finite, keys strings), except for
 large tables, which are arrays of float32. The shapes are those of `widgets/PROTOCOL.md`.

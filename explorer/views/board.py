@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ def _lane(scene: Scene, number: int) -> dict[str, Any]:
         "binds": len(scene.groups) > 1 and busiest in scene.report_lanes[number],
         "replica_link": _replica_link(scene, number, set(stages)),
     }
-    return {**view, **_factors(scene, number, runs, forward + backward)}
+    return {**view, **_factors(scene, runs, forward + backward)}
 
 
 def _lane_name(stages: list[int]) -> str:
@@ -170,7 +171,7 @@ def _in_flight(scene: Scene, lane: int | None, stages: list[int]) -> int:
     return max(1, round(kept / one)) if one > 0 else 1
 
 
-def _factors(scene: Scene, number: int, runs: list[dict[str, Any]], seconds: float) -> dict[str, float]:
+def _factors(scene: Scene, runs: list[dict[str, Any]], seconds: float) -> dict[str, float]:
     """What turns the sum of a lane's layer costs into its simulated time."""
     costs = layer_costs(scene)
     both = costs.forward_s + costs.backward_s
@@ -193,7 +194,7 @@ def _replica_link(scene: Scene, number: int, stages: set[int]) -> dict[str, Any]
         if slot.kind == REDUCE and sections[slot.piece.section].stage in stages:
             size += times * moved
     slowest = min(
-        (scene.cluster.path(a[0], b[0]) for a, b in zip(rows, rows[1:], strict=False)),
+        (scene.cluster.path(a[0], b[0]) for a, b in pairwise(rows)),
         key=lambda path: path.bandwidth_bytes_per_s,
     )
     kind = link_kind(slowest.kind)

@@ -16,7 +16,7 @@ def search_rows(runs: Sequence[Progress], *, yours: Report | None = None) -> lis
     evaluations, wall_s, optimal; None where there is nothing to say.
     """
     rows = [_row(run, yours) for run in runs]
-    bounds = [run.lower_bound for run in runs_with_bound(runs)]
+    bounds = [run.lower_bound or 0.0 for run in runs_with_bound(runs)]
     if yours is not None:
         bound = max(bounds, default=None)
         rows.append(

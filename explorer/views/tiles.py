@@ -56,6 +56,7 @@ def tiles_view(
         if key == "speedup":
             tile["value"] = single.report.step_time_s / report.step_time_s if single else None
             tile["name"] = f"Speedup over {single.name}" if single else name
+            tile["context"] = None if single is None or single.report.feasible else "if it fitted"
         elif baseline:
             tile |= {"baseline": base.get(key), "baseline_name": baseline.name}
         if compare:

@@ -9,7 +9,7 @@ from explorer.views.scene import Scene, device_rows
 
 
 def traffic_view(scene: Scene) -> dict[str, Any]:
-    """`Heatmap.view` of kind `traffic`; above 64 devices from node to node, traffic inside a node left out."""
+    """`Heatmap.view` of kind `traffic`; above 64 devices from node to node, without what stays inside one."""
     rows = device_rows(scene)
     place = {device: i for i, row in enumerate(rows) for device in row.devices}
     sent: dict[tuple[int, int], float] = defaultdict(float)

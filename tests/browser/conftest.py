@@ -1,4 +1,4 @@
-"""One JupyterLab, one browser and one open notebook for all browser tests; every test starts from the same state."""
+"""One JupyterLab, browser and open notebook for all browser tests; each starts from the same state."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from lab import CHROMIUM_FLAGS, ROOT, Lab, Workbench, running_lab
+from lab import CHROMIUM_FLAGS, Lab, Workbench, running_lab
 
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory, chromium_executable: str | None) -> Iterator[Lab]:
-    with running_lab(tmp_path_factory.mktemp("lab"), ROOT) as server:
+    with running_lab(tmp_path_factory.mktemp("lab")) as server:
         yield server
 
 

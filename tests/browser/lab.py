@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -56,13 +57,18 @@ def write_settings(folder: Path, theme: str = "") -> None:
 
 
 @contextmanager
-def running_lab(folder: Path, root: Path) -> Iterator[Lab]:
-    """Start a server in a session of its own with fresh folders; end it and its kernels."""
+def running_lab(folder: Path) -> Iterator[Lab]:
+    """Start a server in a session of its own with fresh folders; end it and its kernels.
+
+    It serves a copy of the notebooks: JupyterLab saves what it has run, by itself.
+    """
+    root = folder / "root"
+    shutil.copytree(ROOT / "notebooks", root / "notebooks", ignore=shutil.ignore_patterns(".*"))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     lab = Lab(port=port, token=secrets.token_hex(16))
-    environment = os.environ | {"PYTHONWARNINGS": "ignore"}
+    environment = os.environ | {"PYTHONWARNINGS": "ignore", "PYTHONPATH": str(ROOT)}
     for name in ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR"):
         environment[f"JUPYTER_{name}"] = str(folder / name.lower())
     for name in ("SETTINGS_DIR", "WORKSPACES_DIR"):
@@ -70,7 +76,8 @@ def running_lab(folder: Path, root: Path) -> Iterator[Lab]:
     environment["IPYTHONDIR"] = str(folder / "ipython")
     write_settings(folder / "settings_dir")
     command = [
-        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}",
+        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1",
+        f"--port={port}",
         "--ServerApp.port_retries=0", f"--IdentityProvider.token={lab.token}", f"--ServerApp.root_dir={root}",
         "--LabApp.news_url=", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly", "--LabApp.expose_app_in_browser=True",

@@ -33,8 +33,8 @@ def test_drag_reaches_python_and_repaints(bench: Workbench) -> None:
     assert bench.page.locator(CHIP.format(2, "layers.3")).count() == 1
     assert bench.page.locator(CHIP.format(0, "layers.3")).count() == 0
     assert all(bench.kpi(key) != text for key, text in before.items())
-    assert canvas(bench, ".tl-canvas") != line
-    assert all(canvas(bench, ".hm-canvas", i) != heat[i] for i in (0, 1))
+    bench.until(lambda: canvas(bench, ".tl-canvas") != line, "timeline repainted")
+    bench.until(lambda: all(canvas(bench, ".hm-canvas", i) != heat[i] for i in (0, 1)), "heatmaps repainted")
     bench.act("undo")
     bench.until(lambda: bench.lane_of("layers.3") == "0", "undone")
     bench.settled()

@@ -1,4 +1,4 @@
-"""Configurations that the tests of Hugging Face models share: small ones of many families, and published ones."""
+"""Configurations that tests of Hugging Face models share: small ones of many families, and published ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ SEQ = 32
 
 SMALL: dict[str, dict[str, Any]] = {
     "llama": {
-        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 96,
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64,
+        "intermediate_size": 96,
         "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 2, "vocab_size": 120,
         "max_position_embeddings": 64,
     },
@@ -30,12 +31,14 @@ SMALL: dict[str, dict[str, Any]] = {
         "num_local_experts": 4, "num_experts_per_tok": 2, "vocab_size": 120,
     },
     "t5": {
-        "architectures": ["T5ForConditionalGeneration"], "model_type": "t5", "d_model": 64, "d_kv": 16, "d_ff": 96,
+        "architectures": ["T5ForConditionalGeneration"], "model_type": "t5", "d_model": 64, "d_kv": 16,
+        "d_ff": 96,
         "num_layers": 4, "num_heads": 4, "vocab_size": 120, "is_encoder_decoder": True,
         "decoder_start_token_id": 0,
     },
     "bert": {
-        "architectures": ["BertForMaskedLM"], "model_type": "bert", "hidden_size": 64, "intermediate_size": 96,
+        "architectures": ["BertForMaskedLM"], "model_type": "bert", "hidden_size": 64,
+        "intermediate_size": 96,
         "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 120,
     },
     "vit": {
@@ -44,12 +47,14 @@ SMALL: dict[str, dict[str, Any]] = {
         "patch_size": 8,
     },
     "bloom": {
-        "architectures": ["BloomForCausalLM"], "model_type": "bloom", "hidden_size": 64, "n_layer": 3, "n_head": 4,
+        "architectures": ["BloomForCausalLM"], "model_type": "bloom", "hidden_size": 64, "n_layer": 3,
+        "n_head": 4,
         "vocab_size": 120,
     },
     "deepseek_v3": {
         "architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "hidden_size": 64,
-        "intermediate_size": 96, "moe_intermediate_size": 32, "num_hidden_layers": 5, "first_k_dense_replace": 3,
+        "intermediate_size": 96, "moe_intermediate_size": 32, "num_hidden_layers": 5,
+        "first_k_dense_replace": 3,
         "num_attention_heads": 4, "num_key_value_heads": 4, "n_routed_experts": 8, "num_experts_per_tok": 2,
         "n_group": 2, "topk_group": 1, "q_lora_rank": 24, "kv_lora_rank": 16, "qk_nope_head_dim": 16,
         "qk_rope_head_dim": 8, "v_head_dim": 16, "vocab_size": 120,
@@ -69,7 +74,8 @@ PUBLISHED: dict[str, tuple[int, dict[str, Any]]] = {
     "bert-large": (
         335_141_888,
         {
-            "architectures": ["BertModel"], "model_type": "bert", "hidden_size": 1024, "num_hidden_layers": 24,
+            "architectures": ["BertModel"], "model_type": "bert", "hidden_size": 1024,
+            "num_hidden_layers": 24,
             "num_attention_heads": 16, "intermediate_size": 4096, "vocab_size": 30522,
         },
     ),

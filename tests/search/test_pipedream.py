@@ -97,7 +97,8 @@ def brute_force(nodes: Sequence[tuple[float, float, float]], machines: int, *, c
             for used in itertools.product(range(1, machines + 1), repeat=stages):
                 if sum(used) == machines:
                     slowest = max(
-                        _stage_s(nodes, a, b, m, counted=counted) for (a, b), m in zip(parts, used, strict=True)
+                        _stage_s(nodes, a, b, m, counted=counted)
+                        for (a, b), m in zip(parts, used, strict=True)
                     )
                     best = min(best, slowest)
     return best
@@ -157,7 +158,7 @@ def costs(draw: st.DrawFn) -> LayerCosts:
 
 
 def naive_states(model: LayerCosts) -> dict[int, tuple[float, float]]:
-    """Every state, found one move at a time, with its seconds and the bytes of its antichain and open layers."""
+    """Every state, found one move at a time, with its seconds and output bytes."""
     count = len(model.readers)
     above = [0] * count
     for layer in range(count):
@@ -202,9 +203,7 @@ def test_states_are_those_of_the_definition(model: LayerCosts) -> None:
 
 
 @given(model=costs(), machines=st.integers(1, 4), counted=st.booleans(), straight=st.booleans())
-def test_bisection_equals_the_tables(
-    model: LayerCosts, machines: int, counted: bool, straight: bool
-) -> None:
+def test_bisection_equals_the_tables(model: LayerCosts, machines: int, counted: bool, straight: bool) -> None:
     states: States = last(find_states(model))
     level = PlanLevel(machines=machines, bandwidth_bytes_per_s=3.0)
     choice = Choice(counted=counted, straight=straight)

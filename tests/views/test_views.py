@@ -173,10 +173,14 @@ def test_a_cut_layer_is_a_run_of_its_own() -> None:
     at = next(i for i, layer in enumerate(graph.layers) if layer.kind == "linear")
     dim = next(d.name for d in graph.layers[at].dims if d.splittable)
     meshes = [explorer.uniform(graph, DGX, job.job, stages=2).job.stages[s].meshes for s in (0, 1)]
+
+    def cut(start: float, stop: float) -> Slice:
+        return Slice(layer=names[at], dim=dim, start=start, stop=stop)
+
     stages = (
-        Stage(layers=tuple(names[:at]), slices=(Slice(layer=names[at], dim=dim, start=0.0, stop=0.25),), meshes=meshes[0]),
-        Stage(layers=tuple(names[at + 1 :]), slices=(Slice(layer=names[at], dim=dim, start=0.25, stop=1.0),), meshes=meshes[1]),
-    )  # fmt: skip
+        Stage(layers=tuple(names[:at]), slices=(cut(0.0, 0.25),), meshes=meshes[0]),
+        Stage(layers=tuple(names[at + 1 :]), slices=(cut(0.25, 1.0),), meshes=meshes[1]),
+    )
     strategy = single(stages=stages)
     found = make_scene(graph, DGX, job, strategy, explorer.simulate(graph, DGX, job, strategy))
     view = board_view(found)

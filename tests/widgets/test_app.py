@@ -41,10 +41,14 @@ def test_it_starts_with_something_that_fits(bench: Explorer) -> None:
     assert len(bench.board.view["lanes"]) == 4
     assert "4 stages x 2 replicas" in repr(bench)
     views = {
-        shapes.ControlsView: bench.controls, shapes.TilesView: bench.tiles, shapes.BoardView: bench.board,
-        shapes.TimelineView: bench.timeline, shapes.GraphViewShape: bench.graph, shapes.MemoryView: bench.memory,
+        shapes.ControlsView: bench.controls,
+        shapes.TilesView: bench.tiles,
+        shapes.BoardView: bench.board,
+        shapes.TimelineView: bench.timeline,
+        shapes.GraphViewShape: bench.graph,
+        shapes.MemoryView: bench.memory,
         shapes.TrafficView: bench.traffic,
-    }  # fmt: skip
+    }
     for shape, widget in views.items():
         TypeAdapter(shape).validate_python(widget.view)
 
@@ -132,10 +136,13 @@ def test_a_wrong_value_is_said_and_changes_nothing(bench: Explorer, key: str, va
 def test_a_wrong_gesture_is_said_on_the_board(bench: Explorer) -> None:
     before = bench.history.now
     for kind, rest in (
-        ("move", {"layers": ["nothing"], "to_lane": "0"}), ("move", {"layers": block(bench, 1), "to_lane": "9"}),
-        ("move", {"layers": [], "to_lane": "0"}), ("move_boundary", {"before": 0, "after": 1, "layers": 9999}),
-        ("move_boundary", {"before": 7, "after": 8, "layers": 1}), ("action", {"action": "explode"}),
-    ):  # fmt: skip
+        ("move", {"layers": ["nothing"], "to_lane": "0"}),
+        ("move", {"layers": block(bench, 1), "to_lane": "9"}),
+        ("move", {"layers": [], "to_lane": "0"}),
+        ("move_boundary", {"before": 0, "after": 1, "layers": 9999}),
+        ("move_boundary", {"before": 7, "after": 8, "layers": 1}),
+        ("action", {"action": "explode"}),
+    ):
         bench.board.send_intent(kind, **rest)
         assert bench.error
         assert bench.history.now is before

@@ -1,0 +1,21 @@
+"""Pricing: seconds, bytes and shared rates of every slot of a program, and memory by section.
+
+The only place where a placement meets the cost model.
+
+    lines    devices along the mesh axes of a row        inside   collectives of a lane's own axes
+    section  seconds of a section on a row               states   update, reduction and gather of weights
+    routes   transfers between two rows                  demands  what slots ask of shared links
+    pricer   one placement's slots                       prices   all of a program's
+
+What a number depends on are the arguments of the function that makes it, and those are its cache key
+(`explorer.identity.remembered`): moving one layer re-prices two stages.
+"""
+
+from __future__ import annotations
+
+from explorer.pricing.pricer import Pricer
+from explorer.pricing.prices import Prices, price
+from explorer.pricing.routes import Route, lane_route
+from explorer.pricing.section import SectionTime
+
+__all__ = ["Pricer", "Prices", "Route", "SectionTime", "lane_route", "price"]

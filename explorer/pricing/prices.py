@@ -1,0 +1,94 @@
+"""Prices: all numbers a program needs, from its slots; unchanged stages come from the cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from explorer.costs.memory import StageMemory
+from explorer.identity import IdentityCache
+from explorer.passes.timing import FloatArray, Shares
+from explorer.pricing.demands import find_shares
+from explorer.pricing.pricer import Pricer
+from explorer.tasks.derived import derived
+from explorer.tasks.program import Program
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """All numbers a program needs."""
+
+    seconds: FloatArray
+    """Per slot."""
+    comm_s: FloatArray
+    """Per slot: seconds of it that are collectives inside a compute task."""
+    bytes: FloatArray
+    """Per slot: bytes that a transfer or collective moves between lanes, all devices of a lane together."""
+    lane_bytes: FloatArray
+    """Per slot: bytes that each device of its lane (of a reduction, of all its lanes) sends along the
+    lane's own axes meanwhile: tensor, context and expert parallelism, and sums of partial gradients."""
+    shares: Shares
+    """Shared rates."""
+    memory: tuple[StageMemory, ...]
+    """Per section, of one device."""
+    flops: FloatArray
+    """Per section: forward FLOPs of one sample, of the whole section (not divided by devices)."""
+    pricer: Pricer
+    """Who priced them; answers what only some views ask (`Pricer.route`: who sends what to whom)."""
+
+
+def price(program: Program, pricer: Pricer) -> Prices:
+    """Price every slot of a program; sections whose stage is unchanged come from the cache."""
+    tables = derived(program)
+    values = np.zeros((len(program.slots), 4))
+    memory = []
+    for section, slots in enumerate(tables.own_slots):
+        own, held = _own(program, pricer, section)
+        values[slots] = own
+        memory.append(held)
+    for number in tables.other_slots:
+        values[number] = pricer.price(program.slots[number])
+    return Prices(
+        seconds=values[:, 0].copy(),
+        comm_s=values[:, 1].copy(),
+        bytes=values[:, 2].copy(),
+        lane_bytes=values[:, 3].copy(),
+        shares=_shares(program, pricer),
+        memory=tuple(memory),
+        flops=_section_flops(pricer),
+        pricer=pricer,
+    )
+
+
+def _own(program: Program, pricer: Pricer, section: int) -> tuple[FloatArray, StageMemory]:
+    """(slots, 4) prices of what a section computes, and its memory.
+
+    Its stage alone decides them, and which partial sums no reduction adds up.
+    """
+
+    def make() -> tuple[FloatArray, StageMemory]:
+        slots = derived(program).own_slots[section].tolist()
+        rows = [pricer.price(program.slots[number]) for number in slots]
+        return np.array(rows, dtype=np.float64).reshape(-1, 4), pricer.memory(section)
+
+    cache = program.memo("own prices", lambda: IdentityCache(max(256, 4 * len(program.skeleton.sections))))
+    objects = (pricer.graph, pricer.cluster, pricer.job, pricer.stages[section])
+    return cache.get(objects, (section, pricer.unreduced(section)), make)
+
+
+def _shares(program: Program, pricer: Pricer) -> Shares:
+    patterns = tuple([pricer.flow(f)[1] for f in range(len(program.skeleton.flows))])
+    cache = program.memo("shares", lambda: IdentityCache(8))
+    return cache.get((pricer.cluster,), patterns, lambda: find_shares(program, pricer.cluster, patterns))
+
+
+def _section_flops(pricer: Pricer) -> FloatArray:
+    flops = pricer.graph.memo(
+        "flops", lambda: np.array([item.forward.flops * item.trips for item in pricer.graph.layers])
+    )
+    found = []
+    for layers, fractions in zip(pricer.placement.layers, pricer.placement.fractions, strict=True):
+        part = flops[layers]
+        found.append(float(part.sum() if fractions is None else (part * fractions).sum()))
+    return np.array(found)

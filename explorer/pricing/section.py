@@ -1,0 +1,225 @@
+"""Seconds of a section on a row of devices: compute, collectives of the lane, and what is made again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.cluster import Cluster
+from explorer.costs.compute import layer_times
+from explorer.costs.memory import StageMemory, stage_memory
+from explorer.costs.memory_arrays import ATTENTION_CORE
+from explorer.costs.memory_counts import Counts, counts
+from explorer.graph import LayerGraph
+from explorer.identity import remembered
+from explorer.pricing.inside import Inside, inside_of, kind_costs
+from explorer.pricing.lines import Lines
+from explorer.sharding import Override, ShardedLayers, overrides_of, shard
+from explorer.strategy import REPLICA, Stage
+from explorer.tasks.skeleton import FloatArray, IntArray
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+class SectionTime(NamedTuple):
+    """Seconds of one section for some samples on one row of devices, and what each device sends meanwhile.
+
+    Where a row mixes kinds of devices, each layer takes what the slowest takes: the row goes on together.
+    """
+
+    forward_s: float
+    input_grad_s: float
+    weight_grad_s: float
+    forward_comm_s: float
+    """Part of `forward_s` that is collectives inside the lane (tensor parallelism, experts)."""
+    backward_comm_s: float
+    """Part of `input_grad_s` that is."""
+    recompute_s: float
+    """Made again before the backward: blocks (all, where there are none), or the cores of attentions."""
+    recompute_comm_s: float
+    """Part of `recompute_s` that is collectives inside the lane."""
+    forward_bytes: float
+    """Bytes that each device sends along the axes of the lane."""
+    backward_bytes: float
+    """In the input gradient."""
+    recompute_bytes: float
+    """In what is made again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sharded:
+    """Sharding of a whole graph under one layout."""
+
+    shards: ShardedLayers
+    degree: int
+    """Tensor-parallel size."""
+    inside: Inside | None
+    """Its collectives, if any."""
+
+
+@remembered(8192)
+def sharded_of(graph: LayerGraph, stage: Stage) -> Sharded:
+    """Sharding under a stage's layout, of the whole graph: its layers are summed by section later."""
+    axes = tuple((name, size) for name, size in stage.meshes[0].axes if name != REPLICA and size > 1)
+    return _sharded(graph, stage.layout, axes, overrides_of(stage))
+
+
+@remembered(256)
+def _sharded(
+    graph: LayerGraph,
+    layout: tuple[tuple[str, str], ...],
+    axes: tuple[tuple[str, int], ...],
+    overrides: tuple[Override, ...],
+) -> Sharded:
+    names = graph.memo("names", lambda: tuple(layer.name for layer in graph.layers))
+    shards = shard(graph, names, layout=layout, sizes=dict(axes), overrides=overrides)
+    return Sharded(shards=shards, degree=dict(axes).get("tensor", 1), inside=inside_of(graph, shards))
+
+
+@remembered(8192)
+def section_time(
+    graph: LayerGraph,
+    cluster: Cluster,
+    precision: str,
+    recompute: str,
+    sharded: Sharded,
+    layers: IntArray,
+    fractions: FloatArray | None,
+    kinds: tuple[str, ...],
+    lines: Lines,
+    samples: float,
+) -> SectionTime:
+    """Seconds of some layers.
+
+    Args:
+        graph: the model.
+        cluster: where they run.
+        precision: of compute.
+        recompute: none, selective or full.
+        sharded: sharding of the stage.
+        layers: positions of the layers.
+        fractions: share of each, None where all are whole.
+        kinds: kinds of devices in the row.
+        lines: devices along its axes.
+        samples: samples of one call.
+    """
+    share = np.ones(len(layers)) if fractions is None else fractions
+    again = share * _made_again(graph, layers, recompute)
+    compute = np.max(
+        [_layer_times(graph, cluster, kind, precision, sharded, samples) for kind in kinds], axis=0
+    )
+    forward, input_grad, weight_grad = (compute[:, layers] @ share).tolist()
+    comm, sent = [0.0] * 3, [0.0] * 3
+    if sharded.inside is not None:
+        costs = kind_costs(cluster, sharded.inside, lines, precision, samples)
+        forward_n, backward_n, again_n, hidden_n = _collectives(sharded.inside, layers, share, again)
+        comm = [float(costs[0] @ number) for number in (forward_n, backward_n, again_n)]
+        # gathers hidden behind the input gradient take no seconds of their own, but are sent
+        sent = [float(costs[1] @ number) for number in (forward_n, backward_n + hidden_n, again_n)]
+    remade = float(compute[0, layers] @ again)
+    return SectionTime(
+        forward + comm[0], input_grad + comm[1], weight_grad, comm[0], comm[1],
+        remade + comm[2], comm[2], *sent,
+    )  # fmt: skip
+
+
+def _collectives(
+    inside: Inside, layers: IntArray, share: FloatArray, again: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Per kind: collectives of the forward, the backward, what is made again, and those hidden in it."""
+    forward, backward = inside.forward[layers], inside.backward[layers]
+    return share @ forward, share @ backward, again @ forward, (share - again) @ inside.regather[layers]
+
+
+def lane_sends(
+    cluster: Cluster,
+    precision: str,
+    recompute: str,
+    graph: LayerGraph,
+    sharded: Sharded,
+    layers: IntArray,
+    fractions: FloatArray | None,
+    lines: Lines,
+    samples: float,
+    *,
+    backward: bool,
+) -> dict[tuple[str, int], float]:
+    """Bytes that each device of a row sends along each (axis, size) in one forward or backward."""
+    if sharded.inside is None:
+        return {}
+    share = np.ones(len(layers)) if fractions is None else fractions
+    again = share * _made_again(graph, layers, recompute)
+    forward_n, backward_n, again_n, hidden_n = _collectives(sharded.inside, layers, share, again)
+    number = backward_n + again_n + hidden_n if backward else forward_n
+    sent = kind_costs(cluster, sharded.inside, lines, precision, samples)[1] * number
+    found: dict[tuple[str, int], float] = {}
+    for (_, axis, size, _, _), part in zip(sharded.inside.kinds, sent.tolist(), strict=True):
+        found[axis, size] = found.get((axis, size), 0.0) + part
+    return found
+
+
+def _layer_times(
+    graph: LayerGraph, cluster: Cluster, kind: str, precision: str, sharded: Sharded, samples: float
+) -> FloatArray:
+    device = next(item for item in cluster.device_kinds if item.name == kind)
+    return layer_times(
+        graph, device, samples=samples, precision=precision,
+        work=sharded.shards.work, tensor_degree=sharded.degree,
+    )  # fmt: skip
+
+
+def _made_again(graph: LayerGraph, layers: IntArray, recompute: str) -> BoolArray:
+    """Which layers a backward makes again: those whose tensors `explorer.costs.memory` drops."""
+    if recompute == "selective":
+        return graph.memo("cores", lambda: np.array([x.kind in ATTENTION_CORE for x in graph.layers]))[layers]
+    if recompute != "full":
+        return np.zeros(len(layers), dtype=bool)
+    inside = graph.memo("in blocks", lambda: np.array([bool(x.block) for x in graph.layers]))[layers]
+    return inside if inside.any() else np.ones(len(layers), dtype=bool)
+
+
+@remembered(8192)
+def section_counts(
+    graph: LayerGraph,
+    shards: ShardedLayers,
+    layers: IntArray,
+    fractions: FloatArray | None,
+    whole: tuple[int, ...],
+) -> Counts:
+    """What one device holds of some layers."""
+    names, shares = _named(graph, layers, fractions)
+    return counts(graph, names, shards, tuple(shares.items()), whole)
+
+
+@remembered(8192)
+def section_memory(
+    graph: LayerGraph,
+    shards: ShardedLayers,
+    layers: IntArray,
+    fractions: FloatArray | None,
+    whole: tuple[int, ...],
+    precision: str,
+    gradient_precision: str,
+    optimizer: str,
+    training: bool,  # noqa: FBT001
+    zero: int,
+    replicas: int,
+    recompute: str,
+) -> StageMemory:
+    """Memory of one device of a section."""
+    names, shares = _named(graph, layers, fractions)
+    return stage_memory(
+        graph, names, shards, precision=precision, optimizer=optimizer, zero=zero, replicas=replicas,
+        recompute=recompute, training=training, gradient_precision=gradient_precision,
+        fractions=shares, whole=whole,
+    )  # fmt: skip
+
+
+def _named(
+    graph: LayerGraph, layers: IntArray, fractions: FloatArray | None
+) -> tuple[tuple[str, ...], dict[str, float]]:
+    names = tuple(graph.layers[i].name for i in layers.tolist())
+    return names, {} if fractions is None else dict(zip(names, fractions.tolist(), strict=True))

@@ -1,0 +1,137 @@
+"""Traffic: bytes that one step sends from device to device.
+
+Collectives count as rings in order of the devices; partial gradients as a ring around the lane and one over
+the replicas. What was folded away is counted where it would be sent.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from explorer.pricing.demands import dropped_groups
+from explorer.pricing.lines import Line, lines_along, summed_with
+from explorer.pricing.pricer import Pricer
+from explorer.pricing.prices import Prices
+from explorer.tasks.program import GATHER, REDUCE, TRANSFER, F, Program, Slot, U, W
+from explorer.tasks.skeleton import Piece
+
+Sent = tuple[int, int, float]
+"""(sender, receiver, bytes)."""
+
+
+def device_traffic(program: Program, prices: Prices) -> dict[tuple[int, int], float]:
+    """Bytes of one step by (sender, receiver), averaged over the steps of the program."""
+    work = _Traffic(program, prices.pricer)
+    counts = np.bincount(program.slot, minlength=len(program.slots)) / program.order.steps
+    found: dict[tuple[int, int], float] = defaultdict(float)
+    for number in np.flatnonzero(counts).tolist():
+        times, slot = float(counts[number]), program.slots[number]
+        for sender, receiver, size in work.of(slot):
+            found[sender, receiver] += times * size
+    return {pair: size for pair, size in found.items() if pair[0] != pair[1]}
+
+
+class _Traffic:
+    """What each slot of one program sends, once."""
+
+    def __init__(self, program: Program, pricer: Pricer) -> None:
+        self.program, self.pricer = program, pricer
+        self.dropped = dropped_groups(program)
+
+    def of(self, slot: Slot) -> Iterable[Sent]:
+        if slot.kind < 0:
+            return ()
+        if slot.kind == TRANSFER:
+            return self._transfer(slot)
+        if slot.kind == REDUCE:
+            groups = [slot.where, *self.dropped.get(slot.where, ())]
+            return [item for group in groups for item in self._reduction(group)]
+        places = [slot.piece._replace(replica=replica) for replica in self._alike(slot.piece)]
+        if slot.kind == GATHER:
+            return [item for piece in places for item in self._gather(piece)]
+        return [item for piece in places for item in self._inside(slot, piece)]
+
+    def _alike(self, piece: Piece) -> tuple[int, ...]:
+        return self.program.replica_classes.get(piece.replica, (piece.replica,))
+
+    def _transfer(self, slot: Slot) -> Iterator[Sent]:
+        size = self.pricer.flow(slot.where)[0] * slot.samples
+        folded = self.program.kept_replicas is not None
+        for replica in self._alike(slot.piece):
+            own = slot
+            if folded:
+                piece, peer = slot.piece._replace(replica=replica), slot.peer._replace(replica=replica)
+                own = slot._replace(piece=piece, peer=peer)
+            for sender, receiver, share in self.pricer.route(own).pairs:
+                yield sender, receiver, share * size
+
+    def _reduction(self, number: int) -> Iterator[Sent]:
+        group = self.program.skeleton.holders[number]
+        rows, lines, parts = self.pricer.reduced(number)
+        zero = self.pricer.stages[group.pieces[0].section].zero
+        around = 1.0 if zero and group.method == "all_reduce" else 2.0
+        for sums, size in parts:
+            count = 1
+            if sums:
+                groups = [
+                    [summed_with(along, device, sums) for device in row]
+                    for row, along in zip(rows, lines, strict=True)
+                ]
+                count = len(groups[0][0])
+                yield from self._around_lane(rows, groups, size)
+            if group.servers:
+                for row in rows:
+                    yield from _served(row, group.servers, size / count)
+            else:
+                for row in rows:
+                    yield from _passed_on(row, rows, around * (len(rows) - 1) / len(rows) * size / count)
+
+    def _around_lane(self, rows: Iterable[Line], groups: list[list[Line]], size: float) -> Iterator[Sent]:
+        for row, own in zip(rows, groups, strict=True):
+            for device, line in zip(row, own, strict=True):
+                yield device, _next(device, line), 2 * (len(line) - 1) / len(line) * size
+
+    def _gather(self, piece: Piece) -> Iterator[Sent]:
+        for rows, size in self.pricer.gathered(piece):
+            yield from _passed_on(self.pricer.row(piece), rows, (len(rows) - 1) / len(rows) * size)
+
+    def _inside(self, slot: Slot, piece: Piece) -> Iterator[Sent]:
+        row, lines = (
+            self.pricer.row(piece),
+            self.pricer.lines(piece.section, piece.copy, self.pricer.row(piece)),
+        )
+        if slot.kind == U:
+            for sums, size in self.pricer.summed(piece):
+                groups = [[summed_with(lines, device, sums) for device in row]]
+                yield from self._around_lane([row], groups, size)
+        elif slot.kind != W:
+            for (axis, count), size in self.pricer.sends(
+                piece, slot.samples, backward=slot.kind != F
+            ).items():
+                for line in lines_along(lines, axis, count):
+                    for device in set(line) & set(row):
+                        yield device, _next(device, line), size
+
+
+def _next(device: int, line: Line) -> int:
+    ring = sorted(line)
+    return ring[(ring.index(device) + 1) % len(ring)]
+
+
+def _passed_on(row: Line, rows: tuple[Line, ...], size: float) -> Iterator[Sent]:
+    """A row's devices to those of the next row of a ring."""
+    ring = sorted(rows)
+    following = ring[(ring.index(row) + 1) % len(ring)]
+    for sender, receiver in zip(row, following, strict=False):
+        yield sender, receiver, size
+
+
+def _served(row: Line, servers: tuple[int, ...], size: float) -> Iterator[Sent]:
+    """To and from parameter servers with equal shards."""
+    for device in row:
+        for server in servers:
+            yield device, server, size / len(servers)
+            yield server, device, size / len(servers)
