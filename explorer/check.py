@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.cluster import Cluster
-from explorer.errors import ExplorerError
+from explorer.errors import ExplorerError, InputError
 from explorer.graph import LayerGraph
 from explorer.identity import IdentityCache
 from explorer.schedules import SCHEDULES
@@ -23,20 +23,42 @@ from explorer.workload import Job, Workload
 _STAGES = IdentityCache()
 
 
+def graph_of(graphs: LayerGraph | Mapping[str, LayerGraph], job: Job) -> LayerGraph:
+    """The graph that a job names, or the only one.
+
+    Raises:
+        InputError: it names none of them.
+    """
+    if isinstance(graphs, LayerGraph):
+        return graphs
+    if job.graph in graphs:
+        return graphs[job.graph]
+    if len(graphs) == 1:
+        return next(iter(graphs.values()))
+    raise InputError(
+        f"job {job.name!r} names no model", key="jobs.graph", found=job.graph, allowed=", ".join(graphs)
+    )
+
+
 def check(
-    graphs: LayerGraph | dict[str, LayerGraph], cluster: Cluster, workload: Workload, strategy: Strategy
+    graphs: LayerGraph | Mapping[str, LayerGraph], cluster: Cluster, workload: Workload, strategy: Strategy
 ) -> list[str]:
     """Everything that is wrong with a strategy; [] if it can be lowered.
 
     Deadlocks and reads of missing weight versions show only in lowering (`explorer.simulate`).
     """
-    problems = []
     parts = {part.job: part for part in strategy.jobs}
+    named = {job.name for job in workload.jobs}
+    problems = [f"the strategy has a part for an unknown job {name!r}" for name in parts if name not in named]
     for job in workload.jobs:
         if job.name not in parts:
             problems.append(f"the strategy has no part for job {job.name!r}")
             continue
-        graph = graphs if isinstance(graphs, LayerGraph) else graphs[job.graph]
+        try:
+            graph = graph_of(graphs, job)
+        except InputError as error:
+            problems.append(str(error))
+            continue
         prefix = f"job {job.name!r}: " if len(workload.jobs) > 1 else ""
         problems += [prefix + item for item in check_job(graph, cluster, job, parts[job.name])]
     return problems

@@ -6,7 +6,6 @@ exposed communication) is computed on first use from the same arrays.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -16,10 +15,11 @@ import numpy as np
 from explorer.cluster import Cluster
 from explorer.passes.timing import FloatArray, Timing
 from explorer.pricing import Prices
+from explorer.pricing.traffic import device_traffic
 from explorer.strategy import JobStrategy
 from explorer.tasks.derived import derived
 from explorer.tasks.placement import Placement
-from explorer.tasks.program import GATHER, JOIN, REDUCE, TRANSFER, Program, Slot
+from explorer.tasks.program import GATHER, JOIN, REDUCE, TRANSFER, Program
 from explorer.workload import Job
 
 MEMORY_PARTS = (
@@ -139,7 +139,7 @@ class Report:
     def traffic_bytes(self) -> dict[tuple[int, int], float]:
         """Bytes one step sends from device to device; collectives as a ring over their group."""
         if "traffic" not in self._memo:
-            self._memo["traffic"] = _traffic(self)
+            self._memo["traffic"] = device_traffic(self.timeline.program, self.timeline.prices)
         found: dict[tuple[int, int], float] = self._memo["traffic"]
         return found
 
@@ -256,69 +256,6 @@ def _mfu(
     flops = float(prices.flops.sum()) * job.global_batch * (3.0 if job.training else 1.0)
     peak = sum(cluster.kind_of(device).peak(job.precision) for devices in folded for device in devices)
     return flops / (peak * step_s) if step_s else 0.0
-
-
-def _traffic(report: Report) -> dict[tuple[int, int], float]:
-    program, prices = report.timeline.program, report.timeline.prices
-    sections = program.skeleton.sections
-    found: dict[tuple[int, int], float] = defaultdict(float)
-    counts = np.bincount(program.slot, minlength=len(program.slots)) / program.order.steps
-    for index in np.flatnonzero(counts).tolist():
-        slot, times, size = program.slots[index], float(counts[index]), float(prices.bytes[index])
-        if slot.kind == TRANSFER:
-            for copy, replica, peer in _folded_pairs(program, slot):
-                source = sections[slot.piece.section].rows[copy][replica]
-                target = sections[slot.peer.section].rows[slot.peer.copy][peer]
-                pairs = max(len(source), len(target))
-                for i in range(pairs):
-                    found[source[i % len(source)], target[i % len(target)]] += times * size / pairs
-        elif slot.kind in (REDUCE, GATHER):
-            for source, target, share in _group_traffic(program, slot):
-                for a, b in zip(source, target, strict=False):
-                    found[a, b] += share * times * size / len(source)
-    return {(a, b): size for (a, b), size in found.items() if a != b}
-
-
-def _folded_pairs(program: Program, slot: Slot) -> list[tuple[int, int, int]]:
-    """(copy, replica, peer replica) of the transfers a slot stands for."""
-    if program.kept_replicas is None:
-        return [(slot.piece.copy, slot.piece.replica, slot.peer.replica)]
-    members = program.replica_classes[slot.piece.replica]
-    return [(slot.piece.copy, replica, replica) for replica in members]
-
-
-def _group_traffic(program: Program, slot: Slot) -> list[tuple[tuple[int, ...], tuple[int, ...], float]]:
-    """(row, other row, share of the bytes) of a collective: to and from its servers, or as a ring."""
-    if slot.kind == GATHER or not program.skeleton.holders[slot.where].servers:
-        return _ring(program, slot)
-    group, sections = program.skeleton.holders[slot.where], program.skeleton.sections
-    workers = dict.fromkeys(sections[p.section].rows[p.copy][p.replica][:1] for p in group.pieces)
-    servers = [(server,) for server in group.servers]
-    pairs = [(worker, server) for worker in workers for server in servers]
-    return [(a, b, 1.0 / len(servers)) for one, two in pairs for a, b in ((one, two), (two, one))]
-
-
-def _ring(program: Program, slot: Slot) -> list[tuple[tuple[int, ...], tuple[int, ...], float]]:
-    """(row, next row, share of the bytes) of a collective as a ring.
-
-    A reduction is one task for its whole group. A gather is one task for each of its replicas, which
-    sends its own part on; of folded replicas one task stands for all.
-    """
-    sections = program.skeleton.sections
-    if slot.kind == REDUCE:
-        pieces = program.skeleton.holders[slot.where].pieces
-        rows = list(dict.fromkeys(sections[p.section].rows[p.copy][p.replica] for p in pieces))
-        senders = rows
-        around = 1.0 if sections[slot.piece.section].zero else 2.0
-    else:
-        copies = sections[slot.where].rows
-        rows = [row for copy in copies for row in copy]
-        same = program.replica_classes.get(slot.piece.replica, (slot.piece.replica,))
-        senders = [copies[slot.piece.copy][replica] for replica in same]
-        around = 1.0
-    following = dict(zip(rows, rows[1:] + rows[:1], strict=True))
-    share = around * (len(rows) - 1) / len(rows)
-    return [(row, following[row], share) for row in senders if following[row] != row]
 
 
 _WAITS = {TRANSFER: "transfer", REDUCE: "reduce", GATHER: "gather"}

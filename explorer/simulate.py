@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from explorer.callable_module import make_callable
+from explorer.check import graph_of
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
 from explorer.multijob import simulate_jobs
@@ -37,9 +38,9 @@ def simulate(
     """
     if len(workload.jobs) > 1 or len(strategy.jobs) > 1:
         return simulate_jobs(graph, cluster, workload, strategy, force_events=force_events)
-    if not isinstance(graph, LayerGraph):
-        graph = graph[workload.job.graph]
-    return simulate_job(graph, cluster, workload.job, strategy.job, force_events=force_events)
+    return simulate_job(
+        graph_of(graph, workload.job), cluster, workload.job, strategy.job, force_events=force_events
+    )
 
 
 make_callable(__name__)

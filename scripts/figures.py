@@ -16,9 +16,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SECTIONS = {
     "evaluate": "One evaluation: strategy in, report with full timeline out",
+    "lowering": "The first evaluation of a new structure",
     "search": "Search",
     "dry_run": "Dry-time run against simulation, 8 ranks",
-    "drag": "Drag in JupyterLab: drop to repaint",
 }
 """Scripts of `benchmarks/` in the order of the README, with their headings."""
 

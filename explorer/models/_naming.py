@@ -24,6 +24,7 @@ class Names:
         self._places: dict[int, str] = {}
         self._inputs()
         self._attentions(groups)
+        self._rotations(groups)
         self._tables()
         self._experts(groups)
         self._widths(groups)
@@ -102,14 +103,14 @@ class Names:
         for item in groups:
             if item.kind != "attention":
                 continue
-            first = next(op for op in item.operations if op.category in ("attention", "matmul"))
-            if first.category == "attention":
-                self._fused(first)
+            fused = [op for op in item.operations if op.category == "attention"]
+            if fused:
+                self._fused(*fused[0].refs[:3])
             else:
-                self._scores(first)
+                products = [op for op in item.operations if op.category == "matmul"]
+                self._scores(products[0], products[-1])
 
-    def _fused(self, item: Operation) -> None:
-        q, k, v = item.refs[:3]
+    def _fused(self, q: Ref, k: Ref, v: Ref) -> None:
         self._give(q.axes[-2], "seq")
         self._give(k.axes[-2], "kv_seq")
         for ref in (q, k, v):
@@ -130,13 +131,31 @@ class Names:
             fused = set(seen) <= set(self.atoms(value.axes))
             self._names[others[0]] = "qkv" if fused else "kv_heads"
 
-    def _scores(self, item: Operation) -> None:
+    def _scores(self, first: Operation, last: Operation) -> None:
         """The product of queries and keys, (..., heads, seq, kv_seq), contracts the head size."""
-        left = item.refs[1] if item.op in ("addmm", "baddbmm") else item.refs[0]
-        shape = self._program.values[item.writes[0]].axes
-        self._give(left.axes[-1], "head")
+        q, k = _factors(first)
+        _, v = _factors(last)
+        self._give(q.axes[-1], "head")
+        self._give(v.axes[-1], "head")
+        shape = self._program.values[first.writes[0]].axes
         for axis, role in zip(reversed(shape), ("kv_seq", "seq", "heads"), strict=False):
             self._give(axis, role)
+        self._heads_of(k)
+        self._heads_of(v)
+
+    def _rotations(self, groups: Sequence[Group]) -> None:
+        """What is rotated has heads and otherwise parts of a head: halves, or pairs."""
+        for item in groups:
+            made = {self._names.get(atom) for name in item.writes for atom in self._of(name)}
+            if item.kind != "elementwise" or "head" not in made:
+                continue
+            for name in item.reads:
+                atoms = self._of(name)
+                if {"heads", "kv_heads"} & {self._names.get(atom) for atom in atoms}:
+                    self._give(atoms, "head")
+
+    def _of(self, value: str) -> tuple[int, ...]:
+        return self.atoms(self._program.values[value].axes)
 
     def _tables(self) -> None:
         known: set[str] = set()
@@ -207,8 +226,8 @@ class Names:
                 continue
             for operation in item.operations:
                 for atom in _contracted(self, operation):
-                    if (item.block, atom) in made and atom not in self._names:
-                        self._names[atom] = "ffn"
+                    if item.kind == "experts" or (item.block, atom) in made:
+                        self._names.setdefault(atom, "ffn")
                 for atom in _produced(self, operation):
                     made[item.block, atom] = atom
 
@@ -216,6 +235,12 @@ class Names:
 def _weights(item: Group) -> Iterator[Ref]:
     for operation in item.operations:
         yield from operation.parameters
+
+
+def _factors(operation: Operation) -> tuple[Ref, Ref]:
+    """The two factors of a product; an addend stands first."""
+    left, right = operation.refs[1:3] if operation.op in ("addmm", "baddbmm") else operation.refs[:2]
+    return left, right
 
 
 def _contracted(names: Names, operation: Operation) -> tuple[int, ...]:

@@ -22,8 +22,9 @@ _SIZES = frozenset({
     "num_hidden_layers", "n_layer", "num_layers", "hidden_size", "n_embd", "d_model", "vocab_size",
     "num_attention_heads", "n_head", "num_heads", "intermediate_size", "d_ff", "num_key_value_heads",
 })  # fmt: skip
-_TASKS = ("CAUSAL_LM", "SEQ_TO_SEQ_CAUSAL_LM", "MASKED_LM", "IMAGE_CLASSIFICATION", "BASE")
-"""Which head a model gets if its configuration names none, in this order."""
+_TASKS = ("MASKED_LM", "CAUSAL_LM", "IMAGE_CLASSIFICATION", "BASE")
+_TASKS_OF_PAIRS = ("SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ", "BASE")
+"""Which head a model gets if its configuration names none, in this order: others, and encoder-decoders."""
 _HEADS = ("LM", "LMHeadModel", "ForConditionalGeneration", "Classification")
 """Ends of the names of classes whose first output are logits."""
 _TOKENS_PER_STEP = 2**20
@@ -150,7 +151,8 @@ def _model_class(data: Mapping[str, Any], config: Any, file: str) -> Any:
         found = getattr(transformers, str(name), None)
         if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
             return found
-    for task in _TASKS:
+    pair = getattr(config, "is_encoder_decoder", False)
+    for task in _TASKS_OF_PAIRS if pair else _TASKS:
         table = "MODEL_MAPPING" if task == "BASE" else f"MODEL_FOR_{task}_MAPPING"
         mapping = getattr(modeling_auto, table, {})
         if type(config) in mapping:

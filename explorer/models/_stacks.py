@@ -8,7 +8,7 @@ one kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -76,8 +76,15 @@ def _nearest_config(module: Any, path: str) -> Any:
 def _kinds(items: Sequence[Any], config: Any) -> tuple[int, ...]:
     """A number per item, equal for equal structures: classes, shapes, settings and listed kinds."""
     described = [_structure(item) for item in items]
-    listed = list(_per_layer(config, len(items)).values())
-    index = {path for path in described[0] if _is_index([item.get(path) for item in described])}
+    listed = [
+        values for values in _per_layer(config, len(items)).values() if not _is_index(dict(enumerate(values)))
+    ]
+    paths = dict.fromkeys(path for parts in described for path in parts)
+    index = {
+        path
+        for path in paths
+        if _is_index({i: parts[path] for i, parts in enumerate(described) if path in parts})
+    }
     numbers: dict[Any, int] = {}
     kinds = []
     for i, parts in enumerate(described):
@@ -108,11 +115,11 @@ def _structure(item: Any) -> dict[str, Any]:
     return found
 
 
-def _is_index(values: Sequence[Any]) -> bool:
-    """Whether a setting is the item's own position (layer_idx), which changes no shape."""
-    if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+def _is_index(values: Mapping[int, Any]) -> bool:
+    """Whether a setting of some items is just their position (layer_idx), which changes no shape."""
+    if not all(isinstance(value, int) and not isinstance(value, bool) for value in values.values()):
         return False
-    return all(value - i == values[0] for i, value in enumerate(values))
+    return len({value - i for i, value in values.items()}) == 1
 
 
 @contextmanager

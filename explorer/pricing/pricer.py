@@ -61,6 +61,7 @@ class Pricer:
         self.stages = [strategy.stages[section.stage] for section in self.sections]
         self.sharded = [sharded_of(graph, stage) for stage in self.stages]
         self._reduced: list[set[int]] | None = None
+        self._flows: dict[int, tuple[float, Pattern]] = {}
 
     # ---- compute ---------------------------------------------------------------------------------
 
@@ -231,12 +232,15 @@ class Pricer:
 
     def flow(self, number: int) -> tuple[float, Pattern]:
         """Bytes of one sample of a flow's whole tensors, and who holds and needs which share of them."""
-        found = self.placement.skeleton.flows[number]
-        targets = [self.sharded[target].shards for target in found.targets]
-        return flow_pattern(
-            self.graph, self.job.precision, self.placement.flow_tensors[number],
-            self.sharded[found.source].shards, *targets,
-        )  # fmt: skip
+        known = self._flows.get(number)
+        if known is None:
+            found = self.placement.skeleton.flows[number]
+            targets = [self.sharded[target].shards for target in found.targets]
+            known = self._flows[number] = flow_pattern(
+                self.graph, self.job.precision, self.placement.flow_tensors[number],
+                self.sharded[found.source].shards, *targets,
+            )  # fmt: skip
+        return known
 
     def _transfer(self, slot: Slot) -> SlotPrice:
         size, pattern = self.flow(slot.where)

@@ -256,7 +256,7 @@ def test_what_does_not_fit_is_said_and_stays_editable() -> None:
     assert verdict["level"] == "bad"
     assert "GiB over" in verdict["text"]
     assert bench.board.view["editable"]
-    bench._explain(bench.history.now)
+    bench.showing.explain(bench.history.now)
     assert bench.tiles.view["verdict"]["actions"][0]["action"] == "apply_hint"
     bench.tiles.send_intent("action", action="apply_hint")
     assert bench.report.feasible

@@ -1,0 +1,77 @@
+"""States to begin with: a first choice, a plan, or a trait that somebody set. Pure; what is wrong raises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from explorer.plan import Resolved, load_plan, resolve
+
+from .edits import set_field
+from .session import Inputs, Point, inputs_of, load_inputs, make_point
+from .start import start_strategy
+
+DEFAULT_CLUSTER = "dgx-a100"
+"""Where a model is shown for which no cluster was named."""
+
+
+def first_point(model: str, cluster: str = "", workload: Mapping[str, Any] | None = None) -> Point:
+    """The state that the workbench starts with.
+
+    Args:
+        model: model reference.
+        cluster: cluster reference; empty for the file's own devices (a `.json` model) or the default.
+        workload: fields over the model's own workload.
+
+    Raises:
+        ExplorerError: any of them is unknown or wrong.
+    """
+    changes = dict(workload or {})
+    length = changes.pop("sequence_length", None)
+    where = cluster or (None if model.endswith(".json") else DEFAULT_CLUSTER)
+    inputs = load_inputs(model, where, sequence_length=length, changes=changes)
+    return make_point(inputs, start_strategy(inputs), note="start", maker="start")
+
+
+def plan_point(resolved: Resolved) -> Point:
+    """The state that a plan describes.
+
+    Raises:
+        ExplorerError: it cannot be lowered.
+    """
+    made = resolved.plan.provenance
+    return make_point(
+        inputs_of(resolved),
+        resolved.plan.strategy,
+        note=made.note or "opened plan",
+        maker=made.searcher or "hand",
+    )
+
+
+def file_point(path: str | Path) -> Point:
+    """The state that a plan file describes.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    return plan_point(load_plan(path))
+
+
+def wished_point(now: Point, name: str, value: Any) -> Point:
+    """The state after a trait of the workbench was set from Python.
+
+    Raises:
+        ExplorerError: a value that cannot be.
+    """
+    if name == "plan":
+        return plan_point(resolve(value))
+    if name in ("model", "cluster"):
+        return set_field(now, name, value)
+    if name == "strategy":
+        return make_point(now.inputs, value, note="set from Python")
+    own = now.inputs
+    inputs = Inputs(
+        model=own.model, graph=own.graph, cluster_name=own.cluster_name, cluster=own.cluster, workload=value
+    )
+    return make_point(inputs, now.strategy, now.groups, note="workload")
