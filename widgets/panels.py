@@ -106,61 +106,6 @@ def search_html(rows: Sequence[Mapping[str, Any]], status: str) -> str:
     )
 
 
-def run_html(state: Mapping[str, Any]) -> str:
-    """A run: idle, under way, failed or compared. Keys: status, lines, error, log, comparison."""
-    comparison, error = state.get("comparison"), state.get("error")
-    parts = [f'<h3>Run <span class="sub">{escape(str(state.get("status", "")))}</span></h3>']
-    if error:
-        parts.append(f'<div class="bad" role="alert"><b>{escape(str(error))}</b></div>')
-        if state.get("log"):
-            parts.append(f"<details><summary>log</summary><pre>{escape(str(state['log']))}</pre></details>")
-    if state.get("lines"):
-        parts.append("<ul>" + "".join(f"<li>{escape(line)}</li>" for line in state["lines"]) + "</ul>")
-    if comparison is not None:
-        parts.append(_comparison(comparison))
-    return block("".join(parts))
-
-
-def _comparison(found: Any) -> str:
-    guessed, seen = found.parts.get("predicted", {}), found.parts.get("measured", {})
-    rows = [_part(part, guessed.get(part), seen.get(part)) for part in dict.fromkeys([*guessed, *seen])]
-    rows.append(
-        tuple(
-            f"<b>{cell}</b>"
-            for cell in _part("step time", found.predicted["step_time_s"], found.measured["step_time_s"])
-        )
-    )
-    speedup = found.measured.get("speedup")
-    if speedup is not None:
-        guess = found.predicted.get("speedup")
-        error = percent(guess / speedup - 1) if guess else ""
-        rows.append(
-            (f"speedup over {escape(found.baseline)}", f"{guess or 0:.2f} ×", f"{speedup:.2f} ×", error)
-        )
-    checks = {
-        True: "gradients equal those of one process",
-        False: "gradients differ",
-        None: "numerics not checked",
-    }
-    said = [
-        f"<b>{escape(found.verdict)}</b>",
-        checks[found.numerics_ok],
-        f"contention: {found.contention:.0%} of a core",
-    ]
-    lists = "".join(
-        f"<h3>{title}</h3><ul>{''.join(f'<li>{escape(text)}</li>' for text in items)}</ul>"
-        for title, items in (("Validated", found.validated), ("Not validated", found.not_validated))
-        if items
-    )
-    return f"<div>{' · '.join(said)}</div>" + table(("part", "predicted", "measured", "error"), rows) + lists
-
-
-def _part(name: str, predicted: float | None, measured: float | None) -> tuple[str, str, str, str]:
-    shown = [format_seconds(value) if value is not None else "–" for value in (predicted, measured)]
-    error = percent(predicted / measured - 1) if predicted is not None and measured else ""
-    return escape(name), shown[0], shown[1], error
-
-
 def export_html(view: Mapping[str, Any], chosen: str) -> str:
     """Files of a target: preview of one, download of each, what it says differently."""
     if view.get("refusals"):

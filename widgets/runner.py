@@ -8,6 +8,7 @@ from typing import Any
 from explorer.plan import Resolved
 
 from .jobs import Job
+from .runwords import progress_share, progress_words
 
 ENGINES = ("interpreter", "dry")
 """Kinds of run on offer: real compute and transport, or real transport with compute replaced by sleeps."""
@@ -99,11 +100,8 @@ class RunTask:
 
     def _note(self, experiment: Any, event: dict[str, Any]) -> None:
         """Put an event of a rank into words."""
-        kind, rank = str(event.get("event", "")), event.get("rank")
-        if kind == "round":
-            spec = experiment.spec
-            total = spec.rounds + getattr(spec, "warmup_rounds", 0)
-            self.state["fraction"] = min(1.0, (int(event.get("number", 0)) + 1) / max(1, total))
-        facts = {k: v for k, v in event.items() if k in ("number", "case", "step")}
-        said = ", ".join(f"{'' if key == 'number' else key + ' '}{value}" for key, value in facts.items())
-        self.state["status"] = f"rank {rank}: {kind} {said}".strip()
+        spec = experiment.spec
+        share = progress_share(event, spec)
+        if share is not None:
+            self.state["fraction"] = max(share, self.state.get("fraction", 0.0))
+        self.state["status"] = progress_words(event, spec.rounds)

@@ -9,12 +9,11 @@ from ipywidgets import HTML, Layout, VBox
 
 from explorer.errors import InputError
 from explorer.plan import Resolved
-from explorer.units import format_seconds
 
 from .controls import Controls
 from .edits import whole_number
-from .panels import percent, run_html
 from .runner import ENGINES, RunTask
+from .runwords import figure_words, run_html, verdict_words
 
 _WHAT = {
     "interpreter": "real compute and transport of a small likeness, beside a baseline",
@@ -106,10 +105,6 @@ class RunPanel:
             return {"level": "bad", "text": f"**The run failed.** {state['error']}", "actions": []}
         if found is None:
             return None
-        measured, predicted = found.measured.get("step_time_s"), found.predicted.get("step_time_s")
-        text = f"**Run {found.verdict}.**"
-        if measured and predicted:
-            error = percent(predicted / measured - 1)
-            took, guess = format_seconds(measured), format_seconds(predicted)
-            text += f" Its likeness took {took} a step, predicted {guess} ({error})."
-        return {"level": "ok" if found.verdict == "confirmed" else "warn", "text": text, "actions": []}
+        text = f"**{verdict_words(found)}** {figure_words(found)}"
+        level = {"confirmed": "ok", "wrong numbers": "bad"}.get(found.verdict, "warn")
+        return {"level": level, "text": text, "actions": []}

@@ -21,7 +21,7 @@ class Ref:
     kind: str
     """value, parameter or constant."""
     name: str
-    """Which value or parameter; empty for a constant."""
+    """Which value, parameter or constant."""
     axes: Shape
     """Axes of the view."""
     sizes: tuple[int, ...]

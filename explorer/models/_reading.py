@@ -77,11 +77,6 @@ def _operator_name(target: Any) -> str:
     return str(name)
 
 
-def _in_place(node: Any) -> bool:
-    name = _operator_name(node.target)
-    return name.endswith("_") and not name.endswith("__") and bool(node.args)
-
-
 _CONSTANT_MAKERS = ("new_", "empty_like", "zeros_like", "ones_like", "full_like")
 
 
@@ -93,6 +88,8 @@ class _Reader:
     ) -> None:
         self.program = program
         self._parameter_name, self._trainable = parameter_name, trainable
+        self._latest: dict[str, Value] = {}
+        self._whole: dict[str, tuple[Shape, int]] = {}
 
     def placeholder(self, node: Any, path: str | None, constant: bool) -> Any:  # noqa: FBT001
         """What an input of the graph is: a parameter, a constant, or a value that the caller gives."""
@@ -115,16 +112,39 @@ class _Reader:
         self.program.inputs.append(node.name)
         return self._new_value(node.name, axes.fresh(tuple(map(int, value.shape))), value, gradient=False)
 
-    def _constant(self, value: Any) -> Ref:
+    def _current(self, item: Any) -> Any:
+        """What a tensor is by now: whoever reads it after something was written into it reads that, too."""
+        if isinstance(item, (list, tuple)):
+            return [self._current(part) for part in item]
+        while isinstance(item, Ref) and item.name in self._latest:
+            value = self._latest[item.name]
+            item = replace(item, kind=VALUE, name=value.name, gradient=value.gradient, weight=False)
+        return item
+
+    def _written_into(self, target: Ref, result: Ref) -> None:
+        """What is written into a part of `target` stands for all of it from here on."""
+        made = self.program.values[result.name]
+        axes, elements = self._whole.get(target.name, (made.axes, made.elements))
+        if elements > made.elements:
+            made = replace(made, axes=axes, elements=elements)
+            self.program.values[made.name] = made
+        if target.kind != PARAMETER:
+            self._latest[target.name] = made
+
+    def _constant(self, value: Any, shape: Shape | None = None) -> Ref:
         sizes = tuple(map(int, value.shape))
-        axes = self.program.axes.fresh(sizes)
-        return Ref(kind=CONSTANT, name="", axes=axes, sizes=sizes, dtype=_dtype(value), weight=True)
+        axes = self.program.axes.fresh(sizes) if shape is None else shape
+        # Constants have a name, too: views of one may be written into.
+        name = f"constant {len(self._whole)}"
+        self._whole[name] = axes, math.prod(sizes)
+        return Ref(kind=CONSTANT, name=name, axes=axes, sizes=sizes, dtype=_dtype(value), weight=True)
 
     def _new_value(self, name: str, shape: Shape, value: Any, *, gradient: bool, weight: bool = False) -> Ref:
         sizes, dtype = tuple(map(int, value.shape)), _dtype(value)
         while name in self.program.values:
             name += "_"
         wanted = gradient and dtype == "compute"
+        self._whole[name] = shape, math.prod(sizes)
         self.program.values[name] = Value(
             name=name, axes=shape, elements=math.prod(sizes), dtype=dtype, gradient=wanted
         )
@@ -149,7 +169,7 @@ class _Reader:
                 return [look(item) for item in arg]
             if isinstance(arg, Mapping):
                 return {key: look(item) for key, item in arg.items()}
-            return env.get(arg) if hasattr(arg, "op") and hasattr(arg, "meta") else arg
+            return self._current(env.get(arg)) if hasattr(arg, "op") and hasattr(arg, "meta") else arg
 
         for node in graph.nodes:
             if node.op == "output":
@@ -159,9 +179,6 @@ class _Reader:
             elif node.op == "call_function":
                 args, kwargs = look(node.args), look(node.kwargs)
                 env[node] = self._call(node, args, kwargs, owner, gradient)
-                if _in_place(node) and isinstance(env[node], Ref):
-                    # Written in place: whoever reads the old name from here on reads the result.
-                    env[node.args[0]] = env[node]
         return None
 
     def _attribute(self, module: Any, node: Any) -> Any:
@@ -187,12 +204,14 @@ class _Reader:
             self.program.axes, op, _axes_in(args), [ref.axes for ref in refs], [_sizes(r) for r in results]
         )
         free = op.rstrip("_") in operators.FREE and ("dropout" not in op or operators.drops_nothing(op, args))
-        if all(ref.kind == CONSTANT for ref in refs) or op.startswith(_CONSTANT_MAKERS):
-            found = [replace(self._constant(r), axes=shape) for r, shape in zip(results, shapes, strict=True)]
-        elif free:
+        if free and refs:
             found = [self._view(refs[0], r, shape) for r, shape in zip(results, shapes, strict=True)]
+        elif all(ref.kind == CONSTANT for ref in refs) or op.startswith(_CONSTANT_MAKERS):
+            found = [self._constant(r, shape) for r, shape in zip(results, shapes, strict=True)]
         else:
             found = self._operation(node.name, op, args, refs, results, shapes, stack, gradient)
+            if op.endswith("_") and not op.endswith("__") and isinstance(args[0], Ref):
+                self._written_into(args[0], found[0])
         return found if isinstance(value, (list, tuple)) else found[0]
 
     def _nested(self, op: str, args: Any, inner: Any, stack: Mapping[str, Any], gradient: bool) -> Any:  # noqa: FBT001

@@ -215,3 +215,22 @@ def test_run_is_live_and_stops(bench: Workbench) -> None:
     assert not bench.ask(f"__import__('psutil').pid_exists({pid})") or bench.ask(
         f"__import__('psutil').Process({pid}).status()"
     ) in ("zombie", "dead")
+
+
+def test_run_to_its_end_fills_the_table(bench: Workbench) -> None:
+    bench.do("explorer.set(model='gpt2-small', stages=2)")
+    bench.do("explorer.set(replicas=1)")
+    bench.do("[explorer.run_panel.set('engine', 'dry'), explorer.run_panel.set('rounds', 1)]")
+    bench.act("run")
+    bench.page.wait_for_selector(".xp h3:has-text('Not validated')", timeout=90_000)
+    assert bench.page.locator(".t-verdict").get_attribute("data-level") in ("ok", "warn")
+    table = bench.page.locator(".xp table:has(th:text-is('predicted'))")
+    assert table.locator("th").all_inner_texts() == ["part of a step", "predicted", "measured", "error"]
+    rows = [row.split("\t") for row in table.locator("tbody tr").all_inner_texts()]
+    assert [row[0] for row in rows] == ["compute", "bubble", "communication", "overhead", "step time"]
+    assert all(measured.endswith("s") for _, _, measured, _ in rows)
+    text = bench.page.locator(".xp:has(h3:has-text('Not validated'))").inner_text()
+    assert "Contention: the ranks got" in text
+    assert "Numerics: not checked" in text
+    assert "order and dependencies of 1f1b on 2 ranks" in text
+    bench.until(bench.page.locator(".c-bar [data-action=run]").first.is_enabled, "Run is on again")

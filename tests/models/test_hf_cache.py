@@ -63,6 +63,7 @@ def test_a_new_process_reads_and_a_second_finds_it_without_torch(config: Path) -
 
 
 def test_a_hit_does_not_read_the_model_again(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hf, "_capture", lambda _: _cache.encode(small_graph("llama")))
     cold = hf.load(config, sequence_length=32)
     monkeypatch.setattr(hf, "_capture", lambda _: pytest.fail("read again"))
     assert hf.load(config, sequence_length=32) == cold
@@ -72,7 +73,8 @@ def test_another_length_content_or_version_is_another_entry(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = [_cache.key({"data": {"a": 1}}), _cache.key({"data": {"a": 2}})]
-    hf.load(config, sequence_length=32)
+    monkeypatch.setattr(hf, "_capture", lambda _: _cache.encode(small_graph("llama")))
+    assert hf.load(config, sequence_length=32).name == "llama"
     monkeypatch.setattr(hf, "_capture", lambda _: _cache.encode(small_graph("gpt2")))
     assert hf.load(config, sequence_length=33).name == "gpt2"
     monkeypatch.setattr(hf, "_versions", lambda: {"torch": "other", "transformers": "other"})

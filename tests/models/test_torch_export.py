@@ -147,6 +147,20 @@ def test_in_place_results_are_read_by_those_after_them() -> None:
     assert graph.producer[read.name] == graph.layers[1].name
 
 
+def test_what_is_written_into_a_part_is_read_with_the_whole() -> None:
+    def function(self: Any, x: torch.Tensor) -> torch.Tensor:
+        out = torch.zeros_like(x)
+        out[:, 1] = x[:, 1] @ self.w
+        return out @ self.v
+
+    graph = graph_of(Called(function, w=(4, 4), v=(4, 4)), (1, 3, 4))
+    assert "unused" not in graph.layer
+    assert graph.flops_per_sample == 2 * 16 + 2 * 3 * 16
+    products = [layer for layer in graph.layers if layer.kind == "linear"]
+    assert products[1].reads[0].name in graph.producer
+    assert graph.tensor[products[1].reads[0].name].shape == (3, 4)
+
+
 def test_constants_are_no_tensors() -> None:
     graph = graph_of(Called(lambda self, x: x * torch.arange(4.0).cos() + self.b, b=(4,)), (1, 3, 4))
     assert set(graph.tensor) == {"inputs_0", *(use.name for layer in graph.layers for use in layer.writes)}

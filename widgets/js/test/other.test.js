@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { Sync } from "../src/common/sync.js";
-import { edgePath, layered, place } from "../src/graph/layout.js";
+import { bandsOf, edgePath, layered, place } from "../src/graph/layout.js";
 import { memoryGrid, rowPlaces, rowUnder, trafficGrid } from "../src/heatmap/cells.js";
 import { bandOf, deltaText, measuredText, outside, valueParts } from "../src/tiles/words.js";
 
@@ -50,6 +50,73 @@ test("graph: no two boxes overlap and none leaves the width", () => {
       assert.ok(a.x + a.w <= b.x + 1e-9 || b.x + b.w <= a.x + 1e-9 || a.y + a.h <= b.y + 1e-9 || b.y + b.h <= a.y + 1e-9);
   }
   for (const [a, b] of edges) assert.ok(!/NaN|undefined/.test(edgePath(boxes.get(a), boxes.get(b), bands, 600).d));
+});
+
+/** Straight pieces of a path of M, H and V: [x1, y1, x2, y2]. */
+function pieces(d) {
+  const found = [];
+  let [x, y] = [0, 0];
+  for (const [, kind, first, second] of d.matchAll(/([A-Z])([-\d.]+)(?: ([-\d.]+))?/g)) {
+    assert.ok("MHV".includes(kind), d);
+    const to = kind === "M" ? [Number(first), Number(second)] : kind === "H" ? [Number(first), y] : [x, Number(first)];
+    if (kind !== "M") found.push([x, y, ...to]);
+    [x, y] = to;
+  }
+  return found;
+}
+
+test("graph: an edge into another row runs from box to box and crosses none", () => {
+  const ids = ["norm", "q", "k", "v", "rope", "attention", "o", "add", "norm2", "gate", "up", "mul", "down", "add2"];
+  const edges = [
+    ...["q", "k", "v"].map((id) => ["norm", id]),
+    ["q", "rope"],
+    ["k", "rope"],
+    ["v", "attention"],
+    ["rope", "attention"],
+    ["attention", "o"],
+    ["o", "add"],
+    ["norm", "add"],
+    ["add", "norm2"],
+    ["add", "add2"],
+    ["norm", "add2"],
+    ["norm2", "gate"],
+    ["norm2", "up"],
+    ["gate", "mul"],
+    ["up", "mul"],
+    ["mul", "down"],
+    ["down", "add2"],
+  ];
+  const partOf = (id) => (ids.indexOf(id) < 8 ? "attention" : "mlp");
+  for (const width of [200, 408, 560, 700]) {
+    const options = { width, partOf, least: 84, wide: 150, high: 34, gap: 18, rowGap: 8, head: 22 };
+    const { boxes, bands } = place(ids, edges, options);
+    for (const [from, to] of edges.filter(([x, y]) => boxes.get(x).band !== boxes.get(y).band)) {
+      const [a, b] = [boxes.get(from), boxes.get(to)];
+      const line = pieces(edgePath(a, b, bands, width).d);
+      assert.deepEqual(line[0].slice(0, 2), [a.x + a.w, a.y + a.h / 2]);
+      const [x, y] = line.at(-1).slice(2);
+      assert.ok((x === b.x - 1 && y === b.y + b.h / 2) || (x === b.x + b.w / 2 && y === b.y - 1), `${from} to ${to}`);
+      for (const [x1, y1, x2, y2] of line)
+        for (const [id, box] of boxes)
+          assert.ok(
+            Math.max(x1, x2) <= box.x || Math.min(x1, x2) >= box.x + box.w || Math.max(y1, y2) <= box.y || Math.min(y1, y2) >= box.y + box.h,
+            `${from} to ${to} runs through ${id} at ${width}`,
+          );
+    }
+  }
+});
+
+test("graph: a part that is wrapped is shared out evenly", () => {
+  const ranks = ["a", "b", "c", "d", "e", "f", "x"].map((id) => [id]);
+  const bands = bandsOf(ranks, (id) => (id === "x" ? "mlp" : "attention"), 5);
+  assert.deepEqual(
+    bands.map((band) => [band.ranks.length, band.continued]),
+    [
+      [3, false],
+      [3, true],
+      [1, false],
+    ],
+  );
 });
 
 test("heatmap cells: -1 is empty, missing pairs are empty, repeated pairs add up", () => {

@@ -43,20 +43,22 @@ export function layered(ids, edges) {
 }
 
 /**
- * Bands of ranks: a new band where the part changes or where the width is used up.
+ * Bands of ranks: a new band where the part changes; a part that is wider than a band is shared out evenly.
  * @param {string[][]} ranks @param {(id: string) => string|null} partOf @param {number} most ranks in a band
  */
 export function bandsOf(ranks, partOf, most) {
-  const bands = [];
+  const runs = [];
   for (const members of ranks) {
     const part = partOf(members[0]);
-    const last = bands[bands.length - 1];
-    if (!last || last.part !== part || last.ranks.length >= most)
-      bands.push({ part, ranks: [members], continued: last?.part === part });
-    else last.ranks.push(members);
+    const last = runs[runs.length - 1];
+    if (last?.part === part) last.ranks.push(members);
+    else runs.push({ part, ranks: [members] });
   }
-  // even out a part that was wrapped: no band of one after a full one
-  return bands;
+  return runs.flatMap(({ part, ranks: all }) => {
+    const rows = Math.ceil(all.length / most);
+    const cut = (i) => Math.ceil((i * all.length) / rows);
+    return Array.from({ length: rows }, (_, i) => ({ part, ranks: all.slice(cut(i), cut(i + 1)), continued: i > 0 }));
+  });
 }
 
 /**
@@ -72,20 +74,21 @@ export function place(ids, edges, options) {
   const bands = bandsOf(ranks, options.partOf ?? (() => null), most);
   const boxes = new Map();
   let y = 0;
-  const placed = bands.map((band) => {
+  const placed = bands.map((band, number) => {
     const rows = Math.max(...band.ranks.map((members) => members.length));
     const w = Math.min(options.wide ?? 168, (width - gap * (band.ranks.length - 1)) / band.ranks.length);
     const top = y + (band.part && !band.continued ? head : 0) + 14;
     const middle = top + (rows * (high + rowGap) - rowGap) / 2;
     band.ranks.forEach((members, r) => {
-      for (const id of members)
+      for (const [row, id] of members.entries())
         boxes.set(id, {
           x: r * (w + gap),
           y: middle + column.get(id) * (high + rowGap) - high / 2,
           w,
           h: high,
-          band: bands.indexOf(band),
+          band: number,
           rank: rank.get(id),
+          top: row === 0,
         });
     });
     const result = { part: band.continued ? null : band.part, y, top, middle, bottom: top + rows * (high + rowGap) - rowGap };
@@ -95,19 +98,11 @@ export function place(ids, edges, options) {
   return { boxes, bands: placed, height: y - 10 };
 }
 
-/** Path of an edge: a curve to the next rank, an arc over what lies between, a stub into another band. */
+const BESIDE = 9; // from a box to the line that runs beside it: half the least gap
+
+/** Path of an edge: a curve to the next rank, an arc over what lies between, a line from row to row. */
 export function edgePath(a, b, bands, width) {
-  if (a.band !== b.band) {
-    const [from, to] = [a.x + a.w, b.x];
-    const ya = a.y + a.h / 2;
-    const yb = b.y + b.h / 2;
-    const skip = b.rank - a.rank > 1;
-    const lane = bands[b.band].top - 8;
-    const stub = from + 10 <= width ? `M${from} ${ya}H${from + 10}` : "";
-    if (skip)
-      return { skip, d: `${stub}M0 ${lane}H${to + b.w / 2 - 6}Q${to + b.w / 2} ${lane} ${to + b.w / 2} ${lane + 6}V${b.y - 1}` };
-    return { skip, d: to > 8 ? `${stub}M0 ${yb}H${to - 1}` : stub };
-  }
+  if (a.band !== b.band) return rowPath(a, b, bands, width);
   const [x1, y1, x2, y2] = [a.x + a.w, a.y + a.h / 2, b.x, b.y + b.h / 2];
   if (b.rank - a.rank > 1 && Math.abs(y1 - y2) < 1) {
     const lane = bands[a.band].top - 8;
@@ -127,4 +122,17 @@ export function edgePath(a, b, bands, width) {
         ? `M${x1} ${y1}H${x2 - 1}`
         : `M${x1} ${y1}${long ? `H${turn}` : ""}C${turn + (long ? 9 : bend)} ${y1} ${x2 - (long ? 9 : bend)} ${y2} ${x2 - 1} ${y2}`,
   };
+}
+
+/** Path into another row: out beside the box, along the space above the target's row, in from above or beside. */
+function rowPath(a, b, bands, width) {
+  const skip = b.rank - a.rank > 1;
+  const lane = (band) => bands[band].top - (skip ? 8 : 16);
+  let d = `M${a.x + a.w} ${a.y + a.h / 2}H${a.x + a.w + BESIDE}`;
+  // past the rows between, their boxes stand elsewhere: down the right edge
+  if (b.band !== a.band + 1) d += `V${lane(Math.min(a.band + 1, bands.length - 1))}H${width + BESIDE}`;
+  d += `V${lane(b.band)}`;
+  const middle = b.x + b.w / 2;
+  if (skip && b.top) return { skip, d: `${d}H${middle}V${b.y - 1}` };
+  return { skip, d: `${d}H${b.x - BESIDE}V${b.y + b.h / 2}H${b.x - 1}` };
 }
