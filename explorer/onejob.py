@@ -29,7 +29,7 @@ from explorer.schedules import SCHEDULES, make_order
 from explorer.strategy import JobStrategy
 from explorer.tasks.derived import derived
 from explorer.tasks.lanes import find_lanes
-from explorer.tasks.lower import lower
+from explorer.tasks.lower import lower, uncollected
 from explorer.tasks.placement import Placement, Skeleton, place
 from explorer.tasks.program import Program
 from explorer.workload import Job
@@ -58,7 +58,7 @@ def simulate_job(
     flush = bool(entry.facts.get("flush", True)) and job.training
     drain = _drain_steps(placement.skeleton, job)
     every = _reduction_period(strategy)
-    steps = 2 * every if flush else 2 + drain
+    steps = 2 * every if flush else _first_steps(drain)
     while True:
         program = get_program(placement, folding, job, strategy, pricer, steps)
         flush = program.order.flush and job.training
@@ -67,7 +67,7 @@ def simulate_job(
         period, settled = period_of(program, timing, flush=flush, drain=drain, every=every)
         if settled or steps >= MAX_STEPS or program.size > MAX_TASKS:
             break
-        steps = min(MAX_STEPS, steps * 2)
+        steps = min(MAX_STEPS, steps + max(2, steps // 2))
     timeline = Timeline(program=program, prices=prices, timing=timing, placement=placement)
     return build_report(
         cluster, job, strategy, timeline,
@@ -94,6 +94,15 @@ def _drain_steps(skeleton: Skeleton, job: Job) -> int:
     stages = 1 + max(section.stage for section in skeleton.sections)
     fewest = min(job.global_batch // s.microbatch_samples for s in skeleton.sections)
     return 1 + -(-stages // max(1, fewest))
+
+
+def _first_steps(drain: int) -> int:
+    """Steps of an asynchronous run that settle at once where nothing but filling and draining disturbs it.
+
+    The pipeline fills for as many steps as it drains, the last of which is the step itself; then two
+    periods to compare, between three ends of steps.
+    """
+    return (drain - 1) + 3 + drain
 
 
 def make_shape(placement: Placement, folding: Folding, job: Job, pricer: Pricer | None = None) -> Shape:
@@ -158,8 +167,9 @@ def get_program(
     program = _PROGRAMS.get(key)
     if program is None:
         shape = shape_key or make_shape(placement, folding, job)
-        order: Order = make_order(strategy.schedule, shape, steps=steps, options=options)
-        program = lower(placement.skeleton, shape, order, folding.kept)
+        with uncollected():
+            order: Order = make_order(strategy.schedule, shape, steps=steps, options=options)
+            program = lower(placement.skeleton, shape, order, folding.kept)
         program = replace(program, kept_replicas=folding.kept, replica_classes=folding.classes)
         _PROGRAMS[key] = program
         while len(_PROGRAMS) > _PROGRAM_LIMIT:

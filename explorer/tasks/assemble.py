@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict, deque
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from explorer.actions import Action, ReadRule
 from explorer.errors import DeadlockError
+from explorer.tasks.events import memory_events
 from explorer.tasks.lower import Lowering
-from explorer.tasks.placement import Piece
-from explorer.tasks.program import JOIN, REDUCE, TRANSFER, MemoryEvents, Program, Slot
-from explorer.tasks.program import B as KIND_B
-from explorer.tasks.program import F as KIND_F
-from explorer.tasks.program import I as KIND_I
-from explorer.tasks.program import W as KIND_W
-from explorer.tasks.versions import count_versions
+from explorer.tasks.program import JOIN, REDUCE, TRANSFER, Program
+from explorer.tasks.versions import versions_of
 
 IntArray = npt.NDArray[np.int64]
+T = TypeVar("T")
 
 
 def assemble(work: Lowering) -> Program:
@@ -32,7 +30,7 @@ def assemble(work: Lowering) -> Program:
     preds = _with_program_order(work)
     level = _levels(work, preds)
     _sequence_channels(work, preds, level)
-    ids = sorted(range(len(preds)), key=lambda task: (level[task], task))
+    ids = sorted(range(len(preds)), key=level.__getitem__)  # stable: at equal levels by id
     return _arrays(work, preds, ids)
 
 
@@ -48,17 +46,13 @@ def _with_program_order(work: Lowering) -> list[list[int]]:
 def _levels(work: Lowering, preds: list[list[int]]) -> list[int]:
     """Longest path in tasks to each task (Kahn); names a cycle if there is one."""
     successors: list[list[int]] = [[] for _ in preds]
-    missing = [0] * len(preds)
     for task, before in enumerate(preds):
-        missing[task] = len(before)
         for item in before:
             successors[item].append(task)
+    missing = [len(before) for before in preds]
     level = [0] * len(preds)
-    ready = deque(task for task, count in enumerate(missing) if not count)
-    done = 0
-    while ready:
-        task = ready.popleft()
-        done += 1
+    ready = [task for task, count in enumerate(missing) if not count]
+    for task in ready:  # grows as it is read
         above = level[task] + 1
         for after in successors[task]:
             if level[after] < above:
@@ -66,7 +60,7 @@ def _levels(work: Lowering, preds: list[list[int]]) -> list[int]:
             missing[after] -= 1
             if not missing[after]:
                 ready.append(after)
-    if done < len(preds):
+    if len(ready) < len(preds):
         raise DeadlockError(_cycle(work, preds, missing))
     return level
 
@@ -83,7 +77,7 @@ def _cycle(work: Lowering, preds: list[list[int]], missing: list[int]) -> list[s
 
 
 def _name(work: Lowering, task: int) -> str:
-    slot, action = work.slot_of(task), work.action[task]
+    slot, action = list(work.slots)[work.slot[task]], work.action[task]
     if slot.kind == TRANSFER:
         target = work.sections[slot.peer.section].stage
         return f"transfer of {action} to stage {target}"
@@ -95,170 +89,130 @@ def _name(work: Lowering, task: int) -> str:
 
 def _sequence_channels(work: Lowering, preds: list[list[int]], level: list[int]) -> None:
     """One sequence on every wire and group, by (level, id): equal at all ends, and no new cycle."""
-    members: dict[object, list[int]] = defaultdict(list)
+    apart = [name[0] != "lane" for name in work.channels]
+    members: dict[int, list[int]] = defaultdict(list)
     for task, channel in enumerate(work.channel):
-        if channel[0] != "lane":  # type: ignore[index]
+        if apart[channel]:
             members[channel].append(task)
     for tasks in members.values():
-        tasks.sort(key=lambda task: (level[task], task))
+        tasks.sort(key=level.__getitem__)  # stable: at equal levels by id
         for before, after in itertools.pairwise(tasks):
             preds[after].append(before)
 
 
 def _arrays(work: Lowering, preds: list[list[int]], ids: list[int]) -> Program:
+    joined = _join(work, preds, ids)
+    order = np.array(ids, dtype=np.int64)
+    index = np.empty(len(ids), dtype=np.int64)
+    index[order] = joined.at
+    slots = tuple(work.slots)
     lanes = work.lanes.of_piece
-    position: dict[int, int] = {}
-    first: list[int] = []
-    second: list[int] = []
-    columns: dict[str, list[int]] = {
-        name: [] for name in ("slot", "lane", "peer", "step", "action", "microbatch", "channel")
-    }
-    actions: dict[Action, int] = {}
-    channels: dict[object, int] = {}
-    slots = list(work.slots)
-    lane_position = _lane_positions(work)
-    kinds: list[int] = []
+    slot = np.array(work.slot, dtype=np.int64)[order]
+    kind = np.array([item.kind for item in slots])[slot]
+    lane = np.array([0, *(lanes[item.piece][0] for item in slots[1:])])
+    peer = np.array([lanes[item.peer][0] if item.kind == TRANSFER else -1 for item in slots])
+    actions, number = _numbered([work.action[task] for task in order[kind < TRANSFER].tolist()])
+    action = np.full(len(ids), -1, dtype=np.int64)
+    action[kind < TRANSFER] = number
+    _, channel = _numbered([work.channel[task] for task in ids])
+    step = np.array(work.step, dtype=np.int64)[order]
+    versions, delay = versions_of(work)
 
-    def emit(a: int, b: int, kind: int, values: tuple[int, ...]) -> int:
-        first.append(a)
-        second.append(b)
-        kinds.append(kind)
-        for column, value in zip(columns.values(), values, strict=True):
-            column.append(value)
-        return len(first)
+    def column(values: IntArray, joins: int | IntArray = -1) -> IntArray:
+        """Values of all tasks, `joins` where they are joins."""
+        full = np.empty(len(joined.first), dtype=np.int64)
+        full[joined.at] = values
+        full[joined.joins] = joins
+        return full
 
-    for task in ids:
-        before = [position[item] for item in _needed(preds[task], lane_position)]
-        while len(before) > 2:
-            joined = (0, -1, -1, work.step[task], -1, -1, -1)
-            before = [emit(before[0], before[1], JOIN, joined), *before[2:]]
-        slot, action = slots[work.slot[task]], work.action[task]
-        compute = slot.kind < TRANSFER
-        values = (
-            work.slot[task],
-            lanes[slot.piece][0],
-            lanes[slot.peer][0] if slot.kind == TRANSFER else -1,
-            work.step[task],
-            actions.setdefault(action, len(actions)) if compute and action else -1,
-            action.first_microbatch if action else -1,
-            channels.setdefault(work.channel[task], len(channels)),
-        )
-        padded = [*before, 0, 0]
-        position[task] = emit(padded[0], padded[1], slot.kind, values)
-    index = {task: place - 1 for task, place in position.items()}
-    table = {name: np.array(column, dtype=np.int64) for name, column in columns.items()}
-    programs = tuple(np.array([index[task] for task in program], dtype=np.int64) for program in work.programs)
-    versions, delay = _versions(work)
     return Program(
         skeleton=work.skeleton,
         shape=work.shape,
         order=work.order,
         lane_devices=work.lanes.devices,
-        slots=tuple(slots),
-        kind=np.array(kinds, dtype=np.int8),
-        first=first,
-        second=second,
+        slots=slots,
+        kind=column(kind, JOIN).astype(np.int8),
+        first=joined.first,
+        second=joined.second,
         actions=tuple(actions),
-        other_lanes={index[task]: found for task, found in work.shared_lanes.items()},
-        programs=programs,
-        memory=_memory_events(work, slots, index),
+        other_lanes={int(index[task]): found for task, found in work.shared_lanes.items()},
+        programs=tuple(index[np.array(program, dtype=np.int64)] for program in work.programs),
+        memory=memory_events(work, slots, index),
         versions=versions,
         delay=delay,
-        slot=table["slot"],
-        lane=table["lane"],
-        peer=table["peer"],
-        step=table["step"],
-        action=table["action"],
-        microbatch=table["microbatch"],
-        channel=table["channel"],
+        slot=column(slot, 0),
+        lane=column(lane[slot]),
+        peer=column(peer[slot]),
+        step=column(step, step[joined.before]),
+        action=column(action),
+        microbatch=column(np.array([work.action[task].first_microbatch for task in ids], dtype=np.int64)),
+        channel=column(np.array(channel, dtype=np.int64)),
     )
 
 
-def _lane_positions(work: Lowering) -> dict[int, tuple[int, int]]:
-    """(lane, position) of the tasks that run on one lane alone."""
-    return {
-        task: (lane, place)
-        for lane, program in enumerate(work.programs)
-        for place, task in enumerate(program)
-        if task not in work.shared_lanes
-    }
+class _Joined(NamedTuple):
+    """Tasks and joins in topological order, with at most two predecessors each (as index + 1, or 0)."""
+
+    first: list[int]
+    second: list[int]
+    at: IntArray
+    """Where each task has gone."""
+    joins: IntArray
+    """Where the joins are."""
+    before: IntArray
+    """Per join: position in the order of the task that it joins for."""
 
 
-def _needed(before: list[int], lane_position: dict[int, tuple[int, int]]) -> list[int]:
-    """Predecessors without those that the order of one lane implies."""
+def _join(work: Lowering, preds: list[list[int]], ids: list[int]) -> _Joined:
+    """Give every task at most two predecessors, through joins before it."""
+    lane, place = _lane_positions(work)
+    position = [0] * len(ids)
+    first: list[int] = []
+    second: list[int] = []
+    joins: list[tuple[int, int]] = []
+    for number, task in enumerate(ids):
+        before = [position[item] for item in _needed(preds[task], lane, place)]
+        while len(before) > 2:
+            joins.append((len(first), number))
+            first.append(before[0])
+            second.append(before[1])
+            before = [len(first), *before[2:]]
+        first.append(before[0] if before else 0)
+        second.append(before[1] if len(before) > 1 else 0)
+        position[task] = len(first)
+    table = np.array(joins, dtype=np.int64).reshape(-1, 2)
+    at = np.array([position[task] - 1 for task in ids], dtype=np.int64)
+    return _Joined(first, second, at, table[:, 0], table[:, 1])
+
+
+def _numbered(values: Iterable[T]) -> tuple[dict[T, int], list[int]]:
+    """Each value's number by first appearance, and the values as numbers."""
+    numbers: dict[T, int] = {}
+    return numbers, [numbers.setdefault(value, len(numbers)) for value in values]
+
+
+def _lane_positions(work: Lowering) -> tuple[list[int], list[int]]:
+    """Per task that runs on one lane alone: that lane and the position there; lane -1 elsewhere."""
+    lane, place = [-1] * len(work.slot), [0] * len(work.slot)
+    for number, program in enumerate(work.programs):
+        for position, task in enumerate(program):
+            lane[task], place[task] = number, position
+    for task in work.shared_lanes:
+        lane[task] = -1
+    return lane, place
+
+
+def _needed(before: list[int], lane: list[int], place: list[int]) -> list[int]:
+    """Predecessors without those that the order of one lane implies; those of lanes behind the others."""
     if len(before) <= 1:
         return before
-    latest: dict[int, tuple[int, int]] = {}
+    latest: dict[int, int] = {}
     kept: list[int] = []
     for item in dict.fromkeys(before):
-        if item not in lane_position:
+        on = lane[item]
+        if on < 0:
             kept.append(item)
-            continue
-        lane, place = lane_position[item]
-        if lane not in latest or latest[lane][0] < place:
-            latest[lane] = (place, item)
-    return kept + [item for _, item in latest.values()]
-
-
-def _memory_events(work: Lowering, slots: list[Slot], index: dict[int, int]) -> MemoryEvents:
-    """Forward allocates what backward needs; the last op that needs it frees it."""
-    splits = {(slot.where) for slot in slots if slot.kind == KIND_W}
-    rows: list[tuple[int, int, float, bool, int]] = []
-    starts: list[int] = []
-    training = work.shape.training
-    for lane, program in enumerate(work.programs):
-        starts.append(len(rows))
-        for task in program:
-            slot = slots[work.slot[task]]
-            recompute = work.sections[slot.where].full_recompute if slot.kind < TRANSFER else False
-            frees = slot.kind in (KIND_B, KIND_W) or (slot.kind == KIND_I and slot.where not in splits)
-            if slot.kind == KIND_F:
-                rows.append((lane, slot.where, slot.samples, False, index[task]))
-                if not training:
-                    rows.append((lane, slot.where, -slot.samples, False, index[task]))
-            elif frees:
-                if recompute:
-                    rows.append((lane, slot.where, slot.samples, True, index[task]))
-                    rows.append((lane, slot.where, -slot.samples, True, index[task]))
-                rows.append((lane, slot.where, -slot.samples, False, index[task]))
-    table = list(zip(*rows, strict=True)) or [(), (), (), (), ()]
-    used = [start for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True) if stop > start]
-    return MemoryEvents(
-        lane=np.array(table[0], dtype=np.int64),
-        section=np.array(table[1], dtype=np.int64),
-        samples=np.array(table[2], dtype=np.float64),
-        temporary=np.array(table[3], dtype=np.bool_),
-        task=np.array(table[4], dtype=np.int64),
-        lane_start=np.array(used, dtype=np.int64),
-    )
-
-
-def _versions(work: Lowering) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Per section the most versions alive and the largest delay, over its pieces."""
-    count = len(work.sections)
-    versions, delay = [1] * count, [0] * count
-    if not work.shape.training:
-        return tuple(versions), tuple(delay)
-    rule: ReadRule = work.order.read_rule
-    first_reads: dict[int, int] = {}
-    seen: dict[tuple[int, int, int], tuple[int, int, dict[int, int]]] = {}
-    for s, section in enumerate(work.sections):
-        for copy in range(len(section.rows)):
-            for replica in work.kept(s):
-                lane = work.lanes.of_piece[Piece(s, copy, replica)][0]
-                key = (section.stage, copy, lane)
-                if key not in seen:
-                    program = [
-                        a for a in work.order.lanes[lane] if a.stage == section.stage and a.copy == copy
-                    ]
-                    seen[key] = count_versions(
-                        program,
-                        rule,
-                        microbatches=work.shape.microbatches[section.stage],
-                        first_stage_reads=first_reads if section.stage else None,
-                    )
-                most, late, reads = seen[key]
-                if section.stage == 0:
-                    first_reads.update(reads)
-                versions[s], delay[s] = max(versions[s], most), max(delay[s], late)
-    return tuple(versions), tuple(delay)
+        elif on not in latest or place[latest[on]] < place[item]:
+            latest[on] = item
+    kept.extend(latest.values())
+    return kept

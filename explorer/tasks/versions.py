@@ -8,9 +8,45 @@ the update made from it (0 in synchronous training, p - s - 1 in PipeDream, 1 in
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from explorer.actions import Action, ReadRule
 from explorer.errors import PlanError
+from explorer.tasks.skeleton import Piece
+
+if TYPE_CHECKING:
+    from explorer.tasks.lower import Lowering
+
+
+def versions_of(work: Lowering) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Per section the most versions alive and the largest delay, over its pieces."""
+    count = len(work.sections)
+    versions, delay = [1] * count, [0] * count
+    if not work.shape.training:
+        return tuple(versions), tuple(delay)
+    rule = work.order.read_rule
+    first_reads: dict[int, int] = {}
+    seen: dict[tuple[int, int, int], tuple[int, int, dict[int, int]]] = {}
+    for s, section in enumerate(work.sections):
+        for copy in range(len(section.rows)):
+            for replica in work.kept(s):
+                lane = work.lanes.of_piece[Piece(s, copy, replica)][0]
+                key = (section.stage, copy, lane)
+                if key not in seen:
+                    program = [
+                        a for a in work.order.lanes[lane] if a.stage == section.stage and a.copy == copy
+                    ]
+                    seen[key] = count_versions(
+                        program,
+                        rule,
+                        microbatches=work.shape.microbatches[section.stage],
+                        first_stage_reads=first_reads if section.stage else None,
+                    )
+                most, late, reads = seen[key]
+                if section.stage == 0:
+                    first_reads.update(reads)
+                versions[s], delay[s] = max(versions[s], most), max(delay[s], late)
+    return tuple(versions), tuple(delay)
 
 
 def count_versions(

@@ -1809,7 +1809,7 @@ var BoardContext = class {
     );
     this.build();
     this.observer = new ResizeObserver(() => this.resized());
-    this.observer.observe(root);
+    this.observer.observe(this.track);
     this.root.addEventListener("sx-theme", () => this.tellTheme());
     this.tellTheme();
     attachGestures(this);
@@ -1821,6 +1821,7 @@ var BoardContext = class {
     this.head = makeHead(this);
     this.overview = makeOverview(this);
     this.ruler = makeRuler();
+    this.track = this.ruler.querySelector(".b-cell-track");
     this.lanes = h("div", { class: "b-lanes" });
     this.ideal = makeIdeal();
     this.stage = h("div", { class: "b-stage" }, this.lanes, this.ideal);
@@ -1871,8 +1872,9 @@ var BoardContext = class {
   say(text) {
     this.live.textContent = text;
   }
+  /** The only place that asks for the width: in a drawing it would lay the page out once more. */
   resized() {
-    const width = this.ruler.querySelector(".b-cell-track").clientWidth;
+    const width = this.track.clientWidth;
     if (!width || Math.abs(width - this.trackPx) < 1) return;
     this.trackPx = width;
     this.draw();
@@ -1899,8 +1901,6 @@ var BoardContext = class {
     for (const part of [this.head, this.body, this.detail]) part.hidden = !ready;
     this.empty.hidden = ready;
     if (!ready) return;
-    const width = this.ruler.querySelector(".b-cell-track").clientWidth;
-    if (width) this.trackPx = width;
     if (this.scaleKey !== (view.scale_key ?? "")) {
       this.scaleKey = view.scale_key ?? "";
       this.scale_s = fitScale(view, this.narrow);

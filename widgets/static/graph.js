@@ -437,7 +437,8 @@ var GraphWidget = class {
     this.empty = h("div", { class: "sx-empty", text: "No model yet." });
     root.append(this.head, this.empty, this.spine, this.open);
     this.sync = new Sync(model, ["view", "selection", "colour", "opened"], () => this.draw());
-    this.observer = new ResizeObserver(() => this.draw());
+    this.width = 0;
+    this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(root);
     root.addEventListener("click", (event) => this.click(event));
     root.addEventListener("dblclick", (event) => this.toggle(event.target.closest("[data-node]")?.dataset.node));
@@ -450,13 +451,17 @@ var GraphWidget = class {
   get view() {
     return this.model.get("view") ?? {};
   }
+  resized() {
+    this.width = this.root.clientWidth - 36;
+    this.draw();
+  }
   draw() {
     const { view, mode } = this;
     const ready = Boolean(view.nodes?.length);
     for (const part of [this.head, this.spine]) part.hidden = !ready;
     this.empty.hidden = ready;
     this.open.hidden = !view.open;
-    const width = this.root.clientWidth - 36;
+    const { width } = this;
     if (!ready || width <= 0) return;
     MODES.forEach(
       ([m], i) => set(this.modes.children[i], { "aria-checked": String(m === mode), tabindex: m === mode ? "0" : "-1" })

@@ -39,7 +39,7 @@ export class BoardContext {
     );
     this.build();
     this.observer = new ResizeObserver(() => this.resized());
-    this.observer.observe(root);
+    this.observer.observe(this.track);
     this.root.addEventListener("sx-theme", () => this.tellTheme());
     this.tellTheme();
     attachGestures(this);
@@ -52,6 +52,7 @@ export class BoardContext {
     this.head = makeHead(this);
     this.overview = makeOverview(this);
     this.ruler = makeRuler();
+    this.track = this.ruler.querySelector(".b-cell-track");
     this.lanes = h("div", { class: "b-lanes" });
     this.ideal = makeIdeal();
     this.stage = h("div", { class: "b-stage" }, this.lanes, this.ideal);
@@ -107,8 +108,9 @@ export class BoardContext {
     this.live.textContent = text;
   }
 
+  /** The only place that asks for the width: in a drawing it would lay the page out once more. */
   resized() {
-    const width = this.ruler.querySelector(".b-cell-track").clientWidth;
+    const width = this.track.clientWidth;
     if (!width || Math.abs(width - this.trackPx) < 1) return;
     this.trackPx = width;
     this.draw();
@@ -139,8 +141,6 @@ export class BoardContext {
     for (const part of [this.head, this.body, this.detail]) part.hidden = !ready;
     this.empty.hidden = ready;
     if (!ready) return;
-    const width = this.ruler.querySelector(".b-cell-track").clientWidth;
-    if (width) this.trackPx = width;
     if (this.scaleKey !== (view.scale_key ?? "")) {
       this.scaleKey = view.scale_key ?? "";
       this.scale_s = fitScale(view, this.narrow);

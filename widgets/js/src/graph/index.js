@@ -65,7 +65,8 @@ class GraphWidget {
     this.empty = h("div", { class: "sx-empty", text: "No model yet." });
     root.append(this.head, this.empty, this.spine, this.open);
     this.sync = new Sync(model, ["view", "selection", "colour", "opened"], () => this.draw());
-    this.observer = new ResizeObserver(() => this.draw());
+    this.width = 0; // asked for when it changes only: in a drawing it would lay the page out once more
+    this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(root);
     root.addEventListener("click", (event) => this.click(event));
     root.addEventListener("dblclick", (event) => this.toggle(event.target.closest("[data-node]")?.dataset.node));
@@ -80,13 +81,18 @@ class GraphWidget {
     return this.model.get("view") ?? {};
   }
 
+  resized() {
+    this.width = this.root.clientWidth - 36; // padding, and the shadow of a fold
+    this.draw();
+  }
+
   draw() {
     const { view, mode } = this;
     const ready = Boolean(view.nodes?.length);
     for (const part of [this.head, this.spine]) part.hidden = !ready;
     this.empty.hidden = ready;
     this.open.hidden = !view.open;
-    const width = this.root.clientWidth - 36; // padding, and the shadow of a fold
+    const { width } = this;
     if (!ready || width <= 0) return;
     MODES.forEach(([m], i) =>
       set(this.modes.children[i], { "aria-checked": String(m === mode), tabindex: m === mode ? "0" : "-1" }),

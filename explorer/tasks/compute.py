@@ -1,0 +1,81 @@
+"""Compute tasks: one per action and piece; a piece over several lanes is one task in all of them."""
+
+from __future__ import annotations
+
+from explorer.actions import Action
+from explorer.tasks.lower import Lowering, Made
+from explorer.tasks.placement import Piece
+from explorer.tasks.program import B, F, I, Slot, U, W
+
+OP_KIND = {"F": F, "B": B, "I": I, "W": W, "U": U}
+
+
+def add_compute(work: Lowering) -> None:
+    """The tasks of every lane in the order of its actions."""
+    makers = {piece: _Maker(work, piece) for held in work.lanes.pieces for piece in held}
+    for lane, actions in enumerate(work.order.lanes):
+        held: dict[tuple[int, int], list[_Maker]] = {}
+        for piece in work.lanes.pieces[lane]:
+            held.setdefault((work.sections[piece.section].stage, piece.copy), []).append(makers[piece])
+        program = work.programs[lane]
+        for action in actions:
+            here = held.get((action[1], action[4]), [])
+            for maker in here if len(here) == 1 or action[0] in "FU" else here[::-1]:
+                task = maker.task(action)
+                if task is not None:
+                    program.append(task)
+
+
+class _Maker:
+    """Makes the tasks of one piece, each action's once."""
+
+    def __init__(self, work: Lowering, piece: Piece) -> None:
+        self.work, self.piece = work, piece
+        self.section = work.sections[piece.section]
+        self.samples = self.section.samples(piece.replica)
+        self.lanes = work.lanes.of_piece[piece]
+        self.channel = work.channel_id("lane", self.lanes[0])
+        self.microbatches = max(1, work.shape.microbatches[self.section.stage])
+        self.made: dict[Action, int] = {}
+        self.slots: dict[tuple[str, int], int] = {}
+        forward, input_grad, weight_grad = work.forward, work.input_grad, work.weight_grad
+        self.records: dict[str, tuple[Made, ...]] = {
+            "F": (forward,), "B": (input_grad, weight_grad), "I": (input_grad,), "W": (weight_grad,), "U": (),
+        }  # fmt: skip
+
+    def task(self, action: Action) -> int | None:
+        """The task of an action of this piece's stage and copy; None where the piece has nothing to do."""
+        found = self.made.get(action)
+        if found is not None:
+            return found
+        op, _, first, count, _, sweep = action
+        numbers = self._numbers(op, first, count)
+        if not numbers and (op != "U" or not self.work.skeleton.updates[self.piece.section]):
+            return None
+        slot = self._slot(op, self.samples * len(numbers))
+        task = self.work.add(slot, self.channel, [], action, first // self.microbatches)
+        self.made[action] = task
+        if len(self.lanes) > 1:
+            self.work.shared_lanes[task] = self.lanes
+        for table in self.records[op]:
+            table.record((self.piece, sweep), numbers, task)
+        if op == "U":
+            size = self.section.microbatch_samples
+            self.work.updates[self.piece][first * size, (first + count) * size, sweep] = task
+        return task
+
+    def _numbers(self, op: str, first: int, count: int) -> range | tuple[int, ...]:
+        """Microbatches of an action that the piece works on; an update names samples of all pieces."""
+        if op == "U" or not self.samples:
+            return ()
+        span = range(first, first + count)
+        if not self.section.round_robin:
+            return span
+        return tuple(n for n in span if n % self.section.replicas == self.piece.replica)
+
+    def _slot(self, op: str, samples: int) -> int:
+        found = self.slots.get((op, samples))
+        if found is None:
+            slot = Slot(OP_KIND[op], self.piece.section, self.piece, self.piece, samples)
+            found = self.slots[op, samples] = self.work.slot_id(slot)
+        return found
