@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
-explore: $(VENV)/.app ## JupyterLab open on notebooks/explore.ipynb (ARGS="--port=9999" goes to jupyter lab)
+explore: $(VENV)/.app ## JupyterLab open on your copy of notebooks/explore.ipynb (ARGS="--port=9999" goes to jupyter lab)
 	@scripts/explore.sh $(VENV) $(ARGS)
 
 test: $(VENV)/.dev ## all tests, with what they need installed first (ARGS="-k board" goes to pytest)

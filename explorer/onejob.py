@@ -41,6 +41,11 @@ _PROGRAMS: OrderedDict[Any, Program] = OrderedDict()
 _PROGRAM_LIMIT = 512
 
 
+def clear_programs() -> None:
+    """Forget all lowered programs, so that the next evaluation is cold."""
+    _PROGRAMS.clear()
+
+
 def simulate_job(
     graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy, *, force_events: bool = False
 ) -> Report:
@@ -97,10 +102,10 @@ def _drain_steps(skeleton: Skeleton, job: Job) -> int:
 
 
 def _first_steps(drain: int) -> int:
-    """Steps of an asynchronous run that settle at once where nothing but filling and draining disturbs it.
+    """Steps of an asynchronous run that settle at once if only filling and draining disturb it.
 
-    The pipeline fills for as many steps as it drains, the last of which is the step itself; then two
-    periods to compare, between three ends of steps.
+    The pipeline fills for `drain - 1` steps; then come two periods to compare, between three ends of
+    steps; then it drains.
     """
     return (drain - 1) + 3 + drain
 

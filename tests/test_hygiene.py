@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LARGEST_NOTEBOOK_BYTES = 50_000
+WORKING_COPIES = ROOT / "notebooks" / "work"
 NOT_OURS = {".git", ".venv", ".hypothesis", "node_modules", "__pycache__", "build", "dist"}
 
 HOME = re.compile(r"(?<![\w.~-])(?:/home/(?!user\b|me\b)[a-z][\w.-]*|/Users/\w+|/root)/|[A-Z]:\\\\?Users\\")
@@ -36,6 +39,7 @@ def repository_files() -> list[Path]:
             path
             for path in ROOT.rglob("*")
             if not any(part in NOT_OURS or "_cache" in part for part in path.relative_to(ROOT).parts)
+            and WORKING_COPIES not in path.parents
         ]
     else:
         found = [ROOT / name for name in listed.stdout.split("\0") if name]
@@ -133,3 +137,34 @@ def test_the_check_knows_namespaces() -> None:
 def test_the_check_sees_outputs() -> None:
     cell = {"cell_type": "code", "outputs": [{}], "execution_count": 3}
     assert len(notebook_faults({"metadata": {"widgets": {}}, "cells": [cell]})) == 3
+
+
+def test_exploring_leaves_the_checkout_alone(tmp_path: Path) -> None:
+    """`make explore` opens a copy that git ignores, and keeps the user's."""
+    for name in ("scripts", "notebooks", "venv/bin"):
+        (tmp_path / name).mkdir(parents=True)
+    shutil.copy(ROOT / "scripts" / "explore.sh", tmp_path / "scripts")
+    original = tmp_path / "notebooks" / "explore.ipynb"
+    original.write_text("as committed")
+    jupyter = tmp_path / "venv" / "bin" / "jupyter"
+    jupyter.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    jupyter.chmod(0o755)
+
+    def explore() -> str:
+        command = ["bash", "scripts/explore.sh", "venv", "--port=9"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    opened = re.search(r"default_url=/lab/tree/(\S+)", explore())
+    assert opened
+    copy = tmp_path / opened[1]
+    assert copy.read_text() == "as committed"
+    assert copy != original
+    copy.write_text("with outputs")
+    assert "newer" not in explore()
+    assert copy.read_text() == "with outputs"
+    os.utime(original, (copy.stat().st_mtime + 5,) * 2)
+    assert "newer" in explore()
+    assert (copy.read_text(), original.read_text()) == ("with outputs", "as committed")
+    if (ROOT / ".git").exists():
+        asked = ["git", "check-ignore", "--quiet", str(copy.relative_to(tmp_path))]
+        assert subprocess.run(asked, cwd=ROOT, check=False).returncode == 0

@@ -14,7 +14,7 @@ from explorer.tasks.overlaps import Overlap, Overlaps
 from explorer.tasks.placement import Flow, Piece
 from explorer.tasks.program import TRANSFER, Slot
 
-Sent = dict[tuple[tuple[int | None, ...], int, int], int]
+Sent = dict[tuple[tuple[int, ...], int, int], int]
 """(producers, first sample, samples) -> transfer: what one device set is sent of a flow, each piece once."""
 
 
@@ -83,7 +83,7 @@ class _Readers:
         return self.overlaps[key]
 
 
-class _Maker(NamedTuple):
+class _Source(NamedTuple):
     """A replica of the sections that make what is read."""
 
     pieces: tuple[Piece, ...]
@@ -107,34 +107,38 @@ class _Reader:
         self.row = self._row(piece)
         self.sent = readers.sent[f, self.row, backward]
         self.overlaps = readers.overlap(piece.section, piece.replica, self.sections[0])
-        self.makers: dict[int, _Maker] = {}
+        self.sources: dict[int, _Source] = {}
 
     def wait(self, n: int, task: int, problems: list[str]) -> None:
         """Make the task of microbatch `n` wait for all samples it reads."""
-        work, preds = self.work, self.work.preds[task]
+        preds = self.work.preds[task]
         for part in self.overlaps.of(n):
             replica, number, low, samples = part
-            maker = self.makers.get(replica) or self._maker(replica)
-            producers = tuple([tasks.get(number) for tasks in maker.tasks])
-            if None in producers:
-                problems.append(self._missing(task, maker.pieces[producers.index(None)], part))
-            elif maker.channel < 0:
-                preds.extend(producers)  # type: ignore[arg-type]  # none is None
+            source = self.sources.get(replica) or self._source(replica)
+            producers = tuple([tasks.get(number, -1) for tasks in source.tasks])
+            if -1 in producers:
+                problems.append(self._missing(task, source.pieces[producers.index(-1)], part))
+            elif source.channel < 0:
+                preds.extend(producers)
             else:
                 transfer = self.sent.get((producers, low, samples))
                 if transfer is None:
-                    slot = maker.slots.get(samples) or self._slot(maker, samples)
-                    first: int = producers[0]  # type: ignore[assignment]
-                    transfer = work.add(
-                        slot, maker.channel, list(producers), work.action[first], work.step[first]  # type: ignore[arg-type]
-                    )  # fmt: skip
+                    transfer = self._transfer(source, producers, samples)
                     self.sent[producers, low, samples] = transfer
                 preds.append(transfer)
+
+    def _transfer(self, source: _Source, producers: tuple[int, ...], samples: int) -> int:
+        work, first = self.work, producers[0]
+        slot = source.slots.get(samples)
+        if slot is None:
+            made = Slot(TRANSFER, self.f, source.pieces[0], self.piece, samples, self.backward)
+            slot = source.slots[samples] = work.slot_id(made)
+        return work.add(slot, source.channel, list(producers), work.action[first], work.step[first])
 
     def _row(self, piece: Piece) -> tuple[int, ...]:
         return self.work.sections[piece.section].rows[piece.copy][piece.replica]
 
-    def _maker(self, replica: int) -> _Maker:
+    def _source(self, replica: int) -> _Source:
         work = self.work
         made = work.input_grad if self.backward else work.forward
         pieces = tuple(Piece(section, self.piece.copy, replica) for section in self.sections)
@@ -142,13 +146,8 @@ class _Reader:
         if self._row(pieces[0]) != self.row:
             channel = work.channel_id("wire", lanes[pieces[0]][0], lanes[self.piece][0])
         tasks = tuple(made.tasks.get((piece, self.sweep), {}) for piece in pieces)
-        self.makers[replica] = _Maker(pieces, tasks, channel, {})
-        return self.makers[replica]
-
-    def _slot(self, maker: _Maker, samples: int) -> int:
-        slot = Slot(TRANSFER, self.f, maker.pieces[0], self.piece, samples, self.backward)
-        maker.slots[samples] = self.work.slot_id(slot)
-        return maker.slots[samples]
+        self.sources[replica] = _Source(pieces, tasks, channel, {})
+        return self.sources[replica]
 
     def _missing(self, task: int, piece: Piece, part: Overlap) -> str:
         stage, way = self.work.sections[piece.section].stage, "backward" if self.backward else "forward"

@@ -1,4 +1,7 @@
-"""One JupyterLab, browser and open notebook for all browser tests; each starts from the same state."""
+"""One JupyterLab, browser and open notebook for all tests of a module; each starts from the same state.
+
+They end with their module: while Playwright is there an event loop runs, which other tests need to be absent.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from lab import CHROMIUM_FLAGS, Lab, Workbench, running_lab
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory, chromium_executable: str | None) -> Iterator[Lab]:
     with running_lab(tmp_path_factory.mktemp("lab")) as server:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory, chromium_executable: str | None) -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
@@ -32,7 +35,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory, chromium_executable: str |
         context.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def opened(lab: Lab, browser: Any) -> Workbench:
     found = Workbench(browser.new_page())
     found.open(lab)

@@ -1,4 +1,4 @@
-"""Fixtures for widget pages: one browser for all tests, a fresh page each."""
+"""Fixtures for widget pages: one browser for all tests of a module, a fresh page each."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "browser: needs Chromium and Playwright")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Headless Chromium, or a skip that says what is missing."""
+    """Headless Chromium, or a skip that says what is missing.
+
+    Ends with its module: while Playwright is there an event loop runs, which other tests need to be absent.
+    """
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = harness.chromium()
     with playwright.sync_playwright() as driver:
@@ -54,7 +57,7 @@ def open_page(browser: Any) -> Iterator[Callable[..., harness.WidgetPage]]:
         assert not foreign, foreign
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shared_page(browser: Any) -> Iterator[harness.WidgetPage]:
     """One page for the many tests that need no page of their own."""
     context = browser.new_context(viewport={"width": 1400, "height": 900})
