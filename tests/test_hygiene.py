@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LARGEST_NOTEBOOK_BYTES = 50_000
-WORKING_COPIES = ROOT / "notebooks" / "work"
+WORKING_COPIES = ROOT / "notebooks" / "mine"
 NOT_OURS = {".git", ".venv", ".hypothesis", "node_modules", "__pycache__", "build", "dist"}
 
 HOME = re.compile(r"(?<![\w.~-])(?:/home/(?!user\b|me\b)[a-z][\w.-]*|/Users/\w+|/root)/|[A-Z]:\\\\?Users\\")

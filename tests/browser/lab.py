@@ -63,7 +63,7 @@ def running_lab(folder: Path) -> Iterator[Lab]:
     It serves a copy of the notebooks: JupyterLab saves what it has run, by itself.
     """
     root = folder / "root"
-    shutil.copytree(ROOT / "notebooks", root / "notebooks", ignore=shutil.ignore_patterns(".*", "work"))
+    shutil.copytree(ROOT / "notebooks", root / "notebooks", ignore=shutil.ignore_patterns(".*", "mine"))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
