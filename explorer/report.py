@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from explorer.cluster import Cluster
+from explorer.identity import remembered
 from explorer.passes.timing import FloatArray, Timing
 from explorer.pricing import Prices
 from explorer.pricing.traffic import device_traffic
@@ -197,11 +198,8 @@ def build_report(
     makespan = float(timing.end_s[derived(program).first_step].max())
     busy, span = _lane_times(program, timing, prices)
     parts, _ = memory_by_lane(program, prices)
-    capacity = []
-    for lane, devices in enumerate(program.lane_devices):
-        kinds = [cluster.kind_of(device) for device in devices]
-        parts[lane, 6] = max(kind.reserved_bytes for kind in kinds)
-        capacity.append(min(kind.memory_bytes for kind in kinds))
+    capacity, reserved = _room(cluster, program.lane_devices)
+    parts[:, 6] = reserved
     total = parts.sum(axis=1)
     overflows = tuple(
         Overflow(device=devices[0], lane=lane, over_bytes=float(total[lane] - capacity[lane]))
@@ -223,7 +221,7 @@ def build_report(
         lanes=program.lane_devices,
         lane_devices=folded,
         memory_parts_bytes=tuple(map(tuple, parts.tolist())),
-        capacity_bytes=tuple(capacity),
+        capacity_bytes=capacity,
         busy_s=tuple(busy),
         versions=_by_stage(program, program.versions, stages),
         delay=_by_stage(program, program.delay, stages),
@@ -250,11 +248,29 @@ def _lane_times(program: Program, timing: Timing, prices: Prices) -> tuple[list[
     return busy.tolist(), span.tolist()
 
 
+@remembered(256)
+def _room(
+    cluster: Cluster, lanes: tuple[tuple[int, ...], ...]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Per lane the memory of its smallest device, and what its greediest process reserves of it."""
+    kinds = [[cluster.kind_of(device) for device in devices] for devices in lanes]
+    return (
+        tuple(min(kind.memory_bytes for kind in row) for row in kinds),
+        tuple(max(kind.reserved_bytes for kind in row) for row in kinds),
+    )
+
+
+@remembered(256)
+def _peak_flops_per_s(cluster: Cluster, lanes: tuple[tuple[int, ...], ...], precision: str) -> float:
+    """Peak of all devices together."""
+    return sum(cluster.kind_of(device).peak(precision) for devices in lanes for device in devices)
+
+
 def _mfu(
     cluster: Cluster, job: Job, prices: Prices, folded: tuple[tuple[int, ...], ...], step_s: float
 ) -> float:
     flops = float(prices.flops.sum()) * job.global_batch * (3.0 if job.training else 1.0)
-    peak = sum(cluster.kind_of(device).peak(job.precision) for devices in folded for device in devices)
+    peak = _peak_flops_per_s(cluster, folded, job.precision)
     return flops / (peak * step_s) if step_s else 0.0
 
 
