@@ -39,12 +39,8 @@ def run_static(tasks: Tasks, seconds: FloatArray) -> Timing:
 
 def overfull_resources(tasks: Tasks, timing: Timing, shares: Shares) -> list[str]:
     """Names of shared resources that the timeline asks for more than they have."""
-    suspects = _SUSPECTS.get((tasks, shares), None, lambda: _suspects(tasks, shares))
-    return [
-        shares.names[users.resource]
-        for users in suspects
-        if _overlapping(users, timing) and _peak(users, timing) > users.capacity * (1 + TOLERANCE)
-    ]
+    suspects = _SUSPECTS.get((tasks, shares), None, lambda: _Suspects(_suspects(tasks, shares)))
+    return [shares.names[resource] for resource in suspects.overfull(timing)]
 
 
 class _Users(NamedTuple):
@@ -57,6 +53,52 @@ class _Users(NamedTuple):
     """Per task."""
     by_channel: tuple[npt.NDArray[np.int64], ...]
     """The tasks of each channel, in the order in which it runs them."""
+
+
+class _Suspects:
+    """Resources to look at; those that only two channels use in turn are looked at all at once."""
+
+    def __init__(self, users: list[_Users]) -> None:
+        self.others = [item for item in users if not _takes_turns(item)]
+        self.turns = [item for item in users if _takes_turns(item)]
+        pairs = [item.by_channel for item in self.turns]
+        empty = np.zeros(0, dtype=np.int64)
+        self.one = np.concatenate([one for one, _ in pairs] or [empty])
+        self.other = np.concatenate([other for _, other in pairs] or [empty])
+        numbers = np.arange(len(pairs))
+        self.one_of = np.repeat(numbers, [len(one) for one, _ in pairs])
+        self.other_of = np.repeat(numbers, [len(other) for _, other in pairs])
+
+    def overfull(self, timing: Timing) -> list[int]:
+        """Resources asked for too much."""
+        found = [item.resource for item in self.others if _too_much(item, timing)]
+        return found + [item.resource for item in self._overlapping(timing) if _too_much(item, timing)]
+
+    def _overlapping(self, timing: Timing) -> list[_Users]:
+        """Of those used in turn the ones whose two channels overlap after all.
+
+        Each resource's times are moved behind the one before, so that one sorted search serves all. Moving
+        rounds times by less than `ROUNDING` of the whole; what that finds too much is looked at exactly.
+        """
+        if not self.turns:
+            return []
+        away = 2.0 * float(timing.end_s.max(initial=0.0)) + 1.0
+        ends = timing.end_s[self.other] * (1 - ROUNDING) + away * self.other_of
+        following = np.searchsorted(ends, timing.start_s[self.one] + away * self.one_of, side="right")
+        following = np.minimum(following, len(self.other) - 1)
+        same = self.other_of[following] == self.one_of
+        begun = timing.start_s[self.other[following]] < timing.end_s[self.one] * (1 - ROUNDING)
+        unfinished = timing.end_s[self.other[following]] > timing.start_s[self.one]
+        return [self.turns[number] for number in np.unique(self.one_of[same & begun & unfinished])]
+
+
+def _takes_turns(users: _Users) -> bool:
+    """Whether only two channels use a resource, neither of which alone asks too much."""
+    return len(users.by_channel) == 2 and users.demand.max() <= users.capacity * (1 + TOLERANCE)
+
+
+def _too_much(users: _Users, timing: Timing) -> bool:
+    return _peak(users, timing) > users.capacity * (1 + TOLERANCE)
 
 
 _SUSPECTS = IdentityCache(256)
@@ -82,18 +124,6 @@ def _suspects(tasks: Tasks, shares: Shares) -> list[_Users]:
             by_channel = tuple(users[channels == channel] for channel in distinct)
             found.append(_Users(resource, capacity, users, demand[users], by_channel))
     return found
-
-
-def _overlapping(users: _Users, timing: Timing) -> bool:
-    """Whether demands can add up; quick for the common case of two channels that alone ask little."""
-    if len(users.by_channel) != 2 or users.demand.max() > users.capacity * (1 + TOLERANCE):
-        return True
-    one, other = users.by_channel
-    ends = timing.end_s[other] * (1 - ROUNDING)
-    following = np.searchsorted(ends, timing.start_s[one], side="right")
-    inside = following < len(other)
-    starts = timing.start_s[other][following[inside]]
-    return bool(np.any(starts < timing.end_s[one][inside] * (1 - ROUNDING)))
 
 
 def _peak(users: _Users, timing: Timing) -> float:
