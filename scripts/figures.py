@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 SECTIONS = {
     "evaluate": "One evaluation: strategy in, report with full timeline out",
     "lowering": "The first evaluation of a new structure",
-    "search": "Search",
+    "search": "Search: PipeDream's published runs of 5 s and more, and time to the best uniform strategy",
     "dry_run": "Dry-time run against simulation, 8 ranks",
 }
 """Scripts of `benchmarks/` in the order of the README, with their headings."""
@@ -28,7 +28,10 @@ _BLOCK = re.compile(r"<!-- figures -->.*<!-- /figures -->", re.DOTALL)
 def printed(name: str) -> str:
     """What one benchmark prints."""
     command = [sys.executable, str(ROOT / "benchmarks" / f"{name}.py")]
-    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout.strip()
+    if name == "search":
+        command.append("--brief")
+    text = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout.strip()
+    return text if text.startswith("|") else f"```\n{text}\n```"
 
 
 def kept(readme: str, heading: str) -> str:
