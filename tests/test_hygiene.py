@@ -100,7 +100,7 @@ def test_widgets_need_no_network(path: Path) -> None:
         "/home" + "/alice/model.json",
         "open('" + "/Users" + "/bob/x')",
         "/root" + "/.cache",
-        "https://" + "registry.npmjs.org/esbuild",
+        "https://" + "registry.example.org/esbuild",
         "http://10.0.0.1/pypi" + "/simple/",
         "pip install --index" + "-url https://x",
         f"cd {ROOT}",

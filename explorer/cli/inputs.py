@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from explorer.cluster import Cluster
 from explorer.errors import InputError
 from explorer.graph import LayerGraph
-from explorer.models import load_model
+from explorer.models import load_model_and_cluster
 from explorer.plan import Reference, Resolved, fingerprint, load_plan, make_plan
 from explorer.profiles import load_cluster
 from explorer.strategy import Strategy
@@ -98,10 +98,8 @@ class Inputs:
 def read_inputs(options: argparse.Namespace) -> Inputs:
     """Load the model and the cluster that the flags name."""
     settings = pairs(options.set, "--set")
-    graph = load_model(options.model, sequence_length=options.seq_len, settings=settings)
-    cluster = load_cluster(options.cluster) if options.cluster else None
-    if cluster is None and str(options.model).endswith(".json"):
-        cluster = _own_cluster(options.model)
+    graph, own = load_model_and_cluster(options.model, sequence_length=options.seq_len, settings=settings)
+    cluster = load_cluster(options.cluster) if options.cluster else own
     changes = {
         "global_batch": options.global_batch,
         "precision": options.precision,
@@ -122,16 +120,6 @@ def read_inputs(options: argparse.Namespace) -> Inputs:
         cluster=cluster,
         workload=default_workload(graph).with_job(**given),
     )
-
-
-def _own_cluster(path: str) -> Cluster | None:
-    """The devices that a partitioning file brings along."""
-    from explorer.models.partitioning import load_partitioning
-
-    try:
-        return load_partitioning(path)[1]
-    except InputError:
-        return None  # another kind of JSON model, which needs a cluster flag
 
 
 def shaped_strategy(options: argparse.Namespace, inputs: Inputs) -> Strategy:

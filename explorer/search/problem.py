@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.cluster import Cluster
+from explorer.costs.energy import dollars, energy_joules
 from explorer.errors import ExplorerError, InputError
 from explorer.graph import LayerGraph
 from explorer.report import Report
@@ -243,18 +244,12 @@ def objective_value(problem: Problem, report: Report) -> float:
 
 def _spent(problem: Problem, report: Report) -> float:
     """Dollars or joules of one step."""
-    cluster = problem.cluster
-    if cluster is None:
+    if problem.cluster is None:
         return math.inf
-    total = 0.0
-    for lane, devices in enumerate(report.lane_devices):
-        kind = cluster.kind_of(devices[0])
-        if problem.objective == "cost":
-            total += len(devices) * kind.price_per_hour / 3600 * report.step_time_s
-        else:
-            idle = report.step_time_s - report.busy_s[lane]
-            total += len(devices) * (kind.busy_watts * report.busy_s[lane] + kind.idle_watts * idle)
-    return total
+    if problem.objective == "cost":
+        return dollars(problem.cluster, report.devices, report.step_time_s)
+    busy_s = report.per_device(report.busy_s)
+    return energy_joules(problem.cluster, report.devices, busy_s, report.step_time_s)
 
 
 def time_to_accuracy_s(problem: Problem, report: Report) -> float:
