@@ -129,7 +129,11 @@ def place_layers(
                 allowed=f"a layer of {graph.name} and a group from 0 to {len(groups) - 1}",
             )
         assignment[graph.index[name]] = group
-    return strategy.with_stages(stages_of(graph, assignment, groups))
+    # a stage that stays as it was stays the same object: what is known of it is known by its identity
+    known = {(stage.meshes, stage.layers): stage for stage in strategy.stages}
+    made = stages_of(graph, assignment, groups)
+    kept = (known.get((stage.meshes, stage.layers), stage) for stage in made)
+    return strategy.with_stages(old if old == new else new for old, new in zip(kept, made, strict=True))
 
 
 def move_boundary(

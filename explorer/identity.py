@@ -21,20 +21,32 @@ _BY_VALUE = frozenset({str, int, float, bool, tuple, frozenset, type(None)})
 
 
 class IdentityCache:
-    """Values by the identity of some objects and an ordinary key; forgets all when full."""
+    """Values by the identity of some objects and an ordinary key; forgets all when full.
 
-    def __init__(self, limit: int = 8192) -> None:
-        self._limit = limit
+    Args:
+        limit: most values.
+        total: most of all sizes together, for objects that may be large.
+        size_of: size of the objects of one value, as `total` counts it.
+    """
+
+    def __init__(
+        self, limit: int = 8192, *, total: int = 0, size_of: Callable[..., int] = lambda *_: 0
+    ) -> None:
+        self._limit, self._total, self._size_of = limit, total, size_of
         self._kept: dict[Hashable, tuple[tuple[object, ...], Any]] = {}
+        self._held = 0
 
     def get(self, objects: tuple[object, ...], key: Hashable, make: Callable[[], T]) -> T:
         """The value for these very objects and this key, made once."""
         identity = (*map(id, objects), key)
         hit = self._kept.get(identity)
         if hit is None:
-            if len(self._kept) >= self._limit:
+            size = self._size_of(*objects)
+            if len(self._kept) >= self._limit or self._held + size > self._total > 0:
                 self._kept.clear()
+                self._held = 0
             hit = self._kept[identity] = (objects, make())
+            self._held += size
         value: T = hit[1]
         return value
 

@@ -38,7 +38,8 @@ MAX_STEPS, MAX_TASKS = 48, 100_000
 """Steps, or tasks, after which an asynchronous schedule counts as not settling."""
 
 _PROGRAMS: OrderedDict[Any, Program] = OrderedDict()
-_PROGRAM_LIMIT = 512
+_PROGRAM_LIMIT, _TASK_LIMIT, _FEWEST = 512, 200_000, 4
+"""Programs kept, tasks of all of them together (280 bytes each), and programs kept whatever their size."""
 
 
 def clear_programs() -> None:
@@ -177,11 +178,17 @@ def get_program(
             program = lower(placement.skeleton, shape, order, folding.kept)
         program = replace(program, kept_replicas=folding.kept, replica_classes=folding.classes)
         _PROGRAMS[key] = program
-        while len(_PROGRAMS) > _PROGRAM_LIMIT:
-            _PROGRAMS.popitem(last=False)
+        _keep_few()
     else:
         _PROGRAMS.move_to_end(key)
     return program
+
+
+def _keep_few() -> None:
+    """Drop programs unused for longest, but never the last few."""
+    tasks = sum(program.size for program in _PROGRAMS.values())
+    while len(_PROGRAMS) > _FEWEST and (len(_PROGRAMS) > _PROGRAM_LIMIT or tasks > _TASK_LIMIT):
+        tasks -= _PROGRAMS.popitem(last=False)[1].size
 
 
 def period_of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -137,7 +137,7 @@ def to_document(plan: Plan, graphs: Mapping[str, LayerGraph]) -> dict[str, Any]:
         graph = _graph_of(plan, graphs, job.job)
         for stage_data, stage in zip(part["stages"], job.stages, strict=True):
             if stage.layers:
-                stage_data["layers"] = _ranges(graph, stage)
+                stage_data["layers"] = layer_ranges(graph, stage.layers)
     return data
 
 
@@ -167,21 +167,21 @@ def resolve(plan: Plan, *, folder: Path | None = None, file: str | None = None) 
     mismatches: list[str] = []
     for key, item in plan.models:
         graph = load_model(
-            _located(item.reference, folder),
+            located(item.reference, folder),
             sequence_length=item.sequence_length or None,
             settings=dict(item.settings),
         )
         graphs[key] = graph
         if item.fingerprint and item.fingerprint != fingerprint(graph):
             mismatches.append(f"model {item.reference} has changed since the plan was made")
-    cluster = load_cluster(_located(plan.cluster.reference, folder))
+    cluster = load_cluster(located(plan.cluster.reference, folder))
     if plan.cluster.fingerprint and plan.cluster.fingerprint != fingerprint(cluster):
         mismatches.append(f"cluster {plan.cluster.reference} has changed since the plan was made")
     jobs = []
     for job in plan.strategy.jobs:
         graph = _graph_of(plan, graphs, job.job)
         try:
-            jobs.append(job.with_stages(_spelt_out(graph, stage) for stage in job.stages))
+            jobs.append(job.with_stages(spelt_out(graph, stage) for stage in job.stages))
         except InputError as error:
             raise error.within(file=file) from None
     full = replace(plan, strategy=Strategy(jobs=tuple(jobs)))
@@ -218,7 +218,7 @@ def _graph_of(plan: Plan, graphs: Mapping[str, LayerGraph], job: str) -> LayerGr
     )
 
 
-def _located(reference: str, folder: Path | None) -> str:
+def located(reference: str, folder: Path | None) -> str:
     """The reference, a path made relative to the plan's folder."""
     if folder is not None:
         prefix, _, rest = reference.rpartition("hf:")
@@ -228,11 +228,11 @@ def _located(reference: str, folder: Path | None) -> str:
     return reference
 
 
-def _ranges(graph: LayerGraph, stage: Stage) -> list[str]:
-    """Layer names with runs of three or more consecutive ones as `first .. last`."""
+def layer_ranges(graph: LayerGraph, layers: Iterable[str]) -> list[str]:
+    """Layer names with runs of three or more consecutive ones as `first .. last`; `spelt_out` undoes it."""
     index = graph.index
     runs: list[list[str]] = []
-    for name in stage.layers:
+    for name in layers:
         if runs and index.get(name, -1) == index.get(runs[-1][-1], -2) + 1:
             runs[-1].append(name)
         else:
@@ -240,11 +240,25 @@ def _ranges(graph: LayerGraph, stage: Stage) -> list[str]:
     return [text for run in runs for text in ([f"{run[0]}{RANGE}{run[-1]}"] if len(run) > 2 else run)]
 
 
-def _spelt_out(graph: LayerGraph, stage: Stage) -> Stage:
+def spelt_out(graph: LayerGraph, stage: Stage) -> Stage:
+    """The stage with ranges of layers as names.
+
+    Raises:
+        InputError: a range that names an unknown layer.
+    """
     if not any(RANGE in name for name in stage.layers):
         return stage
+    return replace(stage, layers=tuple(range_layers(graph, stage.layers)))
+
+
+def range_layers(graph: LayerGraph, ranges: Iterable[str]) -> list[str]:
+    """Names of layers, ranges spelt out.
+
+    Raises:
+        InputError: a range that names an unknown layer.
+    """
     names: list[str] = []
-    for text in stage.layers:
+    for text in ranges:
         first, dots, last = text.partition(RANGE)
         if not dots:
             names.append(text)
@@ -258,4 +272,4 @@ def _spelt_out(graph: LayerGraph, stage: Stage) -> Stage:
                     allowed=f"a layer of {graph.name}",
                 )
         names += [item.name for item in graph.layers[graph.index[first] : graph.index[last] + 1]]
-    return replace(stage, layers=tuple(names))
+    return names

@@ -9,6 +9,7 @@ kinds are merged by name, every other list is replaced whole.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ _EVENT_KINDS = ("fail", "leave", "join")
 _SPOT_CHECKS = 64  # devices between which a profile without a level over all is tried, pair by pair
 
 
+@cache
 def sample_folder(part: str) -> Path:
     """The folder of bundled samples called `part` (`clusters`, `models`).
 

@@ -161,7 +161,7 @@ def balanced_cuts(graph: LayerGraph, stages: int, weights: Sequence[float] | Non
         raise InputError(
             f"{stages} stages for {len(spans)} layers", key="stages", found=stages, allowed=f"<= {len(spans)}"
         )
-    cost = list(weights) if weights is not None else _default_weights(graph)
+    cost = list(weights) if weights is not None else default_weights(graph)
     loads = [sum(cost[a:b]) for a, b in spans]
     low, high = max(*loads, sum(loads) / stages), sum(loads)
     for _ in range(60):
@@ -173,7 +173,8 @@ def balanced_cuts(graph: LayerGraph, stages: int, weights: Sequence[float] | Non
     return [spans[i][0] for i in _cut_at(loads, high * (1 + 1e-12), stages)]
 
 
-def _default_weights(graph: LayerGraph) -> list[float]:
+def default_weights(graph: LayerGraph) -> list[float]:
+    """What a cut balances by default: FLOPs of each layer, measured seconds, and a little per element."""
     return graph.memo(
         "weights",
         lambda: [

@@ -18,6 +18,7 @@ SECTIONS = {
     "evaluate": "One evaluation: strategy in, report with full timeline out",
     "lowering": "The first evaluation of a new structure",
     "search": "Search: PipeDream's published runs of 5 s and more, and time to the best uniform strategy",
+    "gestures": "From a drop to its repaint, and first paints, in a real JupyterLab",
     "dry_run": "Dry-time run against simulation, 8 ranks",
 }
 """Scripts of `benchmarks/` in the order of the README, with their headings."""

@@ -101,7 +101,7 @@ def main(folder: Path) -> None:
         )
         bench = Workbench(context.new_page())
         bench.open(lab)
-        bench.until(lambda: bench.ask("explorer.parts.explained is not None"), "the proposal is there", 30)
+        bench.until(lambda: bench.ask("not explorer.showing.reasons.under_way"), "the proposal is there", 30)
         for width in (1400, 1000):
             bench.page.set_viewport_size({"width": width, "height": 1000})
             for name in ("light", "dark"):

@@ -40,6 +40,17 @@ def test_any_drop_is_legal_and_costed(case: Case, data: st.DataObject) -> None:
 
 @settings(max_examples=40)
 @given(case=even_cases("1f1b"), data=st.data())
+def test_stages_that_stay_are_the_same_objects(case: Case, data: st.DataObject) -> None:
+    job = case.strategy.job
+    name = data.draw(st.sampled_from([layer.name for layer in case.graph.layers]))
+    moved = place_layers(case.graph, job, {name: data.draw(st.integers(0, len(groups_of(job)) - 1))})
+    before = {id(stage) for stage in job.stages}
+    for stage in moved.stages:
+        assert (stage in job.stages) == (id(stage) in before)
+
+
+@settings(max_examples=40)
+@given(case=even_cases("1f1b"), data=st.data())
 def test_pieces_are_coarsest(case: Case, data: st.DataObject) -> None:
     """Putting every layer on one group makes one stage; no two neighbours of one group can be joined."""
     groups = groups_of(case.strategy.job)

@@ -8,10 +8,15 @@ _HOME = {
     "Board": "board",
     "Controls": "controls",
     "Explorer": "app",
+    "ExportView": "exportview",
     "GraphView": "graph_view",
     "Heatmap": "heatmap",
+    "Leaderboard": "leaderboard",
+    "RunView": "runview",
+    "States": "states",
     "Tiles": "tiles",
     "Timeline": "timeline",
+    "WhatIf": "whatifview",
 }
 
 __all__ = list(_HOME)

@@ -7,10 +7,11 @@ parts (`.board`, `.tiles`, `.timeline`, `.graph`, `.memory`, `.traffic`, ...) ca
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import RLock
 from typing import Any
+from uuid import uuid4
 
 import traitlets
 from ipywidgets import VBox
@@ -18,21 +19,28 @@ from ipywidgets import VBox
 from explorer.errors import InputError
 from explorer.plan import Plan, Resolved
 from explorer.report import Report
-from explorer.search import Problem
 from explorer.strategy import Strategy
 from explorer.units import format_seconds
+from explorer.views import chrome_trace
 from explorer.views.tiles import Baseline
 from explorer.workload import Workload
 
-from .edits import set_field, shape_of
+from .comparepanel import ComparePanel, with_other
+from .edits import lock_lane, pin_layers, set_field, shape_of
 from .exporting import ExportPanel
 from .gestures import Gestures
+from .historypanel import HistoryPanel
 from .opening import DEFAULT_CLUSTER, file_point, first_point, wished_point
+from .panel import Panel
 from .parts import Parts, arrange
 from .runpanel import RunPanel
+from .saving import Saving
 from .searchpanel import SearchPanel
-from .session import History, Point, make_point
+from .session import History, Point, after
+from .sessionfile import Look
+from .sessionload import Restored
 from .showing import Showing
+from .whatif import WhatIfPanel
 
 DEFAULT_SEARCHER = "auto"
 
@@ -44,6 +52,10 @@ class Explorer(VBox):
         model: zoo name, file, `hf:PATH` or `module.path:factory` (which runs that code).
         cluster: bundled profile or file; a partitioning file brings its own.
         plan: a plan file to open instead.
+        session: file in which all states are saved as they are made (`.yaml`, `.json`). True is a file in
+            `.explorer`, beside the notebook, named after what is asked here, and only in a notebook; None or
+            False is none.
+        reopen: go on at once with what that file holds; otherwise the workbench offers it.
         workload: fields of the workload over the model's own (`global_batch=64`, `sequence_length=4096`,
             `precision="bf16"`, ...).
 
@@ -63,6 +75,9 @@ class Explorer(VBox):
         Plan, allow_none=True, help="The plan of the state shown. Setting it opens a plan."
     )
     selection = traitlets.List(traitlets.Unicode(), help="Ids of selected blocks and layers, in all views.")
+    other = traitlets.Instance(
+        Strategy, allow_none=True, help="Plan B, compared with in every view; None ends the comparison."
+    )
     searcher = traitlets.Unicode(DEFAULT_SEARCHER, help="Searcher that Search starts.")
     search_budget_s = traitlets.Float(20.0, help="Seconds after which a search stops by itself.")
     error = traitlets.Unicode(
@@ -75,24 +90,35 @@ class Explorer(VBox):
         cluster: str | None = None,
         *,
         plan: str | Path | None = None,
+        session: str | Path | bool | None = True,
+        reopen: bool = False,
         **workload: Any,
     ) -> None:
         self.history = History()
         # JupyterLab may run gestures on a thread of their own while cells run on the main one
         self.lock = RLock()
-        self.parts = Parts()
+        self.parts = Parts(bench=uuid4().hex[:12])
         self._telling = False
-        self.search_panel = SearchPanel(self.lock, self._search_changed, self._load)
-        self.run_panel = RunPanel(self.lock, self._run_changed)
-        self.export_panel = ExportPanel(lambda: self.history.now)
-        self.showing, self.gestures = Showing(self), Gestures(self)
-        super().__init__(
-            **arrange(self.parts, self.search_panel.box, self.run_panel.box, self.export_panel.box)
-        )
+        self.showing = Showing(self)
+        self.search_panel = SearchPanel(self)
+        self.what_if_panel = WhatIfPanel(self)
+        self.compare_panel = ComparePanel(self)
+        self.run_panel = RunPanel(self)
+        self.export_panel = ExportPanel(self)
+        self.saving = Saving(self)
+        self.history_panel = HistoryPanel(self)
+        self.panels: tuple[Panel, ...] = (
+            self.search_panel, self.what_if_panel, self.compare_panel, self.run_panel, self.export_panel,
+            self.history_panel,
+        )  # fmt: skip
+        self.gestures = Gestures(self)
+        super().__init__(**arrange(self.parts, [(panel.title, panel.box) for panel in self.panels]))
         self._wire()
         self._open(
             lambda: file_point(plan) if plan is not None else first_point(model, cluster or "", workload)
         )
+        asked = {"model": model, "cluster": cluster, "plan": plan, **workload}
+        self.guard(lambda: self.saving.start(session=session, asked=asked, reopen=reopen))
 
     # -- parts, for use alone ---------------------------------------------------------------------
 
@@ -136,38 +162,77 @@ class Explorer(VBox):
         """The plan shown, with its inputs: what `explorer.export.export` and `explorer.run.validate` take."""
         return self.now().resolved()
 
+    def pin(self, layers: Any, *, on: bool = True) -> None:
+        """Pin layers to their devices, by name; `on=False` releases them.
+
+        Raises:
+            InputError: an unknown layer.
+        """
+        with self.lock:
+            self._show(pin_layers(self.now(), layers, on=on))
+
+    def lock_lane(self, lane: int, *, on: bool = True) -> None:
+        """Lock a lane of the board, so that it keeps exactly its layers; `on=False` unlocks it.
+
+        Raises:
+            InputError: no such lane.
+        """
+        with self.lock:
+            self._show(lock_lane(self.now(), lane, on=on))
+
+    def go(self, position: int) -> bool:
+        """Show a state of the history, by position: so many steps of undo or redo; whether there is one."""
+        return self._step(position - self.history.at)
+
+    def reopen(self) -> None:
+        """Go on with the session that was saved before.
+
+        Raises:
+            InputError: there is none, or nothing of it can be had.
+        """
+        self.saving.reopen()
+
+    def save_report(self, path: str | Path) -> None:
+        """Write the state shown as one HTML file that needs nothing else, to send to someone.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        from .reportpage import write_report
+
+        write_report(self, Path(path))
+
+    def compare_with(self, point: Point | None, *, shown: Point | None = None) -> None:
+        """Compare the state shown, or `shown` in its place, with a plan B; None ends it."""
+        with self.lock:
+            self._show(with_other(shown or self.now(), point))
+
     def search(self) -> None:
         """Start the chosen searcher; the board stays yours meanwhile. Needs a running event loop."""
         self.showing.said = None
-        now = self.now()
-        problem = Problem(
-            graph=now.inputs.graph,
-            cluster=now.inputs.cluster,
-            workload=now.inputs.workload,
-            start=now.strategy,
-        )
-        self.search_panel.start(problem, self.searcher, self.search_budget_s)
-        self.parts.tabs.selected_index = 0
-        self.showing.said = self.search_panel.verdict(self.search_budget_s)
-        self.showing.redraw()
+        self.search_panel.start([self.searcher])
 
     def use_best(self) -> None:
         """Put the best strategy of the last search on the board."""
-        progress = self.search_panel.task.progress
-        if progress is None or progress.best is None:
-            raise InputError("no search has found a strategy that fits yet")
-        self._load(progress.searcher, progress.best.strategy, progress.best.label)
+        self.search_panel.load_best()
 
     def tabs_title(self) -> str:
         """Title of the tab that is open."""
         return str(self.parts.tabs.get_title(self.parts.tabs.selected_index or 0))
 
+    def repaint(self) -> None:
+        """Draw the state shown again: what a run measured of it has changed."""
+        self.showing.repaint()
+
+    def open_tab(self, title: str) -> None:
+        """Bring a tab to the front."""
+        self.parts.tabs.selected_index = [panel.title for panel in self.panels].index(title)
+
     def stop(self) -> None:
         """Stop a search or run; what was found stays."""
         with self.lock:
             if self.search_panel.task.running:
-                self.search_panel.task.stop()
-                self.showing.guard(self.showing.search_step)
+                self.search_panel.stop()
             if self.run_panel.task.running:
                 self.run_panel.stop()
                 self.showing.said = None
@@ -176,8 +241,8 @@ class Explorer(VBox):
     def close(self) -> None:
         """End search, run and widgets."""
         self.showing.cancel()
-        self.search_panel.task.stop()
-        self.run_panel.stop()
+        for panel in self.panels:
+            panel.close()
         super().close()
 
     def __repr__(self) -> str:
@@ -203,11 +268,45 @@ class Explorer(VBox):
         return self.history.now
 
     def show(self, point: Point) -> None:
-        """Make a state the present one and draw it."""
+        """Make a state the present one and draw it; pins, locks and plan B stay."""
+        self._show(after(point, self.history.now))
+
+    def _show(self, point: Point) -> None:
         with self.lock:
             before = self.history.now
             self.history.push(point)
             self.showing.settled(point, before)
+            self.saving.changed()
+
+    def guard(self, work: Callable[[], Any]) -> None:
+        """Do something under the lock; what it raises is shown in the page."""
+        self.showing.guard(work)
+
+    def say(self, verdict: Mapping[str, Any] | None) -> None:
+        """Put a sentence under the tiles until the next edit; None takes it back."""
+        self.showing.said = dict(verdict) if verdict is not None else None
+        self.showing.redraw()
+
+    def look(self) -> Look:
+        """What is not part of a state, for the saved session."""
+        parts = self.parts
+        return Look(
+            searcher=self.searcher, search_budget_s=self.search_budget_s, selection=tuple(self.selection),
+            expanded=tuple(parts.board.expanded), collapsed=tuple(parts.board.collapsed),
+            opened=tuple(parts.graph.opened or ()),
+        )  # fmt: skip
+
+    def resume(self, restored: Restored, look: Look) -> None:
+        """Take up a saved session."""
+        with self.lock:
+            before = self.history.now
+            self.history.restore(restored.points, restored.times_s, restored.at)
+            self.showing.settled(self.now(), before)
+            self.searcher = look.searcher or self.searcher
+            self.search_budget_s = look.search_budget_s or self.search_budget_s
+            self.selection = list(look.selection)
+            self.parts.board.expanded, self.parts.board.collapsed = list(look.expanded), list(look.collapsed)
+            self.parts.graph.opened = list(look.opened)
 
     def tell(self, now: Point) -> None:
         """Bring the traits in line with the state shown."""
@@ -216,28 +315,35 @@ class Explorer(VBox):
             with self.hold_trait_notifications():
                 self.model, self.cluster = now.inputs.model.reference, now.inputs.cluster_name
                 self.workload, self.strategy, self.report = now.inputs.workload, now.strategy, now.report
+                self.other = now.other.strategy if now.other else None
                 self.plan = now.plan()
         finally:
             self._telling = False
 
     @property
     def baseline(self) -> Baseline | None:
-        """What the tiles compare with: the even cut of the same shape."""
+        """What the tiles compare with: plan B, else the even cut of the same shape."""
         return self.showing.comparisons.baseline(self.history.now) if self.history.now else None
 
     # -- inside -----------------------------------------------------------------------------------
 
     def _wire(self) -> None:
         parts, showing = self.parts, self.showing
-        panels = (self.search_panel, self.run_panel, self.export_panel)
-        for widget in (parts.controls, parts.tiles, parts.board, *(panel.controls for panel in panels)):
+        for widget in (*parts.drawn, *(widget for panel in self.panels for widget in panel.widgets())):
+            widget.bench = parts.bench
             widget.on_intent(self.gestures.answer)
+        parts.board.on_consider(self.gestures.consider)
         for widget in (parts.board, parts.graph):
             traitlets.link((self, "selection"), (widget, "selection"))
         self.observe(lambda _: showing.guard(showing.mark), "selection")
+        for marked in (parts.timeline, parts.memory, parts.traffic):
+            marked.observe(self._lanes_chosen, "selected_lanes")
+        parts.timeline.trace_source = lambda: chrome_trace(self.now().report)
         parts.graph.observe(lambda _: showing.guard(showing.graph), "opened")
-        parts.board.observe(lambda change: self.search_panel.set_theme(change["new"]), "theme")
-        for name in ("model", "cluster", "workload", "strategy", "plan", "searcher"):
+        parts.board.observe(self._theme_told, "theme")
+        self.observe(lambda _: self.saving.changed(), ["selection", "searcher", "search_budget_s"])
+        parts.board.observe(lambda _: self.saving.changed(), ["expanded", "collapsed"])
+        for name in ("model", "cluster", "workload", "strategy", "other", "plan", "searcher"):
             self.observe(self._trait_set, name)
 
     def _open(self, make: Callable[[], Point]) -> None:
@@ -247,12 +353,27 @@ class Explorer(VBox):
         except Exception as error:  # noqa: BLE001 - shown in the page
             self.showing.failed(error)
 
+    def _lanes_chosen(self, change: Any) -> None:
+        """A lane was chosen by its name in another view: what it holds is the selection."""
+        now = self.history.now
+        if now is None or self.parts.marking:
+            return
+        lanes = now.scene.lane_of_layer
+        held = {layer.name: layer.block or layer.name for layer in now.inputs.graph.layers}
+        chosen = (held[name] for name, lane in lanes.items() if lane in change["new"])
+        self.selection = list(dict.fromkeys(chosen))
+
+    def _theme_told(self, change: Any) -> None:
+        for panel in self.panels:
+            panel.set_theme(change["new"])
+
     def _step(self, by: int) -> bool:
         with self.lock:
             before = self.history.now
             moved = self.history.step(by)
             if moved:
                 self.showing.settled(self.now(), before)
+                self.saving.changed()
             return moved
 
     def _trait_set(self, change: Any) -> None:
@@ -265,7 +386,10 @@ class Explorer(VBox):
             return
         try:
             with self.lock:
-                self.show(self._wished(name, value))
+                if name == "other":
+                    self.compare_with(self._wished("strategy", value) if value else None)
+                else:
+                    self.show(self._wished(name, value))
         except Exception:
             if self.history.now is not None:
                 self.tell(self.history.now)
@@ -275,12 +399,3 @@ class Explorer(VBox):
         if self.history.now is None and name in ("model", "cluster"):
             return first_point(self.model, self.cluster or DEFAULT_CLUSTER)
         return wished_point(self.now(), name, value)
-
-    def _load(self, searcher: str, strategy: Strategy, label: str) -> None:
-        self.show(make_point(self.now().inputs, strategy, note=label, maker=searcher))
-
-    def _search_changed(self) -> None:
-        self.showing.guard(self.showing.search_step)
-
-    def _run_changed(self) -> None:
-        self.showing.guard(self.showing.run_step)

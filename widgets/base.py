@@ -14,6 +14,8 @@ import anywidget
 import traitlets
 from ipywidgets import Layout
 
+from .quiet import quiet
+
 STATIC = Path(__file__).parent / "static"
 """Folder of the built, committed JavaScript and CSS."""
 
@@ -28,8 +30,33 @@ def refuse_unsendable(value: object, path: str) -> None:
     Traceback (most recent call last):
     ValueError: view.lanes[0].forward_s is nan: send None
     """
+    if not _sendable(value):
+        _name_unsendable(value, path)
+
+
+_PLAIN = frozenset({str, int, bool, type(None)})
+
+
+def _sendable(value: object) -> bool:
+    """Whether all of it can be sent. Nearly all values can: places are only named where one cannot."""
     kind = type(value)
-    if kind is str or kind is int or kind is bool or value is None:
+    if kind in _PLAIN:
+        return True
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str) or not (type(item) in _PLAIN or _sendable(item)):
+                return False
+        return True
+    if isinstance(value, list | tuple):
+        return all(type(item) in _PLAIN or _sendable(item) for item in value)
+    return False
+
+
+def _name_unsendable(value: object, path: str) -> None:
+    kind = type(value)
+    if kind in _PLAIN:
         return
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -38,10 +65,10 @@ def refuse_unsendable(value: object, path: str) -> None:
         for key, item in value.items():
             if not isinstance(key, str):
                 raise ValueError(f"{path} has the key {key!r}: keys are strings")
-            refuse_unsendable(item, f"{path}.{key}")
+            _name_unsendable(item, f"{path}.{key}")
     elif isinstance(value, list | tuple):
         for position, item in enumerate(value):
-            refuse_unsendable(item, f"{path}[{position}]")
+            _name_unsendable(item, f"{path}[{position}]")
     else:
         raise ValueError(
             f"{path} is a {kind.__module__}.{kind.__qualname__}: "
@@ -54,12 +81,16 @@ class Widget(anywidget.AnyWidget):
 
     view = traitlets.Dict(help="What is drawn, see PROTOCOL.md; {} draws the empty state.").tag(sync=True)
     seq = traitlets.Int(0, help="Number of the last intent that was answered.").tag(sync=True)
+    bench = traitlets.Unicode(
+        help="Workbench this widget belongs to: page events concern only those of the same one."
+    ).tag(sync=True)
     notice = traitlets.Dict(
         None, allow_none=True, help="A strip at the top: {'level': 'info' or 'error', 'text': ...}, or None."
     ).tag(sync=True)
 
     def __init__(self, **kwargs: Any) -> None:
         self._handlers: list[IntentHandler] = []
+        self._considerers: list[IntentHandler] = []
         kwargs.setdefault("layout", Layout(width="100%"))
         super().__init__(**kwargs)
         self.on_msg(self._receive)
@@ -72,6 +103,10 @@ class Widget(anywidget.AnyWidget):
         """Stop calling `handler`."""
         self._handlers.remove(handler)
 
+    def on_consider(self, handler: IntentHandler) -> None:
+        """Call `handler(intent)` with what a gesture under way would end in; nothing is answered."""
+        self._considerers.append(handler)
+
     def send_intent(self, kind: str, **fields: Any) -> None:
         """Do what a gesture in the page does, for scripts and tests."""
         self._receive(self, {"seq": self.seq + 1, "kind": kind, **fields}, [])
@@ -81,14 +116,19 @@ class Widget(anywidget.AnyWidget):
         return "nothing yet" if not self.view else "ready"
 
     @traitlets.validate("view", "notice")
-    def _sendable(self, proposal: dict[str, Any]) -> object:
+    def _refuse_unsendable(self, proposal: dict[str, Any]) -> object:
         refuse_unsendable(proposal["value"], proposal["trait"].name)
         return proposal["value"]
 
     def _receive(self, _widget: object, content: object, _buffers: object) -> None:
-        if not isinstance(content, dict) or not isinstance(content.get("seq"), int):
+        if not isinstance(content, dict):
             return
-        with self.hold_sync():
+        if isinstance(content.get("consider"), dict):
+            for handler in tuple(self._considerers):
+                handler(content["consider"])
+        if not isinstance(content.get("seq"), int):
+            return
+        with quiet(), self.hold_sync():
             try:
                 for handler in tuple(self._handlers):
                     handler(content)

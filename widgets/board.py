@@ -10,7 +10,10 @@ from .base import STATIC, Widget, refuse_unsendable
 
 
 class Board(Widget):
-    """Lanes of chips on one time scale, each with its memory. Intents: `move move_boundary undo redo`."""
+    """Lanes of chips on one time scale, each with its memory.
+
+    Intents: `move move_boundary pin lock undo redo`.
+    """
 
     _esm = STATIC / "board.js"
     _css = STATIC / "board.css"

@@ -11,6 +11,7 @@ from explorer.errors import ExplorerError, InputError
 from explorer.strategy import REPLICA, ROUND_ROBIN, JobStrategy, Stage, Strategy
 from explorer.uniform import uniform
 
+from .holds import check, with_lock, with_pins
 from .session import Inputs, Point, load_inputs, make_point
 from .start import start_strategy
 
@@ -65,6 +66,7 @@ def _sorted(point: Point, layers: Iterable[str]) -> list[str]:
 
 def _placed(point: Point, job: JobStrategy, note: str) -> Point:
     """Cost a placement; where its schedule has no order for it, under the fallback schedule."""
+    check(point.holds, point.strategy.job, job)
     strategy = point.strategy.with_job(job)
     try:
         return make_point(point.inputs, strategy, point.groups, note=note)
@@ -74,6 +76,33 @@ def _placed(point: Point, job: JobStrategy, note: str) -> Point:
         fallback = point.strategy.with_job(replace(job, schedule=FALLBACK_SCHEDULE, options=()))
         said = f"{note}; {job.schedule} has no order for this placement, so the schedule is now 1f1b"
         return make_point(point.inputs, fallback, point.groups, note=said)
+
+
+def pin_layers(point: Point, layers: Iterable[str], *, on: bool) -> Point:
+    """Pin layers to their devices, or release them.
+
+    Raises:
+        InputError: an unknown layer.
+    """
+    names = list(layers)
+    for name in names:
+        if name not in point.inputs.graph.index:
+            raise InputError(f"no layer {name!r}", key="pins", found=name, allowed="a layer of the model")
+    what = f"{'pinned' if on else 'released'} {len(names)} layers"
+    return replace(point, holds=with_pins(point.holds, names, on=on), note=what, maker="board")
+
+
+def lock_lane(point: Point, lane: int, *, on: bool) -> Point:
+    """Lock a lane, so that it keeps exactly its layers, or unlock it.
+
+    Raises:
+        InputError: no such lane.
+    """
+    groups = point.scene.group_devices
+    if not 0 <= lane < len(groups):
+        raise InputError(f"no lane {lane}", key="locks", found=lane, allowed=f"0 to {len(groups) - 1}")
+    what = f"{'locked' if on else 'unlocked'} lane {lane}"
+    return replace(point, holds=with_lock(point.holds, groups[lane], on=on), note=what, maker="board")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

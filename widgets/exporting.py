@@ -1,84 +1,93 @@
-"""The Export tab: what a trainer would be given, file by file, with downloads."""
+"""The Export tab: what a trainer would be given, file by file. Nothing is written; the page downloads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from ipywidgets import HTML, Layout, VBox
+from ipywidgets import Layout, VBox
 
-from explorer.errors import ExplorerError, PlanError
 from explorer.views import export_view
 
-from .controls import Controls
-from .panels import block, export_html
+from .base import Widget
+from .exportview import ExportView
+from .jobs import Idle
+from .panel import Bench, Panel
 from .session import Point
 
 
-class ExportPanel:
-    """Shows the export of the present state; nothing is written anywhere, the page downloads."""
+class ExportPanel(Panel):
+    """Shows the export of the present state, once asked; from then on it follows every edit."""
 
-    def __init__(self, now: Callable[[], Point | None]) -> None:
-        self._now = now
-        self._target, self._file = "plan", ""
-        self._drawn = False
-        self.view: dict[str, Any] = {}
-        self.controls = Controls()
-        self.preview = HTML(layout=Layout(width="100%"))
-        self.box = VBox([self.controls, self.preview], layout=Layout(width="100%"))
-        self.preview.value = block(
-            '<div class="sub">Press Export in the bar to see what a trainer would be given.</div>'
-        )
+    title = "Export"
 
-    def outdate(self) -> None:
-        """The state has changed: draw again, if something was drawn."""
-        if self._drawn:
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._asked = False
+        self._idle = Idle(bench.lock, self._failed)
+        self.page = ExportView()
+        self.page.observe(lambda _: bench.guard(self._draw_if_asked), "target")
+        self.box = VBox([self.page], layout=Layout(width="100%"))
+
+    def widgets(self) -> tuple[Widget, ...]:
+        """The files."""
+        return (self.page,)
+
+    def actions(self) -> dict[str, Callable[[], Any]]:
+        """Show the files; read them back."""
+        return {"export": self._export, "check_export": lambda: self.draw(check=True)}
+
+    def settled(self, now: Point) -> None:
+        """Grey what is shown and make it anew in the next quiet moment."""
+        del now
+        if not self._asked:
+            return
+        if self.page.view:
+            self.page.view = {**self.page.view, "pending": True}
+        if not self._idle.later(self.draw):
             self.draw()
 
-    def set(self, key: str, value: Any) -> bool:
-        """Take a field of this tab; whether it was one."""
-        if key == "target":
-            self._target, self._file = str(value), ""
-        elif key == "file":
-            self._file = str(value)
-        else:
-            return False
-        self.draw()
-        return True
+    def close(self) -> None:
+        """Forget what waits."""
+        self._idle.cancel()
 
-    def draw(self) -> None:
-        """Everything of this tab anew."""
-        now = self._now()
+    def draw(self, *, check: bool = False) -> None:
+        """Everything of this tab anew.
+
+        Args:
+            check: read the files back in any case. Else that is left to a button where it would load a
+                model from a file again, which may take long or run its code.
+        """
+        now = self._bench.history.now
         if now is None:
+            self.page.view = {}
             return
-        from explorer.export import EXPORTERS
+        self._asked = True
+        self._idle.cancel()
+        view = export_view(now.resolved(), self.page.target, check=check or loads_quickly(now))
+        with self.page.hold_sync():
+            self.page.view = view
+            names = [item["name"] for item in view["files"]]
+            if names and self.page.file not in names:
+                self.page.file = names[0]
 
-        self._drawn = True
-        self.view = _exported(now, self._target)
-        names = [item["name"] for item in self.view["files"]]
-        if names and self._file not in names:
-            self._file = names[0]
-        fields: list[dict[str, Any]] = [
-            {"key": "target", "label": "Target", "kind": "select", "value": self._target,
-             "options": [{"value": item.name, "label": f"{item.name}: {item.title}"} for item in EXPORTERS]},
-        ]  # fmt: skip
-        if names:
-            options = [{"value": name, "label": name} for name in names]
-            fields.append(
-                {"key": "file", "label": "File", "kind": "select", "value": self._file, "options": options}
-            )
-        self.controls.view = {"fields": fields, "buttons": []}
-        self.preview.value = export_html(self.view, self._file)
+    def _export(self) -> None:
+        self._bench.open_tab(self.title)
+        self.draw()
+
+    def _draw_if_asked(self) -> None:
+        if self._asked:
+            self.draw()
+
+    def _failed(self, error: Exception) -> None:
+        def again() -> None:
+            raise error
+
+        self._bench.guard(again)
 
 
-def _exported(now: Point, target: str) -> dict[str, Any]:
-    """Preview of a target; what it cannot express is listed instead of files."""
-    from explorer.export import notes, preview
+def loads_quickly(now: Point) -> bool:
+    """Whether the model is a bundled one, which is made in no time."""
+    from explorer.models import SOURCES
 
-    resolved = now.resolved()
-    try:
-        return export_view(target, preview(resolved, target), notes=notes(resolved, target))
-    except PlanError as error:
-        return export_view(target, {}, refusals=error.problems)
-    except ExplorerError as error:
-        return export_view(target, {}, refusals=[str(error)])
+    return now.inputs.model.reference in SOURCES.names()

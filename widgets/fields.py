@@ -30,6 +30,7 @@ def bar_view(
     busy: str,
     can_undo: bool,
     can_redo: bool,
+    comparing: bool = False,
 ) -> dict[str, Any]:
     """`Controls.view`.
 
@@ -41,6 +42,7 @@ def bar_view(
         busy: `search`, `run` or empty.
         can_undo: whether Undo is on.
         can_redo: whether Redo is on.
+        comparing: whether there is a plan B.
     """
     shape = shape_of(point.strategy, point.groups) if point else None
     fields = [_place("model", "Model", SOURCES.names(), point.inputs.model.reference if point else "", typed)]
@@ -55,7 +57,9 @@ def bar_view(
             field |= {"value": typed.get(key, field["value"]), "error": errors[key]}
     return {
         "fields": fields,
-        "buttons": _buttons(ready=point is not None, busy=busy, can_undo=can_undo, can_redo=can_redo),
+        "buttons": _buttons(
+            ready=point is not None, busy=busy, can_undo=can_undo, can_redo=can_redo, comparing=comparing
+        ),
     }
 
 
@@ -128,11 +132,15 @@ def _chosen(registry: Registry[Any], present: str) -> list[str]:
 _SPECIAL = ("chimera", "custom", "cyclic", "layer_parallel")
 
 
-def _buttons(*, ready: bool, busy: str, can_undo: bool, can_redo: bool) -> list[dict[str, Any]]:
+def _buttons(
+    *, ready: bool, busy: str, can_undo: bool, can_redo: bool, comparing: bool
+) -> list[dict[str, Any]]:
     return [
         {"action": "search", "label": "Search", "primary": True, "enabled": ready and not busy},
         {"action": "undo", "label": "Undo", "enabled": can_undo},
         {"action": "redo", "label": "Redo", "enabled": can_redo},
+        {"action": "compare", "label": "A/B", "enabled": ready, "pressed": comparing,
+         "title": "Keep the plan shown as B and compare with it in every view; again to end"},
         {"action": "run", "label": "Run", "enabled": ready and not busy,
          "title": "A short real run on this machine that says how far the prediction was off"},
         {"action": "stop", "label": "Stop", "enabled": bool(busy)},

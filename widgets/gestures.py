@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from explorer.errors import InputError
 from explorer.explain import Sentence
 
-from .edits import move_layers, set_field, shift_boundary
+from .ahead import MOVES, Ahead
+from .edits import set_field
 from .fields import OTHER
 from .opening import DEFAULT_CLUSTER, first_point
 from .session import Point, make_point
@@ -16,17 +17,22 @@ from .session import Point, make_point
 if TYPE_CHECKING:
     from .app import Explorer
 
+APPLY_REASON = "apply_reason"
+"""Action of a reason's button, before a colon and the reason's key."""
+
 
 class Gestures:
     """Answers the intents of a workbench's widgets."""
 
     def __init__(self, bench: Explorer) -> None:
         self._bench = bench
+        self._ahead = Ahead()
         self._actions: dict[str, Callable[[], Any]] = {
-            "search": bench.search, "stop": bench.stop, "use_best": bench.use_best, "run": self._run,
-            "undo": bench.undo, "redo": bench.redo, "export": self._export, "apply_hint": self._apply_hint,
-            "load_result": bench.search_panel.load_chosen,
+            "search": bench.search, "stop": bench.stop, "use_best": bench.use_best,
+            "undo": bench.undo, "redo": bench.redo, "apply_hint": self._apply_reason,
         }  # fmt: skip
+        for panel in bench.panels:
+            self._actions |= panel.actions()
 
     def answer(self, intent: dict[str, Any]) -> None:
         """Do what a gesture asks; what cannot be is said in the strip, at the field and on the board."""
@@ -37,16 +43,23 @@ class Gestures:
                 self._do(intent, key, value)
             except Exception as error:  # noqa: BLE001 - shown in the page
                 bench.showing.failed(error, key if intent["kind"] == "set" else "", value)
-                if intent["kind"] in ("move", "move_boundary"):
+                if intent["kind"] in (*MOVES, "pin", "lock"):
                     bench.parts.board.notice = {"level": "error", "text": bench.error}
+
+    def consider(self, intent: dict[str, Any]) -> None:
+        """Work out what a gesture under way would lead to."""
+        with self._bench.lock:
+            if self._bench.history.now is not None:
+                self._ahead.consider(self._bench.history.now, intent)
 
     def _do(self, intent: dict[str, Any], key: str, value: Any) -> None:
         bench, kind = self._bench, intent["kind"]
-        if kind == "move":
-            bench.show(move_layers(bench.now(), intent["layers"], int(intent["to_lane"])))
-        elif kind == "move_boundary":
-            before, after, layers = (int(intent[name]) for name in ("before", "after", "layers"))
-            bench.show(shift_boundary(bench.now(), before, after, layers))
+        if kind in MOVES:
+            bench.show(self._ahead.take(bench.now(), intent))
+        elif kind == "pin":
+            bench.pin(intent["layers"], on=bool(intent["on"]))
+        elif kind == "lock":
+            bench.lock_lane(int(intent["lane"]), on=bool(intent["on"]))
         elif kind == "set":
             self._set(key, value)
         elif kind in ("undo", "redo"):
@@ -56,7 +69,7 @@ class Gestures:
 
     def _set(self, key: str, value: Any) -> None:
         bench = self._bench
-        if any(panel.set(key, value) for panel in (bench.search_panel, bench.run_panel, bench.export_panel)):
+        if any(panel.set(key, value) for panel in bench.panels):
             return
         if key == "searcher":
             bench.searcher = str(value)
@@ -77,28 +90,22 @@ class Gestures:
         showing.redraw()
 
     def _act(self, action: str) -> None:
+        name, _, key = action.partition(":")
+        if name == APPLY_REASON and key:
+            self._apply_reason(key)
+            return
         if action not in self._actions:
             allowed = ", ".join(self._actions)
             raise InputError(f"unknown action {action!r}", key="action", found=action, allowed=allowed)
         self._actions[action]()
 
-    def _apply_hint(self) -> None:
-        now, hint = self._bench.history.now, self._bench.showing.hint
-        if now is None or hint is None or hint[0] is not now or hint[1].strategy is None:
+    def _apply_reason(self, key: str = "") -> None:
+        """Make the change that a reason proposes, or the best; nothing if it was of a former plan."""
+        now, sentence = self._bench.history.now, self._bench.showing.reasons.proposal(key)
+        if now is None or sentence is None or sentence.strategy is None:
             return
-        sentence, strategy = hint[1], hint[1].strategy
-        self._bench.show(make_point(now.inputs, strategy, _same_groups(now, sentence), note=sentence.change))
-
-    def _run(self) -> None:
-        bench = self._bench
-        bench.showing.said = None
-        bench.parts.tabs.selected_index = 1
-        bench.run_panel.start(bench.resolved())
-        bench.showing.run_step()
-
-    def _export(self) -> None:
-        self._bench.parts.tabs.selected_index = 2
-        self._bench.export_panel.draw()
+        groups = _same_groups(now, sentence)
+        self._bench.show(make_point(now.inputs, sentence.strategy, groups, note=sentence.change))
 
 
 def _same_groups(now: Point, sentence: Sentence) -> tuple[Any, ...]:

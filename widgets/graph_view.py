@@ -1,26 +1,45 @@
-"""The layer graph: blocks with their repeats folded, one of them open."""
+"""The layer graph: modules by path with repeats folded, open ones laid open in place."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import traitlets
 
 from .base import STATIC, Widget
 
 
+class OpenIds(traitlets.List[str]):
+    """A list of ids; a single one may be given bare, None is nothing."""
+
+    def validate(self, obj: Any, value: Any) -> Any:
+        """Ids as a list."""
+        given = [] if value is None else [value] if isinstance(value, str) else value
+        return super().validate(obj, given)
+
+
 class GraphView(Widget):
-    """Observe `opened` and answer with a view in which that block is open. Selection is the board's."""
+    """Observe `opened` and answer with a view in which those parts are open. Selection is the board's."""
 
     _esm = STATIC / "graph.js"
     _css = STATIC / "graph.css"
 
-    opened = traitlets.Unicode(None, allow_none=True, help="Id of the open block, or None.").tag(sync=True)
-    colour = traitlets.Enum(("device", "time", "memory", "traffic"), "time", help="What colour says.").tag(
-        sync=True
-    )
+    opened = OpenIds(
+        traitlets.Unicode(),
+        help="Ids of open modules and unfolded repeats; the id of a layer or block opens the way to it.",
+    ).tag(sync=True)
+    colour = traitlets.Enum(
+        ("time", "memory", "traffic", "device", "error"), "time", help="What colour says."
+    ).tag(sync=True)
     selection = traitlets.List(traitlets.Unicode(), help="Ids of the selected blocks and layers.").tag(
         sync=True
     )
+    index = traitlets.Dict(
+        help="Names of all layers and the blocks' places among them; assigned when the model changes."
+    ).tag(sync=True)
 
     def summary(self) -> str:
-        """Nodes shown, and the open block."""
-        return f"{len(self.view.get('nodes', []))} nodes" + (f", {self.opened} open" if self.opened else "")
+        """Nodes shown, and how many of them are open."""
+        nodes = self.view.get("nodes", [])
+        frames = sum(node["open"] for node in nodes)
+        return f"{len(nodes) - frames} nodes" + (f", {frames} open" if frames else "")

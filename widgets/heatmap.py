@@ -1,14 +1,15 @@
-"""Heatmaps: memory by device and time, traffic from device to device."""
+"""Heatmaps: memory by device and time or by part, traffic from device to device or by link over time."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
 from sys import byteorder
+from typing import Any
 
 import traitlets
 
-from .base import STATIC, Widget
+from .base import STATIC, Widget, refuse_unsendable
 
 
 def pack(rows: Iterable[Sequence[float | None]]) -> bytes:
@@ -24,17 +25,28 @@ def pack(rows: Iterable[Sequence[float | None]]) -> bytes:
 
 
 class Heatmap(Widget):
-    """One picture, by `view["kind"]`: `memory` (with `cells`) or `traffic`."""
+    """Two pictures of one thing: `memory` over time and by part, or `traffic` by pair and by link over time.
+
+    `view["kind"]` says of what, `shown` which; a second plan (`view_b`) stands beside on the same scale.
+    """
 
     _esm = STATIC / "heatmap.js"
     _css = STATIC / "heatmap.css"
 
     cells = traitlets.Bytes(
-        b"", help="Memory picture: bytes in use, rows x columns, float32, -1 for empty."
+        b"", help="Over time: bytes in use, or share of a link; rows x columns, float32, -1 for empty."
     ).tag(sync=True)
-    selected_lanes = traitlets.List(traitlets.Unicode(), help="Ids of the lanes whose rows are marked.").tag(
-        sync=True
-    )
+    view_b = traitlets.Dict(help="The second plan's view; {} for none.").tag(sync=True)
+    cells_b = traitlets.Bytes(b"", help="The second plan's cells.").tag(sync=True)
+    shown = traitlets.Unicode(help="`time` or `parts`; `pairs` or `links`; '' for the first.").tag(sync=True)
+    selected_lanes = traitlets.List(
+        traitlets.Unicode(), help="Ids of the lanes whose rows are marked; a row's name sets it."
+    ).tag(sync=True)
+
+    @traitlets.validate("view_b")
+    def _sendable_b(self, proposal: dict[str, Any]) -> object:
+        refuse_unsendable(proposal["value"], "view_b")
+        return proposal["value"]
 
     def summary(self) -> str:
         """Kind and size."""

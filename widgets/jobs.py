@@ -8,11 +8,16 @@ workbench holds its lock. Nothing here starts a thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 REST_S = 0.15
 """Quiet time before idle work begins, so that it never stands between two drags."""
+PAUSE_S = 0.002
+"""Between two slices of idle work: a gesture that has come meanwhile gets the loop and the lock."""
+
+Work = Callable[[], Iterator[object] | None]
+"""What is to be done: at once, or (a generator) up to its next `yield` at a time."""
 
 
 class Job:
@@ -38,33 +43,51 @@ class Job:
 
 
 class Idle:
-    """Does one piece of work after a pause; a new wish replaces the old."""
+    """Does one piece of work after a pause, slice by slice; a new wish replaces the old, begun or not."""
 
     def __init__(self, lock: Any, failed: Callable[[Exception], None], *, rest_s: float = REST_S) -> None:
         self._lock = lock
         self._failed = failed
         self._rest_s = rest_s
         self._job: Job | None = None
+        self._turn = 0
 
-    def later(self, work: Callable[[], None]) -> bool:
+    def later(self, work: Work) -> bool:
         """Do `work` after the pause, instead of what was waiting; whether there is a loop to do it."""
         self.cancel()
+        turn = self._turn
         try:
-            self._job = Job(lambda: self._after_rest(work))
+            self._job = Job(lambda: self._after_rest(work, turn))
         except RuntimeError:
             self._job = None
         return self._job is not None
 
     def cancel(self) -> None:
-        """Forget what is waiting."""
+        """Forget what is waiting, and the rest of what has begun."""
+        self._turn += 1
         if self._job is not None:
             self._job.cancel()
             self._job = None
 
-    async def _after_rest(self, work: Callable[[], None]) -> None:
+    async def _after_rest(self, work: Work, turn: int) -> None:
         await asyncio.sleep(self._rest_s)
-        with self._lock:
-            try:
-                work()
-            except Exception as error:  # noqa: BLE001 - shown in the page
-                self._failed(error)
+        steps: Iterator[object] | None = None
+        while True:
+            with self._lock:
+                # a cancellation from another thread reaches the task later than this
+                if turn != self._turn:
+                    return
+                try:
+                    steps = work() if steps is None else steps
+                    if steps is None or next(steps, self) is self:
+                        return
+                except Exception as error:  # noqa: BLE001 - shown in the page
+                    self._failed(error)
+                    return
+            await asyncio.sleep(PAUSE_S)
+
+
+def at_once(work: Work) -> None:
+    """Do all slices now, where there is no loop to do them later."""
+    for _ in work() or ():
+        pass

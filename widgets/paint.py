@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from explorer.errors import ExplorerError
-from explorer.explain import Sentence, explain
 from explorer.identity import IdentityCache
 from explorer.simulate import simulate
 from explorer.views import (
+    Scene,
     blocks_view,
     board_view,
+    communication_view,
     graph_view,
     memory_view,
     tiles_view,
     timeline_view,
-    traffic_view,
-    verdict_view,
 )
+from explorer.views.graph import first_opened, graph_index, still_open
 from explorer.views.tiles import Baseline
 
 from .edits import Shape, even_strategy, shape_of
@@ -29,10 +29,12 @@ class Comparisons:
     """What the tiles compare with, remembered by inputs and shape."""
 
     def __init__(self) -> None:
-        self._kept = IdentityCache(256)
+        self._kept = IdentityCache(16)  # each holds a whole report
 
     def baseline(self, point: Point) -> Baseline | None:
-        """The even cut of the same shape; None where there is none (an odd batch, an odd mesh)."""
+        """Plan B, else the even cut of the same shape; None where there is none (an odd batch or mesh)."""
+        if point.other is not None:
+            return Baseline(name="B", report=point.other.report)
         shape = shape_of(point.strategy, point.groups)
         return self._get(point, shape, "even cut")
 
@@ -70,45 +72,70 @@ def paint(parts: Parts, history: History, comparisons: Comparisons) -> None:
     baseline = comparisons.baseline(now)
     blocks = blocks_view(scene)
     with parts.board.hold_sync():  # one message: a view of other blocks must never be drawn
-        if parts.board.blocks != blocks:
-            parts.board.blocks = blocks
-            parts.graph.opened = _middle(blocks, parts.graph.opened)
+        # the same list for the same costs: comparing a thousand blocks takes long
+        if parts.blocks is not blocks:
+            parts.blocks = parts.board.blocks = blocks
         parts.board.view = board_view(
             scene, can_undo=history.can_undo, can_redo=history.can_redo,
             baseline_name=baseline.name if baseline else None,
+            pinned=now.holds.pinned, locked=now.holds.locked,
+            other=now.other.scene if now.other else None, other_name=now.other and f"B: {now.other.note}",
         )  # fmt: skip
     parts.figures = tiles_view(scene, baseline=baseline, single=comparisons.single(now))
 
 
-def paint_rest(parts: Parts, point: Point) -> None:
-    """Draw a state in all other parts."""
-    scene = point.scene
-    view, bars = timeline_view(scene)
-    with parts.timeline.hold_sync():
-        parts.timeline.view, parts.timeline.bars = view, bars
-    view, cells = memory_view(scene)
-    with parts.memory.hold_sync():
-        parts.memory.view, parts.memory.cells = view, cells
-    parts.traffic.view = traffic_view(scene)
-    paint_graph(parts, point)
+def paint_rest(parts: Parts, point: Point, errors: Mapping[str, float] | None = None) -> Iterator[None]:
+    """Draw a state in all other parts, one at a time: the workbench may do something else in between.
+
+    `errors`: predicted over measured, minus 1, by layer, from a run.
+    """
+    other = point.other.scene if point.other is not None else None
+    _paint_timeline(parts, point.scene, other)
+    yield
+    _paint_memory(parts, point.scene, other)
+    yield
+    _paint_traffic(parts, point.scene, other)
+    yield
+    paint_graph(parts, point, errors)
 
 
-def _middle(blocks: list[dict[str, Any]], opened: str | None) -> str | None:
-    """The block to open for a new model: the one that was, else a typical one."""
-    several = [block["id"] for block in blocks if len(block["layers"]) > 1]
-    return opened if opened in several else several[len(several) // 2] if several else None
+def _paint_timeline(parts: Parts, scene: Scene, other: Scene | None) -> None:
+    view, bars = timeline_view(scene, name="A" if other else "current")
+    view_b, bars_b = timeline_view(other, name="B") if other else ({}, b"")
+    line = parts.timeline
+    with line.hold_sync():
+        line.view, line.bars, line.view_b, line.bars_b = view, bars, view_b, bars_b
 
 
-def paint_graph(parts: Parts, point: Point) -> None:
-    """The layer graph, with the block that the page asked to open."""
-    blocks = blocks_view(point.scene)
-    if parts.graph.opened not in {None, *(block["id"] for block in blocks)}:
-        parts.graph.opened = None
-    parts.graph.view = graph_view(point.scene, opened=parts.graph.opened)
+def _paint_memory(parts: Parts, scene: Scene, other: Scene | None) -> None:
+    view, cells = memory_view(scene, name="A" if other else "")
+    view_b, cells_b = memory_view(other, name="B") if other else ({}, b"")
+    heat = parts.memory
+    with heat.hold_sync():
+        heat.view, heat.cells, heat.view_b, heat.cells_b = view, cells, view_b, cells_b
 
 
-def paint_verdict(point: Point) -> tuple[dict[str, Any], Sentence | None]:
-    """The sentence with its proposal; re-simulates, so it is kept for quiet moments."""
-    own = point.inputs
-    said = explain(own.graph, own.cluster, own.workload, point.strategy, point.report)
-    return verdict_view(point.scene, said)
+def _paint_traffic(parts: Parts, scene: Scene, other: Scene | None) -> None:
+    view, cells = communication_view(scene, name="A" if other else "")
+    view_b, cells_b = communication_view(other, name="B") if other else ({}, b"")
+    heat, line = parts.traffic, parts.timeline
+    with heat.hold_sync():
+        heat.view, heat.cells, heat.view_b, heat.cells_b = view, cells, view_b, cells_b
+    with line.hold_sync():
+        line.links, line.link_cells = view["links"], cells
+
+
+def paint_graph(parts: Parts, point: Point, errors: Mapping[str, float] | None = None) -> None:
+    """The layer graph, with what the page asked to open; a new model as far as can be taken in at once.
+
+    `errors`: predicted over measured, minus 1, by layer, from a run.
+    """
+    graph, own = parts.graph, point.inputs.graph
+    index, opened = graph_index(own), still_open(own, graph.opened)
+    if graph.index != index and not opened:
+        opened = first_opened(own)
+    other = point.other.scene if point.other is not None else None
+    view = graph_view(point.scene, opened=opened, errors=errors, other=other, other_name="B")
+    with graph.hold_sync():  # one message: a view never stands beside names of another model
+        graph.index, graph.view = index, view
+        graph.opened = view["opened"]

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
-
-from explorer.units import format_bytes, format_seconds
 
 STYLE = """<style>
 .xp{font:13px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);color:var(--jp-ui-font-color1,#222);
@@ -65,69 +61,3 @@ def percent(fraction: float | None, *, sign: bool = True) -> str:
     text = f"{abs(fraction) * 100:.1f} %"
     lead = "−" if fraction < 0 and text != "0.0 %" else "+" if sign and text != "0.0 %" else ""
     return lead + text
-
-
-def search_html(rows: Sequence[Mapping[str, Any]], status: str) -> str:
-    """The leaderboard."""
-    if len(rows) < 2:
-        note = (
-            status or "No search yet. Choose a searcher in the bar and press Search; the board stays yours."
-        )
-        return block(f'<h3>Leaderboard</h3><div class="sub">{escape(note)}</div>')
-    own = next((i for i, row in enumerate(rows) if row["searcher"] == "yours"), -1)
-    lines = [
-        (
-            f"<b>{escape(row['searcher'])}</b>",
-            escape(row["label"]),
-            format_seconds(row["step_time_s"]) if row["step_time_s"] is not None else "–",
-            percent(row["change"]) if row["searcher"] != "yours" else "",
-            format_bytes(row["peak_bytes"]) if row["peak_bytes"] is not None else "–",
-            percent(row["gap"], sign=False) if row["gap"] is not None else "",
-            escape("optimal" if row["optimal"] else row["bound"] or ""),
-            "" if row["evaluations"] is None else f"{row['evaluations']}",
-            "" if row["wall_s"] is None else format_seconds(row["wall_s"]),
-        )
-        for row in rows
-    ]
-    head = (
-        "searcher",
-        "best strategy",
-        "step time",
-        "vs yours",
-        "memory",
-        "gap to bound",
-        "bound of",
-        "costed",
-        "wall",
-    )
-    return block(
-        f'<h3>Leaderboard <span class="sub">{escape(status)}</span></h3>'
-        + table(head, lines, text=2, own=own)
-    )
-
-
-def export_html(view: Mapping[str, Any], chosen: str) -> str:
-    """Files of a target: preview of one, download of each, what it says differently."""
-    if view.get("refusals"):
-        items = "".join(f"<li>{escape(text)}</li>" for text in view["refusals"])
-        return block(
-            f'<div class="bad" role="alert"><b>{escape(view["target"])} cannot express this:</b>'
-            f"<ul>{items}</ul></div>"
-        )
-    parts = []
-    for item in view["files"]:
-        data = b64encode(item["text"].encode()).decode()
-        link = f"data:application/octet-stream;base64,{data}"
-        parts.append(
-            f'<a download="{escape(item["name"])}" href="{link}" data-download="{escape(item["name"])}">'
-            f"Download {escape(item['name'])}</a>"
-        )
-    shown = next((item for item in view["files"] if item["name"] == chosen), None)
-    body = f"<div>{' · '.join(parts)}</div>"
-    if shown is not None:
-        more = f'<div class="sub">{escape(shown["omitted"])}</div>' if shown["omitted"] else ""
-        body += f'<pre data-file="{escape(shown["name"])}" tabindex="0">{escape(shown["shown"])}</pre>{more}'
-    if view["notes"]:
-        items = "".join(f"<li>{escape(text)}</li>" for text in view["notes"])
-        body += f"<h3>Expressed, but not to the letter</h3><ul>{items}</ul>"
-    return block(body)

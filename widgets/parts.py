@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ipywidgets import HTML, Box, Layout, Tab, VBox, Widget
 
 from explorer.views import quick_verdict
 
+from .base import Widget as BaseWidget
 from .board import Board
 from .controls import Controls
 from .graph_view import GraphView
 from .heatmap import Heatmap
 from .panels import STYLE
+from .reasons import Reasons
 from .session import Point
 from .tiles import Tiles
 from .timeline import Timeline
-
-TABS = ("Search", "Run", "Export")
-"""Titles of the tabs, in order."""
 
 
 class Parts:
     """All drawn parts. They know nothing of each other; the workbench assigns their views."""
 
-    def __init__(self) -> None:
+    def __init__(self, bench: str = "") -> None:
+        self.bench = bench
+        """Id by which the widgets of one workbench know each other on the page."""
         self.controls = Controls()
         self.tiles = Tiles()
         self.board = Board()
@@ -36,11 +37,26 @@ class Parts:
         self.tabs = Tab(layout=Layout(width="100%"))
         self.figures: dict[str, Any] = {"tiles": [], "pending": False}
         """What the tiles show, without the verdict."""
-        self.explained: tuple[Point, dict[str, Any]] | None = None
-        """The worked-out verdict, and of which state."""
+        self.marking = False
+        """Whether lanes are being marked from here, not from the page."""
+        self.blocks: list[dict[str, Any]] | None = None
+        """What the board was given as blocks."""
 
-    def say(self, point: Point | None, said: Mapping[str, Any] | None) -> None:
-        """Put the right sentence under the tiles: of a search or run, else of the state shown."""
+    @property
+    def drawn(self) -> tuple[BaseWidget, ...]:
+        """Those that send intents, in the order they stand on the page."""
+        return (
+            self.controls, self.tiles, self.board, self.timeline, self.graph, self.memory, self.traffic
+        )  # fmt: skip
+
+    def say(
+        self,
+        point: Point | None,
+        said: Mapping[str, Any] | None,
+        reasons: Reasons,
+        tiles: list[dict[str, Any]],
+    ) -> None:
+        """Put sentence and reasons under the tiles: of a search or run, else of the state shown."""
         if point is None:
             verdict: Mapping[str, Any] = {
                 "level": "none",
@@ -48,11 +64,14 @@ class Parts:
             }
         elif said is not None:
             verdict = said
-        elif self.explained is not None and self.explained[0] is point:
-            verdict = self.explained[1]
+        elif reasons.verdict is not None:
+            verdict = reasons.verdict
         else:
             verdict = quick_verdict(point.scene)
-        view = {**self.figures, "verdict": dict(verdict)}
+        view = {
+            **self.figures, "tiles": tiles, "verdict": dict(verdict),
+            "reasons": reasons.rows if point else [], "reasoning": point is not None and reasons.under_way,
+        }  # fmt: skip
         if view != self.tiles.view:
             self.tiles.view = view
 
@@ -62,11 +81,15 @@ class Parts:
         chosen = set(selection)
         layers = {layer.name for layer in point.inputs.graph.layers if layer.block in chosen} | chosen
         marked = sorted({lanes[name] for name in layers if name in lanes})
-        for widget in (self.timeline, self.memory, self.traffic):
-            widget.selected_lanes = marked
+        self.marking = True
+        try:
+            for widget in (self.timeline, self.memory, self.traffic):
+                widget.selected_lanes = marked
+        finally:
+            self.marking = False
 
 
-def arrange(parts: Parts, search: Widget, run: Widget, export: Widget) -> dict[str, Any]:
+def arrange(parts: Parts, tabs: Sequence[tuple[str, Widget]]) -> dict[str, Any]:
     """Arguments of the outer box: bar, tiles, board and timeline in full width, two columns, tabs."""
     half = Layout(flex="1 1 440px", min_width="0", width="auto")
     parts.graph.layout = half
@@ -75,8 +98,8 @@ def arrange(parts: Parts, search: Widget, run: Widget, export: Widget) -> dict[s
         [parts.graph, heat],
         layout=Layout(display="flex", flex_flow="row wrap", align_items="stretch", width="100%"),
     )
-    parts.tabs.children = [search, run, export]
-    for i, title in enumerate(TABS):
+    parts.tabs.children = [box for _, box in tabs]
+    for i, (title, _) in enumerate(tabs):
         parts.tabs.set_title(i, title)
     outer = [
         HTML(STYLE, layout=Layout(display="none")),

@@ -1,139 +1,135 @@
-"""What a real run says, in words: its progress, its verdict, its comparison as a table."""
+"""What the Run tab says besides figures: what a run would do, how it goes on, the way out of a failure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from html import escape
-from typing import Any
+from typing import NamedTuple
 
 from explorer.units import format_seconds
+from explorer.views.run_view import share_words
 
-from .panels import block, percent, table
+from .runner import Done, Failed
+from .runprogress import Progress, round_words
 
-_NUMERICS = {
-    True: "gradients equal those of one process",
-    False: "gradients differ from those of one process",
-    None: "not checked, as nothing was computed",
-}
-_TOLD = {"start": "started", "ready": "connected", "done": "done"}
+_QUIET, _LOW = 0.8, 0.9
 
 
-def progress_words(event: Mapping[str, Any], rounds: int) -> str:
-    """An event of a rank.
+class Fix(NamedTuple):
+    """A way out of a failure."""
 
-    >>> progress_words({"event": "round", "rank": 0, "number": 1}, 5)
-    'rank 0: round 2 of 5'
-    >>> progress_words({"event": "step", "rank": 1, "case": "baseline", "step": 0}, 5)
-    'rank 1: baseline, step 1'
+    text: str
+    action: str | None = None
+    label: str | None = None
+
+
+_AGAIN = ("run", "Run again")
+_DRY = ("run_dry", "Do a dry run instead")
+_FIXES: tuple[tuple[tuple[str, ...], Fix], ...] = (
+    (("No module named 'torch'", "No module named torch"),
+     Fix("Runs need torch, which is not installed here: pip install torch, then run again.", *_AGAIN)),
+    (("out of memory", "SIGKILL", "can't allocate memory", "Cannot allocate memory"),
+     Fix("Memory ran out. Close other notebooks, or do a dry run, which holds no model.", *_DRY)),
+    (("stands still", "Timed out", "timed out"),
+     Fix("A rank waited too long, mostly because something else took the processors. Run again when less"
+         " else runs.", *_AGAIN)),
+    (("did not start", "Address already in use", "EADDRINUSE"),
+     Fix("The ranks could not be started. The log says why; often a second try works.", *_AGAIN)),
+)  # fmt: skip
+_OTHERWISE = Fix("The log says where it happened. A dry run tells whether the order itself runs.", *_DRY)
+
+
+def fix_for(failed: Failed, engine: str) -> Fix:
+    """The way out that suits an error; a dry run is not offered as the way out of one."""
+    text = f"{failed.text}\n{failed.log}"
+    found = next((fix for marks, fix in _FIXES if any(mark in text for mark in marks)), _OTHERWISE)
+    if found.action == "run_dry" and engine == "dry":
+        return Fix("The log says where it happened.", *_AGAIN)
+    return found
+
+
+def intro(engine: str, expected_s: float) -> list[str]:
+    """What a run would do and how long it takes."""
+    how_long = f"It takes about {format_seconds_roughly(expected_s)}; Stop ends it at any time."
+    return [*(_DRY_RUN if engine == "dry" else _LIKENESS), how_long]
+
+
+_DRY_RUN = (
+    (
+        "A dry run starts one process for each lane of this plan, sends real messages in the plan's own order"
+        " and sleeps in place of computing."
+    ),
+    (
+        "It tells whether the order runs without a deadlock and takes as long as predicted. It tells nothing"
+        " of the seconds of compute."
+    ),
+)
+_LIKENESS = (
+    (
+        "A run trains a small likeness of this plan on the processors of this machine, in turn with a simple"
+        " baseline, and times both."
+    ),
+    (
+        "It tells whether the order runs, whether gradients equal those of one process, and how far the"
+        " predicted step time and speedup were off, by part. What of the plan it cannot tell is named."
+    ),
+)
+
+
+def format_seconds_roughly(seconds: float) -> str:
+    """A duration as one says it.
+
+    >>> [format_seconds_roughly(s) for s in (3.0, 24.1, 58.0, 200.0)]
+    ['5 s', '25 s', '1 min', '3 min']
     """
-    kind, number = str(event.get("event", "")), int(event.get("number", event.get("step", 0)))
-    if kind == "round":
-        said = f"round {number + 1} of {rounds}" if number >= 0 else "warming up"
-    elif kind == "step":
-        said = f"{event.get('case', '')}, step {number + 1}"
-    elif kind == "case":
-        said = f"{event.get('name', '')} done"
-    else:
-        said = _TOLD.get(kind, kind)
-    return f"rank {event.get('rank')}: {said}"
+    if seconds > 55:
+        return f"{max(1, round(seconds / 60))} min"
+    return f"{max(5, round(seconds / 5) * 5)} s"
 
 
-def progress_share(event: Mapping[str, Any], spec: Any) -> float | None:
-    """How much of a run is behind it, 0 to 1; None where an event does not tell.
+def title_words(done: Done) -> str:
+    """Of what run a result is."""
+    found = done.comparison
+    what = "processors" if done.device == "cpu" else done.device
+    rounds = f", {found.rounds} rounds" if found.rounds > 1 else ""
+    kind = "dry run" if found.engine == "dry" else "likeness"
+    return f"{kind} on {done.ranks} ranks ({what}){rounds}, {format_seconds(done.wall_s)}, at {done.at}"
 
-    Args:
-        event: of a rank.
-        spec: `explorer.run.RunSpec`; rounds that warm up have negative numbers.
-    """
-    cases = [case.name for case in spec.cases if not case.once]
-    total = spec.warmup_rounds + spec.rounds
-    if event.get("event") == "round":
-        behind = float(event["number"])
-    elif event.get("event") == "case" and event.get("name") in cases:
-        behind = event["round"] + (cases.index(event["name"]) + 1) / len(cases)
-    else:
+
+def old_words(done: Done) -> str:
+    """That a result is of something else than what is shown."""
+    own = done.inputs
+    return (
+        f"Of another strategy: {own.model.reference} on {own.cluster_name} as it was at {done.at}."
+        " Run again to see how true the present prediction is."
+    )
+
+
+def progress_view(progress: Progress, *, other: bool) -> dict[str, object]:
+    """A run under way; `other`: the state shown is no longer what runs."""
+    left = progress.left_s
+    return {
+        "share": progress.share,
+        "elapsed_s": progress.elapsed_s,
+        "left_s": left,
+        "phase": progress.phase,
+        "said": progress.said(),
+        "other": "The board has changed since: this run is of the plan as it was." if other else None,
+        "ranks": [
+            {
+                "rank": i, "state": row.state, "doing": row.doing,
+                "round": round_words(row.round, progress.spec.rounds), "step_s": row.step_s,
+            }
+            for i, row in enumerate(progress.rows)
+        ],
+        "contention": _contention(progress.contention),
+    }  # fmt: skip
+
+
+def _contention(share: float | None) -> dict[str, object] | None:
+    if share is None:
         return None
-    return min(1.0, max(0.0, (spec.warmup_rounds + behind) / total))
-
-
-def _got(found: Any) -> str:
-    """Processor time of the ranks over what they needed; clocks make it a little more than all at times."""
-    return f"{min(1.0, found.contention):.0%}"
-
-
-def verdict_words(found: Any) -> str:
-    """A comparison's verdict as a sentence that may stand before figures."""
-    from explorer.run.compare import CONFIRMED, OFF, QUIET, TOO_NOISY
-
-    if found.verdict == TOO_NOISY:
-        return (
-            f"Too noisy for a verdict: the ranks got {_got(found)} of the processor time they needed, and"
-            f" {QUIET:.0%} is the least. Run again when less else runs here."
-        )
-    words = {CONFIRMED: "The run confirms the prediction.", OFF: "The prediction is off."}
-    return words.get(
-        found.verdict, "The run computed wrong numbers: gradients differ from those of one process."
-    )
-
-
-def figure_words(found: Any) -> str:
-    """What was measured, beside what was predicted."""
-    what = "The plan's order, with compute slept," if found.engine == "dry" else "Its small likeness"
-    took, guess = found.measured["step_time_s"], found.predicted["step_time_s"]
-    text = f"{what} took {format_seconds(took)} a step, predicted {format_seconds(guess)}"
-    text += f" ({percent(guess / took - 1)})." if took else "."
-    seen, expected = found.measured.get("speedup"), found.predicted.get("speedup")
-    if seen and expected:
-        text += (
-            f" Speedup over {found.baseline.replace('_', ' ')} {seen:.2f}, predicted {expected:.2f}"
-            f" ({percent(expected / seen - 1)})."
-        )
-    return text
-
-
-def run_html(state: Mapping[str, Any]) -> str:
-    """A run: idle, under way, failed or compared. Keys: status, error, log, comparison."""
-    comparison, error = state.get("comparison"), state.get("error")
-    parts = [f'<h3>Run <span class="sub">{escape(str(state.get("status", "")))}</span></h3>']
-    if error:
-        parts.append(f'<div class="bad" role="alert"><b>{escape(str(error))}</b></div>')
-        if state.get("log"):
-            parts.append(f"<details><summary>log</summary><pre>{escape(str(state['log']))}</pre></details>")
-    if comparison is not None:
-        parts.append(_comparison(comparison))
-    return block("".join(parts))
-
-
-def _comparison(found: Any) -> str:
-    said = (
-        f"<b>{escape(verdict_words(found))}</b>",
-        f"Numerics: {_NUMERICS[found.numerics_ok]}.",
-        f"Contention: the ranks got {_got(found)} of the processor time they needed.",
-    )
-    lists = "".join(
-        f"<h3>{title}</h3><ul>{''.join(f'<li>{escape(text)}</li>' for text in items)}</ul>"
-        for title, items in (("Validated", found.validated), ("Not validated", found.not_validated))
-        if items
-    )
-    lines = "".join(f"<div>{text}</div>" for text in said)
-    return lines + table(("part of a step", "predicted", "measured", "error"), _rows(found)) + lists
-
-
-def _rows(found: Any) -> list[tuple[str, ...]]:
-    """By part, then the whole step, then the speedup."""
-    guessed, seen = found.parts["predicted"], found.parts["measured"]
-    rows = [_row(part, guessed.get(part), seen.get(part)) for part in dict.fromkeys([*guessed, *seen])]
-    step = _row("step time", found.predicted["step_time_s"], found.measured["step_time_s"])
-    rows.append(tuple(f"<b>{cell}</b>" for cell in step))
-    expected, speedup = found.predicted.get("speedup"), found.measured.get("speedup")
-    if expected and speedup:
-        over = escape(found.baseline.replace("_", " "))
-        error = percent(expected / speedup - 1)
-        rows.append((f"speedup over {over}", f"{expected:.2f} ×", f"{speedup:.2f} ×", error))
-    return rows
-
-
-def _row(name: str, predicted: float | None, measured: float | None) -> tuple[str, ...]:
-    shown = [format_seconds(value) if value is not None else "–" for value in (predicted, measured)]
-    error = percent(predicted / measured - 1) if predicted and measured else ""  # none is none per cent of
-    return escape(name), shown[0], shown[1], error
+    got = f"ranks get {share_words(share)} of the processor time they need"
+    if share >= _LOW:
+        return {"share": share, "level": "ok", "text": f"Contention low: {got}"}
+    if share >= _QUIET:
+        return {"share": share, "level": "ok", "text": f"Some contention: {got}"}
+    return {"share": share, "level": "warn", "text": f"Contention high: {got}; there may be no verdict"}

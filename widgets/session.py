@@ -1,20 +1,26 @@
 """What the workbench knows, without any widget: points of a history, and how each edit makes the next one.
 
-A `Point` is a whole state: inputs, strategy, device groups and report. Nothing is changed in place, so undo
-and redo are steps along a list. An edit that is wrong raises and leaves the history as it was.
+A `Point` is a whole state: inputs, strategy, device groups and what is predicted of it. Nothing is changed in
+place, so undo and redo are steps along a list. An edit that is wrong raises and leaves the history as it was.
+
+A prediction holds arrays of every task; hundreds of them would fill the kernel's memory. So only states near
+the present one keep theirs, the others make it again when somebody goes there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from explorer.cluster import Cluster
-from explorer.edit import Group
+from explorer.edit import Group, groups_of
 from explorer.errors import InputError
 from explorer.graph import LayerGraph
 from explorer.models import load_model_and_cluster
-from explorer.plan import Plan, Provenance, Reference, Resolved, make_plan
+from explorer.plan import Plan, Provenance, Reference, Resolved, fingerprint, make_plan
 from explorer.profiles import load_cluster
 from explorer.report import Report
 from explorer.simulate import simulate
@@ -22,8 +28,13 @@ from explorer.strategy import Strategy
 from explorer.views import Scene, make_scene
 from explorer.workload import Job, Workload, default_workload
 
+from .holds import NOTHING, Holds, kept
+
 MOST_POINTS = 500
 """States that undo can go back to."""
+
+NEAR = 2
+"""States before and after the present one that keep their prediction; one step of undo stays instant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +59,76 @@ class Inputs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """The few numbers that a list of states tells of each; kept where the whole report is not."""
+
+    step_time_s: float
+    """Predicted step time."""
+    peak_fraction: float
+    """Fullest device: bytes at its peak over its memory."""
+    over_bytes: float
+    """Most bytes that a device lacks; 0 where everything fits."""
+
+
+class Outcome:
+    """What is predicted of a strategy: figures always, the scene only as long as it is wanted."""
+
+    __slots__ = ("_figures", "_scene", "groups", "inputs", "strategy")
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        strategy: Strategy,
+        groups: Sequence[Group] = (),
+        *,
+        figures: Figures | None = None,
+    ) -> None:
+        # the order of `make_scene`: lanes as they were, their templates as the strategy has them now
+        known = {group.meshes: group for group in (*groups, *groups_of(strategy.job))}
+        self.inputs, self.strategy = inputs, strategy
+        self.groups = tuple(known.values())
+        self._scene: Scene | None = None
+        self._figures = figures
+
+    @property
+    def scene(self) -> Scene:
+        """The prediction, made again if it was forgotten.
+
+        Raises:
+            ExplorerError: it cannot be lowered.
+        """
+        if self._scene is None:
+            own, strategy = self.inputs, self.strategy
+            report = simulate(own.graph, own.cluster, own.workload, strategy)
+            self._scene = make_scene(own.graph, own.cluster, own.workload, strategy, report, self.groups)
+            self._figures = _figures(report)
+        return self._scene
+
+    @property
+    def figures(self) -> Figures:
+        """The few numbers, without making the scene where they are known."""
+        return self._figures if self._figures is not None else _figures(self.scene.report)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the scene is there."""
+        return self._scene is not None
+
+    def forget(self) -> None:
+        """Keep the figures alone."""
+        self._scene = None
+
+
+def _figures(report: Report) -> Figures:
+    pairs = zip(report.peak_memory_bytes, report.capacity_bytes, strict=True)
+    return Figures(
+        step_time_s=report.step_time_s,
+        peak_fraction=max(used / room for used, room in pairs),
+        over_bytes=max((item.over_bytes for item in report.overflows), default=0.0),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     """One state of the workbench."""
 
@@ -55,12 +136,21 @@ class Point:
     """What it is for."""
     strategy: Strategy
     """What is chosen."""
-    scene: Scene
-    """What the views look at; holds the report and the device groups."""
+    outcome: Outcome
+    """What is predicted; states that differ in pins, locks or plan B alone share it."""
     note: str = ""
     """What was done to get here, in a few words."""
     maker: str = "board"
     """Who made it: `board`, `start`, or the name of a searcher."""
+    holds: Holds = NOTHING
+    """Pins and locks."""
+    other: Point | None = None
+    """Plan B, that all views compare with; None for no comparison."""
+
+    @property
+    def scene(self) -> Scene:
+        """What the views look at; simulated again if it was forgotten."""
+        return self.outcome.scene
 
     @property
     def report(self) -> Report:
@@ -68,16 +158,21 @@ class Point:
         return self.scene.report
 
     @property
+    def figures(self) -> Figures:
+        """The few numbers of it that are always there."""
+        return self.outcome.figures
+
+    @property
     def groups(self) -> tuple[Group, ...]:
         """Device groups: board lanes, those without layers included."""
-        return self.scene.groups
+        return self.outcome.groups
 
     def plan(self) -> Plan:
         """The plan of this state, with fingerprints."""
         from explorer import __version__
 
         made = Provenance(
-            searcher=self.maker, version=__version__, step_time_s=self.report.step_time_s, note=self.note
+            searcher=self.maker, version=__version__, step_time_s=self.figures.step_time_s, note=self.note
         )
         own = self.inputs
         return make_plan(
@@ -97,9 +192,53 @@ def make_point(
     Raises:
         ExplorerError: it cannot be lowered.
     """
-    report = simulate(inputs.graph, inputs.cluster, inputs.workload, strategy)
-    scene = make_scene(inputs.graph, inputs.cluster, inputs.workload, strategy, report, groups)
-    return Point(inputs=inputs, strategy=strategy, scene=scene, note=note, maker=maker)
+    point = lazy_point(inputs, strategy, groups, note=note, maker=maker)
+    point.outcome.scene  # noqa: B018 - what is wrong is said now, not when it is looked at
+    return point
+
+
+def lazy_point(
+    inputs: Inputs,
+    strategy: Strategy,
+    groups: Sequence[Group] = (),
+    *,
+    figures: Figures | None = None,
+    note: str = "",
+    maker: str = "board",
+) -> Point:
+    """A state that is simulated when somebody looks at it; `figures` are what was predicted before."""
+    outcome = Outcome(inputs, strategy, groups, figures=figures)
+    return Point(inputs=inputs, strategy=strategy, outcome=outcome, note=note, maker=maker)
+
+
+Input = TypeVar("Input", LayerGraph, Cluster)
+
+_SHARED: OrderedDict[str, LayerGraph | Cluster] = OrderedDict()
+_MOST_SHARED = 16
+
+
+def shared(value: Input) -> Input:
+    """The graph or cluster of the same content that was loaded before, if it was one of the last few.
+
+    What is derived of a graph hangs on it, so a plan opened twenty times must not bring twenty of them.
+    """
+    key = f"{type(value).__name__} {fingerprint(value)}"
+    found = _SHARED.setdefault(key, value)
+    _SHARED.move_to_end(key)
+    while len(_SHARED) > _MOST_SHARED:
+        _SHARED.popitem(last=False)
+    return found if isinstance(found, type(value)) else value
+
+
+def after(point: Point, before: Point | None) -> Point:
+    """A new state with what stays from the one before: pins and locks that are still true, and plan B.
+
+    Layers of another model are others even if they have the same names, so both end with their model.
+    """
+    if before is None or before.inputs.model.reference != point.inputs.model.reference:
+        return point
+    holds = kept(before.holds, before.strategy.job, point.strategy.job)
+    return replace(point, holds=holds, other=before.other)
 
 
 def load_inputs(
@@ -132,9 +271,9 @@ def load_inputs(
         given["sequence_length"] = sequence_length
     return Inputs(
         model=Reference(reference=model, sequence_length=sequence_length or 0),
-        graph=graph,
+        graph=shared(graph),
         cluster_name=cluster or model,
-        cluster=devices,
+        cluster=shared(devices),
         workload=workload.with_job(**given),
     )
 
@@ -144,9 +283,9 @@ def inputs_of(resolved: Resolved) -> Inputs:
     plan = resolved.plan
     return Inputs(
         model=replace(plan.models[0][1], fingerprint=""),
-        graph=resolved.graph,
+        graph=shared(resolved.graph),
         cluster_name=plan.cluster.reference,
-        cluster=resolved.cluster,
+        cluster=shared(resolved.cluster),
         workload=Workload(jobs=(plan.workload.job,)),
     )
 
@@ -157,8 +296,14 @@ class History:
 
     points: list[Point] = field(default_factory=list)
     """All that can be reached."""
+    times_s: list[float] = field(default_factory=list)
+    """When each was made: seconds since 1970, UTC."""
     at: int = -1
     """Position of the one shown; -1 while there is none."""
+    dropped: int = 0
+    """States at the beginning that were given up, so that `dropped + position` numbers a state for good."""
+    clock: Callable[[], float] = time.time
+    """What tells the time."""
 
     @property
     def now(self) -> Point | None:
@@ -177,14 +322,51 @@ class History:
 
     def push(self, point: Point) -> None:
         """Show a new state; those that were undone are gone."""
-        del self.points[self.at + 1 :]
+        undone = self.points[self.at + 1 :]
+        del self.points[self.at + 1 :], self.times_s[self.at + 1 :]
         self.points.append(point)
-        del self.points[:-MOST_POINTS]
+        self.times_s.append(self.clock())
+        over = max(0, len(self.points) - MOST_POINTS)
+        del self.points[:over], self.times_s[:over]
+        self.dropped += over
         self.at = len(self.points) - 1
+        self._lighten(undone)
 
     def step(self, by: int) -> bool:
-        """Go back (-1) or forth (1); whether there was a state to go to."""
-        if not 0 <= self.at + by < len(self.points):
+        """Go back (-1) or forth (1), or further; whether there was a state to go to.
+
+        Raises:
+            ExplorerError: that state can no longer be simulated; the present one stays.
+        """
+        if by == 0 or not 0 <= self.at + by < len(self.points):
             return False
+        self.points[self.at + by].scene  # noqa: B018 - may fail, and then nothing has moved
         self.at += by
+        self._lighten()
         return True
+
+    def restore(self, points: Sequence[Point], times_s: Sequence[float], at: int) -> None:
+        """Take over the states of a saved session.
+
+        Raises:
+            ExplorerError: the one to be shown cannot be simulated; nothing is changed then.
+        """
+        points[at].scene  # noqa: B018 - as above
+        self.points, self.times_s, self.at, self.dropped = list(points), list(times_s), at, 0
+        self._lighten()
+
+    def _lighten(self, gone: Sequence[Point] = ()) -> None:
+        """Let go of predictions far from the present state, and of those that somebody may still hold."""
+        near = self.points[max(0, self.at - NEAR) : self.at + NEAR + 1]
+        wanted = {id(outcome) for point in near for outcome in _outcomes(point)}
+        for point in (*self.points, *gone):
+            for outcome in _outcomes(point):
+                if id(outcome) not in wanted:
+                    outcome.forget()
+
+
+def _outcomes(point: Point) -> Iterator[Outcome]:
+    """Predictions of a state and of its plan B."""
+    yield point.outcome
+    if point.other is not None:
+        yield point.other.outcome

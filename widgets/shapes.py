@@ -74,6 +74,27 @@ class ReplicaLink(Strict):
     step_bytes: float | None
 
 
+class OtherLane(Strict):
+    """Plan B's lane beside one of A."""
+
+    forward_s: float
+    backward_s: float
+    peak_bytes: float
+    runs: list[tuple[int, int]]
+
+
+class Estimate(Strict):
+    """What a preview of the tiles is added up from."""
+
+    step_s: float
+    samples: float
+    tokens_per_sample: float
+    microbatches: float
+    mfu: float
+    bubble: NotRequired[float]
+    busy_s: dict[str, float]
+
+
 class Lane(Strict):
     """One row of the board."""
 
@@ -93,6 +114,8 @@ class Lane(Strict):
     peak_bytes: float
     binds: NotRequired[bool]
     replica_link: NotRequired[ReplicaLink | None]
+    locked: NotRequired[bool]
+    other: NotRequired[OtherLane | None]
 
 
 class Boundary(Strict):
@@ -134,6 +157,9 @@ class BoardView(Strict):
     can_redo: NotRequired[bool]
     editable: NotRequired[bool]
     baseline_name: NotRequired[str | None]
+    pinned: NotRequired[list[str]]
+    other_name: NotRequired[str | None]
+    estimate: NotRequired[Estimate | None]
 
 
 class Tile(Strict):
@@ -153,6 +179,7 @@ class Tile(Strict):
     high: NotRequired[float | None]
     measured: NotRequired[float | None]
     old: NotRequired[bool]
+    note: NotRequired[str | None]
 
 
 class VerdictAction(Strict):
@@ -161,6 +188,7 @@ class VerdictAction(Strict):
     action: str
     label: str
     suggested: NotRequired[bool]
+    enabled: NotRequired[bool]
     title: NotRequired[str | None]
 
 
@@ -174,12 +202,66 @@ class Verdict(Strict):
     actions: NotRequired[list[VerdictAction]]
 
 
+class Reason(Strict):
+    """One sentence of "Why", with its button."""
+
+    key: str
+    topic: str
+    text: str
+    action: str | None
+    label: str | None
+    step_time_s: float | None
+    saves_s: float | None
+    worth: bool
+    old: bool
+
+
 class TilesView(Strict):
     """`Tiles.view`."""
 
     tiles: list[Tile]
     verdict: NotRequired[Verdict | None]
     pending: NotRequired[bool]
+    reasons: NotRequired[list[Reason]]
+    reasoning: NotRequired[bool]
+
+
+class Slider(Strict):
+    """One number to vary."""
+
+    key: str
+    label: str
+    unit: str
+    title: str
+    now: float
+    value: float
+    stops: list[float]
+    changed: bool
+    error: str | None
+    typed: str | None
+
+
+class WhatIfRow(Strict):
+    """One figure of the plan and of its variation."""
+
+    key: str
+    name: str
+    quantity: Literal["seconds", "bytes", "fraction", "per_second", "ratio", "number"]
+    unit: NotRequired[str]
+    compare: Literal["percent", "points", "difference"]
+    now: float
+    then: float | None
+    level: Literal["warn", "bad"] | None
+
+
+class WhatIfView(Strict):
+    """`WhatIf.view`."""
+
+    sliders: list[Slider]
+    rows: list[WhatIfRow]
+    verdict: Verdict
+    note: str
+    actions: list[VerdictAction]
 
 
 class Option(Strict):
@@ -233,6 +315,22 @@ class TimelineLane(Strict):
     devices: NotRequired[list[int]]
 
 
+class PathPart(Strict):
+    """Seconds of the critical path of one sort."""
+
+    name: str
+    seconds: float
+
+
+class CriticalView(Strict):
+    """The chain that decides the end: positions of its bars and what decided each start."""
+
+    bars: list[int]
+    reasons: list[Literal["start", "lane", "channel", "data"]]
+    length_s: float
+    parts: list[PathPart]
+
+
 class TimelineView(Strict):
     """`Timeline.view` and `view_b`."""
 
@@ -241,6 +339,7 @@ class TimelineView(Strict):
     end_s: float
     lanes: list[TimelineLane]
     omitted: NotRequired[str | None]
+    critical: NotRequired[CriticalView | None]
 
 
 class Row(Strict):
@@ -248,6 +347,7 @@ class Row(Strict):
 
     name: str
     lane: NotRequired[str | None]
+    count: NotRequired[int]
 
 
 class Peak(Strict):
@@ -258,17 +358,51 @@ class Peak(Strict):
     bytes: float
 
 
+class MemoryParts(Strict):
+    """Bytes at the peak, by row and part."""
+
+    names: list[str]
+    bytes: list[list[float]]
+    capacity_bytes: list[float]
+
+
+class LinkRow(Strict):
+    """A link, or several folded and told by the busiest."""
+
+    name: str
+    kind: str
+    lane: NotRequired[str | None]
+    count: NotRequired[int]
+    bytes_per_s: float
+    step_bytes: float
+    share: float
+
+
+class LinksView(Strict):
+    """`Timeline.links`, and the second picture of traffic."""
+
+    rows: list[LinkRow]
+    columns: int
+    start_s: float
+    end_s: float
+    folded: NotRequired[str | None]
+    text: NotRequired[str | None]
+
+
 class MemoryView(Strict):
     """`Heatmap.view` of memory."""
 
     kind: Literal["memory"]
     title: NotRequired[str]
+    name: NotRequired[str]
+    folded: NotRequired[str | None]
     rows: list[Row]
     columns: int
     start_s: float
     end_s: float
     capacity_bytes: float
     peak: NotRequired[Peak | None]
+    parts: NotRequired[MemoryParts | None]
 
 
 class TrafficView(Strict):
@@ -276,52 +410,338 @@ class TrafficView(Strict):
 
     kind: Literal["traffic"]
     title: NotRequired[str]
+    name: NotRequired[str]
+    folded: NotRequired[str | None]
+    inside_bytes: NotRequired[float | None]
+    links: NotRequired[LinksView | None]
     rows: list[Row]
     pairs: list[tuple[int, int, float]] | list[list[float]]
 
 
 class Node(Strict):
-    """A block of the graph, or equal neighbours folded."""
+    """A closed part of the model, or the frame of an open one."""
 
     id: str
     label: str
     name: str
-    kind: NotRequired[str]
-    blocks: list[str]
+    kind: str
+    parent: str | None
+    open: bool
+    opens: list[str]
+    repeat: str | None
+    unfolded: bool
+    count: int
+    ranges: list[list[int]]
+    text: str | None
     lanes: list[tuple[str, int]] | list[list[str | int]]
-    forward_s: float | None
-    backward_s: float | None
-    memory_bytes: float | None
-    traffic_bytes: float | None
-    parameters: NotRequired[int | None]
-
-
-class OpenLayer(Strict):
-    """A layer of the open block."""
-
-    id: str
-    label: str
-    part: NotRequired[str | None]
-    text: NotRequired[str | None]
-    forward_s: float | None
-    backward_s: float | None
-    memory_bytes: float | None
-    traffic_bytes: float | None
-    parameters: NotRequired[int | None]
-    lane: NotRequired[str | None]
-
-
-class Open(Strict):
-    """The open block."""
-
-    block: str
-    layers: list[OpenLayer]
-    edges: list[list[str]]
+    stages: list[int]
+    other_lanes: NotRequired[list[tuple[str, int]] | list[list[str | int]]]
+    other_stages: NotRequired[list[int]]
+    moved: NotRequired[int]
+    forward_s: float
+    backward_s: float
+    memory_bytes: float
+    saved_bytes: float
+    traffic_bytes: float
+    parameters: int
+    flops: float
+    error: float | None
 
 
 class GraphViewShape(Strict):
     """`GraphView.view`."""
 
     nodes: list[Node]
-    edges: list[list[str]]
-    open: NotRequired[Open | None]
+    edges: list[tuple[str, str, int]] | list[list[str | int]]
+    opened: list[str]
+    no_errors: str | None
+    other_name: str | None
+    omitted: str | None
+
+
+class GraphIndex(Strict):
+    """`GraphView.index`."""
+
+    layers: list[str]
+    blocks: list[tuple[str, int, int]] | list[list[str | int]]
+
+
+class ExportTarget(Strict):
+    """One target: how much of the plan it changes or refuses."""
+
+    name: str
+    title: str
+    notes: int
+    refused: int
+
+
+class ExportFile(Strict):
+    """One file; the first `shown` characters of `text` are previewed."""
+
+    name: str
+    text: str
+    shown: int
+    omitted: str | None
+    bytes: int
+
+
+class Refusal(Strict):
+    """What a target cannot express, and the way out."""
+
+    what: str
+    way_out: str | None
+
+
+class Back(Strict):
+    """Whether the files were read back as the same; None where they cannot be read."""
+
+    ok: bool | None
+    text: str
+
+
+class Answer(Strict):
+    """What a target makes of a feature."""
+
+    answer: Literal["yes", "note", "no"]
+    how: str
+
+
+class CapabilityRow(Strict):
+    """A feature that the plan uses, and what each target makes of it."""
+
+    feature: str
+    where: str
+    answers: dict[str, Answer]
+
+
+class ExportViewShape(Strict):
+    """`ExportView.view`."""
+
+    state: Literal["ready", "refused"]
+    pending: bool
+    plan: str
+    targets: list[ExportTarget]
+    target: str
+    files: list[ExportFile]
+    notes: list[str]
+    refusals: list[Refusal]
+    back: Back | None
+    can_check: bool
+    capabilities: list[CapabilityRow]
+
+
+class RankRow(Strict):
+    """What one rank does now."""
+
+    rank: int
+    state: Literal["starting", "computing", "waiting", "done", "failed"]
+    doing: str
+    round: str
+    step_s: float | None
+
+
+class Contention(Strict):
+    """How much of a core the ranks get."""
+
+    share: float
+    level: Literal["ok", "warn"]
+    text: str
+
+
+class Progress(Strict):
+    """A run under way."""
+
+    share: float
+    elapsed_s: float
+    left_s: float | None
+    phase: str
+    said: str
+    other: str | None
+    ranks: list[RankRow]
+    contention: Contention | None
+
+
+class Failure(Strict):
+    """Why a run failed."""
+
+    rank: int | None
+    text: str
+    log: str
+    fix: str
+    action: str | None
+    label: str | None
+
+
+class RunPart(Strict):
+    """A part of a step, predicted and measured."""
+
+    name: str
+    predicted: float | None
+    measured: float | None
+    error: float | None
+    quantity: Literal["seconds", "ratio"]
+    strong: bool
+    level: Literal["warn"] | None
+
+
+class StageError(Strict):
+    """Compute of a stage."""
+
+    name: str
+    predicted_s: float
+    measured_s: float
+    error: float | None
+
+
+class Check(Strict):
+    """Something that was checked; None where it was not."""
+
+    ok: bool | None
+    text: str
+
+
+class RunVerdict(Strict):
+    """What a run says of the prediction."""
+
+    level: Literal["ok", "warn", "bad"]
+    text: str
+
+
+class RunResultView(Strict):
+    """The last run that ended."""
+
+    about: str
+    old: str | None
+    verdict: RunVerdict
+    rows: list[RunPart]
+    stages: list[StageError]
+    checks: list[Check]
+    validated: list[str]
+    not_validated: list[str]
+    more: str
+
+
+class CorrectionRow(Strict):
+    """A number that calibrating would change."""
+
+    what: str
+    before: float
+    after: float
+    quantity: Literal["bytes_per_s", "seconds", "fraction"]
+
+
+class CalibrationView(Strict):
+    """What calibrating would do."""
+
+    possible: bool
+    text: str
+    changes: list[CorrectionRow]
+    kept: list[str]
+    step_s: float | None
+    now_s: float | None
+
+
+class RunViewShape(Strict):
+    """`RunView.view`."""
+
+    state: Literal["none", "running", "done", "stopped", "failed"]
+    intro: list[str]
+    note: str
+    progress: Progress | None
+    failure: Failure | None
+    result: RunResultView | None
+    calibration: CalibrationView | None
+
+
+class LeaderRow(Strict):
+    """A searcher of the leaderboard, or the strategy on the board."""
+
+    id: str
+    searcher: str
+    space: str
+    label: str
+    detail: str
+    value: float | None
+    step_s: float | None
+    peak_bytes: float | None
+    change: float | None
+    gap: float | None
+    answer: str
+    wall_s: float | None
+    evaluations: int
+    level: Literal["busy", "bad"] | None
+    loadable: bool
+    note: str
+    on_board: bool
+
+
+class FrontierPoint(Strict):
+    """A strategy that no other found is both faster and smaller than."""
+
+    id: str
+    searchers: list[str]
+    label: str
+    detail: str
+    step_s: float
+    peak_bytes: float
+
+
+class ObjectiveColumn(Strict):
+    """The column of an objective that has none of its own."""
+
+    name: str
+    unit: str
+
+
+class StepBound(Strict):
+    """No strategy is faster."""
+
+    value_s: float
+    name: str
+
+
+class LeaderboardView(Strict):
+    """`Leaderboard.view`."""
+
+    state: Literal["empty", "searching", "done"]
+    text: str
+    said: str | None
+    objective: ObjectiveColumn | None
+    bound: StepBound | None
+    rows: list[LeaderRow]
+    points: list[FrontierPoint]
+    points_omitted: int
+
+
+class StateRow(TypedDict):
+    """One state of the history; see PROTOCOL.md, States."""
+
+    number: int
+    note: str
+    maker: str
+    step_time_s: float
+    change: float | None
+    peak_fraction: float
+    over_bytes: float
+    time: str
+    shown: bool
+    is_b: bool
+
+
+class StatesFile(TypedDict):
+    """The field that opens a file."""
+
+    value: str
+    error: str | None
+
+
+class StatesView(TypedDict):
+    """`States.view`."""
+
+    rows: list[StateRow]
+    file: StatesFile
+    offer: str | None
+    saved: str
+    remarks: list[str]
+    problem: str | None
+    ready: bool

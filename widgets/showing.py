@@ -6,19 +6,23 @@ change that helps most is worked out in the next quiet moment.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from explorer.errors import ExplorerError
-from explorer.explain import Sentence
 
+from .accuracy import Accuracy
 from .fields import bar_view
-from .jobs import Idle
-from .paint import Comparisons, paint, paint_graph, paint_rest, paint_verdict
+from .jobs import Idle, at_once
+from .paint import Comparisons, paint, paint_graph, paint_rest
+from .reasons import Reasons
 from .session import Point
 
 if TYPE_CHECKING:
     from .app import Explorer
+
+FOLLOW_S = 0.04
+"""Time that the page has to draw an answer before the other views are made: both ask for the same cores."""
 
 
 class Showing:
@@ -34,17 +38,21 @@ class Showing:
         """What is wrong with them."""
         self.said: dict[str, Any] | None = None
         """Verdict of a search or run, until the next edit."""
-        self.hint: tuple[Point, Sentence] | None = None
-        """The change that helps most, and of which state."""
-        self._soon = Idle(bench.lock, self.failed, rest_s=0.0)
+        self.reasons = Reasons()
+        """Why the plan is as it is, and what would help."""
+        self.accuracy = Accuracy()
+        """How far the figures may be off."""
+        self._soon = Idle(bench.lock, self.failed, rest_s=FOLLOW_S)
         self._idle = Idle(bench.lock, self.failed)
 
     def settled(self, now: Point, before: Point | None) -> None:
         """Draw a new present state."""
         bench = self._bench
-        self.typed, self.errors, self.hint, self.said = {}, {}, None, None
+        self.typed, self.errors, self.said = {}, {}, None
+        self.reasons.settled(now, before)
         if before is not None and before.inputs is not now.inputs:
-            bench.search_panel.clear()
+            for panel in bench.panels:
+                panel.forget()
         bench.tell(now)
         self._clear_notices()
         if now.note.endswith("now 1f1b") and before is not None:
@@ -52,28 +60,41 @@ class Showing:
         paint(bench.parts, bench.history, self.comparisons)
         self.redraw()
         if not self._soon.later(lambda: self._follow(now)):
-            self._follow(now)
-        self._idle.later(lambda: self.explain(now))
+            at_once(lambda: self._follow(now))
+        self._idle.later(lambda: self._quiet(now))
 
-    def _follow(self, now: Point) -> None:
-        """Draw what a gesture need not wait for."""
+    def _follow(self, now: Point) -> Iterator[None]:
+        """Draw what a gesture need not wait for, in slices: the next gesture ends this."""
         bench = self._bench
-        if now is bench.history.now:
-            paint_rest(bench.parts, now)
-            self.mark()
-            bench.search_panel.draw(now.report)
-            bench.export_panel.outdate()
+        if now is not bench.history.now:
+            return
+        yield from paint_rest(bench.parts, now, bench.run_panel.errors(now))
+        self.mark()
+        for panel in bench.panels:
+            yield
+            panel.settled(now)
+
+    def _quiet(self, point: Point) -> Iterator[None]:
+        """Reasons, and what else is too slow to stand between two drags; the next edit ends this."""
+        bench = self._bench
+        shown = self.reasons.rows
+        for _ in self.reasons.work(point):
+            if self.reasons.rows is not shown:
+                shown = self.reasons.rows
+                self.redraw()
+            yield
+        self.redraw()
+        yield
+        yield from self.accuracy.work(point)
+        self.redraw()
+        for panel in bench.panels:
+            yield
+            panel.idle(point)
 
     def explain(self, point: Point) -> None:
-        """The change that helps most, worked out when nothing else is to be done."""
-        bench = self._bench
-        if point is not bench.history.now:
-            return
-        bench.search_panel.draw_figure()
-        verdict, best = paint_verdict(point)
-        self.hint = (point, best) if best is not None else None
-        bench.parts.explained = (point, verdict)
-        self.redraw()
+        """All reasons now, without a pause."""
+        if point is self._bench.history.now:
+            at_once(lambda: self._quiet(point))
 
     def redraw(self) -> None:
         """Bar and sentence; the rest is drawn when the state changes."""
@@ -81,10 +102,19 @@ class Showing:
         bar = bar_view(
             bench.history.now, typed=self.typed, errors=self.errors, searcher=bench.searcher,
             busy=self._busy(), can_undo=bench.history.can_undo, can_redo=bench.history.can_redo,
+            comparing=bench.history.now is not None and bench.history.now.other is not None,
         )  # fmt: skip
         if bar != bench.parts.controls.view or self.errors:
             bench.parts.controls.view = bar
-        bench.parts.say(bench.history.now, self.said)
+        bench.parts.say(bench.history.now, self.said, self.reasons, self._tiles())
+
+    def _tiles(self) -> list[dict[str, Any]]:
+        """The figures with their error bands, and what the last run measured."""
+        now, tiles = self._bench.history.now, self._bench.parts.figures["tiles"]
+        if now is None:
+            return list(tiles)
+        run = self._bench.run_panel
+        return self.accuracy.on(tiles, now, run.measured(now), old=run.old(now))
 
     def _busy(self) -> str:
         bench = self._bench
@@ -100,25 +130,13 @@ class Showing:
         """The layer graph anew, as the page opened or closed a block."""
         now = self._bench.history.now
         if now is not None:
-            paint_graph(self._bench.parts, now)
+            paint_graph(self._bench.parts, now, self._bench.run_panel.errors(now))
 
-    def search_step(self) -> None:
-        """What a search found since it was drawn last."""
-        bench = self._bench
-        task = bench.search_panel.task
-        if task.error is not None:
-            error, task.error = task.error, None
-            self.failed(error)
-        if bench.history.now is not None:
-            bench.search_panel.draw(bench.history.now.report)
-            bench.search_panel.draw_figure()
-        self.said = bench.search_panel.verdict(bench.search_budget_s)
-        self.redraw()
-
-    def run_step(self) -> None:
-        """How far a run is, or what it says."""
-        self.said = self._bench.run_panel.verdict()
-        self.redraw()
+    def repaint(self) -> None:
+        """Tiles and graph again, as a run has measured the state shown."""
+        if self._bench.history.now is not None:
+            self.graph()
+            self.redraw()
 
     def failed(self, error: Exception, key: str = "", value: Any = None) -> None:
         """Say what went wrong: in the strip, and at the field where it was typed. Nothing else changes."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from sys import byteorder
+from typing import Any
 
 import traitlets
 
-from .base import STATIC, Widget
+from .base import STATIC, Widget, refuse_unsendable
 
 COLUMNS = ("start_s", "end_s", "lane", "kind", "stage", "copy", "microbatch", "count", "peer", "bytes")
 """What the numbers of one bar mean, in order."""
@@ -49,7 +51,10 @@ def pack(rows: Iterable[Sequence[float]]) -> bytes:
 
 
 class Timeline(Widget):
-    """Zoom and pan by wheel or WASD; a click follows a microbatch; a second plan below on the same axis."""
+    """Zoom and pan by wheel or WASD; a click follows a microbatch; a second plan below on the same axis.
+
+    `Chrome trace` in the page downloads what `trace_source()` answers, for Perfetto.
+    """
 
     _esm = STATIC / "timeline.js"
     _css = STATIC / "timeline.css"
@@ -60,7 +65,32 @@ class Timeline(Widget):
     microbatch = traitlets.Int(None, allow_none=True, help="The microbatch that is followed, or None.").tag(
         sync=True
     )
-    selected_lanes = traitlets.List(traitlets.Unicode(), help="Ids of the lanes to mark.").tag(sync=True)
+    selected_lanes = traitlets.List(
+        traitlets.Unicode(), help="Ids of the lanes to mark; a click on a lane's name sets it."
+    ).tag(sync=True)
+    critical = traitlets.Bool(help="Whether the critical path is shown.").tag(sync=True)
+    links = traitlets.Dict(help="Links for the `Links` button to show; {} for none.").tag(sync=True)
+    link_cells = traitlets.Bytes(b"", help="Share of each link in use, rows x columns.").tag(sync=True)
+    links_shown = traitlets.Bool(help="Whether the links are shown.").tag(sync=True)
+
+    def __init__(self, **kwargs: Any) -> None:
+        self.trace_source: Callable[[], dict[str, Any]] | None = None
+        super().__init__(**kwargs)
+        self.on_intent(self._trace)
+
+    def _trace(self, intent: dict[str, Any]) -> None:
+        """Answer the intent `trace` with a file for the page to download."""
+        if intent["kind"] != "trace":
+            return
+        if self.trace_source is None:
+            raise ValueError("no trace: this timeline has no trace_source; give it a function that makes one")
+        text = json.dumps(self.trace_source(), allow_nan=False, separators=(",", ":"))
+        self.send({"kind": "file", "name": "trace.json", "type": "application/json"}, [text.encode()])
+
+    @traitlets.validate("links", "view_b")
+    def _sendable_more(self, proposal: dict[str, Any]) -> object:
+        refuse_unsendable(proposal["value"], proposal["trait"].name)
+        return proposal["value"]
 
     @traitlets.validate("bars", "bars_b")
     def _whole_bars(self, proposal: dict[str, object]) -> bytes:

@@ -13,6 +13,7 @@ from explorer.plan import Resolved
 from explorer.report import Report
 from explorer.simulate import simulate
 from explorer.strategy import Strategy
+from explorer.sweep import Row, sweep
 from explorer.uniform import uniform
 from explorer.units import GIB, format_bytes, format_seconds
 
@@ -36,7 +37,12 @@ def add_commands(commands: Any) -> None:
     parser = commands.add_parser("sweep", help="one plan over several values of one number")
     parser.add_argument("plan", help="plan file, or - for standard input")
     parser.add_argument(
-        "--over", required=True, metavar="K=a,b,c", help="global_batch, microbatch_samples or bandwidth"
+        "--over", required=True, metavar="K=a,b,c",
+        help="global_batch, microbatch_samples, sequence_length, bandwidth (a factor), devices (replicas"
+        " follow) or stages (cut anew); nodes are added where devices lack",
+    )  # fmt: skip
+    parser.add_argument(
+        "--weak", action="store_true", help="over devices or stages: the global batch grows with the devices"
     )
     add_json(parser)
     parser.set_defaults(run=run_sweep)
@@ -188,9 +194,12 @@ def run_explain(options: argparse.Namespace) -> int:
     said = explain(resolved.graph, resolved.cluster, resolved.plan.workload, resolved.plan.strategy, report)
     if options.json:
         rows = [
-            {"topic": s.topic, "text": s.text, "change": s.change or None, "step_time_s": s.step_time_s}
+            {
+                "topic": s.topic, "text": s.text, "change": s.change or None, "step_time_s": s.step_time_s,
+                "saves_s": s.saves_s,
+            }
             for s in said
-        ]
+        ]  # fmt: skip
         emit_json("explain", {"step_time_s": report.step_time_s, "sentences": rows})
     else:
         print("\n".join(s.text.replace("**", "") for s in said))
@@ -199,35 +208,43 @@ def run_explain(options: argparse.Namespace) -> int:
 
 def run_sweep(options: argparse.Namespace) -> int:
     """Re-simulate over a list of values."""
-    from explorer.sweep import sweep
-
     key, equals, text = options.over.partition("=")
     values = [value.strip() for value in text.split(",") if value.strip()]
     if not equals or not values:
         raise InputError(
             f"{options.over!r} is no sweep", key="--over", found=options.over, allowed="KEY=a,b,c"
         )
-    rows = sweep(resolved_of(options), key, values)
-    body = [
-        {
-            key: row.value,
-            "step_time_s": row.report.step_time_s if row.report else None,
-            "throughput_samples_per_s": row.report.throughput_samples_per_s if row.report else None,
-            "feasible": row.report.feasible if row.report else False,
-            "problem": row.problem or None,
-        }
-        for row in rows
-    ]
+    rows = sweep(resolved_of(options), key, values, weak=options.weak)
     if options.json:
-        emit_json("sweep", {"over": key, "rows": body})
-    else:
-        lines = [(key, "step time", "samples/s", "fits")]
-        for row in rows:
-            if row.report is None:
-                lines.append((str(row.value), row.problem, "", ""))
-            else:
-                fits = "yes" if row.report.feasible else "no"
-                rate = f"{row.report.throughput_samples_per_s:.4g}"
-                lines.append((str(row.value), format_seconds(row.report.step_time_s), rate, fits))
-        print(table(lines))
+        emit_json(
+            "sweep", {"over": key, "weak": options.weak, "rows": [_sweep_json(key, row) for row in rows]}
+        )
+        return 0
+    lines = [(key, "step time", "samples/s", "a device", "memory", "fits")]
+    for row in rows:
+        if row.report is None:
+            lines.append((f"{row.value:g}", "", "", "", "", row.problem))
+            continue
+        rate, used = row.report.throughput_samples_per_s, len(row.report.devices)
+        full = max(
+            u / c for u, c in zip(row.report.peak_memory_bytes, row.report.capacity_bytes, strict=True)
+        )
+        fits = "yes" if row.report.feasible else "no"
+        step = format_seconds(row.report.step_time_s)
+        lines.append((f"{row.value:g}", step, f"{rate:.4g}", f"{rate / used:.4g}", f"{full:.0%}", fits))
+    print(table(lines))
     return 0
+
+
+def _sweep_json(key: str, row: Row) -> dict[str, Any]:
+    """One value of a sweep; what is not predicted is null."""
+    report = row.report
+    return {
+        key: row.value,
+        "step_time_s": report.step_time_s if report else None,
+        "throughput_samples_per_s": report.throughput_samples_per_s if report else None,
+        "devices": len(report.devices) if report else None,
+        "global_batch": report.global_batch if report else None,
+        "feasible": report.feasible if report else False,
+        "problem": row.problem or None,
+    }

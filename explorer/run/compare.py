@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median, quantiles
 from typing import Any
@@ -37,6 +37,20 @@ class Measurement:
     """Seconds of a step by part, mean over ranks, median over rounds."""
     cpu_share: float
     """Processor seconds over wall seconds of compute tasks, the least of all ranks."""
+    stages: Mapping[int, float]
+    """Seconds of compute in a step by stage, mean over the lanes that hold it, median over rounds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageTime:
+    """Compute of one stage of what was run."""
+
+    stages: tuple[int, ...]
+    """Stages of the plan that it stands for."""
+    predicted_s: float
+    """Seconds in a step."""
+    measured_s: float
+    """The same, observed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +83,12 @@ class Comparison:
     """interpreter, torch, dry or slice."""
     numerics: dict[str, float]
     """Largest relative errors of gradients and weights."""
+    stages: list[StageTime] = field(default_factory=list)
+    """Compute by stage; [] where compute was slept."""
+    rounds: int = 0
+    """Rounds that were measured."""
+    error_spread_pct: float = 0.0
+    """Distance of the quartiles of the rounds' own errors, in per cent; 0 for fewer than two rounds."""
 
 
 def measure(
@@ -81,7 +101,7 @@ def measure(
         rows: per rank, per round its record.
         scale: seconds of the plan over seconds of the run (dry runs are stretched).
     """
-    rounds, spans, parts = [], [], []
+    rounds, spans, parts, stages = [], [], [], []
     for number in range(min(len(rank) for rank in rows)):
         stamps = _stamps(prepared, [rank[number]["stamps"] for rank in rows])
         ends = {task: end for task, (_, _, end) in stamps.items()}
@@ -89,15 +109,28 @@ def measure(
         spans.append(max(ends.values()) * scale)
         found = parts_with_overhead(prepared, stamps)
         parts.append({name: value * scale for name, value in found.items()})
-    cuts = quantiles(rounds, n=4) if len(rounds) > 1 else [rounds[0]] * 3
+        stages.append({s: value * scale for s, value in stage_seconds(prepared, stamps).items()})
     return Measurement(
         step_time_s=median(rounds),
-        iqr_s=cuts[2] - cuts[0],
+        iqr_s=spread(rounds),
         rounds_s=tuple(rounds),
         makespan_s=min(spans),
         parts={name: median(row[name] for row in parts) for name in parts[0]},
         cpu_share=_cpu_share(rows),
+        stages={stage: median(row[stage] for row in stages) for stage in stages[0]},
     )
+
+
+def spread(values: Sequence[float]) -> float:
+    """Distance of the quartiles; 0 for fewer than two values.
+
+    >>> spread([1.0, 2.0, 3.0, 4.0])
+    2.5
+    """
+    if len(values) < 2:
+        return 0.0
+    cuts = quantiles(values, n=4)
+    return cuts[2] - cuts[0]
 
 
 def predicted_step(prepared: Prepared) -> float:
@@ -108,6 +141,30 @@ def predicted_step(prepared: Prepared) -> float:
 
 def predicted_parts(prepared: Prepared) -> dict[str, float]:
     """Seconds of a step by part, as predicted."""
+    return parts_with_overhead(prepared, _predicted_stamps(prepared))
+
+
+def predicted_stages(prepared: Prepared) -> dict[int, float]:
+    """Seconds of compute in a step by stage, as predicted."""
+    return stage_seconds(prepared, _predicted_stamps(prepared))
+
+
+def stage_seconds(prepared: Prepared, stamps: Stamps) -> dict[int, float]:
+    """Seconds of compute in a step by stage, mean over the lanes that hold it."""
+    program = prepared.program
+    total: dict[int, float] = {}
+    holders: dict[int, set[int]] = {}
+    for lane, tasks in enumerate(program.programs):
+        for task in tasks.tolist():
+            _, start, end = stamps[task]
+            stage = program.skeleton.sections[program.slots[program.slot[task]].where].stage
+            total[stage] = total.get(stage, 0.0) + end - start
+            holders.setdefault(stage, set()).add(lane)
+    steps = program.order.steps
+    return {stage: total[stage] / (steps * len(holders[stage])) for stage in sorted(total)}
+
+
+def _predicted_stamps(prepared: Prepared) -> dict[int, tuple[float, float, float]]:
     timing = prepared.timing
     stamps = {}
     for tasks in prepared.program.programs:
@@ -115,7 +172,7 @@ def predicted_parts(prepared: Prepared) -> dict[str, float]:
         for task in tasks.tolist():
             stamps[task] = (free, float(timing.start_s[task]), float(timing.end_s[task]))
             free = float(timing.end_s[task])
-    return parts_with_overhead(prepared, stamps)
+    return stamps
 
 
 def parts_with_overhead(prepared: Prepared, stamps: Stamps) -> dict[str, float]:

@@ -7,7 +7,7 @@ line can block on it and a notebook can poll it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -20,7 +20,7 @@ from explorer.plan import Resolved, load_plan
 from explorer.run import compare
 from explorer.run.build import Prepared, prepare, unsupported_by_torch
 from explorer.run.calibrate import Calibrated, calibrate, uncalibrated
-from explorer.run.compare import Comparison, Measurement
+from explorer.run.compare import Comparison, Measurement, StageTime
 from explorer.run.launch import RunResult
 from explorer.run.scale import Scaled, Size, scale
 from explorer.run.spec import Calibration, RunSpec
@@ -44,6 +44,8 @@ class Experiment:
     """What `explorer.run.start` takes."""
     finish: Callable[[RunResult], Comparison]
     """Reads the result."""
+    learn: Callable[[RunResult], Calibrated] | None = None
+    """What the launch measured of its own machine and model; None where compute was slept."""
 
 
 def available_ranks() -> int:
@@ -65,6 +67,7 @@ def make_experiment(
     baseline: str | Resolved | None = None,
     ranks: int | None = None,
     size: Size | None = None,
+    warmup_rounds: int = WARMUP_ROUNDS,
 ) -> Experiment:
     """The launch that validates a plan.
 
@@ -75,6 +78,7 @@ def make_experiment(
         baseline: one of `BASELINES`, a plan or its file; None suits the plan.
         ranks: processes at most; None for what is here.
         size: of the runnable model.
+        warmup_rounds: rounds before them that are thrown away (a dry run needs none).
 
     Raises:
         InputError: a plan or option that cannot be run.
@@ -94,7 +98,7 @@ def make_experiment(
         return dry_run(resolved, rounds=min(rounds, 3), ranks=ranks or DRY_RANKS)
     return short_run(
         resolved, rounds=rounds, engine=engine, baseline=baseline, ranks=ranks or available_ranks(),
-        size=size or Size(),
+        size=size or Size(), warmup_rounds=warmup_rounds,
     )  # fmt: skip
 
 
@@ -102,7 +106,14 @@ def make_experiment(
 
 
 def short_run(
-    resolved: Resolved, *, rounds: int, engine: str, baseline: str | Resolved | None, ranks: int, size: Size
+    resolved: Resolved,
+    *,
+    rounds: int,
+    engine: str,
+    baseline: str | Resolved | None,
+    ranks: int,
+    size: Size,
+    warmup_rounds: int = WARMUP_ROUNDS,
 ) -> Experiment:
     """Real compute and transport of the plan's likeness, its baseline and their calibration, interleaved."""
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
@@ -128,21 +139,21 @@ def short_run(
         ranks=scaled.ranks,
         cases=tuple(cases),
         rounds=rounds,
-        warmup_rounds=WARMUP_ROUNDS,
+        warmup_rounds=warmup_rounds,
         calibration=_calibration(scaled, (main, against)),
         group_timeout_s=max(20.0, 10 + 5 * max(main.case.seconds)),
         pin=True,
     )
 
-    def finish(result: RunResult) -> Comparison:
+    def learn(result: RunResult, only: int | None = None) -> Calibrated:
         rows = [rank["calibration"] for rank in result.ranks]
-        known = [
-            calibrate(scaled.model, rows, ranks=scaled.ranks, optimizer=scaled.job.optimizer, only=only)
-            for only in (None, *range(rounds))
-        ]
+        return calibrate(scaled.model, rows, ranks=scaled.ranks, optimizer=scaled.job.optimizer, only=only)
+
+    def finish(result: RunResult) -> Comparison:
+        known = [learn(result, only) for only in (None, *range(rounds))]
         return _compare_short(result, scaled, known, other, name, engine)
 
-    return Experiment(spec=spec, finish=finish)
+    return Experiment(spec=spec, finish=finish, learn=learn)
 
 
 def _prepared(
@@ -215,10 +226,11 @@ def _compare_short(
         validated.append(f"the same order on torch's own runtime: equal gradients, {difference:+.1f} % time")
     contention = min(known[0].cpu_share, seen.cpu_share, base.cpu_share)
     error = compare.relative_pct(expected, speedup)
+    errors = [compare.relative_pct(a, b) for a, b in zip(ours, seen.rounds_s, strict=True)]
     return Comparison(
         predicted={"step_time_s": predicted, "speedup": expected},
         measured={"step_time_s": seen.step_time_s, "speedup": speedup, "iqr_s": seen.iqr_s},
-        error_pct=median(compare.relative_pct(a, b) for a, b in zip(ours, seen.rounds_s, strict=True)),
+        error_pct=median(errors),
         speedup_error_pct=error,
         parts={"predicted": compare.predicted_parts(main), "measured": dict(seen.parts)},
         numerics_ok=ok,
@@ -232,7 +244,19 @@ def _compare_short(
         baseline=name,
         engine=engine,
         numerics=numerics,
+        stages=_stage_times(scaled, compare.predicted_stages(main), seen.stages),
+        rounds=len(seen.rounds_s),
+        error_spread_pct=compare.spread(errors),
     )  # fmt: skip
+
+
+def _stage_times(
+    scaled: Scaled, predicted: Mapping[int, float], measured: Mapping[int, float]
+) -> list[StageTime]:
+    return [
+        StageTime(stages=group, predicted_s=predicted[i], measured_s=measured[i])
+        for i, group in enumerate(scaled.groups)
+    ]
 
 
 def _engine_times(rows: list[list[dict[str, Any]]]) -> list[float]:
@@ -376,6 +400,7 @@ def _compare_dry(plain: Prepared, seen: Measurement, stretch: float, words: list
         baseline="",
         engine="dry",
         numerics={},
+        rounds=len(seen.rounds_s),
     )  # fmt: skip
 
 

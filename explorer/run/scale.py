@@ -66,6 +66,8 @@ class Scaled:
     """What was kept, in words."""
     not_validated: tuple[str, ...]
     """What was not."""
+    groups: tuple[tuple[int, ...], ...] = ()
+    """Per stage here: the stages of the plan that it stands for."""
 
 
 class _Record:
@@ -133,6 +135,7 @@ def scale(
         ranks=used,
         validated=tuple(record.kept),
         not_validated=tuple(record.lost),
+        groups=tuple(map(tuple, groups)),
     )
 
 

@@ -39,7 +39,7 @@ def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
         _pin(spec.ranks)
     urgent = all(case.kind == DRY for case in spec.cases) and hurry()
     transport = connect(spec.group_timeout_s, spec.device)
-    desk.events.send("ready", device=str(transport.device))
+    desk.events.send("ready", device=str(transport.device), name=_device_name(transport.device))
     players = [_player(case, i, spec, desk, transport) for i, case in enumerate(spec.cases)]
     calibrator = None
     if spec.calibration is not None:
@@ -62,6 +62,7 @@ def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
             desk.status(WAITING, "calibration", 0.0)
             times = calibrator.measure()
             result["calibration"] += [times] * measured
+            desk.events.send("load", share=times["cpu_share"], round=number - spec.warmup_rounds)
         for case, play in zip(spec.cases, players, strict=True):
             if case.once:
                 continue
@@ -84,6 +85,11 @@ def hurry() -> bool:
     except (AttributeError, OSError):
         return False
     return True
+
+
+def _device_name(device: torch.device) -> str:
+    """What the device is, for whom a calibration of it would hold."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def _pin(ranks: int) -> None:

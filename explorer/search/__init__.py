@@ -3,7 +3,9 @@
 A searcher is one file with one decorated generator. Facts beside title and paper:
 
 - ``optimal``: True where it proves its best in its own space (then it sets `Evaluator.optimal`);
-- ``foreign``: True where it may judge by a published cost model instead of ours.
+- ``foreign``: True where it may judge by a published cost model instead of ours;
+- ``space``: what it chooses from, in a few words, for tables;
+- ``starts``: True where it goes on from the start of the problem.
 """
 
 from __future__ import annotations
@@ -17,7 +19,10 @@ from explorer.errors import InputError
 from explorer.registry import Registry
 from explorer.search.problem import OBJECTIVES, Candidate, Evaluator, Problem, Progress, Searcher
 
-__all__ = ["OBJECTIVES", "SEARCHERS", "Candidate", "Evaluator", "Problem", "Progress", "search"]
+__all__ = ["OBJECTIVES", "REFUSED", "SEARCHERS", "Candidate", "Evaluator", "Problem", "Progress", "search"]
+
+REFUSED = "refused"
+"""Key of `Progress.details`: candidates that broke pins or bans and were not costed."""
 
 SEARCHERS: Registry[Searcher] = Registry("searcher", "explorer.search")
 
@@ -73,7 +78,7 @@ def _progress(searcher: str, evaluator: Evaluator, wall_s: float, new: Candidate
         optimal=evaluator.optimal,
         frontier=tuple(sorted(evaluator.frontier, key=lambda item: item.report.step_time_s)),
         foreign_value=evaluator.foreign_value,
-        details=dict(evaluator.details),
+        details=dict(evaluator.details) | ({REFUSED: evaluator.refused} if evaluator.refused else {}),
     )
 
 

@@ -2,24 +2,28 @@
 
 Megatron's rule of thumb as long as it gains, then the most promising uniform strategies, then the rest of
 the rule and local moves of stage boundaries from the best; then the other uniform strategies, and boundaries
-again if they found something better. It is never worse than its parts, since all are judged and kept by one
-evaluator.
+again if they found something better; last all small changes of the best (`local`). Where pins or bans hold,
+small changes of the start come first: they respect them by construction. It is never worse than its parts,
+since all are judged and kept by one evaluator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 
 from explorer.edit import move_boundary
 from explorer.errors import ExplorerError, InputError
 from explorer.registry import Option
 from explorer.search import SEARCHERS
 from explorer.search.exhaustive import exhaustive
+from explorer.search.local import descend
 from explorer.search.megatron import megatron
 from explorer.search.problem import Candidate, Evaluator, Problem
 from explorer.strategy import Strategy
 
+KICKS = 2
+"""Random changes tried at the very end."""
 FIRST = 10
 """Simulations of Megatron's rule without gain before the uniform strategies have their turn."""
 
@@ -30,6 +34,8 @@ FIRST = 10
     options=(
         Option(name="patience", default=30, help="simulations without gain before boundaries are moved"),
     ),
+    space="uniform, then local moves",
+    starts=True,
 )
 def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[Candidate | None]:
     """Best of all parts.
@@ -41,6 +47,8 @@ def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[C
         raise InputError("auto needs a cluster", key="cluster", allowed="--cluster NAME")
     if patience < 1:
         raise InputError(f"patience is {patience}", key="patience", found=patience, allowed=">= 1")
+    if problem.rules and evaluator.best is not None:
+        yield from islice(descend(problem, evaluator, evaluator.best), patience)
     rule = _quiet(evaluator, megatron(problem, evaluator, recompute="none"))
     every = _quiet(evaluator, exhaustive(problem, evaluator, max_stages=0, max_chunks=4, max_zero=3))
     yield from _until_stale(evaluator, rule, FIRST)
@@ -51,6 +59,8 @@ def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[C
     yield from every
     if evaluator.best is not moved:
         yield from improve(problem, evaluator)
+    if evaluator.best is not None:
+        yield from descend(problem, evaluator, evaluator.best, kicks=KICKS)
 
 
 def _quiet(evaluator: Evaluator, part: Iterator[Candidate | None]) -> Iterator[Candidate | None]:
@@ -80,7 +90,7 @@ def improve(problem: Problem, evaluator: Evaluator) -> Iterator[Candidate | None
         for strategy, label in _moves(problem, before):
             if strategy not in tried:
                 tried.add(strategy)
-                yield evaluator.evaluate(strategy, label)
+                yield evaluator.evaluate(strategy, label, recut=False)
             if evaluator.best is not before or evaluator.exhausted:
                 break
         if evaluator.best is before or evaluator.exhausted:

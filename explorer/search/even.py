@@ -20,6 +20,7 @@ from explorer.uniform import uniform
         Option(name="microbatch_size", default=1, help="samples per replica"),
         Option(name="schedule", default="1f1b", help="schedule name"),
     ),
+    space="one even cut",
 )
 def even(
     problem: Problem,

@@ -4,7 +4,8 @@ The space, which the result calls ``uniform strategies``: t divides the devices 
 more; d the most replicas that the remaining devices allow and the batch divides into; balanced cuts; 1F1B,
 or interleaved 1F1B where there are chunks. Candidates are bounded in the order of a rough estimate, a few
 at a time (those that differ only in recomputation and ZeRO together, by time alone), and after each few the
-most promising one is simulated; what a bound excludes never is.
+most promising one is simulated; what a bound excludes never is. Under pins and bans every candidate is cut as
+evenly as they allow, and one that no cut saves is left out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from explorer.errors import ExplorerError, InputError
 from explorer.registry import Option
 from explorer.search import SEARCHERS
 from explorer.search._bounds import bounds_of, value_bound
-from explorer.search.problem import Candidate, Evaluator, Problem
+from explorer.search.problem import Candidate, Evaluator, Problem, respecting
 from explorer.strategy import Strategy
 from explorer.uniform import balanced_cuts, uniform, units
 
@@ -60,18 +61,22 @@ class Uniform:
         return ", ".join(parts)
 
     def strategy(self, problem: Problem) -> Strategy:
-        """The strategy it stands for.
+        """The strategy it stands for: pins and bans respected, by another cut if need be.
 
         Raises:
-            InputError: no cluster, or a point outside of the space.
+            InputError: no cluster, a point outside of the space, or no cut that respects pins and bans.
         """
         graph, count = problem.graph, self.stages * self.chunks
         cuts = graph.memo(f"balanced cuts {count}", lambda: balanced_cuts(graph, count))
-        return uniform(
+        found = uniform(
             graph, _cluster(problem), problem.workload.job, stages=self.stages, replicas=self.replicas,
             tensor=self.tensor, chunks=self.chunks, microbatch_size=self.microbatch_size,
             recompute=self.recompute, zero=self.zero, cuts=cuts,
         )  # fmt: skip
+        held = respecting(problem, found)
+        if held is None:
+            raise InputError(f"no cut of {self.label} respects the pins", key="pins", allowed="fewer pins")
+        return held
 
 
 @SEARCHERS.add(
@@ -83,6 +88,7 @@ class Uniform:
         Option(name="max_zero", default=3, help="ZeRO level at most", choices=(0, 1, 2, 3)),
     ),
     optimal=True,
+    space="all uniform tp × pp × dp",
 )
 def exhaustive(
     problem: Problem, evaluator: Evaluator, *, max_stages: int, max_chunks: int, max_zero: int
@@ -100,6 +106,10 @@ def exhaustive(
     yield None
     pending: list[_Pending] = []
     for number, group in enumerate(groups):
+        if not _can_respect(problem, group[0]):
+            evaluator.refused += len(group)
+            yield None
+            continue
         value = _bound(problem, group[0], memory="none")
         if _worth(problem, evaluator, value):
             heapq.heappush(pending, _Pending(value, (group[0],), group))
@@ -135,6 +145,16 @@ def _cluster(problem: Problem) -> Cluster:
     if problem.cluster is None:
         raise InputError("exhaustive needs a cluster", key="cluster", allowed="--cluster NAME")
     return problem.cluster
+
+
+def _can_respect(problem: Problem, point: Uniform) -> bool:
+    """Whether a cut of this shape respects pins and bans; a shape without any strategy does."""
+    if not problem.rules:
+        return True
+    try:
+        return point.strategy(problem) is not None
+    except InputError as error:
+        return error.key != "pins"
 
 
 def _least(evaluator: Evaluator, bound: float) -> float:

@@ -28,6 +28,7 @@ from explorer.uniform import uniform, units
             choices=("none", "selective", "full"),
         ),
     ),
+    space="tp × pp × dp by rule",
 )
 def megatron(problem: Problem, evaluator: Evaluator, *, recompute: str) -> Iterator[Candidate | None]:
     """Smallest t x p that fits, tensor first; then the best of some microbatch sizes and chunks."""

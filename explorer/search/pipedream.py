@@ -55,6 +55,7 @@ DENSE_LIMIT = 30_000_000
     ),
     optimal=True,
     foreign=True,
+    space="cuts × replicas",
 )
 def pipedream(
     problem: Problem,

@@ -12,6 +12,7 @@ from explorer.costs.energy import dollars, energy_joules
 from explorer.errors import ExplorerError, InputError
 from explorer.graph import LayerGraph
 from explorer.report import Report
+from explorer.search._rules import Rules, recut, rules_of
 from explorer.simulate import simulate
 from explorer.strategy import Strategy
 from explorer.workload import Workload
@@ -54,6 +55,8 @@ class Problem:
     """A strategy to start from; the result is never worse."""
     seed: int = 0
     """Seed of all randomness."""
+    rules: Rules = field(init=False, repr=False, compare=False)
+    """Pins and bans, ready to be asked."""
 
     def __post_init__(self) -> None:
         if self.objective not in (*OBJECTIVES, "frontier"):
@@ -64,24 +67,26 @@ class Problem:
                 allowed=", ".join((*OBJECTIVES, "frontier")),
             )
         for key, pairs in (("pins", self.pins), ("bans", self.bans)):
-            for layer, device in pairs:
-                self._check_place(key, layer, device)
+            self._check_places(key, pairs)
+        object.__setattr__(self, "rules", rules_of(self.pins, self.bans))
 
-    def _check_place(self, key: str, layer: str, device: int) -> None:
-        if layer not in self.graph.index:
-            raise InputError(
-                f"model {self.graph.name!r} has no layer {layer!r}",
-                key=key,
-                found=layer,
-                allowed=f"one of its {len(self.graph.layers)} layers",
-            )
-        if self.cluster is not None and not 0 <= device < self.cluster.device_count:
-            raise InputError(
-                f"cluster {self.cluster.name!r} has no device {device}",
-                key=key,
-                found=device,
-                allowed=f"0 to {self.cluster.device_count - 1}",
-            )
+    def _check_places(self, key: str, pairs: tuple[tuple[str, int], ...]) -> None:
+        for layer in dict.fromkeys(layer for layer, _ in pairs):
+            if layer not in self.graph.index:
+                raise InputError(
+                    f"model {self.graph.name!r} has no layer {layer!r}",
+                    key=key,
+                    found=layer,
+                    allowed=f"one of its {len(self.graph.layers)} layers",
+                )
+        for device in sorted({device for _, device in pairs}):
+            if self.cluster is not None and not 0 <= device < self.cluster.device_count:
+                raise InputError(
+                    f"cluster {self.cluster.name!r} has no device {device}",
+                    key=key,
+                    found=device,
+                    allowed=f"0 to {self.cluster.device_count - 1}",
+                )
 
     @property
     def device_count(self) -> int:
@@ -171,16 +176,28 @@ class Evaluator:
     optimal: bool = False
     foreign_value: float | None = None
     details: dict[str, Any] = field(default_factory=dict)
+    refused: int = 0
+    """Candidates that break pins or bans, and that no other cut would save; they are never costed."""
 
     @property
     def exhausted(self) -> bool:
         """Whether no evaluation is left."""
         return bool(self.max_evaluations) and self.evaluations >= self.max_evaluations
 
-    def evaluate(self, strategy: Strategy, label: str = "") -> Candidate | None:
-        """Cost a strategy; None if it cannot be lowered or breaks a pin, or no evaluation is left."""
-        if self.exhausted or not respects(self.problem, strategy):
+    def evaluate(self, strategy: Strategy, label: str = "", *, recut: bool = True) -> Candidate | None:
+        """Cost a strategy; None if it cannot be lowered or breaks a pin, or no evaluation is left.
+
+        One that breaks pins or bans is cut anew so that it respects them, if its stages allow that and
+        `recut` is not False.
+        """
+        if self.exhausted:
             return None
+        held = respecting(self.problem, strategy) if recut else strategy
+        if held is None or not respects(self.problem, held):
+            self.refused += 1
+            return None
+        if held is not strategy:
+            strategy, label = held, f"{label}, cut to respect pins"
         if self.problem.cluster is None:
             raise InputError("this searcher needs a cluster", key="cluster", allowed="--cluster NAME")
         self.evaluations += 1
@@ -216,16 +233,15 @@ def _dominates(a: tuple[float, float], b: tuple[float, float]) -> bool:
 
 def respects(problem: Problem, strategy: Strategy) -> bool:
     """Whether pins and bans hold."""
-    if not problem.pins and not problem.bans:
-        return True
-    devices = {
-        name: {device for mesh in stage.meshes for device in mesh.devices}
-        for stage in strategy.job.stages
-        for name in stage.all_layers
-    }
-    return all(device in devices[name] for name, device in problem.pins) and not any(
-        device in devices[name] for name, device in problem.bans
-    )
+    return problem.rules.respected_by(strategy.job)
+
+
+def respecting(problem: Problem, strategy: Strategy) -> Strategy | None:
+    """The strategy itself where pins and bans hold, else its stages cut anew so that they do, else None."""
+    if respects(problem, strategy):
+        return strategy
+    job = recut(problem.graph, problem.rules, strategy.job)
+    return strategy.with_job(job) if job is not None else None
 
 
 def objective_value(problem: Problem, report: Report) -> float:

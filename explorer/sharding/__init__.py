@@ -83,14 +83,14 @@ def _shard(
     graph: LayerGraph, kept: dict[Any, Any], layers: tuple[str, ...], request: Request
 ) -> ShardedLayers:
     known = (layers, request)
-    if known in kept:
-        return kept[known]  # type: ignore[no-any-return]
+    if (hit := kept.get(known)) is not None:
+        return hit  # type: ignore[no-any-return]
     wholes: dict[Request, GraphSharding] = graph.memo("sharding.wholes", dict)
     if (whole := wholes.get(request)) is None:
         _make_room(wholes, _LAYOUTS_KEPT)
         whole = wholes[request] = GraphSharding(graph, request)
-    kept[known] = whole.cut(layers)
-    return kept[known]  # type: ignore[no-any-return]
+    found = kept[known] = whole.cut(layers)
+    return found
 
 
 def _make_room(kept: dict[Any, Any], limit: int) -> None:

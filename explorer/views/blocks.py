@@ -72,6 +72,10 @@ def _block_ranges(graph: LayerGraph) -> list[tuple[str, int, int]]:
 
 def layer_costs(scene: Scene) -> LayerCosts:
     """Costs under the first stage's layout and memory choices; remembered per graph."""
+    return scene.memo("blocks.costs", lambda: _known_costs(scene))
+
+
+def _known_costs(scene: Scene) -> LayerCosts:
     stage = scene.strategy.stages[0]
     kind = scene.cluster.kind_of(stage.meshes[0].devices[0])
     samples = _samples(stage)

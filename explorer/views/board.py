@@ -2,45 +2,106 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from itertools import pairwise
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from explorer.identity import IdentityCache
-from explorer.pricing import lane_route
-from explorer.strategy import Stage
-from explorer.tasks.placement import IntArray
-from explorer.tasks.program import REDUCE, TRANSFER, B, F, I, Program, W
+from explorer.strategy import ROUND_ROBIN, Stage
+from explorer.tasks.program import B, F, I, W
 from explorer.views.blocks import layer_costs
+from explorer.views.board_links import Hop, hops_of, links_view, noted, replica_link
 from explorer.views.scene import Scene
-
-LINK_NAMES = {
-    "nvlink": "NVLink", "nvswitch": "NVSwitch", "pcie": "PCIe", "infiniband": "InfiniBand",
-    "ethernet": "Ethernet", "internet": "internet", "shared": "shared memory", "host": "host",
-}  # fmt: skip
-"""Kinds of link that the page draws, by name."""
-
-_COUNTS = IdentityCache(256)
 
 
 def board_view(
-    scene: Scene, *, can_undo: bool = False, can_redo: bool = False, baseline_name: str | None = None
+    scene: Scene,
+    *,
+    can_undo: bool = False,
+    can_redo: bool = False,
+    baseline_name: str | None = None,
+    pinned: Collection[str] = (),
+    locked: Collection[tuple[int, ...]] = (),
+    other: Scene | None = None,
+    other_name: str | None = None,
 ) -> dict[str, Any]:
-    """`Board.view`."""
-    lanes = [_lane(scene, i) for i in range(len(scene.groups))]
+    """`Board.view`.
+
+    Args:
+        scene: the strategy.
+        can_undo: whether there is something to take back.
+        can_redo: whether there is something to do again.
+        baseline_name: what the tiles compare with.
+        pinned: names of layers that stay on their devices.
+        locked: devices, ascending, of the lanes that keep exactly their layers.
+        other: plan B, to be shown beside each lane; of another model it has no lanes here.
+        other_name: what plan B is called.
+    """
+    hops = hops_of(scene)
+    closed = {tuple(devices) for devices in locked}
+    beside = _other_lanes(scene, other) if other else {}
+    lanes = [_lane(scene, i, hops) for i in range(len(scene.groups))]
+    for lane, devices in zip(lanes, scene.group_devices, strict=True):
+        lane["locked"] = tuple(sorted(devices)) in closed
+        lane["other"] = beside.get(lane["id"])
     total = sum(lane["forward_s"] + lane["backward_s"] for lane in lanes)
+    held = set(pinned)
     return {
         "lanes": lanes,
         "boundaries": _boundaries(scene),
-        "links": _links(scene),
+        "links": links_view(scene, hops),
         "ideal_s": total / len(lanes),
         "scale_key": f"{scene.graph.name}|{scene.cluster.name}|{len(lanes)}|{_samples_key(scene)}",
         "can_undo": can_undo,
         "can_redo": can_redo,
         "editable": not any(stage.slices for stage in scene.strategy.stages),
         "baseline_name": baseline_name,
+        "pinned": [layer.name for layer in scene.graph.layers if layer.name in held] if held else [],
+        "other_name": other_name if other else None,
+        "estimate": estimate_view(scene),
+    }
+
+
+def estimate_view(scene: Scene) -> dict[str, Any]:
+    """What the page needs to say at once what a move would roughly do to the tiles."""
+    report, stage = scene.report, scene.strategy.stages[0]
+    in_turn = stage.meshes[0].replicas if stage.replicas == ROUND_ROBIN else 1
+    return {
+        "step_s": report.step_time_s,
+        "samples": scene.job.global_batch,
+        "tokens_per_sample": max(1, scene.job.sequence_length),
+        "microbatches": scene.job.global_batch / (stage.microbatch_samples * in_turn),
+        "mfu": report.mfu,
+        "bubble": report.bubble_fraction,
+        "busy_s": {
+            str(number): max((report.busy_s[lane] for lane in lanes), default=0.0)
+            for number, lanes in enumerate(scene.report_lanes)
+        },
+    }
+
+
+def _other_lanes(scene: Scene, other: Scene) -> dict[str, dict[str, Any]]:
+    """Plan B's lanes by the board lane they stand beside: the same devices, else the same position."""
+    if [layer.name for layer in scene.graph.layers] != [layer.name for layer in other.graph.layers]:
+        return {}
+    by_devices = {frozenset(devices): i for i, devices in enumerate(other.group_devices)}
+    own = [frozenset(devices) for devices in scene.group_devices]
+    taken = {by_devices[devices] for devices in own if devices in by_devices}
+    found = {}
+    for number, devices in enumerate(own):
+        match = by_devices.get(devices, number)
+        if match < len(other.groups) and (devices in by_devices or match not in taken):
+            found[str(number)] = _other_lane(other, match)
+    return found
+
+
+def _other_lane(other: Scene, number: int) -> dict[str, Any]:
+    stages = other.stages_of_lane[number]
+    forward, backward = _seconds(other, number)
+    parts, _ = _memory(other, number)
+    return {
+        "forward_s": forward,
+        "backward_s": backward,
+        "peak_bytes": sum(parts.values()),
+        "runs": [[run["first"], run["count"]] for s in stages for run in _runs(other, s)],
     }
 
 
@@ -49,19 +110,11 @@ def _samples_key(scene: Scene) -> str:
     return f"{scene.job.sequence_length}|{stage.microbatch_samples}|{stage.meshes[0].axes}"
 
 
-def step_counts(program: Program) -> IntArray:
-    """How often each slot occurs in the first step."""
-    return _COUNTS.get(
-        (program,), None,
-        lambda: np.bincount(program.slot[program.step == 0], minlength=len(program.slots)),
-    )  # fmt: skip
-
-
-def _lane(scene: Scene, number: int) -> dict[str, Any]:
+def _lane(scene: Scene, number: int, hops: Mapping[tuple[int, int], Hop]) -> dict[str, Any]:
     group, report = scene.groups[number], scene.report
-    stages = [s for s, lane in enumerate(scene.lane_of_stage) if lane == number]
+    stages = scene.stages_of_lane[number]
     runs = [run for s in stages for run in _runs(scene, s)]
-    forward, backward = _seconds(scene, set(stages))
+    forward, backward = _seconds(scene, number)
     parts, worst = _memory(scene, number)
     busiest = max(range(len(report.busy_s)), key=report.busy_s.__getitem__)
     view = {
@@ -69,7 +122,7 @@ def _lane(scene: Scene, number: int) -> dict[str, Any]:
         "name": _lane_name(stages),
         "group": _node_name(scene, number),
         "replicas": [list(row) for row in group.meshes[0].rows],
-        "runs": _noted(scene, runs),
+        "runs": noted(scene, runs, hops),
         "forward_s": forward,
         "backward_s": backward,
         "in_flight": _in_flight(scene, worst, stages),
@@ -77,12 +130,12 @@ def _lane(scene: Scene, number: int) -> dict[str, Any]:
         "memory": parts,
         "peak_bytes": sum(parts.values()),
         "binds": len(scene.groups) > 1 and busiest in scene.report_lanes[number],
-        "replica_link": _replica_link(scene, number, set(stages)),
+        "replica_link": replica_link(scene, number, set(stages)),
     }
     return {**view, **_factors(scene, runs, forward + backward)}
 
 
-def _lane_name(stages: list[int]) -> str:
+def _lane_name(stages: Sequence[int]) -> str:
     if not stages:
         return "Empty"
     return f"Stage {stages[0]}" if len(stages) == 1 else f"Stages {', '.join(map(str, stages))}"
@@ -113,34 +166,23 @@ def _runs(scene: Scene, number: int) -> list[dict[str, Any]]:
     return sorted(found, key=lambda run: int(run["first"]))
 
 
-def _noted(scene: Scene, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Say of every further run of a lane where its data goes; chunks of interleaving are meant to be so."""
-    if len(runs) < 2 or scene.strategy.schedule.startswith("interleaved"):
-        return runs
-    lanes = scene.lane_of_layer
-    names = [layer.name for layer in scene.graph.layers]
-    for run in runs[1:]:
-        first, end = run["first"], run["first"] + run["count"]
-        own = lanes[names[first]]
-        around = [lanes[names[i]] for i in (first - 1, end) if 0 <= i < len(names) and lanes[names[i]] != own]
-        if around:
-            run["note"] = f"+{len(around)} transfer{'s' if len(around) > 1 else ''} each way: " + " → ".join(
-                [*around[:1], own, *around[1:]]
-            )
-    return runs
-
-
-def _seconds(scene: Scene, stages: set[int]) -> tuple[float, float]:
+def _seconds(scene: Scene, number: int) -> tuple[float, float]:
     """Forward and backward of one microbatch over all stages of a lane, the slowest replica of each."""
-    program, prices = scene.report.timeline.program, scene.report.timeline.prices
-    sections = program.skeleton.sections
-    slowest: dict[tuple[int, int], float] = {}
-    for number, slot in enumerate(program.slots):
-        if slot.kind in (F, B, I, W) and sections[slot.where].stage in stages:
-            key = (slot.where, slot.kind)
-            slowest[key] = max(slowest.get(key, 0.0), float(prices.seconds[number]))
+    slowest = scene.memo("board.slowest", lambda: _slowest(scene))[number]
     forward = sum(seconds for (_, kind), seconds in slowest.items() if kind == F)
     return forward, sum(slowest.values()) - forward
+
+
+def _slowest(scene: Scene) -> list[dict[tuple[int, int], float]]:
+    """Per board lane: seconds of one microbatch by (section, kind of task), the slowest replica of each."""
+    program, prices = scene.report.timeline.program, scene.report.timeline.prices
+    lanes = [scene.lane_of_stage[section.stage] for section in program.skeleton.sections]
+    found: list[dict[tuple[int, int], float]] = [{} for _ in scene.groups]
+    for slot, seconds in zip(program.slots, prices.seconds.tolist(), strict=True):
+        if slot.kind in (F, B, I, W):
+            own, key = found[lanes[slot.where]], (slot.where, slot.kind)
+            own[key] = max(own.get(key, 0.0), seconds)
+    return found
 
 
 def _memory(scene: Scene, number: int) -> tuple[dict[str, float], int | None]:
@@ -156,7 +198,7 @@ def _memory(scene: Scene, number: int) -> tuple[dict[str, float], int | None]:
     return dict(zip((*keys, "other_bytes"), (weights + versions, *rest), strict=True)), worst
 
 
-def _in_flight(scene: Scene, lane: int | None, stages: list[int]) -> int:
+def _in_flight(scene: Scene, lane: int | None, stages: Sequence[int]) -> int:
     """Microbatches kept at the peak: activations there over those of one microbatch of every stage."""
     report, program = scene.report, scene.report.timeline.program
     if lane is None:
@@ -180,30 +222,6 @@ def _factors(scene: Scene, runs: list[dict[str, Any]], seconds: float) -> dict[s
         for run in runs
     )
     return {"time_factor": seconds / added} if added > 0 and seconds > 0 else {}
-
-
-def _replica_link(scene: Scene, number: int, stages: set[int]) -> dict[str, Any] | None:
-    """Gradient reduction between the replicas of a lane: the slowest neighbours on the ring."""
-    rows = [row for mesh in scene.groups[number].meshes for row in mesh.rows]
-    if len(rows) < 2 or not scene.job.training:
-        return None
-    program, prices = scene.report.timeline.program, scene.report.timeline.prices
-    counts, sections = step_counts(program), program.skeleton.sections
-    size = 0.0
-    for slot, times, moved in zip(program.slots, counts.tolist(), prices.bytes.tolist(), strict=True):
-        if slot.kind == REDUCE and sections[slot.piece.section].stage in stages:
-            size += times * moved
-    slowest = min(
-        (scene.cluster.path(a[0], b[0]) for a, b in pairwise(rows)),
-        key=lambda path: path.bandwidth_bytes_per_s,
-    )
-    kind = link_kind(slowest.kind)
-    return {"kind": kind, "name": LINK_NAMES[kind], "step_bytes": size}
-
-
-def link_kind(kind: str) -> str:
-    """A cluster's link kind as the page knows it."""
-    return {"shared_memory": "shared", "local": "shared"}.get(kind, kind if kind in LINK_NAMES else "shared")
 
 
 def _boundaries(scene: Scene) -> list[dict[str, Any]]:
@@ -230,49 +248,3 @@ def _boundaries(scene: Scene) -> list[dict[str, Any]]:
             }
         )
     return found
-
-
-def _links(scene: Scene) -> list[dict[str, Any]]:
-    """Transfers between board lanes, both directions and all flows of a pair together."""
-    program, prices = scene.report.timeline.program, scene.report.timeline.prices
-    sections, counts = program.skeleton.sections, step_counts(program)
-    lane_of_stage = scene.lane_of_stage
-    found: dict[tuple[int, int], dict[str, Any]] = {}
-    once: dict[tuple[int, int], dict[tuple[int, bool], tuple[float, float]]] = defaultdict(dict)
-    for number in np.flatnonzero(counts).tolist():
-        slot = program.slots[number]
-        if slot.kind != TRANSFER:
-            continue
-        ends = [lane_of_stage[sections[piece.section].stage] for piece in (slot.piece, slot.peer)]
-        source, target = ends[::-1] if slot.backward else ends
-        if source == target:
-            continue
-        entry = found.setdefault((source, target), _link(scene, source, target, slot))
-        size, seconds = float(prices.bytes[number]), float(prices.seconds[number])
-        members = len(program.replica_classes.get(slot.piece.replica, (0,)))
-        entry["step_bytes"] += int(counts[number]) * size * members
-        known = once[source, target].get((slot.where, slot.backward), (0.0, 0.0))
-        once[source, target][slot.where, slot.backward] = (max(known[0], size), max(known[1], seconds))
-    for pair, entry in found.items():
-        for (_, backward), (size, seconds) in once[pair].items():
-            entry["backward_bytes" if backward else "forward_bytes"] += size
-            entry["transfer_s"] = max(entry["transfer_s"], seconds)
-    return list(found.values())
-
-
-def _link(scene: Scene, source: int, target: int, slot: Any) -> dict[str, Any]:
-    sections = scene.report.timeline.program.skeleton.sections
-    rows = [sections[p.section].rows[p.copy][p.replica] for p in (slot.piece, slot.peer)]
-    kind = link_kind(lane_route(scene.cluster, rows[0], rows[1]).kind)
-    crosses = scene.cluster.node_of(rows[0][0]) != scene.cluster.node_of(rows[1][0])
-    return {
-        "from_lane": str(source),
-        "to_lane": str(target),
-        "kind": kind,
-        "name": LINK_NAMES[kind] + (", between nodes" if crosses else ""),
-        "dashed": crosses,
-        "forward_bytes": 0.0,
-        "backward_bytes": 0.0,
-        "transfer_s": 0.0,
-        "step_bytes": 0.0,
-    }

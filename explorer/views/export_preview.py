@@ -1,35 +1,141 @@
-"""Exported files as text to look at, with what the target says differently or cannot say."""
+"""An export to look at: files, what the target says differently or cannot say, whether it loads back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from explorer.check import check as check_plan
+from explorer.errors import ExplorerError, PlanError
+from explorer.plan import Resolved
+
 MOST_CHARACTERS = 20_000
 """Of one file that are shown; the download has them all."""
+YES, NOTE, NO = "yes", "note", "no"
+_BACK = {
+    "same": (True, "Loads back to the same strategy"),
+    "order": (True, "Loads back to the same order of actions, which is all that this file says"),
+    "different": (False, "Loads back to another strategy"),
+    "unreadable": (False, "Does not load back"),
+    "write only": (None, "Cannot be read back: this target is written only"),
+}
+_GIVEN = "; model and cluster have to be named, as the file does not"
 
 
-def export_view(
-    target: str, files: Mapping[str, str], *, notes: Iterable[str] = (), refusals: Iterable[str] = ()
-) -> dict[str, Any]:
-    """`{target, notes, refusals, files: [{name, shown, text, omitted}]}`; what is not shown is said.
+def export_view(resolved: Resolved, target: str, *, check: bool = True) -> dict[str, Any]:
+    """`ExportView.view` of a plan for one target.
 
-    >>> export_view("plan", {"plan.yaml": "schema: explorer.plan/1"})["files"][0]["omitted"] is None
+    Args:
+        resolved: the plan with its inputs.
+        target: name of an exporter.
+        check: whether the files are read back, which loads the model again.
+
+    Raises:
+        InputError: an unknown target.
+    """
+    from explorer.export import EXPORTERS, notes, preview
+
+    EXPORTERS.get(target)
+    files: Mapping[str, str] = {}
+    plan, graphs = resolved.plan, resolved.graphs
+    models = dict(graphs) if len(graphs) > 1 else resolved.graph
+    refused = list(check_plan(models, resolved.cluster, plan.workload, plan.strategy))
+    rows = [] if refused else capability_table(resolved)
+    if not refused:
+        try:
+            files = preview(resolved, target)
+        except PlanError as error:
+            refused = list(error.problems)
+        except ExplorerError as error:
+            refused = [str(error)]
+    return {
+        "state": "refused" if refused else "ready",
+        "pending": False,
+        "plan": str(resolved.plan.provenance.note or resolved.plan.provenance.searcher),
+        "targets": [_target(entry.name, entry.title, rows) for entry in EXPORTERS],
+        "target": target,
+        "files": file_rows(files),
+        "notes": [] if refused else notes(resolved, target),
+        "refusals": [_split(target, text) for text in refused],
+        "back": _back(resolved, target, files) if files and check else None,
+        "can_check": bool(files) and EXPORTERS.get(target).facts.get("read") is not None,
+        "capabilities": rows,
+    }
+
+
+def capability_table(resolved: Resolved) -> list[dict[str, Any]]:
+    """What each target makes of every feature that this plan uses: rows of features, answers by target."""
+    from explorer.export import EXPORTERS, refusals
+    from explorer.export.features import uses
+
+    found: dict[str, dict[str, Any]] = {}
+    for use in uses(resolved):
+        row = found.setdefault(use.name, {"feature": use.feature, "where": [], "answers": {}})
+        row["where"].append(use.where)
+        for entry in EXPORTERS:
+            support = entry.facts["capabilities"][use.name]
+            answer = NO if not support.covers(use) else YES if support.exact else NOTE
+            before = row["answers"].get(entry.name, {"answer": YES})["answer"]
+            worst = max(before, answer, key=(YES, NOTE, NO).index)
+            row["answers"][entry.name] = {"answer": worst, "how": support.how}
+    rows = [row | {"where": ", ".join(row["where"])} for row in found.values()]
+    others = {entry.name: _others(entry.name, refusals(resolved, entry.name), rows) for entry in EXPORTERS}
+    if any(others.values()):
+        answers = {
+            name: {"answer": NO if said else YES, "how": "; ".join(said) or "nothing else stands against it"}
+            for name, said in others.items()
+        }
+        where = "the model, its samples"
+        rows.append({"feature": "everything else", "where": where, "answers": answers})
+    return rows
+
+
+def _others(target: str, refused: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Refusals of a target that are about no feature."""
+    lead = f"{target} cannot express "
+    known = tuple(f"{lead}{row['feature']} (" for row in rows)
+    return [text.removeprefix(lead) for text in refused if not text.startswith(known)]
+
+
+def file_rows(files: Mapping[str, str]) -> list[dict[str, Any]]:
+    """`[{name, text, shown, omitted, bytes}]`; `shown` characters of `text` are for the preview.
+
+    >>> file_rows({"plan.yaml": "schema: explorer.plan/1"})[0]["omitted"] is None
     True
     """
-    return {
-        "target": target,
-        "notes": list(notes),
-        "refusals": list(refusals),
-        "files": [_file(name, text) for name, text in files.items()],
-    }
+    return [_file(name, text) for name, text in files.items()]
 
 
 def _file(name: str, text: str) -> dict[str, Any]:
     rest = len(text) - MOST_CHARACTERS
     return {
         "name": name,
-        "shown": text[:MOST_CHARACTERS],
         "text": text,
-        "omitted": f"{rest} more characters in the file" if rest > 0 else None,
+        "shown": min(len(text), MOST_CHARACTERS),
+        "omitted": f"{rest} more characters: the download has them all" if rest > 0 else None,
+        "bytes": len(text.encode()),
     }
+
+
+def _target(name: str, title: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    answers = [row["answers"][name]["answer"] for row in rows]
+    return {"name": name, "title": title, "notes": answers.count(NOTE), "refused": answers.count(NO)}
+
+
+def _split(target: str, text: str) -> dict[str, str | None]:
+    """A refusal as what and way out, which follow a colon; of a check of the plan there is only the what."""
+    lead = f"{target} cannot express "
+    if not text.startswith(lead):
+        return {"what": text, "way_out": None}
+    what, _, way = text.removeprefix(lead).partition(": ")
+    return {"what": what, "way_out": way or None}
+
+
+def _back(resolved: Resolved, target: str, files: Mapping[str, str]) -> dict[str, Any]:
+    from explorer.export.roundtrip import load_back
+
+    found = load_back(resolved, target, files)
+    ok, text = _BACK[found.outcome]
+    if found.differences:
+        text += f": {'; '.join(found.differences[:3])}"
+    return {"ok": ok, "text": text + (_GIVEN if found.given and ok else "") + "."}

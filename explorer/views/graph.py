@@ -1,152 +1,333 @@
-"""The layer graph: blocks with equal neighbours folded, one block open. Only what is shown is listed."""
+"""The layer graph: modules by path, repeats folded, what is open laid open. Only what is shown is listed."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from explorer.views.blocks import block_ranges, blocks_view
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.graph import LayerGraph
+from explorer.passes.timing import FloatArray
+from explorer.views.blocks import STATES, block_ranges, layer_costs
+from explorer.views.graph_open import ALL, Shown, canonical, default_opened, shown_parts
+from explorer.views.graph_tree import layer_pairs, module_tree
 from explorer.views.scene import Scene
 
-MOST_NODES = 120
-"""Nodes shown; a model with more unequal blocks is folded by neighbourhood."""
+IntArray = NDArray[np.intp]
+Opened = Iterable[str] | str | None
+
+SUMS = ("forward_s", "backward_s", "memory_bytes", "saved_bytes", "parameters", "flops")
+"""What a node says about the sum of its layers."""
+NO_RUN = "no run yet"
+"""Why no error can be shown, unless the caller knows better."""
 
 
-def graph_view(scene: Scene, *, opened: str | None = None) -> dict[str, Any]:
-    """`GraphView.view` with the block `opened` unfolded (None, or an unknown id: nothing open)."""
-    blocks = blocks_view(scene)
-    shown = next((i for i, block in enumerate(blocks) if block["id"] == opened), None)
-    if shown is not None and len(blocks[shown]["layers"]) < 2:
-        shown = None
-    folds = _folds(blocks, shown)
-    lanes = scene.lane_of_layer
-    owner = {block["id"]: lanes.get(block["layers"][0]["id"], "") for block in blocks}
+def graph_view(
+    scene: Scene,
+    *,
+    opened: Opened = None,
+    errors: Mapping[str, float] | None = None,
+    no_errors: str = NO_RUN,
+    other: Scene | None = None,
+    other_name: str | None = None,
+) -> dict[str, Any]:
+    """`GraphView.view`.
+
+    Args:
+        scene: what is shown.
+        opened: ids of open modules, unfolded repeats, or layers to open the way to (one, several, none);
+            unknown ones are ignored. What is really open comes back as `opened`.
+        errors: relative error of the prediction, by layer, from a run: predicted over measured, minus 1.
+        no_errors: why there are none.
+        other: the plan compared with, of the same model.
+        other_name: what that plan is called.
+    """
+    tree = module_tree(scene.graph)
+    wanted = canonical(tree, [opened] if isinstance(opened, str) else opened or ())
+    shown, refused = shown_parts(tree, wanted)
+    owner = np.full(len(scene.graph.layers), -1, dtype=np.intp)
+    for i, item in enumerate(shown):
+        if not item.open:
+            owner[list(item.part.layers)] = i
+    where = _Where(scene, other if other is not None and other.graph is scene.graph else None)
+    sums, sent = _sums(scene), _sent(scene, shown, owner)
+    told = _errors(scene, errors)
     return {
-        "nodes": [_node([blocks[i] for i in fold], owner) for fold in folds],
-        "edges": _edges(scene, blocks, folds),
-        "open": None if shown is None else _open(scene, blocks[shown], lanes),
+        "nodes": [_node(scene, item, sums, sent[i], where, told) for i, item in enumerate(shown)],
+        "edges": _edges(scene, shown, owner),
+        "opened": wanted,
+        "no_errors": None if errors else no_errors,
+        "other_name": other_name if where.other else None,
+        "omitted": f"{refused} open parts stay closed: more would not be drawn" if refused else None,
     }
 
 
-def _signature(block: dict[str, Any]) -> tuple[Any, ...]:
-    """What makes two blocks look the same: their layers and costs, to nine digits."""
-    return (
-        block["kind"] == "block",
-        tuple(
-            (item["label"], item["kind"], f"{item['forward_s']:.9g}", item["parameters"])
-            for item in block["layers"]
-        ),
-    )
+def first_opened(graph: LayerGraph) -> list[str]:
+    """What to open before anybody chose: as much as can be taken in at once."""
+    return default_opened(graph)
 
 
-def _folds(blocks: Sequence[dict[str, Any]], shown: int | None) -> list[list[int]]:
-    folds: list[list[int]] = []
-    last: tuple[Any, ...] | None = None
-    for i, block in enumerate(blocks):
-        own = _signature(block) if block["kind"] == "block" and i != shown else None
-        if own is not None and own == last:
-            folds[-1].append(i)
-        else:
-            folds.append([i])
-        last = own
-    if len(folds) <= MOST_NODES:
-        return folds
-    size = -(-len(folds) // MOST_NODES)
-    return [[i for fold in folds[start : start + size] for i in fold] for start in range(0, len(folds), size)]
+def still_open(graph: LayerGraph, opened: Iterable[str]) -> list[str]:
+    """Which of these are parts of this model: what stays open when the model changes."""
+    return canonical(module_tree(graph), opened)
 
 
-def _node(members: list[dict[str, Any]], owner: dict[str, str]) -> dict[str, Any]:
-    first, last = members[0], members[-1]
-    layers = [item for block in members for item in block["layers"]]
-    counts = Counter(owner[block["id"]] for block in members)
-    many = len(members) > 1
-    noun = "block" if all(block["kind"] == "block" for block in members) else "part"
-    return {
-        "id": first["id"],
-        "label": f"{noun} × {len(members)}" if many else first["name"],
-        "name": f"{noun}s {first['label']} to {last['label']}" if many else first["name"],
-        "kind": first["kind"],
-        "blocks": [block["id"] for block in members],
-        "lanes": [[lane, count] for lane, count in counts.items()],
-        "forward_s": sum(item["forward_s"] for item in layers),
-        "backward_s": sum(item["backward_s"] for item in layers),
-        "memory_bytes": sum(map(_memory, layers)),
-        "traffic_bytes": last["layers"][-1]["output_bytes"],
-        "parameters": sum(item["parameters"] for item in layers),
-    }
+def one_step(view: Mapping[str, Any]) -> list[list[str]]:
+    """Every list of open parts that one gesture in the page leads to: open, close, unfold or fold a node.
+
+    For where nobody answers the page, as in a report: the views of these are what it can ask for next.
+    """
+    opened: list[str] = list(view["opened"])
+    parent = {node["id"]: node["parent"] for node in view["nodes"]}
+    found: dict[tuple[str, ...], None] = {}
+    for node in view["nodes"]:
+        if node["open"]:
+            inside = {key for key in opened if node["id"] in _up(parent, key)}
+            found.setdefault(tuple(key for key in opened if key not in inside))
+        elif node["opens"]:
+            found.setdefault((*opened, node["opens"][0]))
+            found.setdefault((*opened, node["opens"][0] + ALL))
+        if node["repeat"] and node["unfolded"]:
+            found.setdefault(tuple(key for key in opened if key != node["repeat"]))
+        elif node["repeat"]:
+            found.setdefault((*opened, node["repeat"]))
+    return [list(key) for key in found]
 
 
-def _memory(layer: dict[str, Any]) -> float:
-    """Bytes a layer needs with one microbatch in flight."""
-    return float(
-        layer["weight_bytes"] + layer["gradient_bytes"] + layer["optimizer_bytes"] + layer["saved_bytes"]
-    )
+def _up(parent: Mapping[str, str | None], key: str) -> Iterable[str]:
+    up: str | None = key
+    while up is not None:
+        yield up
+        up = parent.get(up)
 
 
-def _edges(scene: Scene, blocks: list[dict[str, Any]], folds: list[list[int]]) -> list[list[str]]:
-    """Edges between nodes, each once; those inside a fold are left out."""
-    node_of: dict[str, str] = {}
-    ranges = block_ranges(scene.graph)
-    for fold in folds:
-        for i in fold:
-            _, first, end = ranges[i]
-            for layer in scene.graph.layers[first:end]:
-                node_of[layer.name] = blocks[fold[0]]["id"]
-    pairs = dict.fromkeys(
-        (node_of[source], node_of[target])
-        for source, target in _layer_pairs(scene)
-        if node_of[source] != node_of[target]
-    )
-    return [[source, target] for source, target in pairs]
-
-
-def _layer_pairs(scene: Scene) -> list[tuple[str, str]]:
-    graph = scene.graph
+def graph_index(graph: LayerGraph) -> dict[str, Any]:
+    """`GraphView.index`: names to search, and which positions a block's id stands for."""
     return graph.memo(
-        "views.layer_pairs",
-        lambda: [
-            (source, target)
-            for name, source in graph.producer.items()
-            for target in graph.consumers.get(name, ())
-        ],
+        "views.graph_index",
+        lambda: {
+            "layers": [layer.name for layer in graph.layers],
+            "blocks": [[key, first, end - first] for key, first, end in block_ranges(graph)],
+        },
     )
 
 
-def _open(scene: Scene, block: dict[str, Any], lanes: dict[str, str]) -> dict[str, Any]:
-    inside = {item["id"] for item in block["layers"]}
+# ---- sums ----------------------------------------------------------------------------------------
+
+
+def _sums(scene: Scene) -> FloatArray:
+    """(`SUMS`, layers): per microbatch and device; FLOPs are the whole layer's, however it is sharded."""
+    costs = layer_costs(scene)
+    stage = scene.strategy.stages[0]
+    replicas = 1 if stage.replicas == "round_robin" else stage.meshes[0].replicas
+    flops = scene.graph.memo(
+        "views.flops", lambda: np.array([layer.forward.flops * layer.trips for layer in scene.graph.layers])
+    )
+    memory = sum((costs.memory[key] for key in STATES), start=np.zeros(len(flops)))
+    return np.stack(
+        [
+            costs.forward_s,
+            costs.backward_s,
+            memory,
+            costs.memory["saved_bytes"],
+            costs.parameters,
+            flops * (stage.microbatch_samples / replicas),
+        ]
+    )
+
+
+def _sent(scene: Scene, shown: Sequence[Shown], owner: IntArray) -> list[float]:
+    """Bytes that layers of each node write for layers outside of it, one microbatch."""
+    output = layer_costs(scene).output_bytes
+    source, target = _ends(scene.graph)
+    result = []
+    for i, item in enumerate(shown):
+        if item.open:
+            inside = np.zeros(len(owner), dtype=bool)
+            inside[list(item.part.layers)] = True
+        else:
+            inside = owner == i
+        leaving = np.unique(source[inside[source] & ~inside[target]])
+        result.append(float(output[leaving].sum()))
+    return result
+
+
+def _errors(scene: Scene, errors: Mapping[str, float] | None) -> FloatArray | None:
+    if not errors:
+        return None
+    return np.array([errors.get(layer.name, np.nan) for layer in scene.graph.layers])
+
+
+def _mean_error(told: FloatArray | None, sums: FloatArray, own: list[int]) -> float | None:
+    """Error of a node's time: its layers' weighted with their time; None where nothing is known."""
+    if told is None:
+        return None
+    known = [i for i in own if np.isfinite(told[i])]
+    if not known:
+        return None
+    weight = sums[0, known] + sums[1, known]
+    total = weight.sum()
+    return float((told[known] * weight).sum() / total) if total > 0 else float(told[known].mean())
+
+
+# ---- where ---------------------------------------------------------------------------------------
+
+
+class _Where:
+    """Lanes and stages of every layer, here and in the plan compared with."""
+
+    def __init__(self, scene: Scene, other: Scene | None) -> None:
+        self.lane, self.stage = scene.lane_of_layer, _stages(scene)
+        self.other = other is not None
+        self.other_lane: dict[str, str] = {}
+        self.other_stage: dict[str, int] = {}
+        if other is not None:
+            same = _same_lanes(scene, other)
+            self.other_lane = {name: same.get(lane, lane) for name, lane in other.lane_of_layer.items()}
+            self.other_stage = _stages(other)
+
+    def of(self, names: list[str]) -> dict[str, Any]:
+        """Keys of a node."""
+        found: dict[str, Any] = {
+            "lanes": _counts(self.lane, names),
+            "stages": sorted({self.stage[name] for name in names if name in self.stage}),
+        }
+        if self.other:
+            found["other_lanes"] = _counts(self.other_lane, names)
+            found["other_stages"] = sorted(
+                {self.other_stage[name] for name in names if name in self.other_stage}
+            )
+            found["moved"] = sum(self.lane.get(name) != self.other_lane.get(name) for name in names)
+        return found
+
+
+def _counts(lane: Mapping[str, str], names: list[str]) -> list[list[Any]]:
+    return [[key, count] for key, count in Counter(lane[n] for n in names if n in lane).items()]
+
+
+def _stages(scene: Scene) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for number, stage in enumerate(scene.strategy.stages):
+        for name in stage.all_layers:
+            found.setdefault(name, number)
+    return found
+
+
+def _same_lanes(scene: Scene, other: Scene) -> dict[str, str]:
+    """Board lane of the other plan to the one here that has the same devices."""
+    here = {frozenset(devices): str(i) for i, devices in enumerate(scene.group_devices)}
     return {
-        "block": block["id"],
-        "layers": [
-            {
-                "id": item["id"],
-                "label": item["label"],
-                "part": item["part"],
-                "text": _text(scene, item["id"]),
-                "forward_s": item["forward_s"],
-                "backward_s": item["backward_s"],
-                "memory_bytes": _memory(item),
-                "traffic_bytes": item["output_bytes"],
-                "parameters": item["parameters"],
-                "lane": lanes.get(item["id"]),
-            }
-            for item in block["layers"]
-        ],
-        "edges": [
-            list(pair)
-            for pair in dict.fromkeys(_layer_pairs(scene))
-            if pair[0] in inside and pair[1] in inside
-        ],
+        str(i): here[frozenset(devices)]
+        for i, devices in enumerate(other.group_devices)
+        if frozenset(devices) in here
     }
 
 
-def _text(scene: Scene, name: str) -> str | None:
+# ---- nodes and edges -----------------------------------------------------------------------------
+
+
+def _node(
+    scene: Scene, item: Shown, sums: FloatArray, sent: float, where: _Where, told: FloatArray | None
+) -> dict[str, Any]:
+    part, graph = item.part, scene.graph
+    own = list(part.layers)
+    total = dict(zip(SUMS, sums[:, own].sum(axis=1).tolist(), strict=True))
+    single = len(own) == 1
+    return {
+        "id": part.id,
+        "label": part.label,
+        "name": part.name,
+        "kind": graph.layers[own[0]].kind if single else part.kind,
+        "parent": item.parent,
+        "open": item.open,
+        "opens": [child.id for child in part.children if child.children]
+        if part.kind == "repeat"
+        else [part.id]
+        if part.children
+        else [],
+        "repeat": item.repeat,
+        "unfolded": item.unfolded,
+        "count": len(part.children) if part.kind == "repeat" else 1,
+        "ranges": _ranges(own),
+        "text": _text(graph, own[0]) if single else None,
+        **total,
+        "parameters": round(total["parameters"]),
+        "traffic_bytes": sent,
+        "error": _mean_error(told, sums, own),
+        **where.of([graph.layers[i].name for i in own]),
+    }
+
+
+def _ranges(positions: Sequence[int]) -> list[list[int]]:
+    """[first, count] of consecutive positions."""
+    found: list[list[int]] = []
+    for i in positions:
+        if found and found[-1][0] + found[-1][1] == i:
+            found[-1][1] += 1
+        else:
+            found.append([i, 1])
+    return found
+
+
+def _ends(graph: LayerGraph) -> tuple[IntArray, IntArray]:
+    def make() -> tuple[IntArray, IntArray]:
+        pairs = np.array(layer_pairs(graph), dtype=np.intp).reshape(-1, 2)
+        return pairs[:, 0].copy(), pairs[:, 1].copy()
+
+    return graph.memo("views.graph_ends", make)
+
+
+def _edges(scene: Scene, shown: Sequence[Shown], owner: IntArray) -> list[list[Any]]:
+    """[from, to, how many] within one level each; a frame among the ends means its border.
+
+    An edge from deep inside one frame to deep inside another is told level by level: to the border, from
+    frame to frame, in from the border. So edges between the same two nodes are one.
+    """
+    source, target = _ends(scene.graph)
+    codes, counts = np.unique(owner[source] * len(shown) + owner[target], return_counts=True)
+    frame = {item.part.id: item for item in shown if item.open}
+    chains = [_chain(item, frame) for item in shown]
+    found: Counter[tuple[str, str]] = Counter()
+    for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+        a, b = divmod(code, len(shown))
+        if a != b:
+            for step in _steps(chains[a], chains[b]):
+                found[step] += count
+    return [[a, b, count] for (a, b), count in found.items()]
+
+
+def _chain(item: Shown, frame: Mapping[str, Shown]) -> list[str]:
+    """Ids from the root's level down to the node."""
+    found = [item.part.id]
+    up = item.parent
+    while up is not None:
+        found.append(up)
+        up = frame[up].parent
+    return found[::-1]
+
+
+def _steps(a: list[str], b: list[str]) -> list[tuple[str, str]]:
+    """The edge between two nodes, level by level."""
+    level = next(i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+    out = [(a[i], a[i - 1]) for i in range(len(a) - 1, level, -1)]
+    into = [(b[i], b[i + 1]) for i in range(level, len(b) - 1)]
+    return [*out, (a[level], b[level]), *into]
+
+
+def _text(graph: LayerGraph, position: int) -> str | None:
     """Shape of the first parameter, else of the output without its sequence."""
-    layer = scene.graph.layer[name]
+    layer = graph.layers[position]
     if layer.parameters:
-        shape = scene.graph.parameter[layer.parameters[0].name].shape
+        parameter = graph.parameter[layer.parameters[0].name]
+        shape, dtype = parameter.shape, parameter.dtype
     elif layer.writes:
-        shape = scene.graph.tensor[layer.writes[0].name].shape
+        tensor = graph.tensor[layer.writes[0].name]
+        shape, dtype = tensor.shape, tensor.dtype
     else:
         return None
-    return " × ".join(f"{size:g}" for size in shape) or None
+    if dtype == "byte":  # sources that know only bytes
+        return None
+    return " × ".join(f"{size:.12g}" for size in shape) or None

@@ -1,4 +1,7 @@
-"""Memory, device by time: what is always there, and the level of activations through one step."""
+"""Memory, device by time (what is always there, and the level of activations through one step) and by part.
+
+Devices that are folded into one row are told by the fullest of them, since that one decides what fits.
+"""
 
 from __future__ import annotations
 
@@ -7,35 +10,54 @@ from typing import Any
 import numpy as np
 
 from explorer.passes.timing import FloatArray
-from explorer.report import Report
-from explorer.views.scene import Scene, device_rows
+from explorer.report import MEMORY_PARTS, Report
+from explorer.views.scene import Row, Scene, device_rows
 
 COLUMNS = 240
 """Slices of time."""
 
 
-def memory_view(scene: Scene, *, columns: int = COLUMNS) -> tuple[dict[str, Any], bytes]:
+def memory_view(scene: Scene, *, columns: int = COLUMNS, name: str = "") -> tuple[dict[str, Any], bytes]:
     """`Heatmap.view` of kind `memory` and its cells (rows x columns float32, bytes in use)."""
     report = scene.report
     levels = memory_levels(report, columns)
     rows = device_rows(scene)
-    lane_of = {device: lane for lane, devices in enumerate(report.lane_devices) for device in devices}
-    cells = np.stack(
-        [levels[sorted({lane_of[device] for device in row.devices})].max(axis=0) for row in rows]
-    )
+    held = _lanes_of(report, rows)
+    cells = np.stack([levels[lanes].max(axis=0) for lanes in held])
     at = int(cells.argmax())
     row, column = divmod(at, columns)
     end = report.makespan_s
     return {
         "kind": "memory",
         "title": "Memory, device by time, one step",
+        "name": name,
         "rows": [item.as_dict() for item in rows],
+        "folded": "the fullest device of each" if any(len(row.devices) > 1 for row in rows) else None,
         "columns": columns,
         "start_s": 0.0,
         "end_s": end,
         "capacity_bytes": float(max(report.capacity_bytes)),
         "peak": {"row": row, "time_s": (column + 0.5) / columns * end, "bytes": float(cells[row, column])},
+        "parts": _parts(report, held),
     }, cells.astype("<f4").tobytes()
+
+
+def _lanes_of(report: Report, rows: list[Row]) -> list[list[int]]:
+    """Per row: the report's lanes that its devices are in."""
+    lane_of = {device: lane for lane, devices in enumerate(report.lane_devices) for device in devices}
+    return [sorted({lane_of[device] for device in row.devices}) for row in rows]
+
+
+def _parts(report: Report, held: list[list[int]]) -> dict[str, Any]:
+    """Bytes by part at the peak of each row's fullest device; parts that nobody has are left out."""
+    table = np.array(report.memory_parts_bytes)
+    fullest = [lanes[int(np.argmax(table[lanes].sum(axis=1)))] for lanes in held]
+    used = [k for k in range(len(MEMORY_PARTS)) if MEMORY_PARTS[k] != "versions" or table[:, k].any()]
+    return {
+        "names": ["weight versions" if MEMORY_PARTS[k] == "versions" else MEMORY_PARTS[k] for k in used],
+        "bytes": table[np.ix_(fullest, used)].tolist(),
+        "capacity_bytes": [float(report.capacity_bytes[lane]) for lane in fullest],
+    }
 
 
 def memory_levels(report: Report, columns: int) -> FloatArray:

@@ -6,9 +6,9 @@ when it has lost its last layer, so groups are given apart from the strategy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from explorer.cluster import Cluster
 from explorer.edit import Group, groups_of
@@ -16,6 +16,8 @@ from explorer.graph import LayerGraph
 from explorer.report import Report
 from explorer.strategy import JobStrategy, Strategy
 from explorer.workload import Job, Workload
+
+T = TypeVar("T")
 
 MOST_ROWS = 64
 """Rows of a picture by device; above, devices are folded by node."""
@@ -39,49 +41,85 @@ class Scene:
     """Device groups, one per board lane; those of the strategy and maybe more."""
     _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
+    def memo(self, key: str, make: Callable[[], T]) -> T:
+        """What derives from this scene alone, made once. Not to be changed by who gets it."""
+        if key not in self._memo:
+            self._memo[key] = make()
+        found: T = self._memo[key]
+        return found
+
     @property
     def lane_of_stage(self) -> tuple[int, ...]:
         """Board lane of every stage."""
-        number = {group.meshes: i for i, group in enumerate(self.groups)}
-        return tuple(number[stage.meshes] for stage in self.strategy.stages)
+        return self.memo("lane_of_stage", lambda: _lane_of_stage(self))
+
+    @property
+    def stages_of_lane(self) -> tuple[tuple[int, ...], ...]:
+        """Stages of every board lane, ascending."""
+        return self.memo("stages_of_lane", lambda: _stages_of_lane(self))
 
     @property
     def lane_of_device(self) -> dict[int, int]:
         """Board lane of every device of a group; the first, where groups share devices."""
-        found: dict[int, int] = {}
-        for i, devices in enumerate(self.group_devices):
-            for device in devices:
-                found.setdefault(device, i)
-        return found
+        return self.memo("lane_of_device", lambda: _lane_of_device(self))
 
     @property
     def group_devices(self) -> tuple[tuple[int, ...], ...]:
         """Devices of every board lane, all copies and replicas."""
-        return tuple(
-            tuple(dict.fromkeys(device for mesh in group.meshes for device in mesh.devices))
-            for group in self.groups
-        )
+        return self.memo("group_devices", lambda: tuple(_devices(group) for group in self.groups))
 
     @property
     def report_lanes(self) -> tuple[tuple[int, ...], ...]:
         """Per board lane: the report's lanes that use its devices."""
-        if "report_lanes" not in self._memo:
-            sets = [set(devices) for devices in self.group_devices]
-            self._memo["report_lanes"] = tuple(
-                tuple(i for i, lane in enumerate(self.report.lanes) if not own.isdisjoint(lane))
-                for own in sets
-            )
-        found: tuple[tuple[int, ...], ...] = self._memo["report_lanes"]
-        return found
+        return self.memo("report_lanes", lambda: _report_lanes(self))
 
     @property
     def lane_of_layer(self) -> dict[str, str]:
         """Board lane id of every layer; of a layer cut over stages, of its first part."""
-        found: dict[str, str] = {}
-        for stage, lane in zip(self.strategy.stages, self.lane_of_stage, strict=True):
-            for name in stage.all_layers:
-                found.setdefault(name, str(lane))
-        return found
+        return self.memo("lane_of_layer", lambda: _lane_of_layer(self))
+
+
+def _lane_of_stage(scene: Scene) -> tuple[int, ...]:
+    number = {group.meshes: i for i, group in enumerate(scene.groups)}
+    return tuple(number[stage.meshes] for stage in scene.strategy.stages)
+
+
+def _stages_of_lane(scene: Scene) -> tuple[tuple[int, ...], ...]:
+    found: list[list[int]] = [[] for _ in scene.groups]
+    for stage, lane in enumerate(scene.lane_of_stage):
+        found[lane].append(stage)
+    return tuple(map(tuple, found))
+
+
+def _lane_of_device(scene: Scene) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for i, devices in enumerate(scene.group_devices):
+        for device in devices:
+            found.setdefault(device, i)
+    return found
+
+
+def _devices(group: Group) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(device for mesh in group.meshes for device in mesh.devices))
+
+
+def _report_lanes(scene: Scene) -> tuple[tuple[int, ...], ...]:
+    users: dict[int, list[int]] = {}
+    for lane, devices in enumerate(scene.report.lanes):
+        for device in devices:
+            users.setdefault(device, []).append(lane)
+    return tuple(
+        tuple(sorted({lane for device in devices for lane in users.get(device, ())}))
+        for devices in scene.group_devices
+    )
+
+
+def _lane_of_layer(scene: Scene) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for stage, lane in zip(scene.strategy.stages, scene.lane_of_stage, strict=True):
+        for name in stage.all_layers:
+            found.setdefault(name, str(lane))
+    return found
 
 
 def make_scene(
@@ -119,7 +157,7 @@ class Row:
 
     def as_dict(self) -> dict[str, Any]:
         """For a view."""
-        return {"name": self.name, "lane": self.lane}
+        return {"name": self.name, "lane": self.lane, "count": len(self.devices)}
 
 
 def device_rows(scene: Scene) -> list[Row]:

@@ -1,73 +1,248 @@
-"""What searches have found, as rows of a table."""
+"""What searches have found, as rows: the leaderboard with your strategy among them, and the frontier."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from explorer.report import Report
-from explorer.search import Progress
+from explorer.search import REFUSED, Candidate, Progress
+from explorer.strategy import JobStrategy, Strategy
+
+YOURS = "yours"
+"""Row of the strategy on the board."""
+FEW = 8
+"""Stages that are told one by one."""
+WAITING, RUNNING = "waiting", "running"
+_ANSWERS = {"running": "best so far", "timed": "best so far", "ended": "ended", "stopped": "stopped",
+            "failed": "failed", "waiting": "waiting"}  # fmt: skip
 
 
-def search_rows(runs: Sequence[Progress], *, yours: Report | None = None) -> list[dict[str, Any]]:
-    """One row per searcher, fastest first, and one for the strategy on the board.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A searcher, or the strategy on the board, in the leaderboard."""
 
-    Keys: searcher, label, step_time_s, peak_bytes, change (against yours), gap (to the bound), bound,
-    evaluations, wall_s, optimal; None where there is nothing to say.
+    searcher: str
+    """Its name; `yours` for the board."""
+    space: str = ""
+    """What it chooses from, in a few words."""
+    state: str = "ended"
+    """waiting, running, ended, timed (by its budget), stopped or failed."""
+    run: Progress | None = None
+    """Its last progress, if any."""
+    own: bool = True
+    """Whether that is of the search asked for last."""
+    error: str = ""
+    """Why it failed."""
+    value: float | None = None
+    """Objective value of its best, as judged now; None where it does not fit the limits asked for now."""
+    releases: str = ""
+    """Pins and locks that loading its best would release, in words."""
+
+
+def leaderboard_rows(
+    rows: Sequence[Row],
+    *,
+    yours: Candidate | None,
+    bound_s: float | None,
+    held: str = "",
+) -> list[dict[str, Any]]:
+    """One row per searcher and one for the strategy on the board, as `shapes.LeaderRow`.
+
+    Best first; those still at work or waiting stand below, so that no row moves while it is being read.
+
+    Args:
+        rows: searchers, in the order they were started.
+        yours: the strategy on the board; its `value` is infinite where it does not fit.
+        bound_s: lower bound of every step time, the same for all; None where the objective is not time.
+        held: pins and locks, in words ("3 pins"), for a searcher that found nothing that respects them.
     """
-    rows = [_row(run, yours) for run in runs]
-    bounds = [run.lower_bound or 0.0 for run in runs_with_bound(runs)]
+    done = [_row(row, yours, bound_s, held) for row in rows if row.state not in (WAITING, RUNNING)]
+    open_rows = [_row(row, yours, bound_s, held) for row in rows if row.state in (WAITING, RUNNING)]
     if yours is not None:
-        bound = max(bounds, default=None)
-        rows.append(
-            {
-                "searcher": "yours",
-                "label": "on the board",
-                "step_time_s": yours.step_time_s,
-                "peak_bytes": max(yours.peak_memory_bytes),
-                "change": 0.0,
-                "gap": yours.step_time_s / bound - 1 if bound else None,
-                "bound": None,
-                "evaluations": None,
-                "wall_s": None,
-                "optimal": False,
-            }
-        )
-    return sorted(rows, key=lambda row: (row["step_time_s"] is None, row["step_time_s"] or 0.0))
+        done.append(_your_row(yours, bound_s))
+    done.sort(key=lambda row: (row["step_s"] is None, row["value"] is None, row["value"] or 0.0))
+    return done + open_rows
 
 
-def runs_with_bound(runs: Iterable[Progress]) -> Sequence[Progress]:
-    """Those that have a lower bound above 0 on time."""
-    return [run for run in runs if run.lower_bound and run.objective in ("time", "frontier")]
+def _your_row(yours: Candidate, bound_s: float | None) -> dict[str, Any]:
+    fits = yours.value < float("inf")
+    step = yours.report.step_time_s
+    return _plain(
+        id=YOURS, searcher=YOURS, space=yours.label, label=strategy_words(yours.strategy.job),
+        value=yours.value if fits else None, step_s=step, peak_bytes=max(yours.report.peak_memory_bytes),
+        gap=step / bound_s - 1 if bound_s else None, answer="" if fits else "does not fit",
+        level=None if fits else "bad",
+    )  # fmt: skip
 
 
-def _row(run: Progress, yours: Report | None) -> dict[str, Any]:
-    best = run.best
+def _row(row: Row, yours: Candidate | None, bound_s: float | None, held: str) -> dict[str, Any]:
+    run, best = row.run, row.run.best if row.run else None
     step = best.report.step_time_s if best else None
-    bound = run.lower_bound if run in runs_with_bound([run]) else None
-    return {
-        "searcher": run.searcher,
-        "label": best.label if best else "nothing that fits yet",
-        "step_time_s": step,
-        "peak_bytes": max(best.report.peak_memory_bytes) if best else None,
-        "change": step / yours.step_time_s - 1 if step and yours else None,
-        "gap": step / bound - 1 if step and bound else None,
-        "bound": run.bound or None,
-        "evaluations": run.evaluations,
-        "wall_s": run.wall_s,
-        "optimal": run.optimal,
-    }
+    return _plain(
+        id=row.searcher, searcher=row.searcher, space=row.space, label=_label(row, held),
+        detail=best.label if best else "", value=row.value, step_s=step,
+        peak_bytes=max(best.report.peak_memory_bytes) if best else None,
+        change=_change(row, step, yours, timely=bound_s is not None),
+        gap=step / bound_s - 1 if step and bound_s else None,
+        answer=_answer(row), wall_s=run.wall_s if run and row.state != WAITING and row.own else None,
+        evaluations=run.evaluations if run else 0,
+        level="bad" if row.state == "failed" else "busy" if row.state == RUNNING else None,
+        loadable=best is not None, note=_note(row),
+    )  # fmt: skip
+
+
+def _change(row: Row, step_s: float | None, yours: Candidate | None, *, timely: bool) -> float | None:
+    """Objective against that of yours; where one of them does not fit, step time against step time."""
+    if yours is None or step_s is None:
+        return None
+    if row.value is not None and 0 < yours.value < float("inf"):
+        return row.value / yours.value - 1
+    return step_s / yours.report.step_time_s - 1 if timely else None
+
+
+def _plain(**fields: Any) -> dict[str, Any]:
+    known = {"detail": "", "change": None, "wall_s": None, "evaluations": 0, "loadable": False, "note": ""}
+    return known | fields
+
+
+def _label(row: Row, held: str) -> str:
+    """The best strategy in words, or why there is none."""
+    run = row.run
+    if run is not None and run.best is not None:
+        return strategy_words(run.best.strategy.job)
+    if row.state == "failed":
+        return row.error
+    if row.state == WAITING or run is None:
+        return "" if row.state == WAITING else "nothing yet" if row.state == RUNNING else "nothing"
+    if held and not run.evaluations and run.details.get(REFUSED):
+        return f"no strategy that respects {held}"
+    return "nothing that fits" + (" yet" if row.state == RUNNING else "")
+
+
+def _answer(row: Row) -> str:
+    run = row.run
+    if row.state in ("ended", "timed") and run is not None:
+        if run.optimal:
+            return "optimal"
+        if run.best is None:
+            return "ended" if row.state == "ended" else "time is up"
+    if row.state == RUNNING and (run is None or run.best is None or not row.own):
+        return "searching"
+    return _ANSWERS[row.state]
+
+
+def _note(row: Row) -> str:
+    """What else has to be known before it is loaded."""
+    run, parts = row.run, []
+    if run is not None and run.best is not None:
+        if row.state == "failed":
+            parts.append(f"result of the search before; this one failed: {row.error}")
+        elif not row.own:
+            parts.append("result of the search before")
+        if run.best.label == "start":
+            parts.append("nothing better than the start")
+        if row.value is None:
+            parts.append("does not fit the limits asked for now")
+        if row.releases:
+            parts.append(f"loading it releases {row.releases}")
+    return "; ".join(parts)
+
+
+# ---- the frontier -------------------------------------------------------------------------------
 
 
 def frontier_points(runs: Iterable[Progress]) -> list[dict[str, Any]]:
-    """Non-dominated strategies of all searches, by time: what a chart of time against memory draws."""
-    return [
-        {
-            "searcher": run.searcher,
-            "label": item.label,
-            "step_time_s": item.report.step_time_s,
-            "peak_bytes": max(item.report.peak_memory_bytes),
-        }
-        for run in runs
+    """Strategies of all searches that no other found is both faster and smaller than, by step time.
+
+    Keys: id (the same as long as the point is), searchers, label, detail, step_s, peak_bytes.
+    """
+    found: dict[tuple[float, float], dict[str, Any]] = {}
+    jobs: dict[str, JobStrategy] = {}
+    for run in runs:
+        for item in run.frontier:
+            step, peak = item.report.step_time_s, float(max(item.report.peak_memory_bytes))
+            point = found.setdefault(
+                (step, peak),
+                {
+                    "id": f"{step!r}/{peak!r}",
+                    "searchers": [],
+                    "label": strategy_words(item.strategy.job),
+                    "detail": item.label,
+                    "step_s": step,
+                    "peak_bytes": peak,
+                },
+            )
+            point["searchers"].append(run.searcher)
+            jobs.setdefault(point["id"], item.strategy.job)
+    points, least = [], float("inf")
+    for key in sorted(found):
+        if key[1] < least:
+            points.append(found[key])
+            least = key[1]
+    _told_apart(points, [jobs[point["id"]] for point in points])
+    return points
+
+
+def frontier_strategies(runs: Iterable[Progress]) -> dict[str, tuple[str, Strategy, str]]:
+    """What a point of the frontier stands for: id -> (searcher, strategy, label)."""
+    return {
+        f"{item.report.step_time_s!r}/{float(max(item.report.peak_memory_bytes))!r}": (
+            run.searcher, item.strategy, item.label,
+        )
+        for run in reversed(list(runs))
         for item in run.frontier
-    ]
+    }  # fmt: skip
+
+
+# ---- words --------------------------------------------------------------------------------------
+
+
+def strategy_words(job: JobStrategy) -> str:
+    """A strategy in a few words: degrees, schedule, and what differs from plain training.
+
+    >>> from explorer.strategy import Mesh, Stage
+    >>> stages = tuple(Stage(layers=(f"l{i}",), meshes=(Mesh(devices=(i,)),), zero=0) for i in range(2))
+    >>> strategy_words(JobStrategy(stages=stages))
+    'pp 2, 1f1b, microbatch 1'
+    """
+    meshes = list(dict.fromkeys(stage.meshes for stage in job.stages))
+    first = meshes[0][0]
+    shapes = {tuple(mesh.axes) for several in meshes for mesh in several}
+    sizes = [sum(len(mesh.devices) for mesh in several) for several in meshes]
+    if len(shapes) == 1 and job.copies == 1:
+        tensor = len(first.devices) // first.replicas
+        degrees = [("pp", len(meshes)), ("dp", first.replicas), ("tp", tensor)]
+        parts = [" × ".join(f"{name} {size}" for name, size in degrees if size > 1) or "1 device"]
+    else:
+        parts = [f"{len(meshes)} stages on {'·'.join(map(str, sizes))} devices"]
+    if len(job.stages) > 1:
+        parts.append(job.schedule)
+    chunks, rest = divmod(len(job.stages), len(meshes))
+    if chunks > 1 and not rest:
+        parts.append(f"{chunks} chunks")
+    microbatches = {stage.microbatch_samples // stage.meshes[0].replicas or 1 for stage in job.stages}
+    if len(microbatches) == 1:
+        parts.append(f"microbatch {microbatches.pop()}")
+    parts += _some([s.recompute for s in job.stages], "none", "{} recomputation", "recomputation")
+    parts += _some([s.zero for s in job.stages], 0, "ZeRO-{}", "ZeRO")
+    return ", ".join(parts)
+
+
+def _some(values: Sequence[Any], plain: Any, words: str, noun: str) -> list[str]:
+    """A choice of all stages alike, or where it is made."""
+    if set(values) == {plain}:
+        return []
+    if len(set(values)) == 1:
+        return [words.format(values[0])]
+    if len(values) <= FEW:
+        return [f"{noun} {'·'.join(map(str, values))}"]
+    return [f"{noun} on {sum(value != plain for value in values)} of {len(values)} stages"]
+
+
+def _told_apart(points: list[dict[str, Any]], jobs: list[JobStrategy]) -> None:
+    """Where two points have the same words, say what else differs: how many layers each stage has."""
+    labels = [point["label"] for point in points]
+    for point, job in zip(points, jobs, strict=True):
+        if labels.count(point["label"]) > 1 and 1 < len(job.stages) <= FEW:
+            point["label"] += f", {'·'.join(str(len(stage.all_layers)) for stage in job.stages)} layers"

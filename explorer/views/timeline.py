@@ -1,4 +1,7 @@
-"""The timeline: every action and transfer of one step as rows of float32, made by whole columns."""
+"""The timeline: every action and transfer of one step as rows of float32, made by whole columns.
+
+What a backward makes again (recompute) is a bar of its own in front of it. The critical path goes with them.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from explorer.identity import IdentityCache
+from explorer.passes.critical import CriticalPath, critical_path
+from explorer.report import Report
 from explorer.tasks.placement import IntArray
 from explorer.tasks.program import GATHER, JOIN, REDUCE, TRANSFER, B, F, I, Program, U, W
+from explorer.views.link_map import shown_steps
 from explorer.views.scene import Scene
 
 COLUMNS = ("start_s", "end_s", "lane", "kind", "stage", "copy", "microbatch", "count", "peer", "bytes")
@@ -19,9 +24,16 @@ COLUMNS = ("start_s", "end_s", "lane", "kind", "stage", "copy", "microbatch", "c
 
 _CODE = np.full(JOIN + 1, -1, dtype=np.int64)
 _CODE[[F, B, I, W, U, TRANSFER, REDUCE, GATHER]] = [0, 1, 2, 3, 4, 6, 7, 8]
+_RECOMPUTE = 5
+
+PATH_WORDS = {
+    "F": "compute", "B": "compute", "I": "compute", "W": "compute", "U": "update", "transfer": "transfer",
+    "reduce": "gradient reduction", "gather": "weight gather", "collective": "collectives inside layers",
+    "contention": "slowed by shared links", "wait": "waiting",
+}  # fmt: skip
+"""How the parts of a critical path are told."""
 
 FloatTable = npt.NDArray[np.float32]
-_STRUCTURE = IdentityCache(64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +49,11 @@ def timeline_view(scene: Scene, *, name: str = "current") -> tuple[dict[str, Any
     """`Timeline.view` and its bars (see `timeline_rows`)."""
     report = scene.report
     step = report.step_time_s
-    flush = report.timeline.program.order.flush
-    rows = timeline_rows(scene)
+    rows, task = _bars(report)
     lanes = _lane_names(scene)
     return {
         "name": name,
-        "text": f"{name}, {scene.strategy.schedule}",
+        "text": scene.strategy.schedule,
         "end_s": float(rows[:, 1].max()) if len(rows) else step,
         "lanes": [
             {
@@ -53,21 +64,81 @@ def timeline_view(scene: Scene, *, name: str = "current") -> tuple[dict[str, Any
             }
             for i, (ident, label) in enumerate(lanes)
         ],
-        "omitted": None if flush else "steps after the second",
+        "omitted": None if shown_steps(report) == 1 else "steps after the second",
+        "critical": _critical_view(report, task),
     }, rows.astype("<f4", copy=False).tobytes()
 
 
 def timeline_rows(scene: Scene) -> FloatTable:
     """(bars, `COLUMNS`), by lane and start. One step, or the first two where steps overlap."""
-    line = scene.report.timeline
-    steps = 1 if line.program.order.flush else 2
-    fixed = _STRUCTURE.get((line.program,), steps, lambda: _structure(line.program, steps))
+    return _bars(scene.report)[0]
+
+
+def _bars(report: Report) -> tuple[FloatTable, IntArray]:
+    """Rows of all bars, and the task of each."""
+    line, steps = report.timeline, shown_steps(report)
+    fixed = line.program.memo(f"views.bars {steps}", lambda: _structure(line.program, steps))
     rows = fixed.columns.copy()
     rows[:, 0] = line.timing.start_s[fixed.task]
     rows[:, 1] = line.timing.end_s[fixed.task]
-    sizes = np.where(rows[:, 3] >= 6, line.prices.bytes[fixed.slot], 0.0)
-    rows[:, 9] = sizes
-    return rows
+    rows[:, 9] = np.where(rows[:, 3] >= 6, line.prices.bytes[fixed.slot], 0.0)
+    return _with_recompute(report, rows, fixed)
+
+
+def _with_recompute(report: Report, rows: FloatTable, fixed: _Structure) -> tuple[FloatTable, IntArray]:
+    """The front part of a backward that recomputes becomes a bar of its own, before it."""
+    part = _recompute_share(report)[fixed.slot]
+    again = np.flatnonzero(part > 0)
+    if not len(again):
+        return rows, fixed.task
+    extra = rows[again].copy()
+    extra[:, 3] = _RECOMPUTE
+    extra[:, 1] = rows[again, 0] + part[again] * (rows[again, 1] - rows[again, 0])
+    rows[again, 0] = extra[:, 1]
+    return np.insert(rows, again, extra, axis=0), np.insert(fixed.task, again, fixed.task[again])
+
+
+def _recompute_share(report: Report) -> npt.NDArray[np.float64]:
+    """Per slot: share of its seconds in which a backward makes activations again."""
+    line = report.timeline
+    pricer, found = line.prices.pricer, np.zeros(len(line.program.slots))
+    for number, slot in enumerate(line.program.slots):
+        if slot.kind in (B, I) and pricer.stages[slot.where].recompute != "none":
+            time = pricer.section_time(slot.where, pricer.row(slot.piece)[0], slot.samples)
+            seconds = float(line.prices.seconds[number])
+            found[number] = min(1.0, time.recompute_s / seconds) if seconds > 0 else 0.0
+    return found
+
+
+def report_critical_path(report: Report) -> CriticalPath:
+    """The chain that decides when the last task that is shown ends."""
+    line = report.timeline
+    shown = np.flatnonzero(line.program.step < shown_steps(report))
+    return critical_path(line.program, line.timing, line.prices.seconds, line.prices.comm_s, shown)
+
+
+def _critical_view(report: Report, task: IntArray) -> dict[str, Any] | None:
+    """Positions of the path's bars, what decided each start, and its seconds by part, largest first."""
+    path = report_critical_path(report)
+    if not len(path.tasks):
+        return None
+    bars = np.argsort(task, kind="stable")
+    ordered = task[bars]
+    found, reasons = [], []
+    for number, reason in zip(path.tasks.tolist(), path.reason, strict=True):
+        own = bars[np.searchsorted(ordered, number) : np.searchsorted(ordered, number, side="right")]
+        found += own.tolist()
+        reasons += [reason] * len(own)
+    parts: dict[str, float] = {}
+    for key, seconds in path.parts_s.items():
+        parts[PATH_WORDS[key]] = parts.get(PATH_WORDS[key], 0.0) + seconds
+    shown = sorted(((name, s) for name, s in parts.items() if s > 0), key=lambda item: -item[1])
+    return {
+        "bars": found,
+        "reasons": reasons,
+        "length_s": path.length_s,
+        "parts": [{"name": name, "seconds": seconds} for name, seconds in shown],
+    }
 
 
 def _structure(program: Program, steps: int) -> _Structure:

@@ -8,6 +8,10 @@ from typing import Any
 from explorer.explain import Sentence
 from explorer.units import format_bytes, format_seconds
 from explorer.views.scene import Scene
+from explorer.views.why import button
+
+LONGEST_LABEL = 28
+"""Characters on the verdict's button."""
 
 
 def quick_verdict(scene: Scene) -> dict[str, Any]:
@@ -49,10 +53,15 @@ def _lane_words(scene: Scene, lane: int) -> str:
 def verdict_view(scene: Scene, sentences: Sequence[Sentence]) -> tuple[dict[str, Any], Sentence | None]:
     """The verdict with its best proposal as a button, and that proposal.
 
-    Of several proposals the one with the shortest re-simulated step is taken.
+    Of several proposals the one with the shortest re-simulated step is taken. Those that cost time, to free
+    memory, are left to the list of reasons.
     """
     quick = quick_verdict(scene)
-    proposals = [item for item in sentences if item.strategy is not None and item.step_time_s is not None]
+    proposals = [
+        item
+        for item in sentences
+        if item.strategy is not None and item.step_time_s is not None and (item.saves_s or 0.0) >= 0
+    ]
     best = min(proposals, key=lambda item: item.step_time_s or 0.0, default=None)
     if best is None:
         if scene.report.feasible:
@@ -61,7 +70,7 @@ def verdict_view(scene: Scene, sentences: Sequence[Sentence]) -> tuple[dict[str,
         return quick | {"text": advice or quick["text"]}, None
     return quick | {
         "text": f"{quick['text']} {_proposal(scene, best)}",
-        "actions": [{"action": "apply_hint", "label": _button(best.change), "suggested": True,
+        "actions": [{"action": "apply_hint", "label": _label(best), "suggested": True,
                      "title": "Apply this change; Undo takes it back"}],
     }, best  # fmt: skip
 
@@ -69,13 +78,13 @@ def verdict_view(scene: Scene, sentences: Sequence[Sentence]) -> tuple[dict[str,
 def _proposal(scene: Scene, best: Sentence) -> str:
     step = best.step_time_s or 0.0
     if not scene.report.feasible:
-        return f"Cheapest change that fits: {best.change}, {format_seconds(step)} a step."
+        return f"Fastest change that fits: {best.change}, {format_seconds(step)} a step."
     saved = scene.report.step_time_s - step
     share = saved / scene.report.step_time_s
-    return f"{best.change} would save **{format_seconds(saved)}** a step ({share:.1%})."
+    return f"Best change: {best.change}, to save **{format_seconds(saved)}** a step ({share:.1%})."
 
 
-def _button(change: str) -> str:
-    """The change as an order: "Moving x to y" becomes "Move x to y"."""
-    text = change[:1].upper() + change[1:]
-    return "Move" + text.removeprefix("Moving") if text.startswith("Moving") else text
+def _label(best: Sentence) -> str:
+    """The change on its button; where that is long, the sentence beside it says it."""
+    label = button(best.change)
+    return label if len(label) <= LONGEST_LABEL else "Apply this change"

@@ -1,4 +1,4 @@
-"""A real JupyterLab of our own, and a page that drives the workbench in it."""
+"""A real JupyterLab (or Notebook 7, or Voila) of our own, and a page that drives the workbench in it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 ROOT = Path(__file__).parents[2]
@@ -39,10 +39,12 @@ class Lab:
 
     port: int
     token: str
+    app: str = "lab"
 
     def url(self, notebook: str) -> str:
         """Address of one notebook as a single document, without a restored workspace."""
-        return f"http://127.0.0.1:{self.port}/doc/tree/{notebook}?reset&token={self.token}"
+        path = {"lab": f"doc/tree/{notebook}", "notebook": f"notebooks/{notebook}", "voila": ""}[self.app]
+        return f"http://127.0.0.1:{self.port}/{path}?reset&token={self.token}"
 
 
 def write_settings(folder: Path, theme: str = "") -> None:
@@ -57,34 +59,40 @@ def write_settings(folder: Path, theme: str = "") -> None:
 
 
 @contextmanager
-def running_lab(folder: Path) -> Iterator[Lab]:
+def running_lab(folder: Path, app: str = "lab") -> Iterator[Lab]:
     """Start a server in a session of its own with fresh folders; end it and its kernels.
 
     It serves a copy of the notebooks: JupyterLab saves what it has run, by itself.
+
+    Args:
+        folder: an empty folder for everything it writes.
+        app: `lab`, `notebook` (7) or `voila` (serves `explore.ipynb` as an application).
     """
     root = folder / "root"
     shutil.copytree(ROOT / "notebooks", root / "notebooks", ignore=shutil.ignore_patterns(".*", "mine"))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    lab = Lab(port=port, token=secrets.token_hex(16))
-    environment = os.environ | {"PYTHONWARNINGS": "ignore", "PYTHONPATH": str(ROOT)}
+    lab = Lab(port=port, token=secrets.token_hex(16), app=app)
+    environment = os.environ | {
+        "PYTHONWARNINGS": "ignore",
+        "PYTHONPATH": str(ROOT),
+        "EXPLORER_SESSIONS": "off",
+    }
     for name in ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR"):
         environment[f"JUPYTER_{name}"] = str(folder / name.lower())
     for name in ("SETTINGS_DIR", "WORKSPACES_DIR"):
         environment[f"JUPYTERLAB_{name}"] = str(folder / name.lower())
     environment["IPYTHONDIR"] = str(folder / "ipython")
     write_settings(folder / "settings_dir")
-    command = [
-        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1",
-        f"--port={port}",
-        "--ServerApp.port_retries=0", f"--IdentityProvider.token={lab.token}", f"--ServerApp.root_dir={root}",
-        "--LabApp.news_url=", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-        "--LabApp.extension_manager=readonly", "--LabApp.expose_app_in_browser=True",
-    ]  # fmt: skip
     with (folder / "lab.log").open("wb") as log:
         process = subprocess.Popen(
-            command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
+            _command(lab, root),
+            env=environment,
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
         )
     try:
         _wait_until_up(process, lab, folder / "lab.log")
@@ -93,16 +101,37 @@ def running_lab(folder: Path) -> Iterator[Lab]:
         _end_group(process)
 
 
+def _command(lab: Lab, root: Path) -> list[str]:
+    if lab.app == "voila":
+        return [
+            sys.executable, "-m", "voila", "--no-browser", f"--port={lab.port}", "--Voila.ip=127.0.0.1",
+            f"--token={lab.token}", str(root / "notebooks" / "explore.ipynb"),
+        ]  # fmt: skip
+    name = {"lab": "LabApp", "notebook": "JupyterNotebookApp"}[lab.app]
+    return [
+        sys.executable, "-m", "jupyterlab" if lab.app == "lab" else "notebook",
+        "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={lab.port}",
+        "--ServerApp.port_retries=0", f"--IdentityProvider.token={lab.token}", f"--ServerApp.root_dir={root}",
+        "--LabApp.news_url=", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        "--LabApp.extension_manager=readonly", f"--{name}.expose_app_in_browser=True",
+    ]  # fmt: skip
+
+
 def _wait_until_up(process: subprocess.Popen[bytes], lab: Lab, log: Path) -> None:
     for _ in range(START_LIMIT_S * 5):
         if process.poll() is not None:
             break
         try:
-            with urlopen(f"http://127.0.0.1:{lab.port}/api", timeout=5):
+            path = "voila/static/voila.js" if lab.app == "voila" else "api"
+            with urlopen(f"http://127.0.0.1:{lab.port}/{path}", timeout=5):
                 return
+        except HTTPError as error:
+            if error.code < 500:  # it answers
+                return
+            time.sleep(0.2)
         except (URLError, OSError):
             time.sleep(0.2)
-    raise AssertionError(f"JupyterLab did not start: {log.read_text('utf-8', 'replace')[-2000:]}")
+    raise AssertionError(f"{lab.app} did not start: {log.read_text('utf-8', 'replace')[-2000:]}")
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
@@ -174,7 +203,9 @@ class Workbench:
 
     def settled(self) -> None:
         """Wait until no widget waits for Python and two frames are drawn."""
-        self.page.wait_for_function("() => !document.querySelector('.sx[data-state=computing]')")
+        self.page.wait_for_function(
+            "() => !document.querySelector(':is(.sx, .sx-state)[data-state=computing]')"
+        )
         self.page.evaluate(
             "() => new Promise((d) => requestAnimationFrame(() => requestAnimationFrame(() => d(1))))"
         )

@@ -160,6 +160,18 @@ def test_sweep(plan: Path, run: Run) -> None:
     assert rows[1]["step_time_s"] > rows[0]["step_time_s"]
 
 
+def test_sweep_over_devices_scales_strongly_and_weakly(plan: Path, run: Run) -> None:
+    strong = run("sweep", plan, "--over", "devices=4,8,5", "--json").json["rows"]
+    assert [row["devices"] for row in strong] == [4, 8, None]
+    assert strong[0]["global_batch"] == strong[1]["global_batch"]
+    assert "a multiple of" in strong[2]["problem"]
+    weak = run("sweep", plan, "--over", "devices=4,8", "--weak", "--json").json
+    assert weak["weak"]
+    batches = [row["global_batch"] for row in weak["rows"]]
+    assert batches[1] == 2 * batches[0]
+    assert "a multiple of" in run("sweep", plan, "--over", "devices=4,5").out
+
+
 def test_check_and_diff(plan: Path, run: Run) -> None:
     assert run("check", plan, "--json").json["problems"] == []
     found = run("diff", plan, plan, "--json").json

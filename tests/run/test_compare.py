@@ -18,8 +18,10 @@ from explorer.run.compare import (
     measure,
     parts_with_overhead,
     predicted_parts,
+    predicted_stages,
     predicted_step,
     relative_pct,
+    spread,
     verdict_of,
 )  # fmt: skip
 from explorer.run.model import model_graph, transformer
@@ -131,3 +133,22 @@ def test_verdicts(contention: float, ok: bool | None, error: float, verdict: str
 def test_errors_are_relative_to_the_measured() -> None:
     assert relative_pct(1.1, 1.0) == pytest.approx(10)
     assert relative_pct(0.5, 1.0) == pytest.approx(-50)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_compute_by_stage_adds_up_to_compute(schedule: str) -> None:
+    item = dry(schedule, 4)
+    by_stage = predicted_stages(item)
+    sections = item.program.skeleton.sections
+    assert set(by_stage) == {section.stage for section in sections}
+    lanes = [
+        {sections[item.program.slots[item.program.slot[task]].where].stage for task in tasks.tolist()}
+        for tasks in item.program.programs
+    ]
+    whole = sum(by_stage[stage] for held in lanes for stage in held) / len(lanes)
+    assert whole == pytest.approx(predicted_parts(item)["compute"])
+
+
+def test_spread_is_the_distance_of_the_quartiles() -> None:
+    assert spread([]) == spread([3.0]) == 0.0
+    assert spread([1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx(3.0)

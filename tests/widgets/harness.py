@@ -70,7 +70,10 @@ class WidgetPage:
     def _serve(self, route: Any) -> None:
         path = route.request.url.removeprefix(ORIGIN).lstrip("/")
         if path == "":
-            css = "\n".join(file.read_text() for file in sorted(STATIC.glob("*.css")))
+            sheets = [
+                file for file in sorted(STATIC.glob("*.css")) if file.stem != "report"
+            ]  # of a page of its own
+            css = "\n".join(file.read_text() for file in sheets)
             html = (HERE / "page.html").read_text().replace("/* WIDGETS */", css)
             route.fulfill(content_type="text/html", body=html.replace("LIGHT", str(not self.dark).lower()))
         elif path == "harness.js":
@@ -90,7 +93,7 @@ class WidgetPage:
 
     def show(self, name: str, widget: anywidget.AnyWidget) -> None:
         """Draw a widget with the state of a Python one."""
-        source = {"GraphView": "graph.js"}.get(type(widget).__name__, f"{type(widget).__name__.lower()}.js")
+        source = f"{type(widget).__name__.removesuffix('View').lower()}.js"
         self.page.evaluate(
             "([name, source, state]) => window.show(name, source, state)",
             [name, f"/{source}", state_of(widget)],
@@ -102,8 +105,9 @@ class WidgetPage:
         self.page.evaluate("window.frames2()")
 
     def sent(self, name: str) -> list[dict[str, Any]]:
-        """Intents sent so far."""
-        return list(self.page.evaluate("(name) => window.models[name].sent", name))
+        """Intents sent so far; what the page only considers is none."""
+        sent = self.page.evaluate("(name) => window.models[name].sent", name)
+        return [message for message in sent if "consider" not in message]
 
     def get(self, name: str, trait: str) -> Any:
         return self.page.evaluate("([name, trait]) => window.models[name].get(trait)", [name, trait])

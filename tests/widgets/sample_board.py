@@ -109,7 +109,49 @@ def board_view(
         "can_redo": False,
         "editable": True,
         "baseline_name": "uniform 8·8·8·8",
+        "pinned": [],
+        "other_name": None,
+        "estimate": estimate(lanes),
     }
+
+
+def estimate(lanes: list[dict[str, Any]]) -> dict[str, Any]:
+    """BoardView.estimate: a step of 1F1B without communication."""
+    seconds = [item["forward_s"] + item["backward_s"] for item in lanes]
+    step = sum(seconds) + (MICROBATCHES - 1) * max(seconds)
+    return {
+        "step_s": step,
+        "samples": 2 * MICROBATCHES,
+        "tokens_per_sample": 4096,
+        "microbatches": float(MICROBATCHES),
+        "mfu": 0.419,
+        "bubble": 1 - MICROBATCHES * sum(seconds) / (len(lanes) * step),
+        "busy_s": {item["id"]: MICROBATCHES * s for item, s in zip(lanes, seconds, strict=True)},
+    }
+
+
+def with_other(view: dict[str, Any], cuts: list[tuple[int, int]]) -> dict[str, Any]:
+    """The view with plan B beside it."""
+    beside = board_view(cuts=cuts)["lanes"]
+    lanes = [
+        {
+            **own,
+            "other": {
+                **{key: item[key] for key in ("forward_s", "backward_s", "peak_bytes")},
+                "runs": [[run["first"], run["count"]] for run in item["runs"]],
+            },
+        }
+        for own, item in zip(view["lanes"], beside, strict=True)
+    ]
+    return {**view, "lanes": lanes, "other_name": "B: even cut"}
+
+
+def held_view(locked: int = 1, pinned: tuple[str, ...] = ("layers.20",)) -> dict[str, Any]:
+    """One lane locked, some blocks pinned."""
+    view = board_view()
+    view["lanes"][locked]["locked"] = True
+    view["pinned"] = [item["id"] for block in blocks() if block["id"] in pinned for item in block["layers"]]
+    return view
 
 
 def overfull_view() -> dict[str, Any]:
@@ -119,5 +161,7 @@ def overfull_view() -> dict[str, Any]:
     view = board_view(
         model, [(0, 10), (10, 18), (20, 28), (28, 34)], {"0": [(0, at[10]), (at[18], at[20] - at[18])]}
     )
-    view["lanes"][0]["runs"][1]["note"] = "+1 transfer each way, 1.5 ms: 0 → 1 → 0 → 2"
+    view["lanes"][0]["runs"][1]["note"] = (
+        "+1 transfer each way, 1.5 ms and 32 MiB a microbatch, 2.0 GiB a step: gpu 0 → 2 → 0 → 4"
+    )
     return view

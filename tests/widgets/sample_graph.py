@@ -1,78 +1,42 @@
-"""The sample's layer graph."""
+"""The sample's layer graph: of the zoo's llama3-8b, so that opening and closing is the real thing."""
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
-from sample_board import board_view
-from sample_model import BYTES, EDGES, OPERATORS, blocks, starts
+import explorer
+from explorer.graph import LayerGraph
+from explorer.views import Scene, make_scene
+from explorer.views import graph as views
+
+OPEN = ("layers.17/*",)
+"""What is open in the sample."""
 
 
-def graph_view(opened: str | None = "layers.17") -> dict[str, Any]:
-    """GraphView.view with one block open."""
-    model, view = blocks(), board_view()
-    at = starts(model)
-    owner = {
-        block["id"]: next(
-            item["id"]
-            for item in view["lanes"]
-            if any(run["first"] <= at[b] < run["first"] + run["count"] for run in item["runs"])
-        )
-        for b, block in enumerate(model)
-    }
-    groups: list[list[dict[str, Any]]] = []
-    for block in model:
-        last = groups[-1][-1] if groups else None
-        if last and last["kind"] == block["kind"] == "block" and opened not in (block["id"], last["id"]):
-            groups[-1].append(block)
-        else:
-            groups.append([block])
-    nodes = []
-    for group in groups:
-        layers = [item for block in group for item in block["layers"]]
-        counts: dict[str, int] = {}
-        for block in group:
-            counts[owner[block["id"]]] = counts.get(owner[block["id"]], 0) + 1
-        nodes.append(
-            {
-                "id": group[0]["id"],
-                "label": f"block × {len(group)}" if len(group) > 1 else group[0]["name"],
-                "kind": group[0]["kind"],
-                "name": f"blocks {group[0]['label']} to {group[-1]['label']}"
-                if len(group) > 1
-                else group[0]["name"],
-                "blocks": [block["id"] for block in group],
-                "lanes": [[key, n] for key, n in counts.items()],
-                "forward_s": sum(item["forward_s"] for item in layers),
-                "backward_s": sum(item["backward_s"] for item in layers),
-                "memory_bytes": sum(item["weight_bytes"] * 9 + item["saved_bytes"] for item in layers),
-                "traffic_bytes": float(BYTES),
-                "parameters": sum(item["parameters"] for item in layers),
-            }
-        )
-    edges = [[a["id"], b["id"]] for a, b in pairwise(nodes)]
-    block = next((item for item in model if item["id"] == opened and len(item["layers"]) > 1), None)
-    shown = None
-    if block:
-        ids = [item["id"] for item in block["layers"]]
-        shown = {
-            "block": block["id"],
-            "edges": [[ids[a], ids[b]] for a, b in EDGES],
-            "layers": [
-                {
-                    "id": item["id"],
-                    "label": item["label"],
-                    "part": item["part"],
-                    "text": text,
-                    "forward_s": item["forward_s"],
-                    "backward_s": item["backward_s"],
-                    "memory_bytes": item["weight_bytes"] * 9 + item["saved_bytes"],
-                    "traffic_bytes": float(saved),
-                    "parameters": item["parameters"],
-                    "lane": owner[block["id"]],
-                }
-                for item, (*_, saved, text) in zip(block["layers"], OPERATORS, strict=True)
-            ],
-        }
-    return {"nodes": nodes, "edges": edges, "open": shown}
+@cache
+def graph_scene(model: str | LayerGraph = "llama3-8b", stages: int = 4, replicas: int = 2) -> Scene:
+    """An even cut of a model on one DGX A100."""
+    graph = explorer.load_model(model) if isinstance(model, str) else model
+    cluster = explorer.load_cluster("dgx-a100")
+    workload = explorer.default_workload(graph).with_job(global_batch=64)
+    strategy = explorer.uniform(graph, cluster, workload.job, stages=stages, replicas=replicas)
+    report = explorer.simulate(graph, cluster, workload, strategy)
+    return make_scene(graph, cluster, workload, strategy, report)
+
+
+def graph_view(opened: Iterable[str] = OPEN, **options: Any) -> dict[str, Any]:
+    """GraphView.view."""
+    return views.graph_view(graph_scene(), opened=opened, **options)
+
+
+def graph_index() -> dict[str, Any]:
+    """GraphView.index."""
+    return views.graph_index(graph_scene().graph)
+
+
+def graph_state(opened: Iterable[str] = OPEN, **options: Any) -> dict[str, Any]:
+    """Traits of a GraphView."""
+    view = graph_view(opened, **options)
+    return {"view": view, "index": graph_index(), "opened": view["opened"]}

@@ -33,16 +33,6 @@ def tiles_view(level: str = "ok") -> dict[str, Any]:
             "measured": 19700.0,
         },
         {
-            "key": "speedup",
-            "name": "Speedup",
-            "quantity": "ratio",
-            "value": 1.035,
-            "context": f"over {uniform}",
-            "low": 1.0,
-            "high": 1.07,
-            "measured": 1.03,
-        },
-        {
             "key": "memory",
             "name": "Worst memory",
             "quantity": "fraction",
@@ -77,6 +67,16 @@ def tiles_view(level: str = "ok") -> dict[str, Any]:
             "high": 0.436,
             "measured": 0.36,
         },
+        {
+            "key": "exposed_communication",
+            "name": "Exposed communication",
+            "quantity": "seconds",
+            "value": 0.039,
+            "compare": "difference",
+            "baseline": 0.034,
+            "baseline_name": uniform,
+            "note": "0.6% of the step",
+        },
     ]
     verdicts = {
         "ok": {
@@ -105,7 +105,65 @@ def tiles_view(level: str = "ok") -> dict[str, Any]:
             "actions": [{"action": "apply_hint", "label": "Use ZeRO-1", "suggested": True}],
         },
     }
-    return {"tiles": tiles, "verdict": verdicts[level], "pending": level == "busy"}
+    return {
+        "tiles": tiles, "verdict": verdicts[level], "pending": level == "busy", "reasons": reasons(),
+        "reasoning": False,
+    }  # fmt: skip
+
+
+def reasons(*, old: bool = False) -> list[dict[str, Any]]:
+    """Four reasons, the last of which proposes nothing."""
+    rows: list[tuple[str, str, str, str, str | None, float | None]] = [
+        ("balance", "Balance", "**Device 4 binds** (stage 2): 5.62 s of work a step, 16% above the mean.",
+         "**Move block 26 to stage 3** to save **450 ms** a step (7.0%).", "Move block 26 to stage 3", 0.45),
+        ("bubble", "Bubble", "Devices compute nothing during 24% of the step (1f1b, 16 microbatches).",
+         "**Interleave 2 chunks a device** to save **310 ms** a step (4.8%).", "Interleave 2 chunks", 0.31),
+        ("memory", "Memory", "**Fits.** Device 0 is fullest, at 95% of its memory: 38.3 GiB activations.",
+         "**Use ZeRO-1** to free **12.7 GiB** for 13 ms a step (0.2%).", "Use ZeRO-1", -0.013),
+        ("shape", "Shape", "The plan is 4 stages × 2 replicas. No neighbouring shape helps;",
+         "best tried: cut into 2 stages × 4 replicas, 6.9 s a step (+7.1%).", None, None),
+    ]  # fmt: skip
+    return [
+        {
+            "key": key, "topic": topic, "text": f"{lead} {gain}",
+            "action": f"apply_reason:{key}" if label else None, "label": label,
+            "step_time_s": 6.44 - (saves or -0.46), "saves_s": saves, "worth": bool(label),
+            "old": old,
+        }
+        for key, topic, lead, gain, label, saves in rows
+    ]  # fmt: skip
+
+
+def what_if_view() -> dict[str, Any]:
+    """WhatIf.view with one slider moved and one wrong number."""
+    slider = lambda key, label, unit, now, value, stops, **more: {  # noqa: E731
+        "key": f"whatif_{key}", "label": label, "unit": unit, "title": f"{label} of the plan", "now": now,
+        "value": value, "stops": stops, "changed": value != now, "error": None, "typed": None, **more,
+    }  # fmt: skip
+    row = lambda key, name, quantity, now, then, compare, **more: {  # noqa: E731
+        "key": key, "name": name, "quantity": quantity, "now": now, "then": then, "compare": compare,
+        "level": None, **more,
+    }  # fmt: skip
+    return {
+        "sliders": [
+            slider("bandwidth", "Bandwidth", "×", 1.0, 1.0, [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]),
+            slider("global_batch", "Global batch", "samples", 32.0, 64.0, [8.0, 16.0, 32.0, 64.0, 128.0]),
+            slider("sequence_length", "Sequence", "tokens", 4096.0, 4096.0, [1024.0, 2048.0, 4096.0, 8192.0],
+                   error="'many' cannot be: a whole number of 1 or more", typed="many"),
+            slider("devices", "Devices", "in use", 8.0, 8.0, [4.0, 8.0, 16.0, 32.0]),
+        ],
+        "rows": [
+            row("step_time", "Step time", "seconds", 6.44, 12.1, "percent"),
+            row("throughput", "Throughput", "per_second", 20340.0, 21660.0, "percent", unit="tokens/s"),
+            row("memory", "Worst memory", "fraction", 0.95, 1.02, "points", level="bad"),
+        ],
+        "verdict": {"level": "bad", "text": "**Global batch 64: would not fit**, 1.8 GiB over capacity."},
+        "note": "",
+        "actions": [
+            {"action": "whatif_reset", "label": "Reset", "enabled": True},
+            {"action": "whatif_apply", "label": "Apply", "suggested": True, "enabled": False},
+        ],
+    }  # fmt: skip
 
 
 def controls_view() -> dict[str, Any]:

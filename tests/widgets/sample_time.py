@@ -1,7 +1,8 @@
-"""The sample's timeline, memory over time and traffic."""
+"""The sample's timeline with its critical path, memory by time and part, traffic by pair and link."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from sample_board import board_view
@@ -87,7 +88,50 @@ def timeline(
         {"id": str(s), "name": f"stage {s}", "busy_fraction": busy[s], "devices": [2 * s, 2 * s + 1]}
         for s in range(4)
     ]
-    return pack(rows), {"name": name, "text": text, "end_s": end, "lanes": lanes, "omitted": None}
+    view = {"name": name, "text": text, "end_s": end, "lanes": lanes, "omitted": None}
+    return pack(rows), {**view, "critical": critical(rows)}
+
+
+def critical(rows: list[tuple[float, ...]]) -> dict[str, Any]:
+    """`TimelineView.critical`: back from the last end, each time to a bar that ended as this one began."""
+    chain = [max(range(len(rows)), key=lambda i: rows[i][1])]
+    while rows[chain[-1]][0] > 1e-9:
+        start, lane = rows[chain[-1]][0], rows[chain[-1]][2]
+        before = [i for i, row in enumerate(rows) if abs(row[1] - start) < 1e-9 and row[1] > row[0]]
+        chain.append(max(before, key=lambda i: (rows[i][2] == lane, rows[i][8] == lane)))
+    chain.reverse()
+    wire = sum(rows[i][1] - rows[i][0] for i in chain if rows[i][3] >= KINDS["transfer"])
+    length = rows[chain[-1]][1]
+    reasons = ["start"] + ["lane" if rows[a][2] == rows[b][2] else "data" for a, b in pairwise(chain)]
+    parts = [{"name": "compute", "seconds": length - wire}, {"name": "transfer", "seconds": wire}]
+    return {"bars": chain, "reasons": reasons, "length_s": length, "parts": parts}
+
+
+def links(columns: int = 120) -> tuple[bytes, dict[str, Any]]:
+    """Timeline.link_cells and links: the port of every stage's first device, out and in."""
+    rows, end = schedule()
+    width = end / columns
+    cells = [[0.0] * columns for _ in range(8)]
+    for start, stop, lane, kind, *_, peer, _size in rows:
+        if kind != KINDS["transfer"]:
+            continue
+        for row in (2 * int(lane), 2 * int(peer) + 1):
+            for c in range(int(start / width), min(columns - 1, int(stop / width)) + 1):
+                cells[row][c] += max(0.0, min(stop, (c + 1) * width) - max(start, c * width)) / width
+    made = [
+        {
+            "name": f"gpu {2 * s} → nvswitch" if way == 0 else f"nvswitch → gpu {2 * s}",
+            "kind": "nvswitch",
+            "lane": str(s),
+            "count": 1,
+            "bytes_per_s": BYTES / TRANSFER_S,
+            "step_bytes": sum(cells[2 * s + way]) * width * BYTES / TRANSFER_S,
+            "share": sum(cells[2 * s + way]) / columns,
+        }
+        for s in range(4)
+        for way in (0, 1)
+    ]
+    return pack_cells(cells), {"rows": made, "columns": columns, "start_s": 0.0, "end_s": end}
 
 
 def memory(columns: int = 160) -> tuple[bytes, dict[str, Any]]:
@@ -120,6 +164,11 @@ def memory(columns: int = 160) -> tuple[bytes, dict[str, Any]]:
         "end_s": end,
         "capacity_bytes": CAPACITY,
         "peak": {"row": -peak[1], "time_s": (peak[2] + 0.5) / columns * end, "bytes": peak[0]},
+        "parts": {
+            "names": [key.removesuffix("_bytes") for key in view["lanes"][0]["memory"]],
+            "bytes": [list(view["lanes"][d // 2]["memory"].values()) for d in range(8)],
+            "capacity_bytes": [float(CAPACITY)] * 8,
+        },
     }
 
 
@@ -137,7 +186,7 @@ def traffic() -> dict[str, Any]:
         ]
     return {
         "kind": "traffic",
-        "title": "Sent in one step, from row to column",
+        "title": "Communication, sent in one step from row to column",
         "rows": [{"name": f"gpu {d}", "lane": str(d // 2)} for d in range(8)],
         "pairs": pairs,
     }

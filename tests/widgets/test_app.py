@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -242,10 +240,12 @@ def test_selection_is_shared(bench: Explorer) -> None:
 
 
 def test_opening_a_block_of_the_graph(bench: Explorer) -> None:
-    bench.graph.opened = bench.board.blocks[3]["id"]
-    assert bench.graph.view["open"]["block"] == bench.board.blocks[3]["id"]
+    name = bench.board.blocks[3]["id"]
+    bench.graph.opened = name
+    assert [node["id"] for node in bench.graph.view["nodes"] if node["open"]] == [name]
     bench.graph.opened = None
-    assert bench.graph.view["open"] is None
+    assert bench.graph.opened == []
+    assert not any(node["open"] for node in bench.graph.view["nodes"])
 
 
 def test_what_does_not_fit_is_said_and_stays_editable() -> None:
@@ -263,78 +263,17 @@ def test_what_does_not_fit_is_said_and_stays_editable() -> None:
     bench.close()
 
 
-def test_search_runs_in_slices_and_loads_its_best() -> None:
-    async def scenario() -> None:
-        bench = make()
-        bench.search_panel._make_figure = _nothing  # plotly takes seconds, and has a test of its own
-        bench.searcher = "megatron"
-        bench.controls.send_intent("action", action="search")
-        assert bench.tiles.view["verdict"]["level"] == "busy"
-        assert not {b["action"]: b for b in bench.controls.view["buttons"]}["search"]["enabled"]
-        for _ in range(2000):
-            await asyncio.sleep(0.01)
-            if not bench.search_panel.task.running:
-                break
-        best = bench.search_panel.task.progress.best
-        assert "megatron" in bench.search_panel.table.value
-        bench.tiles.send_intent("action", action="use_best")
-        assert bench.report.step_time_s == best.report.step_time_s
-        assert bench.plan.provenance.searcher == "megatron"
-        bench.undo()
-        bench.search_panel.controls.send_intent("action", action="load_result")
-        assert bench.strategy == best.strategy
-        bench.set(global_batch=64)
-        assert not bench.search_panel.task.runs, "results were for another batch"
-        bench.close()
-
-    asyncio.run(scenario())
-
-
-async def _nothing() -> None: ...
-
-
-def test_a_search_that_fails_is_said() -> None:
-    async def scenario() -> None:
-        bench = make()
-        bench.search_panel._make_figure = _raise
-        bench.searcher = "megatron"
-        bench.search()
-        await asyncio.sleep(0.1)
-        assert "out of paint" in bench.error
-        assert not bench.search_panel.task.running
-        bench.searcher = "nobody"
-        bench.controls.send_intent("action", action="search")
-        assert "nobody" in bench.error
-        bench.close()
-
-    asyncio.run(scenario())
-
-
-async def _raise() -> None:
-    raise ValueError("out of paint")
-
-
 def test_export_follows_the_board(bench: Explorer) -> None:
     bench.controls.send_intent("action", action="export")
     assert not bench.error
     assert bench.tabs_title() == "Export"
-    first = bench.export_panel.view["files"][0]["text"]
+    page = bench.export_panel.page
+    first = page.view["files"][0]["text"]
     assert first.startswith("schema: explorer.plan/1")
     bench.board.send_intent("move", layers=block(bench, 4), to_lane="3")
-    assert bench.export_panel.view["files"][0]["text"] != first
-    bench.export_panel.controls.send_intent("set", key="target", value="schedule_csv")
-    assert bench.export_panel.view["files"] or bench.export_panel.view["refusals"]
-
-
-def test_the_search_chart_draws() -> None:
-    from widgets.charts import search_figure, update_figure
-
-    figure = search_figure()
-    points = [{"searcher": "even", "label": "pp 4", "step_time_s": 1.0, "peak_bytes": 2.0**30}]
-    for theme in ("light", "dark"):
-        update_figure(figure, {"even": [(0.1, 2.0), (0.5, 1.0)]}, points, yours=(1.5, 2.0**31), theme=theme)
-    assert [trace.name for trace in figure.data] == ["even", "even", "yours"]
-    json.dumps(figure.to_plotly_json()["layout"])
+    assert page.view["files"][0]["text"] != first
+    page.target = "schedule_csv"
+    assert page.view["files"] or page.view["refusals"]
 
 
 def test_the_notebook_executes() -> None:

@@ -49,7 +49,7 @@ def test_drag_sends_one_move_and_shows_it_before_the_answer(board_page: WidgetPa
     board_page.drag(BLOCK.format(26), LANE.format(3))
     assert board_page.sent("board") == [{"seq": 1, "kind": "move", "layers": layers_of(26), "to_lane": "3"}]
     assert board_page.page.locator(f'[data-lane="3"] {BLOCK.format(26)}').count() == 1, "painted at once"
-    assert board_page.page.get_attribute(".sx-board", "data-state") == "computing"
+    assert board_page.page.get_attribute(".sx-board .sx-state", "data-state") == "computing"
 
 
 def test_the_answer_replaces_the_estimate_and_a_stale_view_is_not_drawn(board_page: WidgetPage) -> None:
@@ -59,7 +59,7 @@ def test_the_answer_replaces_the_estimate_and_a_stale_view_is_not_drawn(board_pa
         "seq has not been reached"
     )
     board_page.receive("board", view=sample.board_view(cuts=[(0, 10), (10, 18), (18, 27), (27, 34)]), seq=1)
-    assert board_page.page.get_attribute(".sx-board", "data-state") == "ready"
+    assert board_page.page.get_attribute(".sx-board .sx-state", "data-state") == "ready"
     assert board_page.page.locator(f'[data-lane="3"] {BLOCK.format(26)}').count() == 1
     assert "block 26 moved to Stage 3" in board_page.text(".sx-board > .sx-live")
 
@@ -68,7 +68,7 @@ def test_a_selection_shows_while_an_answer_is_awaited(board_page: WidgetPage) ->
     board_page.drag(BLOCK.format(26), LANE.format(3))
     board_page.page.click(BLOCK.format(4))
     board_page.settle()
-    assert board_page.page.get_attribute(".sx-board", "data-state") == "computing"
+    assert board_page.page.get_attribute(".sx-board .sx-state", "data-state") == "computing"
     assert board_page.page.get_attribute(BLOCK.format(4), "aria-selected") == "true"
 
 
@@ -294,6 +294,7 @@ def test_enter_opens_a_block_to_its_layers(board_page: WidgetPage) -> None:
     page.keyboard.press("Enter")
     board_page.settle()
     assert board_page.get("board", "expanded") == ["layers.5"]
+    assert "block 5 opened: 14 layers" in board_page.text(".sx-board > .sx-live")
     assert page.locator(BLOCK.format(5)).count() == 14
     assert page.evaluate("document.activeElement.dataset.layer") == "layers.5.attention.norm"
     page.keyboard.press("Enter")
@@ -314,13 +315,14 @@ def test_move_to_menu(board_page: WidgetPage) -> None:
     page.click(BLOCK.format(26))
     page.click('[data-action="move-to"]')
     assert page.locator("[role=menuitem]").count() == 4
-    assert page.locator('[data-to-lane="2"]').is_disabled()
+    assert page.get_attribute('[data-to-lane="2"]', "aria-disabled") == "true"
     assert "over" in page.inner_text('[data-to-lane="0"]')
     page.keyboard.press("Escape")
     assert page.locator(".b-menu").count() == 0
     assert page.evaluate("document.activeElement.dataset.action") == "move-to"
     page.keyboard.press("Enter")
-    page.keyboard.press("End")
+    for _ in range(3):
+        page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     assert board_page.sent("board")[0]["to_lane"] == "3"
 
@@ -375,7 +377,7 @@ def test_roles_and_names(board_page: WidgetPage) -> None:
     assert page.locator('[role="listbox"][aria-multiselectable="true"]').count() == 4
     name = page.get_attribute(BLOCK.format(26), "aria-label") or ""
     assert name.startswith("block 26, 35.1")
-    assert "Stage 2" in name
+    assert "Stage 2, 14 layers" in name
     handle = page.locator(HANDLE.format("0|1"))
     assert handle.get_attribute("role") == "slider"
     assert handle.get_attribute("aria-valuenow") == "127"

@@ -1,24 +1,37 @@
-"""The Run tab: a real run to its end, and what each verdict looks like."""
+"""The Run tab: a real run to its end, and what each state and verdict looks like."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from functools import partial
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
+from pydantic import TypeAdapter
+from sample_run import comparison
 
 import explorer.run
+from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup
+from explorer.errors import InputError, RunError
+from explorer.profiles import load_cluster, save_cluster
 from explorer.run import compare
-from explorer.run.compare import CONFIRMED, OFF, TOO_NOISY, WRONG, Comparison
+from explorer.run.calibrate import calibrate
+from explorer.run.compare import TOO_NOISY, StageTime
+from explorer.run.model import transformer
 from explorer.run.scale import SMALL
-from widgets import Explorer
-from widgets.runpanel import RunPanel
-from widgets.runwords import progress_share, run_html
+from widgets import Explorer, shapes
+from widgets.calibrating import free_name
+from widgets.runner import Done
+from widgets.runprogress import Progress, progress_share
+from widgets.runwords import fix_for, intro
 
 LIMIT_S = 90
+MODEL = transformer(2)
 
 
 @pytest.fixture
@@ -31,34 +44,55 @@ def bench() -> Iterator[Explorer]:
     found.close()
 
 
-def comparison(**fields: Any) -> Comparison:
-    known: dict[str, Any] = {
-        "predicted": {"step_time_s": 0.5, "speedup": 1.5},
-        "measured": {"step_time_s": 0.4, "speedup": 1.2, "iqr_s": 0.01},
-        "error_pct": 25.0,
-        "speedup_error_pct": 25.0,
-        "parts": {
-            "predicted": {"compute": 0.3, "bubble": 0.2, "overhead": 0.0},
-            "measured": {"compute": 0.2, "bubble": 0.15, "overhead": 0.05},
-        },
-        "numerics_ok": True,
-        "contention": 0.95,
-        "validated": ["stages: 2"],
-        "not_validated": ["precision: bf16 in the plan, <fp32> here"],
-        "verdict": OFF,
-        "baseline": "data_parallel",
-        "engine": "interpreter",
-        "numerics": {},
-    }
-    return Comparison(**known | fields)
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of a tiny likeness on two ranks."""
+    make = explorer.run.make_experiment
+    monkeypatch.setattr(
+        explorer.run,
+        "make_experiment",
+        lambda resolved, **options: make(resolved, **options | {"size": SMALL, "ranks": 2}),
+    )
 
 
-def test_a_run_to_its_end(bench: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+def page(bench: Explorer) -> dict[str, Any]:
+    """The tab's view, which always has its shape."""
+    view = bench.run_panel.page.view
+    TypeAdapter(shapes.RunViewShape).validate_python(view)
+    return view
+
+
+def calibrated() -> Any:
+    units = [[0.0, 0.0], [1e-3, 2e-3], [1e-3, 2e-3], [0.0, 0.0]]
+    row = {
+        "units": {"1": units}, "update_s": 5e-3, "cpu_share": 0.9,
+        "messages": {"4": 1e-4, "1000004": 1.1e-3}, "reduces": {"4": 2e-4, "1000000": 3e-3},
+    }  # fmt: skip
+    return calibrate(MODEL, [[row], [row]], ranks=2, optimizer="adamw")
+
+
+def done(bench: Explorer, *, known: Any = None, **fields: Any) -> Done:
+    """A run of the state shown that ended."""
+    now = bench.now()
+    return Done(
+        inputs=now.inputs, strategy=now.strategy, comparison=comparison(**fields), known=known, device="cpu",
+        ranks=2, wall_s=20.0, at="14:02",
+    )  # fmt: skip
+
+
+def put(bench: Explorer, result: Done) -> None:
+    task = bench.run_panel.task
+    task.last, task.state = result, "done"
+    bench.run_panel._changed()
+
+
+# -- real runs --------------------------------------------------------------------------------------
+
+
+def test_a_run_to_its_end(bench: Explorer, small: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Real processes; the gauge is set so that any machine is too noisy, which is the same everywhere."""
     monkeypatch.setattr(compare, "QUIET", 2.0)
-    small = partial(explorer.run.make_experiment, size=SMALL, ranks=2)
-    monkeypatch.setattr(explorer.run, "make_experiment", small)
-    seen: list[dict[str, Any]] = []
+    seen: list[tuple[dict[str, Any], dict[str, Any]]] = []
 
     async def scenario() -> None:
         bench.run_panel.set("rounds", "1")
@@ -67,72 +101,151 @@ def test_a_run_to_its_end(bench: Explorer, monkeypatch: pytest.MonkeyPatch) -> N
         for _ in range(LIMIT_S * 20):
             if not bench.run_panel.task.running:
                 return
-            seen.append(bench.tiles.view["verdict"])
+            seen.append((bench.tiles.view["verdict"], page(bench)))
             await asyncio.sleep(0.05)
 
     asyncio.run(scenario())
     assert not bench.error
-    assert all(view["level"] == "busy" for view in seen)
-    shares = [view["progress"] or 0.0 for view in seen]
+    assert all(verdict["level"] == "busy" for verdict, _ in seen)
+    shares = [view["progress"]["share"] for _, view in seen]
     assert shares == sorted(shares)
     assert 0 < shares[-1] <= 1
-    verdict, page = bench.tiles.view["verdict"], bench.run_panel.result.value
+    assert {row["rank"] for row in seen[-1][1]["progress"]["ranks"]} == {0, 1}
+    assert {row["state"] for _, view in seen for row in view["progress"]["ranks"]} & {"computing", "waiting"}
+    assert any(view["progress"]["contention"] for _, view in seen)
+    verdict, view = bench.tiles.view["verdict"], page(bench)
     assert verdict["level"] == "warn"
-    assert verdict["text"].startswith("**Too noisy for a verdict: the ranks got ")
-    assert "Too noisy for a verdict" in page
-    assert "gradients equal those of one process" in page
-    for part in ("compute", "communication", "bubble", "overhead", "step time", "speedup over data parallel"):
-        assert part in page
-    assert page.index("<h3>Validated") < page.index("stages: 2") < page.index("<h3>Not validated")
-    assert "precision: bf16 in the plan, fp32 here" in page
+    assert verdict["text"].startswith("**No verdict, machine too busy: the ranks got ")
+    assert view["state"] == "done"
+    assert view["note"].startswith("likeness on 2 ranks (processors)")
+    result = view["result"]
+    assert [row["name"] for row in result["rows"]] == [
+        "compute", "communication", "bubble", "overhead", "step time", "speedup over data parallel"
+    ]  # fmt: skip
+    assert [item["name"] for item in result["stages"]] == ["0", "1"]
+    assert all(item["measured_s"] > 0 for item in result["stages"])
+    assert "stages: 2" in result["validated"]
+    assert "precision: bf16 in the plan, fp32 here" in result["not_validated"]
+    assert result["checks"][0]["ok"] is True, "gradients"
+    assert not view["calibration"]["possible"]
+    assert "too busy" in view["calibration"]["text"]
     buttons = {button["action"]: button["enabled"] for button in bench.controls.view["buttons"]}
     assert buttons["run"]
     assert not buttons["stop"]
     bench.set(global_batch=8)
-    assert "noisy" not in bench.tiles.view["verdict"]["text"], "a verdict is of the state that was run"
+    assert "busy" not in bench.tiles.view["verdict"]["text"], "a verdict is of the state that was run"
+    assert "Of another strategy" in page(bench)["result"]["old"], "former results stay and say they are old"
+    bench.undo()
+    assert page(bench)["result"]["old"] is None
+
+
+def test_stop_ends_every_rank_and_keeps_the_former_result(bench: Explorer, small: None) -> None:
+    pids: list[int] = []
+    put(bench, done(bench))
+
+    async def scenario() -> None:
+        bench.controls.send_intent("action", action="run")
+        handle = bench.run_panel.task._handle
+        assert handle is not None
+        for _ in range(LIMIT_S * 20):
+            if handle._pids:
+                break
+            await asyncio.sleep(0.05)
+        pids.extend([handle.process.pid, *handle._pids.values()])
+        bench.run_panel.controls.send_intent("action", action="stop")
+        await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(scenario(), LIMIT_S))
+    alive = [p for p in pids if psutil.pid_exists(p) and psutil.Process(p).status() != psutil.STATUS_ZOMBIE]
+    assert not alive
+    view = page(bench)
+    assert view["state"] == "stopped"
+    assert view["progress"] is None
+    assert view["result"] is not None
+    assert "Running" not in bench.tiles.view["verdict"]["text"]
+
+
+# -- states -----------------------------------------------------------------------------------------
+
+
+def test_before_any_run_it_says_what_it_would_do(bench: Explorer) -> None:
+    view = page(bench)
+    assert view["state"] == "none"
+    assert "small likeness" in view["intro"][0]
+    assert "about 25 s" in view["intro"][-1]
+    bench.run_panel.set("engine", "dry")
+    assert "sleeps in place of computing" in page(bench)["intro"][0]
+    assert bench.run_panel.rounds == 1
+    assert "min" in intro("dry", 200.0)[-1]
+
+
+def test_wrong_fields_are_said_where_they_are(bench: Explorer) -> None:
+    bench.run_panel.controls.send_intent("set", key="rounds", value="many")
+    field = bench.run_panel.controls.view["fields"][1]
+    assert field["error"] == ">= 1"
+    assert field["value"] == 3
+    bench.run_panel.controls.send_intent("set", key="engine", value="magic")
+    assert "magic" in bench.error
+    assert bench.run_panel.engine == "interpreter"
+
+
+def test_a_plan_that_cannot_be_run_is_said_and_former_results_stay(
+    bench: Explorer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(bench, done(bench))
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise InputError("a layer cut into slices cannot be run yet", key="slices", allowed="whole layers")
+
+    monkeypatch.setattr(explorer.run, "make_experiment", refuse)
+    bench.controls.send_intent("action", action="run")
+    view = page(bench)
+    assert view["state"] == "failed"
+    assert "whole layers" in view["failure"]["text"]
+    assert view["failure"]["rank"] is None
+    assert view["result"] is not None
+    assert "slices" in bench.error
 
 
 @pytest.mark.parametrize(
-    ("fields", "level", "said"),
+    ("message", "log", "action"),
     [
-        ({"verdict": CONFIRMED}, "ok", "The run confirms the prediction."),
-        ({"verdict": OFF}, "warn", "The prediction is off."),
-        ({"verdict": WRONG, "numerics_ok": False}, "bad", "gradients differ"),
-        ({"verdict": TOO_NOISY, "contention": 0.57}, "warn", "got 57% of the processor time"),
+        ("rank 1 was killed by SIGKILL; the system does that when memory runs out", "", "run_dry"),
+        ("the ranks did not start (torchrun ended with 1): x", "No module named 'torch'", "run"),
+        ("rank 0 stands still: 0F3 for 30 s", "", "run"),
+        ("rank 1 failed at 0B1: ValueError: x", "Traceback", "run_dry"),
     ],
-)  # fmt: skip
-def test_a_verdict_is_a_sentence(fields: dict[str, Any], level: str, said: str) -> None:
-    panel = RunPanel(None, lambda: None)
-    panel.task.comparison = comparison(**fields)
-    view = panel.verdict()
-    assert view is not None
-    assert view["level"] == level
-    assert said in view["text"]
-    assert "took 400 ms a step, predicted 500 ms (+25.0 %)" in view["text"]
-    assert "Speedup over data parallel 1.20, predicted 1.50 (+25.0 %)" in view["text"]
-    assert said in run_html({"comparison": panel.task.comparison})
+)
+def test_every_failure_has_a_way_out(bench: Explorer, message: str, log: str, action: str) -> None:
+    task = bench.run_panel.task
+    handle: Any = SimpleNamespace(log=lambda: "", stop=lambda: None)
+    task._fail(handle, RunError(message, rank=1, log=log))
+    bench.run_panel.draw()
+    failure = page(bench)["failure"]
+    assert failure["text"] == message
+    assert failure["action"] == action
+    assert failure["action"] in bench.gestures._actions
+    assert failure["log"] == log
+    verdict = bench.run_panel.verdict()
+    assert verdict is not None
+    assert (verdict["level"], verdict["actions"][0]["action"]) == ("bad", action)
+    assert task.failure is not None
+    assert fix_for(task.failure, "dry").action == "run", "a dry run is no way out of a dry run"
 
 
-def test_rows_of_the_comparison() -> None:
-    page = run_html({"comparison": comparison()})
-    assert "&lt;fp32&gt;" in page
-    row = page[page.index("<td>compute") :].partition("</tr>")[0]
-    assert [text in row for text in ("300 ms", "200 ms", "+50.0 %")] == [True] * 3
-    assert "%" not in page[page.index("<td>overhead") :].partition("</tr>")[0], "nothing predicted, no error"
-    dry = comparison(
-        engine="dry", baseline="", numerics_ok=None, speedup_error_pct=None,
-        predicted={"step_time_s": 0.5, "speedup": None},
-        measured={"step_time_s": 0.4, "speedup": None, "iqr_s": 0.0},
-    )  # fmt: skip
-    assert "speedup" not in run_html({"comparison": dry})
-    assert "Numerics: not checked" in run_html({"comparison": dry})
+# -- progress ---------------------------------------------------------------------------------------
 
 
-def test_progress_counts_rounds_that_warm_up_and_cases() -> None:
+def progress(now: list[float], *, rounds: int = 2) -> Progress:
     cases = [
         SimpleNamespace(name=name, once=name == "numerics") for name in ("numerics", "strategy", "baseline")
     ]
-    spec = SimpleNamespace(cases=cases, warmup_rounds=2, rounds=2)
+    spec: Any = SimpleNamespace(cases=cases, warmup_rounds=2, rounds=rounds, ranks=2)
+    return Progress(spec, expected_s=30.0, clock=lambda: now[0])
+
+
+def test_progress_counts_rounds_that_warm_up_and_cases() -> None:
+    spec = progress([0.0]).spec
     events = [
         {"event": "round", "number": -2},
         {"event": "case", "name": "strategy", "round": -2},
@@ -142,3 +255,184 @@ def test_progress_counts_rounds_that_warm_up_and_cases() -> None:
     assert [progress_share(event, spec) for event in events] == [0, 0.125, 0.5, 1]
     assert progress_share({"event": "case", "name": "numerics", "round": -1}, spec) is None
     assert progress_share({"event": "ready"}, spec) is None
+
+
+def test_time_left_is_first_expected_then_by_the_pace_of_rounds() -> None:
+    now = [0.0]
+    found = progress(now)
+    now[0] = 10.0
+    assert found.left_s == 20.0
+    for rank in (0, 1):
+        found.note({"event": "round", "rank": rank, "number": -2})
+    now[0] = 14.0
+    found.note({"event": "round", "rank": 0, "number": -1})
+    assert found.left_s == pytest.approx(12.0), "a quarter took four seconds"
+    assert found.round_s == pytest.approx(4.0)
+
+
+def test_rows_follow_the_ranks() -> None:
+    now = [0.0]
+    found = progress(now)
+    assert found.phase == "Starting the ranks"
+    found.note({"event": "ready", "rank": 0, "device": "cpu", "name": "cpu"})
+    pages: Any = [SimpleNamespace(state=1, text="0F3"), SimpleNamespace(state=2, text="1F0 waits for rank 0")]
+    found.look(pages)
+    assert [(row.state, row.doing) for row in found.rows] == [
+        ("computing", "0F3"),
+        ("waiting", "1F0 waits for rank 0"),
+    ]
+    assert found.phase == "Checking the gradients"
+    found.look([SimpleNamespace(state=2, text="calibration"), pages[1]])
+    assert found.rows[0].state == "computing", "it is timed, it does not wait"
+    found.note({"event": "step", "rank": 0, "case": "strategy", "step": 0})
+    now[0] = 0.4
+    found.note({"event": "step", "rank": 0, "case": "strategy", "step": 1})
+    assert found.rows[0].step_s == pytest.approx(0.4)
+    found.note({"event": "load", "rank": 0, "share": 0.95, "round": 0})
+    found.note({"event": "load", "rank": 1, "share": 0.6, "round": 0})
+    assert found.contention == 0.6
+    found.note({"event": "fault", "rank": 1, "message": "x"})
+    found.look(pages)
+    assert found.rows[1].state == "failed"
+
+
+def test_announcements_are_seldom() -> None:
+    now = [0.0]
+    found = progress(now, rounds=50)
+    said = []
+    for number in range(50):
+        now[0] = number * 1.0
+        for rank in (0, 1):
+            found.note({"event": "round", "rank": rank, "number": number})
+        said.append(found.said())
+    changes = sum(a != b for a, b in pairwise(said))
+    assert 5 <= changes <= 10
+    assert said[-1].startswith("Round ")
+
+
+# -- what other views are told ----------------------------------------------------------------------
+
+
+def test_a_likeness_gives_errors_by_layer_and_no_seconds(bench: Explorer) -> None:
+    times = [
+        StageTime(stages=(0,), predicted_s=1.1, measured_s=1.0),
+        StageTime(stages=(1,), predicted_s=0.9, measured_s=1.0),
+    ]
+    put(bench, done(bench, known=calibrated(), stages=times))
+    panel, now = bench.run_panel, bench.now()
+    assert panel.measured(now) is None
+    errors = panel.errors(now)
+    assert errors is not None
+    stages = now.strategy.job.stages
+    assert set(errors) == {name for stage in stages for name in stage.all_layers}
+    assert errors[stages[0].layers[0]] == pytest.approx(0.1)
+    assert errors[stages[1].layers[-1]] == pytest.approx(-0.1)
+    bench.set(stages=4)
+    assert panel.errors(bench.now()) is None
+    bench.undo()
+    put(bench, done(bench, known=calibrated(), stages=times, verdict=TOO_NOISY))
+    assert panel.errors(bench.now()) is None
+
+
+def test_a_dry_run_gives_the_tiles_what_it_measured(bench: Explorer) -> None:
+    step = bench.now().report.step_time_s
+    dry: dict[str, Any] = {
+        "engine": "dry", "stages": [], "numerics_ok": None, "not_validated": ["seconds of compute"],
+        "predicted": {"step_time_s": step, "speedup": None},
+        "measured": {"step_time_s": 1.1 * step, "speedup": None, "iqr_s": 0.0},
+        "parts": {"predicted": {}, "measured": {"compute": 3.0, "bubble": 1.0}},
+    }  # fmt: skip
+    put(bench, done(bench, **dry))
+    panel = bench.run_panel
+    found = panel.measured(bench.now())
+    assert found is not None
+    assert found["step_time"] == pytest.approx(1.1 * step)
+    assert found["bubble"] == 0.25
+    assert not panel.old(bench.now())
+    bench.set(stages=4)
+    assert panel.old(bench.now())
+    assert panel.measured(bench.now()) == found, "old ones stay on the tiles"
+    bench.set(cluster="dgx-1-v100")
+    assert panel.measured(bench.now()) is None, "other devices"
+    bench.undo()
+    bench.undo()
+    fewer = dry | {"not_validated": ["replicas: 8 in the plan, 2 here"]}
+    put(bench, done(bench, **fewer))
+    assert panel.measured(bench.now()) is None
+    put(bench, done(bench, **dry | {"predicted": {"step_time_s": 2 * step, "speedup": None}}))
+    assert panel.measured(bench.now()) is None, "another definition of the step"
+
+
+# -- calibration ------------------------------------------------------------------------------------
+
+
+def cpu_file(folder: Path) -> Path:
+    kind = DeviceKind(
+        name="cpu", memory_bytes=64e9, memory_bandwidth_bytes_per_s=2e10, peak_flops_per_s=(("fp32", 5e11),)
+    )
+    level = Level(name="host", kind="shared_memory", scope="all", latency_s=1e-5, bandwidth_bytes_per_s=9e9)
+    group = NodeGroup(count=1, device_kind="cpu", devices_per_node=2)
+    path = folder / "two-cpus.yaml"
+    save_cluster(Cluster(name="two-cpus", device_kinds=(kind,), nodes=(group,), levels=(level,)), path)
+    return path
+
+
+def test_accelerators_are_not_calibrated_by_processors(bench: Explorer) -> None:
+    put(bench, done(bench, known=calibrated()))
+    view = page(bench)["calibration"]
+    assert not view["possible"]
+    assert "a100-sxm-80gb" in view["text"]
+    before = bench.now()
+    bench.run_panel.page.send_intent("action", action="calibrate")
+    assert "a100-sxm-80gb" in bench.error
+    assert bench.now() is before
+
+
+def test_calibrating_is_an_edit_with_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    bench = Explorer("gpt2-small", str(cpu_file(tmp_path)), global_batch=4, precision="fp32")
+    assert not bench.error
+    try:
+        put(bench, done(bench, known=calibrated()))
+        before = bench.now()
+        view = page(bench)["calibration"]
+        assert view["possible"]
+        assert {row["what"] for row in view["changes"]} >= {"host", "host latency", "matmul", "memory"}
+        assert "two-cpus-calibrated.yaml" in view["text"]
+        assert not (tmp_path / "two-cpus-calibrated.yaml").exists(), "nothing is done before it is pressed"
+        bench.run_panel.page.send_intent("action", action="calibrate")
+        assert not bench.error
+        now = bench.now()
+        assert now.inputs.cluster.name == "two-cpus calibrated"
+        assert bench.cluster == "two-cpus-calibrated.yaml"
+        assert now.strategy == before.strategy
+        assert now.report.step_time_s == view["step_s"]
+        assert load_cluster(tmp_path / "two-cpus-calibrated.yaml") == now.inputs.cluster
+        bench.undo()
+        assert bench.now() is before
+        bench.run_panel.page.send_intent("action", action="calibrate")
+        assert bench.cluster == "two-cpus-calibrated.yaml", "the file holds this very cluster"
+    finally:
+        bench.close()
+
+
+def test_a_run_that_was_too_noisy_calibrates_nothing(bench: Explorer) -> None:
+    put(bench, done(bench, known=calibrated(), verdict=TOO_NOISY))
+    assert "too busy" in page(bench)["calibration"]["text"]
+
+
+def test_a_dry_run_calibrates_nothing(bench: Explorer) -> None:
+    put(bench, done(bench, engine="dry"))
+    assert page(bench)["calibration"] is None
+    bench.run_panel.page.send_intent("action", action="calibrate")
+    assert "nothing was measured" in bench.error
+
+
+def test_no_file_of_somebody_else_is_overwritten(tmp_path: Path) -> None:
+    cluster = load_cluster(cpu_file(tmp_path))
+    assert free_name(cluster, tmp_path) == "two-cpus.yaml"
+    other = replace(cluster, title="another")
+    assert free_name(other, tmp_path) == "two-cpus-2.yaml"
+    (tmp_path / "two-cpus-2.yaml").write_text("my notes", encoding="utf-8")
+    assert free_name(other, tmp_path) == "two-cpus-3.yaml"
+    assert free_name(replace(other, name="../x y"), tmp_path) == "x-y.yaml"

@@ -12,17 +12,18 @@ import sample
 from pydantic import TypeAdapter, ValidationError
 
 import widgets
-from widgets import Board, Controls, GraphView, Heatmap, Tiles, Timeline, shapes
+from widgets import Board, Controls, GraphView, Heatmap, Leaderboard, Tiles, Timeline, shapes
 from widgets.base import STATIC, Widget, refuse_unsendable
 from widgets.heatmap import pack as pack_cells
 from widgets.timeline import COLUMNS, KINDS, pack
 
-PARTS = [Board, Controls, GraphView, Heatmap, Tiles, Timeline]
+PARTS = [Board, Controls, GraphView, Heatmap, Leaderboard, Tiles, Timeline]
 
 VIEWS = {
     "board": (shapes.BoardView, sample.board_view),
     "overfull": (shapes.BoardView, sample.overfull_view),
     "tiles": (shapes.TilesView, sample.tiles_view),
+    "what if": (shapes.WhatIfView, sample.what_if_view),
     "controls": (shapes.ControlsView, sample.controls_view),
     "timeline": (shapes.TimelineView, lambda: sample.timeline()[1]),
     "memory": (shapes.MemoryView, lambda: sample.memory()[1]),

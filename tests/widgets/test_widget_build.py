@@ -11,7 +11,7 @@ import pytest
 
 JS = Path(__file__).parents[2] / "widgets" / "js"
 STATIC = JS.parent / "static"
-NAMES = ["board", "controls", "graph", "heatmap", "tiles", "timeline"]
+NAMES = sorted(path.stem for path in STATIC.glob("*.js"))
 
 
 def node() -> str:

@@ -1,13 +1,18 @@
-// Bundles every widget into ../static, unminified, so that the result can be read and diffed.
-// `node build.mjs --check` builds nothing and fails if the committed files differ from what the sources give.
+// Bundles every widget (a folder of src with an index.js) into ../static, unminified, so that the result can be read
+// and diffed. `node build.mjs board tiles` builds only those named. `node build.mjs --check` builds nothing and fails
+// if the committed files differ from what the sources give.
 import { build } from "esbuild";
+import { existsSync, readdirSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import path from "node:path";
 
 const HERE = path.dirname(fileURLToPath(import.meta.url));
 const STATIC = path.join(HERE, "..", "static");
-const WIDGETS = ["board", "controls", "graph", "heatmap", "tiles", "timeline"];
+const named = process.argv.slice(2).filter((word) => !word.startsWith("--"));
+const WIDGETS = readdirSync(path.join(HERE, "src"))
+  .filter((name) => existsSync(path.join(HERE, "src", name, "index.js")))
+  .filter((name) => !named.length || named.includes(name));
 const check = process.argv.includes("--check");
 
 const result = await build({

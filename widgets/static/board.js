@@ -38,7 +38,7 @@ function set(element, attributes) {
   }
   return element;
 }
-function keyed(parent, items, key, make, update) {
+function keyed(parent, items, key, make2, update) {
   const old = /* @__PURE__ */ new Map();
   for (const child of [...parent.children]) if (child.dataset.key != null) old.set(child.dataset.key, child);
   const wanted = new Set(items.map(key));
@@ -48,7 +48,7 @@ function keyed(parent, items, key, make, update) {
     const k = key(item2, i);
     let child = old.get(k);
     if (!child) {
-      child = make(item2);
+      child = make2(item2);
       child.dataset.key = k;
     }
     if (child === cursor) cursor = firstKeyed(cursor.nextElementSibling);
@@ -192,6 +192,38 @@ var Sync = class {
   }
 };
 
+// src/board/consider.js
+var REST_MS = 25;
+function moveFields(ctx, positions, toLane) {
+  const sorted = [...positions].sort((a, b) => a - b);
+  return { layers: sorted.map((p) => ctx.catalog.layers[p].id), to_lane: toLane };
+}
+function boundaryFields(boundary, to) {
+  return { boundary: boundary.id, before: boundary.before, after: boundary.after, layers: to - boundary.at };
+}
+function gainedBy(lane, positions) {
+  return [...positions].filter((p) => !lane?.runs.some((run) => run.first <= p && p < run.first + run.count));
+}
+function intentOf(ctx, preview) {
+  if (!preview?.view) return null;
+  const boundary = ctx.view.boundaries.find((item2) => item2.id === preview.boundary);
+  if (!boundary) {
+    const gained = gainedBy(ctx.lane(preview.target), preview.positions);
+    return gained.length ? { kind: "move", ...moveFields(ctx, gained, preview.target) } : null;
+  }
+  const count2 = preview.positions.size;
+  const to = boundary.at + (preview.target === boundary.before_lane ? count2 : -count2);
+  return { kind: "move_boundary", ...boundaryFields(boundary, to) };
+}
+function considerSoon(ctx, preview) {
+  clearTimeout(ctx.considering);
+  if (!preview?.view) return;
+  ctx.considering = setTimeout(() => {
+    const intent = ctx.preview === preview && !ctx.pending ? intentOf(ctx, preview) : null;
+    if (intent) ctx.model.send({ consider: intent });
+  }, REST_MS);
+}
+
 // src/common/format.js
 var MINUS = "−";
 var DASH = "–";
@@ -258,6 +290,36 @@ function count(n) {
 var plural = (n, noun) => `${fixed(n)} ${noun}${n === 1 ? "" : "s"}`;
 var join = ({ text, unit }) => unit ? `${text}${NBSP}${unit}` : text;
 
+// src/board/holds.js
+var pinnedPositions = (catalog, view) => view.pinned?.length ? catalog.positions(view.pinned) : NOTHING;
+var NOTHING = /* @__PURE__ */ new Set();
+function refusal({ catalog, view, pinned }, positions, toLane) {
+  const target = view.lanes.find((lane) => lane.id === toLane);
+  const holds = (lane, p) => lane.runs.some((run) => run.first <= p && p < run.first + run.count);
+  const moving = target ? [...positions].filter((p) => !holds(target, p)) : [];
+  if (!moving.length) return null;
+  if (target.locked) return `${target.name} is locked: it takes no other layers`;
+  const source = view.lanes.find((lane) => lane.locked && moving.some((p) => holds(lane, p)));
+  if (source) return `${source.name} is locked: its layers stay`;
+  const held = new Set(moving.filter((p) => pinned.has(p)));
+  if (!held.size) return null;
+  const [what, is] = [catalog.describe(held), held.size === 1 || catalog.ids(held).length === 1 ? "is" : "are"];
+  return `${what} ${is} pinned to ${is === "is" ? "its" : "their"} devices`;
+}
+function boundaryRefusal(view, boundary) {
+  const locked = view.lanes.find((lane) => lane.locked && (lane.id === boundary.before_lane || lane.id === boundary.after_lane));
+  return locked ? `${locked.name} is locked` : null;
+}
+var allPinned = (pinned, positions) => positions.size > 0 && [...positions].every((p) => pinned.has(p));
+function withPins(catalog, view, layers, on) {
+  const named = new Set(layers);
+  const rest = (view.pinned ?? []).filter((id) => !named.has(id));
+  return { ...view, pinned: on ? [...rest, ...layers] : rest };
+}
+function withLock(view, id, on) {
+  return { ...view, lanes: view.lanes.map((lane) => lane.id === id ? { ...lane, locked: on } : lane) };
+}
+
 // src/common/scales.js
 function ticks(end, wanted, start = 0) {
   const span = end - start;
@@ -314,13 +376,18 @@ var Catalog = class {
     });
     this.starts.push(this.layers.length);
     this.total_s = this.layers.reduce((sum, layer) => sum + layer.time_s, 0);
+    this.parts = [...new Set(this.layers.map((layer) => layer.part).filter(Boolean))].slice(0, 2);
+    this.until = new Float64Array(this.layers.length + 1);
+    this.layers.forEach((layer, i) => {
+      this.until[i + 1] = this.until[i] + layer.time_s / (this.total_s || 1);
+    });
   }
   /** Flat positions of ids. @param {Iterable<string>} ids @returns {Set<number>} */
   positions(ids) {
     const result = /* @__PURE__ */ new Set();
     for (const id of ids) {
-      const range = this.ranges.get(id);
-      for (let i = range?.[0] ?? 0; i < (range?.[1] ?? 0); i += 1) result.add(i);
+      const range2 = this.ranges.get(id);
+      for (let i = range2?.[0] ?? 0; i < (range2?.[1] ?? 0); i += 1) result.add(i);
     }
     return result;
   }
@@ -353,6 +420,14 @@ var Catalog = class {
   }
 };
 function piecesOf(catalog, lane, expanded) {
+  const known2 = kept.get(lane);
+  if (known2 && known2.catalog === catalog && known2.expanded === expanded) return known2.pieces;
+  const pieces = cut(catalog, lane, expanded);
+  kept.set(lane, { catalog, expanded, pieces });
+  return pieces;
+}
+var kept = /* @__PURE__ */ new WeakMap();
+function cut(catalog, lane, expanded) {
   const pieces = [];
   const factor = lane.time_factor ?? 1;
   lane.runs.forEach((run, r) => {
@@ -408,8 +483,26 @@ function piece(catalog, run, r, b, first, stop2, open, factor) {
   return result;
 }
 var positionsOf = (p) => Array.from({ length: p.count }, (_, i) => p.first + i);
-function ownerOf(lanes, position) {
-  return lanes.find((lane) => lane.runs.some((run) => run.first <= position && position < run.first + run.count)) ?? null;
+function holdsAny(sorted, first, end) {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = low + high >> 1;
+    if (sorted[middle] < first) low = middle + 1;
+    else high = middle;
+  }
+  return low < sorted.length && sorted[low] < end;
+}
+function ownersOf(view, count2) {
+  const owners = new Int32Array(count2).fill(-1);
+  for (let l = view.lanes.length - 1; l >= 0; l -= 1)
+    for (const run of view.lanes[l].runs) owners.fill(l, run.first, run.first + run.count);
+  return owners;
+}
+function heldBy(set2, first, count2) {
+  if (!set2.size) return "none";
+  let held = 0;
+  for (let i = first; i < first + count2; i += 1) held += set2.has(i) ? 1 : 0;
+  return held === count2 ? "all" : held ? "some" : "none";
 }
 function pieceName(p) {
   if (p.layer && p.block.layers.length > 1) return `${p.layer.label} of ${p.block.name}`;
@@ -418,6 +511,107 @@ function pieceName(p) {
 function pieceLabel(p) {
   if (p.layer && p.block.layers.length > 1) return p.layer.label;
   return p.whole ? p.block.label : `${p.block.label} (${p.count}/${p.block.layers.length})`;
+}
+
+// src/board/patch.js
+var inputs = /* @__PURE__ */ new WeakMap();
+var written = /* @__PURE__ */ new WeakMap();
+function stale(element, values) {
+  const old = inputs.get(element);
+  if (old && old.length === values.length && values.every((value, i) => Object.is(value, old[i]))) return false;
+  inputs.set(element, values);
+  return true;
+}
+var forget = (element) => void inputs.delete(element);
+function patch(element, attributes) {
+  let last = written.get(element);
+  if (!last) written.set(element, last = {});
+  for (const name in attributes) {
+    const value = attributes[name];
+    if (name === "style") patchStyle(element, value, last);
+    else if (last[name] !== value) {
+      last[name] = value;
+      if (name === "text") writeText(element, value);
+      else set(element, { [name]: value });
+    }
+  }
+}
+function patchStyle(element, properties, last) {
+  for (const property in properties) {
+    const key = `style.${property}`;
+    const value = properties[property] ?? null;
+    if (last[key] === value || value === null && !(key in last)) continue;
+    last[key] = value;
+    if (value === null) element.style.removeProperty(property);
+    else element.style.setProperty(property, value);
+  }
+}
+function writeText(element, value) {
+  const text = value == null ? "" : String(value);
+  const node = element.firstChild;
+  if (node && node.nodeType === 3 && !node.nextSibling) node.data = text;
+  else if (text || node) element.textContent = text;
+}
+var pct = (x) => `${(x * 100).toFixed(3)}%`;
+
+// src/board/other.js
+function otherSegments(catalog, lane, scale_s) {
+  const runs = lane.other?.runs ?? [];
+  let sum = 0;
+  for (const [first, count2] of runs) sum += catalog.until[first + count2] - catalog.until[first];
+  const stretch = sum > 0 ? (lane.other.forward_s + lane.other.backward_s) / (sum * catalog.total_s) : 0;
+  const has = (i) => lane.runs.some((run) => run.first <= i && i < run.first + run.count);
+  const segments = [];
+  let at = 0;
+  for (const [first, count2] of runs)
+    for (let i = first; i < first + count2; i += 1) {
+      const width = catalog.layers[i].time_s * stretch / scale_s;
+      const last = segments[segments.length - 1];
+      const own = has(i);
+      const label = catalog.blocks[catalog.layers[i].block].label;
+      if (last && last.own === own && i > first) {
+        last.width += width;
+        if (last.labels[last.labels.length - 1] !== label) last.labels.push(label);
+      } else segments.push({ key: `b${i}`, left: at, width, own, labels: [label] });
+      at += width;
+    }
+  return segments.map(({ labels, ...rest }) => ({ ...rest, label: range(labels) }));
+}
+var range = (labels) => labels.length < 3 ? labels.join(", ") : `${labels[0]}–${labels[labels.length - 1]}`;
+function drawOther(ctx, element, lane) {
+  if (!stale(element, [lane.other ?? null, lane.runs, ctx.scale_s, ctx.trackPx, ctx.catalog, ctx.view.ideal_s])) return;
+  const segments = lane.other ? otherSegments(ctx.catalog, lane, ctx.scale_s) : [];
+  const end = segments.reduce((most, s) => Math.max(most, s.left + s.width), 0);
+  const words = lane.other ? [wordsOf(ctx, lane.other, end)] : [];
+  keyed(
+    element,
+    [...segments, ...words],
+    (s) => s.key,
+    (s) => h(s.words ? "span" : "i", {}),
+    (part, s) => {
+      if (s.words) return patch(part, { text: s.words, style: { left: s.left } });
+      const fits = s.width * ctx.trackPx > 8 + 6.5 * s.label.length;
+      return patch(part, {
+        class: s.own ? "both" : "only",
+        text: fits && !s.own ? s.label : "",
+        style: { left: pct(s.left), width: pct(Math.max(0, Math.min(s.width, 1 - s.left))) }
+      });
+    }
+  );
+}
+var WORDS_PX = 74;
+function wordsOf(ctx, other, end) {
+  const ideal = ctx.view.ideal_s / ctx.scale_s * ctx.trackPx;
+  const at = end * ctx.trackPx + 4;
+  const left = at < ideal + 4 && at + WORDS_PX > ideal ? ideal + 4 : at;
+  const text = `B ${seconds(other.forward_s + other.backward_s)}`;
+  return { key: "words", words: text, left: `${Math.max(0, Math.min(left, ctx.trackPx - WORDS_PX)).toFixed(1)}px` };
+}
+function elsewhere(ctx, piece2, lane) {
+  if (!ctx.otherOwner) return null;
+  const owner = ctx.otherOwner[piece2.first];
+  if (owner < 0 || ctx.view.lanes[owner].id === lane.id) return null;
+  return ctx.view.lanes[owner].name;
 }
 
 // src/board/chip.js
@@ -430,59 +624,103 @@ function makeChip() {
     h("i", { class: "b-foot" })
   );
 }
+var VALUE = {
+  kind: () => 0,
+  time: (piece2) => piece2.time_s,
+  traffic: (piece2) => piece2.output_bytes,
+  memory: (piece2, lane) => piece2.state_bytes * (lane.state_factor ?? 1) + piece2.saved_bytes * (lane.saved_factor ?? 1) * Math.max(1, lane.in_flight)
+};
 function chipLook(ctx) {
   const mode = ctx.colour;
-  const value = (piece2, lane) => mode === "time" ? piece2.time_s : mode === "traffic" ? piece2.output_bytes : piece2.state_bytes * (lane.state_factor ?? 1) + piece2.saved_bytes * (lane.saved_factor ?? 1) * Math.max(1, lane.in_flight);
+  const top = ctx.once("top", [mode, ctx.view.lanes, ctx.expanded, ctx.catalog], () => topOf(ctx, mode));
+  return { mode, value: VALUE[mode], top };
+}
+function topOf(ctx, mode) {
   let top = 0;
   if (mode !== "kind")
-    for (const lane of ctx.view.lanes) for (const piece2 of ctx.pieces.get(lane.id)) top = Math.max(top, value(piece2, lane));
-  return { mode, value, top: top || 1 };
+    for (const lane of ctx.view.lanes)
+      for (const piece2 of ctx.pieces.get(lane.id)) top = Math.max(top, VALUE[mode](piece2, lane));
+  return top || 1;
 }
-function drawChip(ctx, chip, place, before, lane) {
+function drawChip(ctx, chip, place, before, state) {
   const { piece: piece2, left, width } = place;
-  const { look } = ctx;
+  const { lane } = state;
   const px = width * ctx.trackPx;
-  const selected = isSelected(ctx, piece2);
-  const hole = ctx.preview?.target != null && ctx.preview.target !== lane.id && holds(piece2, ctx.preview.positions);
-  const broken = before && before.piece.run !== piece2.run && before.piece.stage === piece2.stage;
-  const newStage = before && before.piece.stage !== piece2.stage;
-  const label = pieceLabel(piece2);
-  const number = look.mode === "memory" ? bytes(look.value(piece2, lane)) : look.mode === "traffic" ? bytes(look.value(piece2, lane)) : seconds(piece2.time_s);
-  const short = look.mode === "kind" || look.mode === "time" ? secondsParts(piece2.time_s).text : number;
-  const colour = look.mode === "kind" ? null : cividis(look.value(piece2, lane) / look.top);
-  const labelFits = px >= 12 + 7 * label.length;
-  const told = !before || number !== before.number || selected;
-  place.number = number;
-  set(chip, {
-    class: `b-chip${piece2.block.kind === "block" ? "" : " other"}${selected ? " selected" : ""}${hole ? " hole" : ""}${broken ? " broken" : ""}${newStage ? " chunk" : ""}${px < 20 ? " slim" : ""}${colour && !hole ? " filled" : ""}`,
+  const marks = marksOf(ctx, place, before, state);
+  const texts = textsOf(ctx, place, before, state, marks, px);
+  const colour = ctx.look.mode === "kind" ? null : cividis(ctx.look.value(piece2, lane) / ctx.look.top);
+  patch(chip, {
+    class: `b-chip${piece2.block.kind === "block" ? "" : " other"}${marks.classes}${px < 20 ? " slim" : ""}${colour && !marks.hole ? " filled" : ""}`,
     "data-block": piece2.block.id,
     "data-layer": piece2.layer && piece2.block.layers.length > 1 ? piece2.layer.id : null,
     "data-first": piece2.first,
     "data-count": piece2.count,
     tabindex: piece2.key === ctx.focusKey ? "0" : "-1",
-    "aria-selected": String(selected),
-    "aria-label": `${pieceName(piece2)}, ${seconds(piece2.time_s)}, ${bytes(piece2.state_bytes + piece2.saved_bytes * Math.max(1, lane.in_flight))}, ${lane.name}`,
-    "aria-expanded": piece2.block.layers.length > 1 ? String(Boolean(piece2.layer)) : null,
+    "aria-selected": String(marks.selected),
+    "aria-label": nameOf(ctx, piece2, lane, marks),
     title: `${pieceName(piece2)}: forward ${seconds(piece2.forward_s)}, backward ${seconds(piece2.backward_s)}, state ${bytes(piece2.state_bytes)}, saves ${bytes(piece2.saved_bytes)} a microbatch`,
     style: {
-      left: `${(left * 100).toFixed(4)}%`,
-      width: `${(width * 100).toFixed(4)}%`,
+      left: pct(left),
+      width: pct(width),
       "--fill": colour ? rgb(colour) : null,
       "--fill-ink": colour ? inkOn(colour) : null
     }
   });
-  set(chip.children[0], { text: labelFits ? label : "" });
-  set(chip.children[1], {
-    text: told && labelFits && px >= 34 ? px >= 30 + 7 * number.length - 14 ? number : px >= 8 + 7 * short.length ? short : "" : ""
-  });
-  set(chip.children[2], {
-    style: {
-      background: look.mode === "kind" && piece2.block.kind === "block" && !piece2.layer ? footOf(ctx, piece2) : null,
-      display: look.mode === "kind" && piece2.block.kind === "block" ? "" : "none"
-    }
+  patch(chip.children[0], { text: texts.label });
+  patch(chip.children[1], { text: texts.number });
+  const foot = ctx.look.mode === "kind" && piece2.block.kind === "block";
+  patch(chip.children[2], {
+    style: { background: foot && !piece2.layer ? footOf(ctx, piece2) : null, display: foot ? null : "none" }
   });
 }
+function marksOf(ctx, { piece: piece2 }, before, { lane, chosen, leaving, pinned }) {
+  const selected = chosen != null && heldBy(chosen, piece2.first, piece2.count) === "all";
+  const hole = leaving != null && heldBy(leaving, piece2.first, piece2.count) !== "none";
+  const held = pinned == null ? "none" : heldBy(pinned, piece2.first, piece2.count);
+  const broken = before && before.piece.run !== piece2.run && isOutOfOrder(lane, piece2);
+  const chunk = before && !broken && before.piece.stage !== piece2.stage;
+  const away = elsewhere(ctx, piece2, lane);
+  const classes = `${selected ? " selected" : ""}${hole ? " hole" : ""}${broken ? " broken" : ""}${chunk ? " chunk" : ""}${held === "none" ? "" : " pinned"}${away ? " away" : ""}`;
+  return { selected, hole, held, away, classes, broken };
+}
+function isOutOfOrder(lane, piece2) {
+  const run = lane.runs[piece2.run];
+  return Boolean(run.note) || lane.runs.some((other, i) => i < piece2.run && other.stage === run.stage);
+}
+function textsOf(ctx, place, before, { lane }, { selected, away }, px) {
+  const { piece: piece2 } = place;
+  const { mode, value } = ctx.look;
+  const timed = mode === "kind" || mode === "time";
+  const number = timed ? seconds(piece2.time_s) : bytes(value(piece2, lane));
+  const short = timed ? secondsParts(piece2.time_s).text : number;
+  place.number = number;
+  const label = pieceLabel(piece2);
+  if (px < 12 + 7 * label.length) return { label: "", number: "" };
+  if (away) {
+    const words = `B: ${away}`;
+    return { label, number: px >= 12 + 6.2 * words.length ? words : px >= 40 ? `B: ${away.replace(/^Stages? /, "")}` : "" };
+  }
+  const told = (!before || number !== before.number || selected) && px >= 34;
+  return { label, number: !told ? "" : px >= 16 + 7 * number.length ? number : px >= 8 + 7 * short.length ? short : "" };
+}
+function nameOf(ctx, piece2, lane, { held, away, broken }) {
+  const memory = piece2.state_bytes + piece2.saved_bytes * Math.max(1, lane.in_flight);
+  const inside2 = piece2.block.layers.length;
+  const more = [
+    piece2.whole && !piece2.layer && inside2 > 1 ? `${inside2} layers` : "",
+    held === "all" ? "pinned" : held === "some" ? "partly pinned" : "",
+    broken ? "out of order" : "",
+    away ? `on ${away} in ${ctx.view.other_name}` : ""
+  ].filter(Boolean);
+  return [pieceName(piece2), seconds(piece2.time_s), bytes(memory), lane.name, ...more].join(", ");
+}
+var feet = /* @__PURE__ */ new WeakMap();
 function footOf(ctx, piece2) {
+  let foot = feet.get(piece2);
+  if (foot === void 0) feet.set(piece2, foot = makeFoot(ctx, piece2));
+  return foot;
+}
+function makeFoot(ctx, piece2) {
   const shares = /* @__PURE__ */ new Map();
   for (let i = piece2.first; i < piece2.first + piece2.count; i += 1) {
     const layer = ctx.catalog.layers[i];
@@ -498,14 +736,42 @@ function footOf(ctx, piece2) {
   });
   return `linear-gradient(90deg, ${stops2.join(", ")})`;
 }
-function isSelected(ctx, piece2) {
-  const { chosen } = ctx;
-  for (let i = piece2.first; i < piece2.first + piece2.count; i += 1) if (!chosen.has(i)) return false;
-  return true;
+
+// src/board/handles.js
+var make = (boundary) => h(
+  "div",
+  { class: "b-handle", role: "slider", tabindex: "0", "data-boundary": boundary.id, "aria-orientation": "horizontal" },
+  h("i", {})
+);
+function drawHandles(ctx, place, boundaries, ends) {
+  const last = Math.max(...ends.values());
+  keyed(
+    place,
+    boundaries.filter((boundary) => ends.has(boundary.before)),
+    (boundary) => boundary.id,
+    make,
+    (handle, boundary) => drawHandle(ctx, handle, boundary, ends.get(boundary.before), last)
+  );
 }
-function holds(piece2, positions) {
-  for (let i = piece2.first; i < piece2.first + piece2.count; i += 1) if (positions.has(i)) return true;
-  return false;
+function drawHandle(ctx, handle, boundary, end, laneEnd) {
+  const pulled = ctx.preview?.boundary === boundary.id;
+  const shift2 = pulled ? ctx.preview.shift_s / ctx.scale_s : 0;
+  const refused = boundaryRefusal(ctx.view, boundary);
+  const { layers, blocks } = ctx.catalog;
+  const at = pulled ? ctx.preview.to : boundary.at;
+  const lastName = blocks[layers[at - 1]?.block]?.name ?? "nothing";
+  patch(handle, {
+    class: `b-handle${pulled ? " pulled" : ""}${end < laneEnd - 1e-9 ? " inner" : ""}`,
+    style: { left: pct(Math.min(0.985, Math.max(0, end + shift2))) },
+    "aria-label": `boundary between stage ${boundary.before} and stage ${boundary.after}`,
+    "aria-valuemin": boundary.minimum,
+    "aria-valuemax": boundary.maximum,
+    "aria-valuenow": at,
+    "aria-valuetext": `${ctx.lane(boundary.before_lane)?.name} ends after ${lastName}${refused ? `; ${refused}` : ""}`,
+    "aria-disabled": !ctx.editable || refused ? "true" : null,
+    "data-still": ctx.editable ? null : "true",
+    title: refused ?? `Drag, or [ and ]: move blocks between stage ${boundary.before} and stage ${boundary.after}`
+  });
 }
 
 // src/board/layout.js
@@ -559,12 +825,14 @@ function rowsOf(lanes, collapsed) {
     return folded ? head : [...head, ...members.map((lane) => ({ type: "lane", lane, compact }))];
   });
 }
+var SCROLL_PX = 640;
+var rowsHeight = (rows) => rows.reduce((sum, row) => sum + (row.type === "group" ? 28 : row.compact ? 30 : 86), 0);
 function groupSummary(lanes) {
-  const time = (lane) => lane.forward_s + lane.backward_s;
+  const time5 = (lane) => lane.forward_s + lane.backward_s;
   const full = (lane) => lane.peak_bytes / lane.capacity_bytes;
   return {
-    time_s: lanes.reduce((sum, lane) => sum + time(lane), 0),
-    slowest: lanes.reduce((a, b) => time(b) > time(a) ? b : a),
+    time_s: lanes.reduce((sum, lane) => sum + time5(lane), 0),
+    slowest: lanes.reduce((a, b) => time5(b) > time5(a) ? b : a),
     fullest: lanes.reduce((a, b) => full(b) > full(a) ? b : a),
     peak_bytes: lanes.reduce((sum, lane) => sum + lane.peak_bytes, 0)
   };
@@ -584,189 +852,6 @@ function linkClass(kind) {
   if (kind === "nvlink" || kind === "nvswitch") return "nvlink";
   if (kind === "pcie" || kind === "host" || kind === "shared") return "pcie";
   return kind === "internet" ? "internet" : "network";
-}
-
-// src/board/estimate.js
-function runsFrom(positions, stage, copy) {
-  const runs = [];
-  for (const position of [...positions].sort((a, b) => a - b)) {
-    const last = runs[runs.length - 1];
-    if (last && last.first + last.count === position) last.count += 1;
-    else runs.push({ stage, copy, first: position, count: 1 });
-  }
-  return runs;
-}
-function without(runs, positions) {
-  return runs.flatMap((run) => {
-    const kept = [];
-    for (let i = run.first; i < run.first + run.count; i += 1) if (!positions.has(i)) kept.push(i);
-    if (kept.length === run.count) return [run];
-    return runsFrom(kept, run.stage, run.copy ?? 0);
-  });
-}
-function including(runs, positions) {
-  if (!positions.length) return runs;
-  const touching = runs.find((run) => positions.some((p) => p === run.first - 1 || p === run.first + run.count)) ?? runs[0];
-  const stage = touching?.stage ?? 0;
-  const copy = touching?.copy ?? 0;
-  const same = runs.filter((run) => run.stage === stage && (run.copy ?? 0) === copy);
-  const all = [...positions, ...same.flatMap((run) => Array.from({ length: run.count }, (_, i) => run.first + i))];
-  const merged = runsFrom(new Set(all), stage, copy);
-  const at = runs.findIndex((run) => same.includes(run));
-  const others = runs.filter((run) => !same.includes(run));
-  return at < 0 ? [...merged, ...others] : [...others.slice(0, at), ...merged, ...others.slice(at)];
-}
-function costOn(catalog, lane, positions) {
-  const sum = { forward_s: 0, backward_s: 0, weight_bytes: 0, gradient_bytes: 0, optimizer_bytes: 0, activation_bytes: 0 };
-  const time = lane.time_factor ?? 1;
-  const state = lane.state_factor ?? 1;
-  const saved = (lane.saved_factor ?? 1) * Math.max(1, lane.in_flight ?? 1);
-  for (const position of positions) {
-    const layer = catalog.layers[position];
-    sum.forward_s += layer.forward_s * time;
-    sum.backward_s += layer.backward_s * time;
-    sum.weight_bytes += layer.weight_bytes * state;
-    sum.gradient_bytes += layer.gradient_bytes * state;
-    sum.optimizer_bytes += layer.optimizer_bytes * state;
-    sum.activation_bytes += layer.saved_bytes * saved;
-  }
-  return sum;
-}
-function changed(lane, cost, sign, runs) {
-  const memory = { ...lane.memory };
-  let bytes2 = 0;
-  for (const part of ["weight_bytes", "gradient_bytes", "optimizer_bytes", "activation_bytes"]) {
-    memory[part] = Math.max(0, memory[part] + sign * cost[part]);
-    bytes2 += memory[part] - lane.memory[part];
-  }
-  return {
-    ...lane,
-    memory,
-    runs,
-    peak_bytes: lane.peak_bytes + bytes2,
-    forward_s: Math.max(0, lane.forward_s + sign * cost.forward_s),
-    backward_s: Math.max(0, lane.backward_s + sign * cost.backward_s)
-  };
-}
-function moved(catalog, view, positions, toLane) {
-  const lanes = view.lanes.map((lane) => {
-    const held = /* @__PURE__ */ new Set();
-    for (const run of lane.runs) for (let i = run.first; i < run.first + run.count; i += 1) held.add(i);
-    if (lane.id === toLane) {
-      const gained = [...positions].filter((p) => !held.has(p));
-      return gained.length ? changed(lane, costOn(catalog, lane, gained), 1, including(lane.runs, gained)) : lane;
-    }
-    const lost = [...positions].filter((p) => held.has(p));
-    return lost.length ? changed(lane, costOn(catalog, lane, lost), -1, without(lane.runs, positions)) : lane;
-  });
-  return { ...view, lanes: withBinding(lanes), boundaries: shiftBoundaries(view.boundaries, lanes) };
-}
-function withBinding(lanes) {
-  const slowest = Math.max(...lanes.map((lane) => lane.forward_s + lane.backward_s));
-  return lanes.map((lane) => {
-    const binds = lanes.length > 1 && lane.forward_s + lane.backward_s === slowest;
-    return Boolean(lane.binds) === binds ? lane : { ...lane, binds };
-  });
-}
-function shiftBoundaries(boundaries, lanes) {
-  return boundaries.flatMap((boundary) => {
-    const ends = (id, stage) => lanes.find((lane) => lane.id === id)?.runs.filter((run) => run.stage === stage) ?? [];
-    const before = ends(boundary.before_lane, boundary.before);
-    const after = ends(boundary.after_lane, boundary.after);
-    const met = before.map((run) => run.first + run.count).find((at) => after.some((run) => run.first === at));
-    return met == null ? [] : [{ ...boundary, at: met }];
-  });
-}
-function between(at, to) {
-  return new Set(Array.from({ length: Math.abs(to - at) }, (_, i) => Math.min(at, to) + i));
-}
-function stops(catalog, boundary, expanded) {
-  const result = [];
-  for (let at = boundary.minimum; at <= boundary.maximum; at += 1) {
-    const b = at < catalog.layers.length ? catalog.layers[at].block : -1;
-    if (at === boundary.at || b < 0 || at === catalog.starts[b] || expanded.has(catalog.blocks[b].id)) result.push(at);
-  }
-  return result;
-}
-function nearestStop(catalog, boundary, expanded, shift_s, factor = 1) {
-  let best = boundary.at;
-  let distance = Math.abs(shift_s);
-  for (const at of stops(catalog, boundary, expanded)) {
-    let offset = 0;
-    for (const position of between(boundary.at, at)) offset += catalog.layers[position].time_s * factor;
-    const off = Math.abs((at < boundary.at ? -offset : offset) - shift_s);
-    if (off < distance - 1e-15) [best, distance] = [at, off];
-  }
-  return best;
-}
-function nextStop(catalog, boundary, expanded, step) {
-  const all = stops(catalog, boundary, expanded);
-  return all[all.indexOf(boundary.at) + step] ?? null;
-}
-
-// src/board/menu.js
-function openMoveMenu(ctx, opener, at) {
-  closeMenu(ctx);
-  const positions = ctx.selected;
-  if (!positions.size || !ctx.editable) return;
-  const items = ctx.view.lanes.map((lane) => item(ctx, lane, positions));
-  const menu = h(
-    "div",
-    { class: "b-menu", role: "menu", "aria-label": `Move ${ctx.catalog.describe(positions)} to` },
-    h("div", { class: "b-menu-title", text: `Move ${ctx.catalog.describe(positions)} to` }),
-    items
-  );
-  const close = (refocus = true) => {
-    menu.remove();
-    document.removeEventListener("pointerdown", outside, true);
-    ctx.closeMenu = null;
-    if (refocus) opener.focus();
-  };
-  const outside = (event) => {
-    if (!menu.contains(event.target)) close(false);
-  };
-  ctx.closeMenu = close;
-  menu.addEventListener("click", (event) => {
-    const lane = event.target.closest("[data-to-lane]")?.dataset.toLane;
-    if (lane == null || event.target.closest("[disabled]")) return;
-    close();
-    ctx.move(positions, lane);
-  });
-  menu.addEventListener("keydown", (event) => {
-    const enabled = items.filter((button) => !button.disabled);
-    const i = enabled.indexOf(document.activeElement);
-    if (event.key === "Escape" || event.key === "Tab") close();
-    else if (event.key === "ArrowDown") enabled[(i + 1) % enabled.length].focus();
-    else if (event.key === "ArrowUp") enabled[(i - 1 + enabled.length) % enabled.length].focus();
-    else if (event.key === "Home") enabled[0].focus();
-    else if (event.key === "End") enabled[enabled.length - 1].focus();
-    else return;
-    event.preventDefault();
-    event.stopPropagation();
-  });
-  ctx.root.append(menu);
-  const root = ctx.root.getBoundingClientRect();
-  const from = opener.getBoundingClientRect();
-  const left = at ? at.x : from.right - root.left - menu.offsetWidth;
-  menu.style.left = `${Math.max(4, Math.min(left, root.width - menu.offsetWidth - 4))}px`;
-  menu.style.top = `${at ? at.y : from.bottom - root.top + 4}px`;
-  document.addEventListener("pointerdown", outside, true);
-  items.find((button) => !button.disabled)?.focus();
-}
-function item(ctx, lane, positions) {
-  const next = moved(ctx.catalog, ctx.view, positions, lane.id).lanes.find((other) => other.id === lane.id);
-  const gain = next.forward_s + next.backward_s - lane.forward_s - lane.backward_s;
-  const level = memoryLevel(next);
-  const effect = next.runs === lane.runs ? "here now" : `${signed(seconds(gain))}, ${bytes(next.peak_bytes)}${level === "bad" ? ` ▲ ${bytes(next.peak_bytes - next.capacity_bytes)} over` : ""}`;
-  return h(
-    "button",
-    { class: `b-menu-item ${level}`, role: "menuitem", tabindex: "-1", "data-to-lane": lane.id, disabled: effect === "here now" },
-    h("span", { text: lane.name }),
-    h("span", { text: effect })
-  );
-}
-function closeMenu(ctx) {
-  ctx.closeMenu?.(false);
 }
 
 // src/board/head.js
@@ -802,13 +887,6 @@ function makeHead(ctx) {
       })
     )
   );
-  head.moveTo = h("button", {
-    class: "sx-btn",
-    text: "Move to…",
-    "data-action": "move-to",
-    "aria-haspopup": "menu",
-    on: { click: () => openMoveMenu(ctx, head.moveTo) }
-  });
   const fit = h("button", {
     class: "sx-btn",
     text: "Fit",
@@ -816,26 +894,26 @@ function makeHead(ctx) {
     title: "Rescale time to the longest lane",
     on: { click: () => ctx.fit() }
   });
-  head.append(h("span", { class: "sx-space" }), head.legend, head.modes, head.moveTo, fit);
-  head.laneWords = laneWords;
+  head.append(h("span", { class: "sx-space" }), head.legend, head.modes, fit);
   return head;
 }
 function drawHead(ctx, head) {
-  const parts = [...new Set(ctx.catalog.blocks.flatMap((block) => block.layers.map((layer) => layer.part)).filter(Boolean))];
-  const foot = parts.length ? `; foot = ${parts.slice(0, 2).join(", ")}` : "";
-  head.querySelector(".sx-sub").textContent = `width = forward + backward of one microbatch${foot}`;
+  const lanes = ctx.view.lanes;
+  if (!stale(head, [ctx.catalog, ctx.colour, lanes, ctx.view.links, ctx.view.other_name])) return;
+  const { parts } = ctx.catalog;
+  const foot = parts.length ? `; foot = ${parts.join(", ")}` : "";
+  set(head.querySelector(".sx-sub"), { text: `width = forward + backward of one microbatch${foot}` });
   for (const [i, [mode]] of MODES.entries()) {
     const on = ctx.colour === mode;
     set(head.modes.children[i], { "aria-checked": String(on), tabindex: on ? "0" : "-1" });
   }
-  head.moveTo.disabled = !ctx.selected.size || !ctx.editable;
-  const used = MEMORY_PARTS.filter(([key]) => ctx.view.lanes.some((lane) => lane.memory[key] > 0));
-  const links = [
-    ...new Set([...ctx.view.links, ...ctx.view.lanes.map((lane) => lane.replica_link).filter(Boolean)].map((link) => link.kind))
-  ];
+  const used = MEMORY_PARTS.filter(([key]) => lanes.some((lane) => lane.memory[key] > 0));
+  const all = [...ctx.view.links, ...lanes.map((lane) => lane.replica_link).filter(Boolean)];
+  const links = [...new Set(all.map((link) => link.kind))];
   const entries = [
     ...used.map(([, name, cls]) => ({ name, mark: `b-m-${cls}`, line: false })),
     ...links.map((kind) => ({ name: LINK_NAMES[kind] ?? kind, mark: `b-k-${linkClass(kind)}`, line: true })),
+    ...ctx.view.other_name ? [{ name: "only in B", mark: "b-only", line: false }] : [],
     ...ctx.colour === "kind" ? [] : [{ name: `more ${ctx.colour}`, mark: "sx-ramp", line: false, ramp: true }]
   ];
   keyed(
@@ -857,167 +935,191 @@ function laneWords(lane) {
 var overIdeal = (lane, ideal_s) => signed(percent((lane.forward_s + lane.backward_s) / ideal_s - 1));
 
 // src/board/memory-bar.js
+var built = /* @__PURE__ */ new WeakMap();
 function makeMemory() {
-  return h(
+  const parts = {
+    main: h("b", {}),
+    share: h("span", { class: "b-share" }),
+    side: h("span", { class: "b-mem-side" }),
+    segments: h("div", { class: "b-parts" }),
+    excess: h("i", { class: "b-excess" }),
+    was: h("i", { class: "b-was" }),
+    cap: h("i", { class: "b-cap" }),
+    other: h("i", { class: "b-then" }),
+    words: h("div", { class: "b-mem-other" })
+  };
+  const element = h(
     "div",
-    { class: "b-mem" },
-    h(
-      "div",
-      { class: "b-mem-text" },
-      h("b", {}),
-      h("span", { class: "b-share" }),
-      h("span", { class: "sx-space" }),
-      h("span", { class: "b-mem-side" })
-    ),
-    h(
-      "div",
-      { class: "b-bar" },
-      h("div", { class: "b-parts" }),
-      h("i", { class: "b-excess" }),
-      h("i", { class: "b-was" }),
-      h("i", { class: "b-cap" })
-    ),
+    { class: "b-mem", role: "img" },
+    h("div", { class: "b-mem-text" }, parts.main, parts.share, h("span", { class: "sx-space" }), parts.side),
+    h("div", { class: "b-bar" }, parts.segments, parts.excess, parts.was, parts.other, parts.cap),
+    parts.words,
     triangle("b-mem-tri")
   );
+  built.set(element, parts);
+  return element;
 }
 function drawMemory(ctx, element, lane, was) {
+  const parts = built.get(element);
   const level = memoryLevel(lane);
   const scale = ctx.memory_bytes;
   const over = lane.peak_bytes - lane.capacity_bytes;
-  const [main, share, , side] = element.querySelector(".b-mem-text").children;
-  element.dataset.level = level;
-  set(main, { text: bytes(lane.peak_bytes) });
-  set(share, { text: level === "bad" ? "" : percent(lane.peak_bytes / lane.capacity_bytes) });
-  set(side, {
-    text: level === "bad" ? `+${bytes(over)} over` : level === "warn" ? `${bytes(-over)} left` : `${lane.in_flight} in flight`
-  });
+  const flight = `${lane.in_flight} in flight`;
+  patch(element, { "data-level": level });
+  patch(parts.main, { text: bytes(lane.peak_bytes) });
+  patch(parts.share, { text: level === "bad" ? "" : percent(lane.peak_bytes / lane.capacity_bytes) });
+  patch(parts.side, { text: level === "bad" ? `+${bytes(over)} over` : level === "warn" ? `${bytes(-over)} left` : flight });
   const segments = memorySegments(lane.memory, scale);
-  const words = segments.map((segment) => `${segment.name} ${bytes(segment.bytes)}`).join("\n");
-  set(element, {
-    title: `${words}
+  const words = segments.map((segment) => `${segment.name} ${bytes(segment.bytes)}`);
+  const beside = lane.other ? `; ${ctx.view.other_name}: ${bytes(lane.other.peak_bytes)}` : "";
+  patch(element, {
+    title: `${words.join("\n")}
 ${lane.in_flight} microbatches in flight`,
-    role: "img",
-    "aria-label": `memory ${bytes(lane.peak_bytes)} of ${bytes(lane.capacity_bytes)}${level === "bad" ? `, over by ${bytes(over)}` : ""}: ${words.replaceAll("\n", ", ")}`
+    "aria-label": `memory ${bytes(lane.peak_bytes)} of ${bytes(lane.capacity_bytes)}${over > 0 ? `, over by ${bytes(over)}` : ""}: ${words.join(", ")}${beside}`
   });
-  const bar = element.querySelector(".b-bar");
   keyed(
-    bar.querySelector(".b-parts"),
+    parts.segments,
     segments,
     (segment) => segment.key,
     (segment) => h("i", { class: `b-m-${segment.cls}`, "data-part": segment.key }),
-    (part, segment) => set(part, { style: { left: pct(segment.left), width: pct(segment.width) } })
+    (part, segment) => patch(part, { style: { left: pct(segment.left), width: pct(segment.width) } })
   );
   const capacity = lane.capacity_bytes / scale;
   const used = Math.min(1, lane.peak_bytes / scale);
-  set(bar.querySelector(".b-excess"), {
-    style: { left: pct(capacity), width: pct(Math.max(0, used - capacity)), display: level === "bad" ? "" : "none" }
+  patch(parts.excess, {
+    style: { left: pct(capacity), width: pct(Math.max(0, used - capacity)), display: level === "bad" ? null : "none" }
   });
-  set(bar.querySelector(".b-was"), {
-    style: {
-      left: pct(Math.min(1, (was ?? lane).peak_bytes / scale)),
-      display: was && Math.abs(was.peak_bytes - lane.peak_bytes) > 1 ? "" : "none"
-    }
+  const before = was && Math.abs(was.peak_bytes - lane.peak_bytes) > 1 ? was.peak_bytes : null;
+  patch(parts.was, {
+    style: { left: before == null ? null : pct(Math.min(1, before / scale)), display: before == null ? "none" : null }
   });
-  set(bar.querySelector(".b-cap"), { style: { left: pct(capacity) } });
+  const then = lane.other?.peak_bytes;
+  patch(parts.other, {
+    style: { left: then == null ? null : pct(Math.min(1, then / scale)), display: then == null ? "none" : null }
+  });
+  patch(parts.words, { text: then == null ? "" : `B ${bytes(then)}` });
+  patch(parts.cap, { style: { left: pct(capacity) } });
 }
-var pct = (x) => `${(x * 100).toFixed(3)}%`;
 
 // src/board/lane.js
-function makeLane(ctx, { lane }) {
-  const chips = h("div", { class: "b-chips", role: "listbox", "aria-multiselectable": "true", "aria-orientation": "horizontal" });
-  const track = h(
-    "div",
-    { class: "b-track" },
-    chips,
-    h("div", { class: "b-over" }),
-    h("div", { class: "b-slot" }),
-    h("div", { class: "b-handles" }),
-    h("div", { class: "b-end" }, h("b", {}), h("span", {}))
+var time = (lane) => lane.forward_s + lane.backward_s;
+function makeLane(ctx, { lane, compact }) {
+  return h("div", { class: `b-row b-lane${compact ? " compact" : ""}`, "data-lane": lane.id });
+}
+function fill(ctx, element) {
+  const parts = {
+    title: h("b", {}),
+    lock: h("button", {
+      class: "b-lock",
+      "data-action": "unlock",
+      hidden: true,
+      on: { click: () => ctx.toggleLock(element.dataset.lane) }
+    }),
+    devices: h("span", { class: "b-devices" }),
+    memory: makeMemory(),
+    chips: h("div", { class: "b-chips", role: "listbox", "aria-multiselectable": "true", "aria-orientation": "horizontal" }),
+    over: h("div", { class: "b-over" }),
+    slot: h("div", { class: "b-slot" }),
+    other: h("div", { class: "b-other", "aria-hidden": "true" }),
+    handles: h("div", { class: "b-handles" }),
+    end: h("div", { class: "b-end" }, h("b", {}), h("span", {}))
+  };
+  parts.lock.append(h("i", { class: "b-padlock" }), "locked");
+  const { chips, over, slot, other, handles, end } = parts;
+  element.append(
+    h("div", { class: "b-name" }, h("span", { class: "b-title" }, parts.title, parts.lock), parts.devices),
+    parts.memory,
+    h("div", { class: "b-cell-track" }, h("div", { class: "b-track" }, chips, over, slot, other, handles, end))
   );
-  return h(
-    "div",
-    { class: "b-row b-lane", "data-lane": lane.id },
-    h("div", { class: "b-name" }, h("b", {}), h("span", { class: "b-devices" })),
-    makeMemory(),
-    h("div", { class: "b-cell-track" }, track)
-  );
+  built2.set(element, parts);
+  return parts;
+}
+var built2 = /* @__PURE__ */ new WeakMap();
+function emptyLane(element) {
+  if (!built2.has(element) || element.contains(document.activeElement)) return;
+  element.replaceChildren();
+  built2.delete(element);
+  forget(element);
 }
 function drawLane(ctx, element, { lane, compact }) {
-  const preview = ctx.preview?.view?.lanes.find((other) => other.id === lane.id) ?? null;
-  const isTarget = ctx.preview?.target === lane.id && preview !== null && preview.runs !== lane.runs;
+  const state = stateOf(ctx, lane, compact);
+  if (built2.has(element) && !stale(element, state.inputs)) return;
+  const parts = built2.get(element) ?? fill(ctx, element);
+  stale(element, state.inputs);
+  const { preview, isTarget, refused } = state;
   const shown = preview ?? lane;
   const bad = shown.peak_bytes > shown.capacity_bytes;
-  element.classList.toggle("compact", compact);
-  element.classList.toggle("target", isTarget || ctx.preview?.target === lane.id);
-  element.classList.toggle("bad", bad && isTarget);
-  drawName(element.querySelector(".b-name"), lane);
-  drawMemory(ctx, element.querySelector(".b-mem"), shown, preview ? lane : null);
-  const pieces = ctx.pieces.get(lane.id);
-  const track = element.querySelector(".b-track");
-  const chips = element.querySelector(".b-chips");
-  set(chips, {
-    "aria-label": `${lane.name}, ${deviceWords(lane)}, ${seconds(lane.forward_s + lane.backward_s)}, ${bytes(lane.peak_bytes)} of ${bytes(lane.capacity_bytes)}`
+  patch(element, {
+    class: `b-row b-lane${compact ? " compact" : ""}${isTarget ? " target" : ""}${bad && isTarget ? " bad" : ""}${refused ? " refused" : ""}${lane.locked ? " locked" : ""}`
   });
-  let at = 0;
-  const ends = /* @__PURE__ */ new Map();
-  const placed = pieces.map((piece2) => {
-    const left = at;
-    at += piece2.time_s / ctx.scale_s;
-    ends.set(piece2.stage, at);
-    return { piece: piece2, left, width: at - left };
-  });
-  keyed(
-    chips,
-    placed,
-    ({ piece: piece2 }) => piece2.key,
-    () => makeChip(),
-    (chip, place, i) => drawChip(ctx, chip, place, placed[i - 1], lane)
-  );
-  const time = lane.forward_s + lane.backward_s;
-  const end = Math.max(at, time / ctx.scale_s);
-  const ideal = ctx.view.ideal_s / ctx.scale_s;
-  set(element.querySelector(".b-over"), {
-    style: {
-      left: pct2(ideal),
-      width: pct2(Math.max(0, Math.min(1, at) - ideal)),
-      display: at > ideal * 1.001 && !isTarget ? "" : "none"
-    },
-    class: `b-over${lane.binds ? " binds" : ""}`
-  });
-  const gain = isTarget ? (preview.forward_s + preview.backward_s - time) / ctx.scale_s : 0;
-  set(element.querySelector(".b-slot"), {
-    style: {
-      left: pct2(Math.min(at, 0.98)),
-      width: pct2(Math.max(4e-3, Math.min(gain, 1 - Math.min(at, 0.98)))),
-      display: isTarget && gain > 0 ? "" : "none"
-    }
-  });
-  const handles = track.querySelector(".b-handles");
-  handles.hidden = isTarget && !ctx.preview.boundary;
-  drawHandles(ctx, handles, lane, ends, gain);
-  drawEnd(ctx, track.querySelector(".b-end"), { lane, preview, isTarget, end: end + Math.max(0, gain), ideal, bad });
+  drawName(parts, lane);
+  drawMemory(ctx, parts.memory, shown, preview ? lane : null);
+  drawTrack(ctx, parts, { ...state, lane, bad, refused });
 }
-function drawName(element, lane) {
-  set(element.firstChild, { text: lane.name });
+function stateOf(ctx, lane, compact) {
+  const holds = ({ set: set2, sorted }) => lane.runs.some((run) => holdsAny(sorted, run.first, run.first + run.count)) ? set2 : null;
+  const found = ctx.previewLanes?.get(lane.id);
+  const preview = found && found !== lane ? found : null;
+  const isTarget = ctx.preview?.target === lane.id;
+  const refused = isTarget ? ctx.preview.refused ?? null : null;
+  const boundaries = ctx.boundariesOf.get(lane.id) ?? [];
+  const pulled = boundaries.some((b) => b.id === ctx.preview?.boundary) ? ctx.preview.shift_s : null;
+  const chosen = holds(ctx.chosen);
+  const leaving = ctx.preview?.view && !isTarget ? holds(ctx.carried) : null;
+  const pinned = holds(ctx.fixed);
+  const pieces = ctx.pieces.get(lane.id);
+  const focus = pieces.some((piece2) => piece2.key === ctx.focusKey) ? ctx.focusKey : null;
+  const inputs2 = [
+    lane,
+    compact,
+    preview,
+    isTarget,
+    refused,
+    pulled,
+    chosen,
+    leaving,
+    pinned,
+    pieces,
+    focus,
+    ctx.scale_s,
+    ctx.trackPx,
+    ctx.memory_bytes,
+    ctx.view.ideal_s,
+    ctx.look.mode,
+    ctx.look.top,
+    ctx.editable,
+    ctx.otherOwner,
+    ctx.view.other_name,
+    ...boundaries
+  ];
+  return { inputs: inputs2, compact, preview, isTarget, refused, chosen, leaving, pinned, pieces, boundaries };
+}
+function drawName(parts, lane) {
+  patch(parts.title, { text: lane.name });
+  const locked = Boolean(lane.locked);
+  if (parts.lock.hidden === locked) parts.lock.hidden = !locked;
+  patch(parts.lock, { "aria-label": `Unlock ${lane.name}`, title: `${lane.name} keeps exactly its layers. Press to unlock.` });
+  if (stale(parts.devices, [lane.replicas, lane.replica_link])) drawDevices(parts.devices, lane);
+}
+function drawDevices(element, lane) {
   const many = lane.replicas.length > 4;
   const items = (many ? lane.replicas.slice(0, 3) : lane.replicas).flatMap((group, i) => [
     ...i && lane.replica_link ? [{ key: `link${i}`, link: lane.replica_link }] : [],
     { key: `r${i}`, text: rangeWords(group) }
   ]).concat(many ? [{ key: "more", text: `+${lane.replicas.length - 3}` }] : []);
-  const devices = element.querySelector(".b-devices");
-  set(devices, {
-    title: deviceWords(lane) + (lane.replica_link?.step_bytes ? `; ${bytes(lane.replica_link.step_bytes)} of gradients a step over ${lane.replica_link.name ?? lane.replica_link.kind}` : "")
-  });
-  if (devices.firstChild?.nodeType !== Node.TEXT_NODE) devices.prepend("gpu");
+  const link = lane.replica_link;
+  const reduced = link?.step_bytes ? `; ${bytes(link.step_bytes)} of gradients a step over ${link.name ?? link.kind}` : "";
+  patch(element, { title: deviceWords(lane) + reduced });
+  if (element.firstChild?.nodeType !== Node.TEXT_NODE) element.prepend("gpu");
   keyed(
-    devices,
+    element,
     items,
     (item2) => item2.key,
     (item2) => h("span", { class: item2.link ? "b-wire" : "b-device" }),
     (span, item2) => {
-      if (!item2.link) set(span, { text: item2.text });
+      if (!item2.link) patch(span, { text: item2.text });
       else
-        set(span, {
+        patch(span, {
           class: `b-wire b-k-${linkClass(item2.link.kind)}`,
           style: { height: `${linkThickness(item2.link.step_bytes)}px` }
         });
@@ -1029,124 +1131,417 @@ function deviceWords(lane) {
   const groups = lane.replicas.map(rangeWords);
   return `gpu ${groups.length > 1 ? `${groups.slice(0, -1).join(", ")} and ${groups[groups.length - 1]}` : groups[0] ?? "?"}`;
 }
-function drawHandles(ctx, place, lane, ends, gain) {
-  const boundaries = ctx.view.boundaries.filter((boundary) => boundary.before_lane === lane.id && ends.has(boundary.before));
+function drawTrack(ctx, parts, state) {
+  const { lane, preview, isTarget, refused, pieces } = state;
+  const held = lane.locked ? ", locked" : "";
+  patch(parts.chips, {
+    "aria-label": `${lane.name}, ${deviceWords(lane)}, ${seconds(time(lane))}, ${bytes(lane.peak_bytes)} of ${bytes(lane.capacity_bytes)}${held}`
+  });
+  let at = 0;
+  const ends = /* @__PURE__ */ new Map();
+  const placed = pieces.map((piece2) => {
+    const left = at;
+    at += piece2.time_s / ctx.scale_s;
+    ends.set(piece2.stage, at);
+    return { piece: piece2, left, width: at - left };
+  });
   keyed(
-    place,
-    boundaries,
-    (boundary) => boundary.id,
-    (boundary) => h(
-      "div",
-      { class: "b-handle", role: "slider", tabindex: "0", "data-boundary": boundary.id, "aria-orientation": "horizontal" },
-      h("i", {})
-    ),
-    (handle, boundary) => {
-      const shift2 = ctx.preview?.boundary === boundary.id ? ctx.preview.shift_s / ctx.scale_s : gain;
-      set(handle, {
-        style: { left: pct2(Math.min(0.985, ends.get(boundary.before) + Math.max(0, shift2) + Math.min(0, shift2))) },
-        "aria-label": `boundary between stage ${boundary.before} and stage ${boundary.after}`,
-        "aria-valuemin": boundary.minimum,
-        "aria-valuemax": boundary.maximum,
-        "aria-valuenow": boundary.at,
-        "aria-valuetext": `${ctx.lane(boundary.before_lane)?.name} ends after ${ctx.catalog.blocks[ctx.catalog.layers[boundary.at - 1]?.block]?.name ?? "nothing"}`,
-        "aria-disabled": ctx.editable ? null : "true",
-        title: `Drag, or [ and ]: move blocks between stage ${boundary.before} and stage ${boundary.after}`
-      });
-    }
+    parts.chips,
+    placed,
+    ({ piece: piece2 }) => piece2.key,
+    () => makeChip(),
+    (chip, place, i) => drawChip(ctx, chip, place, placed[i - 1], state)
   );
+  const ideal = ctx.view.ideal_s / ctx.scale_s;
+  const gain = isTarget && preview ? (time(preview) - time(lane)) / ctx.scale_s : 0;
+  drawOver(parts.over, { lane, at, ideal, hidden: isTarget && Boolean(preview) });
+  drawSlot(ctx, parts.slot, { at, gain, refused });
+  drawOther(ctx, parts.other, lane);
+  const hidden = Boolean(isTarget && preview && !ctx.preview.boundary);
+  if (parts.handles.hidden !== hidden) parts.handles.hidden = hidden;
+  drawHandles(ctx, parts.handles, state.boundaries, ends);
+  drawEnd(ctx, parts.end, { ...state, end: Math.max(at, time(lane) / ctx.scale_s) + Math.max(0, gain), ideal });
 }
-function drawEnd(ctx, element, { lane, preview, isTarget, end, ideal, bad }) {
-  const [now, then] = [lane, preview ?? lane].map((l) => l.forward_s + l.backward_s);
-  const changes = preview && Math.abs(now - then) > 1e-12;
-  const slowest = Math.max(...(ctx.preview?.view ?? ctx.view).lanes.map((l) => l.forward_s + l.backward_s));
-  const binds = preview ? then === slowest && ctx.view.lanes.length > 1 : lane.binds;
-  const over = overIdeal(preview ?? lane, ctx.view.ideal_s);
-  set(element.children[0], { text: changes ? `${secondsParts(now, then).text} → ${seconds(then)}` : seconds(now) });
-  set(element.children[1], { text: `${over}${binds ? isTarget ? ", would bind" : " binds" : ""}` });
-  const px = ctx.trackPx;
-  const time0 = Math.min(now, then);
-  const wide = changes ? 128 : 62;
-  const between2 = ctx.view.boundaries.some((b) => b.before_lane === lane.id) ? 20 : 8;
-  let left = end * px + between2;
-  if (left < ideal * px + 6 && left + wide > ideal * px) left = ideal * px + 8;
-  if (isTarget && changes) left = Math.min(time0 / ctx.scale_s * px + 10, px - wide - 4);
-  const outside = left + wide > px;
-  set(element, {
-    class: `b-end${binds ? " binds" : ""}${bad && isTarget ? " bad" : ""}${outside ? " inside" : ""}`,
-    style: outside ? { left: null, right: "2px" } : { left: `${left}px`, right: null }
-  });
-}
-function makeGroup(ctx, { name }) {
-  const toggle = h("button", {
-    class: "sx-btn b-fold",
-    "data-action": "fold",
-    on: {
-      click: () => {
-        const collapsed = new Set(ctx.model.get("collapsed") ?? []);
-        if (!collapsed.delete(name)) collapsed.add(name);
-        ctx.sync.set("collapsed", [...collapsed]);
-      }
-    }
-  });
-  return h(
-    "div",
-    { class: "b-row b-group", "data-group": name },
-    h("div", { class: "b-name" }, toggle),
-    h("div", { class: "b-mem" }),
-    h("div", { class: "b-cell-track" }, h("div", { class: "b-sum" }), h("span", {}))
-  );
-}
-function drawGroup(ctx, element, { name, lanes, folded }) {
-  const sum = groupSummary(lanes);
-  set(element.querySelector(".b-fold"), {
-    text: `${folded ? "▸" : "▾"} ${name}`,
-    "aria-expanded": String(!folded),
-    "aria-label": `${name}, ${lanes.length} lanes`
-  });
-  const full = sum.fullest.peak_bytes / sum.fullest.capacity_bytes;
-  const track = element.querySelector(".b-cell-track");
-  set(element.querySelector(".b-mem"), {
-    text: folded ? `fullest ${sum.fullest.name}: ${percent(full)}${full > 1 ? " ▲" : ""}` : ""
-  });
-  set(track.firstChild, {
+function drawOver(element, { lane, at, ideal, hidden }) {
+  patch(element, {
+    class: `b-over${lane.binds ? " binds" : ""}`,
     style: {
-      width: pct2(Math.min(1, (sum.slowest.forward_s + sum.slowest.backward_s) / ctx.scale_s)),
-      display: folded ? "" : "none"
+      left: pct(ideal),
+      width: pct(Math.max(0, Math.min(1, at) - ideal)),
+      display: at > ideal * 1.001 && !hidden ? null : "none"
     }
   });
-  set(track.lastChild, {
-    text: `${lanes.length} lanes, slowest ${sum.slowest.name}: ${seconds(sum.slowest.forward_s + sum.slowest.backward_s)}`
+}
+function drawSlot(ctx, element, { at, gain, refused }) {
+  const left = Math.min(at, 0.98);
+  patch(element, {
+    text: refused && !ctx.compact ? refused : "",
+    class: `b-slot${refused ? " refused" : ""}`,
+    style: {
+      left: refused ? "2px" : pct(left),
+      width: refused ? null : pct(Math.max(4e-3, Math.min(gain, 1 - left))),
+      display: refused || gain > 0 ? null : "none"
+    }
   });
 }
-var pct2 = (x) => `${(x * 100).toFixed(4)}%`;
+function drawEnd(ctx, element, { lane, preview, isTarget, refused, bad, boundaries, end, ideal, compact }) {
+  const [now, then] = [lane, preview ?? lane].map(time);
+  const changes = preview && Math.abs(now - then) > 1e-12;
+  const { binds } = preview ?? lane;
+  const words = `${overIdeal(preview ?? lane, ctx.view.ideal_s)}${binds ? preview && !lane.binds ? ", would bind" : " binds" : ""}${lane.locked ? ", locked" : ""}`;
+  const empty = !lane.runs.length && !preview;
+  patch(element.children[0], { text: empty ? "empty" : changes ? `${secondsParts(now, then).text} → ${seconds(then)}` : seconds(now) });
+  patch(element.children[1], { text: empty ? "drop layers here" : words });
+  const px = ctx.trackPx;
+  const wide = (changes ? 128 : 62) + (compact ? 56 : 0);
+  let left = end * px + (boundaries.length ? 20 : 8);
+  if (left < ideal * px + 6 && left + wide > ideal * px) left = ideal * px + 8;
+  if (isTarget && changes) left = Math.min(Math.min(now, then) / ctx.scale_s * px + 10, px - wide - 4);
+  const outside = left + wide > px;
+  patch(element, {
+    class: `b-end${binds ? " binds" : ""}${bad && isTarget ? " bad" : ""}${outside ? " inside" : ""}`,
+    style: {
+      left: outside ? null : `${left.toFixed(1)}px`,
+      right: outside ? "2px" : null,
+      display: refused && !compact ? "none" : null
+    }
+  });
+}
+
+// src/board/estimate.js
+function runsFrom(positions, stage, copy) {
+  const runs = [];
+  for (const position of positions) {
+    const last = runs[runs.length - 1];
+    if (last && last.first + last.count === position) last.count += 1;
+    else runs.push({ stage, copy, first: position, count: 1 });
+  }
+  return runs;
+}
+var inside = (runs, position) => runs.some((run) => run.first <= position && position < run.first + run.count);
+var time2 = (lane) => lane.forward_s + lane.backward_s;
+function without(runs, positions) {
+  return runs.flatMap((run) => {
+    const kept2 = [];
+    for (let i = run.first; i < run.first + run.count; i += 1) if (!positions.has(i)) kept2.push(i);
+    if (kept2.length === run.count) return [run];
+    return runsFrom(kept2, run.stage, run.copy ?? 0);
+  });
+}
+function including(runs, positions) {
+  if (!positions.length) return runs;
+  const touching = runs.find((run) => positions.some((p) => p === run.first - 1 || p === run.first + run.count)) ?? runs[0];
+  const stage = touching?.stage ?? 0;
+  const copy = touching?.copy ?? 0;
+  const same = runs.filter((run) => run.stage === stage && (run.copy ?? 0) === copy);
+  const all = [...positions, ...same.flatMap((run) => Array.from({ length: run.count }, (_, i) => run.first + i))];
+  const merged = runsFrom(
+    [...new Set(all)].sort((a, b) => a - b),
+    stage,
+    copy
+  );
+  const at = runs.findIndex((run) => same.includes(run));
+  const others = runs.filter((run) => !same.includes(run));
+  return at < 0 ? [...merged, ...others] : [...others.slice(0, at), ...merged, ...others.slice(at)];
+}
+function costOn(catalog, lane, positions) {
+  const sum = { forward_s: 0, backward_s: 0, weight_bytes: 0, gradient_bytes: 0, optimizer_bytes: 0, activation_bytes: 0 };
+  const factor = lane.time_factor ?? 1;
+  const state = lane.state_factor ?? 1;
+  const saved = (lane.saved_factor ?? 1) * Math.max(1, lane.in_flight ?? 1);
+  for (const position of positions) {
+    const layer = catalog.layers[position];
+    sum.forward_s += layer.forward_s * factor;
+    sum.backward_s += layer.backward_s * factor;
+    sum.weight_bytes += layer.weight_bytes * state;
+    sum.gradient_bytes += layer.gradient_bytes * state;
+    sum.optimizer_bytes += layer.optimizer_bytes * state;
+    sum.activation_bytes += layer.saved_bytes * saved;
+  }
+  return sum;
+}
+function changed(lane, cost, sign, runs) {
+  const memory = { ...lane.memory };
+  let bytes2 = 0;
+  for (const part of ["weight_bytes", "gradient_bytes", "optimizer_bytes", "activation_bytes"]) {
+    memory[part] = Math.max(0, memory[part] + sign * cost[part]);
+    bytes2 += memory[part] - lane.memory[part];
+  }
+  return {
+    ...lane,
+    memory,
+    runs,
+    peak_bytes: lane.peak_bytes + bytes2,
+    forward_s: Math.max(0, lane.forward_s + sign * cost.forward_s),
+    backward_s: Math.max(0, lane.backward_s + sign * cost.backward_s)
+  };
+}
+function moved(catalog, view, positions, toLane) {
+  const sorted = [...positions].sort((a, b) => a - b);
+  const lanes = view.lanes.map((lane) => {
+    if (lane.id === toLane) {
+      const gained = sorted.filter((p) => !inside(lane.runs, p));
+      return gained.length ? changed(lane, costOn(catalog, lane, gained), 1, including(lane.runs, gained)) : lane;
+    }
+    if (!lane.runs.some((run) => holdsAny(sorted, run.first, run.first + run.count))) return lane;
+    const lost = sorted.filter((p) => inside(lane.runs, p));
+    return changed(lane, costOn(catalog, lane, lost), -1, without(lane.runs, positions));
+  });
+  return { ...view, lanes: withBinding(lanes), boundaries: shiftBoundaries(view, lanes) };
+}
+function withBinding(lanes) {
+  const slowest = lanes.reduce((most, lane) => Math.max(most, time2(lane)), 0);
+  return lanes.map((lane) => {
+    const binds = lanes.length > 1 && time2(lane) === slowest;
+    return Boolean(lane.binds) === binds ? lane : { ...lane, binds };
+  });
+}
+function shiftBoundaries(view, lanes) {
+  const now = new Map(lanes.map((lane, i) => [lane.id, { lane, same: lane.runs === view.lanes[i].runs }]));
+  return view.boundaries.flatMap((boundary) => {
+    const [one, two] = [now.get(boundary.before_lane), now.get(boundary.after_lane)];
+    if (!one || !two) return [];
+    if (one.same && two.same) return [boundary];
+    const ends = one.lane.runs.filter((run) => run.stage === boundary.before).map((run) => run.first + run.count);
+    const starts = two.lane.runs.filter((run) => run.stage === boundary.after).map((run) => run.first);
+    const met = ends.find((at) => starts.includes(at));
+    return met == null ? [] : [met === boundary.at ? boundary : { ...boundary, at: met }];
+  });
+}
+function crossings(owners) {
+  let count2 = 0;
+  for (let i = 1; i < owners.length; i += 1) if (owners[i] !== owners[i - 1]) count2 += 1;
+  return count2;
+}
+function detour(catalog, before, after, positions, toLane) {
+  const now = ownersOf(after, catalog.layers.length);
+  const extra = crossings(now) - crossings(ownersOf(before, catalog.layers.length));
+  const target = after.lanes.findIndex((lane) => lane.id === toLane);
+  const first = Math.min(...positions);
+  let [start, end] = [first, first];
+  while (start > 0 && now[start - 1] === target) start -= 1;
+  while (end < now.length && now[end] === target) end += 1;
+  const way = [];
+  if (now.subarray(0, start).includes(target)) way.push(target);
+  if (start > 0) way.push(now[start - 1]);
+  way.push(target);
+  if (end < now.length) way.push(now[end]);
+  const bytes2 = catalog.layers[Math.max(0, end - 1)]?.output_bytes ?? 0;
+  const worst = before.links.reduce((most, link) => Math.max(most, secondsPerByte(link)), 0);
+  return { extra, bytes: bytes2, seconds: bytes2 * worst, way };
+}
+var secondsPerByte = ({ transfer_s, forward_bytes }) => transfer_s > 0 && forward_bytes > 0 ? transfer_s / forward_bytes : 0;
+function tileValues(before, after, extra_s = 0) {
+  const memory = after.lanes.reduce((most, lane) => Math.max(most, lane.peak_bytes / lane.capacity_bytes), 0);
+  const known2 = before.estimate;
+  if (!known2) return { step_time: null, throughput: null, memory, bubble: null, mfu: null };
+  const one = (lanes) => lanes.reduce((sum, lane) => sum + time2(lane), 0);
+  const batches = Math.max(1, known2.microbatches);
+  const then = after.lanes.map(
+    (lane, i) => Math.max(0, (known2.busy_s[lane.id] ?? 0) + batches * (time2(lane) - time2(before.lanes[i])))
+  );
+  const now = before.lanes.map((lane) => known2.busy_s[lane.id] ?? 0);
+  const slower = Math.max(0, ...then) - Math.max(0, ...now);
+  const step = Math.max(
+    Math.max(0, ...then),
+    known2.step_s + slower * (batches - 1) / batches + one(after.lanes) - one(before.lanes) + extra_s
+  );
+  const work = then.reduce((a, b) => a + b, 0) / (now.reduce((a, b) => a + b, 0) || 1);
+  return {
+    step_time: step,
+    throughput: known2.samples * known2.tokens_per_sample / step,
+    memory,
+    bubble: known2.bubble == null ? null : Math.min(1, Math.max(0, 1 - (1 - known2.bubble) * work * known2.step_s / step)),
+    mfu: known2.mfu * known2.step_s / step
+  };
+}
+function between(at, to) {
+  return new Set(Array.from({ length: Math.abs(to - at) }, (_, i) => Math.min(at, to) + i));
+}
+function stops(catalog, boundary, expanded) {
+  const result = [];
+  for (let at = boundary.minimum; at <= boundary.maximum; at += 1) {
+    const b = at < catalog.layers.length ? catalog.layers[at].block : -1;
+    if (at === boundary.at || b < 0 || at === catalog.starts[b] || expanded.has(catalog.blocks[b].id)) result.push(at);
+  }
+  return result;
+}
+function nearestStop(catalog, boundary, expanded, shift_s, factor = 1) {
+  let best = boundary.at;
+  let distance = Math.abs(shift_s);
+  for (const at of stops(catalog, boundary, expanded)) {
+    const offset = (catalog.until[at] - catalog.until[boundary.at]) * catalog.total_s * factor;
+    const off = Math.abs(offset - shift_s);
+    if (off < distance - 1e-15) [best, distance] = [at, off];
+  }
+  return best;
+}
+function nextStop(catalog, boundary, expanded, step) {
+  const all = stops(catalog, boundary, expanded);
+  return all[all.indexOf(boundary.at) + step] ?? null;
+}
+
+// src/board/menu.js
+function openMoveMenu(ctx, opener, at) {
+  ctx.closeMenu?.(false);
+  const positions = ctx.selected;
+  if (!positions.size || !ctx.editable) return;
+  const what = ctx.catalog.describe(positions);
+  const items = [...ctx.view.lanes.map((lane) => item(ctx, lane, positions)), ...holdItems(ctx, positions)];
+  const menu = h(
+    "div",
+    { class: "b-menu", role: "menu", "aria-label": `Move ${what} to` },
+    h("div", { class: "b-menu-title", role: "presentation", text: `Move ${what} to` }),
+    items
+  );
+  const close = (refocus = true) => {
+    menu.remove();
+    document.removeEventListener("pointerdown", outside, true);
+    ctx.closeMenu = null;
+    if (refocus) opener.focus();
+  };
+  const outside = (event) => {
+    if (!menu.contains(event.target)) close(false);
+  };
+  ctx.closeMenu = close;
+  menu.addEventListener("click", (event) => {
+    const chosen = event.target.closest("button:not([aria-disabled])");
+    if (!chosen) return;
+    close();
+    if (chosen.dataset.toLane != null) ctx.move(positions, chosen.dataset.toLane);
+    else if (chosen.dataset.hold === "pin") ctx.togglePins(positions);
+    else ctx.toggleLock(chosen.dataset.hold);
+  });
+  menu.addEventListener("keydown", (event) => menuKey(event, items, close));
+  ctx.root.append(menu);
+  placeMenu(ctx, menu, opener, at);
+  document.addEventListener("pointerdown", outside, true);
+  (items.find((button) => !button.ariaDisabled) ?? items[0]).focus();
+}
+function placeMenu(ctx, menu, opener, at) {
+  const root = ctx.root.getBoundingClientRect();
+  const from = opener.getBoundingClientRect();
+  const left = at ? at.x : from.right - root.left - menu.offsetWidth;
+  const below = at ? at.y : from.bottom - root.top + 4;
+  const above = (at ? at.y : from.top - root.top) - menu.offsetHeight - 4;
+  const fits = below + menu.offsetHeight <= root.height || above < 0;
+  menu.style.left = `${Math.max(4, Math.min(left, root.width - menu.offsetWidth - 4))}px`;
+  menu.style.top = `${fits ? below : above}px`;
+}
+function menuKey(event, items, close) {
+  const at = items.indexOf(document.activeElement);
+  const last = items.length - 1;
+  const to = { ArrowDown: at === last ? 0 : at + 1, ArrowUp: at <= 0 ? last : at - 1, Home: 0, End: last }[event.key];
+  if (event.key === "Escape" || event.key === "Tab") close();
+  else if (to != null) items[to].focus();
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
+}
+function item(ctx, lane, positions) {
+  const { effect, level, open } = effectOn(ctx, lane, positions);
+  return h(
+    "button",
+    {
+      class: `b-menu-item ${level}`,
+      role: "menuitem",
+      tabindex: "-1",
+      "data-to-lane": lane.id,
+      "aria-disabled": open ? null : "true"
+    },
+    h("span", { text: lane.name }),
+    h("span", { text: effect })
+  );
+}
+function effectOn(ctx, lane, positions) {
+  const refused = refusal(ctx, positions, lane.id);
+  if (refused) return { effect: lane.locked ? "locked" : refused, level: "", open: false };
+  const next = moved(ctx.catalog, ctx.view, positions, lane.id).lanes.find((other) => other.id === lane.id);
+  if (next.runs === lane.runs) return { effect: "here now", level: "", open: false };
+  const gain = next.forward_s + next.backward_s - lane.forward_s - lane.backward_s;
+  const level = memoryLevel(next);
+  const over = level === "bad" ? ` ▲ ${bytes(next.peak_bytes - next.capacity_bytes)} over` : "";
+  return { effect: `${signed(seconds(gain))}, ${bytes(next.peak_bytes)}${over}`, level, open: true };
+}
+function holdItems(ctx, positions) {
+  const box = (text, hold, checked, cls) => h(
+    "button",
+    { class: `b-menu-item ${cls}`, role: "menuitemcheckbox", tabindex: "-1", "data-hold": hold, "aria-checked": String(checked) },
+    h("span", { text: `${checked ? "☑" : "☐"} ${text}` })
+  );
+  const home = homeOf(ctx, positions);
+  return [
+    box("Pinned to these devices", "pin", allPinned(ctx.pinned, positions), "first"),
+    ...home ? [box(`${home.name} locked`, home.id, Boolean(home.locked), "")] : []
+  ];
+}
 
 // src/board/detail.js
-function makeDetail() {
-  return h("div", { class: "b-detail" });
+var HINT = "Drag a boundary or a block. Shift selects a range; Alt+Up and Alt+Down move it; [ and ] shift a boundary; P pins, L locks.";
+var STILL = "Select a block to see its figures; Enter opens it.";
+function makeDetail(ctx) {
+  const button = (action, text, click) => h("button", { class: "sx-btn", "data-action": action, text, on: { click } });
+  const facts = h("div", { class: "b-facts" });
+  const pin = button("pin", "Pin", () => ctx.togglePins(ctx.selected));
+  const lock = button("lock", "Lock lane", () => ctx.toggleLock(homeOf(ctx, ctx.selected)?.id));
+  const moveTo = button("move-to", "Move to…", () => openMoveMenu(ctx, moveTo));
+  moveTo.setAttribute("aria-haspopup", "menu");
+  const detail = h("div", { class: "b-detail" }, facts, h("span", { class: "sx-space" }), pin, lock, moveTo);
+  Object.assign(detail, { facts, pin, lock, moveTo });
+  return detail;
+}
+function homeOf(ctx, positions) {
+  let home = -2;
+  for (const position of positions) {
+    const owner = ctx.owners[position];
+    if (home !== -2 && owner !== home) return null;
+    home = owner;
+  }
+  return ctx.view.lanes[home] ?? null;
 }
 function drawDetail(ctx, element) {
-  const carried = ctx.preview?.positions;
-  const positions = carried ?? ctx.selected;
-  const facts = positions.size ? factsOf(ctx, positions, carried) : [
-    {
-      key: "hint",
-      name: "",
-      value: "Drag a block or a boundary. Shift selects a range; Alt+Up and Alt+Down move it; [ and ] shift a boundary."
-    }
-  ];
+  const { selected, preview, editable, message, pinned } = ctx;
+  if (!stale(element, [selected, preview, editable, message, pinned, ctx.view.lanes, ctx.view.other_name])) return;
+  const carried = preview?.positions;
+  const positions = carried ?? selected;
+  const facts = positions.size ? factsOf(ctx, positions, preview) : [{ key: "hint", name: "", value: message ? "" : editable ? HINT : STILL }];
+  if (message) facts.unshift({ key: "message", name: "", value: message, warn: true });
   keyed(
-    element,
+    element.facts,
     facts,
     (fact) => fact.key,
     () => h("span", { class: "b-fact" }, h("span", {}), h("b", {})),
     (span, fact) => {
-      set(span.children[0], { text: fact.name });
-      set(span.children[1], { text: fact.value });
-      span.classList.toggle("title", Boolean(fact.title));
+      patch(span.children[0], { text: fact.name });
+      patch(span.children[1], { text: fact.value });
+      patch(span, { class: `b-fact${fact.title ? " title" : ""}${fact.warn ? " warn" : ""}` });
     }
   );
+  drawButtons(ctx, element, Boolean(carried));
 }
-function factsOf(ctx, positions, carried) {
+function drawButtons(ctx, { pin, lock, moveTo }, carrying) {
+  const { selected } = ctx;
+  const home = selected.size ? homeOf(ctx, selected) : null;
+  const idle = !selected.size || !ctx.editable || carrying;
+  const on = allPinned(ctx.pinned, selected);
+  enable(pin, !idle);
+  enable(lock, !idle && home != null);
+  enable(moveTo, !idle);
+  patch(pin, {
+    text: on ? "Unpin" : "Pin",
+    "aria-pressed": String(on),
+    title: "Pinned layers stay on their devices, for you and for searches (P)"
+  });
+  patch(lock, {
+    text: `${home?.locked ? "Unlock" : "Lock"} ${home?.name ?? "lane"}`,
+    "aria-pressed": String(Boolean(home?.locked)),
+    title: "A locked lane keeps exactly its layers (L)"
+  });
+}
+function enable(button, on) {
+  if (button.disabled === on) button.disabled = !on;
+}
+function factsOf(ctx, positions, preview) {
   const { catalog } = ctx;
   const sum = { forward_s: 0, backward_s: 0, parameters: 0, saved_bytes: 0, state_bytes: 0, seen: false };
   const lanes = /* @__PURE__ */ new Set();
@@ -1157,396 +1552,216 @@ function factsOf(ctx, positions, carried) {
       sum.parameters += layer.parameters;
       sum.seen = true;
     }
-    const owner = ownerOf(ctx.view.lanes, position);
-    if (owner) lanes.add(owner);
+    if (ctx.owners[position] >= 0) lanes.add(ctx.view.lanes[ctx.owners[position]]);
   }
   const where = [...lanes];
   const at = where.length === 1 ? `${where[0].name}, ${deviceWords(where[0])}` : `${where.length} lanes`;
-  const last = catalog.layers[Math.max(...positions)];
+  const head = { key: "title", name: preview ? `from ${at}` : at, value: catalog.describe(positions), title: true };
+  const parameters = sum.seen ? [{ key: "parameters", name: "parameters", value: count(sum.parameters) }] : [];
+  if (preview) return [head, ...parameters, ...carriedFacts(ctx, sum, preview)];
   return [
-    { key: "title", name: carried ? `from ${at}` : at, value: catalog.describe(positions), title: true },
-    ...sum.seen ? [{ key: "parameters", name: "parameters", value: count(sum.parameters) }] : [],
+    head,
+    ...parameters,
     { key: "forward", name: "forward", value: seconds(sum.forward_s) },
     { key: "backward", name: "backward", value: seconds(sum.backward_s) },
-    { key: "state", name: "weights, gradients, optimizer", value: bytes(sum.state_bytes) },
+    { key: "state", name: "state", value: bytes(sum.state_bytes) },
     {
       key: "saved",
       name: "activations",
       value: `${bytes(sum.saved_bytes)}${where.length === 1 ? ` × ${where[0].in_flight} in flight` : " a microbatch"}`
     },
-    ...last.output_bytes == null ? [] : [{ key: "out", name: "out", value: bytes(last.output_bytes) }]
+    ...outFact(catalog, positions),
+    ...pinFact(ctx, positions),
+    ...otherFact(ctx, positions, where)
   ];
 }
+function carriedFacts(ctx, sum, preview) {
+  const lane = preview.target == null ? null : ctx.lane(preview.target);
+  const time5 = { key: "time", name: "time", value: seconds(sum.forward_s + sum.backward_s) };
+  if (!lane) return [time5];
+  const saved = sum.saved_bytes * (lane.saved_factor ?? 1) * Math.max(1, lane.in_flight);
+  return [
+    time5,
+    {
+      key: "memory",
+      name: `memory in ${lane.name}`,
+      value: `${bytes(sum.state_bytes * (lane.state_factor ?? 1))} state + ${bytes(saved)} activations (${lane.in_flight} in flight)`
+    }
+  ];
+}
+function outFact(catalog, positions) {
+  let last = -1;
+  for (const position of positions) last = Math.max(last, position);
+  const size = catalog.layers[last].output_bytes;
+  return size == null ? [] : [{ key: "out", name: "out", value: bytes(size) }];
+}
+function pinFact(ctx, positions) {
+  let held = 0;
+  for (const position of positions) held += ctx.pinned.has(position) ? 1 : 0;
+  return held ? [{ key: "pin", name: "", value: held === positions.size ? "pinned" : "partly pinned" }] : [];
+}
+function otherFact(ctx, positions, where) {
+  if (!ctx.otherOwner) return [];
+  const names = /* @__PURE__ */ new Set();
+  for (const position of positions) {
+    const owner = ctx.otherOwner[position];
+    if (owner >= 0 && !where.includes(ctx.view.lanes[owner])) names.add(ctx.view.lanes[owner].name);
+  }
+  return names.size ? [{ key: "other", name: `in ${ctx.view.other_name}`, value: [...names].join(", ") }] : [];
+}
 
-// src/board/gestures.js
-var THRESHOLD_PX = 4;
-function attachGestures(ctx) {
-  let gesture = null;
-  const { root } = ctx;
-  const move = (event) => {
-    if (!gesture) return;
-    if (!gesture.started) {
-      if (Math.hypot(event.clientX - gesture.x, event.clientY - gesture.y) < THRESHOLD_PX) return;
-      if (!ctx.editable) return;
-      gesture.started = true;
-      root.classList.add("b-dragging");
-      gesture.begin?.();
-    }
-    gesture.drag(event);
-  };
-  const up = (event) => {
-    const done = gesture;
-    finish();
-    if (!done) return;
-    if (done.started) done.drop(event);
-    else done.click?.(event);
-  };
-  const escape = (event) => {
-    if (event.key !== "Escape" || !gesture?.started) return;
-    event.preventDefault();
-    event.stopPropagation();
-    finish();
-    ctx.say("Move cancelled");
-  };
-  function finish() {
-    gesture?.ghost?.remove();
-    gesture = null;
-    root.classList.remove("b-dragging");
-    window.removeEventListener("pointermove", move);
-    window.removeEventListener("pointerup", up);
-    window.removeEventListener("pointercancel", finish);
-    window.removeEventListener("keydown", escape, true);
-    if (ctx.preview) ctx.setPreview(null);
+// src/board/focus.js
+function roveTo(ctx, key) {
+  let first = null;
+  for (const pieces of ctx.pieces.values()) {
+    if (!first && pieces.length) first = pieces[0].key;
+    if (key != null && pieces.some((piece2) => piece2.key === key)) return;
   }
-  const start = (next, event) => {
-    finish();
-    gesture = { ...next, x: event.clientX, y: event.clientY, started: false };
-    window.addEventListener("pointermove", move);
-    window.addEventListener("pointerup", up);
-    window.addEventListener("pointercancel", finish);
-    window.addEventListener("keydown", escape, true);
-  };
-  root.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0) return;
-    const handle = event.target.closest(".b-handle, [data-overview-boundary]");
-    const chip = event.target.closest(".b-chip");
-    if (handle) {
-      event.preventDefault();
-      handle.focus?.();
-      start(boundaryGesture(ctx, handle), event);
-    } else if (chip) {
-      event.preventDefault();
-      ctx.focusChip(chip.dataset.key);
-      start(
-        event.pointerType === "touch" ? { drag() {
-        }, drop() {
-        }, click: (e) => clickChip(ctx, chip, e) } : chipGesture(ctx, chip),
-        event
-      );
-    }
-  });
-  root.addEventListener("dblclick", (event) => {
-    const chip = event.target.closest(".b-chip");
-    if (chip) toggleOpen(ctx, chip.dataset.block);
-  });
-  root.addEventListener("contextmenu", (event) => {
-    const chip = event.target.closest(".b-chip");
-    if (!chip) return;
-    event.preventDefault();
-    const own = chipPositions(ctx, chip);
-    const open = () => {
-      const box = root.getBoundingClientRect();
-      openMoveMenu(ctx, chip, { x: event.clientX - box.left, y: event.clientY - box.top });
-    };
-    if (own.some((p) => !ctx.selected.has(p))) ctx.select(new Set(own));
-    open();
-  });
-  ctx.stopGestures = finish;
+  ctx.focusKey = first;
 }
-function chipPositions(ctx, chip) {
-  return positionsOf({ first: Number(chip.dataset.first), count: Number(chip.dataset.count) });
-}
-function toggleOpen(ctx, block) {
-  const expanded = ctx.expanded;
-  if (!expanded.delete(block)) expanded.add(block);
-  ctx.sync.set("expanded", [...expanded]);
-}
-function clickChip(ctx, chip, { shiftKey = false, ctrlKey = false, metaKey = false } = {}) {
-  const own = chipPositions(ctx, chip);
-  if (shiftKey && ctx.anchor != null) {
-    const [from, to] = [Math.min(ctx.anchor[0], own[0]), Math.max(ctx.anchor[1], own[own.length - 1])];
-    ctx.select(between(from, to + 1));
-    return;
+function keepFocus(ctx, work) {
+  const active = ctx.root.getRootNode().activeElement;
+  const chip = active?.classList?.contains("b-chip") && ctx.root.contains(active) ? active : null;
+  if (!chip) return work();
+  const { key, first } = chip.dataset;
+  const lane = chip.closest(".b-lane").dataset.lane;
+  const stays = ctx.pieces.get(lane)?.some((piece2) => piece2.key === key);
+  if (stays) {
+    ctx.focusKey = key;
+    return work();
   }
-  ctx.anchor = [own[0], own[own.length - 1]];
-  if (!ctrlKey && !metaKey) return void ctx.select(new Set(own));
-  const selected = ctx.selected;
-  const held = own.every((p) => selected.has(p));
-  for (const p of own) held ? selected.delete(p) : selected.add(p);
-  ctx.select(selected);
+  ctx.park.focus({ preventScroll: true });
+  const home = laneOf(ctx, key, Number(first));
+  if (home) [ctx.focusKey, ctx.wanted] = [home.key, home.lane];
+  work();
+  if (home) focusChip(ctx, home.key);
+  return void 0;
 }
-function chipGesture(ctx, chip) {
-  const own = chipPositions(ctx, chip);
-  const gesture = {
-    click: (event) => clickChip(ctx, chip, event),
-    begin() {
-      if (!own.every((p) => ctx.selected.has(p))) {
-        ctx.anchor = [own[0], own[own.length - 1]];
-        ctx.select(new Set(own));
-        ctx.draw();
-      }
-      gesture.positions = ctx.selected;
-      gesture.rows = null;
-      this.ghost = makeGhost(ctx, gesture.positions);
-      ctx.root.append(this.ghost);
-      gesture.ghost = this.ghost;
-    },
-    drag(event) {
-      const rows = [...ctx.lanes.querySelectorAll(".b-lane")].map((lane) => {
-        const box = lane.getBoundingClientRect();
-        return { id: lane.dataset.lane, top: box.top, bottom: box.bottom };
-      });
-      const target = rowAt(rows, event.clientY);
-      if (target !== gesture.target || !ctx.preview) {
-        gesture.target = target;
-        ctx.setPreview({ positions: gesture.positions, target });
-        captionGhost(ctx, gesture.ghost, gesture.positions);
-      }
-      placeGhost(ctx, gesture.ghost, event);
-    },
-    drop() {
-      if (gesture.target != null) ctx.move(gesture.positions, gesture.target);
-    }
-  };
-  return gesture;
+function laneOf(ctx, key, first) {
+  let place = null;
+  for (const [lane, pieces] of ctx.pieces) {
+    if (pieces.some((piece2) => piece2.key === key)) return { lane, key };
+    const same = pieces.find((piece2) => piece2.first <= first && first < piece2.first + piece2.count);
+    if (same) place = { lane, key: same.key };
+  }
+  return place;
 }
-function makeGhost(ctx, positions) {
-  const names = ctx.catalog.ids(positions).map((id) => {
-    const range = ctx.catalog.ranges.get(id);
-    const block = ctx.catalog.blocks[ctx.catalog.layers[range[0]].block];
-    return block.id === id ? block.label : ctx.catalog.layers[range[0]].label;
-  });
-  const shown = names.slice(0, 4);
+function focusChip(ctx, key, reveal = true) {
+  const before = ctx.focusKey !== key && ctx.focusKey && ctx.chipElement(ctx.focusKey);
+  if (before) patch(before, { tabindex: "-1" });
+  ctx.focusKey = key;
+  const chip = ctx.chipElement(key);
+  if (!chip) return;
+  patch(chip, { tabindex: "0" });
+  chip.focus({ preventScroll: true });
+  if (reveal) chip.scrollIntoView({ block: "nearest", inline: "nearest" });
+}
+
+// src/board/group.js
+var time3 = (lane) => lane.forward_s + lane.backward_s;
+function makeGroup(ctx, { name }) {
+  const toggle = h("button", { class: "sx-btn b-fold", "data-action": "fold", on: { click: () => toggleGroup(ctx, name) } });
   return h(
     "div",
-    { class: "b-ghost", "aria-hidden": "true" },
-    h("div", { class: "b-ghost-card" }, h("b", {}), h("span", {})),
-    shown.map((name) => h("div", { class: "b-ghost-chip", text: name })),
-    names.length > shown.length ? h("div", { class: "b-ghost-chip", text: `+${names.length - shown.length}` }) : null
+    { class: "b-row b-group", "data-group": name },
+    h("div", { class: "b-name" }, toggle),
+    makeMemory(),
+    h("div", { class: "b-cell-track" }, h("div", { class: "b-sum" }), h("span", {}))
   );
 }
+function toggleGroup(ctx, name) {
+  const collapsed = new Set(ctx.collapsed);
+  if (!collapsed.delete(name)) collapsed.add(name);
+  ctx.sync.set("collapsed", [...collapsed]);
+}
+function drawGroup(ctx, element, { name, lanes, folded }) {
+  if (!stale(element, [folded, ctx.scale_s, ctx.memory_bytes, ctx.view.ideal_s, ...lanes])) return;
+  const sum = groupSummary(lanes);
+  const [nameCell, memory, track] = element.children;
+  patch(element, { class: `b-row b-group${folded ? " folded compact" : ""}` });
+  patch(nameCell.firstChild, {
+    text: `${folded ? "▸" : "▾"} ${name}`,
+    "aria-expanded": String(!folded),
+    "aria-label": `${name}, ${plural(lanes.length, "lane")}, ${bytes(sum.peak_bytes)} in all, slowest ${sum.slowest.name}`
+  });
+  if (folded) drawMemory(ctx, memory, sum.fullest, null);
+  patch(track.firstChild, {
+    style: { width: pct(Math.min(1, time3(sum.slowest) / ctx.scale_s)), display: folded ? null : "none" }
+  });
+  const over = lanes.filter((lane) => lane.peak_bytes > lane.capacity_bytes).length;
+  patch(track.lastChild, {
+    text: `${plural(lanes.length, "lane")}, ${seconds(sum.time_s)} and ${bytes(sum.peak_bytes)} in all; slowest ${sum.slowest.name}: ${seconds(time3(sum.slowest))}, ${overIdeal(sum.slowest, ctx.view.ideal_s)}${folded ? `; fullest ${sum.fullest.name}` : ""}${over ? `; ▲ ${over} over capacity` : ""}`
+  });
+}
+
+// src/board/preview.js
+var time4 = (lane) => lane.forward_s + lane.backward_s;
+function previewOf(ctx, carried) {
+  if (carried.target == null) return { ...carried, view: null, refused: null, detour: null };
+  const boundary = ctx.view.boundaries.find((item2) => item2.id === carried.boundary);
+  const refused = (boundary && boundaryRefusal(ctx.view, boundary)) ?? refusal(ctx, carried.positions, carried.target);
+  if (refused) return { ...carried, view: null, refused, detour: null };
+  const view = moved(ctx.catalog, ctx.view, carried.positions, carried.target);
+  const target = view.lanes.find((lane) => lane.id === carried.target);
+  const same = !target || target.runs === ctx.lane(carried.target).runs;
+  const way = same ? null : detour(ctx.catalog, ctx.view, view, carried.positions, carried.target);
+  return { ...carried, view: same ? null : view, refused: null, detour: way && way.extra > 0 ? way : null };
+}
+var wayWords = (view, way) => `gpu ${way.map((lane) => view.lanes[lane]?.replicas[0]?.[0] ?? "?").join(" → ")}`;
+function detourWords(view, found) {
+  const { extra } = found;
+  const cost = found.seconds > 0 ? `, ${seconds(found.seconds * extra)} and ${bytes(found.bytes * extra)} a microbatch` : "";
+  return `+${extra} transfer${extra === 1 ? "" : "s"} each way${cost}: ${wayWords(view, found.way)}`;
+}
 function effectWords(ctx, preview) {
+  if (preview.refused) return preview.refused;
   const was = ctx.lane(preview.target);
   const next = preview.view?.lanes.find((lane) => lane.id === preview.target);
-  if (!was || !next || was.runs === next.runs) return null;
+  if (!was || !next) return null;
   const over = next.peak_bytes - next.capacity_bytes;
-  return `${signed(seconds(next.forward_s + next.backward_s - was.forward_s - was.backward_s))}, ${signed(bytes(next.peak_bytes - was.peak_bytes))} a device${over > 0 ? `; over by ${bytes(over)}` : ""}`;
+  return `${signed(seconds(time4(next) - time4(was)))}, ${signed(bytes(next.peak_bytes - was.peak_bytes))} a device${over > 0 ? `; ${bytes(over)} over capacity` : ""}`;
 }
-function captionGhost(ctx, ghost, positions) {
-  const lane = ctx.preview?.target == null ? null : ctx.lane(ctx.preview.target);
-  const effect = lane ? effectWords(ctx, ctx.preview) : null;
-  const [title, text] = ghost.firstChild.children;
-  title.textContent = lane ? `${ctx.catalog.describe(positions)} → ${lane.name}` : ctx.catalog.describe(positions);
-  text.textContent = effect ?? (lane ? "here now" : "Drop on a lane. Esc cancels.");
+function verdictOf(ctx, preview) {
+  const note = "Estimate. Esc cancels.";
+  if (preview.refused) return { level: "warn", text: `**Cannot move.** ${preview.refused}.`, note };
+  const { view } = preview;
+  if (!view) return { level: "none", text: "Over its own lane: nothing would change.", note };
+  const over = (lane) => lane.peak_bytes - lane.capacity_bytes;
+  const full = view.lanes.filter((lane) => over(lane) > 0);
+  const worst = full.reduce((a, b) => over(b) > over(a) ? b : a, full[0]);
+  const slowest = view.lanes.reduce((a, b) => time4(b) > time4(a) ? b : a);
+  const away = (lane) => `${seconds(time4(lane))}, ${percent(Math.abs(time4(lane) / view.ideal_s - 1))} ${time4(lane) >= view.ideal_s ? "over" : "under"} the ideal cut`;
+  const way = preview.detour ? ` Running out of order: ${detourWords(view, preview.detour)}; lanes may also wait for each other.` : "";
+  if (worst)
+    return {
+      level: "bad",
+      text: `**Would not fit.** ${worst.name}: ${bytes(over(worst))} over capacity and ${away(worst)}.${full.length > 1 ? ` ${full.length} lanes would be over.` : ""}${way}`,
+      note
+    };
+  const binds = slowest.id === preview.target && !ctx.lane(slowest.id)?.binds ? "would bind" : slowest.binds ? "binds" : "would bind";
+  return { level: "ok", text: `**Would fit.** ${slowest.name} ${binds}: ${away(slowest)}.${way}`, note };
 }
-function placeGhost(ctx, ghost, event) {
-  const box = ctx.root.getBoundingClientRect();
-  const x = Math.min(event.clientX - box.left + 10, box.width - ghost.offsetWidth - 4);
-  ghost.style.transform = `translate(${Math.max(4, x)}px, ${event.clientY - box.top + 12}px)`;
+function tellPreview(ctx, preview) {
+  const bench = ctx.model.get("bench") ?? "";
+  document.dispatchEvent(new CustomEvent("sx-preview", { detail: { bench, ...detailOf(ctx, preview) } }));
 }
-function boundaryGesture(ctx, handle) {
-  const id = handle.dataset.boundary ?? handle.dataset.overviewBoundary;
-  const boundary = ctx.view.boundaries.find((b) => b.id === id);
-  const overview = handle.dataset.overviewBoundary != null;
-  const gesture = {
-    to: boundary.at,
-    drag(event) {
-      const width = overview ? ctx.overview.querySelector(".b-strip").clientWidth : ctx.trackPx;
-      const perPx = (overview ? ctx.catalog.total_s : ctx.scale_s) / width;
-      const lane = ctx.lane(boundary.before_lane);
-      gesture.to = nearestStop(
-        ctx.catalog,
-        boundary,
-        ctx.expanded,
-        (event.clientX - this.x) * perPx,
-        overview ? 1 : lane?.time_factor ?? 1
-      );
-      previewBoundary(ctx, boundary, gesture.to);
-    },
-    drop() {
-      ctx.moveBoundary(boundary, gesture.to);
-    }
-  };
-  return gesture;
+function detailOf(ctx, preview) {
+  if (!preview || preview.target == null && !preview.boundary) return { values: null, levels: {}, verdict: null };
+  const verdict = verdictOf(ctx, preview);
+  const view = preview.view ?? ctx.view;
+  const found = preview.detour;
+  const values = tileValues(ctx.view, view, found ? 2 * found.extra * found.seconds : 0);
+  const level = view.lanes.reduce((worst, lane) => worse(worst, memoryLevel(lane)), "");
+  return { values, levels: { memory: level || null }, verdict };
 }
-function previewBoundary(ctx, boundary, to) {
-  const positions = between(boundary.at, to);
-  if (!positions.size) return ctx.setPreview(null);
-  const factor = ctx.lane(boundary.before_lane)?.time_factor ?? 1;
-  let shift_s = 0;
-  for (const p of positions) shift_s += ctx.catalog.layers[p].time_s * factor * (to > boundary.at ? 1 : -1);
-  ctx.setPreview({
-    positions,
-    boundary: boundary.id,
-    shift_s,
-    target: to > boundary.at ? boundary.before_lane : boundary.after_lane
-  });
-}
-
-// src/board/keyboard.js
-function attachKeyboard(ctx) {
-  let carried = null;
-  ctx.root.addEventListener("keydown", (event) => {
-    if ((event.ctrlKey || event.metaKey) && undoKey(ctx, event)) return stop(event);
-    if (event.ctrlKey || event.metaKey) return void 0;
-    const handle = event.target.closest?.(".b-handle");
-    if (handle) return void (handleKey(ctx, handle, event) && stop(event));
-    const chip = event.target.closest?.(".b-chip");
-    if (!chip) return modesKey(ctx, event);
-    if (carried) return void (carryKey(event) && stop(event));
-    if (chipKey(ctx, chip, event, pickUp)) stop(event);
-    return void 0;
-  });
-  function pickUp(chip) {
-    const own = chipPositions(ctx, chip);
-    const positions = own.every((p) => ctx.selected.has(p)) ? ctx.selected : new Set(own);
-    if (!ctx.editable) return;
-    carried = { positions, lane: chip.closest(".b-lane").dataset.lane };
-    ctx.root.classList.add("b-carrying");
-    ctx.setPreview({ positions, target: carried.lane });
-    ctx.say(`${ctx.catalog.describe(positions)} picked up. Up and Down choose a lane, Space drops, Escape cancels.`);
-  }
-  function carryKey(event) {
-    const order = ctx.view.lanes.map((lane2) => lane2.id);
-    if (event.key === "ArrowUp" || event.key === "ArrowDown") {
-      const at = order.indexOf(carried.lane) + (event.key === "ArrowDown" ? 1 : -1);
-      if (order[at] == null) return true;
-      carried.lane = order[at];
-      ctx.setPreview({ positions: carried.positions, target: carried.lane });
-      ctx.say(`${ctx.lane(carried.lane).name}: ${effectWords(ctx, ctx.preview) ?? "here now"}`);
-      return true;
-    }
-    const drop = event.key === " " || event.key === "Enter";
-    if (!drop && event.key !== "Escape" && event.key !== "Tab") return true;
-    const { positions, lane } = carried;
-    carried = null;
-    ctx.root.classList.remove("b-carrying");
-    ctx.setPreview(null);
-    if (drop) ctx.move(positions, lane);
-    else ctx.say("Move cancelled");
-    return event.key !== "Tab";
-  }
-}
-function stop(event) {
-  event.preventDefault();
-  event.stopPropagation();
-}
-function undoKey(ctx, event) {
-  const key = event.key.toLowerCase();
-  const kind = key === "z" ? event.shiftKey ? "redo" : "undo" : key === "y" ? "redo" : null;
-  if (!kind || /^(input|textarea|select)$/i.test(event.target.tagName)) return false;
-  const possible = kind === "undo" ? ctx.actual.can_undo : ctx.actual.can_redo;
-  if (possible === false) ctx.say(`Nothing to ${kind}`);
-  else {
-    ctx.optimistic = ctx.view;
-    ctx.sync.send(kind);
-    ctx.afterAnswer = () => ctx.say(kind === "undo" ? "Undone" : "Redone");
-    ctx.draw();
-  }
-  return true;
-}
-function chipKey(ctx, chip, event, pickUp) {
-  const { key } = event;
-  if (event.altKey && (key === "ArrowUp" || key === "ArrowDown")) return moveToNeighbour(ctx, chip, key === "ArrowDown" ? 1 : -1);
-  if (event.altKey) return false;
-  const next = { ArrowRight: 1, ArrowLeft: -1, ArrowUp: "up", ArrowDown: "down", Home: "first", End: "last" }[key];
-  if (next != null) return go(ctx, chip, next, event.shiftKey);
-  if (key === " ") return event.shiftKey ? (clickChip(ctx, chip, { shiftKey: true }), true) : (pickUp(chip), true);
-  if (key === "Enter") return toggleOpen(ctx, chip.dataset.block), true;
-  if (key === "Escape") return ctx.select(/* @__PURE__ */ new Set()), true;
-  if (key === "[" || key === "]") return shiftEnd(ctx, chip, key === "]" ? 1 : -1, "before");
-  if (key === "{" || key === "}") return shiftEnd(ctx, chip, key === "}" ? 1 : -1, "after");
-  if (key === "m" || key === "ContextMenu") {
-    if (!chipPositions(ctx, chip).every((p) => ctx.selected.has(p))) clickChip(ctx, chip);
-    openMoveMenu(ctx, chip, menuPlace(ctx, chip));
-    return true;
-  }
-  return false;
-}
-function menuPlace(ctx, chip) {
-  const [root, box] = [ctx.root.getBoundingClientRect(), chip.getBoundingClientRect()];
-  return { x: box.left - root.left, y: box.bottom - root.top + 4 };
-}
-function go(ctx, chip, where, extend) {
-  const chips = [...ctx.lanes.querySelectorAll(".b-chip")];
-  const lane = [...chip.closest(".b-chips").children];
-  let next = null;
-  if (where === "first" || where === "last") next = where === "first" ? lane[0] : lane[lane.length - 1];
-  else if (typeof where === "number") next = chips[chips.indexOf(chip) + where];
-  else next = inNeighbour(ctx, chip, where === "down" ? 1 : -1);
-  if (!next) return true;
-  if (extend && ctx.anchor == null) {
-    const own = chipPositions(ctx, chip);
-    ctx.anchor = [own[0], own[own.length - 1]];
-  }
-  ctx.focusChip(next.dataset.key);
-  clickChip(ctx, next, { shiftKey: extend });
-  return true;
-}
-function inNeighbour(ctx, chip, step) {
-  const lanes = [...ctx.lanes.querySelectorAll(".b-lane")];
-  const lane = lanes[lanes.indexOf(chip.closest(".b-lane")) + step];
-  const x = chip.getBoundingClientRect().left;
-  let best = null;
-  for (const other of lane?.querySelectorAll(".b-chip") ?? []) {
-    const off = Math.abs(other.getBoundingClientRect().left - x);
-    if (!best || off < best.off) best = { other, off };
-  }
-  return best?.other ?? null;
-}
-function moveToNeighbour(ctx, chip, step) {
-  const order = ctx.view.lanes.map((lane) => lane.id);
-  const target = order[order.indexOf(chip.closest(".b-lane").dataset.lane) + step];
-  if (target == null) return ctx.say("No lane there"), true;
-  const own = chipPositions(ctx, chip);
-  ctx.move(own.every((p) => ctx.selected.has(p)) ? ctx.selected : new Set(own), target);
-  return true;
-}
-function shiftEnd(ctx, chip, step, side) {
-  const lane = ctx.lane(chip.closest(".b-lane").dataset.lane);
-  const first = Number(chip.dataset.first);
-  const stage = lane.runs.find((run) => run.first <= first && first < run.first + run.count)?.stage;
-  const boundary = ctx.view.boundaries.find((b) => b[side] === stage) ?? ctx.view.boundaries.find((b) => b[side === "before" ? "after" : "before"] === stage);
-  if (!boundary) return ctx.say("No boundary here"), true;
-  return shift(ctx, boundary, step);
-}
-function shift(ctx, boundary, step) {
-  const to = nextStop(ctx.catalog, boundary, ctx.expanded, step);
-  if (to == null) ctx.say("The boundary is at its limit");
-  else ctx.moveBoundary(boundary, to);
-  return true;
-}
-function handleKey(ctx, handle, event) {
-  const boundary = ctx.view.boundaries.find((b) => b.id === handle.dataset.boundary);
-  const step = { ArrowRight: 1, ArrowUp: 1, "]": 1, ArrowLeft: -1, ArrowDown: -1, "[": -1 }[event.key];
-  return step != null && boundary != null && shift(ctx, boundary, step);
-}
-function modesKey(ctx, event) {
-  const radio = event.target.closest?.("[role=radio]");
-  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-  if (!radio || !step) return;
-  const all = [...radio.parentElement.children];
-  const next = all[(all.indexOf(radio) + step + all.length) % all.length];
-  next.click();
-  next.focus();
-  stop(event);
-}
+var RANK = { "": 0, warn: 1, bad: 2 };
+var worse = (a, b) => RANK[b] > RANK[a] ? b : a;
 
 // src/board/links.js
-function makeLinks(ctx, { lane }) {
+function makeLinks(ctx, { lane, compact }) {
   return h(
     "div",
-    { class: "b-row b-links", "data-links": lane.id },
+    { class: `b-row b-links${compact ? " compact" : ""}`, "data-links": lane.id },
     h("div", {}),
     h("div", {}),
     h("div", { class: "b-cell-track" })
@@ -1562,19 +1777,24 @@ var KIND_NAMES = {
   shared: "shared memory",
   host: "host"
 };
+var NONE = [];
 function drawLinks(ctx, element, { lane, compact }) {
-  const order = new Map(ctx.view.lanes.map((other, i) => [other.id, i]));
-  const mine = ctx.view.links.filter((link) => link.from_lane === lane.id);
+  const mine = ctx.linksOf.get(lane.id) ?? NONE;
+  const found = ctx.preview?.target === lane.id ? ctx.preview.detour : null;
+  const last = ctx.order.get(lane.id) === ctx.view.lanes.length - 1;
+  if (!stale(element, [lane.runs, compact, found, last, ctx.order, ...mine])) return;
   const notes = lane.runs.map((run) => run.note).filter(Boolean);
-  element.classList.toggle("compact", compact);
-  element.classList.toggle("last", order.get(lane.id) === ctx.view.lanes.length - 1 && !mine.length && !notes.length);
+  if (found) notes.splice(0, notes.length, detourWords(ctx.preview.view, found));
+  patch(element, {
+    class: `b-row b-links${compact ? " compact" : ""}${last && !mine.length && !notes.length ? " last" : ""}`
+  });
   const shown = mine.slice(0, compact ? 1 : 2);
   const rows = [
     ...compact ? [] : notes.map((note, i) => ({ key: `note${i}`, note })),
     ...shown.map((link) => ({
       key: `to:${link.to_lane}:${link.kind}`,
       link,
-      far: order.get(link.to_lane) !== order.get(lane.id) + 1
+      far: ctx.order.get(link.to_lane) !== ctx.order.get(lane.id) + 1
     })),
     ...compact || mine.length <= shown.length ? [] : [{ key: "more", more: mine.slice(shown.length) }]
   ];
@@ -1590,9 +1810,9 @@ function drawLinks(ctx, element, { lane, compact }) {
       h("span", { class: "b-link-text" })
     ) : h("div", { class: row.note ? "b-note" : "b-link" }, row.note ? triangle() : null, h("span", {})),
     (div, row) => {
-      if (row.note) set(div.lastChild, { text: row.note });
+      if (row.note) patch(div.lastChild, { text: row.note });
       else if (row.more)
-        set(div.lastChild, {
+        patch(div.lastChild, {
           text: `and ${row.more.length} more links, ${bytes(row.more.reduce((sum, link) => sum + (link.step_bytes ?? 0), 0))} a step`
         });
       else drawLink(ctx, div, row, compact);
@@ -1608,108 +1828,194 @@ function drawLink(ctx, div, { link, far }, compact) {
     link.step_bytes == null ? "" : `${bytes(link.step_bytes)} a step`
   ].filter(Boolean).join("; ");
   const [label, arrow, text] = div.children;
-  set(div, { title: `${name}: ${words}`, role: "img", "aria-label": `${name}: ${words}` });
-  set(label, { text: compact ? "" : name });
-  set(arrow, {
+  patch(div, { title: `${name}: ${words}`, role: "img", "aria-label": `${name}: ${words}` });
+  patch(label, { text: compact ? "" : name });
+  patch(arrow, {
     class: `b-arrow b-k-${linkClass(link.kind)}${link.dashed ? " dashed" : ""}${link.backward_bytes ? " both" : ""}`
   });
-  set(arrow.firstChild, { style: { height: `${linkThickness(link.step_bytes)}px` } });
-  set(text, { text: compact ? "" : words });
+  patch(arrow.firstChild, { style: { height: `${linkThickness(link.step_bytes)}px` } });
+  patch(text, { text: compact ? "" : words });
 }
 
 // src/board/overview.js
+var MOST_CUTS = 64;
 function makeOverview(ctx) {
-  return h(
+  const parts = {
+    strip: h("div", { class: "b-strip" }),
+    seams: h("div", { class: "b-seams" }),
+    marks: h("div", { class: "b-marks" }),
+    brush: h("div", { class: "b-brush", "data-action": "brush", hidden: true }),
+    cuts: h("div", { class: "b-cuts" }),
+    stages: h("div", { class: "b-stages" })
+  };
+  const element = h(
     "div",
     { class: "b-row b-overview", "aria-hidden": "true" },
     h("div", { class: "b-name" }, h("b", { text: "Whole model" }), h("span", {})),
     h("div", { class: "b-mem" }, h("span", {}), h("span", { text: "per microbatch" })),
-    h(
-      "div",
-      { class: "b-cell-track" },
-      h("div", { class: "b-strip", on: { click: (event) => pick2(ctx, event) } }),
-      h("div", { class: "b-cuts" }),
-      h("div", { class: "b-stages" })
-    )
+    h("div", { class: "b-cell-track" }, ...Object.values(parts))
   );
+  Object.assign(element, { parts });
+  parts.strip.addEventListener("click", (event) => pick2(ctx, parts.strip, event));
+  return element;
 }
-function pick2(ctx, event) {
-  const block = event.target.closest("[data-overview-block]")?.dataset.overviewBlock;
-  if (block) ctx.select(ctx.catalog.positions([block]));
+function layerAt(catalog, share) {
+  let [low, high] = [0, catalog.layers.length - 1];
+  while (low < high) {
+    const middle = low + high + 1 >> 1;
+    if (catalog.until[middle] <= share) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+function pick2(ctx, strip, event) {
+  const box = strip.getBoundingClientRect();
+  const at = layerAt(ctx.catalog, (event.clientX - box.left) / box.width);
+  ctx.select(ctx.catalog.positions([ctx.catalog.blocks[ctx.catalog.layers[at].block].id]));
+  const owner = ctx.view.lanes[ctx.owners[at]];
+  if (ctx.scrolls && owner) ctx.laneElement(owner.id)?.scrollIntoView({ block: "nearest" });
 }
 function drawOverview(ctx, element) {
   const { catalog, view } = ctx;
-  const total = catalog.total_s || 1;
-  const [name, time, cell] = element.children;
-  set(name.lastChild, { text: `${plural(catalog.layers.length, "layer")}   ▲ ideal cut` });
-  set(time.firstChild, { text: seconds(catalog.total_s) });
-  const owners = new Array(catalog.layers.length).fill(-1);
-  view.lanes.forEach((lane, l) => lane.runs.forEach((run) => owners.fill(l, run.first, run.first + run.count)));
-  const segments = [];
-  let at = 0;
-  for (const layer of catalog.layers) {
-    const last = segments[segments.length - 1];
-    if (last && last.block === layer.block && last.owner === owners[layer.index]) last.width += layer.time_s / total;
-    else
-      segments.push({
-        block: layer.block,
-        owner: owners[layer.index],
-        first: layer.index,
-        left: at / total,
-        width: layer.time_s / total
-      });
-    at += layer.time_s;
+  const { parts } = element;
+  if (stale(element, [catalog, ctx.trackPx])) {
+    const [name, time5] = element.children;
+    patch(name.lastChild, { text: `${plural(catalog.layers.length, "layer")}   ▲ ideal cut` });
+    patch(time5.firstChild, { text: seconds(catalog.total_s) });
+    drawSeams(ctx, parts.seams);
   }
-  const strip = cell.children[0];
+  if (stale(parts.strip, [view.lanes, catalog])) drawOwners(ctx, parts.strip);
+  if (stale(parts.marks, [ctx.selected, catalog])) drawMarks(ctx, parts.marks);
+  const boundary = ctx.preview?.boundary ?? null;
+  if (stale(parts.cuts, [view.boundaries, catalog, boundary, boundary && ctx.preview.to])) drawCuts(ctx, parts.cuts);
+  if (stale(parts.stages, [view.lanes, catalog, ctx.trackPx])) drawStages(ctx, parts.stages);
+}
+function drawOwners(ctx, strip) {
+  const { catalog, view, owners } = ctx;
+  const segments = [];
+  for (let i = 0; i < owners.length; i += 1) {
+    const last = segments[segments.length - 1];
+    if (last && last.owner === owners[i]) last.end = i + 1;
+    else segments.push({ owner: owners[i], first: i, end: i + 1 });
+  }
   keyed(
     strip,
     segments,
-    (s) => `s${s.first}`,
+    (_, i) => `s${i}`,
     () => h("i", {}),
-    (segment, s) => {
-      const block = catalog.blocks[s.block];
-      set(segment, {
-        "data-overview-block": block.id,
-        title: `${block.name}, ${view.lanes[s.owner]?.name ?? "nowhere"}`,
-        text: block.kind !== "block" && s.width * ctx.trackPx > 8 * block.label.length ? block.label : "",
-        class: `${s.owner % 2 ? "odd" : "even"}${ctx.chosen.has(s.first) ? " selected" : ""}${s.owner < 0 ? " nowhere" : ""}`,
-        style: { left: pct3(s.left), width: pct3(s.width) }
-      });
-    }
+    (segment, { owner, first, end }) => patch(segment, {
+      class: owner < 0 ? "nowhere" : owner % 2 ? "odd" : "even",
+      title: view.lanes[owner]?.name ?? "nowhere",
+      style: { left: pct(catalog.until[first]), width: pct(catalog.until[end] - catalog.until[first]) }
+    })
   );
-  drawCuts(ctx, cell, total);
 }
-function drawCuts(ctx, cell, total) {
-  const { catalog, view } = ctx;
-  const until = [0];
-  for (const layer of catalog.layers) until.push(until[until.length - 1] + layer.time_s / total);
+function drawSeams(ctx, element) {
+  const { catalog } = ctx;
+  const px = (b) => (catalog.until[catalog.starts[b + 1]] - catalog.until[catalog.starts[b]]) * ctx.trackPx;
+  const wide = catalog.blocks.length < 2 || ctx.trackPx / catalog.blocks.length > 4;
+  const items = catalog.blocks.flatMap((block, b) => {
+    const left = catalog.until[catalog.starts[b]];
+    const named = block.kind !== "block" && px(b) > 8 * block.label.length;
+    return [
+      ...wide && b ? [{ key: `x${b}`, left, width: null, text: "" }] : [],
+      ...named ? [{ key: `n${b}`, left, width: px(b) / ctx.trackPx, text: block.label }] : []
+    ];
+  });
   keyed(
-    cell.children[1],
-    view.boundaries,
+    element,
+    items,
+    (item2) => item2.key,
+    (item2) => h(item2.text ? "span" : "i", {}),
+    (part, item2) => patch(part, { text: item2.text, style: { left: pct(item2.left), width: item2.width == null ? null : pct(item2.width) } })
+  );
+}
+function drawMarks(ctx, element) {
+  const { until } = ctx.catalog;
+  const ranges = [];
+  for (const position of ctx.chosen.sorted) {
+    const last = ranges[ranges.length - 1];
+    if (last && last.end === position) last.end += 1;
+    else ranges.push({ first: position, end: position + 1 });
+  }
+  keyed(
+    element,
+    ranges,
+    (_, i) => `m${i}`,
+    () => h("i", {}),
+    (mark, { first, end }) => patch(mark, { style: { left: pct(until[first]), width: `max(2px, ${pct(until[end] - until[first])})` } })
+  );
+}
+function drawCuts(ctx, element) {
+  keyed(
+    element,
+    ctx.view.boundaries.length > MOST_CUTS ? [] : ctx.view.boundaries,
     (b) => b.id,
     (b) => h("i", { "data-overview-boundary": b.id }),
-    (cut, b) => set(cut, { style: { left: pct3(until[b.at]) }, title: `Boundary of stages ${b.before} and ${b.after}` })
+    (cut2, b) => patch(cut2, {
+      style: { left: pct(ctx.catalog.until[ctx.preview?.boundary === b.id ? ctx.preview.to : b.at]) },
+      title: `Boundary of stages ${b.before} and ${b.after}`
+    })
   );
-  const stages = view.lanes.flatMap((lane) => lane.runs.map((run) => ({ run, lane })));
-  const marks = view.lanes.length > 24 ? [] : stages.map(({ run }) => ({
+}
+function drawStages(ctx, element) {
+  const { view, trackPx } = ctx;
+  const { until } = ctx.catalog;
+  const { length } = view.lanes;
+  const word = length > 12 ? "" : "stage ";
+  const marks = view.lanes.flatMap((lane) => lane.runs).map((run) => ({
     key: `n${run.stage}-${run.first}`,
     left: (until[run.first] + until[run.first + run.count]) / 2,
     width: until[run.first + run.count] - until[run.first],
-    text: view.lanes.length > 12 ? `${run.stage}` : `stage ${run.stage}`,
+    text: `${word}${run.stage}`,
     cls: ""
+  })).filter((mark) => length <= 24 && mark.width * trackPx > 7 * mark.text.length);
+  const ideals = Array.from({ length: length > 24 ? 0 : Math.max(0, length - 1) }, (_, i) => ({
+    key: `i${i}`,
+    left: (i + 1) / length,
+    text: "▲",
+    cls: "ideal"
   }));
-  const ideals = view.lanes.length > 64 ? [] : view.lanes.slice(1).map((_, i) => ({ key: `i${i}`, left: (i + 1) / view.lanes.length, width: 1, text: "▲", cls: "ideal" }));
   keyed(
-    cell.children[2],
-    [...marks.filter((m) => m.width * ctx.trackPx > 7 * m.text.length), ...ideals],
+    element,
+    [...marks, ...ideals],
     (m) => m.key,
     () => h("span", {}),
-    (mark, m) => set(mark, { text: m.text, class: m.cls, style: { left: pct3(m.left) } })
+    (mark, m) => patch(mark, { text: m.text, class: m.cls, style: { left: pct(m.left) } })
   );
 }
-var pct3 = (x) => `${(x * 100).toFixed(4)}%`;
+function drawBrush(ctx) {
+  const { brush } = ctx.overview.parts;
+  if (brush.hidden === ctx.scrolls) brush.hidden = !ctx.scrolls;
+  if (!ctx.scrolls) return;
+  if (!ctx.scrollListener) {
+    ctx.scrollListener = () => requestAnimationFrame(() => look(ctx, brush));
+    ctx.stage.addEventListener("scroll", ctx.scrollListener, { passive: true });
+  }
+  if (stale(ctx.stage, [ctx.rowElements, ctx.trackPx])) requestAnimationFrame(() => look(ctx, brush));
+  else showSeen(ctx, brush);
+}
+function look(ctx, brush) {
+  const { top, bottom } = ctx.stage.getBoundingClientRect();
+  ctx.seen = ctx.rowElements.filter((element) => element.dataset.lane != null).filter((element) => {
+    const box = element.getBoundingClientRect();
+    return box.bottom > top && box.top < bottom;
+  }).map((element) => element.dataset.lane);
+  showSeen(ctx, brush);
+}
+function showSeen(ctx, brush) {
+  const { until } = ctx.catalog;
+  let [low, high] = [1, 0];
+  for (const id of ctx.seen ?? [])
+    for (const run of ctx.lane(id)?.runs ?? []) {
+      low = Math.min(low, until[run.first]);
+      high = Math.max(high, until[run.first + run.count]);
+    }
+  patch(brush, { style: { left: pct(Math.min(low, high)), width: pct(Math.max(0, high - low)) } });
+}
 
 // src/board/ruler.js
+var MEMORY_PX = { full: [196, 172], compact: [128, 104] };
 function makeRuler() {
   return h(
     "div",
@@ -1720,12 +2026,15 @@ function makeRuler() {
   );
 }
 function drawRuler(ctx, ruler) {
-  const capacity = Math.max(...ctx.view.lanes.map((lane) => lane.capacity_bytes));
-  const [, memory, time] = ruler.children;
+  const capacity = ctx.memory_bytes / 1.25;
+  if (!stale(ruler, [capacity, ctx.view.ideal_s, ctx.scale_s, ctx.trackPx, ctx.compact])) return;
+  const [, memory, time5] = ruler.children;
+  const px = MEMORY_PX[ctx.compact ? "compact" : "full"][ctx.narrow ? 1 : 0];
+  const apart = (size) => (capacity - size) / ctx.memory_bytes * px > 44;
   const unit = capacity >= 2 ** 30 ? 2 ** 30 : 2 ** 20;
   const marks = [
     0,
-    ...ticks(capacity / unit * 0.75, 2).filter((t) => t > 0).slice(-1).map((t) => t * unit).filter((t) => t < capacity * 0.72),
+    ...ticks(capacity / unit * 0.75, 2).filter((t) => t > 0).slice(-1).map((t) => t * unit).filter(apart),
     capacity
   ];
   keyed(
@@ -1733,9 +2042,9 @@ function drawRuler(ctx, ruler) {
     marks,
     (_, i) => `m${i}`,
     () => h("span", { class: "b-tick" }),
-    (tick, value, i) => set(tick, {
+    (tick, value, i) => patch(tick, {
       text: i === marks.length - 1 ? bytes(value, capacity) : bytesParts(value, capacity).text.replace(/\.0$/, ""),
-      style: { left: pct4(value / ctx.memory_bytes) },
+      style: { left: pct(value / ctx.memory_bytes) },
       class: `b-tick${i ? "" : " first"}${i === marks.length - 1 ? " strong" : ""}`
     })
   );
@@ -1749,14 +2058,14 @@ function drawRuler(ctx, ruler) {
   }));
   if (ideal <= ctx.scale_s) entries.push({ key: "ideal", t: ideal, text: `ideal ${seconds(ideal)}`, ideal: true });
   keyed(
-    time,
+    time5,
     entries,
     (e) => e.key,
     () => h("span", {}),
-    (tick, e) => set(tick, {
+    (tick, e) => patch(tick, {
       text: e.text,
       class: `b-tick${e.t === 0 ? " first" : ""}${e.ideal ? " strong" : ""}`,
-      style: { left: pct4(e.t / ctx.scale_s) }
+      style: { left: pct(e.t / ctx.scale_s) }
     })
   );
   ctx.ticks = all;
@@ -1771,22 +2080,797 @@ function makeIdeal() {
   );
 }
 function drawIdeal(ctx, element) {
+  if (!stale(element, [ctx.view.ideal_s, ctx.scale_s, ctx.ticks])) return;
   const lines = [
     ...ctx.ticks.filter((t) => t > 0).map((t) => ({ key: `g${t}`, t, cls: "b-grid" })),
     ...ctx.view.ideal_s <= ctx.scale_s ? [{ key: "ideal", t: ctx.view.ideal_s, cls: "b-line" }] : []
   ];
-  ctx.root.style.setProperty("--ideal", pct4(ctx.view.ideal_s / ctx.scale_s));
+  patch(ctx.lanes, { style: { "--ideal": pct(ctx.view.ideal_s / ctx.scale_s) } });
   keyed(
     element.lastChild,
     lines,
     (line) => line.key,
     (line) => h("i", { class: line.cls }),
-    (line, { t }) => set(line, { style: { left: pct4(t / ctx.scale_s) } })
+    (line, { t }) => patch(line, { style: { left: pct(t / ctx.scale_s) } })
   );
 }
-var pct4 = (x) => `${(x * 100).toFixed(4)}%`;
+
+// src/board/scroll.js
+var EDGE_PX = 44;
+var FASTEST_PX = 18;
+function scrollers(from) {
+  const found = [];
+  for (let element = from; element; element = element.parentElement) {
+    const { overflowY } = getComputedStyle(element);
+    const page = element === document.scrollingElement;
+    if (element.scrollHeight > element.clientHeight + 1 && (page || overflowY === "auto" || overflowY === "scroll"))
+      found.push(element);
+  }
+  return found;
+}
+function speedAt(y, top, bottom, edge = EDGE_PX) {
+  const reach = Math.min(edge, (bottom - top) / 4);
+  const near = y < top + reach ? y - (top + reach) : y > bottom - reach ? y - (bottom - reach) : 0;
+  return Math.max(-1, Math.min(1, near / reach)) * FASTEST_PX;
+}
+var AutoScroll = class {
+  /** @param {Element} from @param {() => void} moved */
+  constructor(from, moved2) {
+    this.moved = moved2;
+    this.found = scrollers(from);
+    this.frame = 0;
+  }
+  /** The pointer is here now. @param {number} y in the viewport */
+  at(y) {
+    this.y = y;
+    if (!this.frame && this.found.some((element) => this.step(element))) this.frame = requestAnimationFrame(() => this.run());
+  }
+  step(element) {
+    const page = element === document.scrollingElement;
+    const box = page ? { top: 0, bottom: innerHeight } : element.getBoundingClientRect();
+    const speed = Math.round(speedAt(this.y, Math.max(0, box.top), Math.min(innerHeight, box.bottom)));
+    const room = speed < 0 ? element.scrollTop : element.scrollHeight - element.clientHeight - element.scrollTop;
+    return room > 0.5 ? speed : 0;
+  }
+  run() {
+    this.frame = 0;
+    for (const element of this.found) {
+      const speed = this.step(element);
+      if (!speed) continue;
+      element.scrollTop += speed;
+      this.moved();
+      this.frame = requestAnimationFrame(() => this.run());
+      return;
+    }
+  }
+  stop() {
+    cancelAnimationFrame(this.frame);
+    this.frame = 0;
+    this.found = [];
+  }
+};
+var Nearness = class {
+  /** @param {Element|null} root what scrolls, or null for the page @param {() => void} changed @param {Set<string>} [near] known already */
+  constructor(root, changed2, near = /* @__PURE__ */ new Set()) {
+    this.near = near;
+    this.observer = new IntersectionObserver(
+      (entries) => {
+        for (const entry of entries) {
+          const id = (
+            /** @type {HTMLElement} */
+            entry.target.dataset.lane
+          );
+          if (entry.isIntersecting) this.near.add(id);
+          else this.near.delete(id);
+        }
+        changed2();
+      },
+      { root, rootMargin: "300px 0px" }
+    );
+  }
+  watch(element) {
+    this.observer.observe(element);
+  }
+  close() {
+    this.observer.disconnect();
+  }
+};
+
+// src/board/draw.js
+var LAZY_LANES = 64;
+var MAKE = { lane: makeLane, links: makeLinks, group: makeGroup };
+var DRAW = { lane: drawLane, links: drawLinks, group: drawGroup };
+function drawBoard(ctx) {
+  if (!ctx.view.lanes?.length || !ctx.catalog.layers.length) return;
+  derive(ctx);
+  keepFocus(ctx, () => {
+    drawOverview(ctx, ctx.overview);
+    drawRuler(ctx, ctx.ruler);
+    drawRows(ctx);
+    drawIdeal(ctx, ctx.ideal);
+    drawDetail(ctx, ctx.detail);
+  });
+}
+function derive(ctx) {
+  const { view } = ctx;
+  const { lanes } = view;
+  ctx.memory_bytes = memoryScale(lanes);
+  ctx.pieces = new Map(lanes.map((lane) => [lane.id, piecesOf(ctx.catalog, lane, ctx.expanded)]));
+  ctx.chosen = ctx.once("chosen", [ctx.selected], () => sortedSet(ctx.selected));
+  ctx.carried = ctx.once("carried", [ctx.preview?.positions], () => sortedSet(ctx.preview?.positions ?? /* @__PURE__ */ new Set()));
+  ctx.fixed = ctx.once("fixed", [ctx.pinned], () => sortedSet(ctx.pinned));
+  ctx.look = chipLook(ctx);
+  ctx.compact = lanes.length > FULL_LANES;
+  ctx.order = ctx.once("order", [lanes], () => new Map(lanes.map((lane, i) => [lane.id, i])));
+  ctx.boundariesOf = ctx.once("boundariesOf", [view.boundaries], () => by(view.boundaries, (b) => b.before_lane));
+  ctx.linksOf = ctx.once("linksOf", [view.links], () => by(view.links, (link) => link.from_lane));
+  const others = lanes.map((lane) => lane.other ?? null);
+  ctx.otherOwner = view.other_name ? ctx.once("otherOwner", others, () => otherOwners(ctx, lanes)) : null;
+  ctx.previewLanes = ctx.once(
+    "previewLanes",
+    [ctx.preview?.view],
+    () => ctx.preview?.view ? new Map(ctx.preview.view.lanes.map((lane) => [lane.id, lane])) : null
+  );
+  roveTo(ctx, ctx.focusKey);
+}
+var sortedSet = (set2) => ({ set: set2, sorted: [...set2].sort((a, b) => a - b) });
+function by(items, key) {
+  const found = /* @__PURE__ */ new Map();
+  for (const item2 of items) {
+    const list = found.get(key(item2));
+    if (list) list.push(item2);
+    else found.set(key(item2), [item2]);
+  }
+  return found;
+}
+function otherOwners(ctx, lanes) {
+  const owners = new Int32Array(ctx.catalog.layers.length).fill(-1);
+  lanes.forEach((lane, l) => {
+    for (const [first, count2] of lane.other?.runs ?? []) owners.fill(l, first, first + count2);
+  });
+  return owners;
+}
+function drawRows(ctx) {
+  const { view } = ctx;
+  const rows = ctx.once("rows", [view.lanes, ctx.collapsed], () => rowsOf(view.lanes, ctx.collapsed));
+  const [items, keys] = ctx.once("items", [rows], () => {
+    const found = rows.flatMap(
+      (row) => row.type === "lane" ? [row, { type: "links", lane: row.lane, compact: row.compact }] : [row]
+    );
+    return [found, found.map((row) => row.type === "group" ? `group:${row.name}` : `${row.type}:${row.lane.id}`)];
+  });
+  frame(ctx, rows);
+  const order = keys.join("\n");
+  if (order !== ctx.rowOrder) {
+    ctx.rowOrder = order;
+    keyed(
+      ctx.lanes,
+      items.map((item2, i) => ({ item: item2, key: keys[i] })),
+      (row) => row.key,
+      ({ item: item2 }) => MAKE[item2.type](ctx, item2),
+      () => {
+      }
+    );
+    ctx.rowElements = [...ctx.lanes.children].filter((child) => child.dataset.key != null);
+    watchNearness(ctx, view.lanes.length > LAZY_LANES);
+  }
+  items.forEach((item2, i) => {
+    const element = ctx.rowElements[i];
+    if (item2.type === "lane" && !isNear(ctx, item2.lane.id)) emptyLane(element);
+    else if (item2.type === "links" && !isNear(ctx, item2.lane.id)) return;
+    else DRAW[item2.type](ctx, element, item2);
+  });
+  drawBrush(ctx);
+}
+function frame(ctx, rows) {
+  const scrolls = ctx.compact && rowsHeight(rows) > SCROLL_PX;
+  const beside = Boolean(ctx.view.other_name);
+  if (ctx.scrolls !== scrolls) {
+    ctx.scrolls = scrolls;
+    ctx.body.classList.toggle("b-scrolls", scrolls);
+  }
+  if (ctx.wasCompact !== ctx.compact) {
+    ctx.wasCompact = ctx.compact;
+    ctx.body.classList.toggle("b-compact", ctx.compact);
+  }
+  if (ctx.beside !== beside) {
+    ctx.beside = beside;
+    ctx.lanes.classList.toggle("b-ab", beside);
+  }
+}
+function watchNearness(ctx, lazy) {
+  const known2 = ctx.nearness?.near;
+  ctx.nearness?.close();
+  ctx.nearness = null;
+  if (!lazy) return;
+  ctx.nearness = new Nearness(ctx.scrolls ? ctx.stage : null, () => drawBoard(ctx), known2);
+  for (const element of ctx.rowElements) if (element.dataset.lane != null) ctx.nearness.watch(element);
+}
+function isNear(ctx, id) {
+  if (!ctx.nearness || ctx.nearness.near.has(id) || ctx.wanted === id) return true;
+  return ctx.preview?.target === id;
+}
+function afterPaint(done) {
+  requestAnimationFrame(() => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      done();
+    };
+    port2.postMessage(0);
+  });
+}
+
+// src/board/selecting.js
+function chipPositions(chip) {
+  return positionsOf({ first: Number(chip.dataset.first), count: Number(chip.dataset.count) });
+}
+function toggleOpen(ctx, id) {
+  const block = ctx.catalog.blocks.find((item2) => item2.id === id);
+  if (!block || block.layers.length < 2) return;
+  const expanded = new Set(ctx.expanded);
+  const closes = expanded.delete(id);
+  if (!closes) expanded.add(id);
+  ctx.sync.set("expanded", [...expanded]);
+  ctx.say(closes ? `${block.name} closed` : `${block.name} opened: ${block.layers.length} layers`);
+}
+function clickChip(ctx, chip, { shiftKey = false, ctrlKey = false, metaKey = false } = {}) {
+  const own = chipPositions(chip);
+  if (shiftKey && ctx.anchor != null) {
+    const [from, to] = [Math.min(ctx.anchor[0], own[0]), Math.max(ctx.anchor[1], own[own.length - 1])];
+    ctx.select(between(from, to + 1));
+    return;
+  }
+  ctx.anchor = [own[0], own[own.length - 1]];
+  if (!ctrlKey && !metaKey) return void ctx.select(new Set(own));
+  const selected = new Set(ctx.selected);
+  const held = own.every((p) => selected.has(p));
+  for (const p of own) held ? selected.delete(p) : selected.add(p);
+  ctx.select(selected);
+}
+
+// src/board/drags.js
+var UNFOLD_MS = 600;
+function chipGesture(ctx, chip) {
+  const own = chipPositions(chip);
+  const drag = new ChipDrag(ctx);
+  return {
+    edits: true,
+    cursor: "grabbing",
+    click: (event) => clickChip(ctx, chip, event),
+    begin() {
+      if (!own.every((p) => ctx.selected.has(p))) {
+        ctx.anchor = [own[0], own[own.length - 1]];
+        ctx.select(new Set(own));
+      }
+      drag.begin(ctx.selected);
+    },
+    drag: (event) => drag.at(event),
+    drop: () => drag.target != null && ctx.move(drag.positions, drag.target),
+    end: () => drag.end()
+  };
+}
+var ChipDrag = class {
+  constructor(ctx) {
+    this.ctx = ctx;
+  }
+  begin(positions) {
+    this.positions = positions;
+    this.rows = null;
+    this.ghost = makeGhost(this.ctx, positions);
+    this.ctx.root.append(this.ghost);
+    this.width = this.ghost.offsetWidth;
+  }
+  /** The pointer is here: read the page first, then write, so that it is laid out once. */
+  at(event) {
+    const { ctx } = this;
+    const top = ctx.lanes.getBoundingClientRect().top;
+    const box = ctx.root.getBoundingClientRect();
+    this.measure(top);
+    const row = rowAt(this.rows, event.clientY - top);
+    const target = row?.startsWith("lane:") ? row.slice(5) : null;
+    this.unfoldLater(row?.startsWith("group:") ? row.slice(6) : null);
+    if (target !== this.target || !ctx.preview) {
+      this.target = target;
+      ctx.setPreview({ positions: this.positions, target });
+      this.caption();
+    }
+    this.place(event, box);
+  }
+  /** Heights of the rows relative to the first: they do not change by scrolling. */
+  measure(top) {
+    const { rowElements } = this.ctx;
+    if (this.rows && this.of === rowElements) return;
+    this.of = rowElements;
+    this.rows = rowElements.filter((row) => row.dataset.lane != null || row.classList.contains("folded")).map((row) => {
+      const box = row.getBoundingClientRect();
+      const id = row.dataset.lane != null ? `lane:${row.dataset.lane}` : `group:${row.dataset.group}`;
+      return { id, top: box.top - top, bottom: box.bottom - top };
+    });
+  }
+  /** Rest over a folded group, and it unfolds. */
+  unfoldLater(name) {
+    if (name === this.over) return;
+    this.over = name;
+    clearTimeout(this.timer);
+    if (name != null) this.timer = setTimeout(() => toggleGroup(this.ctx, name), UNFOLD_MS);
+  }
+  caption() {
+    const { ctx, ghost, positions } = this;
+    const lane = this.target == null ? null : ctx.lane(this.target);
+    const [title, text] = ghost.firstChild.children;
+    const what = ctx.catalog.describe(positions);
+    title.textContent = lane ? `${what} → ${lane.name}` : what;
+    text.textContent = lane ? effectWords(ctx, ctx.preview) ?? "here now" : "Drop on a lane. Esc cancels.";
+    ghost.classList.toggle("refused", Boolean(ctx.preview?.refused));
+    this.width = ghost.offsetWidth;
+  }
+  /** Chips under the pointer, the card beside them; on the other side where the board ends. */
+  place(event, box) {
+    const x = event.clientX - box.left;
+    const flip = x + this.width + 14 > box.width;
+    if (flip !== this.flip) {
+      this.flip = flip;
+      this.ghost.classList.toggle("flip", flip);
+    }
+    const left = flip ? x - this.width + 24 : x - 12;
+    const far = Math.max(4, box.width - this.width - 4);
+    this.ghost.style.transform = `translate(${Math.min(far, Math.max(4, left))}px, ${event.clientY - box.top + 14}px)`;
+  }
+  end() {
+    clearTimeout(this.timer);
+    this.ghost?.remove();
+  }
+};
+function makeGhost(ctx, positions) {
+  const names = ctx.catalog.ids(positions).map((id) => {
+    const range2 = ctx.catalog.ranges.get(id);
+    const block = ctx.catalog.blocks[ctx.catalog.layers[range2[0]].block];
+    return block.id === id ? block.label : ctx.catalog.layers[range2[0]].label;
+  });
+  const shown = names.slice(0, 4);
+  return h(
+    "div",
+    { class: "b-ghost", "aria-hidden": "true" },
+    h("div", { class: "b-ghost-card" }, h("b", {}), h("span", {})),
+    shown.map((name) => h("div", { class: "b-ghost-chip", text: name })),
+    names.length > shown.length ? h("div", { class: "b-ghost-chip", text: `+${names.length - shown.length}` }) : null
+  );
+}
+function boundaryGesture(ctx, handle) {
+  const id = handle.dataset.boundary ?? handle.dataset.overviewBoundary;
+  const boundary = ctx.view.boundaries.find((b) => b.id === id);
+  const overview = handle.dataset.overviewBoundary != null;
+  const state = { to: boundary.at, x: 0 };
+  return {
+    edits: true,
+    cursor: "ew-resize",
+    begin(event) {
+      state.x = this.x;
+      state.factor = overview ? 1 : ctx.lane(boundary.before_lane)?.time_factor ?? 1;
+      state.perPx = (overview ? ctx.catalog.total_s : ctx.scale_s) / ctx.trackPx;
+      this.drag(event);
+    },
+    drag(event) {
+      const shift_s = (event.clientX - state.x) * state.perPx;
+      const to = nearestStop(ctx.catalog, boundary, ctx.expanded, shift_s, state.factor);
+      if (to === state.to && ctx.preview) return;
+      state.to = to;
+      previewBoundary(ctx, boundary, to);
+    },
+    drop: () => ctx.moveBoundary(boundary, state.to)
+  };
+}
+function previewBoundary(ctx, boundary, to) {
+  const positions = between(boundary.at, to);
+  if (!positions.size) return ctx.setPreview(null);
+  const factor = ctx.lane(boundary.before_lane)?.time_factor ?? 1;
+  const { until, total_s } = ctx.catalog;
+  return ctx.setPreview({
+    positions,
+    boundary: boundary.id,
+    to,
+    shift_s: (until[to] - until[boundary.at]) * total_s * factor,
+    target: to > boundary.at ? boundary.before_lane : boundary.after_lane
+  });
+}
+function brushGesture(ctx) {
+  let from = 0;
+  let x = 0;
+  return {
+    edits: false,
+    cursor: "grabbing",
+    begin() {
+      [from, x] = [ctx.stage.scrollTop, this.x];
+    },
+    drag(event) {
+      ctx.stage.scrollTop = from + (event.clientX - x) / ctx.trackPx * ctx.stage.scrollHeight;
+    },
+    drop() {
+    }
+  };
+}
+
+// src/board/gestures.js
+var THRESHOLD_PX = 4;
+var LONG_PRESS_MS = 450;
+function attachGestures(ctx) {
+  let gesture = null;
+  const { root } = ctx;
+  const move = (event) => {
+    if (!gesture) return;
+    if (!gesture.started) {
+      if (Math.hypot(event.clientX - gesture.x, event.clientY - gesture.y) < THRESHOLD_PX) return;
+      clearTimeout(gesture.timer);
+      if (!gesture.begin || !ctx.editable && gesture.edits) return;
+      begin(event);
+    }
+    gesture.last = event;
+    gesture.drag(event);
+    gesture.scroll.at(event.clientY);
+  };
+  function begin(event) {
+    gesture.started = true;
+    gesture.scroll = new AutoScroll(ctx.lanes, () => gesture?.drag(gesture.last));
+    ctx.grip.style.cursor = gesture.cursor;
+    try {
+      ctx.grip.setPointerCapture(event.pointerId);
+    } catch {
+    }
+    gesture.begin(event);
+  }
+  const up = (event) => {
+    const done = gesture;
+    ctx.inputAt = event.timeStamp;
+    if (done?.started) done.drop(event);
+    finish();
+    if (done && !done.started && !done.pressed) done.click?.(event);
+    ctx.inputAt = null;
+  };
+  const escape = (event) => {
+    if (event.key !== "Escape" || !gesture?.started) return;
+    event.preventDefault();
+    event.stopPropagation();
+    finish();
+    ctx.say("Move cancelled");
+  };
+  function finish() {
+    if (!gesture) return;
+    const { scroll, timer, started } = gesture;
+    gesture.end?.();
+    gesture = null;
+    scroll?.stop();
+    clearTimeout(timer);
+    window.removeEventListener("pointermove", move);
+    window.removeEventListener("pointerup", up);
+    window.removeEventListener("pointercancel", finish);
+    window.removeEventListener("keydown", escape, true);
+    if (started) ctx.setPreview(null);
+  }
+  const start = (next, event) => {
+    finish();
+    gesture = { ...next, x: event.clientX, y: event.clientY, started: false };
+    window.addEventListener("pointermove", move);
+    window.addEventListener("pointerup", up);
+    window.addEventListener("pointercancel", finish);
+    window.addEventListener("keydown", escape, true);
+  };
+  root.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    const handle = event.target.closest(".b-handle, [data-overview-boundary]");
+    const chip = event.target.closest(".b-chip");
+    const brush = event.target.closest(".b-brush");
+    if (!handle && !chip && !brush) return;
+    event.preventDefault();
+    ctx.putDown?.();
+    if (handle) {
+      if (handle.tabIndex >= 0) handle.focus({ preventScroll: true });
+      start(boundaryGesture(ctx, handle), event);
+    } else if (brush) {
+      start({ ...brushGesture(ctx, brush), click: (e) => pick2(ctx, ctx.overview.parts.strip, e) }, event);
+    } else {
+      focusChip(ctx, chip.dataset.key, false);
+      start(event.pointerType === "touch" ? touchGesture(chip) : chipGesture(ctx, chip), event);
+      if (event.pointerType === "touch") gesture.timer = setTimeout(() => longPress(chip, event), LONG_PRESS_MS);
+    }
+  });
+  const touchGesture = (chip) => ({ click: (event) => clickChip(ctx, chip, event) });
+  function longPress(chip, event) {
+    if (!gesture) return;
+    gesture.pressed = true;
+    openMenuAt(chip, event);
+  }
+  function openMenuAt(chip, event) {
+    const own = chipPositions(chip);
+    if (own.some((p) => !ctx.selected.has(p))) ctx.select(new Set(own));
+    const box = root.getBoundingClientRect();
+    openMoveMenu(ctx, chip, { x: event.clientX - box.left, y: event.clientY - box.top });
+  }
+  root.addEventListener("dblclick", (event) => {
+    const chip = event.target.closest(".b-chip");
+    if (chip) toggleOpen(ctx, chip.dataset.block);
+  });
+  root.addEventListener("contextmenu", (event) => {
+    const chip = event.target.closest(".b-chip");
+    if (!chip) return;
+    event.preventDefault();
+    if (!gesture?.pressed) openMenuAt(chip, event);
+  });
+  ctx.stopGestures = finish;
+}
+
+// src/board/keyboard.js
+var PAGE_LANES = 8;
+function attachKeyboard(ctx) {
+  let carried = null;
+  ctx.root.addEventListener("keydown", (event) => {
+    ctx.inputAt = event.timeStamp;
+    if (handled(event)) stop(event);
+    ctx.inputAt = null;
+  });
+  ctx.root.addEventListener("focusout", (event) => {
+    const to = event.relatedTarget;
+    if (carried && to && !ctx.root.contains(to)) end(false);
+  });
+  ctx.putDown = () => carried && end(false);
+  function handled(event) {
+    if (event.ctrlKey || event.metaKey) return undoKey(ctx, event);
+    const handle = event.target.closest?.(".b-handle");
+    const chip = event.target.closest?.(".b-chip");
+    if (!handle && !chip) return modesKey(ctx, event);
+    if (carried) return carryKey(event);
+    return handle ? handleKey(ctx, handle, event, pickUpBoundary) : chipKey(ctx, chip, event, pickUp);
+  }
+  function pickUp(chip) {
+    const own = chipPositions(chip);
+    const positions = own.every((p) => ctx.selected.has(p)) ? ctx.selected : new Set(own);
+    if (!ctx.editable) return;
+    carried = carryLayers(ctx, positions, chip.closest(".b-lane").dataset.lane);
+    ctx.say(`${ctx.catalog.describe(positions)} picked up. Up and Down choose a lane, Space drops, Escape cancels.`);
+  }
+  function pickUpBoundary(boundary) {
+    const refused = boundaryRefusal(ctx.view, boundary);
+    if (refused) return ctx.tell(refused);
+    carried = carryBoundary(ctx, boundary);
+    return ctx.say(`boundary picked up. Left and Right move it, Space drops, Escape cancels.`);
+  }
+  function carryKey(event) {
+    const drop = event.key === " " || event.key === "Enter";
+    if (drop || event.key === "Escape" || event.key === "Tab") end(drop);
+    else carried.key(event.key);
+    return event.key !== "Tab";
+  }
+  function end(drop) {
+    const done = carried;
+    carried = null;
+    if (drop) return done.drop();
+    ctx.setPreview(null);
+    return ctx.say("Move cancelled");
+  }
+}
+function carryLayers(ctx, positions, from) {
+  let lane = from;
+  const show = () => ctx.setPreview({ positions, target: lane });
+  show();
+  return {
+    key(key) {
+      const order = ctx.view.lanes.map((item2) => item2.id);
+      const at = order.indexOf(lane);
+      const to = { ArrowUp: at - 1, ArrowDown: at + 1, PageUp: at - PAGE_LANES, PageDown: at + PAGE_LANES, Home: 0, End: order.length }[key];
+      if (to == null) return;
+      const next = order[Math.max(0, Math.min(order.length - 1, to))];
+      if (next === lane) return;
+      lane = next;
+      show();
+      ctx.laneElement(lane)?.scrollIntoView({ block: "nearest" });
+      ctx.say(`${ctx.lane(lane).name}: ${effectWords(ctx, ctx.preview) ?? "here now"}`);
+    },
+    drop: () => ctx.move(positions, lane)
+  };
+}
+function carryBoundary(ctx, boundary) {
+  let to = boundary.at;
+  return {
+    key(key) {
+      const step = STEPS[key];
+      if (step == null) return;
+      const next = nextStop(ctx.catalog, { ...boundary, at: to }, ctx.expanded, step);
+      if (next == null) return ctx.say("The boundary is at its limit");
+      to = next;
+      previewBoundary(ctx, boundary, to);
+      const lane = ctx.preview && ctx.lane(ctx.preview.target);
+      return ctx.say(lane ? `${lane.name}: ${effectWords(ctx, ctx.preview) ?? "as it is"}` : "where it was");
+    },
+    drop: () => ctx.moveBoundary(boundary, to)
+  };
+}
+var STEPS = { ArrowRight: 1, ArrowUp: 1, "]": 1, ArrowLeft: -1, ArrowDown: -1, "[": -1 };
+function stop(event) {
+  event.preventDefault();
+  event.stopPropagation();
+}
+function undoKey(ctx, event) {
+  const key = event.key.toLowerCase();
+  const kind = key === "z" ? event.shiftKey ? "redo" : "undo" : key === "y" ? "redo" : null;
+  if (!kind || /^(input|textarea|select)$/i.test(event.target.tagName)) return false;
+  const possible = kind === "undo" ? ctx.actual.can_undo : ctx.actual.can_redo;
+  if (possible === false) ctx.say(`Nothing to ${kind}`);
+  else ctx.commit(ctx.view, kind, {}, () => kind === "undo" ? "Undone" : "Redone");
+  return true;
+}
+function chipKey(ctx, chip, event, pickUp) {
+  const { key } = event;
+  if (event.altKey && (key === "ArrowUp" || key === "ArrowDown")) return moveToNeighbour(ctx, chip, key === "ArrowDown" ? 1 : -1);
+  if (event.altKey) return false;
+  if (MOVES[key] != null) return go(ctx, chip, MOVES[key], event.shiftKey);
+  const act = ACTS[key] ?? ACTS[key.toLowerCase()];
+  if (!act) return false;
+  act(ctx, chip, event, pickUp);
+  return true;
+}
+var MOVES = {
+  ArrowRight: { along: 1 },
+  ArrowLeft: { along: -1 },
+  ArrowUp: { lanes: -1 },
+  ArrowDown: { lanes: 1 },
+  PageUp: { lanes: -PAGE_LANES },
+  PageDown: { lanes: PAGE_LANES },
+  Home: { end: 0 },
+  End: { end: -1 }
+};
+var ACTS = {
+  " ": (ctx, chip, event, pickUp) => event.shiftKey ? clickChip(ctx, chip, { shiftKey: true }) : pickUp(chip),
+  Enter: (ctx, chip) => toggleOpen(ctx, chip.dataset.block),
+  Escape: (ctx) => ctx.select(/* @__PURE__ */ new Set()),
+  "[": (ctx, chip) => shiftEnd(ctx, chip, -1, "before"),
+  "]": (ctx, chip) => shiftEnd(ctx, chip, 1, "before"),
+  "{": (ctx, chip) => shiftEnd(ctx, chip, -1, "after"),
+  "}": (ctx, chip) => shiftEnd(ctx, chip, 1, "after"),
+  m: openMenu,
+  contextmenu: openMenu,
+  p: (ctx, chip) => ctx.togglePins(selectionOr(ctx, chip)),
+  l: (ctx, chip) => ctx.toggleLock(laneOf2(chip))
+};
+var laneOf2 = (chip) => chip.closest(".b-lane").dataset.lane;
+function selectionOr(ctx, chip) {
+  const own = chipPositions(chip);
+  return own.every((p) => ctx.selected.has(p)) ? ctx.selected : new Set(own);
+}
+function openMenu(ctx, chip) {
+  if (!chipPositions(chip).every((p) => ctx.selected.has(p))) clickChip(ctx, chip);
+  const [root, box] = [ctx.root.getBoundingClientRect(), chip.getBoundingClientRect()];
+  openMoveMenu(ctx, chip, { x: box.left - root.left, y: box.bottom - root.top + 4 });
+}
+function go(ctx, chip, where, extend) {
+  const next = keyAt(ctx, chip, where);
+  if (!next) return true;
+  if (extend && ctx.anchor == null) {
+    const own = chipPositions(chip);
+    ctx.anchor = [own[0], own[own.length - 1]];
+  }
+  if (!ctx.chipElement(next.key)) {
+    ctx.wanted = next.lane;
+    drawBoard(ctx);
+  }
+  focusChip(ctx, next.key);
+  const element = ctx.chipElement(next.key);
+  if (element) clickChip(ctx, element, { shiftKey: extend });
+  return true;
+}
+function keyAt(ctx, chip, { along, lanes, end }) {
+  const rows = ctx.rowElements.filter((row) => row.dataset.lane != null).map((row) => row.dataset.lane);
+  const filled = rows.filter((id) => ctx.pieces.get(id).length);
+  const own = laneOf2(chip);
+  const mine = ctx.pieces.get(own);
+  const at = mine.findIndex((piece2) => piece2.key === chip.dataset.key);
+  if (end != null) return { lane: own, key: mine.at(end).key };
+  if (along) {
+    const inside2 = mine[at + along];
+    if (inside2) return { lane: own, key: inside2.key };
+    const lane2 = filled[filled.indexOf(own) + along];
+    return lane2 == null ? null : { lane: lane2, key: ctx.pieces.get(lane2).at(along > 0 ? 0 : -1).key };
+  }
+  const place = filled.indexOf(own);
+  const lane = filled[Math.max(0, Math.min(filled.length - 1, place + lanes))];
+  if (lane === own || lane == null) return null;
+  return { lane, key: nearestInTime(ctx.pieces.get(lane), startOf(mine, at)) };
+}
+var startOf = (pieces, at) => pieces.slice(0, at).reduce((sum, piece2) => sum + piece2.time_s, 0);
+function nearestInTime(pieces, time_s) {
+  let [best, off, start] = [pieces[0], Infinity, 0];
+  for (const piece2 of pieces) {
+    if (Math.abs(start - time_s) < off - 1e-12) [best, off] = [piece2, Math.abs(start - time_s)];
+    start += piece2.time_s;
+  }
+  return best.key;
+}
+function moveToNeighbour(ctx, chip, step) {
+  const order = ctx.view.lanes.map((lane) => lane.id);
+  const target = order[order.indexOf(laneOf2(chip)) + step];
+  if (target == null) return ctx.say("No lane there"), true;
+  ctx.move(selectionOr(ctx, chip), target);
+  return true;
+}
+function shiftEnd(ctx, chip, step, side) {
+  const lane = ctx.lane(laneOf2(chip));
+  const first = Number(chip.dataset.first);
+  const stage = lane.runs.find((run) => run.first <= first && first < run.first + run.count)?.stage;
+  const boundary = ctx.view.boundaries.find((b) => b[side] === stage) ?? ctx.view.boundaries.find((b) => b[side === "before" ? "after" : "before"] === stage);
+  if (!boundary) return ctx.say("No boundary here");
+  return shift(ctx, boundary, step);
+}
+function shift(ctx, boundary, step) {
+  const to = nextStop(ctx.catalog, boundary, ctx.expanded, step);
+  if (to == null) ctx.say("The boundary is at its limit");
+  else ctx.moveBoundary(boundary, to);
+  return true;
+}
+function handleKey(ctx, handle, event, pickUp) {
+  const boundary = ctx.view.boundaries.find((b) => b.id === handle.dataset.boundary);
+  if (!boundary || !ctx.editable || event.altKey) return false;
+  if (event.key === " ") return pickUp(boundary), true;
+  if (event.key === "Home" || event.key === "End") {
+    ctx.moveBoundary(boundary, event.key === "Home" ? boundary.minimum : boundary.maximum);
+    return true;
+  }
+  const step = STEPS[event.key];
+  return step != null && shift(ctx, boundary, step);
+}
+function modesKey(ctx, event) {
+  const radio = event.target.closest?.("[role=radio]");
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (!radio || !step) return false;
+  const all = [...radio.parentElement.children];
+  const next = all[(all.indexOf(radio) + step + all.length) % all.length];
+  next.click();
+  next.focus();
+  return true;
+}
+
+// src/board/stable.js
+function equal(a, b) {
+  if (a === b) return true;
+  if (typeof a === "number" && typeof b === "number")
+    return Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(b)) || a !== a && b !== b;
+  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return (a ?? null) === (b ?? null);
+  if (Array.isArray(a)) {
+    if (!Array.isArray(b) || a.length !== b.length) return false;
+    for (let i = 0; i < a.length; i += 1) if (!equal(a[i], b[i])) return false;
+    return true;
+  }
+  for (const key in a) if (!equal(a[key], b[key])) return false;
+  for (const key in b) if (!(key in a) && b[key] != null) return false;
+  return true;
+}
+function settledList(old = [], next = [], key) {
+  const known2 = new Map(old.map((item2) => [key(item2), item2]));
+  const result = next.map((item2) => {
+    const before = known2.get(key(item2));
+    if (before === void 0 || before === item2) return item2;
+    return equal(before, item2) ? before : withKnownParts(before, item2);
+  });
+  return result.length === old.length && result.every((item2, i) => item2 === old[i]) ? old : result;
+}
+function withKnownParts(before, item2) {
+  const result = { ...item2 };
+  for (const key in item2)
+    if (typeof item2[key] === "object" && item2[key] !== null && equal(before[key], item2[key])) result[key] = before[key];
+  return result;
+}
+function settled(old, next) {
+  if (!old?.lanes || !next?.lanes) return next;
+  return {
+    ...next,
+    lanes: settledList(old.lanes, next.lanes, (lane) => lane.id),
+    boundaries: settledList(old.boundaries, next.boundaries, (boundary) => boundary.id),
+    links: settledList(old.links, next.links, (link) => `${link.from_lane}>${link.to_lane}>${link.kind}`),
+    pinned: equal(old.pinned ?? [], next.pinned ?? []) ? old.pinned : next.pinned
+  };
+}
 
 // src/board/index.js
+var GREY_AFTER_MS = 120;
+var MOST_MEASURES = 1e3;
 var BoardContext = class {
   constructor(model, el) {
     this.model = model;
@@ -1794,6 +2878,7 @@ var BoardContext = class {
     this.root = root;
     this.closeRoot = close;
     this.trackPx = 600;
+    this.rootPx = 1e3;
     this.scale_s = 1;
     this.scaleKey = null;
     this.optimistic = null;
@@ -1801,6 +2886,9 @@ var BoardContext = class {
     this.focusKey = null;
     this.anchor = null;
     this.afterAnswer = null;
+    this.message = "";
+    this.memory = /* @__PURE__ */ new Map();
+    this.view = {};
     this.sync = new Sync(
       model,
       ["view", "blocks", "selection", "expanded", "collapsed", "colour"],
@@ -1814,7 +2902,6 @@ var BoardContext = class {
     this.tellTheme();
     attachGestures(this);
     attachKeyboard(this);
-    this.readCatalog();
     this.draw();
   }
   build() {
@@ -1824,12 +2911,15 @@ var BoardContext = class {
     this.track = this.ruler.querySelector(".b-cell-track");
     this.lanes = h("div", { class: "b-lanes" });
     this.ideal = makeIdeal();
-    this.stage = h("div", { class: "b-stage" }, this.lanes, this.ideal);
+    this.stage = h("div", { class: "b-stage" }, h("div", { class: "b-tall" }, this.lanes, this.ideal));
     this.body = h("div", { class: "b-body" }, this.overview, this.ruler, this.stage);
     this.empty = h("div", { class: "sx-empty", text: "No strategy yet. Choose a model and a cluster." });
     this.detail = makeDetail(this);
     this.live = h("div", { class: "sx-live", "aria-live": "polite", role: "status" });
-    this.root.append(this.head, this.empty, this.body, this.detail, this.live);
+    this.state = h("span", { class: "sx-state", "data-widget": "board", hidden: true });
+    this.grip = h("div", { class: "b-grip" });
+    this.park = h("div", { class: "b-park", tabindex: "-1" });
+    this.root.append(this.head, this.empty, this.body, this.detail, this.live, this.state, this.grip, this.park);
   }
   get pending() {
     return this.sync.pending;
@@ -1837,21 +2927,41 @@ var BoardContext = class {
   get actual() {
     return this.model.get("view") ?? {};
   }
-  /** What is drawn: the answer still outstanding, else Python's. */
-  get view() {
-    return this.pending && this.optimistic ? this.optimistic : this.actual;
-  }
   get editable() {
     return this.actual.editable !== false;
-  }
-  get expanded() {
-    return new Set(this.model.get("expanded") ?? []);
   }
   get colour() {
     return this.model.get("colour") ?? "kind";
   }
+  get narrow() {
+    return this.rootPx < 1050;
+  }
+  /** A value derived from others, made again when one of those is another. @template T @param {string} name @param {any[]} from @param {() => T} make @returns {T} */
+  once(name, from, make2) {
+    const known2 = this.memory.get(name);
+    if (known2 && known2.from.every((value2, i) => Object.is(value2, from[i]))) return known2.value;
+    const value = make2();
+    this.memory.set(name, { from, value });
+    return value;
+  }
+  get expanded() {
+    const ids = this.model.get("expanded");
+    return this.once("expanded", [ids], () => new Set(ids ?? []));
+  }
+  get collapsed() {
+    const names = this.model.get("collapsed");
+    return this.once("collapsed", [names], () => new Set(names ?? []));
+  }
+  /** Flat positions that are selected. Never changed in place. */
   get selected() {
-    return this.catalog.positions(this.model.get("selection") ?? []);
+    const ids = this.model.get("selection");
+    return this.once("selected", [ids, this.catalog], () => this.catalog.positions(ids ?? []));
+  }
+  get pinned() {
+    return this.once("pinned", [this.view.pinned, this.catalog], () => pinnedPositions(this.catalog, this.view));
+  }
+  get owners() {
+    return this.once("owners", [this.view.lanes, this.catalog], () => ownersOf(this.view, this.catalog.layers.length));
   }
   lane(id) {
     return this.view.lanes?.find((lane) => lane.id === id) ?? null;
@@ -1860,33 +2970,54 @@ var BoardContext = class {
     return this.lanes.querySelector(`[data-lane="${CSS.escape(id)}"]`);
   }
   chipElement(key) {
-    return this.lanes.querySelector(`[data-key="${CSS.escape(key)}"].b-chip`);
+    return this.lanes.querySelector(`.b-chip[data-key="${CSS.escape(key)}"]`);
   }
-  readCatalog() {
+  /** What is drawn: the answer still outstanding, else Python's; with all that is equal kept. */
+  read() {
     const blocks = this.model.get("blocks") ?? [];
-    if (this.catalog?.blocks !== blocks) this.catalog = new Catalog(blocks);
+    if (this.catalog?.blocks !== blocks) this.takeBlocks(blocks);
+    if (!this.pending) this.optimistic = null;
+    const given = this.optimistic ?? this.actual;
+    if (given !== this.given) {
+      this.given = given;
+      this.view = settled(this.view, given);
+    }
+  }
+  /** Other blocks: what is carried or unanswered is of the former ones, and its positions mean nothing now. */
+  takeBlocks(blocks) {
+    const first = !this.catalog;
+    this.catalog = new Catalog(blocks);
+    this.optimistic = null;
+    if (first) return;
+    if (this.preview) tellPreview(this, null);
+    this.preview = null;
+    queueMicrotask(() => this.stopGestures?.());
   }
   select(positions) {
+    this.message = "";
     this.sync.set("selection", this.catalog.ids(positions));
   }
   say(text) {
     this.live.textContent = text;
   }
-  /** The only place that asks for the width: in a drawing it would lay the page out once more. */
-  resized() {
-    const width = this.track.clientWidth;
-    if (!width || Math.abs(width - this.trackPx) < 1) return;
-    this.trackPx = width;
+  /** Say why nothing happened, aloud and in the strip below the lanes. */
+  tell(text) {
+    this.message = text;
+    this.say(text);
     this.draw();
   }
-  get narrow() {
-    return this.root.clientWidth < 1050;
+  /** The only place that asks for widths: in a drawing it would lay the page out once more. */
+  resized() {
+    const [width, whole] = [this.track.clientWidth, this.root.clientWidth];
+    if (!width || Math.abs(width - this.trackPx) < 1 && whole === this.rootPx) return;
+    [this.trackPx, this.rootPx] = [width, whole];
+    this.draw();
   }
   /** Rescale to what is there. Only on request, or for another model, cluster or number of lanes. */
   fit() {
     this.scale_s = fitScale(this.view, this.narrow);
-    this.root.classList.add("b-scaling");
-    setTimeout(() => this.root.classList.remove("b-scaling"), 200);
+    this.lanes.classList.add("b-scaling");
+    setTimeout(() => this.lanes.classList.remove("b-scaling"), 200);
     this.draw();
   }
   tellTheme() {
@@ -1894,143 +3025,138 @@ var BoardContext = class {
     if (this.model.get("theme") !== theme) this.sync.set("theme", theme);
   }
   draw() {
-    this.readCatalog();
-    if (!this.pending) this.optimistic = null;
+    this.read();
     const { view } = this;
     const ready = Boolean(view.lanes?.length && this.catalog.layers.length);
-    for (const part of [this.head, this.body, this.detail]) part.hidden = !ready;
-    this.empty.hidden = ready;
+    for (const part of [this.head, this.body, this.detail]) if (part.hidden === ready) part.hidden = !ready;
+    if (this.empty.hidden !== ready) this.empty.hidden = ready;
     if (!ready) return;
     if (this.scaleKey !== (view.scale_key ?? "")) {
       this.scaleKey = view.scale_key ?? "";
       this.scale_s = fitScale(view, this.narrow);
     }
-    this.memory_bytes = memoryScale(view.lanes);
-    this.pieces = new Map(view.lanes.map((lane) => [lane.id, piecesOf(this.catalog, lane, this.expanded)]));
-    this.chosen = this.selected;
-    this.look = chipLook(this);
-    this.keepFocus(() => this.drawParts(view));
-    if (!this.pending && this.afterAnswer) {
-      this.afterAnswer();
-      this.afterAnswer = null;
-    }
-  }
-  drawParts(view) {
-    this.root.dataset.state = this.pending ? "computing" : "ready";
-    this.root.setAttribute("aria-busy", String(this.pending));
-    const rows = rowsOf(view.lanes, new Set(this.model.get("collapsed") ?? []));
-    this.compact = rows.some((row) => row.compact || row.type === "group");
-    this.root.classList.toggle("b-compact", this.compact);
-    this.roveTo(this.focusKey);
+    this.showState();
     drawHead(this, this.head);
-    drawOverview(this, this.overview);
-    drawRuler(this, this.ruler);
-    const items = rows.flatMap(
-      (row) => row.type === "lane" ? [row, { type: "links", lane: row.lane, compact: row.compact }] : [row]
-    );
-    keyed(
-      this.lanes,
-      items,
-      (row) => row.type === "group" ? `group:${row.name}` : `${row.type}:${row.lane.id}`,
-      (row) => ({ lane: makeLane, links: makeLinks, group: makeGroup })[row.type](this, row),
-      (element, row) => ({ lane: drawLane, links: drawLinks, group: drawGroup })[row.type](this, element, row)
-    );
-    drawIdeal(this, this.ideal);
-    drawDetail(this, this.detail);
+    drawBoard(this);
+    if (this.pending) return;
+    this.afterAnswer?.();
+    this.afterAnswer = null;
+    this.measureRepaint();
   }
-  /** One chip is in the tab order: the focused one, else the first. */
-  roveTo(key) {
-    const all = [...this.pieces.values()].flat();
-    this.focusKey = all.some((p) => p.key === key) ? key : all[0]?.key ?? null;
+  /** Numbers turn grey only if the answer takes its time: a flicker would cost more than it says. */
+  showState() {
+    const state = this.pending ? "computing" : "ready";
+    if (this.state.dataset.state !== state) this.state.dataset.state = state;
+    if (this.pending && !this.greying) this.greying = setTimeout(() => this.root.classList.add("b-waiting"), GREY_AFTER_MS);
+    if (this.pending || !this.greying) return;
+    clearTimeout(this.greying);
+    this.greying = 0;
+    this.root.classList.remove("b-waiting");
   }
-  /** Draw without losing the keyboard's place, even when the focused chip goes to another lane. */
-  keepFocus(work) {
-    const active = this.root.getRootNode().activeElement;
-    const chip = active?.closest?.(".b-chip");
-    const key = this.root.contains(chip) ? chip.dataset.key : null;
-    const place = key ? this.lanes.querySelector(`[data-key="${CSS.escape(key)}"]`)?.dataset.first : null;
-    work();
-    if (!key || this.root.getRootNode().activeElement === this.chipElement(key)) return;
-    const next = this.chipElement(key) ?? this.lanes.querySelector(`.b-chip[data-first="${place}"]`);
-    if (next) this.focusChip(next.dataset.key);
+  /** Show what a move would do; `null` ends it. @param {any} carried see `previewOf` */
+  setPreview(carried) {
+    if (!carried && !this.preview) return;
+    this.message = "";
+    this.preview = carried && previewOf(this, carried);
+    considerSoon(this, this.preview);
+    drawBoard(this);
+    tellPreview(this, this.preview);
   }
-  focusChip(key) {
-    const before = this.focusKey && this.chipElement(this.focusKey);
-    if (before) before.tabIndex = -1;
-    this.focusKey = key;
-    const chip = this.chipElement(key);
-    if (chip) {
-      chip.tabIndex = 0;
-      chip.focus();
-    }
-  }
-  /** Show what a move would do, in the lanes it touches only. `null` ends it. */
-  setPreview(preview) {
-    const touched = /* @__PURE__ */ new Set();
-    const note = (p) => {
-      if (!p) return;
-      touched.add(p.target);
-      for (const lane of this.view.lanes) if (lane.runs.some((run) => overlaps(run, p.positions))) touched.add(lane.id);
-    };
-    note(this.preview);
-    if (preview?.target != null)
-      preview = { ...preview, view: moved(this.catalog, this.view, preview.positions, preview.target) };
-    this.preview = preview;
-    note(preview);
-    for (const lane of this.view.lanes) {
-      const element = touched.has(lane.id) ? this.laneElement(lane.id) : null;
-      if (element) drawLane(this, element, { type: "lane", lane, compact: this.compact });
-    }
-    drawDetail(this, this.detail);
-  }
-  /** Send a move and show it at once. */
+  /** Send a move and show it at once; says why, where it may not be. */
   move(positions, toLane) {
-    if (!this.editable) return;
-    const gained = [...positions].filter(
-      (p) => !this.lane(toLane)?.runs.some((run) => run.first <= p && p < run.first + run.count)
-    );
-    if (!gained.length) return;
-    const layers = gained.sort((a, b) => a - b).map((p) => this.catalog.layers[p].id);
-    this.commit(positions, toLane, "move", { layers, to_lane: toLane });
+    const lane = this.lane(toLane);
+    const gained = gainedBy(lane, positions);
+    const refused = this.editable ? refusal(this, positions, toLane) : null;
+    if (!this.editable || !gained.length || refused) {
+      this.setPreview(null);
+      if (refused) this.tell(refused);
+      return;
+    }
+    this.commitMove(positions, toLane, "move", moveFields(this, gained, toLane));
   }
   /** Send a boundary shift and show it at once. @param {any} boundary @param {number} to new position of the cut */
   moveBoundary(boundary, to) {
-    if (!this.editable || to === boundary.at) return;
+    const refused = boundaryRefusal(this.view, boundary);
     const positions = /* @__PURE__ */ new Set();
     for (let i = Math.min(boundary.at, to); i < Math.max(boundary.at, to); i += 1) positions.add(i);
     const target = to > boundary.at ? boundary.before_lane : boundary.after_lane;
-    this.commit(positions, target, "move_boundary", {
-      boundary: boundary.id,
-      before: boundary.before,
-      after: boundary.after,
-      layers: to - boundary.at
-    });
+    const why = refused ?? refusal(this, positions, target);
+    if (!this.editable || to === boundary.at || why) {
+      this.setPreview(null);
+      if (why) this.tell(why);
+      return;
+    }
+    this.commitMove(positions, target, "move_boundary", boundaryFields(boundary, to));
   }
-  commit(positions, target, kind, fields) {
-    this.optimistic = moved(this.catalog, this.view, positions, target);
+  commitMove(positions, target, kind, fields) {
     const what = this.catalog.describe(positions);
+    this.commit(moved(this.catalog, this.view, positions, target), kind, fields, () => this.result(what, target));
+  }
+  /** Pin layers to their devices; those that are all pinned are released. */
+  togglePins(positions) {
+    if (!positions.size || !this.editable) return;
+    const on = !allPinned(this.pinned, positions);
+    const layers = [...positions].sort((a, b) => a - b).map((p) => this.catalog.layers[p].id);
+    const what = this.catalog.describe(positions);
+    this.commit(
+      withPins(this.catalog, this.view, layers, on),
+      "pin",
+      { layers, on },
+      () => on ? `${what} pinned: stays on its devices` : `${what} released`
+    );
+  }
+  /** Lock a lane, so that it keeps exactly its layers, or unlock it. */
+  toggleLock(id) {
+    const lane = this.lane(id);
+    if (!lane || !this.editable) return;
+    const on = !lane.locked;
+    this.commit(withLock(this.view, id, on), "lock", { lane: id, on }, () => `${lane.name} ${on ? "locked" : "unlocked"}`);
+  }
+  /** Show a view until the answer comes, send the intent, and say what came of it. */
+  commit(view, kind, fields, words) {
+    const was = this.preview;
+    const notice = this.model.get("notice");
+    this.dropAt ??= this.inputAt ?? performance.now();
+    performance.clearMarks("sx-drop");
+    performance.mark("sx-drop", { startTime: this.dropAt });
+    this.preview = null;
+    this.message = "";
+    this.optimistic = view;
     this.sync.send(kind, fields);
-    this.afterAnswer = () => this.say(this.result(what, target));
+    this.afterAnswer = () => {
+      if ((this.model.get("notice") ?? null) === (notice ?? null)) this.say(words());
+    };
     this.draw();
+    if (was) tellPreview(this, null);
+  }
+  /** From the gesture to the frame that shows the answer, for benchmarks: a measure named `sx-repaint`. */
+  measureRepaint() {
+    if (this.dropAt == null) return;
+    const start = this.dropAt;
+    this.dropAt = null;
+    afterPaint(() => {
+      if (performance.getEntriesByName("sx-repaint").length >= MOST_MEASURES) performance.clearMeasures("sx-repaint");
+      performance.measure("sx-repaint", { start, end: performance.now() });
+    });
   }
   /** What to say aloud after a move. */
   result(what, laneId) {
     const lane = this.lane(laneId);
     if (!lane) return `${what} moved`;
-    const { time, memory } = this.head.laneWords(lane);
-    return `${what} moved to ${lane.name}: ${time}, ${memory}`;
+    const { time: time5, memory } = laneWords(lane);
+    return `${what} moved to ${lane.name}: ${time5}, ${memory}`;
   }
   close() {
     this.sync.close();
     this.observer.disconnect();
-    this.closeRoot();
+    this.nearness?.close();
+    clearTimeout(this.greying);
     this.stopGestures?.();
+    this.closeMenu?.(false);
+    if (this.preview) tellPreview(this, null);
+    this.closeRoot();
     this.root.remove();
   }
-};
-var overlaps = (run, positions) => {
-  for (const p of positions) if (run.first <= p && p < run.first + run.count) return true;
-  return false;
 };
 function render({ model, el }) {
   const context = new BoardContext(model, el);

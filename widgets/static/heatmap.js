@@ -109,54 +109,6 @@ function heading(title, sub) {
   return h("div", { class: "sx-head" }, h("h2", { text: title }), h("span", { class: "sx-sub", text: sub ?? "" }));
 }
 
-// src/common/format.js
-var MINUS = "−";
-var DASH = "–";
-var THIN = " ";
-var NBSP = " ";
-var TIME_UNITS = [
-  [1, "s"],
-  [1e-3, "ms"],
-  [1e-6, "µs"],
-  [1e-9, "ns"]
-];
-var BYTE_UNITS = [
-  [2 ** 50, "PiB"],
-  [2 ** 40, "TiB"],
-  [2 ** 30, "GiB"],
-  [2 ** 20, "MiB"],
-  [2 ** 10, "KiB"],
-  [1, "B"]
-];
-var known = (x) => typeof x === "number" && Number.isFinite(x);
-function fixed(x, decimals = 0) {
-  const [whole, rest] = Math.abs(x).toFixed(decimals).split(".");
-  const text = whole.replace(/\B(?=(\d{3})+$)/g, THIN) + (rest ? `.${rest}` : "");
-  return (x < 0 && Number(Math.abs(x).toFixed(decimals)) !== 0 ? MINUS : "") + text;
-}
-function pick(size, units, least) {
-  for (const unit of units) if (size >= unit[0] * least) return unit;
-  return units[units.length - 1];
-}
-function secondsParts(s, like = s) {
-  if (!known(s)) return { text: DASH, unit: "" };
-  if (like === 0) return { text: "0", unit: "ms" };
-  const [scale, unit] = pick(Math.abs(like), TIME_UNITS, 0.9995);
-  const x = s / scale;
-  const decimals = unit === "s" ? Math.abs(x) >= 99.95 ? 0 : Math.abs(x) >= 9.995 ? 1 : 2 : Math.abs(x) >= 99.95 ? 0 : 1;
-  return { text: fixed(x, decimals), unit };
-}
-var seconds = (s, like) => join(secondsParts(s, like));
-function bytesParts(b, like = b) {
-  if (!known(b)) return { text: DASH, unit: "" };
-  const [scale, unit] = pick(Math.abs(like), BYTE_UNITS, 0.95);
-  const x = b / scale;
-  return { text: fixed(x, unit === "B" || Math.abs(x) >= 99.95 || scale < 2 ** 30 && Math.abs(x) >= 9.95 ? 0 : 1), unit };
-}
-var bytes = (b, like) => join(bytesParts(b, like));
-var percent = (fraction, decimals = 0) => known(fraction) ? `${fixed(fraction * 100, decimals)}${NBSP}%` : DASH;
-var join = ({ text, unit }) => unit ? `${text}${NBSP}${unit}` : text;
-
 // src/common/root.js
 function makeRoot(el, model, name, label) {
   const root = h("section", { class: `sx sx-${name}`, "aria-label": label, "data-widget": name });
@@ -201,8 +153,8 @@ function makeRoot(el, model, name, label) {
   }, [() => model.off("change:notice", showNotice)]) };
 }
 function isDark(element) {
-  const told = document.body.dataset.jpThemeLight;
-  if (told) return told === "false";
+  const told2 = document.body.dataset.jpThemeLight;
+  if (told2) return told2 === "false";
   const kind = document.body.dataset.vscodeThemeKind;
   if (kind) return /dark|high-contrast$/.test(kind);
   const colour = getComputedStyle(element).getPropertyValue("--jp-layout-color1").trim();
@@ -236,42 +188,6 @@ function watchTheme(root, changed, cleanups = []) {
     for (const cleanup of cleanups) cleanup();
   };
 }
-
-// src/common/scales.js
-function ticks(end, wanted, start = 0) {
-  const span = end - start;
-  if (!(span > 0) || wanted < 1) return [];
-  const rough = span / wanted;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999) ?? 10 * power;
-  const first = Math.ceil(start / step - 1e-9) || 0;
-  const result = [];
-  for (let i = first; i * step <= end + step * 1e-9; i += 1) result.push(i * step);
-  return result;
-}
-function logPosition(x, low, high) {
-  if (!(x > 0)) return 0;
-  if (!(high > low) || !(low > 0)) return 1;
-  return Math.min(1, Math.max(0, Math.log(x / low) / Math.log(high / low)));
-}
-var CIVIDIS = ["00224e", "123570", "3b496c", "575d6d", "707173", "8a8678", "a59c74", "c3b369", "e1cc55", "fee838"].map(
-  (hex) => [0, 2, 4].map((i) => Number.parseInt(hex.slice(i, i + 2), 16))
-);
-function cividis(t) {
-  const at = Math.min(0.99999, Math.max(0, t)) * (CIVIDIS.length - 1);
-  const i = Math.floor(at);
-  return CIVIDIS[i].map((v, k) => Math.round(v + (CIVIDIS[i + 1][k] - v) * (at - i)));
-}
-var rgb = ([r, g, b]) => `rgb(${r} ${g} ${b})`;
-function luminance(colour) {
-  const [r, g, b] = colour.map((v) => v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-}
-function contrast(a, b) {
-  const [x, y] = [luminance(a), luminance(b)].sort((p, q) => q - p);
-  return (x + 0.05) / (y + 0.05);
-}
-var inkOn = (colour) => contrast(colour, [0, 0, 0]) >= contrast(colour, [255, 255, 255]) ? "#000" : "#fff";
 
 // src/common/sync.js
 var Sync = class {
@@ -358,13 +274,94 @@ function table(caption, columns, rows, total = rows.length) {
   );
 }
 
+// src/common/scales.js
+function ticks(end, wanted, start = 0) {
+  const span = end - start;
+  if (!(span > 0) || wanted < 1) return [];
+  const rough = span / wanted;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999) ?? 10 * power;
+  const first = Math.ceil(start / step - 1e-9) || 0;
+  const result = [];
+  for (let i = first; i * step <= end + step * 1e-9; i += 1) result.push(i * step);
+  return result;
+}
+function logPosition(x, low, high) {
+  if (!(x > 0)) return 0;
+  if (!(high > low) || !(low > 0)) return 1;
+  return Math.min(1, Math.max(0, Math.log(x / low) / Math.log(high / low)));
+}
+var CIVIDIS = ["00224e", "123570", "3b496c", "575d6d", "707173", "8a8678", "a59c74", "c3b369", "e1cc55", "fee838"].map(
+  (hex) => [0, 2, 4].map((i) => Number.parseInt(hex.slice(i, i + 2), 16))
+);
+function cividis(t) {
+  const at = Math.min(0.99999, Math.max(0, t)) * (CIVIDIS.length - 1);
+  const i = Math.floor(at);
+  return CIVIDIS[i].map((v, k) => Math.round(v + (CIVIDIS[i + 1][k] - v) * (at - i)));
+}
+var rgb = ([r, g, b]) => `rgb(${r} ${g} ${b})`;
+function luminance(colour) {
+  const [r, g, b] = colour.map((v) => v / 255 <= 0.03928 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+function contrast(a, b) {
+  const [x, y] = [luminance(a), luminance(b)].sort((p, q) => q - p);
+  return (x + 0.05) / (y + 0.05);
+}
+var inkOn = (colour) => contrast(colour, [0, 0, 0]) >= contrast(colour, [255, 255, 255]) ? "#000" : "#fff";
+
 // src/heatmap/cells.js
+var PICTURES = {
+  memory: [
+    ["time", "Over time"],
+    ["parts", "By part"]
+  ],
+  traffic: [
+    ["pairs", "By pair"],
+    ["links", "By link over time"]
+  ]
+};
+function picturesOf(view) {
+  const all = PICTURES[view?.kind] ?? [];
+  return all.filter(([name]) => name === "parts" ? view.parts : name === "links" ? view.links?.rows.length : true);
+}
+function gridOf(view, cells, shown) {
+  if (shown === "parts") return partsGrid(view);
+  if (shown === "links") return linksGrid(view.links, cells);
+  return view.kind === "traffic" ? trafficGrid(view) : memoryGrid(view, cells);
+}
 function memoryGrid(view, cells) {
   const rows = view.rows.length;
   const columns = Math.min(view.columns, Math.floor(cells.length / Math.max(1, rows)));
-  const top = view.capacity_bytes || Math.max(0, ...cells);
+  let top = view.capacity_bytes || 0;
+  for (const cell of cells) top = Math.max(top, cell);
   const value = (r, c) => cells[r * columns + c] >= 0 ? cells[r * columns + c] : null;
-  return { rows, columns, value, low: 0, high: top, position: (x) => top > 0 ? x / top : 0, log: false };
+  const { start_s, end_s } = view;
+  return { kind: "time", unit: "bytes", rows: view.rows, columns, value, low: 0, high: top, log: false, start_s, end_s };
+}
+function partsGrid(view) {
+  const { names, bytes: bytes2, capacity_bytes } = view.parts;
+  const value = (r, c) => (c < names.length ? bytes2[r][c] : bytes2[r].reduce((a, b) => a + b, 0)) || null;
+  return {
+    kind: "parts",
+    unit: "bytes",
+    rows: view.rows,
+    columns: names.length + 1,
+    names: [...names, "all"],
+    plain: names.length,
+    capacity: capacity_bytes,
+    value,
+    low: 0,
+    high: Math.max(0, ...bytes2.flat()),
+    log: false
+  };
+}
+function linksGrid(view, cells) {
+  const { columns, start_s, end_s } = view;
+  const value = (r, c) => cells[r * columns + c] > 0 ? cells[r * columns + c] : null;
+  let most2 = 0;
+  for (const cell of cells) most2 = Math.max(most2, cell);
+  return { kind: "time", unit: "share", rows: view.rows, columns, value, low: 0, high: roundUp(Math.min(1, most2)), log: false, start_s, end_s };
 }
 function trafficGrid(view) {
   const n = view.rows.length;
@@ -373,17 +370,43 @@ function trafficGrid(view) {
     if (bytes2 > 0) cells.set(source * n + target, (cells.get(source * n + target) ?? 0) + bytes2);
   const all = [...cells.values()];
   const high = Math.max(0, ...all);
-  const low = all.length ? Math.min(...all) : 0;
-  const from = low < high ? low : high / 10;
+  const least = all.length ? Math.min(...all) : 0;
   return {
-    rows: n,
+    kind: "pairs",
+    unit: "bytes",
+    rows: view.rows,
     columns: n,
+    names: view.rows.map((row) => row.name),
     value: (r, c) => cells.get(r * n + c) ?? null,
-    low: from,
+    low: least < high ? least : high / 10,
     high,
-    position: (x) => 0.04 + 0.96 * logPosition(x, from, high),
     log: true
   };
+}
+function roundUp(x) {
+  if (!(x > 0)) return 1;
+  const power = 10 ** Math.floor(Math.log10(x));
+  return [1, 2, 5, 10].map((m) => m * power).find((m) => m >= x * (1 - 1e-9)) ?? 10 * power;
+}
+var SPARSE_FROM = 0.14;
+function scaleOf(grids) {
+  const log = grids.some((grid) => grid.log);
+  const high = Math.max(...grids.map((grid) => grid.high));
+  const low = log ? Math.min(...grids.filter((grid) => grid.high > 0).map((grid) => grid.low), high) : 0;
+  const from = log || grids.some((grid) => grid.unit === "share") ? SPARSE_FROM : 0;
+  const share = log ? (x) => logPosition(x, low, high) : (x) => high > 0 ? Math.min(1, Math.max(0, x / high)) : 0;
+  const value = log ? (u) => low * (high / low) ** u : (u) => u * high;
+  return { low, high, log, from, position: (x) => from + (1 - from) * share(x), at: (t) => value((t - from) / (1 - from)) };
+}
+function mostOf(grid, r, pixel, pixels) {
+  const from = Math.floor(pixel * grid.columns / pixels);
+  const to = Math.max(from + 1, Math.floor((pixel + 1) * grid.columns / pixels));
+  let found = null;
+  for (let k = from; k < to; k += 1) {
+    const value = grid.value(r, k);
+    if (value != null && (found == null || value > found)) found = value;
+  }
+  return found;
 }
 function rowPlaces(rows, size, top = 0) {
   let y = top;
@@ -395,247 +418,562 @@ function rowPlaces(rows, size, top = 0) {
   });
   return { tops, height: y };
 }
-var rowUnder = (tops, size, y) => tops.findIndex((top) => y >= top && y < top + size);
+function moveCell(grid, cell, key, shift = false) {
+  if (!cell) return { r: 0, k: 0 };
+  const stride = grid.kind === "time" && !shift ? Math.max(1, Math.round(grid.columns / 50)) : 1;
+  const by = { ArrowRight: [0, stride], ArrowLeft: [0, -stride], ArrowDown: [1, 0], ArrowUp: [-1, 0] }[key];
+  if (key === "Home") return { r: cell.r, k: 0 };
+  if (key === "End") return { r: cell.r, k: grid.columns - 1 };
+  if (!by) return cell;
+  const clamp = (x, most2) => Math.min(most2, Math.max(0, x));
+  return { r: clamp(cell.r + by[0], grid.rows.length - 1), k: clamp(cell.k + by[1], grid.columns - 1) };
+}
+
+// src/common/format.js
+var MINUS = "−";
+var DASH = "–";
+var THIN = " ";
+var NBSP = " ";
+var TIME_UNITS = [
+  [1, "s"],
+  [1e-3, "ms"],
+  [1e-6, "µs"],
+  [1e-9, "ns"]
+];
+var BYTE_UNITS = [
+  [2 ** 50, "PiB"],
+  [2 ** 40, "TiB"],
+  [2 ** 30, "GiB"],
+  [2 ** 20, "MiB"],
+  [2 ** 10, "KiB"],
+  [1, "B"]
+];
+var known = (x) => typeof x === "number" && Number.isFinite(x);
+function fixed(x, decimals = 0) {
+  const [whole, rest] = Math.abs(x).toFixed(decimals).split(".");
+  const text = whole.replace(/\B(?=(\d{3})+$)/g, THIN) + (rest ? `.${rest}` : "");
+  return (x < 0 && Number(Math.abs(x).toFixed(decimals)) !== 0 ? MINUS : "") + text;
+}
+function pick(size, units, least) {
+  for (const unit of units) if (size >= unit[0] * least) return unit;
+  return units[units.length - 1];
+}
+function secondsParts(s, like = s) {
+  if (!known(s)) return { text: DASH, unit: "" };
+  if (like === 0) return { text: "0", unit: "ms" };
+  const [scale, unit] = pick(Math.abs(like), TIME_UNITS, 0.9995);
+  const x = s / scale;
+  const decimals = unit === "s" ? Math.abs(x) >= 99.95 ? 0 : Math.abs(x) >= 9.995 ? 1 : 2 : Math.abs(x) >= 99.95 ? 0 : 1;
+  return { text: fixed(x, decimals), unit };
+}
+var seconds = (s, like) => join(secondsParts(s, like));
+function bytesParts(b, like = b) {
+  if (!known(b)) return { text: DASH, unit: "" };
+  const [scale, unit] = pick(Math.abs(like), BYTE_UNITS, 0.95);
+  const x = b / scale;
+  return { text: fixed(x, unit === "B" || Math.abs(x) >= 99.95 || scale < 2 ** 30 && Math.abs(x) >= 9.95 ? 0 : 1), unit };
+}
+var bytes = (b, like) => join(bytesParts(b, like));
+var percent = (fraction, decimals = 0) => known(fraction) ? `${fixed(fraction * 100, decimals)}${NBSP}%` : DASH;
+var signed = (text) => text.startsWith(MINUS) || /^[0.\s\u202f\u00a0]*(\D*)$/.test(text) ? text : `+${text}`;
+var plural = (n, noun) => `${fixed(n)} ${noun}${n === 1 ? "" : "s"}`;
+var join = ({ text, unit }) => unit ? `${text}${NBSP}${unit}` : text;
+
+// src/heatmap/panels.js
+var BESIDE_PX = 860;
+var GAP_PX = 28;
+var LETTER_PX = 6.6;
+var TITLE_PX = 18;
+var rowSize = (rows, least = 11) => rows <= 16 ? 28 : rows <= 32 ? 16 : least;
+function panelsOf(grids, width) {
+  const several = grids.length > 1;
+  const beside = several && width >= BESIDE_PX;
+  const each = beside ? (width - GAP_PX) / grids.length : width;
+  const end = Math.max(...grids.map((grid) => grid.end_s ?? 0));
+  let y = 0;
+  let height = 0;
+  const panels = grids.map((grid, p) => {
+    const panel = panelOf(grid, beside ? p * (each + GAP_PX) : 0, each, y + (several ? TITLE_PX : 0), end);
+    panel.title = several ? y + 12 : null;
+    if (!beside) y = panel.height + 14;
+    height = Math.max(height, panel.height);
+    return panel;
+  });
+  return { panels, height };
+}
+function panelOf(grid, x, width, top, end) {
+  const longest = Math.max(...grid.rows.map((row) => row.name.length));
+  const left = x + Math.round(Math.min(width * 0.4, 170, longest * LETTER_PX + 14));
+  const room = x + width - left - 4;
+  if (grid.kind === "pairs") {
+    const size2 = Math.max(5, Math.min(36, Math.floor((room - 4) / grid.columns) - 2));
+    const { tops: tops2, height: height2 } = rowPlaces(grid.rows, size2, top + 20);
+    const lefts = tops2.map((at) => left + at - tops2[0]);
+    return { x, left, right: left + height2 - tops2[0], size: size2, tops: tops2, lefts, widths: lefts.map(() => size2), top, height: height2 + 4 };
+  }
+  const size = rowSize(grid.rows.length, grid.kind === "parts" ? 15 : 11);
+  const { tops, height } = rowPlaces(grid.rows, size, top + 18);
+  if (grid.kind === "parts") {
+    const each = Math.min(96, room / grid.columns);
+    const lefts = Array.from({ length: grid.columns }, (_, k) => left + k * each);
+    return { x, left, right: left + each * grid.columns, size, tops, lefts, widths: lefts.map(() => each - 2), top, height: height + 4 };
+  }
+  return { x, left, right: left + room * grid.end_s / (end || 1), size, tops, lefts: null, widths: null, top, height: height + 20 };
+}
+function cellUnder(grid, panel, x, y) {
+  const r = panel.tops.findIndex((top) => y >= top && y < top + panel.size);
+  if (r < 0 || x < panel.left) return null;
+  const k = panel.lefts ? panel.lefts.findIndex((left, i) => x >= left && x < left + panel.widths[i]) : Math.floor((x - panel.left) / (panel.right - panel.left) * grid.columns);
+  return k < 0 || k >= grid.columns ? null : { r, k };
+}
+function boxOf(grid, panel, { r, k }) {
+  if (panel.lefts) return [panel.lefts[k], panel.tops[r], panel.widths[k], panel.size];
+  const w = (panel.right - panel.left) / grid.columns;
+  return [panel.left + k * w, panel.tops[r], w, panel.size];
+}
+
+// src/heatmap/draw.js
+var TOKENS = ["ink", "ink-2", "ink-strong", "brand", "brand-ink", "wash", "bg", "line", "bad"];
+function drawPanel(g, plan, panel, scale, scene) {
+  const { look: c } = scene;
+  if (panel.title != null) {
+    g.font = `600 12px ${c.font}`;
+    g.textAlign = "left";
+    g.fillStyle = c["ink-strong"];
+    g.fillText(plan.name, panel.x, panel.title);
+  }
+  if (plan.grid.kind === "time") drawTime(g, plan, panel, scale, scene);
+  else drawCells(g, plan, panel, scale, scene);
+  drawNames(g, plan, panel, scene);
+  if (scene.cell && scene.cell.r < plan.grid.rows.length && scene.cell.k < plan.grid.columns) drawCursor(g, plan, panel, scene);
+}
+function drawNames(g, { grid }, panel, { look: c, marked }) {
+  const every = Math.max(1, Math.ceil(11 / panel.size));
+  grid.rows.forEach((row, r) => {
+    const on = row.lane != null && marked.has(row.lane);
+    if (r % every && !on) return;
+    g.font = `${on ? "600 " : ""}${panel.size < 16 ? 11 : 12}px ${c.font}`;
+    g.textAlign = "left";
+    g.fillStyle = on ? c["brand-ink"] : c.ink;
+    g.fillText(on ? `${row.name} ◂` : row.name, panel.x, panel.tops[r] + panel.size / 2 + 4, panel.left - panel.x - 4);
+  });
+}
+function drawTime(g, plan, panel, scale, scene) {
+  const { grid, view } = plan;
+  const { look: c } = scene;
+  const { left, right, tops, size } = panel;
+  const strip = document.createElement("canvas");
+  strip.width = Math.max(1, Math.min(grid.columns, Math.round(right - left)));
+  strip.height = 1;
+  const pen = strip.getContext("2d");
+  g.imageSmoothingEnabled = false;
+  grid.rows.forEach((_, r) => {
+    const image = pen.createImageData(strip.width, 1);
+    for (let p = 0; p < strip.width; p += 1) {
+      const value = mostOf(grid, r, p, strip.width);
+      if (value != null) image.data.set([...cividis(scale.position(value)), 255], p * 4);
+    }
+    pen.putImageData(image, 0, 0);
+    g.fillStyle = c.wash;
+    g.fillRect(left, tops[r], right - left, size);
+    g.drawImage(strip, left, tops[r], right - left, size);
+  });
+  const x = (t) => left + (t - grid.start_s) / (grid.end_s - grid.start_s) * (right - left);
+  const foot = tops[tops.length - 1] + size + 14;
+  g.font = `11px ${c.font}`;
+  g.fillStyle = c["ink-2"];
+  for (const t of ticks(grid.end_s, Math.max(2, (right - left) / 110), grid.start_s)) {
+    const { text, unit } = secondsParts(t, grid.end_s);
+    g.textAlign = x(t) < left + 10 ? "left" : x(t) > right - 14 ? "right" : "center";
+    g.fillText(`${text.replace(/\.0+$/, "")} ${unit}`, x(t), foot);
+  }
+  if (view.peak && scene.shown === "time") drawPeak(g, view, panel, x(view.peak.time_s), c);
+}
+function drawPeak(g, view, panel, x, c) {
+  const y = panel.tops[view.peak.row];
+  const first = view.peak.row === 0;
+  const tip = first ? y - 1 : y + 9;
+  const over = view.peak.bytes > view.capacity_bytes;
+  g.fillStyle = over ? c.bad : c["ink-strong"];
+  g.beginPath();
+  g.moveTo(x, tip);
+  g.lineTo(x + 5, tip - 8);
+  g.lineTo(x - 5, tip - 8);
+  g.fill();
+  const where = first ? "" : ` on ${view.rows[view.peak.row].name}`;
+  const text = `peak ${bytes(view.peak.bytes)}${where} at ${seconds(view.peak.time_s)}${over ? `, ▲ ${bytes(view.peak.bytes - view.capacity_bytes)} over` : ""}`;
+  g.font = `${over ? "600 " : ""}11px ${c.font}`;
+  const w = g.measureText(text).width;
+  g.textAlign = "left";
+  const at = x + 9 + w > panel.right ? Math.max(panel.left, x - 9 - w) : x + 9;
+  g.fillText(text, at, panel.tops[0] - 5);
+}
+function drawCells(g, { grid, view }, panel, scale, { look: c, shown }) {
+  const like = scale.high;
+  drawHeads(g, grid, panel, c);
+  g.textAlign = "center";
+  grid.rows.forEach((_, r) => {
+    for (let k = 0; k < grid.columns; k += 1) {
+      const [x, y, w, h2] = boxOf(grid, panel, { r, k });
+      const value = grid.value(r, k);
+      const plain = k === grid.plain;
+      const colour = value == null || plain ? null : cividis(scale.position(value));
+      g.fillStyle = colour ? rgb(colour) : c.wash;
+      if (!plain) g.fillRect(x, y, w - (w > 12 ? 1 : 0), h2 - (h2 > 12 ? 1 : 0));
+      if (value == null || w < 28 || h2 < 11) continue;
+      const over = plain && value > grid.capacity[r];
+      g.font = `${plain ? "600 " : ""}11px ${c.font}`;
+      g.fillStyle = colour ? inkOn(colour) : over ? c.bad : c.ink;
+      const text = shown === "parts" ? plain ? `${over ? "▲ " : ""}${bytes(value)}` : bytes(value) : bytesParts(value, like).text;
+      g.fillText(text, x + w / 2, y + h2 / 2 + 4, w - 2);
+    }
+  });
+}
+function drawHeads(g, grid, panel, c) {
+  const width = panel.widths[0];
+  if (width < 14) return;
+  g.font = `11px ${c.font}`;
+  g.fillStyle = c["ink-2"];
+  g.textAlign = "center";
+  grid.names.forEach((name, k) => {
+    const text = grid.kind === "pairs" ? name.replace(/^\D+/, "") || name : name;
+    g.fillText(text, panel.lefts[k] + width / 2, panel.tops[0] - 7, width);
+  });
+}
+function drawCursor(g, { grid }, panel, { look: c, cell }) {
+  const [x, y, w, h2] = boxOf(grid, panel, cell);
+  for (const [colour, width] of [
+    [c.bg, 5],
+    [c.brand, 3]
+  ]) {
+    g.strokeStyle = colour;
+    g.lineWidth = width;
+    g.strokeRect(x - 1, y - 1, Math.max(4, w) + 1, h2 + 1);
+  }
+}
+
+// src/heatmap/legend.js
+var MARKS = [0, 0.2, 0.4, 0.6, 0.8, 1];
+var AROUND = 0.06;
+var gradient = (from, to, steps) => `linear-gradient(90deg, ${Array.from({ length: steps + 1 }, (_, i) => rgb(cividis(from + (to - from) * i / steps))).join(", ")})`;
+var Legend = class {
+  constructor() {
+    this.ramp = h("span", { class: "sx-ramp hm-ramp" });
+    this.note = h("span", { class: "sx-sub" });
+    this.element = h("div", { class: "hm-legend" }, this.ramp, this.note);
+  }
+  /** @param {any} scale @param {string} unit `bytes` or `share` @param {string} note what the ends mean */
+  show(scale, unit, note) {
+    const write = (value) => unit === "share" ? percent(value, scale.high < 0.0995 ? 1 : 0) : value === 0 ? "0" : bytes(value);
+    const along = (u) => scale.from + (1 - scale.from) * u;
+    set(this.ramp, { style: { background: gradient(scale.from, 1, 9) } });
+    keyed(
+      this.ramp,
+      MARKS,
+      String,
+      () => h("span", {}),
+      (span, u) => {
+        const at = along(u);
+        const ground = { background: gradient(along(u - AROUND), along(u + AROUND), 2), "background-color": rgb(cividis(at)) };
+        const end = u === 0 ? "first" : u === 1 ? "last" : null;
+        set(span, { text: write(scale.at(at)), "data-end": end, style: { left: `${u * 100}%`, color: inkOn(cividis(at)), ...ground } });
+      }
+    );
+    set(this.note, { text: note });
+  }
+};
+
+// src/heatmap/words.js
+var TABLE_ROWS = 400;
+var told = (grid, value) => value == null ? "nothing" : grid.unit === "share" ? percent(value, value < 0.0995 ? 1 : 0) : bytes(value);
+var timeAt = (grid, k) => grid.start_s + (k + 0.5) / grid.columns * (grid.end_s - grid.start_s);
+function placeWords(grid, { r, k }) {
+  const row = grid.rows[r];
+  const name = row.count > 1 ? `${row.name} (${row.count})` : row.name;
+  if (grid.kind === "time") return `${name} at ${seconds(timeAt(grid, k), grid.end_s)}`;
+  return grid.kind === "parts" ? `${name}, ${grid.names[k]}` : `${row.name} → ${grid.names[k]}`;
+}
+function valueWords(view, grid, { r, k }) {
+  const value = grid.value(r, k);
+  if (grid.unit === "share") return `${value == null ? "not used" : `${told(grid, value)} in use`}, of ${bytes(grid.rows[r].bytes_per_s)}/s`;
+  if (grid.kind === "pairs") return value == null ? "nothing" : `${bytes(value)} a step`;
+  if (value == null) return grid.kind === "parts" ? "none" : "unknown";
+  const capacity = grid.kind === "parts" ? grid.capacity[r] : view.capacity_bytes;
+  const over = value > capacity ? `, ▲ ${bytes(value - capacity)} over` : "";
+  return `${bytes(value)}, ${percent(value / capacity)} of capacity${over}`;
+}
+function againstWords(grid, other, name, { r, k }) {
+  const row = other.rows.findIndex((item) => item.name === grid.rows[r].name);
+  if (row < 0) return `${name}: not used`;
+  const column = grid.kind === "time" ? columnAt(other, timeAt(grid, k)) : grid.names ? other.names.indexOf(grid.names[k]) : k;
+  if (column < 0 || column >= other.columns) return `${name}: nothing`;
+  const [a, b] = [grid.value(r, k) ?? 0, other.value(row, column)];
+  const difference = (b ?? 0) - a;
+  const shown = grid.unit === "share" ? `${fixed(difference * 100, 1)} points` : bytes(difference, Math.max(a, b ?? 0));
+  return `${name}: ${told(other, b)}${difference ? `, ${signed(shown)}` : ", the same"}`;
+}
+function columnAt(grid, t) {
+  const k = Math.floor((t - grid.start_s) / (grid.end_s - grid.start_s) * grid.columns);
+  return k < grid.columns ? k : -1;
+}
+var TITLES = {
+  "memory time": ["Memory", "device by time, one step"],
+  "memory parts": ["Memory", "device by part, at its peak"],
+  "traffic pairs": ["Communication", "sent in one step from row to column"],
+  "traffic links": ["Communication", "share of each link in use, one step"]
+};
+function titleOf(view, shown) {
+  const own = shown === "time" || shown === "pairs" ? view.title : null;
+  const [head, sub] = own ? [own.split(/,(.*)/s)[0], own.split(/,(.*)/s)[1]?.trim() ?? ""] : TITLES[`${view.kind} ${shown}`] ?? ["Heatmap", ""];
+  const folded = shown === "links" ? view.links.folded : view.folded;
+  return [head, [sub, folded && `rows are folded: ${folded}`].filter(Boolean).join("; ")];
+}
+function summary(view, grid, shown) {
+  if (shown === "pairs") return `${plural(view.pairs.length, "pair")}, at most ${bytes(grid.high)}.`;
+  if (shown === "links") {
+    const busiest = view.links.rows.reduce((a, b) => b.share > a.share ? b : a);
+    return `${plural(view.links.rows.length, "row")}; the busiest is ${busiest.name}, ${percent(busiest.share, 1)} on average.`;
+  }
+  if (shown === "parts" || !view.peak) return `${plural(view.rows.length, "row")}.`;
+  return `Peak ${bytes(view.peak.bytes)} on ${view.rows[view.peak.row]?.name} at ${seconds(view.peak.time_s)}.`;
+}
+function asTable(plans, shown) {
+  const several = plans.length > 1;
+  const first = (name, cells) => several ? [name, ...cells] : cells;
+  if (shown === "pairs") {
+    const rows2 = plans.flatMap(({ view, name }) => view.pairs.map(([a, b, n]) => first(name, [view.rows[a].name, view.rows[b].name, bytes(n)])));
+    return table("Bytes sent in one step", first("plan", ["from", "to", "bytes"]), rows2.slice(0, TABLE_ROWS), rows2.length);
+  }
+  const { grid } = plans[0];
+  const timed = grid.kind === "time";
+  const at = timed ? Array.from({ length: Math.min(8, grid.columns) }, (_, i) => Math.floor((i + 0.5) / Math.min(8, grid.columns) * grid.columns)) : grid.names.map((_, k) => k);
+  const columns = [shown === "links" ? "link" : "device", ...timed ? ["peak", ...at.map((k) => seconds(timeAt(grid, k), grid.end_s))] : grid.names];
+  const rows = plans.flatMap(
+    ({ grid: own, name }) => own.rows.map(
+      (row, r) => first(name, [row.name, ...timed ? [told(own, most(own, r))] : [], ...at.map((k) => own.value(r, k) == null ? "" : told(own, own.value(r, k)))])
+    )
+  );
+  const caption = { time: "Memory in use", parts: "Memory at the peak", links: "Share of each link in use" }[shown];
+  return table(caption, first("plan", columns), rows.slice(0, TABLE_ROWS), rows.length);
+}
+function most(grid, r) {
+  let top = null;
+  for (let k = 0; k < grid.columns; k += 1) {
+    const v = grid.value(r, k);
+    if (v != null && (top == null || v > top)) top = v;
+  }
+  return top;
+}
 
 // src/heatmap/index.js
-var TOKENS = ["ink", "ink-2", "ink-strong", "brand-ink", "wash", "bg", "line"];
 var HeatmapView = class {
   constructor(model, el) {
     this.model = model;
     const { root, close } = makeRoot(el, model, "heatmap", "Heatmap");
     this.root = root;
-    this.closeRoot = close;
-    this.head = heading("", "");
-    this.canvas = h("canvas", { class: "hm-canvas", role: "img" });
-    this.tableBox = h("div", {});
-    this.legend = h(
-      "div",
-      { class: "hm-legend" },
-      h("span", {}),
-      h("i", { class: "sx-ramp" }),
-      h("span", {}),
-      h("span", { class: "sx-sub" })
-    );
-    this.empty = h("div", { class: "sx-empty", text: "Nothing to show yet." });
-    this.toggle = tableToggle(this.canvas, this.tableBox, () => this.makeTable());
-    this.head.append(h("span", { class: "sx-space" }), this.toggle.button);
-    root.append(this.head, this.empty, this.canvas, this.tableBox, this.legend);
-    this.tip = new Tip(root);
-    this.sync = new Sync(model, ["view", "cells"], () => this.load());
-    this.repaint = () => this.paint();
-    model.on("change:selected_lanes", this.repaint);
+    this.cell = null;
+    this.build();
+    this.sync = new Sync(model, ["view", "cells", "view_b", "cells_b", "shown"], () => this.load());
+    const repaint = () => this.paint();
+    model.on("change:selected_lanes", repaint);
+    const preview = (event) => {
+      if ((event.detail?.bench ?? "") === (model.get("bench") ?? "")) root.classList.toggle("hm-dim", Boolean(event.detail?.values));
+    };
+    document.addEventListener("sx-preview", preview);
     root.addEventListener("sx-theme", () => {
       this.look = null;
       this.paint();
     });
-    this.observer = new ResizeObserver(() => this.paint());
+    this.observer = new ResizeObserver(repaint);
     this.observer.observe(root);
-    this.canvas.addEventListener("pointermove", (event) => this.hover(event));
-    this.canvas.addEventListener("pointerleave", () => this.tip.hide());
+    this.attach();
+    this.close = () => {
+      this.sync.close();
+      model.off("change:selected_lanes", repaint);
+      document.removeEventListener("sx-preview", preview);
+      this.observer.disconnect();
+      cancelAnimationFrame(this.frame);
+      close();
+      root.remove();
+    };
     this.load();
+  }
+  build() {
+    this.head = heading("", "");
+    this.switch = h("span", { class: "sx-seg", role: "radiogroup", "aria-label": "Picture" });
+    this.canvas = h("canvas", { class: "hm-canvas", role: "application", tabindex: "0" });
+    this.tableBox = h("div", {});
+    this.drawing = h("div", {}, this.canvas);
+    this.legend = new Legend();
+    this.empty = h("div", { class: "sx-empty", text: "Nothing to show yet: memory and traffic appear once a model and a cluster are chosen." });
+    this.live = h("div", { class: "sx-live", "aria-live": "polite" });
+    this.table = tableToggle(this.drawing, this.tableBox, () => asTable(this.plans, this.shown));
+    this.head.append(h("span", { class: "sx-space" }), this.switch, this.table.button);
+    this.root.append(this.head, this.empty, this.drawing, this.tableBox, this.legend.element, this.live);
+    this.tip = new Tip(this.root);
   }
   get view() {
     return this.model.get("view") ?? {};
   }
   load() {
-    const { view } = this;
-    const ready = Boolean(view.rows?.length);
-    for (const part of [this.head, this.canvas, this.legend]) part.style.display = ready ? "" : "none";
+    const ready = Boolean(this.view.rows?.length);
+    for (const part of [this.head, this.drawing, this.legend.element]) part.style.display = ready ? "" : "none";
     this.empty.hidden = ready;
+    this.plans = [];
     if (!ready) return;
-    this.grid = view.kind === "traffic" ? trafficGrid(view) : memoryGrid(view, float32(this.model.get("cells")));
-    const title = view.title ?? (view.kind === "traffic" ? "Traffic, device to device" : "Memory, device by time");
-    const [head, rest] = title.split(/,(.*)/s);
-    set(this.head.children[0], { text: head });
-    set(this.head.children[1], { text: rest?.trim() ?? "" });
-    const [low, , high, note] = this.legend.children;
-    set(low, { text: this.grid.log ? bytes(this.grid.low) : "0" });
-    set(high, { text: bytes(this.grid.high) });
-    set(note, { text: this.grid.log ? "log scale" : "capacity" });
-    set(this.canvas, { "aria-label": `${title}. ${this.summary()} The Table button gives the same as a table.` });
-    this.toggle.refresh();
+    const pictures = picturesOf(this.view);
+    const wanted = this.model.get("shown");
+    this.shown = pictures.some(([name]) => name === wanted) ? wanted : pictures[0]?.[0];
+    this.plans = [
+      ["view", "cells", "A"],
+      ["view_b", "cells_b", "B"]
+    ].flatMap(([v, c, name]) => {
+      const view = this.model.get(v) ?? {};
+      if (view.kind !== this.view.kind || !view.rows?.length || !picturesOf(view).some(([own]) => own === this.shown)) return [];
+      return [{ view, name: view.name || name, grid: gridOf(view, float32(this.model.get(c)), this.shown) }];
+    });
+    const { grid } = this.plans[0];
+    if (this.cell && (this.cell.r >= grid.rows.length || this.cell.k >= grid.columns)) this.cell = null;
+    this.scale = scaleOf(this.plans.map((plan) => plan.grid));
+    this.drawSwitch(pictures);
+    this.drawHead(grid);
+    this.table.refresh();
     this.paint();
   }
-  summary() {
-    const { view } = this;
-    if (view.kind === "traffic") return `${view.pairs.length} pairs, at most ${bytes(this.grid.high)}.`;
-    return view.peak ? `Peak ${bytes(view.peak.bytes)} on ${view.rows[view.peak.row]?.name} at ${seconds(view.peak.time_s)}.` : "";
+  drawHead(grid) {
+    const [head, sub] = titleOf(this.view, this.shown);
+    set(this.head.children[0], { text: head });
+    set(this.head.children[1], { text: sub });
+    this.legend.show(this.scale, grid.unit, this.note(grid));
+    const words = this.plans.map(({ view, grid: own, name }) => `${this.plans.length > 1 ? `${name}: ` : ""}${summary(view, own, this.shown)}`);
+    const help = "Arrow keys go from cell to cell, Enter marks the row. The Table button gives the same as a table.";
+    set(this.canvas, { "aria-label": `${head}, ${sub}. ${words.join(" ")} ${help}` });
+  }
+  note(grid) {
+    if (this.scale.log) return "log scale; empty: nothing sent";
+    if (grid.unit === "share") return ["share of a link's capacity; empty: not used", this.view.links.text].filter(Boolean).join("; ");
+    return this.shown === "parts" ? "bytes of a part; the last column is their sum" : "bytes in use; the scale ends at the capacity";
+  }
+  drawSwitch(pictures) {
+    this.switch.hidden = pictures.length < 2;
+    keyed(
+      this.switch,
+      pictures,
+      ([name]) => name,
+      ([name, text]) => h("button", { class: "sx-btn", text, role: "radio", "data-action": `show-${name}`, on: { click: () => this.choose(name), keydown: (event) => this.switchKey(event, pictures) } }),
+      (button, [name]) => set(button, { "aria-checked": String(name === this.shown), tabindex: name === this.shown ? "0" : "-1" })
+    );
+  }
+  choose(name) {
+    this.cell = null;
+    this.tip.hide();
+    this.sync.set("shown", name);
+    this.load();
+  }
+  switchKey(event, pictures) {
+    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    const at = pictures.findIndex(([name]) => name === this.shown);
+    this.choose(pictures[(at + by + pictures.length) % pictures.length][0]);
+    this.switch.querySelector('[aria-checked="true"]')?.focus();
   }
   paint() {
     if (this.frame) return;
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
       const width = this.canvas.clientWidth;
-      if (!this.grid || !width) return;
+      if (!this.plans.length || !width) return;
       this.look ??= { ...tokens(this.root, TOKENS), font: family(this.root) };
-      this.measure(width);
-      const g = prepare(this.canvas, width, this.place.height + (this.view.kind === "traffic" ? 4 : 20));
-      if (this.view.kind === "traffic") this.drawTraffic(g);
-      else this.drawMemory(g, width);
-      this.drawNames(g);
+      const { panels, height } = panelsOf(
+        this.plans.map((plan) => plan.grid),
+        width
+      );
+      this.panels = panels;
+      const g = prepare(this.canvas, width, height);
+      const marked = new Set(this.model.get("selected_lanes") ?? []);
+      this.plans.forEach(
+        (plan, p) => drawPanel(g, plan, panels[p], this.scale, { look: this.look, marked, shown: this.shown, cell: this.cellIn(p) })
+      );
     });
   }
-  measure(width) {
-    const rows = this.view.rows;
-    const traffic = this.view.kind === "traffic";
-    const longest = Math.max(...rows.map((row) => row.name.length));
-    const left = Math.min(110, longest * 7 + 12);
-    const size = traffic ? Math.max(6, Math.min(36, Math.floor((width - left) / rows.length) - 2)) : rows.length <= 16 ? 30 : rows.length <= 32 ? 16 : 11;
-    this.place = { left, size, right: width - 4, ...rowPlaces(rows, size, traffic ? 22 : 18) };
+  /** The keyboard's cell in a plan: in the second the same row and time, by name. */
+  cellIn(p) {
+    if (!this.cell || p === 0) return this.cell;
+    const [{ grid }, other] = [this.plans[0], this.plans[p].grid];
+    const r = other.rows.findIndex((row) => row.name === grid.rows[this.cell.r].name);
+    const k = grid.kind === "time" ? columnAt(other, timeAt(grid, this.cell.k)) : grid.names ? other.names.indexOf(grid.names[this.cell.k]) : this.cell.k;
+    return r < 0 || k < 0 ? null : { r, k };
   }
-  drawNames(g) {
-    const marked = new Set(this.model.get("selected_lanes") ?? []);
-    const { tops, size } = this.place;
-    if (size < 11) return;
-    this.view.rows.forEach((row, r) => {
-      const on = row.lane != null && marked.has(row.lane);
-      g.font = `${on ? "600 " : ""}${size < 16 ? 11 : 12}px ${this.look.font}`;
-      g.textAlign = "left";
-      g.fillStyle = on ? this.look["brand-ink"] : this.look.ink;
-      g.fillText(row.name, 0, tops[r] + size / 2 + 4);
-    });
+  attach() {
+    const { canvas } = this;
+    canvas.addEventListener("pointermove", (event) => this.hover(event));
+    canvas.addEventListener("pointerleave", () => this.tip.hide());
+    canvas.addEventListener("click", (event) => this.markRow(this.rowUnder(event)));
+    canvas.addEventListener("keydown", (event) => this.key(event));
+    canvas.addEventListener("blur", () => this.moveTo(null));
   }
-  drawMemory(g, width) {
-    const { grid, view, look: c } = this;
-    const { left, right, tops, size, height } = this.place;
-    const strip = document.createElement("canvas");
-    strip.width = Math.max(1, grid.columns);
-    strip.height = 1;
-    const pen = strip.getContext("2d");
-    g.imageSmoothingEnabled = false;
-    for (let r = 0; r < grid.rows; r += 1) {
-      const image = pen.createImageData(strip.width, 1);
-      for (let k = 0; k < grid.columns; k += 1) {
-        const value = grid.value(r, k);
-        if (value != null) image.data.set([...cividis(grid.position(value)), 255], k * 4);
-      }
-      pen.clearRect(0, 0, strip.width, 1);
-      pen.putImageData(image, 0, 0);
-      g.fillStyle = c.wash;
-      g.fillRect(left, tops[r], right - left, size);
-      g.drawImage(strip, left, tops[r], right - left, size);
-    }
-    const x = (t) => left + (t - view.start_s) / (view.end_s - view.start_s) * (right - left);
-    g.font = `11px ${c.font}`;
-    g.fillStyle = c["ink-2"];
-    for (const t of ticks(view.end_s, Math.max(2, (right - left) / 110), view.start_s)) {
-      const { text, unit } = secondsParts(t, view.end_s);
-      g.textAlign = x(t) < left + 10 ? "left" : x(t) > right - 14 ? "right" : "center";
-      g.fillText(`${text.replace(/\.0+$/, "")} ${unit}`, x(t), height + 14);
-    }
-    if (view.peak) this.drawPeak(g, x(view.peak.time_s), tops[view.peak.row], width);
-  }
-  drawPeak(g, x, y, width) {
-    const { look: c, view } = this;
-    g.fillStyle = c["ink-strong"];
-    const first = view.peak.row === 0;
-    g.beginPath();
-    if (first) {
-      g.moveTo(x, y - 1);
-      g.lineTo(x + 5, y - 9);
-      g.lineTo(x - 5, y - 9);
-    } else {
-      g.moveTo(x, y + 9);
-      g.lineTo(x + 5, y + 1);
-      g.lineTo(x - 5, y + 1);
-    }
-    g.fill();
-    const over = view.peak.bytes > view.capacity_bytes;
-    const text = `${over ? "▲ " : ""}peak ${bytes(view.peak.bytes)}${first ? "" : ` on ${view.rows[view.peak.row].name}`} at ${seconds(view.peak.time_s)}${over ? `, ${bytes(view.peak.bytes - view.capacity_bytes)} over` : ""}`;
-    g.font = `11px ${c.font}`;
-    const w = g.measureText(text).width;
-    g.textAlign = "left";
-    g.fillText(text, first && x + 9 + w > width ? x - 9 - w : Math.min(x + 9, width - w - 2), first ? y - 4 : 11);
-  }
-  drawTraffic(g) {
-    const { grid, view, look: c } = this;
-    const { left, tops, size } = this.place;
-    const columns = tops.map((top) => left + top - tops[0]);
-    g.font = `11px ${c.font}`;
-    const like = grid.high;
-    for (let r = 0; r < grid.rows; r += 1) {
-      for (let k = 0; k < grid.columns; k += 1) {
-        const value = grid.value(r, k);
-        const colour = value == null ? null : cividis(grid.position(value));
-        g.fillStyle = colour ? rgb(colour) : c.wash;
-        g.fillRect(columns[k], tops[r], size - (size > 12 ? 1 : 0), size - (size > 12 ? 1 : 0));
-        if (!colour || size < 28) continue;
-        g.fillStyle = inkOn(colour);
-        g.textAlign = "center";
-        g.fillText(bytesParts(value, like).text, columns[k] + size / 2, tops[r] + size / 2 + 4, size - 4);
-      }
-    }
-    if (size < 14) return;
-    g.fillStyle = c["ink-2"];
-    g.textAlign = "center";
-    view.rows.forEach((row, k) => g.fillText(row.name.replace(/^\D+/, "") || row.name, columns[k] + size / 2, tops[0] - 7, size));
-  }
-  cellUnder(event) {
+  /** Plan and place under the pointer. */
+  under(event) {
     const box = this.canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
-    const { left, right, tops, size } = this.place;
-    const r = rowUnder(tops, size, y);
-    if (r < 0 || x < left) return null;
-    const k = this.view.kind === "traffic" ? rowUnder(
-      tops.map((top) => left + top - tops[0]),
-      size,
-      x
-    ) : Math.floor((x - left) / (right - left) * this.grid.columns);
-    return k < 0 || k >= this.grid.columns ? null : { r, k };
+    for (const [p, panel] of (this.panels ?? []).entries()) {
+      const cell = x < panel.right + 4 && x >= panel.x ? cellUnder(this.plans[p].grid, panel, x, y) : null;
+      if (cell) return { p, cell };
+    }
+    return null;
+  }
+  /** The row whose name or cells are under the pointer, of the first plan, or null. */
+  rowUnder(event) {
+    const box = this.canvas.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+    for (const [p, panel] of (this.panels ?? []).entries()) {
+      if (x < panel.x || x > panel.right) continue;
+      const r = panel.tops.findIndex((top) => y >= top && y < top + panel.size);
+      if (r >= 0) return this.plans[p].grid.rows[r];
+    }
+    return null;
+  }
+  markRow(row) {
+    if (row?.lane == null) return;
+    const marked = this.model.get("selected_lanes") ?? [];
+    this.sync.set("selected_lanes", marked.length === 1 && marked[0] === row.lane ? [] : [row.lane]);
   }
   hover(event) {
-    const cell = this.place ? this.cellUnder(event) : null;
-    if (!cell) return this.tip.hide();
-    const { view, grid } = this;
-    const value = grid.value(cell.r, cell.k);
-    if (view.kind === "traffic")
-      return this.tip.show(
-        `${view.rows[cell.r].name} → ${view.rows[cell.k].name}
-${value == null ? "nothing" : `${bytes(value)} a step`}`,
-        event
-      );
-    const t = view.start_s + (cell.k + 0.5) / grid.columns * (view.end_s - view.start_s);
-    return this.tip.show(
-      `${view.rows[cell.r].name} at ${seconds(t, view.end_s)}
-${value == null ? "unknown" : `${bytes(value)}, ${percent(value / view.capacity_bytes)} of capacity`}`,
-      event
-    );
+    const found = this.under(event);
+    this.canvas.style.cursor = this.rowUnder(event)?.lane != null ? "pointer" : "";
+    if (!found) return this.tip.hide();
+    return this.tip.show(this.lines(found.p, found.cell).join("\n"), event);
   }
-  makeTable() {
-    const { view, grid } = this;
-    if (view.kind === "traffic")
-      return table(
-        "Bytes sent in one step",
-        ["from", "to", "bytes"],
-        view.pairs.slice(0, 400).map(([a, b, n]) => [view.rows[a].name, view.rows[b].name, bytes(n)]),
-        view.pairs.length
-      );
-    const at = Array.from(
-      { length: Math.min(8, grid.columns) },
-      (_, i) => Math.floor((i + 0.5) / Math.min(8, grid.columns) * grid.columns)
-    );
-    const time = (k) => seconds(view.start_s + (k + 0.5) / grid.columns * (view.end_s - view.start_s), view.end_s);
-    const most = (r) => {
-      let top = null;
-      for (let k = 0; k < grid.columns; k += 1) {
-        const v = grid.value(r, k);
-        if (v != null && (top == null || v > top)) top = v;
-      }
-      return top;
-    };
-    return table(
-      "Memory in use",
-      ["device", "peak", ...at.map(time)],
-      view.rows.map((row, r) => [row.name, bytes(most(r)), ...at.map((k) => bytes(grid.value(r, k)))])
-    );
+  /** What a cell is and holds; of the first plan also how the second differs. */
+  lines(p, cell) {
+    const { view, grid, name } = this.plans[p];
+    const several = this.plans.length > 1;
+    const lines = [placeWords(grid, cell), `${several ? `${name}: ` : ""}${valueWords(view, grid, cell)}`];
+    if (several && p === 0) lines.push(againstWords(grid, this.plans[1].grid, this.plans[1].name, cell));
+    return lines;
   }
-  close() {
-    this.sync.close();
-    this.model.off("change:selected_lanes", this.repaint);
-    this.observer.disconnect();
-    cancelAnimationFrame(this.frame);
-    this.closeRoot();
-    this.root.remove();
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || !this.plans.length) return;
+    const { grid } = this.plans[0];
+    if (/^(Arrow|Home$|End$)/.test(event.key)) this.moveTo(moveCell(grid, this.cell, event.key, event.shiftKey));
+    else if ((event.key === "Enter" || event.key === " ") && this.cell) this.markRow(grid.rows[this.cell.r]);
+    else if (event.key === "Escape") this.moveTo(null);
+    else return;
+    event.preventDefault();
+  }
+  moveTo(cell) {
+    if (!cell && !this.cell) return;
+    this.cell = cell;
+    this.tip.hide();
+    if (cell && this.panels) {
+      const lines = this.lines(0, cell);
+      this.live.textContent = lines.join(", ");
+      const box = this.canvas.getBoundingClientRect();
+      const [x, y, w, size] = boxOf(this.plans[0].grid, this.panels[0], cell);
+      this.tip.show(lines.join("\n"), { clientX: box.left + x + w, clientY: box.top + y + size });
+    }
+    this.paint();
   }
 };
 function render({ model, el }) {

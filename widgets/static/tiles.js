@@ -245,6 +245,23 @@ var percent = (fraction, decimals = 0) => known(fraction) ? `${fixed(fraction * 
 var signed = (text) => text.startsWith(MINUS) || /^[0.\s\u202f\u00a0]*(\D*)$/.test(text) ? text : `+${text}`;
 var join = ({ text, unit }) => unit ? `${text}${NBSP}${unit}` : text;
 
+// src/tiles/preview.js
+var PREVIEW = "sx-preview";
+function previewed(tile, { values, levels }) {
+  const value = values?.[tile.key];
+  const still = { ...tile, measured: null, low: null, high: null, note: null, preview: true };
+  if (!known(value)) return { ...still, baseline: null, waits: true };
+  const level = levels && tile.key in levels ? levels[tile.key] : null;
+  return { ...still, value, level, baseline: tile.value, baseline_name: null, now: tile.value };
+}
+function previewedVerdict(now, { verdict }) {
+  return verdict?.text ? { level: verdict.level ?? "none", text: verdict.text, note: verdict.note ?? "Estimate. Esc cancels.", actions: [] } : now;
+}
+function previewOf(detail, bench, before) {
+  if (!detail || (detail.bench ?? "") !== (bench ?? "")) return before;
+  return detail.values ? detail : null;
+}
+
 // src/tiles/words.js
 function valueParts({ quantity, value, unit }) {
   if (!known(value)) return { text: DASH, unit: "" };
@@ -276,9 +293,21 @@ function measuredText(tile) {
       lead: tile.old ? "measured before" : "measured",
       value: `${valueText(tile, tile.measured)}${outside(tile) ? " ▲" : ""}`
     };
+  if (known(tile.now)) return { lead: "now", value: valueText(tile, tile.now) };
+  if (tile.note) return { lead: tile.note, value: "" };
   if (!known(tile.low) || !known(tile.high) || !known(tile.value) || tile.value === 0) return { lead: "", value: "" };
   const half = Math.max(tile.high - tile.value, tile.value - tile.low) / tile.value;
   return { lead: "predicted", value: `±${percent(half, half < 0.1 ? 1 : 0)}` };
+}
+var spaced = (text) => String(text ?? "").replace(/(\d)%/g, "$1 %");
+function whyWords(rows, { working, all, open, shown }) {
+  const old = rows.some((row) => row.old);
+  const status = working ? old ? "grey: of the former plan" : "working it out" : "";
+  return {
+    toggle: rows.length ? `Why (${rows.length})${open ? ", hide" : ""}` : "Why",
+    more: all ? "Fewer" : `${Math.max(0, rows.length - shown)} more`,
+    status
+  };
 }
 function bandOf({ value, low, high, measured, old }) {
   if (!known(value) || !known(low) || !known(high)) return null;
@@ -288,28 +317,7 @@ function bandOf({ value, low, high, measured, old }) {
   return { low: at(low), high: at(high), value: 0.5, measured: dot == null ? null : at(dot) };
 }
 
-// src/tiles/index.js
-function render({ model, el }) {
-  const { root, close } = makeRoot(el, model, "tiles", "Predicted figures");
-  const tiles = h("div", { class: "t-tiles" });
-  const verdict = makeVerdict((action) => sync.send("action", { action }));
-  root.append(tiles, verdict);
-  const sync = new Sync(model, ["view"], draw);
-  function draw() {
-    const view = model.get("view") ?? {};
-    root.dataset.state = view.pending || sync.pending ? "computing" : "ready";
-    tiles.hidden = !view.tiles?.length;
-    tiles.style.setProperty("--count", view.tiles?.length ?? 1);
-    keyed(tiles, view.tiles ?? [], (tile) => tile.key, makeTile, drawTile);
-    drawVerdict(verdict, view.verdict);
-  }
-  draw();
-  return () => {
-    sync.close();
-    close();
-    root.remove();
-  };
-}
+// src/tiles/tile.js
 function makeTile() {
   return h(
     "div",
@@ -323,7 +331,12 @@ function makeTile() {
 function drawTile(element, tile) {
   const { text, unit } = valueParts(tile);
   const [name, value, delta, measured] = element.children;
-  set(element, { "data-kpi": tile.key, class: `t-tile ${tile.level ?? ""}`, "aria-label": `${tile.name} ${text} ${unit}` });
+  const worse = tile.level === "bad" ? ", too much" : tile.level === "warn" ? ", tight" : "";
+  set(element, {
+    "data-kpi": tile.key,
+    class: `t-tile ${tile.level ?? ""}${tile.preview ? " preview" : ""}${tile.waits ? " waits" : ""}`,
+    "aria-label": `${tile.name} ${text} ${unit} ${tile.context ?? ""}${worse}`.replace(/\s+/g, " ").trim()
+  });
   set(name, { text: tile.name });
   set(value.querySelector(".t-number"), { text });
   const small = value.querySelector("small");
@@ -333,17 +346,24 @@ function drawTile(element, tile) {
   }
   const change = deltaText(tile);
   set(delta.firstChild, { text: change ?? "" });
-  set(delta.lastChild, { text: change == null ? "" : tile.baseline_name ? `vs ${tile.baseline_name}` : "vs baseline" });
+  set(delta.lastChild, { text: against(tile, change) });
   const line = measuredText(tile);
-  set(measured.children[1], { text: line.lead });
+  set(measured.children[1], { text: spaced(line.lead) });
   set(measured.children[2], { text: line.value });
   const out = outside(tile);
   set(measured, {
     class: `t-measured${out ? " outside" : ""}`,
-    title: out ? "The measurement lies outside the predicted error band" : null
+    "aria-label": out ? `${line.lead} ${line.value}, outside the predicted error band` : null,
+    role: out ? "note" : null
   });
-  const band = bandOf(tile);
+  const band = tile.note && tile.measured == null ? null : bandOf(tile);
   measured.firstChild.replaceChildren(...band ? [drawBand(band)] : []);
+}
+function against(tile, change) {
+  if (tile.waits) return "known on release";
+  if (change == null) return "";
+  if (tile.preview) return "against now";
+  return tile.baseline_name ? `vs ${tile.baseline_name}` : "vs baseline";
 }
 function drawBand({ low, high, value, measured }) {
   const x = (t) => 2 + t * 60;
@@ -356,6 +376,8 @@ function drawBand({ low, high, value, measured }) {
     measured == null ? null : svg("circle", { cx: x(measured), cy: 6, r: 3.2, class: "t-dot" })
   );
 }
+
+// src/tiles/verdict.js
 function makeVerdict(act) {
   return h(
     "div",
@@ -392,7 +414,7 @@ function drawVerdict(element, verdict) {
   }
   if (text.dataset.text !== verdict.text) {
     text.dataset.text = verdict.text;
-    text.replaceChildren(...bold(verdict.text));
+    text.replaceChildren(...bold(spaced(verdict.text)));
   }
   const share = verdict.progress;
   meter.hidden = share == null;
@@ -412,12 +434,136 @@ function drawVerdict(element, verdict) {
     })
   );
 }
+function holdVerdict(element, held) {
+  if (element.dataset.held === "true" === held) return;
+  element.style.height = held ? `${element.getBoundingClientRect().height}px` : "";
+  element.dataset.held = String(held);
+  element.querySelector(".t-text").setAttribute("aria-live", held ? "off" : "polite");
+}
 var tick = () => svg(
   "svg",
   { width: 20, height: 20, viewBox: "0 0 20 20" },
   svg("circle", { cx: 10, cy: 10, r: 9 }),
   svg("path", { d: "M5.8 10.3l2.9 2.9 5.6-6" })
 );
+
+// src/tiles/why.js
+var SHOWN = 3;
+var Why = class {
+  constructor(act) {
+    this.open = false;
+    this.all = false;
+    this.toggle = h("button", { class: "sx-btn t-why-toggle", "data-action": "why", on: { click: () => this.flip("open") } });
+    this.more = h("button", { class: "sx-btn t-why-more", "data-action": "why-all", on: { click: () => this.flip("all") } });
+    this.status = h("span", { class: "t-why-status", role: "status" });
+    this.list = h("ul", {
+      class: "t-reasons",
+      on: {
+        click: (event) => {
+          const button = event.target.closest("[data-action]");
+          if (button && button.getAttribute("aria-disabled") !== "true") act(button.dataset.action);
+        }
+      }
+    });
+    this.element = h(
+      "section",
+      { class: "t-why", "aria-label": "Why" },
+      h("div", { class: "t-why-head" }, h("b", { class: "t-why-title", text: "Why" }), this.toggle, this.more, this.status),
+      this.list
+    );
+    this.rows = [];
+  }
+  flip(name) {
+    this[name] = !this[name];
+    this.draw(this.rows, this.working);
+  }
+  /** @param {any[]} rows `view.reasons` @param {boolean} working more are being worked out */
+  draw(rows, working) {
+    [this.rows, this.working] = [rows, working];
+    this.element.hidden = !rows.length && !working;
+    const words = whyWords(rows, { working, all: this.all, open: this.open, shown: SHOWN });
+    set(this.toggle, { text: words.toggle, "aria-expanded": String(this.open) });
+    set(this.more, { text: words.more, "aria-expanded": String(this.all) });
+    this.more.hidden = rows.length <= SHOWN;
+    set(this.status, { text: words.status });
+    set(this.element, { "data-open": String(this.open), "data-all": String(this.all) });
+    const focused = this.list.contains(document.activeElement) ? document.activeElement.closest("li")?.dataset.key : null;
+    keyed(this.list, this.all ? rows : rows.slice(0, SHOWN), (row) => row.key, makeRow, drawRow);
+    if (focused != null && !this.list.contains(document.activeElement)) this.refocus(focused);
+  }
+  /** The list was sorted or its row is gone: focus goes to the same reason, else to the first button, else above. */
+  refocus(key) {
+    const own = this.list.querySelector(`li[data-key="${CSS.escape(key)}"] button`);
+    const visible = [own, this.list.querySelector("button:not([hidden])"), this.more, this.toggle];
+    visible.find((button) => button && button.offsetParent)?.focus();
+  }
+};
+function makeRow() {
+  return h(
+    "li",
+    { class: "t-reason" },
+    h("span", { class: "t-topic" }),
+    h("span", { class: "t-why-text" }),
+    h("button", { class: "sx-btn", text: "Apply" })
+  );
+}
+function drawRow(element, row) {
+  const [topic, text, button] = element.children;
+  set(element, { class: `t-reason${row.old ? " old" : ""}${row.worth ? " worth" : ""}`, "data-reason": row.key });
+  set(topic, { text: row.topic });
+  if (text.dataset.text !== row.text) {
+    text.dataset.text = row.text;
+    text.replaceChildren(...bold(spaced(row.text)));
+  }
+  button.hidden = !row.action;
+  set(button, {
+    "data-action": row.action ?? null,
+    "aria-disabled": row.old ? "true" : null,
+    "aria-label": row.action ? `Apply: ${row.label}${row.old ? " (of the former plan)" : ""}` : null,
+    title: row.label ?? null,
+    class: `sx-btn${row.worth && !row.old ? " suggested" : ""}`
+  });
+}
+
+// src/tiles/index.js
+function render({ model, el }) {
+  const { root, close } = makeRoot(el, model, "tiles", "Predicted figures");
+  const act = (action) => sync.send("action", { action });
+  const tiles = h("div", { class: "t-tiles" });
+  const verdict = makeVerdict(act);
+  const why = new Why(act);
+  root.append(tiles, verdict, why.element);
+  const sync = new Sync(model, ["view"], draw);
+  let preview = null;
+  let frame = 0;
+  function draw() {
+    const view = model.get("view") ?? {};
+    root.dataset.state = preview ? "preview" : view.pending || sync.pending ? "computing" : "ready";
+    tiles.hidden = !view.tiles?.length;
+    tiles.style.setProperty("--count", view.tiles?.length ?? 1);
+    const now = view.tiles ?? [];
+    keyed(tiles, preview ? now.map((tile) => previewed(tile, preview)) : now, (tile) => tile.key, makeTile, drawTile);
+    holdVerdict(verdict, preview != null);
+    drawVerdict(verdict, preview ? previewedVerdict(view.verdict, preview) : view.verdict);
+    why.draw(view.reasons ?? [], view.reasoning ?? false);
+  }
+  const listen = (event) => {
+    const next = previewOf(event.detail, model.get("bench"), preview);
+    if (next === preview) return;
+    preview = next;
+    cancelAnimationFrame(frame);
+    frame = requestAnimationFrame(draw);
+  };
+  document.addEventListener(PREVIEW, listen);
+  draw();
+  return () => {
+    document.removeEventListener(PREVIEW, listen);
+    cancelAnimationFrame(frame);
+    sync.close();
+    close();
+    root.remove();
+  };
+}
 var tiles_default = { render };
 export {
   tiles_default as default

@@ -26,10 +26,14 @@ function tokens(element, names) {
   return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 var family = (element) => getComputedStyle(element).fontFamily || "sans-serif";
-function hatch(g, colour, size = 6) {
+function hatch(g, colour, size = 6, ground = null) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = size;
   const t = tile.getContext("2d");
+  if (ground) {
+    t.fillStyle = ground;
+    t.fillRect(0, 0, size, size);
+  }
   t.strokeStyle = colour;
   t.lineWidth = 1;
   t.beginPath();
@@ -63,6 +67,14 @@ var Tip = class {
     this.element.hidden = true;
   }
 };
+function mixed(a, b, t) {
+  const [x, y] = [a, b].map((hex) => [1, 3, 5].map((i) => Number.parseInt(hex.slice(i, i + 2), 16)));
+  return `#${x.map((v, k) => Math.round(v + (y[k] - v) * t).toString(16).padStart(2, "0")).join("")}`;
+}
+function packed(hex) {
+  const n = Number.parseInt((hex || "#888888").slice(1), 16);
+  return (255 << 24 | (n & 255) << 16 | n & 65280 | n >> 16) >>> 0;
+}
 
 // src/common/dom.js
 function h(tag, attributes = {}, ...children) {
@@ -121,6 +133,19 @@ function firstKeyed(element) {
 }
 function heading(title, sub) {
   return h("div", { class: "sx-head" }, h("h2", { text: title }), h("span", { class: "sx-sub", text: sub ?? "" }));
+}
+
+// src/common/download.js
+function download(name, parts, type) {
+  const url = URL.createObjectURL(new Blob(parts, { type }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.hidden = true;
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 1e4);
 }
 
 // src/common/format.js
@@ -296,14 +321,14 @@ var Sync = class {
 
 // src/common/table.js
 function tableToggle(drawing, place, makeTable) {
-  const button = h("button", { class: "sx-btn", text: "Table", "data-action": "table", "aria-pressed": "false" });
+  const button2 = h("button", { class: "sx-btn", text: "Table", "data-action": "table", "aria-pressed": "false" });
   const show = (open) => {
-    button.setAttribute("aria-pressed", String(open));
+    button2.setAttribute("aria-pressed", String(open));
     drawing.hidden = open;
     place.replaceChildren(...open ? [makeTable()] : []);
   };
-  button.addEventListener("click", () => show(button.getAttribute("aria-pressed") !== "true"));
-  return { button, refresh: () => show(button.getAttribute("aria-pressed") === "true") };
+  button2.addEventListener("click", () => show(button2.getAttribute("aria-pressed") !== "true"));
+  return { button: button2, refresh: () => show(button2.getAttribute("aria-pressed") === "true") };
 }
 function table(caption, columns, rows, total = rows.length) {
   const more = total > rows.length ? `${caption}: first ${rows.length} of ${total} rows` : caption;
@@ -363,15 +388,35 @@ var Bars = class {
   constructor(numbers, lanes) {
     this.numbers = numbers;
     this.length = Math.floor(numbers.length / WIDTH);
-    this.lanes = Array.from({ length: lanes }, () => ({ compute: [], wire: [], longest: [0, 0] }));
     this.kinds = /* @__PURE__ */ new Set();
-    for (let i = 0; i < this.length; i += 1) {
-      const lane = this.lanes[numbers[i * WIDTH + LANE]];
+    this.end_s = 0;
+    const sizes = new Int32Array(2 * lanes);
+    for (let i = 0, at = 0; i < this.length; i += 1, at += WIDTH) {
+      const lane = numbers[at + LANE];
+      this.kinds.add(numbers[at + KIND]);
+      if (numbers[at + END] > this.end_s) this.end_s = numbers[at + END];
+      if (lane >= 0 && lane < lanes) sizes[2 * lane + (numbers[at + KIND] >= FIRST_WIRE ? 1 : 0)] += 1;
+    }
+    this.lanes = Array.from({ length: lanes }, (_, lane) => ({
+      compute: new Int32Array(sizes[2 * lane]),
+      wire: new Int32Array(sizes[2 * lane + 1]),
+      longest: [0, 0]
+    }));
+    this.index(lanes);
+  }
+  /** Fill the tracks in the order of start; a bar stands in one track of one lane. */
+  index(lanes) {
+    const { numbers } = this;
+    const filled = new Int32Array(2 * lanes);
+    for (let i = 0, at = 0; i < this.length; i += 1, at += WIDTH) {
+      const lane = this.lanes[numbers[at + LANE]];
       if (!lane) continue;
-      this.kinds.add(numbers[i * WIDTH + KIND]);
-      const wire = numbers[i * WIDTH + KIND] >= FIRST_WIRE;
-      (wire ? lane.wire : lane.compute).push(i);
-      lane.longest[wire ? 1 : 0] = Math.max(lane.longest[wire ? 1 : 0], this.end(i) - this.start(i));
+      const wire = numbers[at + KIND] >= FIRST_WIRE ? 1 : 0;
+      const place = 2 * numbers[at + LANE] + wire;
+      (wire ? lane.wire : lane.compute)[filled[place]] = i;
+      filled[place] += 1;
+      const length = numbers[at + END] - numbers[at + START];
+      if (length > lane.longest[wire]) lane.longest[wire] = length;
     }
     for (const lane of this.lanes) {
       for (const track of [lane.compute, lane.wire]) if (!this.sorted(track)) track.sort((a, b) => this.start(a) - this.start(b));
@@ -395,9 +440,16 @@ var Bars = class {
   count(i) {
     return this.numbers[i * WIDTH + COUNT];
   }
+  isWire(i) {
+    return this.kind(i) >= FIRST_WIRE;
+  }
   sorted(track) {
     for (let k = 1; k < track.length; k += 1) if (this.start(track[k]) < this.start(track[k - 1])) return false;
     return true;
+  }
+  track(lane, wire) {
+    const found = this.lanes[lane];
+    return found ? wire ? found.wire : found.compute : new Int32Array(0);
   }
   /** First place in a track whose start is after `t`. */
   upper(track, t) {
@@ -411,34 +463,65 @@ var Bars = class {
   }
   /** Places [from, to) of a track that may be seen between t0 and t1. */
   visible(lane, wire, t0, t1) {
-    const track = wire ? this.lanes[lane].wire : this.lanes[lane].compute;
+    const track = this.track(lane, wire);
     return [this.upper(track, t0 - this.lanes[lane].longest[wire ? 1 : 0] - 1e-12), this.upper(track, t1)];
   }
   /** The bar of a lane's track under a time, or -1; `reach` seconds of tolerance for thin ones. */
   at(lane, wire, t, reach = 0) {
-    const { [wire ? "wire" : "compute"]: track, longest } = this.lanes[lane] ?? { compute: [], wire: [], longest: [0, 0] };
+    const track = this.track(lane, wire);
+    const longest = this.lanes[lane]?.longest[wire ? 1 : 0] ?? 0;
     for (let k = this.upper(track, t + reach) - 1; k >= 0; k -= 1) {
-      if (this.start(track[k]) < t - reach - longest[wire ? 1 : 0]) break;
+      if (this.start(track[k]) < t - reach - longest) break;
       if (this.end(track[k]) + reach >= t) return track[k];
     }
     return -1;
+  }
+  /** The bar of a track nearest to a time, or -1 in an empty one. */
+  near(lane, wire, t) {
+    const under = this.at(lane, wire, t);
+    const track = this.track(lane, wire);
+    if (under >= 0 || !track.length) return under;
+    const k = this.upper(track, t);
+    const [before, after] = [track[k - 1], track[k]];
+    if (before == null) return after;
+    if (after == null) return before;
+    return t - this.end(before) <= this.start(after) - t ? before : after;
+  }
+  /** The bar `by` places further in the same track; at the ends the bar itself. */
+  beside(i, by) {
+    const track = this.track(this.lane(i), this.isWire(i));
+    let k = this.upper(track, this.start(i)) - 1;
+    while (k > 0 && track[k] !== i) k -= 1;
+    return track[Math.min(track.length - 1, Math.max(0, k + by))];
   }
   holds(i, microbatch) {
     const first = this.microbatch(i);
     return first >= 0 && microbatch >= first && microbatch < first + Math.max(1, this.count(i));
   }
-  /** Compute bars of one microbatch in the order of time. */
+  /** All bars of one microbatch in the order of time; kept until another is asked for. */
   journey(microbatch) {
-    const result = [];
-    for (let i = 0; i < this.length; i += 1) if (this.holds(i, microbatch)) result.push(i);
-    return result.sort((a, b) => this.start(a) - this.start(b));
+    if (this.followed?.microbatch === microbatch) return this.followed.bars;
+    const bars = [];
+    for (let i = 0; i < this.length; i += 1) if (this.holds(i, microbatch)) bars.push(i);
+    bars.sort((a, b) => this.start(a) - this.start(b));
+    this.followed = { microbatch, bars };
+    return bars;
+  }
+  /** Largest microbatch number there is, or -1. */
+  get lastMicrobatch() {
+    if (this.most == null) {
+      this.most = -1;
+      for (let i = 0; i < this.length; i += 1)
+        if (this.microbatch(i) >= 0) this.most = Math.max(this.most, this.microbatch(i) + Math.max(1, this.count(i)) - 1);
+    }
+    return this.most;
   }
   /** Where a microbatch's time went. @returns {{enters_s: number, leaves_s: number, computing_s: number, transit_s: number, waiting_s: number, hops: number, path: number[]}|null} */
   account(microbatch) {
     const all = this.journey(microbatch);
-    const path = all.filter((i) => this.kind(i) < FIRST_WIRE);
+    const path = all.filter((i) => !this.isWire(i));
     if (!path.length) return null;
-    const wires = all.filter((i) => this.kind(i) >= FIRST_WIRE);
+    const wires = all.filter((i) => this.isWire(i));
     const enters_s = this.start(path[0]);
     const leaves_s = Math.max(...path.map((i) => this.end(i)));
     const computing_s = path.reduce((sum, i) => sum + this.end(i) - this.start(i), 0);
@@ -452,22 +535,6 @@ var Bars = class {
       hops: wires.length,
       path
     };
-  }
-  /** Share of every pixel taken by each kind, between t0 and t1. @returns {Map<number, Float32Array>} */
-  shares(lane, t0, t1, pixels) {
-    const result = /* @__PURE__ */ new Map();
-    const per = (t1 - t0) / pixels;
-    const track = this.lanes[lane].compute;
-    const [from, to] = this.visible(lane, false, t0, t1);
-    for (let k = from; k < to; k += 1) {
-      const i = track[k];
-      const [a, b] = [Math.max(0, (this.start(i) - t0) / per), Math.min(pixels, (this.end(i) - t0) / per)];
-      if (b <= a) continue;
-      let row = result.get(this.kind(i));
-      if (!row) result.set(this.kind(i), row = new Float32Array(pixels));
-      for (let p = Math.floor(a); p < b; p += 1) row[p] += Math.min(p + 1, b) - Math.max(p, a);
-    }
-    return result;
   }
   /** One bar as an object. */
   row(i) {
@@ -491,45 +558,203 @@ var Bars = class {
   }
 };
 
-// src/common/scales.js
-function ticks(end, wanted, start = 0) {
-  const span = end - start;
-  if (!(span > 0) || wanted < 1) return [];
-  const rough = span / wanted;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999) ?? 10 * power;
-  const first = Math.ceil(start / step - 1e-9) || 0;
-  const result = [];
-  for (let i = first; i * step <= end + step * 1e-9; i += 1) result.push(i * step);
-  return result;
+// src/timeline/words.js
+var WHY = {
+  start: "starts at once",
+  lane: "starts when its lane is free",
+  channel: "starts when its link is free",
+  data: "starts when its data is there"
+};
+function microbatches({ microbatch, count }) {
+  if (microbatch < 0) return "";
+  return count > 1 ? `microbatches ${microbatch} to ${microbatch + count - 1}` : `microbatch ${microbatch}`;
 }
-var CIVIDIS = ["00224e", "123570", "3b496c", "575d6d", "707173", "8a8678", "a59c74", "c3b369", "e1cc55", "fee838"].map(
-  (hex) => [0, 2, 4].map((i) => Number.parseInt(hex.slice(i, i + 2), 16))
-);
+function barLines(row, lanes, reason) {
+  const lane = lanes[row.lane]?.name ?? `lane ${row.lane}`;
+  const wire = row.kind >= FIRST_WIRE;
+  const to = wire && row.peer >= 0 && row.peer !== row.lane ? ` → ${lanes[row.peer]?.name ?? row.peer}` : "";
+  return [
+    [KIND_NAMES[row.kind] ?? String(row.kind), microbatches(row)].filter(Boolean).join(", "),
+    `${lane}${to}${row.copy ? `, copy ${row.copy}` : ""}: ${seconds(row.end_s - row.start_s)}${wire && row.bytes > 0 ? `, ${bytes(row.bytes)}` : ""}`,
+    `${seconds(row.start_s, row.end_s)} to ${seconds(row.end_s)}`,
+    ...reason ? [`on the critical path: ${WHY[reason] ?? reason}`] : []
+  ];
+}
+var LEAST_SHARE = 5e-4;
+function pathParts(critical) {
+  const all = critical.parts.map((part) => ({ ...part, share: part.seconds / critical.length_s }));
+  const shown = all.filter((part) => part.share >= LEAST_SHARE);
+  const rest = all.filter((part) => part.share < LEAST_SHARE);
+  const told = shown.map((part) => ({ name: part.name, share: percent(part.share, part.share < 0.095 || part.share > 0.995 ? 1 : 0) }));
+  return rest.length ? [...told, { name: rest.map((part) => part.name).join(", "), share: `under ${percent(LEAST_SHARE * rest.length, 1)}` }] : told;
+}
+function planWords(plans) {
+  const each = plans.map(({ view, bars }, p) => {
+    const against = p && plans[0] ? `, ${differenceWords(view.end_s, plans[0].view.end_s)} against ${plans[0].view.name || "A"}` : "";
+    return `${view.name ?? ""} ${seconds(view.end_s)}${against}, ${plural(view.lanes.length, "lane")}, ${plural(bars.length, "bar")}`;
+  });
+  return `${each.join("; ")}. `;
+}
+var KEYS_HELP = "Arrow keys go from bar to bar, Enter follows its microbatch, N and P the next and the one before. W and S zoom, A and D pan, 0 shows the whole step, C the critical path, L the links, M marks the lane. The Table button gives the same as a table.";
+var differenceWords = (a, b) => Math.abs(a - b) <= 1e-6 * Math.max(a, b) ? "the same" : signed(seconds(a - b));
+function accountFacts(a, b) {
+  const both = (read) => [seconds(read(a)), b ? differenceWords(read(b), read(a)) : ""];
+  return [
+    ["enters, leaves", `${seconds(a.enters_s, a.leaves_s)}, ${seconds(a.leaves_s)}`, ""],
+    ["computing", ...both((x) => x.computing_s)],
+    [`in transit, ${plural(a.hops, "hop")}`, ...both((x) => x.transit_s)],
+    ["waiting", ...both((x) => x.waiting_s)]
+  ];
+}
+function stagesWords(stages) {
+  const turns = stages.filter((stage, k) => k === 0 || stage !== stages[k - 1]);
+  const ends = turns.filter((stage, k) => k === 0 || k === turns.length - 1 || stage > turns[k - 1] !== turns[k + 1] > stage);
+  const told = ends.length > 9 ? [...ends.slice(0, 4), null, ...ends.slice(-3)] : ends;
+  return told.map((stage) => stage == null ? "…" : fixed(stage)).join(" → ");
+}
+
+// src/timeline/cards.js
+var button = (text, action, title, work) => h("button", { class: "sx-btn tl-small", text, title, "aria-label": title, "data-action": action, on: { click: work } });
+function shareBar(element, parts) {
+  const total = parts.reduce((sum, part) => sum + part.seconds, 0) || 1;
+  keyed(
+    element,
+    parts,
+    (part) => part.name,
+    () => h("i", {}),
+    (i, part) => set(i, { class: part.cls, style: { width: `${100 * part.seconds / total}%` } })
+  );
+}
+var PATH_CLASS = {
+  compute: "tl-compute",
+  update: "tl-k4",
+  transfer: "tl-k6",
+  "gradient reduction": "tl-k7",
+  "weight gather": "tl-k8",
+  "collectives inside layers": "tl-inner",
+  "slowed by shared links": "tl-slow",
+  waiting: "tl-bubble"
+};
+var FACT_CLASS = { computing: "tl-compute", in: "tl-k6", waiting: "tl-bubble" };
+var CriticalCard = class {
+  constructor() {
+    this.element = h("div", { class: "tl-card tl-critical", role: "group", "aria-label": "Critical path" });
+  }
+  /** @param {any[]} plans with a critical path each, or none */
+  show(plans) {
+    const shown = plans.filter((plan) => plan.view.critical);
+    this.element.hidden = !shown.length;
+    keyed(
+      this.element,
+      shown,
+      (plan, p) => String(p),
+      () => h("div", { class: "tl-row" }, h("b", {}), h("span", { class: "tl-shares" }), h("span", { class: "sx-legend tl-words" })),
+      (row, plan) => {
+        const { critical } = plan.view;
+        const name = shown.length > 1 ? `Critical path of ${plan.view.name || "the plan"}` : "Critical path";
+        set(row.children[0], { text: `${name}, ${seconds(critical.length_s)}` });
+        shareBar(row.children[1], critical.parts.map((part) => ({ ...part, cls: PATH_CLASS[part.name] ?? "tl-k4" })));
+        keyed(
+          row.children[2],
+          pathParts(critical),
+          (part) => part.name,
+          () => h("span", {}, h("i", {}), h("span", {})),
+          (span, part) => {
+            set(span.children[0], { class: PATH_CLASS[part.name] ?? "tl-none" });
+            set(span.children[1], { text: `${part.share} ${part.name}` });
+          }
+        );
+      }
+    );
+  }
+};
+var MicrobatchCard = class {
+  /** @param {(by: number) => void} step @param {() => void} stop */
+  constructor(step, stop) {
+    this.title = h("b", {});
+    this.stages = h("span", { class: "tl-muted" });
+    this.facts = h("span", { class: "sx-legend tl-facts" });
+    this.bar = h("span", { class: "tl-shares" });
+    this.element = h(
+      "div",
+      { class: "tl-card", role: "group", "aria-label": "Followed microbatch", hidden: true },
+      h(
+        "div",
+        { class: "tl-row" },
+        h("span", { class: "sx-seg" }, button("‹", "microbatch-before", "Microbatch before (P)", () => step(-1)), button("›", "microbatch-next", "Next microbatch (N)", () => step(1))),
+        this.title,
+        this.stages,
+        this.bar,
+        this.facts,
+        h("span", { class: "sx-space" }),
+        button("Let go", "microbatch-none", "Follow no microbatch (Escape)", stop)
+      )
+    );
+  }
+  /** @param {any[]} plans @param {number|null} microbatch */
+  show(plans, microbatch) {
+    const [a, b] = plans.map((plan) => microbatch == null ? null : plan.bars.account(microbatch));
+    this.element.hidden = !a;
+    if (!a) return;
+    const { bars } = plans[0];
+    const stages = a.path.filter((i) => bars.kind(i) <= 2).map((i) => bars.row(i).stage);
+    set(this.title, { text: `Microbatch ${microbatch}` });
+    set(this.stages, { text: stages.length > 1 ? `stages ${stagesWords(stages)}` : stages.length ? `stage ${stages[0]}` : "" });
+    shareBar(this.bar, [
+      { name: "computing", seconds: a.computing_s, cls: "tl-compute" },
+      { name: "in transit", seconds: a.transit_s, cls: "tl-k6" },
+      { name: "waiting", seconds: a.waiting_s, cls: "tl-bubble" }
+    ]);
+    this.bar.title = `${percent(a.waiting_s / (a.leaves_s - a.enters_s))} of its time it waits`;
+    keyed(
+      this.facts,
+      accountFacts(a, b),
+      ([name]) => name.split(",")[0],
+      () => h("span", {}, h("i", {}), h("em", {}), h("b", {}), h("small", {})),
+      (span, [name, value, difference]) => {
+        set(span.children[0], { class: FACT_CLASS[name.split(/[, ]/)[0]] ?? "tl-none" });
+        set(span.children[1], { text: name });
+        set(span.children[2], { text: value });
+        set(span.children[3], { text: difference && `${plans[1].view.name || "B"} ${difference}` });
+      }
+    );
+  }
+};
 
 // src/timeline/layout.js
 var LABEL_PX = 108;
 var AXIS_PX = 20;
+var RIGHT_PX = 4;
+var LINK_PX = 10;
+var LONGEST_LABEL_PX = 190;
+var LETTER_PX = 6.4;
+var LEAST_LABEL_PX = 12;
 function laneSizes(lanes) {
   if (lanes <= 12) return { bar: 24, wire: 4, gap: 3 };
   if (lanes <= 32) return { bar: 14, wire: 3, gap: 2 };
-  return { bar: 8, wire: 2, gap: 1 };
+  if (lanes <= 96) return { bar: 8, wire: 2, gap: 1 };
+  return { bar: Math.max(2, Math.min(5, Math.floor(800 / lanes) - 1)), wire: 1, gap: 0 };
 }
-function layout(lanes) {
+function layout(lanes, links = [], letters = 0) {
   const sizes = laneSizes(Math.max(...lanes, 0));
+  const step = sizes.bar + sizes.wire + sizes.gap;
+  const wanted = Math.max(letters * LETTER_PX + 46, ...links.map((name) => name.length * LETTER_PX + 12));
+  const left = Math.round(Math.min(LONGEST_LABEL_PX, Math.max(LABEL_PX, wanted)));
   let y = AXIS_PX;
-  const plans = lanes.map((count) => {
+  const linkRows = [];
+  const plans = lanes.map((count, plan) => {
     const title = y + 14;
     y += 22;
-    const rows = Array.from({ length: count }, (_, i) => ({
-      y: y + i * (sizes.bar + sizes.wire + sizes.gap),
-      bar: sizes.bar,
-      wire: sizes.wire
-    }));
-    y += count * (sizes.bar + sizes.wire + sizes.gap) + 6;
+    const rows = Array.from({ length: count }, (_, i) => ({ y: y + i * step, bar: sizes.bar, wire: sizes.wire }));
+    y += count * step + 6;
+    if (plan === 0 && links.length) {
+      y += 16;
+      for (let k = 0; k < links.length; k += 1) linkRows.push({ y: y + k * (LINK_PX + 4), bar: LINK_PX });
+      y += links.length * (LINK_PX + 4) + 6;
+    }
     return { title, rows };
   });
-  return { plans, height: y };
+  return { plans, links: linkRows, left, every: Math.max(1, Math.ceil(LEAST_LABEL_PX / step)), height: y };
 }
 function hit(plans, y) {
   for (const [plan, { rows }] of plans.entries()) {
@@ -540,6 +765,7 @@ function hit(plans, y) {
   }
   return null;
 }
+var linkUnder = (links, y) => links.findIndex((row) => y >= row.y - 2 && y < row.y + row.bar + 2);
 var Window = class {
   constructor(end) {
     this.end = end;
@@ -562,10 +788,296 @@ var Window = class {
     this.t0 = Math.min(Math.max(0, t0), this.end - span);
     this.t1 = this.t0 + span;
   }
+  /** Move, without zooming, until [start, end] is inside; what is longer than the window starts at its left. */
+  show(start, end) {
+    if (start >= this.t0 && end <= this.t1) return;
+    const room = Math.max(0, this.span - (end - start));
+    this.place(start - Math.min(room / 2, this.span * 0.25), this.span);
+  }
   all() {
     this.place(0, this.end);
   }
 };
+
+// src/timeline/draw-links.js
+var MOST_LINKS = 24;
+function drawnLinks(view) {
+  const all = (view?.rows ?? []).map((_, i) => i);
+  if (all.length <= MOST_LINKS) return all;
+  const busiest = [...all].sort((a, b) => view.rows[b].share - view.rows[a].share).slice(0, MOST_LINKS);
+  return busiest.sort((a, b) => a - b);
+}
+function linksTitle(view, drawn) {
+  const some = drawn.length < view.rows.length ? `, the ${drawn.length} busiest of ${view.rows.length}` : "";
+  const notes = [view.folded, view.text].filter(Boolean).join("; ");
+  return `Links${some}: height is the share of capacity in use; number, its mean over the step${notes ? ` (${notes})` : ""}`;
+}
+function shareIn(view, cells, row, from, to) {
+  const per = view.columns / (view.end_s - view.start_s);
+  const first = Math.max(0, Math.floor((from - view.start_s) * per));
+  const last = Math.min(view.columns - 1, Math.max(first, Math.ceil((to - view.start_s) * per) - 1));
+  let most = 0;
+  for (let k = first; k <= last; k += 1) most = Math.max(most, cells[row * view.columns + k]);
+  return most;
+}
+function drawLinks(g, { look: c, links, places, window: win, width, plans }, x) {
+  const { view, cells, drawn } = links;
+  const pixels = Math.floor(width - places.left - RIGHT_PX);
+  const end = Math.min(width - RIGHT_PX, x(plans[0].view.end_s));
+  g.font = `12px ${c.font}`;
+  g.textAlign = "left";
+  g.fillStyle = c["ink-2"];
+  const title = linksTitle(view, drawn);
+  g.fillStyle = c.bg;
+  g.fillRect(0, places.links[0].y - 18, Math.min(width, g.measureText(title).width + 6), 15);
+  g.fillStyle = c["ink-2"];
+  g.fillText(title, 0, places.links[0].y - 7, width);
+  drawn.forEach((number, k) => {
+    const { y, bar } = places.links[k];
+    const row = view.rows[number];
+    g.font = `11px ${c.font}`;
+    g.textAlign = "left";
+    g.fillStyle = c.ink;
+    g.fillText(row.name, 0, y + bar - 1, places.left - 50);
+    g.textAlign = "right";
+    g.fillStyle = c["ink-2"];
+    g.fillText(percent(row.share, row.share < 0.0995 ? 1 : 0), places.left - 10, y + bar - 1);
+    const from = Math.max(places.left, x(0));
+    g.fillStyle = c.wash;
+    g.fillRect(from, y, Math.max(0, end - from), bar);
+    g.fillStyle = c.links[row.kind] ?? c.links.other;
+    for (let p = 0; p < pixels; p += 1) {
+      const t = win.t0 + p / pixels * win.span;
+      const share = shareIn(view, cells, number, t, t + win.span / pixels);
+      if (share <= 0) continue;
+      const h2 = Math.max(1, share * bar);
+      g.fillRect(places.left + p, y + bar - h2, 1, h2);
+    }
+    g.fillStyle = c["line-strong"];
+    g.fillRect(from, y + bar, Math.max(0, end - from), 1);
+  });
+}
+
+// src/common/scales.js
+function ticks(end, wanted, start = 0) {
+  const span = end - start;
+  if (!(span > 0) || wanted < 1) return [];
+  const rough = span / wanted;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999) ?? 10 * power;
+  const first = Math.ceil(start / step - 1e-9) || 0;
+  const result = [];
+  for (let i = first; i * step <= end + step * 1e-9; i += 1) result.push(i * step);
+  return result;
+}
+var CIVIDIS = ["00224e", "123570", "3b496c", "575d6d", "707173", "8a8678", "a59c74", "c3b369", "e1cc55", "fee838"].map(
+  (hex) => [0, 2, 4].map((i) => Number.parseInt(hex.slice(i, i + 2), 16))
+);
+
+// src/timeline/draw-bar.js
+var AGAIN = 5;
+function drawBar(g, { look: c, again, numberPx, plain }, bars, i, row, x) {
+  const [a, b] = [x(bars.start(i)), x(bars.end(i))];
+  const kind = bars.kind(i);
+  const w = Math.max(1, b - a - (b - a > 3 ? 0.8 : 0));
+  g.fillStyle = kind === AGAIN ? again : c.kinds[kind] ?? c.ink;
+  g.fillRect(a + (b - a > 3 ? 0.4 : 0), row.y, w, row.bar);
+  if (plain || b - a < numberPx || kind > 3 || row.bar < 14 || bars.microbatch(i) < 0) return;
+  const number = String(bars.microbatch(i)) + (bars.count(i) > 1 ? `–${bars.microbatch(i) + bars.count(i) - 1}` : "");
+  if (bars.count(i) > 1 && number.length * 7 > b - a) return;
+  g.font = `11px ${c.font}`;
+  g.textAlign = "center";
+  g.fillStyle = c.inks[kind];
+  g.fillText(number, (a + b) / 2, row.y + row.bar / 2 + 4);
+}
+
+// src/timeline/draw-path.js
+var spanOf = (bars, i, row) => bars.kind(i) >= FIRST_WIRE ? { y: row.y + row.bar + (row.wire > 1 ? 1 : 0), h: Math.max(2, row.wire) } : { y: row.y, h: row.bar };
+function drawCritical(g, scene, plan, place, x) {
+  const { look: c, window: win } = scene;
+  const { bars } = plan;
+  const chain = plan.view.critical.bars;
+  for (const i of chain) {
+    if (bars.end(i) < win.t0 || bars.start(i) > win.t1) continue;
+    const row = place.rows[bars.lane(i)];
+    if (!bars.isWire(i)) drawBar(g, scene, bars, i, row, x);
+    else {
+      const { y, h: h2 } = spanOf(bars, i, row);
+      g.fillStyle = c.kinds[bars.kind(i)];
+      g.fillRect(x(bars.start(i)), y, Math.max(1.5, x(bars.end(i)) - x(bars.start(i))), h2);
+    }
+  }
+  const runs = runsOf(bars, chain, 1.5 * win.span / (scene.width - scene.places.left));
+  const joints = new Path2D();
+  runs.slice(1).forEach((run, k) => {
+    const before = runs[k];
+    if (before.lane === run.lane || run.end < win.t0 || before.start > win.t1) return;
+    const [a, b] = [place.rows[before.lane], place.rows[run.lane]];
+    const down = run.lane > before.lane;
+    joints.moveTo(x(before.end), down ? a.y + a.bar : a.y);
+    joints.lineTo(x(run.start), down ? b.y : b.y + b.bar);
+  });
+  const boxes = new Path2D();
+  for (const run of runs) {
+    if (run.end < win.t0 || run.start > win.t1) continue;
+    const row = place.rows[run.lane];
+    boxes.rect(x(run.start), row.y - 0.5, Math.max(1, x(run.end) - x(run.start)), row.bar + 1);
+  }
+  for (const [colour, width] of [
+    [c.bg, 4],
+    [c["warn-line"], 2]
+  ]) {
+    g.strokeStyle = colour;
+    g.lineWidth = width;
+    g.stroke(joints);
+    g.stroke(boxes);
+  }
+}
+function runsOf(bars, chain, reach = 0) {
+  const runs = [];
+  for (const i of chain) {
+    if (bars.isWire(i)) continue;
+    const last = runs[runs.length - 1];
+    const gap = last ? bars.start(i) - last.end : Infinity;
+    if (last && last.lane === bars.lane(i) && gap <= Math.max(reach, 1e-6 * bars.end_s)) last.end = bars.end(i);
+    else runs.push({ lane: bars.lane(i), start: bars.start(i), end: bars.end(i) });
+  }
+  return runs;
+}
+function drawJourney(g, { look: c, microbatch }, bars, place, x) {
+  const path = bars.journey(microbatch).filter((i) => !bars.isWire(i));
+  const boxes = new Path2D();
+  const joints = new Path2D();
+  for (const i of path) {
+    const row = place.rows[bars.lane(i)];
+    boxes.rect(x(bars.start(i)) + 0.5, row.y + 0.5, Math.max(2, x(bars.end(i)) - x(bars.start(i)) - 1), row.bar - 1);
+  }
+  const through = path.filter((i) => bars.kind(i) <= 2);
+  for (let k = 1; k < through.length; k += 1) {
+    const [p, q] = [through[k - 1], through[k]];
+    if (bars.lane(p) === bars.lane(q)) continue;
+    const [a, b] = [place.rows[bars.lane(p)], place.rows[bars.lane(q)]];
+    const down = bars.lane(q) > bars.lane(p);
+    joints.moveTo(x(bars.end(p)), a.y + (down ? a.bar - 2 : 2));
+    joints.lineTo(x(bars.start(q)), b.y + (down ? 2 : b.bar - 2));
+  }
+  const thin = (place.rows[0]?.bar ?? 0) < 12;
+  for (const [colour, extra] of thin ? [[c["ink-strong"], -1]] : [[c.bg, 2], [c["ink-strong"], 0]]) {
+    g.strokeStyle = colour;
+    g.lineWidth = 2 + extra;
+    g.stroke(boxes);
+    g.lineWidth = Math.max(1, 1.5 + extra);
+    g.stroke(joints);
+  }
+}
+function drawFocus(g, { look: c, focus }, bars, place, x) {
+  const { y, h: h2 } = spanOf(bars, focus.i, place.rows[bars.lane(focus.i)]);
+  const [a, b] = [x(bars.start(focus.i)), x(bars.end(focus.i))];
+  for (const [colour, width] of [
+    [c.bg, 5],
+    [c.brand, 3]
+  ]) {
+    g.strokeStyle = colour;
+    g.lineWidth = width;
+    g.strokeRect(a - 1, y - 1, Math.max(3, b - a) + 2, h2 + 2);
+  }
+}
+
+// src/timeline/strips.js
+var SLICES = 4096;
+var GROUPS = [[0], [5], [1, 2], [3], [4]];
+var GROUP_OF = new Int8Array(FIRST_WIRE);
+GROUPS.forEach((kinds, group) => kinds.forEach((kind) => GROUP_OF[kind] = group));
+var Strips = class {
+  /** @param {any} bars a `Bars` of bars.js */
+  constructor(bars) {
+    this.bars = bars;
+    this.kept = /* @__PURE__ */ new Map();
+  }
+  /**
+   * Share of every pixel taken by each group of kinds (`wire`: by each kind of wire) between t0 and t1, the mean over
+   * `reach` pixels to either side: where a bar is about a pixel wide, single pixels would only flicker.
+   * @returns {Map<number, Float32Array>}
+   */
+  shares(lane, t0, t1, pixels, wire = false, reach = 0) {
+    const pixel = (t1 - t0) / pixels;
+    if (!(pixel > 0)) return /* @__PURE__ */ new Map();
+    const sums = pixel * SLICES >= this.bars.end_s;
+    const result = sums ? this.fromSums(lane, t0, pixel, pixels, wire) : this.exact(lane, t0, pixel, pixels, wire);
+    if (reach > 0) for (const [group, row] of result) result.set(group, smoothed(row, reach));
+    return result;
+  }
+  group(i, wire) {
+    const kind = this.bars.kind(i);
+    return wire ? kind : GROUP_OF[kind];
+  }
+  /** Added up from the bars themselves. */
+  exact(lane, t0, pixel, pixels, wire) {
+    const result = /* @__PURE__ */ new Map();
+    const track = this.bars.track(lane, wire);
+    const [from, to] = this.bars.visible(lane, wire, t0, t0 + pixel * pixels);
+    for (let k = from; k < to; k += 1) {
+      const i = track[k];
+      const a = Math.max(0, (this.bars.start(i) - t0) / pixel);
+      const b = Math.min(pixels, (this.bars.end(i) - t0) / pixel);
+      if (b <= a) continue;
+      const group = this.group(i, wire);
+      let row = result.get(group);
+      if (!row) result.set(group, row = new Float32Array(pixels));
+      for (let p = Math.floor(a); p < b; p += 1) row[p] += Math.min(p + 1, b) - Math.max(p, a);
+    }
+    return result;
+  }
+  /** Differences of the kept sums. */
+  fromSums(lane, t0, pixel, pixels, wire) {
+    const slice = this.bars.end_s / SLICES;
+    const result = /* @__PURE__ */ new Map();
+    for (const [group, sums] of this.sums(lane, wire)) {
+      const row = new Float32Array(pixels);
+      let before = valueAt(sums, t0 / slice);
+      for (let p = 0; p < pixels; p += 1) {
+        const after = valueAt(sums, (t0 + (p + 1) * pixel) / slice);
+        row[p] = Math.min(1, (after - before) * slice / pixel);
+        before = after;
+      }
+      result.set(group, row);
+    }
+    return result;
+  }
+  /** Group -> slices of time taken before each slice. @returns {Map<number, Float32Array>} */
+  sums(lane, wire) {
+    const key = 2 * lane + (wire ? 1 : 0);
+    let found = this.kept.get(key);
+    if (found) return found;
+    found = this.exact(lane, 0, this.bars.end_s / SLICES, SLICES, wire);
+    for (const [group, row] of found) {
+      const sums = new Float32Array(SLICES + 1);
+      let total = 0;
+      for (let s = 0; s < SLICES; s += 1) {
+        total += row[s];
+        sums[s + 1] = total;
+      }
+      found.set(group, sums);
+    }
+    this.kept.set(key, found);
+    return found;
+  }
+};
+function smoothed(row, reach) {
+  const sums = new Float64Array(row.length + 1);
+  for (let p = 0; p < row.length; p += 1) sums[p + 1] = sums[p] + row[p];
+  return row.map((_, p) => {
+    const [from, to] = [Math.max(0, p - reach), Math.min(row.length, p + reach + 1)];
+    return (sums[to] - sums[from]) / (to - from);
+  });
+}
+var reachFor = (bars, pixels) => Math.min(12, Math.max(1, Math.round(4 * pixels / bars)));
+function valueAt(sums, x) {
+  if (x <= 0) return 0;
+  if (x >= SLICES) return sums[SLICES];
+  const at = Math.floor(x);
+  return sums[at] + (sums[at + 1] - sums[at]) * (x - at);
+}
 
 // src/timeline/draw.js
 var NAMES = [
@@ -577,19 +1089,26 @@ var NAMES = [
   "ink-2",
   "ink-strong",
   "line",
+  "line-strong",
   "hatch",
   "bg",
+  "wash",
+  "brand",
   "brand-ink",
   "k-nvlink",
   "k-pcie",
   "k-network",
+  "k-internet",
   "on-fw",
   "m-grad",
-  "m-buf-line"
+  "m-buf-line",
+  "warn-line"
 ];
 var LEAST_PX = 3;
+var FAINT = 0.3;
 function look(root) {
   const t = tokens(root, NAMES);
+  const network = t["k-network"];
   return {
     ...t,
     font: family(root),
@@ -598,262 +1117,498 @@ function look(root) {
       t.B,
       t.B,
       t.W,
-      t["m-grad"],
-      t["m-buf-line"],
+      t.U,
+      mixed(t.F, t["on-fw"] === "#fff" ? "#ffffff" : "#212121", 0.4),
       t["k-pcie"],
       t["k-nvlink"],
-      t["k-network"],
-      t["k-network"],
+      network,
+      network,
       t["m-grad"],
       t["m-grad"]
     ],
-    inks: [t["on-fw"], "#14060a", "#14060a", t["on-fw"]]
+    inks: [t["on-fw"], "#14060a", "#14060a", t["on-fw"]],
+    links: { nvlink: t["k-nvlink"], nvswitch: t["k-nvlink"], pcie: t["k-pcie"], internet: t["k-internet"], other: network }
   };
 }
 function draw(g, scene) {
-  const { width, window: win, look: c } = scene;
-  const x = (t) => LABEL_PX + (t - win.t0) / win.span * (width - LABEL_PX - 4);
+  const { width, window: win, look: c, places } = scene;
+  const { left } = places;
+  const x = (t) => left + (t - win.t0) / win.span * (width - left - RIGHT_PX);
   drawAxis(g, scene, x);
-  g.save();
   const pattern = hatch(g, c.hatch);
-  scene.plans.forEach((plan, p) => drawPlan(g, scene, plan, scene.places.plans[p], x, pattern, p));
-  g.restore();
+  scene.again = hatch(g, c.kinds[5], 4, c.kinds[0]);
+  scene.plans.forEach((plan, p) => drawPlan(g, scene, plan, places.plans[p], x, pattern, p));
+  if (places.links.length) drawLinks(g, scene, x);
 }
 function drawAxis(g, { width, window: win, look: c, places }, x) {
   g.font = `11px ${c.font}`;
   g.textBaseline = "alphabetic";
-  for (const t of ticks(win.t1, Math.max(2, (width - LABEL_PX) / 110), win.t0)) {
+  for (const t of ticks(win.t1, Math.max(2, (width - places.left) / 110), win.t0)) {
     const at = x(t);
     g.fillStyle = c.line;
     g.fillRect(Math.round(at), 16, 1, places.height - 18);
     g.fillStyle = c["ink-2"];
-    g.textAlign = at < LABEL_PX + 12 ? "left" : at > width - 20 ? "right" : "center";
+    g.textAlign = at < places.left + 12 ? "left" : at > width - 20 ? "right" : "center";
     const { text, unit } = secondsParts(t, win.t1);
     g.fillText(`${win.span < win.t1 / 50 ? text : text.replace(/\.0+$/, "")} ${unit}`, at, 11);
   }
+  if (win.span > win.end * 0.999) return;
+  const [from, whole] = [places.left, width - places.left - RIGHT_PX];
+  g.fillStyle = c.line;
+  g.fillRect(from, AXIS_PX - 3, whole, 3);
+  g.fillStyle = c.brand;
+  g.fillRect(from + win.t0 / win.end * whole, AXIS_PX - 3, Math.max(3, win.span / win.end * whole), 3);
 }
 function drawPlan(g, scene, plan, place, x, pattern, p) {
-  const { look: c, width } = scene;
-  const end = Math.min(width - 4, x(plan.view.end_s));
+  const { look: c, width, places } = scene;
+  drawTitle(g, scene, plan, place, p);
+  place.rows.forEach((row, lane) => drawLabel(g, scene, plan.view.lanes[lane], row, lane));
+  g.save();
+  g.beginPath();
+  g.rect(places.left, place.rows[0]?.y - 4, width - places.left, 1e5);
+  g.clip();
+  const end = Math.min(width - RIGHT_PX, x(plan.view.end_s));
+  const from = Math.max(places.left, x(0));
+  g.fillStyle = pattern;
+  for (const row of place.rows) g.fillRect(from, row.y, Math.max(0, end - from), row.bar);
+  g.font = `11px ${c.font}`;
+  scene.numberPx = g.measureText("0".repeat(String(Math.max(0, plan.bars.lastMicrobatch)).length)).width;
+  const path = scene.critical ? plan.view.critical : null;
+  scene.plain = Boolean(path);
+  if (path) g.globalAlpha = FAINT;
+  drawStrips(g, scene, plan, place);
+  place.rows.forEach((row, lane) => drawBars(g, scene, plan.bars, lane, row, x));
+  g.globalAlpha = 1;
+  scene.plain = false;
+  if (path) drawCritical(g, scene, plan, place, x);
+  if (scene.microbatch != null) drawJourney(g, scene, plan.bars, place, x);
+  if (scene.focus?.plan === p) drawFocus(g, scene, plan.bars, place, x);
+  drawEnd(g, scene, plan, place, x, p);
+  g.restore();
+}
+function drawTitle(g, { look: c, places }, plan, place, p) {
   g.textAlign = "left";
   g.font = `600 12px ${c.font}`;
   g.fillStyle = c["ink-strong"];
-  const title = `${plan.view.name ?? "AB"[p]}  ${seconds(plan.view.end_s)}`;
+  const title = `${plan.view.name || "AB"[p]}  ${seconds(plan.view.end_s)}`;
   g.fillText(title, 0, place.title);
+  const after = Math.max(places.left + 6, g.measureText(title).width + 20);
   g.font = `12px ${c.font}`;
   g.fillStyle = c["ink-2"];
-  g.fillText(
-    [plan.view.text, plan.view.omitted].filter(Boolean).join("; "),
-    Math.max(LABEL_PX, g.measureText(title).width + 20),
-    place.title
-  );
-  place.rows.forEach((row, lane) => drawLabel(g, scene, plan.view.lanes[lane], row));
-  g.save();
-  g.beginPath();
-  g.rect(LABEL_PX, place.rows[0]?.y ?? 0, width - LABEL_PX, 1e5);
-  g.clip();
-  place.rows.forEach((row, lane) => {
-    const from = Math.max(LABEL_PX, x(0));
-    g.fillStyle = pattern;
-    g.fillRect(from, row.y, Math.max(0, end - from), row.bar);
-    drawLane(g, scene, plan.bars, lane, row, x);
-  });
-  if (scene.microbatch != null) drawJourney(g, scene, plan.bars, place, x);
+  g.fillText([plan.view.text, plan.view.omitted && `not shown: ${plan.view.omitted}`].filter(Boolean).join("; "), after, place.title);
+}
+function drawEnd(g, { look: c, width, places, plans }, plan, place, x, p) {
   const last = place.rows[place.rows.length - 1];
   const edge = x(plan.view.end_s);
-  if (last && edge >= LABEL_PX && edge <= width) {
-    g.fillStyle = c["ink-strong"];
-    g.fillRect(Math.min(width - 2, edge), place.rows[0].y - 3, 1.5, last.y + last.bar + last.wire + 3 - place.rows[0].y);
-    if (p) {
-      g.font = `600 12px ${c.font}`;
-      g.textAlign = edge > width - 80 ? "right" : "left";
-      g.fillText(
-        signed(seconds(plan.view.end_s - scene.plans[0].view.end_s)),
-        edge > width - 80 ? edge - 8 : edge + 8,
-        last.y + 12
-      );
-    }
-  }
-  g.restore();
+  if (!last || edge < places.left || edge > width) return;
+  g.fillStyle = c["ink-strong"];
+  g.fillRect(Math.min(width - 2, edge), place.rows[0].y - 3, 1.5, last.y + last.bar + last.wire + 3 - place.rows[0].y);
+  if (!p) return;
+  const text = differenceWords(plan.view.end_s, plans[0].view.end_s);
+  g.font = `600 12px ${c.font}`;
+  const w = g.measureText(text).width;
+  const inside = edge + 12 + w > width;
+  const at = inside ? edge - 10 - w : edge + 8;
+  g.textAlign = "left";
+  g.fillStyle = c.bg;
+  if (inside) g.fillRect(at - 4, last.y - 1, w + 8, 16);
+  g.fillStyle = c["ink-strong"];
+  g.fillText(text, at, last.y + 11);
 }
-function drawLabel(g, { look: c, marked }, lane, row) {
-  if (!lane || row.bar < 11) return;
+function drawLabel(g, { look: c, marked, places }, lane, row, number) {
+  if (!lane) return;
   const on = marked.has(lane.id);
-  g.font = `${on ? "600 " : ""}${row.bar >= 20 ? 12 : 11}px ${c.font}`;
+  if (number % places.every && !(on && places.every < 3)) return;
+  const size = row.bar >= 20 ? 12 : 11;
+  g.font = `${on ? "600 " : ""}${size}px ${c.font}`;
   g.textAlign = "left";
   g.fillStyle = on ? c["brand-ink"] : c.ink;
   const middle = row.y + row.bar / 2 + 4;
-  g.fillText(lane.name, 0, middle, LABEL_PX - 46);
+  g.fillText(on ? `${lane.name} ◂` : lane.name, 0, middle, places.left - 46);
   if (lane.busy_fraction == null) return;
   g.textAlign = "right";
-  g.font = `${row.bar >= 20 ? 12 : 11}px ${c.font}`;
+  g.font = `${size}px ${c.font}`;
   g.fillStyle = c["ink-2"];
-  g.fillText(percent(lane.busy_fraction), LABEL_PX - 10, middle);
+  g.fillText(percent(lane.busy_fraction), places.left - 10, middle);
 }
-function drawLane(g, scene, bars, lane, row, x) {
-  const { window: win, look: c, width } = scene;
-  const { compute, wire } = bars.lanes[lane];
+var isDense = (from, to, pixels) => to - from > 8 && pixels / (to - from) < LEAST_PX;
+function drawBars(g, scene, bars, lane, row, x) {
+  const { window: win, look: c, width, places } = scene;
+  const pixels = width - places.left - RIGHT_PX;
   const [from, to] = bars.visible(lane, false, win.t0, win.t1);
-  const pixels = Math.floor(width - LABEL_PX - 4);
-  const dense = to - from > 8 && pixels / (to - from) < LEAST_PX;
-  if (dense) drawShares(g, bars.shares(lane, win.t0, win.t1, pixels), row, c, pixels);
-  else for (let k = from; k < to; k += 1) drawBar(g, scene, bars, compute[k], row, x);
+  const { compute, wire } = bars.lanes[lane];
+  if (!isDense(from, to, pixels)) for (let k = from; k < to; k += 1) drawBar(g, scene, bars, compute[k], row, x);
   const [first, last] = bars.visible(lane, true, win.t0, win.t1);
+  if (isDense(first, last, pixels)) return;
   let drawn = -1;
   for (let k = first; k < last; k += 1) {
     const i = wire[k];
     const [a, b] = [x(bars.start(i)), x(bars.end(i))];
     if (b < drawn + 0.5) continue;
     g.fillStyle = c.kinds[bars.kind(i)] ?? c.ink;
-    g.fillRect(a, row.y + row.bar + 1, Math.max(1, b - a), row.wire - 1);
+    g.fillRect(a, row.y + row.bar + (row.wire > 1 ? 1 : 0), Math.max(1, b - a), Math.max(1, row.wire - 1));
     drawn = b;
   }
 }
-function drawBar(g, { look: c }, bars, i, row, x) {
-  const [a, b] = [x(bars.start(i)), x(bars.end(i))];
-  const kind = bars.kind(i);
-  const w = Math.max(1, b - a - (b - a > 3 ? 0.8 : 0));
-  g.fillStyle = c.kinds[kind] ?? c.ink;
-  g.fillRect(a + (b - a > 3 ? 0.4 : 0), row.y, w, row.bar);
-  if (b - a <= 15 || kind > 3 || row.bar < 14 || bars.microbatch(i) < 0) return;
-  const number = String(bars.microbatch(i)) + (bars.count(i) > 1 ? `–${bars.microbatch(i) + bars.count(i) - 1}` : "");
-  if (number.length * 7 > b - a) return;
-  g.font = `11px ${c.font}`;
-  g.textAlign = "center";
-  g.fillStyle = c.inks[kind];
-  g.fillText(number, (a + b) / 2, row.y + row.bar / 2 + 4);
-}
-function drawShares(g, shares, row, c, pixels) {
-  const image = new ImageData(pixels, row.bar);
-  const data = new Uint32Array(image.data.buffer);
-  const filled = new Float32Array(pixels);
-  for (const kind of [...shares.keys()].sort((a, b) => a - b)) {
-    const share = shares.get(kind);
-    const colour = packed(c.kinds[kind]);
-    for (let p = 0; p < pixels; p += 1) {
-      if (!share[p]) continue;
-      const from = Math.round(filled[p]);
-      filled[p] = Math.min(row.bar, filled[p] + share[p] * row.bar);
-      for (let y = from; y < Math.round(filled[p]); y += 1) data[(row.bar - 1 - y) * pixels + p] = colour;
+function drawStrips(g, scene, plan, place) {
+  const { window: win, look: c, width, places } = scene;
+  const pixels = Math.floor(width - places.left - RIGHT_PX);
+  const { bars, strips } = plan;
+  const top = place.rows[0]?.y ?? 0;
+  let image = null;
+  let height = 0;
+  place.rows.forEach((row, lane) => {
+    for (const wire of [false, true]) {
+      const [from, to] = bars.visible(lane, wire, win.t0, win.t1);
+      if (!isDense(from, to, pixels)) continue;
+      if (!image) {
+        const last = place.rows[place.rows.length - 1];
+        height = Math.ceil(last.y + last.bar + last.wire - top);
+        image = new ImageData(pixels, height);
+      }
+      const data = new Uint32Array(image.data.buffer);
+      const shares = strips.shares(lane, win.t0, win.t1, pixels, wire, wire ? 0 : reachFor(to - from, pixels));
+      if (wire) fillWires(data, shares, c, pixels, row.y + row.bar + (row.wire > 1 ? 1 : 0) - top, Math.max(1, row.wire - 1));
+      else fillStrip(data, shares, c, pixels, row.y - top, row.bar);
     }
-  }
-  const tile = new OffscreenCanvas(pixels, row.bar);
+  });
+  if (!image) return;
+  const tile = scene.scratch.canvas ??= document.createElement("canvas");
+  tile.width = pixels;
+  tile.height = height;
   tile.getContext("2d").putImageData(image, 0, 0);
   g.imageSmoothingEnabled = false;
-  g.drawImage(tile, LABEL_PX, row.y, pixels, row.bar);
+  g.drawImage(tile, places.left, top, pixels, height);
 }
-function packed(hex) {
-  const n = Number.parseInt((hex ?? "#888888").slice(1), 16);
-  return (255 << 24 | (n & 255) << 16 | n & 65280 | n >> 16) >>> 0;
+function fillStrip(data, shares, c, pixels, top, height) {
+  const groups = [...shares.keys()].sort((a, b) => a - b);
+  const rows = groups.map((group) => shares.get(group));
+  const colours = groups.map((group) => packed(c.kinds[GROUPS[group][0]]));
+  for (let p = 0; p < pixels; p += 1) {
+    let filled = 0;
+    let from = 0;
+    for (let k = 0; k < rows.length; k += 1) {
+      if (!rows[k][p]) continue;
+      filled = Math.min(height, filled + rows[k][p] * height);
+      const to = Math.round(filled);
+      for (; from < to; from += 1) data[(top + height - 1 - from) * pixels + p] = colours[k];
+    }
+  }
 }
-function drawJourney(g, { look: c, microbatch }, bars, place, x) {
-  const path = bars.journey(microbatch).filter((i) => bars.kind(i) < FIRST_WIRE);
-  g.strokeStyle = c["ink-strong"];
-  g.lineWidth = 2;
-  for (const i of path) {
-    const row = place.rows[bars.lane(i)];
-    g.strokeRect(x(bars.start(i)) + 0.5, row.y + 1, Math.max(2, x(bars.end(i)) - x(bars.start(i)) - 1), row.bar - 2);
+function fillWires(data, shares, c, pixels, top, height) {
+  for (let p = 0; p < pixels; p += 1) {
+    let [most, kind, sum] = [0, -1, 0];
+    for (const [k, row] of shares) {
+      sum += row[p];
+      if (row[p] > most) [most, kind] = [row[p], k];
+    }
+    if (kind < 0) continue;
+    const alpha = Math.round(255 * Math.min(1, 0.25 + 0.75 * sum));
+    const colour = (packed(c.kinds[kind]) & 16777215 | alpha << 24) >>> 0;
+    for (let y = 0; y < height; y += 1) data[(top + y) * pixels + p] = colour;
   }
-  g.lineWidth = 1.5;
-  g.beginPath();
-  const through = path.filter((i) => bars.kind(i) <= 2);
-  for (let k = 1; k < through.length; k += 1) {
-    const [p, q] = [through[k - 1], through[k]];
-    if (bars.lane(p) === bars.lane(q)) continue;
-    const [a, b] = [place.rows[bars.lane(p)], place.rows[bars.lane(q)]];
-    const down = bars.lane(q) > bars.lane(p);
-    g.moveTo(x(bars.end(p)), a.y + (down ? a.bar - 2 : 2));
-    g.lineTo(x(bars.start(q)), b.y + (down ? 2 : b.bar - 2));
-  }
-  g.stroke();
 }
 
-// src/timeline/index.js
+// src/timeline/head.js
+function buildHead(view) {
+  const button2 = (text, action, title, work, pressed) => h("button", {
+    class: "sx-btn",
+    text,
+    title,
+    "aria-label": text.length < 3 ? title : null,
+    "aria-pressed": pressed ?? null,
+    "data-action": action,
+    on: { click: work }
+  });
+  const move = (work) => () => {
+    work(view.window);
+    view.paint();
+  };
+  const head = heading("Timeline", "");
+  const legend = h("span", { class: "sx-legend" });
+  const criticalButton = button2("Critical path", "critical", "Outline the chain that decides the end (C)", () => view.toggle("critical"), "false");
+  const linksButton = button2("Links", "links", "Show how busy each link is (L)", () => view.toggle("links_shown"), "false");
+  head.append(
+    h("span", { class: "sx-space" }),
+    legend,
+    h("span", { class: "sx-seg" }, criticalButton, linksButton),
+    h(
+      "span",
+      { class: "sx-seg", role: "group", "aria-label": "Stretch of time" },
+      button2("‹", "pan-left", "Earlier (A)", move((window) => window.pan(-0.3))),
+      button2("−", "zoom-out", "Zoom out (S)", move((window) => window.zoom(2))),
+      button2("Whole", "zoom-all", "Whole step (0)", move((window) => window.all())),
+      button2("+", "zoom-in", "Zoom in (W)", move((window) => window.zoom(0.5))),
+      button2("›", "pan-right", "Later (D)", move((window) => window.pan(0.3)))
+    ),
+    button2("Chrome trace", "trace", "Download the step as a trace for Perfetto or chrome://tracing", () => view.sync.send("trace")),
+    view.table.button
+  );
+  return { head, legend, criticalButton, linksButton };
+}
+function drawLegend(legend, plans) {
+  const kinds = [...new Set(plans.flatMap((plan) => [...plan.bars.kinds]))].sort((a, b) => a - b);
+  keyed(
+    legend,
+    [...kinds, "bubble"],
+    String,
+    (kind) => h(
+      "span",
+      {},
+      h("i", { class: kind === "bubble" ? "tl-bubble" : `tl-k${kind}${kind >= FIRST_WIRE ? " line" : ""}` }),
+      kind === "bubble" ? "bubble" : KIND_NAMES[kind]
+    ),
+    () => {
+    }
+  );
+}
+
+// src/timeline/keys.js
+function firstBar(plans, window) {
+  for (const [plan, { bars }] of plans.entries()) {
+    for (let lane = 0; lane < bars.lanes.length; lane += 1) {
+      for (const wire of [false, true]) {
+        const i = bars.near(lane, wire, window.t0 + window.span * 1e-3);
+        if (i >= 0) return { plan, i };
+      }
+    }
+  }
+  return null;
+}
+function moveFocus(plans, window, focus, key) {
+  if (!focus || !plans[focus.plan] || focus.i >= plans[focus.plan].bars.length) return firstBar(plans, window);
+  const { bars } = plans[focus.plan];
+  const { i } = focus;
+  const along = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity }[key];
+  if (along) return { plan: focus.plan, i: bars.beside(i, Math.max(-1e9, Math.min(1e9, along))) };
+  return stepLane(plans, focus, key === "ArrowDown" ? 1 : -1, (bars.start(i) + bars.end(i)) / 2);
+}
+function stepLane(plans, focus, by, t) {
+  const tracks = plans.flatMap(({ bars: bars2 }, plan) => bars2.lanes.flatMap((_, lane) => [false, true].map((wire) => ({ plan, lane, wire }))));
+  const { bars } = plans[focus.plan];
+  let at = tracks.findIndex((x) => x.plan === focus.plan && x.lane === bars.lane(focus.i) && x.wire === bars.isWire(focus.i));
+  for (at += by; at >= 0 && at < tracks.length; at += by) {
+    const { plan, lane, wire } = tracks[at];
+    const i = plans[plan].bars.near(lane, wire, t);
+    if (i >= 0) return { plan, i };
+  }
+  return focus;
+}
+function keyTable(view) {
+  const focus = (key) => () => view.setFocus(moveFocus(view.plans, view.window, view.focus, key));
+  const table2 = {
+    w: () => view.window.zoom(0.7, view.focusShare()),
+    s: () => view.window.zoom(1 / 0.7, view.focusShare()),
+    a: () => view.window.pan(-0.15),
+    d: () => view.window.pan(0.15),
+    0: () => view.window.all(),
+    n: () => view.followNext(1),
+    p: () => view.followNext(-1),
+    c: () => view.toggle("critical"),
+    l: () => view.toggle("links_shown"),
+    m: () => view.focus && view.markLane(view.plans[view.focus.plan].view.lanes[view.laneOf(view.focus)]?.id),
+    Enter: () => view.followFocus(),
+    " ": () => view.followFocus(),
+    Escape: () => view.focus ? view.setFocus(null) : view.follow(null)
+  };
+  for (const key of ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"]) table2[key] = focus(key);
+  return { ...table2, "+": table2.w, "=": table2.w, "-": table2.s };
+}
+
+// src/timeline/pointer.js
+var Pointer = class {
+  /** @param {any} view the timeline */
+  constructor(view) {
+    this.view = view;
+    this.pan = null;
+    const { canvas } = view;
+    canvas.addEventListener("pointerdown", (event) => this.down(event));
+    canvas.addEventListener("pointermove", (event) => this.move(event));
+    canvas.addEventListener("pointerup", (event) => this.up(event));
+    canvas.addEventListener("pointercancel", () => this.pan = null);
+    canvas.addEventListener("pointerleave", () => view.tip.hide());
+    canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    canvas.addEventListener("keydown", (event) => view.key(event));
+    canvas.addEventListener("blur", () => view.focus && view.setFocus(null));
+  }
+  down(event) {
+    if (event.button) return;
+    this.pan = { x: event.clientX, t0: this.view.window.t0, moved: false };
+    this.view.canvas.setPointerCapture(event.pointerId);
+  }
+  move(event) {
+    const { view, pan } = this;
+    if (!pan || !pan.moved && Math.abs(event.clientX - pan.x) <= 4) return view.hover(event);
+    pan.moved = true;
+    view.window.place(pan.t0 - (event.clientX - pan.x) * view.timeAt(event).perPx, view.window.span);
+    view.tip.hide();
+    return view.paint();
+  }
+  up(event) {
+    const { view, pan } = this;
+    this.pan = null;
+    if (!pan || pan.moved) return;
+    const lane = view.nameUnder(event);
+    if (lane != null) return view.markLane(lane);
+    const found = view.under(event);
+    const microbatch = found ? view.plans[found.plan].bars.microbatch(found.i) : -1;
+    view.focus = found;
+    return view.follow(microbatch < 0 || microbatch === view.microbatch ? null : microbatch);
+  }
+  wheel(event) {
+    const { view } = this;
+    const mine = event.ctrlKey || event.metaKey || event.shiftKey || document.activeElement === view.canvas;
+    if (!mine || !view.plans.length) return;
+    event.preventDefault();
+    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) view.window.pan((event.deltaX || event.deltaY) / 800);
+    else view.window.zoom(Math.exp(event.deltaY / 400), Math.min(1, Math.max(0, view.timeAt(event).share)));
+    view.tip.hide();
+    view.paint();
+  }
+};
+
+// src/timeline/table.js
 var TABLE_ROWS = 400;
+function barsTable(plans, microbatch) {
+  const several = plans.length > 1;
+  const path = plans.some((plan) => plan.view.critical);
+  const rows = plans.flatMap(
+    (plan, p) => chosen(plan.bars, microbatch).map((i) => {
+      const row = plan.bars.row(i);
+      return [
+        plan.view.lanes[row.lane]?.name ?? row.lane,
+        ...several ? [plan.view.name || "AB"[p]] : [],
+        KINDS[row.kind] ?? row.kind,
+        row.microbatch < 0 ? "" : row.microbatch,
+        seconds(row.start_s, row.end_s),
+        seconds(row.end_s),
+        seconds(row.end_s - row.start_s),
+        row.bytes > 0 ? bytes(row.bytes) : "",
+        ...path ? [plan.reasons.has(i) ? "yes" : ""] : []
+      ];
+    })
+  );
+  const columns = [
+    "lane",
+    ...several ? ["plan"] : [],
+    "kind",
+    "microbatch",
+    "start",
+    "end",
+    "duration",
+    "bytes",
+    ...path ? ["critical path"] : []
+  ];
+  const caption = microbatch == null ? "Bars of the timeline" : `Bars of microbatch ${microbatch}`;
+  const total = plans.reduce((sum, plan) => sum + (microbatch == null ? plan.bars.length : plan.bars.journey(microbatch).length), 0);
+  return table(caption, columns, rows, total);
+}
+var chosen = (bars, microbatch) => microbatch == null ? bars.first(TABLE_ROWS) : bars.journey(microbatch).slice(0, TABLE_ROWS);
+
+// src/timeline/index.js
+var SHOWN = ["microbatch", "selected_lanes", "critical", "links_shown", "links", "link_cells"];
 var TimelineView = class {
   constructor(model, el) {
     this.model = model;
     const { root, close } = makeRoot(el, model, "timeline", "Timeline");
     this.root = root;
-    this.closeRoot = close;
+    this.focus = null;
+    this.scratch = {};
     this.build();
     this.sync = new Sync(model, ["view", "bars", "view_b", "bars_b"], () => this.load());
-    this.repaint = () => this.paint();
-    for (const name of ["microbatch", "selected_lanes"]) model.on(`change:${name}`, this.repaint);
+    this.keys = keyTable(this);
+    this.pointer = new Pointer(this);
+    const repaint = () => this.arrange();
+    for (const name of SHOWN) model.on(`change:${name}`, repaint);
+    const file = (content, buffers) => {
+      if (content?.kind === "file") download(content.name, buffers, content.type);
+    };
+    model.on("msg:custom", file);
+    const preview = (event) => {
+      if ((event.detail?.bench ?? "") === (model.get("bench") ?? "")) this.dim(Boolean(event.detail?.values));
+    };
+    document.addEventListener("sx-preview", preview);
     root.addEventListener("sx-theme", () => {
       this.look = null;
       this.paint();
     });
     this.observer = new ResizeObserver(() => this.paint());
     this.observer.observe(root);
-    this.attach();
+    this.close = () => {
+      this.sync.close();
+      for (const name of SHOWN) model.off(`change:${name}`, repaint);
+      model.off("msg:custom", file);
+      document.removeEventListener("sx-preview", preview);
+      this.observer.disconnect();
+      cancelAnimationFrame(this.frame);
+      close();
+      root.remove();
+    };
     this.load();
   }
   build() {
-    this.head = heading("Timeline", "");
-    this.legend = h("span", { class: "sx-legend" });
-    this.canvas = h("canvas", { class: "tl-canvas", role: "img", tabindex: "0", title: "" });
+    this.canvas = h("canvas", { class: "tl-canvas", role: "application", tabindex: "0" });
     this.tableBox = h("div", {});
-    this.toggle = tableToggle(this.canvas, this.tableBox, () => this.makeTable());
-    const button = (text, action, title, work) => h("button", { class: "sx-btn", text, title, "aria-label": title, "data-action": action, on: { click: work } });
-    this.head.append(
-      h("span", { class: "sx-space" }),
-      this.legend,
-      h(
-        "span",
-        { class: "sx-seg" },
-        button("−", "zoom-out", "Zoom out (S)", () => this.zoom(2)),
-        button("+", "zoom-in", "Zoom in (W)", () => this.zoom(0.5)),
-        button("Whole", "zoom-all", "Whole step (0)", () => {
-          this.window.all();
-          this.paint();
-        })
-      ),
-      this.toggle.button
+    this.drawing = h("div", { class: "tl-drawing" }, this.canvas);
+    this.table = tableToggle(this.drawing, this.tableBox, () => barsTable(this.plans, this.microbatch));
+    const { head, legend, criticalButton, linksButton } = buildHead(this);
+    Object.assign(this, { head, legend, criticalButton, linksButton });
+    this.criticalCard = new CriticalCard();
+    this.card = new MicrobatchCard(
+      (by) => this.followNext(by),
+      () => this.follow(null)
     );
-    this.card = h("div", { class: "tl-card" });
-    this.empty = h("div", { class: "sx-empty", text: "No timeline yet." });
+    this.empty = h("div", { class: "sx-empty", text: "No timeline yet: it shows every action of a step once a model and a cluster are chosen." });
     this.live = h("div", { class: "sx-live", "aria-live": "polite" });
-    this.root.append(this.head, this.empty, this.canvas, this.tableBox, this.card, this.live);
+    this.root.append(this.head, this.empty, this.drawing, this.tableBox, this.criticalCard.element, this.card.element, this.live);
     this.tip = new Tip(this.root);
   }
   get microbatch() {
     return this.model.get("microbatch") ?? null;
   }
   load() {
+    const began = performance.now();
     this.plans = [
       ["view", "bars"],
       ["view_b", "bars_b"]
     ].flatMap(([v, b]) => {
       const view = this.model.get(v) ?? {};
-      return view.lanes?.length ? [{ view, bars: new Bars(float32(this.model.get(b)), view.lanes.length) }] : [];
+      if (!view.lanes?.length) return [];
+      const bars = new Bars(float32(this.model.get(b)), view.lanes.length);
+      return [{ view, bars, strips: new Strips(bars), reasons: reasonsOf(view.critical) }];
     });
     const end = Math.max(0, ...this.plans.map((plan) => plan.view.end_s)) * 1.005;
     if (!this.window || Math.abs(this.window.end - end) > end * 1e-9) this.window = new Window(end || 1);
-    this.empty.hidden = this.plans.length > 0;
-    this.canvas.style.display = this.plans.length ? "" : "none";
-    this.places = layout(this.plans.map((plan) => plan.view.lanes.length));
-    const kinds = [...new Set(this.plans.flatMap((plan) => [...plan.bars.kinds]))].sort((a, b) => a - b);
-    keyed(
-      this.legend,
-      [...kinds, "bubble"],
-      String,
-      (kind) => h(
-        "span",
-        {},
-        h("i", { class: kind === "bubble" ? "tl-bubble" : `tl-k${kind}${kind >= FIRST_WIRE ? " line" : ""}` }),
-        kind === "bubble" ? "bubble" : KIND_NAMES[kind]
-      ),
-      () => {
-      }
-    );
-    set(this.canvas, {
-      "aria-label": this.plans.map(
-        (plan) => `${plan.view.name ?? ""} ${seconds(plan.view.end_s)}, ${plural(plan.view.lanes.length, "lane")}, ${plural(plan.bars.length, "bar")}`
-      ).join("; ") + ". W and S zoom, A and D pan, left and right follow a microbatch. The Table button gives the same as a table."
-    });
-    this.toggle.refresh();
+    if (this.focus && !(this.focus.i < (this.plans[this.focus.plan]?.bars.length ?? 0))) this.focus = null;
+    const ready = this.plans.length > 0;
+    this.empty.hidden = ready;
+    for (const part of [this.drawing, this.head]) part.style.display = ready ? "" : "none";
+    drawLegend(this.legend, this.plans);
+    set(this.canvas, { "aria-label": planWords(this.plans) + KEYS_HELP });
+    this.table.refresh();
+    this.arrange();
+    this.loadMs = performance.now() - began;
+  }
+  /** Places of everything; again when links are shown or hidden, or the second plan comes or goes. */
+  arrange() {
+    const view = this.model.get("links") ?? {};
+    const can = Boolean(view.rows?.length);
+    const shown = can && Boolean(this.model.get("links_shown"));
+    const drawn = shown ? drawnLinks(view) : [];
+    this.links = shown ? { view, drawn, cells: float32(this.model.get("link_cells")) } : null;
+    this.linksButton.hidden = !can;
+    this.criticalButton.hidden = !this.plans.some((plan) => plan.view.critical);
+    set(this.linksButton, { "aria-pressed": String(shown) });
+    set(this.criticalButton, { "aria-pressed": String(this.critical) });
+    const letters = Math.max(0, ...this.plans.flatMap((plan) => plan.view.lanes.map((lane) => lane.name.length)));
+    const names = drawn.map((i) => `${view.rows[i].name}      `);
+    this.places = layout(this.plans.map((plan) => plan.view.lanes.length), names, letters);
+    this.criticalCard.show(this.critical ? this.plans : []);
+    this.card.show(this.plans, this.microbatch);
     this.paint();
+  }
+  get critical() {
+    return Boolean(this.model.get("critical")) && this.plans.some((plan) => plan.view.critical);
   }
   paint() {
     if (this.frame) return;
@@ -866,8 +1621,8 @@ var TimelineView = class {
     const width = this.canvas.parentElement ? this.canvas.clientWidth : 0;
     if (!this.plans?.length || !width) return;
     this.look ??= look(this.root);
-    const g = prepare(this.canvas, width, this.places.height);
     const began = performance.now();
+    const g = prepare(this.canvas, width, this.places.height);
     draw(g, {
       width,
       window: this.window,
@@ -875,175 +1630,136 @@ var TimelineView = class {
       look: this.look,
       microbatch: this.microbatch,
       marked: new Set(this.model.get("selected_lanes") ?? []),
-      places: this.places
+      places: this.places,
+      critical: this.critical,
+      links: this.links,
+      focus: this.focus,
+      scratch: this.scratch
     });
-    this.root.dataset.drawMs = (performance.now() - began).toFixed(1);
+    const spent = performance.now() - began;
+    this.root.dataset.drawMs = spent.toFixed(1);
+    this.root.dataset.firstMs ??= (this.loadMs + spent).toFixed(1);
     this.root.dataset.window = `${this.window.t0.toFixed(6)} ${this.window.t1.toFixed(6)}`;
-    this.drawCard();
   }
-  drawCard() {
-    const account = this.microbatch == null ? null : this.plans[0]?.bars.account(this.microbatch);
-    this.card.hidden = !account;
-    if (!account) return;
-    const stages = [...new Set(account.path.map((i) => this.plans[0].bars.row(i).stage))];
-    const facts = [
-      ["", `Microbatch ${this.microbatch}`],
-      [
-        "stages",
-        stages.length > 1 ? `${Math.min(...stages)} → ${Math.max(...stages)} → ${Math.min(...stages)}` : String(stages[0])
-      ],
-      ["enters, leaves", `${seconds(account.enters_s)}, ${seconds(account.leaves_s)}`],
-      ["computing", seconds(account.computing_s)],
-      ["in transit", `${seconds(account.transit_s)}, ${plural(account.hops, "transfer")}`],
-      ["waiting", seconds(account.waiting_s)]
-    ];
-    keyed(
-      this.card,
-      facts,
-      ([name]) => name,
-      () => h("span", {}, h("i", {}), h("b", {})),
-      (span, [name, value]) => {
-        set(span.children[0], { text: name });
-        set(span.children[1], { text: value });
-      }
-    );
+  /** The board shows a preview: what is drawn here is not what it tells. */
+  dim(on) {
+    this.root.classList.toggle("tl-dim", on);
   }
-  zoom(factor, share) {
-    this.window.zoom(factor, share);
-    this.paint();
+  toggle(trait) {
+    this.sync.set(trait, !this.model.get(trait));
+    if (trait === "critical" && this.critical) this.say(this.criticalCard.element.textContent);
   }
+  say(text) {
+    this.live.textContent = text;
+  }
+  // ---- pointer
   timeAt(event) {
     const box = this.canvas.getBoundingClientRect();
-    const share = (event.clientX - box.left - LABEL_PX) / (box.width - LABEL_PX - 4);
-    return {
-      share,
-      t: this.window.t0 + share * this.window.span,
-      y: event.clientY - box.top,
-      perPx: this.window.span / (box.width - LABEL_PX - 4)
-    };
+    const room = box.width - this.places.left - RIGHT_PX;
+    const share = (event.clientX - box.left - this.places.left) / room;
+    return { share, t: this.window.t0 + share * this.window.span, y: event.clientY - box.top, perPx: this.window.span / room };
   }
-  /** The bar under the pointer. @returns {{plan: any, i: number}|null} */
+  /** The bar under the pointer. @returns {{plan: number, i: number}|null} */
   under(event) {
     const { share, t, y, perPx } = this.timeAt(event);
     const place = share < 0 ? null : hit(this.places.plans, y);
     if (!place) return null;
-    const plan = this.plans[place.plan];
-    const i = plan.bars.at(place.lane, place.wire, t, place.wire ? perPx * 2 : 0);
-    return i < 0 ? null : { plan, i };
+    const i = this.plans[place.plan].bars.at(place.lane, place.wire, t, place.wire ? perPx * 2 : 0);
+    return i < 0 ? null : { plan: place.plan, i };
+  }
+  /** Id of the lane whose name is under the pointer, or null. */
+  nameUnder(event) {
+    const { share, y } = this.timeAt(event);
+    const place = share < 0 ? hit(this.places.plans, y) : null;
+    return place ? this.plans[place.plan].view.lanes[place.lane]?.id ?? null : null;
+  }
+  hover(event) {
+    const found = this.under(event);
+    this.canvas.style.cursor = found || this.nameUnder(event) != null ? "pointer" : "";
+    if (found) return this.tip.show(this.lines(found).join("\n"), event);
+    const { share, t, y, perPx } = this.timeAt(event);
+    const k = this.links && share >= 0 ? linkUnder(this.places.links, y) : -1;
+    if (k < 0) return this.tip.hide();
+    const { view, cells, drawn } = this.links;
+    const row = view.rows[drawn[k]];
+    return this.tip.show(
+      `${row.name}${row.count > 1 ? `, the busiest of ${row.count}` : ""}
+${percent(shareIn(view, cells, drawn[k], t, t + perPx), 1)} of ${bytes(row.bytes_per_s)}/s at ${seconds(t, view.end_s)}
+${bytes(row.step_bytes)} a step, ${percent(row.share, 1)} on average`,
+      event
+    );
+  }
+  lines({ plan, i }) {
+    const { view, bars, reasons } = this.plans[plan];
+    const name = this.plans.length > 1 ? [view.name || "AB"[plan]] : [];
+    return [...name, ...barLines(bars.row(i), view.lanes, this.critical ? reasons.get(i) : void 0)];
+  }
+  // ---- focus, marks and the followed microbatch
+  laneOf = ({ plan, i }) => this.plans[plan].bars.lane(i);
+  /** Share of the window at which the focus stands, so that zooming keeps it in sight. */
+  focusShare() {
+    if (!this.focus) return 0.5;
+    const { bars } = this.plans[this.focus.plan];
+    const middle = (bars.start(this.focus.i) + bars.end(this.focus.i)) / 2;
+    return Math.min(1, Math.max(0, (middle - this.window.t0) / this.window.span));
+  }
+  setFocus(focus) {
+    this.focus = focus;
+    this.tip.hide();
+    if (focus) {
+      const { bars } = this.plans[focus.plan];
+      this.window.show(bars.start(focus.i), bars.end(focus.i));
+      const lines = this.lines(focus);
+      this.say(lines.join(", "));
+      this.tip.show(lines.join("\n"), this.placeOf(focus));
+    }
+    this.paint();
+  }
+  /** Where a bar ends on the screen, as an event would say it. */
+  placeOf({ plan, i }) {
+    const box = this.canvas.getBoundingClientRect();
+    const { bars } = this.plans[plan];
+    const room = box.width - this.places.left - RIGHT_PX;
+    const x = this.places.left + (Math.min(bars.end(i), this.window.t1) - this.window.t0) / this.window.span * room;
+    const row = this.places.plans[plan].rows[bars.lane(i)];
+    return { clientX: box.left + x, clientY: box.top + row.y + row.bar };
+  }
+  markLane(id) {
+    if (id == null) return;
+    const marked = this.model.get("selected_lanes") ?? [];
+    this.sync.set("selected_lanes", marked.length === 1 && marked[0] === id ? [] : [id]);
+  }
+  followFocus() {
+    if (!this.focus) return;
+    const microbatch = this.plans[this.focus.plan].bars.microbatch(this.focus.i);
+    this.follow(microbatch < 0 || microbatch === this.microbatch ? null : microbatch);
+  }
+  followNext(by) {
+    const last = this.plans[0]?.bars.lastMicrobatch ?? -1;
+    const next = this.microbatch == null ? by > 0 ? 0 : last : this.microbatch + by;
+    if (last >= 0) this.follow(Math.min(last, Math.max(0, next)));
   }
   follow(microbatch) {
     this.sync.set("microbatch", microbatch);
+    this.card.show(this.plans, microbatch);
     const account = microbatch == null ? null : this.plans[0]?.bars.account(microbatch);
-    this.live.textContent = account ? `Microbatch ${microbatch}: computing ${seconds(account.computing_s)}, waiting ${seconds(account.waiting_s)}` : "";
-  }
-  attach() {
-    const { canvas } = this;
-    let pan = null;
-    canvas.addEventListener("pointerdown", (event) => {
-      if (event.button) return;
-      pan = { x: event.clientX, t0: this.window.t0, moved: false };
-      canvas.setPointerCapture(event.pointerId);
-    });
-    canvas.addEventListener("pointermove", (event) => {
-      if (pan && (pan.moved || Math.abs(event.clientX - pan.x) > 4)) {
-        pan.moved = true;
-        this.window.place(pan.t0 - (event.clientX - pan.x) * this.timeAt(event).perPx, this.window.span);
-        this.tip.hide();
-        return this.paint();
-      }
-      return this.hover(event);
-    });
-    canvas.addEventListener("pointerup", (event) => {
-      if (pan && !pan.moved) {
-        const found = this.under(event);
-        const microbatch = found ? found.plan.bars.microbatch(found.i) : -1;
-        this.follow(microbatch < 0 || microbatch === this.microbatch ? null : microbatch);
-      }
-      pan = null;
-    });
-    canvas.addEventListener("pointerleave", () => this.tip.hide());
-    canvas.addEventListener(
-      "wheel",
-      (event) => {
-        const mine = event.ctrlKey || event.metaKey || event.shiftKey || document.activeElement === canvas;
-        if (!mine) return;
-        event.preventDefault();
-        if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY))
-          this.window.pan((event.deltaX || event.deltaY) / 800);
-        else this.window.zoom(Math.exp(event.deltaY / 400), Math.min(1, Math.max(0, this.timeAt(event).share)));
-        this.paint();
-      },
-      { passive: false }
+    this.say(
+      account ? `Microbatch ${microbatch}: computing ${seconds(account.computing_s)}, in transit ${seconds(account.transit_s)}, waiting ${seconds(account.waiting_s)}` : "No microbatch followed"
     );
-    canvas.addEventListener("keydown", (event) => this.key(event));
+    this.table.refresh();
   }
   key(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const moves = {
-      w: () => this.window.zoom(0.7),
-      s: () => this.window.zoom(1 / 0.7),
-      a: () => this.window.pan(-0.15),
-      d: () => this.window.pan(0.15),
-      "+": () => this.window.zoom(0.7),
-      "-": () => this.window.zoom(1 / 0.7),
-      0: () => this.window.all(),
-      ArrowRight: () => this.follow((this.microbatch ?? -1) + 1),
-      ArrowLeft: () => this.follow(Math.max(0, (this.microbatch ?? 1) - 1)),
-      Escape: () => this.follow(null)
-    };
-    const work = moves[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-    if (!work) return;
+    const work = this.keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    if (!work || !this.plans.length) return;
     event.preventDefault();
     work();
     this.paint();
   }
-  hover(event) {
-    const found = this.under(event);
-    this.canvas.style.cursor = found ? "pointer" : "";
-    if (!found) return this.tip.hide();
-    const row = found.plan.bars.row(found.i);
-    const lanes = found.plan.view.lanes;
-    const which = row.microbatch < 0 ? "" : row.count > 1 ? `, microbatches ${row.microbatch} to ${row.microbatch + row.count - 1}` : `, microbatch ${row.microbatch}`;
-    const wire = row.kind >= FIRST_WIRE ? `
-${row.peer >= 0 && row.peer !== row.lane ? `to ${lanes[row.peer]?.name ?? row.peer}, ` : ""}${bytes(row.bytes)}` : "";
-    return this.tip.show(
-      `${KIND_NAMES[row.kind] ?? row.kind}${which}
-${lanes[row.lane].name}${row.copy ? `, copy ${row.copy}` : ""}: ${seconds(row.end_s - row.start_s)}
-${seconds(row.start_s, row.end_s)} to ${seconds(row.end_s)}${wire}`,
-      event
-    );
-  }
-  makeTable() {
-    const rows = this.plans.flatMap(
-      (plan, p) => plan.bars.first(TABLE_ROWS).map((i) => {
-        const row = plan.bars.row(i);
-        return [
-          plan.view.lanes[row.lane]?.name ?? row.lane,
-          this.plans.length > 1 ? plan.view.name ?? "AB"[p] : "",
-          KINDS[row.kind] ?? row.kind,
-          row.microbatch < 0 ? "" : row.microbatch,
-          seconds(row.start_s, row.end_s),
-          seconds(row.end_s),
-          seconds(row.end_s - row.start_s)
-        ];
-      })
-    );
-    return table(
-      "Bars of the timeline",
-      ["lane", "plan", "kind", "microbatch", "start", "end", "duration"],
-      rows,
-      this.plans.reduce((sum, plan) => sum + plan.bars.length, 0)
-    );
-  }
-  close() {
-    this.sync.close();
-    for (const name of ["microbatch", "selected_lanes"]) this.model.off(`change:${name}`, this.repaint);
-    this.observer.disconnect();
-    cancelAnimationFrame(this.frame);
-    this.closeRoot();
-    this.root.remove();
-  }
 };
+function reasonsOf(critical) {
+  return new Map((critical?.bars ?? []).map((i, k) => [i, critical.reasons?.[k] ?? "data"]));
+}
 function render({ model, el }) {
   const view = new TimelineView(model, el);
   return () => view.close();

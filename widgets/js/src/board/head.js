@@ -3,7 +3,7 @@
 import { h, heading, keyed, set } from "../common/dom.js";
 import { bytes, percent, seconds, signed } from "../common/format.js";
 import { linkClass, MEMORY_PARTS, memoryLevel } from "./layout.js";
-import { openMoveMenu } from "./menu.js";
+import { stale } from "./patch.js";
 
 const MODES = [
   ["kind", "Kind"],
@@ -38,13 +38,6 @@ export function makeHead(ctx) {
       }),
     ),
   );
-  head.moveTo = h("button", {
-    class: "sx-btn",
-    text: "Move to…",
-    "data-action": "move-to",
-    "aria-haspopup": "menu",
-    on: { click: () => openMoveMenu(ctx, head.moveTo) },
-  });
   const fit = h("button", {
     class: "sx-btn",
     text: "Fit",
@@ -52,27 +45,27 @@ export function makeHead(ctx) {
     title: "Rescale time to the longest lane",
     on: { click: () => ctx.fit() },
   });
-  head.append(h("span", { class: "sx-space" }), head.legend, head.modes, head.moveTo, fit);
-  head.laneWords = laneWords;
+  head.append(h("span", { class: "sx-space" }), head.legend, head.modes, fit);
   return head;
 }
 
 export function drawHead(ctx, head) {
-  const parts = [...new Set(ctx.catalog.blocks.flatMap((block) => block.layers.map((layer) => layer.part)).filter(Boolean))];
-  const foot = parts.length ? `; foot = ${parts.slice(0, 2).join(", ")}` : "";
-  head.querySelector(".sx-sub").textContent = `width = forward + backward of one microbatch${foot}`;
+  const lanes = ctx.view.lanes;
+  if (!stale(head, [ctx.catalog, ctx.colour, lanes, ctx.view.links, ctx.view.other_name])) return;
+  const { parts } = ctx.catalog;
+  const foot = parts.length ? `; foot = ${parts.join(", ")}` : "";
+  set(head.querySelector(".sx-sub"), { text: `width = forward + backward of one microbatch${foot}` });
   for (const [i, [mode]] of MODES.entries()) {
     const on = ctx.colour === mode;
     set(head.modes.children[i], { "aria-checked": String(on), tabindex: on ? "0" : "-1" });
   }
-  head.moveTo.disabled = !ctx.selected.size || !ctx.editable;
-  const used = MEMORY_PARTS.filter(([key]) => ctx.view.lanes.some((lane) => lane.memory[key] > 0));
-  const links = [
-    ...new Set([...ctx.view.links, ...ctx.view.lanes.map((lane) => lane.replica_link).filter(Boolean)].map((link) => link.kind)),
-  ];
+  const used = MEMORY_PARTS.filter(([key]) => lanes.some((lane) => lane.memory[key] > 0));
+  const all = [...ctx.view.links, ...lanes.map((lane) => lane.replica_link).filter(Boolean)];
+  const links = [...new Set(all.map((link) => link.kind))];
   const entries = [
     ...used.map(([, name, cls]) => ({ name, mark: `b-m-${cls}`, line: false })),
     ...links.map((kind) => ({ name: LINK_NAMES[kind] ?? kind, mark: `b-k-${linkClass(kind)}`, line: true })),
+    ...(ctx.view.other_name ? [{ name: "only in B", mark: "b-only", line: false }] : []),
     ...(ctx.colour === "kind" ? [] : [{ name: `more ${ctx.colour}`, mark: "sx-ramp", line: false, ramp: true }]),
   ];
   keyed(

@@ -1,20 +1,25 @@
 // The board: reads the model's traits, keeps what is only of the page (scale, focus, a drag under way), draws.
 
-import { h, keyed } from "../common/dom.js";
+import { h } from "../common/dom.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
-import { chipLook } from "./chip.js";
-import { drawDetail, makeDetail } from "./detail.js";
-import { attachGestures } from "./gestures.js";
-import { drawHead, makeHead } from "./head.js";
-import { attachKeyboard } from "./keyboard.js";
-import { drawGroup, drawLane, makeGroup, makeLane } from "./lane.js";
-import { fitScale, memoryScale, rowsOf } from "./layout.js";
-import { drawLinks, makeLinks } from "./links.js";
-import { Catalog, piecesOf } from "./model.js";
+import { boundaryFields, considerSoon, gainedBy, moveFields } from "./consider.js";
+import { makeDetail } from "./detail.js";
+import { afterPaint, drawBoard } from "./draw.js";
 import { moved } from "./estimate.js";
-import { drawOverview, makeOverview } from "./overview.js";
-import { drawIdeal, drawRuler, makeIdeal, makeRuler } from "./ruler.js";
+import { attachGestures } from "./gestures.js";
+import { drawHead, laneWords, makeHead } from "./head.js";
+import { allPinned, boundaryRefusal, pinnedPositions, refusal, withLock, withPins } from "./holds.js";
+import { attachKeyboard } from "./keyboard.js";
+import { fitScale } from "./layout.js";
+import { Catalog, ownersOf } from "./model.js";
+import { makeOverview } from "./overview.js";
+import { previewOf, tellPreview } from "./preview.js";
+import { makeIdeal, makeRuler } from "./ruler.js";
+import { settled } from "./stable.js";
+
+const GREY_AFTER_MS = 120;
+const MOST_MEASURES = 1000;
 
 /** Everything the board's parts share. One per drawn board. */
 export class BoardContext {
@@ -24,13 +29,17 @@ export class BoardContext {
     this.root = root;
     this.closeRoot = close;
     this.trackPx = 600;
+    this.rootPx = 1000;
     this.scale_s = 1;
     this.scaleKey = null;
     this.optimistic = null; // view drawn until Python answers
-    this.preview = null; // {view, positions, target, boundary} while something is carried
+    this.preview = null; // what `previewOf` makes, while something is carried
     this.focusKey = null;
     this.anchor = null; // flat position where a shift-range starts
     this.afterAnswer = null; // says the result of the last move, once known
+    this.message = ""; // why the last gesture did nothing
+    this.memory = new Map(); // of `once`
+    this.view = {};
     this.sync = new Sync(
       model,
       ["view", "blocks", "selection", "expanded", "collapsed", "colour"],
@@ -44,7 +53,6 @@ export class BoardContext {
     this.tellTheme();
     attachGestures(this);
     attachKeyboard(this);
-    this.readCatalog();
     this.draw();
   }
 
@@ -55,12 +63,16 @@ export class BoardContext {
     this.track = this.ruler.querySelector(".b-cell-track");
     this.lanes = h("div", { class: "b-lanes" });
     this.ideal = makeIdeal();
-    this.stage = h("div", { class: "b-stage" }, this.lanes, this.ideal);
+    this.stage = h("div", { class: "b-stage" }, h("div", { class: "b-tall" }, this.lanes, this.ideal));
     this.body = h("div", { class: "b-body" }, this.overview, this.ruler, this.stage);
     this.empty = h("div", { class: "sx-empty", text: "No strategy yet. Choose a model and a cluster." });
     this.detail = makeDetail(this);
     this.live = h("div", { class: "sx-live", "aria-live": "polite", role: "status" });
-    this.root.append(this.head, this.empty, this.body, this.detail, this.live);
+    // not on the root: any style sheet of the page that speaks of a state would restyle the whole board at every drop
+    this.state = h("span", { class: "sx-state", "data-widget": "board", hidden: true });
+    this.grip = h("div", { class: "b-grip" }); // holds the pointer of a drag, so that its cursor is shown everywhere
+    this.park = h("div", { class: "b-park", tabindex: "-1" }); // holds the focus while its chip is between two lanes
+    this.root.append(this.head, this.empty, this.body, this.detail, this.live, this.state, this.grip, this.park);
   }
 
   get pending() {
@@ -69,21 +81,43 @@ export class BoardContext {
   get actual() {
     return this.model.get("view") ?? {};
   }
-  /** What is drawn: the answer still outstanding, else Python's. */
-  get view() {
-    return this.pending && this.optimistic ? this.optimistic : this.actual;
-  }
   get editable() {
     return this.actual.editable !== false;
-  }
-  get expanded() {
-    return new Set(this.model.get("expanded") ?? []);
   }
   get colour() {
     return this.model.get("colour") ?? "kind";
   }
+  get narrow() {
+    return this.rootPx < 1050;
+  }
+
+  /** A value derived from others, made again when one of those is another. @template T @param {string} name @param {any[]} from @param {() => T} make @returns {T} */
+  once(name, from, make) {
+    const known = this.memory.get(name);
+    if (known && known.from.every((value, i) => Object.is(value, from[i]))) return known.value;
+    const value = make();
+    this.memory.set(name, { from, value });
+    return value;
+  }
+
+  get expanded() {
+    const ids = this.model.get("expanded");
+    return this.once("expanded", [ids], () => new Set(ids ?? []));
+  }
+  get collapsed() {
+    const names = this.model.get("collapsed");
+    return this.once("collapsed", [names], () => new Set(names ?? []));
+  }
+  /** Flat positions that are selected. Never changed in place. */
   get selected() {
-    return this.catalog.positions(this.model.get("selection") ?? []);
+    const ids = this.model.get("selection");
+    return this.once("selected", [ids, this.catalog], () => this.catalog.positions(ids ?? []));
+  }
+  get pinned() {
+    return this.once("pinned", [this.view.pinned, this.catalog], () => pinnedPositions(this.catalog, this.view));
+  }
+  get owners() {
+    return this.once("owners", [this.view.lanes, this.catalog], () => ownersOf(this.view, this.catalog.layers.length));
   }
 
   lane(id) {
@@ -93,38 +127,61 @@ export class BoardContext {
     return this.lanes.querySelector(`[data-lane="${CSS.escape(id)}"]`);
   }
   chipElement(key) {
-    return this.lanes.querySelector(`[data-key="${CSS.escape(key)}"].b-chip`);
+    return this.lanes.querySelector(`.b-chip[data-key="${CSS.escape(key)}"]`);
   }
 
-  readCatalog() {
+  /** What is drawn: the answer still outstanding, else Python's; with all that is equal kept. */
+  read() {
     const blocks = this.model.get("blocks") ?? [];
-    if (this.catalog?.blocks !== blocks) this.catalog = new Catalog(blocks);
+    if (this.catalog?.blocks !== blocks) this.takeBlocks(blocks);
+    if (!this.pending) this.optimistic = null;
+    const given = this.optimistic ?? this.actual;
+    if (given !== this.given) {
+      this.given = given;
+      this.view = settled(this.view, given);
+    }
+  }
+
+  /** Other blocks: what is carried or unanswered is of the former ones, and its positions mean nothing now. */
+  takeBlocks(blocks) {
+    const first = !this.catalog;
+    this.catalog = new Catalog(blocks);
+    this.optimistic = null;
+    if (first) return;
+    if (this.preview) tellPreview(this, null);
+    this.preview = null;
+    queueMicrotask(() => this.stopGestures?.());
   }
 
   select(positions) {
+    this.message = "";
     this.sync.set("selection", this.catalog.ids(positions));
   }
+
   say(text) {
     this.live.textContent = text;
   }
 
-  /** The only place that asks for the width: in a drawing it would lay the page out once more. */
-  resized() {
-    const width = this.track.clientWidth;
-    if (!width || Math.abs(width - this.trackPx) < 1) return;
-    this.trackPx = width;
+  /** Say why nothing happened, aloud and in the strip below the lanes. */
+  tell(text) {
+    this.message = text;
+    this.say(text);
     this.draw();
   }
 
-  get narrow() {
-    return this.root.clientWidth < 1050;
+  /** The only place that asks for widths: in a drawing it would lay the page out once more. */
+  resized() {
+    const [width, whole] = [this.track.clientWidth, this.root.clientWidth];
+    if (!width || (Math.abs(width - this.trackPx) < 1 && whole === this.rootPx)) return;
+    [this.trackPx, this.rootPx] = [width, whole];
+    this.draw();
   }
 
   /** Rescale to what is there. Only on request, or for another model, cluster or number of lanes. */
   fit() {
     this.scale_s = fitScale(this.view, this.narrow);
-    this.root.classList.add("b-scaling");
-    setTimeout(() => this.root.classList.remove("b-scaling"), 200);
+    this.lanes.classList.add("b-scaling");
+    setTimeout(() => this.lanes.classList.remove("b-scaling"), 200);
     this.draw();
   }
 
@@ -134,155 +191,147 @@ export class BoardContext {
   }
 
   draw() {
-    this.readCatalog();
-    if (!this.pending) this.optimistic = null;
+    this.read();
     const { view } = this;
     const ready = Boolean(view.lanes?.length && this.catalog.layers.length);
-    for (const part of [this.head, this.body, this.detail]) part.hidden = !ready;
-    this.empty.hidden = ready;
+    for (const part of [this.head, this.body, this.detail]) if (part.hidden === ready) part.hidden = !ready;
+    if (this.empty.hidden !== ready) this.empty.hidden = ready;
     if (!ready) return;
     if (this.scaleKey !== (view.scale_key ?? "")) {
       this.scaleKey = view.scale_key ?? "";
       this.scale_s = fitScale(view, this.narrow);
     }
-    this.memory_bytes = memoryScale(view.lanes);
-    this.pieces = new Map(view.lanes.map((lane) => [lane.id, piecesOf(this.catalog, lane, this.expanded)]));
-    this.chosen = this.selected;
-    this.look = chipLook(this);
-    this.keepFocus(() => this.drawParts(view));
-    if (!this.pending && this.afterAnswer) {
-      this.afterAnswer();
-      this.afterAnswer = null;
-    }
-  }
-
-  drawParts(view) {
-    this.root.dataset.state = this.pending ? "computing" : "ready";
-    this.root.setAttribute("aria-busy", String(this.pending));
-    const rows = rowsOf(view.lanes, new Set(this.model.get("collapsed") ?? []));
-    this.compact = rows.some((row) => row.compact || row.type === "group");
-    this.root.classList.toggle("b-compact", this.compact);
-    this.roveTo(this.focusKey);
+    this.showState();
     drawHead(this, this.head);
-    drawOverview(this, this.overview);
-    drawRuler(this, this.ruler);
-    const items = rows.flatMap((row) =>
-      row.type === "lane" ? [row, { type: "links", lane: row.lane, compact: row.compact }] : [row],
-    );
-    keyed(
-      this.lanes,
-      items,
-      (row) => (row.type === "group" ? `group:${row.name}` : `${row.type}:${row.lane.id}`),
-      (row) => ({ lane: makeLane, links: makeLinks, group: makeGroup })[row.type](this, row),
-      (element, row) => ({ lane: drawLane, links: drawLinks, group: drawGroup })[row.type](this, element, row),
-    );
-    drawIdeal(this, this.ideal);
-    drawDetail(this, this.detail);
+    drawBoard(this);
+    if (this.pending) return;
+    this.afterAnswer?.();
+    this.afterAnswer = null;
+    this.measureRepaint();
   }
 
-  /** One chip is in the tab order: the focused one, else the first. */
-  roveTo(key) {
-    const all = [...this.pieces.values()].flat();
-    this.focusKey = all.some((p) => p.key === key) ? key : (all[0]?.key ?? null);
+  /** Numbers turn grey only if the answer takes its time: a flicker would cost more than it says. */
+  showState() {
+    const state = this.pending ? "computing" : "ready";
+    if (this.state.dataset.state !== state) this.state.dataset.state = state;
+    if (this.pending && !this.greying) this.greying = setTimeout(() => this.root.classList.add("b-waiting"), GREY_AFTER_MS);
+    if (this.pending || !this.greying) return;
+    clearTimeout(this.greying);
+    this.greying = 0;
+    this.root.classList.remove("b-waiting");
   }
 
-  /** Draw without losing the keyboard's place, even when the focused chip goes to another lane. */
-  keepFocus(work) {
-    const active = this.root.getRootNode().activeElement;
-    const chip = active?.closest?.(".b-chip");
-    const key = this.root.contains(chip) ? chip.dataset.key : null;
-    const place = key ? this.lanes.querySelector(`[data-key="${CSS.escape(key)}"]`)?.dataset.first : null;
-    work();
-    if (!key || this.root.getRootNode().activeElement === this.chipElement(key)) return;
-    const next = this.chipElement(key) ?? this.lanes.querySelector(`.b-chip[data-first="${place}"]`);
-    if (next) this.focusChip(next.dataset.key);
+  /** Show what a move would do; `null` ends it. @param {any} carried see `previewOf` */
+  setPreview(carried) {
+    if (!carried && !this.preview) return;
+    this.message = "";
+    this.preview = carried && previewOf(this, carried);
+    considerSoon(this, this.preview);
+    drawBoard(this);
+    tellPreview(this, this.preview);
   }
 
-  focusChip(key) {
-    const before = this.focusKey && this.chipElement(this.focusKey);
-    if (before) before.tabIndex = -1;
-    this.focusKey = key;
-    const chip = this.chipElement(key);
-    if (chip) {
-      chip.tabIndex = 0;
-      chip.focus();
-    }
-  }
-
-  /** Show what a move would do, in the lanes it touches only. `null` ends it. */
-  setPreview(preview) {
-    const touched = new Set();
-    const note = (p) => {
-      if (!p) return;
-      touched.add(p.target);
-      for (const lane of this.view.lanes) if (lane.runs.some((run) => overlaps(run, p.positions))) touched.add(lane.id);
-    };
-    note(this.preview);
-    if (preview?.target != null)
-      preview = { ...preview, view: moved(this.catalog, this.view, preview.positions, preview.target) };
-    this.preview = preview;
-    note(preview);
-    for (const lane of this.view.lanes) {
-      const element = touched.has(lane.id) ? this.laneElement(lane.id) : null;
-      if (element) drawLane(this, element, { type: "lane", lane, compact: this.compact });
-    }
-    drawDetail(this, this.detail);
-  }
-
-  /** Send a move and show it at once. */
+  /** Send a move and show it at once; says why, where it may not be. */
   move(positions, toLane) {
-    if (!this.editable) return;
-    const gained = [...positions].filter(
-      (p) => !this.lane(toLane)?.runs.some((run) => run.first <= p && p < run.first + run.count),
-    );
-    if (!gained.length) return;
-    const layers = gained.sort((a, b) => a - b).map((p) => this.catalog.layers[p].id);
-    this.commit(positions, toLane, "move", { layers, to_lane: toLane });
+    const lane = this.lane(toLane);
+    const gained = gainedBy(lane, positions);
+    const refused = this.editable ? refusal(this, positions, toLane) : null;
+    if (!this.editable || !gained.length || refused) {
+      this.setPreview(null);
+      if (refused) this.tell(refused);
+      return;
+    }
+    this.commitMove(positions, toLane, "move", moveFields(this, gained, toLane));
   }
 
   /** Send a boundary shift and show it at once. @param {any} boundary @param {number} to new position of the cut */
   moveBoundary(boundary, to) {
-    if (!this.editable || to === boundary.at) return;
+    const refused = boundaryRefusal(this.view, boundary);
     const positions = new Set();
     for (let i = Math.min(boundary.at, to); i < Math.max(boundary.at, to); i += 1) positions.add(i);
     const target = to > boundary.at ? boundary.before_lane : boundary.after_lane;
-    this.commit(positions, target, "move_boundary", {
-      boundary: boundary.id,
-      before: boundary.before,
-      after: boundary.after,
-      layers: to - boundary.at,
-    });
+    const why = refused ?? refusal(this, positions, target);
+    if (!this.editable || to === boundary.at || why) {
+      this.setPreview(null);
+      if (why) this.tell(why);
+      return;
+    }
+    this.commitMove(positions, target, "move_boundary", boundaryFields(boundary, to));
   }
 
-  commit(positions, target, kind, fields) {
-    this.optimistic = moved(this.catalog, this.view, positions, target);
+  commitMove(positions, target, kind, fields) {
     const what = this.catalog.describe(positions);
+    this.commit(moved(this.catalog, this.view, positions, target), kind, fields, () => this.result(what, target));
+  }
+
+  /** Pin layers to their devices; those that are all pinned are released. */
+  togglePins(positions) {
+    if (!positions.size || !this.editable) return;
+    const on = !allPinned(this.pinned, positions);
+    const layers = [...positions].sort((a, b) => a - b).map((p) => this.catalog.layers[p].id);
+    const what = this.catalog.describe(positions);
+    this.commit(withPins(this.catalog, this.view, layers, on), "pin", { layers, on }, () =>
+      on ? `${what} pinned: stays on its devices` : `${what} released`,
+    );
+  }
+
+  /** Lock a lane, so that it keeps exactly its layers, or unlock it. */
+  toggleLock(id) {
+    const lane = this.lane(id);
+    if (!lane || !this.editable) return;
+    const on = !lane.locked;
+    this.commit(withLock(this.view, id, on), "lock", { lane: id, on }, () => `${lane.name} ${on ? "locked" : "unlocked"}`);
+  }
+
+  /** Show a view until the answer comes, send the intent, and say what came of it. */
+  commit(view, kind, fields, words) {
+    const was = this.preview;
+    const notice = this.model.get("notice");
+    this.dropAt ??= this.inputAt ?? performance.now();
+    performance.clearMarks("sx-drop");
+    performance.mark("sx-drop", { startTime: this.dropAt });
+    this.preview = null;
+    this.message = "";
+    this.optimistic = view;
     this.sync.send(kind, fields);
-    this.afterAnswer = () => this.say(this.result(what, target));
+    this.afterAnswer = () => {
+      if ((this.model.get("notice") ?? null) === (notice ?? null)) this.say(words());
+    };
     this.draw();
+    if (was) tellPreview(this, null);
+  }
+
+  /** From the gesture to the frame that shows the answer, for benchmarks: a measure named `sx-repaint`. */
+  measureRepaint() {
+    if (this.dropAt == null) return;
+    const start = this.dropAt;
+    this.dropAt = null;
+    afterPaint(() => {
+      if (performance.getEntriesByName("sx-repaint").length >= MOST_MEASURES) performance.clearMeasures("sx-repaint");
+      performance.measure("sx-repaint", { start, end: performance.now() });
+    });
   }
 
   /** What to say aloud after a move. */
   result(what, laneId) {
     const lane = this.lane(laneId);
     if (!lane) return `${what} moved`;
-    const { time, memory } = this.head.laneWords(lane);
+    const { time, memory } = laneWords(lane);
     return `${what} moved to ${lane.name}: ${time}, ${memory}`;
   }
 
   close() {
     this.sync.close();
     this.observer.disconnect();
-    this.closeRoot();
+    this.nearness?.close();
+    clearTimeout(this.greying);
     this.stopGestures?.();
+    this.closeMenu?.(false);
+    if (this.preview) tellPreview(this, null);
+    this.closeRoot();
     this.root.remove();
   }
 }
-
-const overlaps = (run, positions) => {
-  for (const p of positions) if (run.first <= p && p < run.first + run.count) return true;
-  return false;
-};
 
 function render({ model, el }) {
   const context = new BoardContext(model, el);

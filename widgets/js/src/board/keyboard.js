@@ -1,55 +1,112 @@
 // Everything the mouse can do, by keyboard. Plain keys never leave the board (the root stops them).
 
+import { previewBoundary } from "./drags.js";
+import { drawBoard } from "./draw.js";
 import { nextStop } from "./estimate.js";
-import { chipPositions, clickChip, effectWords, toggleOpen } from "./gestures.js";
+import { focusChip } from "./focus.js";
+import { boundaryRefusal } from "./holds.js";
 import { openMoveMenu } from "./menu.js";
+import { effectWords } from "./preview.js";
+import { chipPositions, clickChip, toggleOpen } from "./selecting.js";
+
+const PAGE_LANES = 8;
 
 export function attachKeyboard(ctx) {
-  let carried = null; // {positions} while Space holds something
+  let carried = null; // what Space holds: {drop, cancel, key} of layers or of a boundary
 
   ctx.root.addEventListener("keydown", (event) => {
-    if ((event.ctrlKey || event.metaKey) && undoKey(ctx, event)) return stop(event);
-    if (event.ctrlKey || event.metaKey) return undefined;
-    const handle = event.target.closest?.(".b-handle");
-    if (handle) return void (handleKey(ctx, handle, event) && stop(event));
-    const chip = event.target.closest?.(".b-chip");
-    if (!chip) return modesKey(ctx, event);
-    if (carried) return void (carryKey(event) && stop(event));
-    if (chipKey(ctx, chip, event, pickUp)) stop(event);
-    return undefined;
+    ctx.inputAt = event.timeStamp;
+    if (handled(event)) stop(event);
+    ctx.inputAt = null;
   });
+  ctx.root.addEventListener("focusout", (event) => {
+    const to = event.relatedTarget;
+    if (carried && to && !ctx.root.contains(to)) end(false);
+  });
+  /** End what Space holds without moving it. */
+  ctx.putDown = () => carried && end(false);
+
+  function handled(event) {
+    if (event.ctrlKey || event.metaKey) return undoKey(ctx, event);
+    const handle = event.target.closest?.(".b-handle");
+    const chip = event.target.closest?.(".b-chip");
+    if (!handle && !chip) return modesKey(ctx, event);
+    if (carried) return carryKey(event);
+    return handle ? handleKey(ctx, handle, event, pickUpBoundary) : chipKey(ctx, chip, event, pickUp);
+  }
 
   function pickUp(chip) {
-    const own = chipPositions(ctx, chip);
+    const own = chipPositions(chip);
     const positions = own.every((p) => ctx.selected.has(p)) ? ctx.selected : new Set(own);
     if (!ctx.editable) return;
-    carried = { positions, lane: chip.closest(".b-lane").dataset.lane };
-    ctx.root.classList.add("b-carrying");
-    ctx.setPreview({ positions, target: carried.lane });
+    carried = carryLayers(ctx, positions, chip.closest(".b-lane").dataset.lane);
     ctx.say(`${ctx.catalog.describe(positions)} picked up. Up and Down choose a lane, Space drops, Escape cancels.`);
   }
 
+  function pickUpBoundary(boundary) {
+    const refused = boundaryRefusal(ctx.view, boundary);
+    if (refused) return ctx.tell(refused);
+    carried = carryBoundary(ctx, boundary);
+    return ctx.say(`boundary picked up. Left and Right move it, Space drops, Escape cancels.`);
+  }
+
   function carryKey(event) {
-    const order = ctx.view.lanes.map((lane) => lane.id);
-    if (event.key === "ArrowUp" || event.key === "ArrowDown") {
-      const at = order.indexOf(carried.lane) + (event.key === "ArrowDown" ? 1 : -1);
-      if (order[at] == null) return true;
-      carried.lane = order[at];
-      ctx.setPreview({ positions: carried.positions, target: carried.lane });
-      ctx.say(`${ctx.lane(carried.lane).name}: ${effectWords(ctx, ctx.preview) ?? "here now"}`);
-      return true;
-    }
     const drop = event.key === " " || event.key === "Enter";
-    if (!drop && event.key !== "Escape" && event.key !== "Tab") return true;
-    const { positions, lane } = carried;
-    carried = null;
-    ctx.root.classList.remove("b-carrying");
-    ctx.setPreview(null);
-    if (drop) ctx.move(positions, lane);
-    else ctx.say("Move cancelled");
+    if (drop || event.key === "Escape" || event.key === "Tab") end(drop);
+    else carried.key(event.key);
     return event.key !== "Tab";
   }
+
+  function end(drop) {
+    const done = carried;
+    carried = null;
+    if (drop) return done.drop();
+    ctx.setPreview(null);
+    return ctx.say("Move cancelled");
+  }
 }
+
+/** Layers in the hand: Up, Down, Page and Home, End choose the lane. */
+function carryLayers(ctx, positions, from) {
+  let lane = from;
+  const show = () => ctx.setPreview({ positions, target: lane });
+  show();
+  return {
+    key(key) {
+      const order = ctx.view.lanes.map((item) => item.id);
+      const at = order.indexOf(lane);
+      const to = { ArrowUp: at - 1, ArrowDown: at + 1, PageUp: at - PAGE_LANES, PageDown: at + PAGE_LANES, Home: 0, End: order.length }[key];
+      if (to == null) return;
+      const next = order[Math.max(0, Math.min(order.length - 1, to))];
+      if (next === lane) return;
+      lane = next;
+      show();
+      ctx.laneElement(lane)?.scrollIntoView({ block: "nearest" });
+      ctx.say(`${ctx.lane(lane).name}: ${effectWords(ctx, ctx.preview) ?? "here now"}`);
+    },
+    drop: () => ctx.move(positions, lane),
+  };
+}
+
+/** A boundary in the hand: Left and Right move it, nothing is sent until it is dropped. */
+function carryBoundary(ctx, boundary) {
+  let to = boundary.at;
+  return {
+    key(key) {
+      const step = STEPS[key];
+      if (step == null) return;
+      const next = nextStop(ctx.catalog, { ...boundary, at: to }, ctx.expanded, step);
+      if (next == null) return ctx.say("The boundary is at its limit");
+      to = next;
+      previewBoundary(ctx, boundary, to);
+      const lane = ctx.preview && ctx.lane(ctx.preview.target);
+      return ctx.say(lane ? `${lane.name}: ${effectWords(ctx, ctx.preview) ?? "as it is"}` : "where it was");
+    },
+    drop: () => ctx.moveBoundary(boundary, to),
+  };
+}
+
+const STEPS = { ArrowRight: 1, ArrowUp: 1, "]": 1, ArrowLeft: -1, ArrowDown: -1, "[": -1 };
 
 function stop(event) {
   event.preventDefault();
@@ -63,12 +120,7 @@ function undoKey(ctx, event) {
   if (!kind || /^(input|textarea|select)$/i.test(event.target.tagName)) return false;
   const possible = kind === "undo" ? ctx.actual.can_undo : ctx.actual.can_redo;
   if (possible === false) ctx.say(`Nothing to ${kind}`);
-  else {
-    ctx.optimistic = ctx.view; // drawn until the answer comes
-    ctx.sync.send(kind);
-    ctx.afterAnswer = () => ctx.say(kind === "undo" ? "Undone" : "Redone");
-    ctx.draw();
-  }
+  else ctx.commit(ctx.view, kind, {}, () => (kind === "undo" ? "Undone" : "Redone"));
   return true;
 }
 
@@ -76,76 +128,119 @@ function chipKey(ctx, chip, event, pickUp) {
   const { key } = event;
   if (event.altKey && (key === "ArrowUp" || key === "ArrowDown")) return moveToNeighbour(ctx, chip, key === "ArrowDown" ? 1 : -1);
   if (event.altKey) return false;
-  const next = { ArrowRight: 1, ArrowLeft: -1, ArrowUp: "up", ArrowDown: "down", Home: "first", End: "last" }[key];
-  if (next != null) return go(ctx, chip, next, event.shiftKey);
-  if (key === " ") return event.shiftKey ? (clickChip(ctx, chip, { shiftKey: true }), true) : (pickUp(chip), true);
-  if (key === "Enter") return (toggleOpen(ctx, chip.dataset.block), true);
-  if (key === "Escape") return (ctx.select(new Set()), true);
-  if (key === "[" || key === "]") return shiftEnd(ctx, chip, key === "]" ? 1 : -1, "before");
-  if (key === "{" || key === "}") return shiftEnd(ctx, chip, key === "}" ? 1 : -1, "after");
-  if (key === "m" || key === "ContextMenu") {
-    if (!chipPositions(ctx, chip).every((p) => ctx.selected.has(p))) clickChip(ctx, chip);
-    openMoveMenu(ctx, chip, menuPlace(ctx, chip));
-    return true;
-  }
-  return false;
+  if (MOVES[key] != null) return go(ctx, chip, MOVES[key], event.shiftKey);
+  const act = ACTS[key] ?? ACTS[key.toLowerCase()];
+  if (!act) return false;
+  act(ctx, chip, event, pickUp);
+  return true;
 }
 
-function menuPlace(ctx, chip) {
+const MOVES = {
+  ArrowRight: { along: 1 },
+  ArrowLeft: { along: -1 },
+  ArrowUp: { lanes: -1 },
+  ArrowDown: { lanes: 1 },
+  PageUp: { lanes: -PAGE_LANES },
+  PageDown: { lanes: PAGE_LANES },
+  Home: { end: 0 },
+  End: { end: -1 },
+};
+
+const ACTS = {
+  " ": (ctx, chip, event, pickUp) => (event.shiftKey ? clickChip(ctx, chip, { shiftKey: true }) : pickUp(chip)),
+  Enter: (ctx, chip) => toggleOpen(ctx, chip.dataset.block),
+  Escape: (ctx) => ctx.select(new Set()),
+  "[": (ctx, chip) => shiftEnd(ctx, chip, -1, "before"),
+  "]": (ctx, chip) => shiftEnd(ctx, chip, 1, "before"),
+  "{": (ctx, chip) => shiftEnd(ctx, chip, -1, "after"),
+  "}": (ctx, chip) => shiftEnd(ctx, chip, 1, "after"),
+  m: openMenu,
+  contextmenu: openMenu,
+  p: (ctx, chip) => ctx.togglePins(selectionOr(ctx, chip)),
+  l: (ctx, chip) => ctx.toggleLock(laneOf(chip)),
+};
+
+const laneOf = (chip) => chip.closest(".b-lane").dataset.lane;
+
+/** The selection if the chip is in it, else the chip's own layers. */
+function selectionOr(ctx, chip) {
+  const own = chipPositions(chip);
+  return own.every((p) => ctx.selected.has(p)) ? ctx.selected : new Set(own);
+}
+
+function openMenu(ctx, chip) {
+  if (!chipPositions(chip).every((p) => ctx.selected.has(p))) clickChip(ctx, chip);
   const [root, box] = [ctx.root.getBoundingClientRect(), chip.getBoundingClientRect()];
-  return { x: box.left - root.left, y: box.bottom - root.top + 4 };
+  openMoveMenu(ctx, chip, { x: box.left - root.left, y: box.bottom - root.top + 4 });
 }
 
 /** Move focus; with Shift the selection grows, without it follows the focus. */
 function go(ctx, chip, where, extend) {
-  const chips = [...ctx.lanes.querySelectorAll(".b-chip")];
-  const lane = [...chip.closest(".b-chips").children];
-  let next = null;
-  if (where === "first" || where === "last") next = where === "first" ? lane[0] : lane[lane.length - 1];
-  else if (typeof where === "number") next = chips[chips.indexOf(chip) + where];
-  else next = inNeighbour(ctx, chip, where === "down" ? 1 : -1);
+  const next = keyAt(ctx, chip, where);
   if (!next) return true;
   if (extend && ctx.anchor == null) {
-    const own = chipPositions(ctx, chip);
+    const own = chipPositions(chip);
     ctx.anchor = [own[0], own[own.length - 1]];
   }
-  ctx.focusChip(next.dataset.key);
-  clickChip(ctx, next, { shiftKey: extend });
+  if (!ctx.chipElement(next.key)) {
+    ctx.wanted = next.lane; // a lane that is far from what is seen: build it first
+    drawBoard(ctx);
+  }
+  focusChip(ctx, next.key);
+  const element = ctx.chipElement(next.key);
+  if (element) clickChip(ctx, element, { shiftKey: extend });
   return true;
 }
 
-/** The chip nearest in time in the lane above or below. */
-function inNeighbour(ctx, chip, step) {
-  const lanes = [...ctx.lanes.querySelectorAll(".b-lane")];
-  const lane = lanes[lanes.indexOf(chip.closest(".b-lane")) + step];
-  const x = chip.getBoundingClientRect().left;
-  let best = null;
-  for (const other of lane?.querySelectorAll(".b-chip") ?? []) {
-    const off = Math.abs(other.getBoundingClientRect().left - x);
-    if (!best || off < best.off) best = { other, off };
+/** Where an arrow leads: along the lane and on into the next, or to the chip nearest in time some lanes away. */
+function keyAt(ctx, chip, { along, lanes, end }) {
+  const rows = ctx.rowElements.filter((row) => row.dataset.lane != null).map((row) => row.dataset.lane);
+  const filled = rows.filter((id) => ctx.pieces.get(id).length);
+  const own = laneOf(chip);
+  const mine = ctx.pieces.get(own);
+  const at = mine.findIndex((piece) => piece.key === chip.dataset.key);
+  if (end != null) return { lane: own, key: mine.at(end).key };
+  if (along) {
+    const inside = mine[at + along];
+    if (inside) return { lane: own, key: inside.key };
+    const lane = filled[filled.indexOf(own) + along];
+    return lane == null ? null : { lane, key: ctx.pieces.get(lane).at(along > 0 ? 0 : -1).key };
   }
-  return best?.other ?? null;
+  const place = filled.indexOf(own);
+  const lane = filled[Math.max(0, Math.min(filled.length - 1, place + lanes))];
+  if (lane === own || lane == null) return null;
+  return { lane, key: nearestInTime(ctx.pieces.get(lane), startOf(mine, at)) };
+}
+
+const startOf = (pieces, at) => pieces.slice(0, at).reduce((sum, piece) => sum + piece.time_s, 0);
+
+function nearestInTime(pieces, time_s) {
+  let [best, off, start] = [pieces[0], Infinity, 0];
+  for (const piece of pieces) {
+    if (Math.abs(start - time_s) < off - 1e-12) [best, off] = [piece, Math.abs(start - time_s)];
+    start += piece.time_s;
+  }
+  return best.key;
 }
 
 /** Alt+Up, Alt+Down: the selection, or the focused chip, to the neighbouring lane. */
 function moveToNeighbour(ctx, chip, step) {
   const order = ctx.view.lanes.map((lane) => lane.id);
-  const target = order[order.indexOf(chip.closest(".b-lane").dataset.lane) + step];
+  const target = order[order.indexOf(laneOf(chip)) + step];
   if (target == null) return (ctx.say("No lane there"), true);
-  const own = chipPositions(ctx, chip);
-  ctx.move(own.every((p) => ctx.selected.has(p)) ? ctx.selected : new Set(own), target);
+  ctx.move(selectionOr(ctx, chip), target);
   return true;
 }
 
 /** [ and ]: the boundary where this chip's stage ends; { and }: where it starts. */
 function shiftEnd(ctx, chip, step, side) {
-  const lane = ctx.lane(chip.closest(".b-lane").dataset.lane);
+  const lane = ctx.lane(laneOf(chip));
   const first = Number(chip.dataset.first);
   const stage = lane.runs.find((run) => run.first <= first && first < run.first + run.count)?.stage;
   const boundary =
     ctx.view.boundaries.find((b) => b[side] === stage) ??
     ctx.view.boundaries.find((b) => b[side === "before" ? "after" : "before"] === stage);
-  if (!boundary) return (ctx.say("No boundary here"), true);
+  if (!boundary) return ctx.say("No boundary here");
   return shift(ctx, boundary, step);
 }
 
@@ -156,20 +251,26 @@ function shift(ctx, boundary, step) {
   return true;
 }
 
-function handleKey(ctx, handle, event) {
+function handleKey(ctx, handle, event, pickUp) {
   const boundary = ctx.view.boundaries.find((b) => b.id === handle.dataset.boundary);
-  const step = { ArrowRight: 1, ArrowUp: 1, "]": 1, ArrowLeft: -1, ArrowDown: -1, "[": -1 }[event.key];
-  return step != null && boundary != null && shift(ctx, boundary, step);
+  if (!boundary || !ctx.editable || event.altKey) return false;
+  if (event.key === " ") return (pickUp(boundary), true);
+  if (event.key === "Home" || event.key === "End") {
+    ctx.moveBoundary(boundary, event.key === "Home" ? boundary.minimum : boundary.maximum);
+    return true;
+  }
+  const step = STEPS[event.key];
+  return step != null && shift(ctx, boundary, step);
 }
 
 /** Arrows inside the row of colour modes. */
 function modesKey(ctx, event) {
   const radio = event.target.closest?.("[role=radio]");
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-  if (!radio || !step) return;
+  if (!radio || !step) return false;
   const all = [...radio.parentElement.children];
   const next = all[(all.indexOf(radio) + step + all.length) % all.length];
   next.click();
   next.focus();
-  stop(event);
+  return true;
 }

@@ -1,92 +1,110 @@
-// One lane: its name and devices, its memory bar, its chips on the time scale; and the heading row of a group of lanes.
+// One lane: its name and devices, its memory bar, its chips on the time scale, the handle and the words at its end.
 
-import { h, keyed, set } from "../common/dom.js";
-import { bytes, percent, seconds, secondsParts } from "../common/format.js";
+import { h, keyed } from "../common/dom.js";
+import { bytes, seconds, secondsParts } from "../common/format.js";
 import { drawChip, makeChip } from "./chip.js";
+import { drawHandles } from "./handles.js";
 import { overIdeal } from "./head.js";
-import { groupSummary, linkClass, linkThickness } from "./layout.js";
+import { linkClass, linkThickness } from "./layout.js";
 import { drawMemory, makeMemory } from "./memory-bar.js";
+import { holdsAny } from "./model.js";
+import { drawOther } from "./other.js";
+import { forget, patch, pct, stale } from "./patch.js";
 
-export function makeLane(ctx, { lane }) {
-  const chips = h("div", { class: "b-chips", role: "listbox", "aria-multiselectable": "true", "aria-orientation": "horizontal" });
-  const track = h(
-    "div",
-    { class: "b-track" },
-    chips,
-    h("div", { class: "b-over" }),
-    h("div", { class: "b-slot" }),
-    h("div", { class: "b-handles" }),
-    h("div", { class: "b-end" }, h("b", {}), h("span", {})),
+const time = (lane) => lane.forward_s + lane.backward_s;
+
+export function makeLane(ctx, { lane, compact }) {
+  return h("div", { class: `b-row b-lane${compact ? " compact" : ""}`, "data-lane": lane.id });
+}
+
+/** What a lane consists of; made when it comes near the part of the page that is seen. */
+function fill(ctx, element) {
+  const parts = {
+    title: h("b", {}),
+    lock: h("button", {
+      class: "b-lock",
+      "data-action": "unlock",
+      hidden: true,
+      on: { click: () => ctx.toggleLock(element.dataset.lane) },
+    }),
+    devices: h("span", { class: "b-devices" }),
+    memory: makeMemory(),
+    chips: h("div", { class: "b-chips", role: "listbox", "aria-multiselectable": "true", "aria-orientation": "horizontal" }),
+    over: h("div", { class: "b-over" }),
+    slot: h("div", { class: "b-slot" }),
+    other: h("div", { class: "b-other", "aria-hidden": "true" }),
+    handles: h("div", { class: "b-handles" }),
+    end: h("div", { class: "b-end" }, h("b", {}), h("span", {})),
+  };
+  parts.lock.append(h("i", { class: "b-padlock" }), "locked");
+  const { chips, over, slot, other, handles, end } = parts;
+  element.append(
+    h("div", { class: "b-name" }, h("span", { class: "b-title" }, parts.title, parts.lock), parts.devices),
+    parts.memory,
+    h("div", { class: "b-cell-track" }, h("div", { class: "b-track" }, chips, over, slot, other, handles, end)),
   );
-  return h(
-    "div",
-    { class: "b-row b-lane", "data-lane": lane.id },
-    h("div", { class: "b-name" }, h("b", {}), h("span", { class: "b-devices" })),
-    makeMemory(),
-    h("div", { class: "b-cell-track" }, track),
-  );
+  built.set(element, parts);
+  return parts;
+}
+
+/** @type {WeakMap<Element, any>} parts of the lanes that are built */
+const built = new WeakMap();
+
+/** Take a lane that is far from what is seen apart; its row keeps its height. */
+export function emptyLane(element) {
+  if (!built.has(element) || element.contains(document.activeElement)) return;
+  element.replaceChildren();
+  built.delete(element);
+  forget(element);
 }
 
 export function drawLane(ctx, element, { lane, compact }) {
-  const preview = ctx.preview?.view?.lanes.find((other) => other.id === lane.id) ?? null;
-  const isTarget = ctx.preview?.target === lane.id && preview !== null && preview.runs !== lane.runs;
+  const state = stateOf(ctx, lane, compact);
+  if (built.has(element) && !stale(element, state.inputs)) return;
+  const parts = built.get(element) ?? fill(ctx, element);
+  stale(element, state.inputs);
+  const { preview, isTarget, refused } = state;
   const shown = preview ?? lane;
   const bad = shown.peak_bytes > shown.capacity_bytes;
-  element.classList.toggle("compact", compact);
-  element.classList.toggle("target", isTarget || ctx.preview?.target === lane.id);
-  element.classList.toggle("bad", bad && isTarget);
-  drawName(element.querySelector(".b-name"), lane);
-  drawMemory(ctx, element.querySelector(".b-mem"), shown, preview ? lane : null);
-
-  const pieces = ctx.pieces.get(lane.id);
-  const track = element.querySelector(".b-track");
-  const chips = element.querySelector(".b-chips");
-  set(chips, {
-    "aria-label": `${lane.name}, ${deviceWords(lane)}, ${seconds(lane.forward_s + lane.backward_s)}, ${bytes(lane.peak_bytes)} of ${bytes(lane.capacity_bytes)}`,
+  patch(element, {
+    class: `b-row b-lane${compact ? " compact" : ""}${isTarget ? " target" : ""}${bad && isTarget ? " bad" : ""}${refused ? " refused" : ""}${lane.locked ? " locked" : ""}`,
   });
-  let at = 0;
-  const ends = new Map();
-  const placed = pieces.map((piece) => {
-    const left = at;
-    at += piece.time_s / ctx.scale_s;
-    ends.set(piece.stage, at);
-    return { piece, left, width: at - left };
-  });
-  keyed(
-    chips,
-    placed,
-    ({ piece }) => piece.key,
-    () => makeChip(),
-    (chip, place, i) => drawChip(ctx, chip, place, placed[i - 1], lane),
-  );
-
-  const time = lane.forward_s + lane.backward_s;
-  const end = Math.max(at, time / ctx.scale_s);
-  const ideal = ctx.view.ideal_s / ctx.scale_s;
-  set(element.querySelector(".b-over"), {
-    style: {
-      left: pct(ideal),
-      width: pct(Math.max(0, Math.min(1, at) - ideal)),
-      display: at > ideal * 1.001 && !isTarget ? "" : "none",
-    },
-    class: `b-over${lane.binds ? " binds" : ""}`,
-  });
-  const gain = isTarget ? (preview.forward_s + preview.backward_s - time) / ctx.scale_s : 0;
-  set(element.querySelector(".b-slot"), {
-    style: {
-      left: pct(Math.min(at, 0.98)),
-      width: pct(Math.max(0.004, Math.min(gain, 1 - Math.min(at, 0.98)))),
-      display: isTarget && gain > 0 ? "" : "none",
-    },
-  });
-  const handles = track.querySelector(".b-handles");
-  handles.hidden = isTarget && !ctx.preview.boundary; // the slot takes their place
-  drawHandles(ctx, handles, lane, ends, gain);
-  drawEnd(ctx, track.querySelector(".b-end"), { lane, preview, isTarget, end: end + Math.max(0, gain), ideal, bad });
+  drawName(parts, lane);
+  drawMemory(ctx, parts.memory, shown, preview ? lane : null);
+  drawTrack(ctx, parts, { ...state, lane, bad, refused });
 }
 
-function drawName(element, lane) {
-  set(element.firstChild, { text: lane.name });
+/** Everything a lane is drawn from; what is not of this lane is left out, so that the others are not drawn again. */
+function stateOf(ctx, lane, compact) {
+  const holds = ({ set, sorted }) => (lane.runs.some((run) => holdsAny(sorted, run.first, run.first + run.count)) ? set : null);
+  const found = ctx.previewLanes?.get(lane.id);
+  const preview = found && found !== lane ? found : null;
+  const isTarget = ctx.preview?.target === lane.id;
+  const refused = isTarget ? (ctx.preview.refused ?? null) : null;
+  const boundaries = ctx.boundariesOf.get(lane.id) ?? [];
+  const pulled = boundaries.some((b) => b.id === ctx.preview?.boundary) ? ctx.preview.shift_s : null;
+  const chosen = holds(ctx.chosen);
+  const leaving = ctx.preview?.view && !isTarget ? holds(ctx.carried) : null;
+  const pinned = holds(ctx.fixed);
+  const pieces = ctx.pieces.get(lane.id);
+  const focus = pieces.some((piece) => piece.key === ctx.focusKey) ? ctx.focusKey : null;
+  const inputs = [
+    lane, compact, preview, isTarget, refused, pulled, chosen, leaving, pinned, pieces, focus, ctx.scale_s, ctx.trackPx,
+    ctx.memory_bytes, ctx.view.ideal_s, ctx.look.mode, ctx.look.top, ctx.editable, ctx.otherOwner, ctx.view.other_name,
+    ...boundaries,
+  ]; // prettier-ignore
+  return { inputs, compact, preview, isTarget, refused, chosen, leaving, pinned, pieces, boundaries };
+}
+
+function drawName(parts, lane) {
+  patch(parts.title, { text: lane.name });
+  const locked = Boolean(lane.locked);
+  if (parts.lock.hidden === locked) parts.lock.hidden = !locked;
+  patch(parts.lock, { "aria-label": `Unlock ${lane.name}`, title: `${lane.name} keeps exactly its layers. Press to unlock.` });
+  if (stale(parts.devices, [lane.replicas, lane.replica_link])) drawDevices(parts.devices, lane);
+}
+
+function drawDevices(element, lane) {
   const many = lane.replicas.length > 4;
   const items = (many ? lane.replicas.slice(0, 3) : lane.replicas)
     .flatMap((group, i) => [
@@ -94,24 +112,19 @@ function drawName(element, lane) {
       { key: `r${i}`, text: rangeWords(group) },
     ])
     .concat(many ? [{ key: "more", text: `+${lane.replicas.length - 3}` }] : []);
-  const devices = element.querySelector(".b-devices");
-  set(devices, {
-    title:
-      deviceWords(lane) +
-      (lane.replica_link?.step_bytes
-        ? `; ${bytes(lane.replica_link.step_bytes)} of gradients a step over ${lane.replica_link.name ?? lane.replica_link.kind}`
-        : ""),
-  });
-  if (devices.firstChild?.nodeType !== Node.TEXT_NODE) devices.prepend("gpu");
+  const link = lane.replica_link;
+  const reduced = link?.step_bytes ? `; ${bytes(link.step_bytes)} of gradients a step over ${link.name ?? link.kind}` : "";
+  patch(element, { title: deviceWords(lane) + reduced });
+  if (element.firstChild?.nodeType !== Node.TEXT_NODE) element.prepend("gpu");
   keyed(
-    devices,
+    element,
     items,
     (item) => item.key,
     (item) => h("span", { class: item.link ? "b-wire" : "b-device" }),
     (span, item) => {
-      if (!item.link) set(span, { text: item.text });
+      if (!item.link) patch(span, { text: item.text });
       else
-        set(span, {
+        patch(span, {
           class: `b-wire b-k-${linkClass(item.link.kind)}`,
           style: { height: `${linkThickness(item.link.step_bytes)}px` },
         });
@@ -127,99 +140,84 @@ export function deviceWords(lane) {
   return `gpu ${groups.length > 1 ? `${groups.slice(0, -1).join(", ")} and ${groups[groups.length - 1]}` : (groups[0] ?? "?")}`;
 }
 
-function drawHandles(ctx, place, lane, ends, gain) {
-  const boundaries = ctx.view.boundaries.filter((boundary) => boundary.before_lane === lane.id && ends.has(boundary.before));
+function drawTrack(ctx, parts, state) {
+  const { lane, preview, isTarget, refused, pieces } = state;
+  const held = lane.locked ? ", locked" : "";
+  patch(parts.chips, {
+    "aria-label": `${lane.name}, ${deviceWords(lane)}, ${seconds(time(lane))}, ${bytes(lane.peak_bytes)} of ${bytes(lane.capacity_bytes)}${held}`,
+  });
+  let at = 0;
+  const ends = new Map();
+  const placed = pieces.map((piece) => {
+    const left = at;
+    at += piece.time_s / ctx.scale_s;
+    ends.set(piece.stage, at);
+    return { piece, left, width: at - left };
+  });
   keyed(
-    place,
-    boundaries,
-    (boundary) => boundary.id,
-    (boundary) =>
-      h(
-        "div",
-        { class: "b-handle", role: "slider", tabindex: "0", "data-boundary": boundary.id, "aria-orientation": "horizontal" },
-        h("i", {}),
-      ),
-    (handle, boundary) => {
-      const shift = ctx.preview?.boundary === boundary.id ? ctx.preview.shift_s / ctx.scale_s : gain;
-      set(handle, {
-        style: { left: pct(Math.min(0.985, ends.get(boundary.before) + Math.max(0, shift) + Math.min(0, shift))) },
-        "aria-label": `boundary between stage ${boundary.before} and stage ${boundary.after}`,
-        "aria-valuemin": boundary.minimum,
-        "aria-valuemax": boundary.maximum,
-        "aria-valuenow": boundary.at,
-        "aria-valuetext": `${ctx.lane(boundary.before_lane)?.name} ends after ${ctx.catalog.blocks[ctx.catalog.layers[boundary.at - 1]?.block]?.name ?? "nothing"}`,
-        "aria-disabled": ctx.editable ? null : "true",
-        title: `Drag, or [ and ]: move blocks between stage ${boundary.before} and stage ${boundary.after}`,
-      });
-    },
+    parts.chips,
+    placed,
+    ({ piece }) => piece.key,
+    () => makeChip(),
+    (chip, place, i) => drawChip(ctx, chip, place, placed[i - 1], state),
   );
+  const ideal = ctx.view.ideal_s / ctx.scale_s;
+  const gain = isTarget && preview ? (time(preview) - time(lane)) / ctx.scale_s : 0;
+  drawOver(parts.over, { lane, at, ideal, hidden: isTarget && Boolean(preview) });
+  drawSlot(ctx, parts.slot, { at, gain, refused });
+  drawOther(ctx, parts.other, lane);
+  const hidden = Boolean(isTarget && preview && !ctx.preview.boundary); // the slot takes their place
+  if (parts.handles.hidden !== hidden) parts.handles.hidden = hidden;
+  drawHandles(ctx, parts.handles, state.boundaries, ends);
+  drawEnd(ctx, parts.end, { ...state, end: Math.max(at, time(lane) / ctx.scale_s) + Math.max(0, gain), ideal });
 }
 
-function drawEnd(ctx, element, { lane, preview, isTarget, end, ideal, bad }) {
-  const [now, then] = [lane, preview ?? lane].map((l) => l.forward_s + l.backward_s);
-  const changes = preview && Math.abs(now - then) > 1e-12;
-  const slowest = Math.max(...(ctx.preview?.view ?? ctx.view).lanes.map((l) => l.forward_s + l.backward_s));
-  const binds = preview ? then === slowest && ctx.view.lanes.length > 1 : lane.binds;
-  const over = overIdeal(preview ?? lane, ctx.view.ideal_s);
-  set(element.children[0], { text: changes ? `${secondsParts(now, then).text} → ${seconds(then)}` : seconds(now) });
-  set(element.children[1], { text: `${over}${binds ? (isTarget ? ", would bind" : " binds") : ""}` });
-  const px = ctx.trackPx;
-  const time0 = Math.min(now, then);
-  const wide = changes ? 128 : 62;
-  const between = ctx.view.boundaries.some((b) => b.before_lane === lane.id) ? 20 : 8;
-  let left = end * px + between;
-  if (left < ideal * px + 6 && left + wide > ideal * px) left = ideal * px + 8;
-  if (isTarget && changes) left = Math.min((time0 / ctx.scale_s) * px + 10, px - wide - 4);
-  const outside = left + wide > px;
-  set(element, {
-    class: `b-end${binds ? " binds" : ""}${bad && isTarget ? " bad" : ""}${outside ? " inside" : ""}`,
-    style: outside ? { left: null, right: "2px" } : { left: `${left}px`, right: null },
-  });
-}
-
-export function makeGroup(ctx, { name }) {
-  const toggle = h("button", {
-    class: "sx-btn b-fold",
-    "data-action": "fold",
-    on: {
-      click: () => {
-        const collapsed = new Set(ctx.model.get("collapsed") ?? []);
-        if (!collapsed.delete(name)) collapsed.add(name);
-        ctx.sync.set("collapsed", [...collapsed]);
-      },
-    },
-  });
-  return h(
-    "div",
-    { class: "b-row b-group", "data-group": name },
-    h("div", { class: "b-name" }, toggle),
-    h("div", { class: "b-mem" }),
-    h("div", { class: "b-cell-track" }, h("div", { class: "b-sum" }), h("span", {})),
-  );
-}
-
-export function drawGroup(ctx, element, { name, lanes, folded }) {
-  const sum = groupSummary(lanes);
-  set(element.querySelector(".b-fold"), {
-    text: `${folded ? "▸" : "▾"} ${name}`,
-    "aria-expanded": String(!folded),
-    "aria-label": `${name}, ${lanes.length} lanes`,
-  });
-  const full = sum.fullest.peak_bytes / sum.fullest.capacity_bytes;
-  const track = element.querySelector(".b-cell-track");
-  set(element.querySelector(".b-mem"), {
-    text: folded ? `fullest ${sum.fullest.name}: ${percent(full)}${full > 1 ? " ▲" : ""}` : "",
-  });
-  set(track.firstChild, {
+/** What is beyond the ideal line is hatched. */
+function drawOver(element, { lane, at, ideal, hidden }) {
+  patch(element, {
+    class: `b-over${lane.binds ? " binds" : ""}`,
     style: {
-      width: pct(Math.min(1, (sum.slowest.forward_s + sum.slowest.backward_s) / ctx.scale_s)),
-      display: folded ? "" : "none",
+      left: pct(ideal),
+      width: pct(Math.max(0, Math.min(1, at) - ideal)),
+      display: at > ideal * 1.001 && !hidden ? null : "none",
     },
-  });
-  set(track.lastChild, {
-    text: `${lanes.length} lanes, slowest ${sum.slowest.name}: ${seconds(sum.slowest.forward_s + sum.slowest.backward_s)}`,
   });
 }
 
-/** A fraction as CSS percent. */
-export const pct = (x) => `${(x * 100).toFixed(4)}%`;
+/** The place that the carried layers would take; or the words why they may not. */
+function drawSlot(ctx, element, { at, gain, refused }) {
+  const left = Math.min(at, 0.98);
+  patch(element, {
+    text: refused && !ctx.compact ? refused : "",
+    class: `b-slot${refused ? " refused" : ""}`,
+    style: {
+      left: refused ? "2px" : pct(left),
+      width: refused ? null : pct(Math.max(0.004, Math.min(gain, 1 - left))),
+      display: refused || gain > 0 ? null : "none",
+    },
+  });
+}
+
+function drawEnd(ctx, element, { lane, preview, isTarget, refused, bad, boundaries, end, ideal, compact }) {
+  const [now, then] = [lane, preview ?? lane].map(time);
+  const changes = preview && Math.abs(now - then) > 1e-12;
+  const { binds } = preview ?? lane;
+  const words = `${overIdeal(preview ?? lane, ctx.view.ideal_s)}${binds ? (preview && !lane.binds ? ", would bind" : " binds") : ""}${lane.locked ? ", locked" : ""}`;
+  const empty = !lane.runs.length && !preview;
+  patch(element.children[0], { text: empty ? "empty" : changes ? `${secondsParts(now, then).text} → ${seconds(then)}` : seconds(now) });
+  patch(element.children[1], { text: empty ? "drop layers here" : words });
+  const px = ctx.trackPx;
+  const wide = (changes ? 128 : 62) + (compact ? 56 : 0);
+  let left = end * px + (boundaries.length ? 20 : 8);
+  if (left < ideal * px + 6 && left + wide > ideal * px) left = ideal * px + 8;
+  if (isTarget && changes) left = Math.min((Math.min(now, then) / ctx.scale_s) * px + 10, px - wide - 4);
+  const outside = left + wide > px;
+  patch(element, {
+    class: `b-end${binds ? " binds" : ""}${bad && isTarget ? " bad" : ""}${outside ? " inside" : ""}`,
+    style: {
+      left: outside ? null : `${left.toFixed(1)}px`,
+      right: outside ? "2px" : null,
+      display: refused && !compact ? "none" : null,
+    },
+  });
+}

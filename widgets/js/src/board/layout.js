@@ -68,6 +68,13 @@ export function rowsOf(lanes, collapsed) {
   });
 }
 
+/** Lanes scroll inside the board when they are taller than this. */
+export const SCROLL_PX = 640;
+
+/** Height of all rows, lanes with their links. @param {{type: string, compact?: boolean}[]} rows */
+export const rowsHeight = (rows) =>
+  rows.reduce((sum, row) => sum + (row.type === "group" ? 28 : row.compact ? 30 : 86), 0);
+
 /** Sum and worst member of a folded group. @param {any[]} lanes */
 export function groupSummary(lanes) {
   const time = (lane) => lane.forward_s + lane.backward_s;

@@ -1,13 +1,15 @@
 // The strip below a lane: what travels from it to other lanes, over which link, and what a broken run costs.
 
-import { h, keyed, set, triangle } from "../common/dom.js";
+import { h, keyed, triangle } from "../common/dom.js";
 import { bytes, seconds } from "../common/format.js";
 import { linkClass, linkThickness } from "./layout.js";
+import { patch, stale } from "./patch.js";
+import { detourWords } from "./preview.js";
 
-export function makeLinks(ctx, { lane }) {
+export function makeLinks(ctx, { lane, compact }) {
   return h(
     "div",
-    { class: "b-row b-links", "data-links": lane.id },
+    { class: `b-row b-links${compact ? " compact" : ""}`, "data-links": lane.id },
     h("div", {}),
     h("div", {}),
     h("div", { class: "b-cell-track" }),
@@ -25,19 +27,25 @@ const KIND_NAMES = {
   host: "host",
 };
 
+const NONE = [];
+
 export function drawLinks(ctx, element, { lane, compact }) {
-  const order = new Map(ctx.view.lanes.map((other, i) => [other.id, i]));
-  const mine = ctx.view.links.filter((link) => link.from_lane === lane.id);
+  const mine = ctx.linksOf.get(lane.id) ?? NONE;
+  const found = ctx.preview?.target === lane.id ? ctx.preview.detour : null;
+  const last = ctx.order.get(lane.id) === ctx.view.lanes.length - 1;
+  if (!stale(element, [lane.runs, compact, found, last, ctx.order, ...mine])) return;
   const notes = lane.runs.map((run) => run.note).filter(Boolean);
-  element.classList.toggle("compact", compact);
-  element.classList.toggle("last", order.get(lane.id) === ctx.view.lanes.length - 1 && !mine.length && !notes.length);
+  if (found) notes.splice(0, notes.length, detourWords(ctx.preview.view, found));
+  patch(element, {
+    class: `b-row b-links${compact ? " compact" : ""}${last && !mine.length && !notes.length ? " last" : ""}`,
+  });
   const shown = mine.slice(0, compact ? 1 : 2);
   const rows = [
     ...(compact ? [] : notes.map((note, i) => ({ key: `note${i}`, note }))),
     ...shown.map((link) => ({
       key: `to:${link.to_lane}:${link.kind}`,
       link,
-      far: order.get(link.to_lane) !== order.get(lane.id) + 1,
+      far: ctx.order.get(link.to_lane) !== ctx.order.get(lane.id) + 1,
     })),
     ...(compact || mine.length <= shown.length ? [] : [{ key: "more", more: mine.slice(shown.length) }]),
   ];
@@ -56,9 +64,9 @@ export function drawLinks(ctx, element, { lane, compact }) {
           )
         : h("div", { class: row.note ? "b-note" : "b-link" }, row.note ? triangle() : null, h("span", {})),
     (div, row) => {
-      if (row.note) set(div.lastChild, { text: row.note });
+      if (row.note) patch(div.lastChild, { text: row.note });
       else if (row.more)
-        set(div.lastChild, {
+        patch(div.lastChild, {
           text: `and ${row.more.length} more links, ${bytes(row.more.reduce((sum, link) => sum + (link.step_bytes ?? 0), 0))} a step`,
         });
       else drawLink(ctx, div, row, compact);
@@ -82,11 +90,11 @@ function drawLink(ctx, div, { link, far }, compact) {
     .filter(Boolean)
     .join("; ");
   const [label, arrow, text] = div.children;
-  set(div, { title: `${name}: ${words}`, role: "img", "aria-label": `${name}: ${words}` });
-  set(label, { text: compact ? "" : name });
-  set(arrow, {
+  patch(div, { title: `${name}: ${words}`, role: "img", "aria-label": `${name}: ${words}` });
+  patch(label, { text: compact ? "" : name });
+  patch(arrow, {
     class: `b-arrow b-k-${linkClass(link.kind)}${link.dashed ? " dashed" : ""}${link.backward_bytes ? " both" : ""}`,
   });
-  set(arrow.firstChild, { style: { height: `${linkThickness(link.step_bytes)}px` } });
-  set(text, { text: compact ? "" : words });
+  patch(arrow.firstChild, { style: { height: `${linkThickness(link.step_bytes)}px` } });
+  patch(text, { text: compact ? "" : words });
 }

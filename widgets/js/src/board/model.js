@@ -39,6 +39,13 @@ export class Catalog {
     });
     this.starts.push(this.layers.length);
     this.total_s = this.layers.reduce((sum, layer) => sum + layer.time_s, 0);
+    /** Names of the first two parts of blocks: the two tones of a chip's foot. */
+    this.parts = [...new Set(this.layers.map((layer) => layer.part).filter(Boolean))].slice(0, 2);
+    /** Share of the model's time before each layer, and 1. @type {Float64Array} */
+    this.until = new Float64Array(this.layers.length + 1);
+    this.layers.forEach((layer, i) => {
+      this.until[i + 1] = this.until[i] + layer.time_s / (this.total_s || 1);
+    });
   }
 
   /** Flat positions of ids. @param {Iterable<string>} ids @returns {Set<number>} */
@@ -91,6 +98,17 @@ export class Catalog {
  * @param {Catalog} catalog @param {{runs: Run[], time_factor?: number}} lane @param {Set<string>} expanded @returns {Piece[]}
  */
 export function piecesOf(catalog, lane, expanded) {
+  const known = kept.get(lane);
+  if (known && known.catalog === catalog && known.expanded === expanded) return known.pieces;
+  const pieces = cut(catalog, lane, expanded);
+  kept.set(lane, { catalog, expanded, pieces });
+  return pieces;
+}
+
+/** @type {WeakMap<object, {catalog: Catalog, expanded: Set<string>, pieces: Piece[]}>} chips of lanes that did not change */
+const kept = new WeakMap();
+
+function cut(catalog, lane, expanded) {
   const pieces = [];
   const factor = lane.time_factor ?? 1;
   lane.runs.forEach((run, r) => {
@@ -151,9 +169,31 @@ function piece(catalog, run, r, b, first, stop, open, factor) {
 /** Positions a piece stands for. @param {Piece} p */
 export const positionsOf = (p) => Array.from({ length: p.count }, (_, i) => p.first + i);
 
-/** Lane that holds a flat position, or null. @param {{runs: Run[]}[]} lanes */
-export function ownerOf(lanes, position) {
-  return lanes.find((lane) => lane.runs.some((run) => run.first <= position && position < run.first + run.count)) ?? null;
+/** Does a sorted list hold a number of [first, end)? @param {number[]} sorted */
+export function holdsAny(sorted, first, end) {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle] < first) low = middle + 1;
+    else high = middle;
+  }
+  return low < sorted.length && sorted[low] < end;
+}
+
+/** Position of the lane that holds each layer, -1 for nobody; the first where several do. @param {{lanes: {runs: Run[]}[]}} view */
+export function ownersOf(view, count) {
+  const owners = new Int32Array(count).fill(-1);
+  for (let l = view.lanes.length - 1; l >= 0; l -= 1)
+    for (const run of view.lanes[l].runs) owners.fill(l, run.first, run.first + run.count);
+  return owners;
+}
+
+/** Are all, some or none of [first, first + count) in a set? @returns {"all" | "some" | "none"} @param {Set<number>} set */
+export function heldBy(set, first, count) {
+  if (!set.size) return "none";
+  let held = 0;
+  for (let i = first; i < first + count; i += 1) held += set.has(i) ? 1 : 0;
+  return held === count ? "all" : held ? "some" : "none";
 }
 
 /** What a chip is called aloud. @param {Piece} p */

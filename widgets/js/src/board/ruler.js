@@ -1,8 +1,12 @@
 // Axes of the board: memory and time ticks above the lanes, the ideal line through them.
 
-import { h, keyed, set } from "../common/dom.js";
+import { h, keyed } from "../common/dom.js";
 import { bytes, bytesParts, seconds, secondsParts } from "../common/format.js";
 import { ticks } from "../common/scales.js";
+import { patch, pct, stale } from "./patch.js";
+
+/** Width of a memory bar, wide and narrow, as the style sheet has it. */
+const MEMORY_PX = { full: [196, 172], compact: [128, 104] };
 
 export function makeRuler() {
   return h(
@@ -15,8 +19,11 @@ export function makeRuler() {
 }
 
 export function drawRuler(ctx, ruler) {
-  const capacity = Math.max(...ctx.view.lanes.map((lane) => lane.capacity_bytes));
+  const capacity = ctx.memory_bytes / 1.25;
+  if (!stale(ruler, [capacity, ctx.view.ideal_s, ctx.scale_s, ctx.trackPx, ctx.compact])) return;
   const [, memory, time] = ruler.children;
+  const px = MEMORY_PX[ctx.compact ? "compact" : "full"][ctx.narrow ? 1 : 0];
+  const apart = (size) => ((capacity - size) / ctx.memory_bytes) * px > 44;
   const unit = capacity >= 2 ** 30 ? 2 ** 30 : 2 ** 20;
   const marks = [
     0,
@@ -24,7 +31,7 @@ export function drawRuler(ctx, ruler) {
       .filter((t) => t > 0)
       .slice(-1)
       .map((t) => t * unit)
-      .filter((t) => t < capacity * 0.72),
+      .filter(apart),
     capacity,
   ];
   keyed(
@@ -33,7 +40,7 @@ export function drawRuler(ctx, ruler) {
     (_, i) => `m${i}`,
     () => h("span", { class: "b-tick" }),
     (tick, value, i) =>
-      set(tick, {
+      patch(tick, {
         text: i === marks.length - 1 ? bytes(value, capacity) : bytesParts(value, capacity).text.replace(/\.0$/, ""),
         style: { left: pct(value / ctx.memory_bytes) },
         class: `b-tick${i ? "" : " first"}${i === marks.length - 1 ? " strong" : ""}`,
@@ -56,7 +63,7 @@ export function drawRuler(ctx, ruler) {
     (e) => e.key,
     () => h("span", {}),
     (tick, e) =>
-      set(tick, {
+      patch(tick, {
         text: e.text,
         class: `b-tick${e.t === 0 ? " first" : ""}${e.ideal ? " strong" : ""}`,
         style: { left: pct(e.t / ctx.scale_s) },
@@ -76,18 +83,17 @@ export function makeIdeal() {
 }
 
 export function drawIdeal(ctx, element) {
+  if (!stale(element, [ctx.view.ideal_s, ctx.scale_s, ctx.ticks])) return;
   const lines = [
     ...ctx.ticks.filter((t) => t > 0).map((t) => ({ key: `g${t}`, t, cls: "b-grid" })),
     ...(ctx.view.ideal_s <= ctx.scale_s ? [{ key: "ideal", t: ctx.view.ideal_s, cls: "b-line" }] : []),
   ];
-  ctx.root.style.setProperty("--ideal", pct(ctx.view.ideal_s / ctx.scale_s));
+  patch(ctx.lanes, { style: { "--ideal": pct(ctx.view.ideal_s / ctx.scale_s) } });
   keyed(
     element.lastChild,
     lines,
     (line) => line.key,
     (line) => h("i", { class: line.cls }),
-    (line, { t }) => set(line, { style: { left: pct(t / ctx.scale_s) } }),
+    (line, { t }) => patch(line, { style: { left: pct(t / ctx.scale_s) } }),
   );
 }
-
-const pct = (x) => `${(x * 100).toFixed(4)}%`;

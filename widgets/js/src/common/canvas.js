@@ -24,11 +24,15 @@ export function tokens(element, names) {
 /** The font family of an element, for canvas text. */
 export const family = (element) => getComputedStyle(element).fontFamily || "sans-serif";
 
-/** A 45 degree hatch pattern. */
-export function hatch(g, colour, size = 6) {
+/** A 45 degree hatch pattern, on a ground or on nothing. */
+export function hatch(g, colour, size = 6, ground = null) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = size;
   const t = tile.getContext("2d");
+  if (ground) {
+    t.fillStyle = ground;
+    t.fillRect(0, 0, size, size);
+  }
   t.strokeStyle = colour;
   t.lineWidth = 1;
   t.beginPath();
@@ -65,4 +69,16 @@ export class Tip {
   hide() {
     this.element.hidden = true;
   }
+}
+
+/** A colour between two "#rrggbb", `t` of the way to the second. */
+export function mixed(a, b, t) {
+  const [x, y] = [a, b].map((hex) => [1, 3, 5].map((i) => Number.parseInt(hex.slice(i, i + 2), 16)));
+  return `#${x.map((v, k) => Math.round(v + (y[k] - v) * t).toString(16).padStart(2, "0")).join("")}`;
+}
+
+/** "#4477aa" as one little-endian pixel of image data. */
+export function packed(hex) {
+  const n = Number.parseInt((hex || "#888888").slice(1), 16);
+  return ((255 << 24) | ((n & 255) << 16) | (n & 0xff00) | (n >> 16)) >>> 0;
 }

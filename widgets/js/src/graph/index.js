@@ -1,24 +1,18 @@
-// The layer graph: a spine of blocks with repeats folded, one block open below it.
+// The layer graph: modules by path with repeats folded, open ones laid open in place.
 
-import { h, heading, keyed, set, svg } from "../common/dom.js";
-import { bytes, count, seconds } from "../common/format.js";
+import { h, keyed, set } from "../common/dom.js";
 import { makeRoot } from "../common/root.js";
-import { cividis, inkOn, rgb } from "../common/scales.js";
 import { Sync } from "../common/sync.js";
-import { edgePath, place } from "./layout.js";
+import { Positions, select, step, without } from "./choose.js";
+import { scaleOf } from "./colour.js";
+import { drawEdges, drawFrames, drawNode, makeNode, picture } from "./draw.js";
+import { Head } from "./head.js";
+import { nest } from "./nest.js";
+import { SearchBox } from "./searchbox.js";
+import { Strip } from "./strip.js";
+import { layersOf } from "./words.js";
 
-const MODES = [
-  ["time", "Time"],
-  ["memory", "Memory"],
-  ["traffic", "Traffic"],
-  ["device", "Device"],
-];
-const VALUE = {
-  time: (n) => (n.forward_s ?? 0) + (n.backward_s ?? 0),
-  memory: (n) => n.memory_bytes ?? 0,
-  traffic: (n) => n.traffic_bytes ?? 0,
-  device: () => 0,
-};
+const ALL = "/*"; // behind an id: open all levels in it
 
 class GraphWidget {
   constructor(model, el) {
@@ -27,275 +21,302 @@ class GraphWidget {
     this.root = root;
     this.closeRoot = close;
     this.focus = null;
-    this.head = heading("Layer graph", "");
-    this.scale = h("span", { class: "sx-legend" }, h("span", {}, h("span", {}), h("i", { class: "sx-ramp" }), h("span", {})));
-    this.modes = h(
-      "span",
-      { class: "sx-seg", role: "radiogroup", "aria-label": "Colour" },
-      MODES.map(([mode, name]) =>
-        h("button", {
-          class: "sx-btn",
-          text: name,
-          role: "radio",
-          "data-action": `colour-${mode}`,
-          on: { click: () => this.sync.set("colour", mode) },
-        }),
-      ),
-    );
-    this.head.append(h("span", { class: "sx-space" }), this.scale, this.modes);
-    this.spine = canvas("Blocks");
-    this.box = canvas("Layers of the open block");
-    this.open = h(
-      "div",
-      { class: "g-open" },
-      h(
-        "div",
-        { class: "g-open-head" },
-        h("b", {}),
-        h("span", { class: "sx-space" }),
-        h("button", {
-          class: "sx-btn",
-          text: "Close",
-          "data-action": "close-block",
-          on: { click: () => this.toggle(this.model.get("opened")) },
-        }),
-      ),
-      this.box,
-    );
-    this.empty = h("div", { class: "sx-empty", text: "No model yet." });
-    root.append(this.head, this.empty, this.spine, this.open);
-    this.sync = new Sync(model, ["view", "selection", "colour", "opened"], () => this.draw());
+    this.wanted = null; // a node that shall have the focus once it is there
+    this.laid = null;
+    this.build();
+    this.sync = new Sync(model, ["view", "selection", "colour", "opened", "index"], () => this.draw());
     this.width = 0; // asked for when it changes only: in a drawing it would lay the page out once more
     this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(root);
     root.addEventListener("click", (event) => this.click(event));
-    root.addEventListener("dblclick", (event) => this.toggle(event.target.closest("[data-node]")?.dataset.node));
+    root.addEventListener("dblclick", (event) => this.doubled(event));
     root.addEventListener("keydown", (event) => this.key(event));
+    root.addEventListener("focusin", (event) => this.focused(event));
     this.draw();
   }
 
-  get mode() {
-    return this.model.get("colour") ?? "time";
+  build() {
+    this.search = new SearchBox(
+      () => this.positions.layers,
+      (name) => this.go(name),
+      (text) => this.say(text),
+    );
+    this.head = new Head(this.search.element, (mode) => this.colour(mode));
+    this.parts = picture();
+    this.empty = h("div", { class: "sx-empty", text: "No model yet." });
+    this.omitted = h("div", { class: "sx-empty" });
+    this.strip = new Strip();
+    this.live = h("div", { class: "sx-live", "aria-live": "polite" });
+    const { head, parts, strip } = this;
+    this.root.append(head.title, head.bar, this.empty, parts.canvas, this.omitted, strip.element, this.live);
   }
+
   get view() {
     return this.model.get("view") ?? {};
   }
+  get mode() {
+    const told = this.model.get("colour") ?? "time";
+    return told === "error" && this.view.no_errors ? "time" : told;
+  }
+  get nodes() {
+    return this.view.nodes ?? [];
+  }
 
   resized() {
-    this.width = this.root.clientWidth - 36; // padding, and the shadow of a fold
+    const width = this.root.clientWidth - 36; // padding, and the shadow of a fold
+    if (width === this.width) return;
+    this.width = width;
     this.draw();
   }
 
-  draw() {
-    const { view, mode } = this;
-    const ready = Boolean(view.nodes?.length);
-    for (const part of [this.head, this.spine]) part.hidden = !ready;
-    this.empty.hidden = ready;
-    this.open.hidden = !view.open;
-    const { width } = this;
-    if (!ready || width <= 0) return;
-    MODES.forEach(([m], i) =>
-      set(this.modes.children[i], { "aria-checked": String(m === mode), tabindex: m === mode ? "0" : "-1" }),
-    );
-    set(this.head.querySelector(".sx-sub"), {
-      text: view.open
-        ? `${view.nodes.find((n) => n.id === view.open.block)?.name ?? view.open.block} open`
-        : "Enter or a double click opens a block",
-    });
-    const chosen = new Set(this.model.get("selection") ?? []);
-    const top = this.drawNodes(this.spine, view.nodes, view.edges, width, {
-      chosen,
-      least: 104,
-      wide: 320,
-      high: 46,
-      gap: 26,
-      rowGap: 12,
-      head: 0,
-    });
-    if (view.open) {
-      const { layers } = view.open;
-      set(this.open.querySelector("b"), { text: view.nodes.find((n) => n.id === view.open.block)?.name ?? view.open.block });
-      this.drawNodes(this.box, layers, view.open.edges, width - 30, {
-        chosen,
-        least: 84,
-        wide: 150,
-        high: 34,
-        gap: 18,
-        rowGap: 8,
-        head: 22,
-        parts: new Map(layers.map((l) => [l.id, l.part ?? null])),
-      });
-    }
-    const [low, , high] = this.scale.firstChild.children;
-    this.scale.hidden = mode === "device";
-    set(low, { text: "0" });
-    set(high, { text: mode === "time" ? seconds(top) : bytes(top) });
+  say(text) {
+    set(this.live, { text });
   }
 
-  /** Draw one level; returns the largest value, which the colours are relative to. */
-  drawNodes(element, nodes, edges, width, options) {
-    const { chosen, parts } = options;
-    const value = VALUE[this.mode];
-    const top = Math.max(...nodes.map(value), 1e-30);
-    const ids = nodes.map((n) => n.id);
-    const { boxes, bands, height } = place(ids, edges, { ...options, width, partOf: parts ? (id) => parts.get(id) : undefined });
-    set(element, { style: { height: `${height + 12}px` } });
-    const drawn = edges
-      .filter(([a, b]) => boxes.has(a) && boxes.has(b))
-      .map(([a, b]) => ({ key: `${a}>${b}`, ...edgePath(boxes.get(a), boxes.get(b), bands, width) }));
-    keyed(
-      element.querySelector("g"),
-      drawn,
-      (edge) => edge.key,
-      () => svg("path", {}),
-      (path, edge) => set(path, { d: edge.d, class: edge.skip ? "skip" : null }),
+  // ---- drawing
+
+  draw() {
+    const { view, nodes, width } = this;
+    const ready = nodes.length > 0;
+    for (const part of [this.head, this.parts.canvas, this.strip.element]) part.hidden = !ready;
+    this.empty.hidden = ready;
+    set(this.omitted, { text: view.omitted ?? "", hidden: !view.omitted });
+    if (!ready || width <= 0) return;
+    const begun = performance.now();
+    this.read();
+    if (this.laid?.nodes !== nodes || this.laid.width !== width) this.laid = { nodes, width, ...nest(nodes, view.edges, width) };
+    this.settleFocus();
+    this.drawHead();
+    this.drawPicture();
+    this.drawStrip();
+    this.root.dataset.drawMs = (performance.now() - begun).toFixed(1);
+    if (this.wanted) this.takeFocus();
+  }
+
+  /** The index and the selection in positions; kept until they change. */
+  read() {
+    const [index, selection] = [this.model.get("index"), this.model.get("selection") ?? []];
+    if (this.index !== index || !this.positions) {
+      this.index = index;
+      this.positions = new Positions(index);
+      this.chosenOf = null;
+    }
+    if (this.chosenOf !== selection) {
+      this.chosenOf = selection;
+      this.chosen = this.positions.ranges(selection);
+    }
+  }
+
+  /** The wanted node if it is there, else what stands in its place; else the first. */
+  settleFocus() {
+    const known = (id) => this.laid.boxes.has(id);
+    const wished = this.wanted ?? this.place;
+    if (!known(wished?.id) && wished) {
+      const holds = this.nodes.filter((n) => n.ranges.some(([first, count]) => first <= wished.at && wished.at < first + count));
+      this.focus = holds.at(-1)?.id ?? null;
+    } else if (wished) this.focus = wished.id;
+    if (!known(this.focus)) this.focus = this.nodes[0].id;
+    this.place = this.placeOf(this.focus);
+  }
+
+  placeOf(id) {
+    return { id, at: this.nodes.find((n) => n.id === id)?.ranges[0]?.[0] ?? 0 };
+  }
+
+  drawHead() {
+    const { view, nodes, mode } = this;
+    const shown = nodes.filter((n) => !n.open);
+    this.scale = scaleOf(nodes, mode);
+    this.head.draw({
+      layers: this.positions.layers.length || shown.reduce((sum, n) => sum + layersOf(n), 0),
+      nodes: shown.length,
+      mode,
+      scale: this.scale,
+      noErrors: view.no_errors,
+    });
+  }
+
+  drawPicture() {
+    const { view, nodes, mode, scale, laid, parts } = this;
+    set(parts.size, { style: { width: `${Math.ceil(laid.w)}px`, height: `${Math.ceil(laid.h) + 14}px` } });
+    const byId = new Map(nodes.map((n) => [n.id, n]));
+    drawFrames(
+      parts,
+      nodes.filter((n) => n.open),
+      laid.boxes,
     );
+    const sizes = new Map();
+    for (const n of nodes) sizes.set(n.parent, (sizes.get(n.parent) ?? 0) + 1);
+    const seen = new Map();
     keyed(
-      element.querySelector(".g-parts"),
-      bands.filter((band) => band.part),
-      (band) => `${band.part}${band.y}`,
-      () => h("b", {}),
-      (b, band) => set(b, { text: band.part, style: { top: `${band.y}px` } }),
-    );
-    if (!ids.includes(this.focus) && element === this.spine) this.focus = ids[0];
-    keyed(
-      element.querySelector(".g-nodes"),
+      parts.nodes,
       nodes,
       (n) => n.id,
-      () =>
-        h(
-          "div",
-          { class: "g-node", role: "option", tabindex: "-1" },
-          h("b", {}),
-          h("span", { class: "g-text" }),
-          h("span", { class: "g-value" }),
-          h("i", { class: "g-lanes" }),
-          h("i", { class: "g-notch" }),
-        ),
-      (node, n) => this.drawNode(node, n, boxes.get(n.id), value(n) / top, chosen),
+      makeNode,
+      (element, n) => {
+        seen.set(n.parent, (seen.get(n.parent) ?? 0) + 1);
+        drawNode(element, n, laid.boxes.get(n.id), {
+          scale,
+          mode,
+          held: this.positions.held(this.chosen, n.ranges),
+          focus: this.focus,
+          place: [seen.get(n.parent), sizes.get(n.parent)],
+          otherName: view.other_name,
+          frame: byId.get(n.parent) ?? null,
+        });
+      },
     );
-    return top;
+    drawEdges(parts, laid.paths, this.inFocus ? this.focus : null);
   }
 
-  drawNode(node, n, box, share, chosen) {
-    const mode = this.mode;
-    const members = n.blocks ?? [n.id];
-    const held = members.filter((id) => chosen.has(id));
-    const open = this.view.open?.block === n.id && n.blocks;
-    const colour = cividis(share);
-    const lanes = n.lanes ?? (n.lane == null ? [] : [[n.lane, 1]]);
-    const where =
-      lanes.length === 1 ? `stage ${lanes[0][0]}` : lanes.length ? `stages ${lanes[0][0]} – ${lanes[lanes.length - 1][0]}` : "";
-    const detail = mode === "device" ? where : mode === "time" ? seconds(VALUE.time(n)) : bytes(VALUE[mode](n));
-    const left =
-      n.text ?? (n.blocks && members.length > 1 ? n.name.replace(/^blocks /, "") : n.parameters ? count(n.parameters) : "");
-    set(node, {
-      "data-node": n.id,
-      class: `g-node${members.length > 1 ? " fold" : ""}${open ? " open" : ""}${held.length === members.length ? " selected" : ""}${mode === "device" ? " device" : ""}${n.blocks ? "" : " layer"}`,
-      tabindex: this.focus === n.id ? "0" : "-1",
-      "aria-selected": String(held.length > 0),
-      "aria-expanded": n.blocks ? String(Boolean(open)) : null,
-      "aria-label": `${n.name ?? n.label}, ${seconds(VALUE.time(n))}, ${bytes(n.memory_bytes)}${where ? `, ${where}` : ""}`,
-      title: `${n.name ?? n.label}${n.text ? ` ${n.text}` : ""}\nforward ${seconds(n.forward_s)}, backward ${seconds(n.backward_s)}\n${bytes(n.memory_bytes)}, sends ${bytes(n.traffic_bytes)}${where ? `\n${where}` : ""}`,
-      style: {
-        left: `${box.x}px`,
-        top: `${box.y}px`,
-        width: `${box.w}px`,
-        height: `${box.h}px`,
-        "--fill": mode === "device" ? null : rgb(colour),
-        "--fill-ink": mode === "device" ? null : inkOn(colour),
-      },
-    });
-    const [label, text, val, stripes, notch] = node.children;
-    set(label, { text: n.label });
-    set(text, { text: box.w > 130 && box.h > 40 ? left : "" });
-    set(val, { text: detail });
-    const total = lanes.reduce((sum, [, k]) => sum + Number(k), 0) || 1;
-    let at = 0;
-    set(stripes, {
-      style: {
-        background:
-          mode !== "device"
-            ? null
-            : `linear-gradient(90deg, ${
-                lanes
-                  .map(([id, k]) => {
-                    const from = at;
-                    at += k / total;
-                    return `var(--chip${Number(id) % 2 ? "-other" : ""}) ${(from * 100).toFixed(2)}% ${(at * 100).toFixed(2)}%`;
-                  })
-                  .join(", ") || "var(--chip) 0 100%"
-              })`,
-      },
-    });
-    const single = members.length > 1 && held.length && held.length < members.length;
-    set(notch, {
-      "data-label": single ? `${held.length > 1 ? `${held.length} blocks` : held[0].replace(/^.*\./, "")}` : null,
-      style: {
-        display: single ? "" : "none",
-        left: single ? `${((members.indexOf(held[0]) + 0.5) / members.length) * 100}%` : null,
-      },
-    });
+  drawStrip() {
+    this.strip.draw(this.inFocus ? (this.nodes.find((n) => n.id === this.focus) ?? null) : null, this.view);
   }
 
-  nodeOf(id) {
-    return this.view.nodes?.find((n) => n.id === id) ?? this.view.open?.layers.find((l) => l.id === id);
+  // ---- opening
+
+  /** Write the open parts; Python answers with a view. */
+  open(ids, focus) {
+    this.wanted = { ...focus, since: this.nodes };
+    this.sync.set("opened", [...new Set(ids)]);
+  }
+
+  act(action, id) {
+    const n = this.nodes.find((node) => node.id === id);
+    if (!n) return;
+    const opened = this.model.get("opened") ?? [];
+    const rest = without(this.nodes, opened, id);
+    if (action === "open" || action === "open-all") {
+      const target = this.target(n);
+      if (!target) return this.say(n.count > 1 ? `${n.label}: single layers, nothing to open` : `${n.label} is a single layer`);
+      this.open([...opened, action === "open" ? target : target + ALL], { id: target, at: this.positions.at.get(target)?.[0] ?? n.ranges[0][0] });
+      this.say(`${n.label} open`);
+    } else if (action === "close" && n.open) {
+      this.open(rest, this.placeOf(id));
+      this.say(`${n.label} closed`);
+    } else if (action === "unfold" && n.repeat) this.open([...opened, n.repeat], this.placeOf(id));
+    else if (action === "fold" && n.repeat) this.open(opened.filter((key) => key !== n.repeat), this.placeOf(id));
+  }
+
+  /** What opens: the part, or of a repeat the member that holds the selection, else its first. */
+  target(n) {
+    if (n.opens.length < 2) return n.opens[0] ?? null;
+    const { held, share } = this.positions.held(this.chosen, n.ranges);
+    return n.opens[held && held < layersOf(n) ? Math.min(n.opens.length - 1, Math.floor(share * n.opens.length)) : 0];
+  }
+
+  /** Open the way to a layer, select it and bring it into sight. */
+  go(name) {
+    const at = this.positions.at.get(name)?.[0] ?? 0;
+    this.sync.set("selection", [name]);
+    if (this.laid.boxes.has(name)) {
+      this.wanted = { id: name, at, since: null };
+      this.draw();
+    } else this.open([...(this.model.get("opened") ?? []), name], { id: name, at });
+    this.say(`${name} selected`);
+  }
+
+  /** Give the focus to the wanted node, once the view that shows it has come. */
+  takeFocus() {
+    if (this.nodes === this.wanted.since) return; // not answered yet
+    this.wanted = null;
+    const element = this.elementOf(this.focus);
+    element?.focus({ preventScroll: true });
+    element?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
+  elementOf(id) {
+    return [...this.parts.nodes.children].find((element) => element.dataset.node === id);
+  }
+
+  // ---- gestures
+
+  get inFocus() {
+    return this.root.contains(document.activeElement) && this.touched === true;
+  }
+
+  focused(event) {
+    const id = event.target.closest?.("[data-node]")?.dataset.node;
+    if (id == null) return;
+    this.touched = true;
+    if (this.wanted && this.wanted.id !== id) this.wanted = null; // somebody went elsewhere meanwhile
+    this.move(id, false);
+  }
+
+  /** Make a node the current one. */
+  move(id, focus = true) {
+    if (!this.laid?.boxes.has(id)) return;
+    const element = this.elementOf(id);
+    if (this.focus !== id) {
+      const old = this.elementOf(this.focus);
+      if (old) old.tabIndex = -1;
+      this.focus = id;
+      this.place = this.placeOf(id);
+    }
+    element.tabIndex = 0;
+    if (focus) element.focus();
+    drawEdges(this.parts, this.laid.paths, this.focus);
+    this.drawStrip();
   }
 
   click(event) {
+    const action = event.target.closest("[data-action]");
+    if (action?.dataset.for != null) return this.act(action.dataset.action, action.dataset.for);
+    const close = event.target.closest("[data-close]");
+    if (close) return this.act("close", close.dataset.close);
     const element = event.target.closest("[data-node]");
     if (!element) return;
-    this.focus = element.dataset.node;
-    element.focus();
-    const n = this.nodeOf(this.focus);
-    const ids = n.blocks ?? [n.id];
-    const now = this.model.get("selection") ?? [];
-    this.sync.set(
-      "selection",
-      event.shiftKey || event.ctrlKey || event.metaKey
-        ? ids.every((id) => now.includes(id))
-          ? now.filter((id) => !ids.includes(id))
-          : [...new Set([...now, ...ids])]
-        : ids,
-    );
+    this.move(element.dataset.node);
+    this.choose(element.dataset.node, event.shiftKey || event.ctrlKey || event.metaKey);
   }
 
-  /** Open a block, or close the open one; a fold opens at its selected block. */
-  toggle(id) {
-    const n = id == null ? null : this.view.nodes?.find((node) => node.id === id || node.blocks.includes(id));
-    if (!n) return;
-    const chosen = new Set(this.model.get("selection") ?? []);
-    const wanted = n.blocks.find((block) => chosen.has(block) && n.blocks.some((other) => !chosen.has(other))) ?? n.blocks[0];
-    this.sync.set("opened", this.model.get("opened") === wanted ? null : wanted);
+  doubled(event) {
+    const id = event.target.closest("[data-node]")?.dataset.node;
+    if (id == null) return;
+    const n = this.nodes.find((node) => node.id === id);
+    this.act(n?.open ? "close" : event.shiftKey ? "open-all" : "open", id);
+  }
+
+  choose(id, extend) {
+    const n = this.nodes.find((node) => node.id === id);
+    const ids = this.positions.layers.length ? this.positions.idsOf(n.ranges) : [n.id];
+    const now = this.model.get("selection") ?? [];
+    this.sync.set("selection", select(now, ids, extend));
+  }
+
+  colour(mode) {
+    if (mode === "error" && this.view.no_errors) return this.say(`Prediction error: ${this.view.no_errors}`);
+    this.sync.set("colour", mode);
   }
 
   key(event) {
-    if (event.ctrlKey || event.metaKey) return;
-    const element = event.target.closest?.("[data-node]");
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
     const radio = event.target.closest?.("[role=radio]");
-    if (radio && (event.key === "ArrowRight" || event.key === "ArrowLeft")) {
-      const all = [...this.modes.children];
-      const next = all[(all.indexOf(radio) + (event.key === "ArrowRight" ? 1 : -1) + all.length) % all.length];
-      next.click();
-      next.focus();
-      event.preventDefault();
-    }
-    if (!element) return;
-    const all = [...this.root.querySelectorAll("[data-node]")];
-    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-    if (step) {
-      const next = all[all.indexOf(element) + step];
-      if (next) {
-        element.tabIndex = -1;
-        this.focus = next.dataset.node;
-        next.tabIndex = 0;
-        next.focus();
-      }
-    } else if (event.key === "Enter") this.toggle(element.dataset.node);
-    else if (event.key === " ") element.click();
-    else if (event.key === "Escape" && this.model.get("opened")) this.toggle(this.model.get("opened"));
-    else return;
-    event.preventDefault();
+    const id = event.target.closest?.("[data-node]")?.dataset.node;
+    let done = true;
+    if (radio) done = this.head.key(event.key, this.mode, this.view.no_errors);
+    else if (event.target === this.search.input) return;
+    else if (event.key === "/") this.search.input.focus();
+    else if (id != null) done = this.nodeKey(event, id);
+    else done = false;
+    if (done) event.preventDefault();
+  }
+
+  nodeKey(event, id) {
+    const n = this.nodes.find((node) => node.id === id);
+    const { key } = event;
+    if (/^(Arrow|Home$|End$)/.test(key)) {
+      const next = step(this.nodes, this.view.edges, id, key);
+      if (next != null) this.move(next);
+    } else if (key === "Enter") this.act(n.open ? "close" : event.shiftKey ? "open-all" : "open", id);
+    else if (key === "Escape" || key === "Backspace") {
+      const frame = n.open ? n.id : n.parent;
+      if (frame == null) return false;
+      this.act("close", frame);
+    } else if (key === " ") this.choose(id, event.shiftKey);
+    else if (key === "u" && n.repeat) this.act(n.unfolded ? "fold" : "unfold", id);
+    else return false;
+    return true;
   }
 
   close() {
@@ -304,25 +325,6 @@ class GraphWidget {
     this.closeRoot();
     this.root.remove();
   }
-}
-
-function canvas(label) {
-  const defs = svg(
-    "defs",
-    {},
-    svg(
-      "marker",
-      { id: "g-tip", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" },
-      svg("path", { d: "M1 0L7 4L1 8Z" }),
-    ),
-  );
-  return h(
-    "div",
-    { class: "g-canvas" },
-    svg("svg", { "aria-hidden": "true", width: "100%", height: "100%" }, defs, svg("g", { "marker-end": "url(#g-tip)" })),
-    h("div", { class: "g-parts" }),
-    h("div", { class: "g-nodes", role: "listbox", "aria-label": label, "aria-multiselectable": "true" }),
-  );
 }
 
 function render({ model, el }) {

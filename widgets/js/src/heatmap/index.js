@@ -1,51 +1,63 @@
-// Heatmap widget: memory by device and time, or traffic from device to device.
+// Heatmap widget: memory by device over time or by part, traffic from device to device or by link over time.
 
 import { float32 } from "../common/binary.js";
 import { family, prepare, Tip, tokens } from "../common/canvas.js";
-import { h, heading, set } from "../common/dom.js";
-import { bytes, bytesParts, percent, seconds, secondsParts } from "../common/format.js";
+import { h, heading, keyed, set } from "../common/dom.js";
 import { makeRoot } from "../common/root.js";
-import { cividis, inkOn, rgb, ticks } from "../common/scales.js";
 import { Sync } from "../common/sync.js";
-import { table, tableToggle } from "../common/table.js";
-import { memoryGrid, rowPlaces, rowUnder, trafficGrid } from "./cells.js";
-
-const TOKENS = ["ink", "ink-2", "ink-strong", "brand-ink", "wash", "bg", "line"];
+import { tableToggle } from "../common/table.js";
+import { gridOf, moveCell, picturesOf, scaleOf } from "./cells.js";
+import { drawPanel, TOKENS } from "./draw.js";
+import { Legend } from "./legend.js";
+import { boxOf, cellUnder, panelsOf } from "./panels.js";
+import { againstWords, asTable, columnAt, placeWords, summary, timeAt, titleOf, valueWords } from "./words.js";
 
 class HeatmapView {
   constructor(model, el) {
     this.model = model;
     const { root, close } = makeRoot(el, model, "heatmap", "Heatmap");
     this.root = root;
-    this.closeRoot = close;
-    this.head = heading("", "");
-    this.canvas = h("canvas", { class: "hm-canvas", role: "img" });
-    this.tableBox = h("div", {});
-    this.legend = h(
-      "div",
-      { class: "hm-legend" },
-      h("span", {}),
-      h("i", { class: "sx-ramp" }),
-      h("span", {}),
-      h("span", { class: "sx-sub" }),
-    );
-    this.empty = h("div", { class: "sx-empty", text: "Nothing to show yet." });
-    this.toggle = tableToggle(this.canvas, this.tableBox, () => this.makeTable());
-    this.head.append(h("span", { class: "sx-space" }), this.toggle.button);
-    root.append(this.head, this.empty, this.canvas, this.tableBox, this.legend);
-    this.tip = new Tip(root);
-    this.sync = new Sync(model, ["view", "cells"], () => this.load());
-    this.repaint = () => this.paint();
-    model.on("change:selected_lanes", this.repaint);
+    this.cell = null;
+    this.build();
+    this.sync = new Sync(model, ["view", "cells", "view_b", "cells_b", "shown"], () => this.load());
+    const repaint = () => this.paint();
+    model.on("change:selected_lanes", repaint);
+    const preview = (event) => {
+      if ((event.detail?.bench ?? "") === (model.get("bench") ?? "")) root.classList.toggle("hm-dim", Boolean(event.detail?.values));
+    };
+    document.addEventListener("sx-preview", preview);
     root.addEventListener("sx-theme", () => {
       this.look = null;
       this.paint();
     });
-    this.observer = new ResizeObserver(() => this.paint());
+    this.observer = new ResizeObserver(repaint);
     this.observer.observe(root);
-    this.canvas.addEventListener("pointermove", (event) => this.hover(event));
-    this.canvas.addEventListener("pointerleave", () => this.tip.hide());
+    this.attach();
+    this.close = () => {
+      this.sync.close();
+      model.off("change:selected_lanes", repaint);
+      document.removeEventListener("sx-preview", preview);
+      this.observer.disconnect();
+      cancelAnimationFrame(this.frame);
+      close();
+      root.remove();
+    };
     this.load();
+  }
+
+  build() {
+    this.head = heading("", "");
+    this.switch = h("span", { class: "sx-seg", role: "radiogroup", "aria-label": "Picture" });
+    this.canvas = h("canvas", { class: "hm-canvas", role: "application", tabindex: "0" });
+    this.tableBox = h("div", {});
+    this.drawing = h("div", {}, this.canvas);
+    this.legend = new Legend();
+    this.empty = h("div", { class: "sx-empty", text: "Nothing to show yet: memory and traffic appear once a model and a cluster are chosen." });
+    this.live = h("div", { class: "sx-live", "aria-live": "polite" });
+    this.table = tableToggle(this.drawing, this.tableBox, () => asTable(this.plans, this.shown));
+    this.head.append(h("span", { class: "sx-space" }), this.switch, this.table.button);
+    this.root.append(this.head, this.empty, this.drawing, this.tableBox, this.legend.element, this.live);
+    this.tip = new Tip(this.root);
   }
 
   get view() {
@@ -53,31 +65,73 @@ class HeatmapView {
   }
 
   load() {
-    const { view } = this;
-    const ready = Boolean(view.rows?.length);
-    for (const part of [this.head, this.canvas, this.legend]) part.style.display = ready ? "" : "none";
+    const ready = Boolean(this.view.rows?.length);
+    for (const part of [this.head, this.drawing, this.legend.element]) part.style.display = ready ? "" : "none";
     this.empty.hidden = ready;
+    this.plans = [];
     if (!ready) return;
-    this.grid = view.kind === "traffic" ? trafficGrid(view) : memoryGrid(view, float32(this.model.get("cells")));
-    const title = view.title ?? (view.kind === "traffic" ? "Traffic, device to device" : "Memory, device by time");
-    const [head, rest] = title.split(/,(.*)/s);
-    set(this.head.children[0], { text: head });
-    set(this.head.children[1], { text: rest?.trim() ?? "" });
-    const [low, , high, note] = this.legend.children;
-    set(low, { text: this.grid.log ? bytes(this.grid.low) : "0" });
-    set(high, { text: bytes(this.grid.high) });
-    set(note, { text: this.grid.log ? "log scale" : "capacity" });
-    set(this.canvas, { "aria-label": `${title}. ${this.summary()} The Table button gives the same as a table.` });
-    this.toggle.refresh();
+    const pictures = picturesOf(this.view);
+    const wanted = this.model.get("shown");
+    this.shown = pictures.some(([name]) => name === wanted) ? wanted : pictures[0]?.[0];
+    this.plans = [
+      ["view", "cells", "A"],
+      ["view_b", "cells_b", "B"],
+    ].flatMap(([v, c, name]) => {
+      const view = this.model.get(v) ?? {};
+      if (view.kind !== this.view.kind || !view.rows?.length || !picturesOf(view).some(([own]) => own === this.shown)) return [];
+      return [{ view, name: view.name || name, grid: gridOf(view, float32(this.model.get(c)), this.shown) }];
+    });
+    const { grid } = this.plans[0];
+    if (this.cell && (this.cell.r >= grid.rows.length || this.cell.k >= grid.columns)) this.cell = null;
+    this.scale = scaleOf(this.plans.map((plan) => plan.grid));
+    this.drawSwitch(pictures);
+    this.drawHead(grid);
+    this.table.refresh();
     this.paint();
   }
 
-  summary() {
-    const { view } = this;
-    if (view.kind === "traffic") return `${view.pairs.length} pairs, at most ${bytes(this.grid.high)}.`;
-    return view.peak
-      ? `Peak ${bytes(view.peak.bytes)} on ${view.rows[view.peak.row]?.name} at ${seconds(view.peak.time_s)}.`
-      : "";
+  drawHead(grid) {
+    const [head, sub] = titleOf(this.view, this.shown);
+    set(this.head.children[0], { text: head });
+    set(this.head.children[1], { text: sub });
+    this.legend.show(this.scale, grid.unit, this.note(grid));
+    const words = this.plans.map(({ view, grid: own, name }) => `${this.plans.length > 1 ? `${name}: ` : ""}${summary(view, own, this.shown)}`);
+    const help = "Arrow keys go from cell to cell, Enter marks the row. The Table button gives the same as a table.";
+    set(this.canvas, { "aria-label": `${head}, ${sub}. ${words.join(" ")} ${help}` });
+  }
+
+  note(grid) {
+    if (this.scale.log) return "log scale; empty: nothing sent";
+    if (grid.unit === "share") return ["share of a link's capacity; empty: not used", this.view.links.text].filter(Boolean).join("; ");
+    return this.shown === "parts" ? "bytes of a part; the last column is their sum" : "bytes in use; the scale ends at the capacity";
+  }
+
+  drawSwitch(pictures) {
+    this.switch.hidden = pictures.length < 2;
+    keyed(
+      this.switch,
+      pictures,
+      ([name]) => name,
+      ([name, text]) =>
+        h("button", { class: "sx-btn", text, role: "radio", "data-action": `show-${name}`, on: { click: () => this.choose(name), keydown: (event) => this.switchKey(event, pictures) } }),
+      (button, [name]) => set(button, { "aria-checked": String(name === this.shown), tabindex: name === this.shown ? "0" : "-1" }),
+    );
+  }
+
+  choose(name) {
+    this.cell = null;
+    this.tip.hide();
+    this.sync.set("shown", name);
+    this.load();
+  }
+
+  switchKey(event, pictures) {
+    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    const at = pictures.findIndex(([name]) => name === this.shown);
+    this.choose(pictures[(at + by + pictures.length) % pictures.length][0]);
+    this.switch.querySelector('[aria-checked="true"]')?.focus();
   }
 
   paint() {
@@ -85,191 +139,106 @@ class HeatmapView {
     this.frame = requestAnimationFrame(() => {
       this.frame = 0;
       const width = this.canvas.clientWidth;
-      if (!this.grid || !width) return;
+      if (!this.plans.length || !width) return;
       this.look ??= { ...tokens(this.root, TOKENS), font: family(this.root) };
-      this.measure(width);
-      const g = prepare(this.canvas, width, this.place.height + (this.view.kind === "traffic" ? 4 : 20));
-      if (this.view.kind === "traffic") this.drawTraffic(g);
-      else this.drawMemory(g, width);
-      this.drawNames(g);
+      const { panels, height } = panelsOf(
+        this.plans.map((plan) => plan.grid),
+        width,
+      );
+      this.panels = panels;
+      const g = prepare(this.canvas, width, height);
+      const marked = new Set(this.model.get("selected_lanes") ?? []);
+      this.plans.forEach((plan, p) =>
+        drawPanel(g, plan, panels[p], this.scale, { look: this.look, marked, shown: this.shown, cell: this.cellIn(p) }),
+      );
     });
   }
 
-  measure(width) {
-    const rows = this.view.rows;
-    const traffic = this.view.kind === "traffic";
-    const longest = Math.max(...rows.map((row) => row.name.length));
-    const left = Math.min(110, longest * 7 + 12);
-    const size = traffic
-      ? Math.max(6, Math.min(36, Math.floor((width - left) / rows.length) - 2))
-      : rows.length <= 16
-        ? 30
-        : rows.length <= 32
-          ? 16
-          : 11;
-    this.place = { left, size, right: width - 4, ...rowPlaces(rows, size, traffic ? 22 : 18) };
+  /** The keyboard's cell in a plan: in the second the same row and time, by name. */
+  cellIn(p) {
+    if (!this.cell || p === 0) return this.cell;
+    const [{ grid }, other] = [this.plans[0], this.plans[p].grid];
+    const r = other.rows.findIndex((row) => row.name === grid.rows[this.cell.r].name);
+    const k = grid.kind === "time" ? columnAt(other, timeAt(grid, this.cell.k)) : grid.names ? other.names.indexOf(grid.names[this.cell.k]) : this.cell.k;
+    return r < 0 || k < 0 ? null : { r, k };
   }
 
-  drawNames(g) {
-    const marked = new Set(this.model.get("selected_lanes") ?? []);
-    const { tops, size } = this.place;
-    if (size < 11) return;
-    this.view.rows.forEach((row, r) => {
-      const on = row.lane != null && marked.has(row.lane);
-      g.font = `${on ? "600 " : ""}${size < 16 ? 11 : 12}px ${this.look.font}`;
-      g.textAlign = "left";
-      g.fillStyle = on ? this.look["brand-ink"] : this.look.ink;
-      g.fillText(row.name, 0, tops[r] + size / 2 + 4);
-    });
+  attach() {
+    const { canvas } = this;
+    canvas.addEventListener("pointermove", (event) => this.hover(event));
+    canvas.addEventListener("pointerleave", () => this.tip.hide());
+    canvas.addEventListener("click", (event) => this.markRow(this.rowUnder(event)));
+    canvas.addEventListener("keydown", (event) => this.key(event));
+    canvas.addEventListener("blur", () => this.moveTo(null));
   }
 
-  drawMemory(g, width) {
-    const { grid, view, look: c } = this;
-    const { left, right, tops, size, height } = this.place;
-    const strip = document.createElement("canvas");
-    strip.width = Math.max(1, grid.columns);
-    strip.height = 1;
-    const pen = strip.getContext("2d");
-    g.imageSmoothingEnabled = false;
-    for (let r = 0; r < grid.rows; r += 1) {
-      const image = pen.createImageData(strip.width, 1);
-      for (let k = 0; k < grid.columns; k += 1) {
-        const value = grid.value(r, k);
-        if (value != null) image.data.set([...cividis(grid.position(value)), 255], k * 4);
-      }
-      pen.clearRect(0, 0, strip.width, 1);
-      pen.putImageData(image, 0, 0);
-      g.fillStyle = c.wash;
-      g.fillRect(left, tops[r], right - left, size);
-      g.drawImage(strip, left, tops[r], right - left, size);
-    }
-    const x = (t) => left + ((t - view.start_s) / (view.end_s - view.start_s)) * (right - left);
-    g.font = `11px ${c.font}`;
-    g.fillStyle = c["ink-2"];
-    for (const t of ticks(view.end_s, Math.max(2, (right - left) / 110), view.start_s)) {
-      const { text, unit } = secondsParts(t, view.end_s);
-      g.textAlign = x(t) < left + 10 ? "left" : x(t) > right - 14 ? "right" : "center";
-      g.fillText(`${text.replace(/\.0+$/, "")} ${unit}`, x(t), height + 14);
-    }
-    if (view.peak) this.drawPeak(g, x(view.peak.time_s), tops[view.peak.row], width);
-  }
-
-  drawPeak(g, x, y, width) {
-    const { look: c, view } = this;
-    g.fillStyle = c["ink-strong"];
-    const first = view.peak.row === 0;
-    g.beginPath();
-    if (first) {
-      g.moveTo(x, y - 1);
-      g.lineTo(x + 5, y - 9);
-      g.lineTo(x - 5, y - 9);
-    } else {
-      g.moveTo(x, y + 9);
-      g.lineTo(x + 5, y + 1);
-      g.lineTo(x - 5, y + 1);
-    }
-    g.fill();
-    const over = view.peak.bytes > view.capacity_bytes;
-    const text = `${over ? "▲ " : ""}peak ${bytes(view.peak.bytes)}${first ? "" : ` on ${view.rows[view.peak.row].name}`} at ${seconds(view.peak.time_s)}${over ? `, ${bytes(view.peak.bytes - view.capacity_bytes)} over` : ""}`;
-    g.font = `11px ${c.font}`;
-    const w = g.measureText(text).width;
-    g.textAlign = "left";
-    g.fillText(text, first && x + 9 + w > width ? x - 9 - w : Math.min(x + 9, width - w - 2), first ? y - 4 : 11);
-  }
-
-  drawTraffic(g) {
-    const { grid, view, look: c } = this;
-    const { left, tops, size } = this.place;
-    const columns = tops.map((top) => left + top - tops[0]);
-    g.font = `11px ${c.font}`;
-    const like = grid.high;
-    for (let r = 0; r < grid.rows; r += 1) {
-      for (let k = 0; k < grid.columns; k += 1) {
-        const value = grid.value(r, k);
-        const colour = value == null ? null : cividis(grid.position(value));
-        g.fillStyle = colour ? rgb(colour) : c.wash;
-        g.fillRect(columns[k], tops[r], size - (size > 12 ? 1 : 0), size - (size > 12 ? 1 : 0));
-        if (!colour || size < 28) continue;
-        g.fillStyle = inkOn(colour);
-        g.textAlign = "center";
-        g.fillText(bytesParts(value, like).text, columns[k] + size / 2, tops[r] + size / 2 + 4, size - 4);
-      }
-    }
-    if (size < 14) return;
-    g.fillStyle = c["ink-2"];
-    g.textAlign = "center";
-    view.rows.forEach((row, k) => g.fillText(row.name.replace(/^\D+/, "") || row.name, columns[k] + size / 2, tops[0] - 7, size));
-  }
-
-  cellUnder(event) {
+  /** Plan and place under the pointer. */
+  under(event) {
     const box = this.canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
-    const { left, right, tops, size } = this.place;
-    const r = rowUnder(tops, size, y);
-    if (r < 0 || x < left) return null;
-    const k =
-      this.view.kind === "traffic"
-        ? rowUnder(
-            tops.map((top) => left + top - tops[0]),
-            size,
-            x,
-          )
-        : Math.floor(((x - left) / (right - left)) * this.grid.columns);
-    return k < 0 || k >= this.grid.columns ? null : { r, k };
+    for (const [p, panel] of (this.panels ?? []).entries()) {
+      const cell = x < panel.right + 4 && x >= panel.x ? cellUnder(this.plans[p].grid, panel, x, y) : null;
+      if (cell) return { p, cell };
+    }
+    return null;
+  }
+
+  /** The row whose name or cells are under the pointer, of the first plan, or null. */
+  rowUnder(event) {
+    const box = this.canvas.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+    for (const [p, panel] of (this.panels ?? []).entries()) {
+      if (x < panel.x || x > panel.right) continue;
+      const r = panel.tops.findIndex((top) => y >= top && y < top + panel.size);
+      if (r >= 0) return this.plans[p].grid.rows[r];
+    }
+    return null;
+  }
+
+  markRow(row) {
+    if (row?.lane == null) return;
+    const marked = this.model.get("selected_lanes") ?? [];
+    this.sync.set("selected_lanes", marked.length === 1 && marked[0] === row.lane ? [] : [row.lane]);
   }
 
   hover(event) {
-    const cell = this.place ? this.cellUnder(event) : null;
-    if (!cell) return this.tip.hide();
-    const { view, grid } = this;
-    const value = grid.value(cell.r, cell.k);
-    if (view.kind === "traffic")
-      return this.tip.show(
-        `${view.rows[cell.r].name} → ${view.rows[cell.k].name}\n${value == null ? "nothing" : `${bytes(value)} a step`}`,
-        event,
-      );
-    const t = view.start_s + ((cell.k + 0.5) / grid.columns) * (view.end_s - view.start_s);
-    return this.tip.show(
-      `${view.rows[cell.r].name} at ${seconds(t, view.end_s)}\n${value == null ? "unknown" : `${bytes(value)}, ${percent(value / view.capacity_bytes)} of capacity`}`,
-      event,
-    );
+    const found = this.under(event);
+    this.canvas.style.cursor = this.rowUnder(event)?.lane != null ? "pointer" : "";
+    if (!found) return this.tip.hide();
+    return this.tip.show(this.lines(found.p, found.cell).join("\n"), event);
   }
 
-  makeTable() {
-    const { view, grid } = this;
-    if (view.kind === "traffic")
-      return table(
-        "Bytes sent in one step",
-        ["from", "to", "bytes"],
-        view.pairs.slice(0, 400).map(([a, b, n]) => [view.rows[a].name, view.rows[b].name, bytes(n)]),
-        view.pairs.length,
-      );
-    const at = Array.from({ length: Math.min(8, grid.columns) }, (_, i) =>
-      Math.floor(((i + 0.5) / Math.min(8, grid.columns)) * grid.columns),
-    );
-    const time = (k) => seconds(view.start_s + ((k + 0.5) / grid.columns) * (view.end_s - view.start_s), view.end_s);
-    const most = (r) => {
-      let top = null;
-      for (let k = 0; k < grid.columns; k += 1) {
-        const v = grid.value(r, k);
-        if (v != null && (top == null || v > top)) top = v;
-      }
-      return top;
-    };
-    return table(
-      "Memory in use",
-      ["device", "peak", ...at.map(time)],
-      view.rows.map((row, r) => [row.name, bytes(most(r)), ...at.map((k) => bytes(grid.value(r, k)))]),
-    );
+  /** What a cell is and holds; of the first plan also how the second differs. */
+  lines(p, cell) {
+    const { view, grid, name } = this.plans[p];
+    const several = this.plans.length > 1;
+    const lines = [placeWords(grid, cell), `${several ? `${name}: ` : ""}${valueWords(view, grid, cell)}`];
+    if (several && p === 0) lines.push(againstWords(grid, this.plans[1].grid, this.plans[1].name, cell));
+    return lines;
   }
 
-  close() {
-    this.sync.close();
-    this.model.off("change:selected_lanes", this.repaint);
-    this.observer.disconnect();
-    cancelAnimationFrame(this.frame);
-    this.closeRoot();
-    this.root.remove();
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || !this.plans.length) return;
+    const { grid } = this.plans[0];
+    if (/^(Arrow|Home$|End$)/.test(event.key)) this.moveTo(moveCell(grid, this.cell, event.key, event.shiftKey));
+    else if ((event.key === "Enter" || event.key === " ") && this.cell) this.markRow(grid.rows[this.cell.r]);
+    else if (event.key === "Escape") this.moveTo(null);
+    else return;
+    event.preventDefault();
+  }
+
+  moveTo(cell) {
+    if (!cell && !this.cell) return;
+    this.cell = cell;
+    this.tip.hide();
+    if (cell && this.panels) {
+      const lines = this.lines(0, cell);
+      this.live.textContent = lines.join(", ");
+      const box = this.canvas.getBoundingClientRect();
+      const [x, y, w, size] = boxOf(this.plans[0].grid, this.panels[0], cell);
+      this.tip.show(lines.join("\n"), { clientX: box.left + x + w, clientY: box.top + y + size });
+    }
+    this.paint();
   }
 }
 

@@ -37,16 +37,35 @@ export function deltaText(tile) {
 export const outside = ({ measured, low, high, old }) =>
   !old && known(measured) && known(low) && known(high) && (measured < low || measured > high);
 
-/** Third line: measured value, else the band alone ("±4 %"). @returns {{lead: string, value: string}} */
+/** Third line: measured value, what it is now (in a preview), a note, or the band alone ("±4 %"). @returns {{lead: string, value: string}} */
 export function measuredText(tile) {
   if (known(tile.measured))
     return {
       lead: tile.old ? "measured before" : "measured",
       value: `${valueText(tile, tile.measured)}${outside(tile) ? " ▲" : ""}`,
     };
+  if (known(tile.now)) return { lead: "now", value: valueText(tile, tile.now) };
+  if (tile.note) return { lead: tile.note, value: "" };
   if (!known(tile.low) || !known(tile.high) || !known(tile.value) || tile.value === 0) return { lead: "", value: "" };
   const half = Math.max(tile.high - tile.value, tile.value - tile.low) / tile.value;
   return { lead: "predicted", value: `±${percent(half, half < 0.1 ? 1 : 0)}` };
+}
+
+/** Sentences from Python write "6.6%"; the page puts a space before every unit. @param {string} text */
+export const spaced = (text) => String(text ?? "").replace(/(\d)%/g, "$1\u00a0%");
+
+/**
+ * What stands beside "Why": how many there are, and whether they are of the plan shown.
+ * @param {any[]} rows @param {{working: boolean, all: boolean, open: boolean, shown: number}} state
+ */
+export function whyWords(rows, { working, all, open, shown }) {
+  const old = rows.some((row) => row.old);
+  const status = working ? (old ? "grey: of the former plan" : "working it out") : "";
+  return {
+    toggle: rows.length ? `Why (${rows.length})${open ? ", hide" : ""}` : "Why",
+    more: all ? "Fewer" : `${Math.max(0, rows.length - shown)} more`,
+    status,
+  };
 }
 
 /** Places of band, tick and dot in 0..1, the predicted value in the middle; null without a band. */

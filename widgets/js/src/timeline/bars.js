@@ -25,15 +25,36 @@ export class Bars {
   constructor(numbers, lanes) {
     this.numbers = numbers;
     this.length = Math.floor(numbers.length / WIDTH);
-    this.lanes = Array.from({ length: lanes }, () => ({ compute: [], wire: [], longest: [0, 0] }));
     this.kinds = new Set();
-    for (let i = 0; i < this.length; i += 1) {
-      const lane = this.lanes[numbers[i * WIDTH + LANE]];
+    this.end_s = 0;
+    const sizes = new Int32Array(2 * lanes);
+    for (let i = 0, at = 0; i < this.length; i += 1, at += WIDTH) {
+      const lane = numbers[at + LANE];
+      this.kinds.add(numbers[at + KIND]);
+      if (numbers[at + END] > this.end_s) this.end_s = numbers[at + END];
+      if (lane >= 0 && lane < lanes) sizes[2 * lane + (numbers[at + KIND] >= FIRST_WIRE ? 1 : 0)] += 1;
+    }
+    this.lanes = Array.from({ length: lanes }, (_, lane) => ({
+      compute: new Int32Array(sizes[2 * lane]),
+      wire: new Int32Array(sizes[2 * lane + 1]),
+      longest: [0, 0],
+    }));
+    this.index(lanes);
+  }
+
+  /** Fill the tracks in the order of start; a bar stands in one track of one lane. */
+  index(lanes) {
+    const { numbers } = this;
+    const filled = new Int32Array(2 * lanes);
+    for (let i = 0, at = 0; i < this.length; i += 1, at += WIDTH) {
+      const lane = this.lanes[numbers[at + LANE]];
       if (!lane) continue;
-      this.kinds.add(numbers[i * WIDTH + KIND]);
-      const wire = numbers[i * WIDTH + KIND] >= FIRST_WIRE;
-      (wire ? lane.wire : lane.compute).push(i);
-      lane.longest[wire ? 1 : 0] = Math.max(lane.longest[wire ? 1 : 0], this.end(i) - this.start(i));
+      const wire = numbers[at + KIND] >= FIRST_WIRE ? 1 : 0;
+      const place = 2 * numbers[at + LANE] + wire;
+      (wire ? lane.wire : lane.compute)[filled[place]] = i;
+      filled[place] += 1;
+      const length = numbers[at + END] - numbers[at + START];
+      if (length > lane.longest[wire]) lane.longest[wire] = length;
     }
     for (const lane of this.lanes) {
       for (const track of [lane.compute, lane.wire]) if (!this.sorted(track)) track.sort((a, b) => this.start(a) - this.start(b));
@@ -58,10 +79,18 @@ export class Bars {
   count(i) {
     return this.numbers[i * WIDTH + COUNT];
   }
+  isWire(i) {
+    return this.kind(i) >= FIRST_WIRE;
+  }
 
   sorted(track) {
     for (let k = 1; k < track.length; k += 1) if (this.start(track[k]) < this.start(track[k - 1])) return false;
     return true;
+  }
+
+  track(lane, wire) {
+    const found = this.lanes[lane];
+    return found ? (wire ? found.wire : found.compute) : new Int32Array(0);
   }
 
   /** First place in a track whose start is after `t`. */
@@ -77,18 +106,39 @@ export class Bars {
 
   /** Places [from, to) of a track that may be seen between t0 and t1. */
   visible(lane, wire, t0, t1) {
-    const track = wire ? this.lanes[lane].wire : this.lanes[lane].compute;
+    const track = this.track(lane, wire);
     return [this.upper(track, t0 - this.lanes[lane].longest[wire ? 1 : 0] - 1e-12), this.upper(track, t1)];
   }
 
   /** The bar of a lane's track under a time, or -1; `reach` seconds of tolerance for thin ones. */
   at(lane, wire, t, reach = 0) {
-    const { [wire ? "wire" : "compute"]: track, longest } = this.lanes[lane] ?? { compute: [], wire: [], longest: [0, 0] };
+    const track = this.track(lane, wire);
+    const longest = this.lanes[lane]?.longest[wire ? 1 : 0] ?? 0;
     for (let k = this.upper(track, t + reach) - 1; k >= 0; k -= 1) {
-      if (this.start(track[k]) < t - reach - longest[wire ? 1 : 0]) break;
+      if (this.start(track[k]) < t - reach - longest) break;
       if (this.end(track[k]) + reach >= t) return track[k];
     }
     return -1;
+  }
+
+  /** The bar of a track nearest to a time, or -1 in an empty one. */
+  near(lane, wire, t) {
+    const under = this.at(lane, wire, t);
+    const track = this.track(lane, wire);
+    if (under >= 0 || !track.length) return under;
+    const k = this.upper(track, t);
+    const [before, after] = [track[k - 1], track[k]];
+    if (before == null) return after;
+    if (after == null) return before;
+    return t - this.end(before) <= this.start(after) - t ? before : after;
+  }
+
+  /** The bar `by` places further in the same track; at the ends the bar itself. */
+  beside(i, by) {
+    const track = this.track(this.lane(i), this.isWire(i));
+    let k = this.upper(track, this.start(i)) - 1;
+    while (k > 0 && track[k] !== i) k -= 1;
+    return track[Math.min(track.length - 1, Math.max(0, k + by))];
   }
 
   holds(i, microbatch) {
@@ -96,19 +146,32 @@ export class Bars {
     return first >= 0 && microbatch >= first && microbatch < first + Math.max(1, this.count(i));
   }
 
-  /** Compute bars of one microbatch in the order of time. */
+  /** All bars of one microbatch in the order of time; kept until another is asked for. */
   journey(microbatch) {
-    const result = [];
-    for (let i = 0; i < this.length; i += 1) if (this.holds(i, microbatch)) result.push(i);
-    return result.sort((a, b) => this.start(a) - this.start(b));
+    if (this.followed?.microbatch === microbatch) return this.followed.bars;
+    const bars = [];
+    for (let i = 0; i < this.length; i += 1) if (this.holds(i, microbatch)) bars.push(i);
+    bars.sort((a, b) => this.start(a) - this.start(b));
+    this.followed = { microbatch, bars };
+    return bars;
+  }
+
+  /** Largest microbatch number there is, or -1. */
+  get lastMicrobatch() {
+    if (this.most == null) {
+      this.most = -1;
+      for (let i = 0; i < this.length; i += 1)
+        if (this.microbatch(i) >= 0) this.most = Math.max(this.most, this.microbatch(i) + Math.max(1, this.count(i)) - 1);
+    }
+    return this.most;
   }
 
   /** Where a microbatch's time went. @returns {{enters_s: number, leaves_s: number, computing_s: number, transit_s: number, waiting_s: number, hops: number, path: number[]}|null} */
   account(microbatch) {
     const all = this.journey(microbatch);
-    const path = all.filter((i) => this.kind(i) < FIRST_WIRE);
+    const path = all.filter((i) => !this.isWire(i));
     if (!path.length) return null;
-    const wires = all.filter((i) => this.kind(i) >= FIRST_WIRE);
+    const wires = all.filter((i) => this.isWire(i));
     const enters_s = this.start(path[0]);
     const leaves_s = Math.max(...path.map((i) => this.end(i)));
     const computing_s = path.reduce((sum, i) => sum + this.end(i) - this.start(i), 0);
@@ -122,23 +185,6 @@ export class Bars {
       hops: wires.length,
       path,
     };
-  }
-
-  /** Share of every pixel taken by each kind, between t0 and t1. @returns {Map<number, Float32Array>} */
-  shares(lane, t0, t1, pixels) {
-    const result = new Map();
-    const per = (t1 - t0) / pixels;
-    const track = this.lanes[lane].compute;
-    const [from, to] = this.visible(lane, false, t0, t1);
-    for (let k = from; k < to; k += 1) {
-      const i = track[k];
-      const [a, b] = [Math.max(0, (this.start(i) - t0) / per), Math.min(pixels, (this.end(i) - t0) / per)];
-      if (b <= a) continue;
-      let row = result.get(this.kind(i));
-      if (!row) result.set(this.kind(i), (row = new Float32Array(pixels)));
-      for (let p = Math.floor(a); p < b; p += 1) row[p] += Math.min(p + 1, b) - Math.max(p, a);
-    }
-    return result;
   }
 
   /** One bar as an object. */

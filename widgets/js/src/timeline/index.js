@@ -2,64 +2,81 @@
 
 import { float32 } from "../common/binary.js";
 import { prepare, Tip } from "../common/canvas.js";
-import { h, heading, keyed, set } from "../common/dom.js";
-import { bytes, plural, seconds } from "../common/format.js";
+import { h, set } from "../common/dom.js";
+import { download } from "../common/download.js";
+import { bytes, percent, seconds } from "../common/format.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
-import { table, tableToggle } from "../common/table.js";
-import { Bars, FIRST_WIRE, KIND_NAMES, KINDS } from "./bars.js";
+import { tableToggle } from "../common/table.js";
+import { Bars } from "./bars.js";
+import { CriticalCard, MicrobatchCard } from "./cards.js";
+import { drawnLinks, shareIn } from "./draw-links.js";
 import { draw, look } from "./draw.js";
-import { hit, LABEL_PX, layout, Window } from "./layout.js";
+import { buildHead, drawLegend } from "./head.js";
+import { keyTable } from "./keys.js";
+import { hit, layout, linkUnder, RIGHT_PX, Window } from "./layout.js";
+import { Pointer } from "./pointer.js";
+import { Strips } from "./strips.js";
+import { barsTable } from "./table.js";
+import { barLines, KEYS_HELP, planWords } from "./words.js";
 
-const TABLE_ROWS = 400;
+const SHOWN = ["microbatch", "selected_lanes", "critical", "links_shown", "links", "link_cells"];
 
 class TimelineView {
   constructor(model, el) {
     this.model = model;
     const { root, close } = makeRoot(el, model, "timeline", "Timeline");
     this.root = root;
-    this.closeRoot = close;
+    this.focus = null;
+    this.scratch = {};
     this.build();
     this.sync = new Sync(model, ["view", "bars", "view_b", "bars_b"], () => this.load());
-    this.repaint = () => this.paint();
-    for (const name of ["microbatch", "selected_lanes"]) model.on(`change:${name}`, this.repaint);
+    this.keys = keyTable(this);
+    this.pointer = new Pointer(this);
+    const repaint = () => this.arrange();
+    for (const name of SHOWN) model.on(`change:${name}`, repaint);
+    const file = (content, buffers) => {
+      if (content?.kind === "file") download(content.name, buffers, content.type);
+    };
+    model.on("msg:custom", file);
+    const preview = (event) => {
+      if ((event.detail?.bench ?? "") === (model.get("bench") ?? "")) this.dim(Boolean(event.detail?.values));
+    };
+    document.addEventListener("sx-preview", preview);
     root.addEventListener("sx-theme", () => {
       this.look = null;
       this.paint();
     });
     this.observer = new ResizeObserver(() => this.paint());
     this.observer.observe(root);
-    this.attach();
+    this.close = () => {
+      this.sync.close();
+      for (const name of SHOWN) model.off(`change:${name}`, repaint);
+      model.off("msg:custom", file);
+      document.removeEventListener("sx-preview", preview);
+      this.observer.disconnect();
+      cancelAnimationFrame(this.frame);
+      close();
+      root.remove();
+    };
     this.load();
   }
 
   build() {
-    this.head = heading("Timeline", "");
-    this.legend = h("span", { class: "sx-legend" });
-    this.canvas = h("canvas", { class: "tl-canvas", role: "img", tabindex: "0", title: "" });
+    this.canvas = h("canvas", { class: "tl-canvas", role: "application", tabindex: "0" });
     this.tableBox = h("div", {});
-    this.toggle = tableToggle(this.canvas, this.tableBox, () => this.makeTable());
-    const button = (text, action, title, work) =>
-      h("button", { class: "sx-btn", text, title, "aria-label": title, "data-action": action, on: { click: work } });
-    this.head.append(
-      h("span", { class: "sx-space" }),
-      this.legend,
-      h(
-        "span",
-        { class: "sx-seg" },
-        button("−", "zoom-out", "Zoom out (S)", () => this.zoom(2)),
-        button("+", "zoom-in", "Zoom in (W)", () => this.zoom(0.5)),
-        button("Whole", "zoom-all", "Whole step (0)", () => {
-          this.window.all();
-          this.paint();
-        }),
-      ),
-      this.toggle.button,
+    this.drawing = h("div", { class: "tl-drawing" }, this.canvas);
+    this.table = tableToggle(this.drawing, this.tableBox, () => barsTable(this.plans, this.microbatch));
+    const { head, legend, criticalButton, linksButton } = buildHead(this);
+    Object.assign(this, { head, legend, criticalButton, linksButton });
+    this.criticalCard = new CriticalCard();
+    this.card = new MicrobatchCard(
+      (by) => this.followNext(by),
+      () => this.follow(null),
     );
-    this.card = h("div", { class: "tl-card" });
-    this.empty = h("div", { class: "sx-empty", text: "No timeline yet." });
+    this.empty = h("div", { class: "sx-empty", text: "No timeline yet: it shows every action of a step once a model and a cluster are chosen." });
     this.live = h("div", { class: "sx-live", "aria-live": "polite" });
-    this.root.append(this.head, this.empty, this.canvas, this.tableBox, this.card, this.live);
+    this.root.append(this.head, this.empty, this.drawing, this.tableBox, this.criticalCard.element, this.card.element, this.live);
     this.tip = new Tip(this.root);
   }
 
@@ -68,44 +85,50 @@ class TimelineView {
   }
 
   load() {
+    const began = performance.now();
     this.plans = [
       ["view", "bars"],
       ["view_b", "bars_b"],
     ].flatMap(([v, b]) => {
       const view = this.model.get(v) ?? {};
-      return view.lanes?.length ? [{ view, bars: new Bars(float32(this.model.get(b)), view.lanes.length) }] : [];
+      if (!view.lanes?.length) return [];
+      const bars = new Bars(float32(this.model.get(b)), view.lanes.length);
+      return [{ view, bars, strips: new Strips(bars), reasons: reasonsOf(view.critical) }];
     });
     const end = Math.max(0, ...this.plans.map((plan) => plan.view.end_s)) * 1.005;
     if (!this.window || Math.abs(this.window.end - end) > end * 1e-9) this.window = new Window(end || 1);
-    this.empty.hidden = this.plans.length > 0;
-    this.canvas.style.display = this.plans.length ? "" : "none";
-    this.places = layout(this.plans.map((plan) => plan.view.lanes.length));
-    const kinds = [...new Set(this.plans.flatMap((plan) => [...plan.bars.kinds]))].sort((a, b) => a - b);
-    keyed(
-      this.legend,
-      [...kinds, "bubble"],
-      String,
-      (kind) =>
-        h(
-          "span",
-          {},
-          h("i", { class: kind === "bubble" ? "tl-bubble" : `tl-k${kind}${kind >= FIRST_WIRE ? " line" : ""}` }),
-          kind === "bubble" ? "bubble" : KIND_NAMES[kind],
-        ),
-      () => {},
-    );
-    set(this.canvas, {
-      "aria-label":
-        this.plans
-          .map(
-            (plan) =>
-              `${plan.view.name ?? ""} ${seconds(plan.view.end_s)}, ${plural(plan.view.lanes.length, "lane")}, ${plural(plan.bars.length, "bar")}`,
-          )
-          .join("; ") +
-        ". W and S zoom, A and D pan, left and right follow a microbatch. The Table button gives the same as a table.",
-    });
-    this.toggle.refresh();
+    if (this.focus && !(this.focus.i < (this.plans[this.focus.plan]?.bars.length ?? 0))) this.focus = null;
+    const ready = this.plans.length > 0;
+    this.empty.hidden = ready;
+    for (const part of [this.drawing, this.head]) part.style.display = ready ? "" : "none";
+    drawLegend(this.legend, this.plans);
+    set(this.canvas, { "aria-label": planWords(this.plans) + KEYS_HELP });
+    this.table.refresh();
+    this.arrange();
+    this.loadMs = performance.now() - began;
+  }
+
+  /** Places of everything; again when links are shown or hidden, or the second plan comes or goes. */
+  arrange() {
+    const view = this.model.get("links") ?? {};
+    const can = Boolean(view.rows?.length);
+    const shown = can && Boolean(this.model.get("links_shown"));
+    const drawn = shown ? drawnLinks(view) : [];
+    this.links = shown ? { view, drawn, cells: float32(this.model.get("link_cells")) } : null;
+    this.linksButton.hidden = !can;
+    this.criticalButton.hidden = !this.plans.some((plan) => plan.view.critical);
+    set(this.linksButton, { "aria-pressed": String(shown) });
+    set(this.criticalButton, { "aria-pressed": String(this.critical) });
+    const letters = Math.max(0, ...this.plans.flatMap((plan) => plan.view.lanes.map((lane) => lane.name.length)));
+    const names = drawn.map((i) => `${view.rows[i].name}      `);
+    this.places = layout(this.plans.map((plan) => plan.view.lanes.length), names, letters);
+    this.criticalCard.show(this.critical ? this.plans : []);
+    this.card.show(this.plans, this.microbatch);
     this.paint();
+  }
+
+  get critical() {
+    return Boolean(this.model.get("critical")) && this.plans.some((plan) => plan.view.critical);
   }
 
   paint() {
@@ -120,8 +143,8 @@ class TimelineView {
     const width = this.canvas.parentElement ? this.canvas.clientWidth : 0;
     if (!this.plans?.length || !width) return;
     this.look ??= look(this.root);
-    const g = prepare(this.canvas, width, this.places.height);
     const began = performance.now();
+    const g = prepare(this.canvas, width, this.places.height);
     draw(g, {
       width,
       window: this.window,
@@ -130,190 +153,155 @@ class TimelineView {
       microbatch: this.microbatch,
       marked: new Set(this.model.get("selected_lanes") ?? []),
       places: this.places,
+      critical: this.critical,
+      links: this.links,
+      focus: this.focus,
+      scratch: this.scratch,
     });
-    this.root.dataset.drawMs = (performance.now() - began).toFixed(1);
+    const spent = performance.now() - began;
+    this.root.dataset.drawMs = spent.toFixed(1);
+    this.root.dataset.firstMs ??= (this.loadMs + spent).toFixed(1);
     this.root.dataset.window = `${this.window.t0.toFixed(6)} ${this.window.t1.toFixed(6)}`;
-    this.drawCard();
   }
 
-  drawCard() {
-    const account = this.microbatch == null ? null : this.plans[0]?.bars.account(this.microbatch);
-    this.card.hidden = !account;
-    if (!account) return;
-    const stages = [...new Set(account.path.map((i) => this.plans[0].bars.row(i).stage))];
-    const facts = [
-      ["", `Microbatch ${this.microbatch}`],
-      [
-        "stages",
-        stages.length > 1 ? `${Math.min(...stages)} → ${Math.max(...stages)} → ${Math.min(...stages)}` : String(stages[0]),
-      ],
-      ["enters, leaves", `${seconds(account.enters_s)}, ${seconds(account.leaves_s)}`],
-      ["computing", seconds(account.computing_s)],
-      ["in transit", `${seconds(account.transit_s)}, ${plural(account.hops, "transfer")}`],
-      ["waiting", seconds(account.waiting_s)],
-    ];
-    keyed(
-      this.card,
-      facts,
-      ([name]) => name,
-      () => h("span", {}, h("i", {}), h("b", {})),
-      (span, [name, value]) => {
-        set(span.children[0], { text: name });
-        set(span.children[1], { text: value });
-      },
-    );
+  /** The board shows a preview: what is drawn here is not what it tells. */
+  dim(on) {
+    this.root.classList.toggle("tl-dim", on);
   }
 
-  zoom(factor, share) {
-    this.window.zoom(factor, share);
-    this.paint();
+  toggle(trait) {
+    this.sync.set(trait, !this.model.get(trait));
+    if (trait === "critical" && this.critical) this.say(this.criticalCard.element.textContent);
   }
+
+  say(text) {
+    this.live.textContent = text;
+  }
+
+  // ---- pointer
 
   timeAt(event) {
     const box = this.canvas.getBoundingClientRect();
-    const share = (event.clientX - box.left - LABEL_PX) / (box.width - LABEL_PX - 4);
-    return {
-      share,
-      t: this.window.t0 + share * this.window.span,
-      y: event.clientY - box.top,
-      perPx: this.window.span / (box.width - LABEL_PX - 4),
-    };
+    const room = box.width - this.places.left - RIGHT_PX;
+    const share = (event.clientX - box.left - this.places.left) / room;
+    return { share, t: this.window.t0 + share * this.window.span, y: event.clientY - box.top, perPx: this.window.span / room };
   }
 
-  /** The bar under the pointer. @returns {{plan: any, i: number}|null} */
+  /** The bar under the pointer. @returns {{plan: number, i: number}|null} */
   under(event) {
     const { share, t, y, perPx } = this.timeAt(event);
     const place = share < 0 ? null : hit(this.places.plans, y);
     if (!place) return null;
-    const plan = this.plans[place.plan];
-    const i = plan.bars.at(place.lane, place.wire, t, place.wire ? perPx * 2 : 0);
-    return i < 0 ? null : { plan, i };
+    const i = this.plans[place.plan].bars.at(place.lane, place.wire, t, place.wire ? perPx * 2 : 0);
+    return i < 0 ? null : { plan: place.plan, i };
   }
 
-  follow(microbatch) {
-    this.sync.set("microbatch", microbatch);
-    const account = microbatch == null ? null : this.plans[0]?.bars.account(microbatch);
-    this.live.textContent = account
-      ? `Microbatch ${microbatch}: computing ${seconds(account.computing_s)}, waiting ${seconds(account.waiting_s)}`
-      : "";
-  }
-
-  attach() {
-    const { canvas } = this;
-    let pan = null;
-    canvas.addEventListener("pointerdown", (event) => {
-      if (event.button) return;
-      pan = { x: event.clientX, t0: this.window.t0, moved: false };
-      canvas.setPointerCapture(event.pointerId);
-    });
-    canvas.addEventListener("pointermove", (event) => {
-      if (pan && (pan.moved || Math.abs(event.clientX - pan.x) > 4)) {
-        pan.moved = true;
-        this.window.place(pan.t0 - (event.clientX - pan.x) * this.timeAt(event).perPx, this.window.span);
-        this.tip.hide();
-        return this.paint();
-      }
-      return this.hover(event);
-    });
-    canvas.addEventListener("pointerup", (event) => {
-      if (pan && !pan.moved) {
-        const found = this.under(event);
-        const microbatch = found ? found.plan.bars.microbatch(found.i) : -1;
-        this.follow(microbatch < 0 || microbatch === this.microbatch ? null : microbatch);
-      }
-      pan = null;
-    });
-    canvas.addEventListener("pointerleave", () => this.tip.hide());
-    canvas.addEventListener(
-      "wheel",
-      (event) => {
-        const mine = event.ctrlKey || event.metaKey || event.shiftKey || document.activeElement === canvas;
-        if (!mine) return; // the page scrolls until the timeline is clicked
-        event.preventDefault();
-        if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY))
-          this.window.pan((event.deltaX || event.deltaY) / 800);
-        else this.window.zoom(Math.exp(event.deltaY / 400), Math.min(1, Math.max(0, this.timeAt(event).share)));
-        this.paint();
-      },
-      { passive: false },
-    );
-    canvas.addEventListener("keydown", (event) => this.key(event));
-  }
-
-  key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const moves = {
-      w: () => this.window.zoom(0.7),
-      s: () => this.window.zoom(1 / 0.7),
-      a: () => this.window.pan(-0.15),
-      d: () => this.window.pan(0.15),
-      "+": () => this.window.zoom(0.7),
-      "-": () => this.window.zoom(1 / 0.7),
-      0: () => this.window.all(),
-      ArrowRight: () => this.follow((this.microbatch ?? -1) + 1),
-      ArrowLeft: () => this.follow(Math.max(0, (this.microbatch ?? 1) - 1)),
-      Escape: () => this.follow(null),
-    };
-    const work = moves[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-    if (!work) return;
-    event.preventDefault();
-    work();
-    this.paint();
+  /** Id of the lane whose name is under the pointer, or null. */
+  nameUnder(event) {
+    const { share, y } = this.timeAt(event);
+    const place = share < 0 ? hit(this.places.plans, y) : null;
+    return place ? (this.plans[place.plan].view.lanes[place.lane]?.id ?? null) : null;
   }
 
   hover(event) {
     const found = this.under(event);
-    this.canvas.style.cursor = found ? "pointer" : "";
-    if (!found) return this.tip.hide();
-    const row = found.plan.bars.row(found.i);
-    const lanes = found.plan.view.lanes;
-    const which =
-      row.microbatch < 0
-        ? ""
-        : row.count > 1
-          ? `, microbatches ${row.microbatch} to ${row.microbatch + row.count - 1}`
-          : `, microbatch ${row.microbatch}`;
-    const wire =
-      row.kind >= FIRST_WIRE
-        ? `\n${row.peer >= 0 && row.peer !== row.lane ? `to ${lanes[row.peer]?.name ?? row.peer}, ` : ""}${bytes(row.bytes)}`
-        : "";
+    this.canvas.style.cursor = found || this.nameUnder(event) != null ? "pointer" : "";
+    if (found) return this.tip.show(this.lines(found).join("\n"), event);
+    const { share, t, y, perPx } = this.timeAt(event);
+    const k = this.links && share >= 0 ? linkUnder(this.places.links, y) : -1;
+    if (k < 0) return this.tip.hide();
+    const { view, cells, drawn } = this.links;
+    const row = view.rows[drawn[k]];
     return this.tip.show(
-      `${KIND_NAMES[row.kind] ?? row.kind}${which}\n${lanes[row.lane].name}${row.copy ? `, copy ${row.copy}` : ""}: ${seconds(row.end_s - row.start_s)}\n${seconds(row.start_s, row.end_s)} to ${seconds(row.end_s)}${wire}`,
+      `${row.name}${row.count > 1 ? `, the busiest of ${row.count}` : ""}\n${percent(shareIn(view, cells, drawn[k], t, t + perPx), 1)} of ${bytes(row.bytes_per_s)}/s at ${seconds(t, view.end_s)}\n${bytes(row.step_bytes)} a step, ${percent(row.share, 1)} on average`,
       event,
     );
   }
 
-  makeTable() {
-    const rows = this.plans.flatMap((plan, p) =>
-      plan.bars.first(TABLE_ROWS).map((i) => {
-        const row = plan.bars.row(i);
-        return [
-          plan.view.lanes[row.lane]?.name ?? row.lane,
-          this.plans.length > 1 ? (plan.view.name ?? "AB"[p]) : "",
-          KINDS[row.kind] ?? row.kind,
-          row.microbatch < 0 ? "" : row.microbatch,
-          seconds(row.start_s, row.end_s),
-          seconds(row.end_s),
-          seconds(row.end_s - row.start_s),
-        ];
-      }),
-    );
-    return table(
-      "Bars of the timeline",
-      ["lane", "plan", "kind", "microbatch", "start", "end", "duration"],
-      rows,
-      this.plans.reduce((sum, plan) => sum + plan.bars.length, 0),
-    );
+  lines({ plan, i }) {
+    const { view, bars, reasons } = this.plans[plan];
+    const name = this.plans.length > 1 ? [view.name || "AB"[plan]] : [];
+    return [...name, ...barLines(bars.row(i), view.lanes, this.critical ? reasons.get(i) : undefined)];
   }
 
-  close() {
-    this.sync.close();
-    for (const name of ["microbatch", "selected_lanes"]) this.model.off(`change:${name}`, this.repaint);
-    this.observer.disconnect();
-    cancelAnimationFrame(this.frame);
-    this.closeRoot();
-    this.root.remove();
+  // ---- focus, marks and the followed microbatch
+
+  laneOf = ({ plan, i }) => this.plans[plan].bars.lane(i);
+
+  /** Share of the window at which the focus stands, so that zooming keeps it in sight. */
+  focusShare() {
+    if (!this.focus) return 0.5;
+    const { bars } = this.plans[this.focus.plan];
+    const middle = (bars.start(this.focus.i) + bars.end(this.focus.i)) / 2;
+    return Math.min(1, Math.max(0, (middle - this.window.t0) / this.window.span));
   }
+
+  setFocus(focus) {
+    this.focus = focus;
+    this.tip.hide();
+    if (focus) {
+      const { bars } = this.plans[focus.plan];
+      this.window.show(bars.start(focus.i), bars.end(focus.i));
+      const lines = this.lines(focus);
+      this.say(lines.join(", "));
+      this.tip.show(lines.join("\n"), this.placeOf(focus));
+    }
+    this.paint();
+  }
+
+  /** Where a bar ends on the screen, as an event would say it. */
+  placeOf({ plan, i }) {
+    const box = this.canvas.getBoundingClientRect();
+    const { bars } = this.plans[plan];
+    const room = box.width - this.places.left - RIGHT_PX;
+    const x = this.places.left + ((Math.min(bars.end(i), this.window.t1) - this.window.t0) / this.window.span) * room;
+    const row = this.places.plans[plan].rows[bars.lane(i)];
+    return { clientX: box.left + x, clientY: box.top + row.y + row.bar };
+  }
+
+  markLane(id) {
+    if (id == null) return;
+    const marked = this.model.get("selected_lanes") ?? [];
+    this.sync.set("selected_lanes", marked.length === 1 && marked[0] === id ? [] : [id]);
+  }
+
+  followFocus() {
+    if (!this.focus) return;
+    const microbatch = this.plans[this.focus.plan].bars.microbatch(this.focus.i);
+    this.follow(microbatch < 0 || microbatch === this.microbatch ? null : microbatch);
+  }
+
+  followNext(by) {
+    const last = this.plans[0]?.bars.lastMicrobatch ?? -1;
+    const next = this.microbatch == null ? (by > 0 ? 0 : last) : this.microbatch + by;
+    if (last >= 0) this.follow(Math.min(last, Math.max(0, next)));
+  }
+
+  follow(microbatch) {
+    this.sync.set("microbatch", microbatch);
+    this.card.show(this.plans, microbatch);
+    const account = microbatch == null ? null : this.plans[0]?.bars.account(microbatch);
+    this.say(
+      account
+        ? `Microbatch ${microbatch}: computing ${seconds(account.computing_s)}, in transit ${seconds(account.transit_s)}, waiting ${seconds(account.waiting_s)}`
+        : "No microbatch followed",
+    );
+    this.table.refresh();
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const work = this.keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    if (!work || !this.plans.length) return;
+    event.preventDefault();
+    work();
+    this.paint();
+  }
+}
+
+/** Bar -> why it started then, of the bars on the critical path. */
+function reasonsOf(critical) {
+  return new Map((critical?.bars ?? []).map((i, k) => [i, critical.reasons?.[k] ?? "data"]));
 }
 
 function render({ model, el }) {

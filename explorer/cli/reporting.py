@@ -1,0 +1,44 @@
+"""`explorer report`: a plan as one HTML file to send to someone.
+
+The page is made by whoever announces it under the entry point group `explorer.reports` (the workbench does),
+so that this package imports no user interface.
+"""
+
+from __future__ import annotations
+
+import argparse
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from explorer.cli.inputs import add_json
+from explorer.cli.output import emit_json, say
+from explorer.errors import InputError
+
+GROUP, NAME = "explorer.reports", "html"
+"""Entry point of the function that writes a report: `(plan: Path, out: Path) -> bytes written`."""
+
+
+def add_commands(commands: Any) -> None:
+    """Add `report`."""
+    parser = commands.add_parser("report", help="a plan as one HTML file that opens offline")
+    parser.add_argument("plan")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE.html")
+    add_json(parser)
+    parser.set_defaults(run=run_report)
+
+
+def run_report(options: argparse.Namespace) -> int:
+    """Write the report of a plan file."""
+    found = list(entry_points(group=GROUP, name=NAME))
+    if not found:
+        raise InputError(
+            "nothing installed here makes reports",
+            key="report", allowed="install strategy-explorer anew, or python -m widgets.reportpage PLAN OUT",
+        )  # fmt: skip
+    size = found[0].load()(Path(options.plan), Path(options.output))
+    if options.json:
+        emit_json("report", {"file": options.output, "bytes": size})
+    else:
+        say(f"explorer: wrote {options.output}, {size / 1e6:.1f} MB")
+    return 0

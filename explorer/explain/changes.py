@@ -1,0 +1,163 @@
+"""Changes worth trying, by kind. They keep the placement, except for moves and mends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from explorer.edit import Group, groups_of, move_boundary, place_layers
+from explorer.explain.asked import MOST_ACTIONS, Asked, Change, actions, block_name
+from explorer.schedules import SCHEDULES
+from explorer.strategy import JobStrategy, Stage, Strategy
+
+RECOMPUTE = ("none", "selective", "full")
+"""From the most memory to the least."""
+
+
+def everywhere(asked: Asked, **changes: Any) -> Strategy:
+    """The strategy with fields of all stages changed."""
+    return asked.with_job(asked.job.with_stages(replace(stage, **changes) for stage in asked.job.stages))
+
+
+def savings(asked: Asked) -> Iterator[Change]:
+    """What saves memory without moving a layer: recomputation, ZeRO, half the microbatch, also together."""
+    job = asked.job
+    now = RECOMPUTE.index(min((stage.recompute for stage in job.stages), key=RECOMPUTE.index))
+    replicated = max(stage.meshes[0].replicas for stage in job.stages) > 1
+    least = min(stage.zero for stage in job.stages)
+    levels = [level for level in (1, 2, 3) if replicated and level > least]
+    for choice in RECOMPUTE[now + 1 :]:
+        yield f"use {choice} recomputation", partial(everywhere, asked, recompute=choice)
+    for level in levels:
+        yield f"use ZeRO-{level}", partial(everywhere, asked, zero=level)
+        for choice in RECOMPUTE:
+            if choice != job.stages[0].recompute:
+                name = f"use ZeRO-{level} with {'no' if choice == 'none' else choice} recomputation"
+                yield name, partial(everywhere, asked, recompute=choice, zero=level)
+    yield from halves(asked)
+    for choice in RECOMPUTE[now + 1 :]:
+        for name, half in halves(asked):
+            label = f"{name} with {choice} recomputation"
+            yield label, partial(_recomputed, half, choice)
+
+
+def _recomputed(make: Callable[[], Strategy], choice: str) -> Strategy:
+    strategy = make()
+    job = strategy.job
+    return strategy.with_job(job.with_stages(replace(stage, recompute=choice) for stage in job.stages))
+
+
+def halves(asked: Asked) -> Iterator[Change]:
+    """Half the microbatch."""
+    if all(stage.microbatch_samples // 2 >= stage.meshes[0].replicas for stage in asked.job.stages):
+        yield "halve the microbatches", partial(_sized, asked, 0.5)
+
+
+def doubles(asked: Asked) -> Iterator[Change]:
+    """Two and four times the microbatch."""
+    for factor, word in ((2, "double"), (4, "quadruple")):
+        yield f"{word} the microbatches", partial(_sized, asked, factor)
+
+
+def quarters(asked: Asked) -> Iterator[Change]:
+    """A quarter of the microbatch."""
+    if all(stage.microbatch_samples // 4 >= stage.meshes[0].replicas for stage in asked.job.stages):
+        yield "quarter the microbatches", partial(_sized, asked, 0.25)
+
+
+def _sized(asked: Asked, factor: float) -> Strategy:
+    """Every microbatch times a factor; a size that is not whole is refused by what makes the stage."""
+    sizes = [stage.microbatch_samples * factor for stage in asked.job.stages]
+    whole = [int(size) if size.is_integer() else 0 for size in map(float, sizes)]
+    pairs = zip(asked.job.stages, whole, strict=True)
+    return asked.with_job(
+        asked.job.with_stages(replace(stage, microbatch_samples=size) for stage, size in pairs)
+    )
+
+
+def schedules(asked: Asked) -> Iterator[Change]:
+    """Every other registered schedule that makes an order by itself, over the same stages.
+
+    Of long steps only those that train exactly: the others are mentioned, not proposed, and take seconds.
+    """
+    long = actions(asked.job, asked.batch) > MOST_ACTIONS
+    for entry in SCHEDULES:
+        literal = any(option.name == "lanes" for option in entry.options)
+        if entry.facts.get("dispatch") or literal or entry.name == asked.job.schedule:
+            continue
+        if long and (not entry.facts.get("flush") or entry.options):
+            continue
+        yield f"use schedule {entry.name}", partial(_scheduled, asked, entry.name)
+
+
+def _scheduled(asked: Asked, name: str) -> Strategy:
+    return asked.with_job(replace(asked.job, schedule=name, options=()))
+
+
+def zero_levels(asked: Asked) -> Iterator[Change]:
+    """Every other ZeRO level, where there are replicas."""
+    if max(stage.meshes[0].replicas for stage in asked.job.stages) < 2:
+        return
+    for level in range(4):
+        label = f"use ZeRO-{level}" if level else "turn ZeRO off"
+        yield label, partial(everywhere, asked, zero=level)
+
+
+def moves(asked: Asked, binding: int) -> Iterator[Change]:
+    """One block over each boundary, both ways; and one passed on from the binding stage to every other."""
+    last = len(asked.job.stages) - 1
+    for before in range(last):
+        for units in (1, -1):
+            source, target = (before + 1, before) if units > 0 else (before, before + 1)
+            label = f"move {edge_name(asked, asked.job, source, units)} to stage {target}"
+            yield label, partial(_shifted, asked, before, units)
+    for target in range(last + 1):
+        if abs(target - binding) > 1:
+            units = 1 if target < binding else -1
+            name = edge_name(asked, asked.job, binding, units)
+            label = f"move {name} out of stage {binding} and one block on to stage {target}"
+            yield label, partial(_passed_on, asked, binding, target)
+
+
+def _shifted(asked: Asked, before: int, units: int) -> Strategy:
+    return asked.with_job(move_boundary(asked.graph, asked.job, before, before + 1, units))
+
+
+def edge_name(asked: Asked, job: JobStrategy, stage: int, units: int) -> str:
+    """The block that a stage would give: its first with `units` above 0, else its last."""
+    layers = job.stages[stage].layers
+    return block_name(asked.graph, layers[0 if units > 0 else -1]) if layers else "nothing"
+
+
+def _passed_on(asked: Asked, source: int, target: int) -> Strategy:
+    """One block over every boundary between two stages, towards the target."""
+    job = asked.job
+    step = 1 if target > source else -1
+    for stage in range(source, target, step):
+        low = min(stage, stage + step)
+        job = move_boundary(asked.graph, job, low, low + 1, -step)
+    return asked.with_job(job)
+
+
+def mends(asked: Asked, broken: Sequence[int]) -> Iterator[Change]:
+    """The layers of a stage that breaks a run, put with the stage before or after it."""
+    groups = groups_of(asked.job)
+    number = {group.meshes: i for i, group in enumerate(groups)}
+    for stage in broken:
+        own: Stage = asked.job.stages[stage]
+        for other in (stage - 1, stage + 1):
+            if not 0 <= other < len(asked.job.stages):
+                continue
+            lane = number[asked.job.stages[other].meshes]
+            names = own.layers
+            first, last = (
+                (block_name(asked.graph, name) for name in (names[0], names[-1])) if names else ("", "")
+            )
+            what = first if first == last else f"{first} to {last}"
+            yield f"put {what} with stage {other}", partial(_put, asked, names, lane, groups)
+
+
+def _put(asked: Asked, names: Sequence[str], lane: int, groups: Sequence[Group]) -> Strategy:
+    return asked.with_job(place_layers(asked.graph, asked.job, dict.fromkeys(names, lane), groups))

@@ -1,0 +1,145 @@
+"""Memory: what fills the fullest device, the cheapest change that frees some, and where not to recompute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from explorer.explain.asked import (
+    WORTH,
+    Asked,
+    Change,
+    Sentence,
+    Steps,
+    Tried,
+    capital,
+    conclude,
+    fastest,
+    over_bytes,
+    proposal,
+    tries,
+)
+from explorer.explain.changes import RECOMPUTE, everywhere, savings
+from explorer.report import MEMORY_PARTS, Report
+from explorer.units import format_bytes, format_seconds
+
+FREES = 0.05
+"""Share of a device's memory from which a change counts as freeing some."""
+_BIG = 0.1
+"""Share of the used memory from which a part is named."""
+
+
+def fullest(report: Report) -> tuple[int, float]:
+    """(lane, share of its memory in use) of the fullest lane."""
+    shares = [u / c for u, c in zip(report.peak_memory_bytes, report.capacity_bytes, strict=True)]
+    lane = max(range(len(shares)), key=shares.__getitem__)
+    return lane, shares[lane]
+
+
+def parts_of(report: Report, lane: int) -> str:
+    """The large parts of a device's memory, largest first: "51.2 GiB activations, 12.1 GiB optimizer"."""
+    parts = sorted(zip(report.memory_parts_bytes[lane], MEMORY_PARTS, strict=True), reverse=True)
+    used = report.peak_memory_bytes[lane]
+    return ", ".join(f"{format_bytes(size)} {name}" for size, name in parts if size > _BIG * used)
+
+
+def memory(asked: Asked) -> Steps[Sentence]:
+    """Whether it fits; the cheapest change that makes it fit, or that frees memory on the fullest device."""
+    report = asked.report
+    if not report.feasible:
+        return (yield from _overflow(asked))
+    lane, used = fullest(report)
+    said = f"**Fits.** Device {report.lanes[lane][0]} is fullest, at {used:.0%} of its memory"
+    lead = f"{said}: {parts_of(report, lane)}."
+    tried = yield from tries(asked, savings(asked))
+    frees = [item for item in tried if fullest(item.report)[1] <= used - FREES]
+    best = fastest(frees)
+    if best is None:
+        return _nothing_frees(lead, tried, used)
+    freed = format_bytes((used - fullest(best.report)[1]) * report.capacity_bytes[lane])
+    cost = _cost(asked, best)
+    return proposal(asked, "memory", f"{lead} **{capital(best.label)}** to free **{freed}**{cost}", best)
+
+
+def _nothing_frees(lead: str, tried: list[Tried], used: float) -> Sentence:
+    said = f"{lead} No change of recomputation, ZeRO or microbatches frees {FREES:.0%} of it"
+    most = min(tried, key=lambda item: fullest(item.report)[1], default=None)
+    if most is None:
+        return Sentence(topic="memory", text=f"{said}.")
+    freed, step = max(0.0, used - fullest(most.report)[1]), format_seconds(most.step_s)
+    best = f"best tried: {most.label}, {freed:.1%} in {step} a step"
+    return Sentence(topic="memory", text=f"{said}; {best}.", step_time_s=most.step_s)
+
+
+def _cost(asked: Asked, best: Tried) -> str:
+    more = best.step_s - asked.step_s
+    if abs(more) <= WORTH * asked.step_s:
+        return f" in the same {format_seconds(best.step_s)} a step."
+    word = "for" if more > 0 else "and save"
+    return f" {word} {format_seconds(abs(more))} a step ({asked.share(abs(more)):.1%})."
+
+
+def _overflow(asked: Asked) -> Steps[Sentence]:
+    report = asked.report
+    worst = max(report.overflows, key=lambda item: item.over_bytes)
+    over = f"Device {worst.device} needs {format_bytes(worst.over_bytes)} more than it has"
+    where = f"**Does not fit.** {over} ({parts_of(report, worst.lane)})"
+    tried = yield from tries(asked, savings(asked))
+    best = fastest(tried)
+    if best is not None:
+        said = f"{where}. Cheapest change that fits: {best.label}, {format_seconds(best.step_s)} a step."
+        return proposal(asked, "memory", said, best)
+    advice = "use more stages, tensor parallelism or devices"
+    said = f"{where}; recomputation, ZeRO and smaller microbatches do not suffice: {advice}."
+    if not tried:
+        return Sentence(topic="memory", text=said)
+    near = min(tried, key=lambda item: over_bytes(item.report))
+    lacks = format_bytes(over_bytes(near.report))
+    return Sentence(
+        topic="memory", text=f"{said} Nearest: {near.label}, {lacks} over.", step_time_s=near.step_s
+    )
+
+
+def recompute(asked: Asked) -> Steps[Sentence | None]:
+    """Where recomputation can be turned off, and what that saves; None where nothing is recomputed."""
+    stages = [i for i, stage in enumerate(asked.job.stages) if stage.recompute != "none"]
+    if not stages:
+        return None
+    every = len(stages) == len(asked.job.stages)
+    lead = f"{'All stages' if every else _stages(stages)} recompute activations."
+    tried = yield from tries(asked, _everywhere(asked))
+    tried += yield from _one_by_one(asked, stages)
+    return conclude(asked, "recompute", lead, tried, kind="less recomputation")
+
+
+def _everywhere(asked: Asked) -> Iterator[Change]:
+    most = max(RECOMPUTE.index(stage.recompute) for stage in asked.job.stages)
+    for choice in RECOMPUTE[:most]:
+        label = "turn recomputation off" if choice == "none" else f"use {choice} recomputation"
+        yield label, partial(everywhere, asked, recompute=choice)
+
+
+def _one_by_one(asked: Asked, stages: list[int]) -> Steps[list[Tried]]:
+    """Off on one stage after the other, last first (it keeps fewest microbatches), while all still fits."""
+    kept = list(asked.job.stages)
+    found: list[Tried] = []
+    off: list[int] = []
+    for stage in reversed(stages):
+        changed = [*kept]
+        changed[stage] = replace(kept[stage], recompute="none")
+        label = f"turn recomputation off on {_stages(sorted([*off, stage])).lower()}"
+        make = partial(asked.with_job, asked.job.with_stages(changed))
+        tried = yield from tries(asked, [(label, make)])
+        if tried and tried[0].report.feasible:
+            kept, found = changed, [*found, tried[0]]
+            off.append(stage)
+    return found
+
+
+def _stages(numbers: list[int]) -> str:
+    if len(numbers) == 1:
+        return f"Stage {numbers[0]}"
+    if numbers[-1] - numbers[0] == len(numbers) - 1 and len(numbers) > 2:
+        return f"Stages {numbers[0]} to {numbers[-1]}"
+    return f"Stages {', '.join(map(str, numbers))}"

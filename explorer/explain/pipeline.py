@@ -1,0 +1,114 @@
+"""The pipeline: which stage binds and what to move, what shrinks the bubble, and what broken runs cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from explorer.edit import groups_of
+from explorer.explain.asked import WORTH, Asked, Sentence, Steps, Tried, conclude, fastest, tries
+from explorer.explain.changes import doubles, halves, mends, moves, quarters, schedules
+from explorer.explain.shapes import interleavings, shape_of
+from explorer.schedules import SCHEDULES
+from explorer.units import format_seconds
+
+MOST_MOVES = 6
+"""Moves made one after the other, as long as each helps."""
+
+
+def balance(asked: Asked) -> Steps[Sentence | None]:
+    """The device that binds, and the move of blocks that helps most; None for a single stage."""
+    report = asked.report
+    if len(asked.job.stages) < 2:
+        return None
+    mean = sum(report.busy_s) / len(report.busy_s)
+    lane = max(range(len(report.busy_s)), key=report.busy_s.__getitem__)
+    device, stage = report.lanes[lane][0], binding_stage(asked)
+    over = report.busy_s[lane] / mean - 1 if mean else 0.0
+    lead = (
+        f"**Device {device} binds** (stage {stage}): {format_seconds(report.busy_s[lane])} of work a step,"
+        f" {over:.0%} above the mean."
+    )
+    tried = yield from _moved(asked)
+    return conclude(asked, "balance", lead, tried, kind="move of a block")
+
+
+def binding_stage(asked: Asked) -> int:
+    """The stage on the busiest lane; of several, the one with most layers."""
+    busy = asked.report.busy_s
+    own = set(asked.report.lanes[max(range(len(busy)), key=busy.__getitem__)])
+    stages = [
+        i for i, stage in enumerate(asked.job.stages) if any(own & set(mesh.devices) for mesh in stage.meshes)
+    ]
+    return max(stages, key=lambda i: len(asked.job.stages[i].layers), default=0)
+
+
+def _moved(asked: Asked) -> Steps[list[Tried]]:
+    """Best single move, then the best after it, and so on as long as that helps."""
+    found = yield from tries(asked, moves(asked, binding_stage(asked)))
+    best, now = fastest(found), asked
+    labels: list[str] = []
+    while best is not None and len(labels) < MOST_MOVES and best.step_s < now.step_s * (1 - WORTH):
+        labels.append(best.label.removeprefix("move "))
+        if len(labels) > 1:
+            found.append(replace(best, label=f"make {len(labels)} moves", detail="; ".join(labels)))
+        now = replace(now, strategy=best.strategy, report=best.report)
+        best = fastest((yield from tries(now, moves(now, binding_stage(now)))))
+    return found
+
+
+def bubble(asked: Asked) -> Steps[Sentence | None]:
+    """How long devices stand still, and the schedule, chunks or microbatches that shrink it."""
+    if len(asked.job.stages) < 2:
+        return None
+    counts = {round(asked.batch / stage.microbatch_samples) for stage in asked.job.stages}
+    lead = (
+        f"Devices compute nothing during {asked.report.bubble_fraction:.0%} of the step"
+        f" ({asked.job.schedule}, {min(counts)} microbatches)."
+    )
+    shape = shape_of(asked.job)
+    tried = yield from tries(asked, halves(asked))
+    tried += yield from tries(asked, schedules(asked))
+    if shape is not None:
+        tried += yield from tries(asked, interleavings(asked, shape))
+    tried += yield from tries(asked, quarters(asked))
+    tried += yield from tries(asked, doubles(asked))
+    exact = [item for item in tried if _as_exact(asked, item)]
+    said = conclude(asked, "bubble", lead, exact, kind="other schedule or microbatch size")
+    return _mention(asked, said, fastest(item for item in tried if item not in exact))
+
+
+def _as_exact(asked: Asked, item: Tried) -> bool:
+    """Whether a change trains on weights and values that are no older than the plan's."""
+    own, its = (r.timeline.program.order for r in (asked.report, item.report))
+    return max(item.report.delay) <= max(asked.report.delay) and len(its.lag) <= max(1, len(own.lag))
+
+
+def _mention(asked: Asked, said: Sentence, stale: Tried | None) -> Sentence:
+    """Add what an asynchronous schedule would reach, which is no equal choice: it learns from old weights."""
+    limit = min(asked.step_s, said.step_time_s or asked.step_s) * (1 - WORTH)
+    if stale is None or stale.step_s >= limit:
+        return said
+    more = f" On old weights {stale.strategy.job.schedule} would take {format_seconds(stale.step_s)}."
+    return replace(said, text=said.text + more)
+
+
+def runs(asked: Asked) -> Steps[Sentence | None]:
+    """Device groups that the model comes back to; None where there are none, or the schedule wants them."""
+    job = asked.job
+    groups = groups_of(job)
+    wanted = SCHEDULES.get(job.schedule).facts.get("placement") not in ("line", "any")
+    if len(groups) == len(job.stages) or wanted:
+        return None
+    broken = []
+    for group in groups:
+        own = [i for i, stage in enumerate(job.stages) if stage.meshes == group.meshes]
+        if len(own) > 1:
+            largest = max(own, key=lambda i: len(job.stages[i].layers))
+            broken += [i for i in own if i != largest]
+    extra = len(job.stages) - len(groups)
+    lead = (
+        f"**{extra} broken run{'s' * (extra > 1)}**: the model comes back to devices it has left,"
+        f" so microbatches cross {len(job.stages) - 1} boundaries instead of {len(groups) - 1}."
+    )
+    tried = yield from tries(asked, mends(asked, broken))
+    return conclude(asked, "runs", lead, tried, kind="way to mend it")

@@ -1,0 +1,144 @@
+"""Critical path: the chain of tasks, each begun when the one before it ended, that makes a step take so long.
+
+It is found backwards from the last end: of what a task had to wait for, that which ended last decided its
+start. A task waits for its data, for its lane (the task before it there) or for its channel (a wire or
+process group carries one thing at a time); the passes hold all three as predecessors. In both passes a task
+starts exactly when its last predecessor ends, so that the chain has no gaps; under a dispatch policy a start
+may come later, and that time is kept as a wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.passes.timing import FloatArray, Tasks, Timing
+from explorer.tasks.program import JOIN, KINDS, TRANSFER
+
+IntArray = npt.NDArray[np.int64]
+
+REASONS = ("start", "lane", "channel", "data")
+"""What decided a start: nothing before it, the lane's task before it, the channel's, or the data it reads."""
+PARTS = (*KINDS[:JOIN], "collective", "contention", "wait")
+"""What the path's seconds are made of: kinds of tasks, collectives inside compute, time lost to shared links
+that are asked for more than they have, and waits."""
+ROUNDING = 1e-9
+"""Relative difference of times that still counts as the same moment."""
+
+
+class PathTasks(Tasks, Protocol):
+    """What the search for a critical path reads of a program (`explorer.tasks.program.Program`)."""
+
+    @property
+    def kind(self) -> npt.NDArray[np.int8]:
+        """Per task: index in `KINDS`."""
+
+    @property
+    def lane(self) -> IntArray:
+        """Per task: the lane that computes or sends; -1 for joins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CriticalPath:
+    """A chain of tasks, in the order of time."""
+
+    tasks: IntArray
+    """Numbers of the tasks; no joins."""
+    reason: tuple[str, ...]
+    """Per task: what decided its start, one of `REASONS`."""
+    wait_s: FloatArray
+    """Per task: seconds between the end of the task before it (or time 0) and its start."""
+    length_s: float
+    """End of the last task."""
+    parts_s: dict[str, float]
+    """Seconds by `PARTS`; they add up to `length_s`."""
+
+
+def critical_path(
+    program: PathTasks, timing: Timing, seconds: FloatArray, comm_s: FloatArray, among: IntArray | None = None
+) -> CriticalPath:
+    """The chain that ends last.
+
+    Args:
+        program: tasks with their predecessors.
+        timing: when each ran.
+        seconds: per slot, of a task that nothing slows down.
+        comm_s: per slot, the part of it that is collectives inside compute.
+        among: tasks of which the one that ends last is explained (those of a step); None for all.
+    """
+    last = _last(program, timing, among)
+    tasks = _walk(program, timing, last) if last >= 0 else []
+    start, end = timing.start_s[tasks], timing.end_s[tasks]
+    before = np.concatenate(([0.0], end[:-1])) if tasks else np.zeros(0)
+    wait = start - before
+    wait[wait <= ROUNDING * np.maximum(end, 1e-300)] = 0.0
+    length = float(end[-1]) if tasks else 0.0
+    chain = np.array(tasks, dtype=np.int64)
+    return CriticalPath(
+        tasks=chain,
+        reason=_reasons(program, tasks),
+        wait_s=wait,
+        length_s=length,
+        parts_s=_parts(program, chain, end - before - wait, wait, seconds, comm_s),
+    )
+
+
+def _last(program: PathTasks, timing: Timing, among: IntArray | None) -> int:
+    """The task that ends last; of several the first. -1 if there is none."""
+    chosen = np.arange(program.size) if among is None else among
+    chosen = chosen[program.kind[chosen] != JOIN]
+    return int(chosen[np.argmax(timing.end_s[chosen])]) if len(chosen) else -1
+
+
+def _walk(program: PathTasks, timing: Timing, last: int) -> list[int]:
+    """The chain that leads to a task. Of predecessors that end together the one on the same lane counts."""
+    end = timing.end_s
+    found, task = [last], last
+    while True:
+        ahead = program.first[task], program.second[task]
+        known = [number - 1 for number in ahead if number]
+        if not known:
+            break
+        lane = program.lane[found[-1]]
+        task = max(known, key=lambda number: (end[number], program.lane[number] == lane))
+        if program.kind[task] != JOIN:
+            found.append(task)
+    return found[::-1]
+
+
+def _reasons(program: PathTasks, tasks: list[int]) -> tuple[str, ...]:
+    found = []
+    for before, task in zip([-1, *tasks], tasks, strict=False):
+        if before < 0:
+            found.append("start")
+        elif program.kind[task] < TRANSFER and program.channel[task] == program.channel[before]:
+            found.append("lane")
+        elif program.channel[task] == program.channel[before]:
+            found.append("channel")
+        else:
+            found.append("data")
+    return tuple(found)
+
+
+def _parts(
+    program: PathTasks,
+    tasks: IntArray,
+    spent_s: FloatArray,
+    wait_s: FloatArray,
+    seconds: FloatArray,
+    comm_s: FloatArray,
+) -> dict[str, float]:
+    """Seconds by part: of each task what it needs unhindered, the rest is contention."""
+    slot, kind = program.slot[tasks], program.kind[tasks]
+    hindered = spent_s - seconds[slot]
+    hindered[hindered <= ROUNDING * np.maximum(spent_s, 1e-300)] = 0.0
+    inside = np.minimum(comm_s[slot], spent_s)
+    own = spent_s - hindered - inside
+    sums = np.bincount(kind, weights=own, minlength=JOIN)
+    found = {name: float(sums[k]) for k, name in enumerate(KINDS[:JOIN])}
+    return found | {
+        "collective": float(inside.sum()), "contention": float(hindered.sum()), "wait": float(wait_s.sum())
+    }  # fmt: skip

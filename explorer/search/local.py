@@ -1,0 +1,284 @@
+"""Local search: better neighbours of a strategy, one small change after another, until none is left.
+
+A neighbour moves blocks over a stage boundary or to the next lane, changes recomputation or ZeRO of one
+stage, or halves or doubles the microbatch. The first neighbour that is better is taken, those around the
+busiest stage first; from the last one some random changes at once open a way out. Pins and bans hold by
+construction: what they forbid is never proposed. A start that does not fit is brought to fit first: less
+overflow counts before anything else.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import replace
+
+from explorer.edit import groups_of, move_boundary, place_layers
+from explorer.errors import ExplorerError, InputError
+from explorer.registry import Option
+from explorer.search import SEARCHERS
+from explorer.search._rules import Rules, bits_of
+from explorer.search.problem import Candidate, Evaluator, Problem
+from explorer.strategy import ROUND_ROBIN, JobStrategy, Stage, Strategy
+from explorer.uniform import uniform, units
+
+SUFFIX = ", improved"
+"""On the label of what was found from a strategy of that label."""
+STEPS = (1, 2, 4)
+"""Blocks that go over a boundary at once."""
+KICK = 3
+"""Random changes at once."""
+_RECOMPUTE = ("none", "selective", "full")
+
+
+@SEARCHERS.add(
+    "local",
+    title="Small changes of a strategy while they help: boundaries, blocks, recomputation, ZeRO, microbatch",
+    options=(
+        Option(name="kicks", default=4, help="times that random changes are tried once no small one helps"),
+    ),
+    space="small changes of yours",
+    starts=True,
+)
+def local(problem: Problem, evaluator: Evaluator, *, kicks: int) -> Iterator[Candidate | None]:
+    """Best strategy on a downward path from the start, or from an even split where there is none.
+
+    Raises:
+        InputError: no cluster, or kicks below 0.
+    """
+    if problem.cluster is None:
+        raise InputError("local needs a cluster", key="cluster", allowed="--cluster NAME")
+    if kicks < 0:
+        raise InputError(f"kicks is {kicks}", key="kicks", found=kicks, allowed=">= 0")
+    first: Candidate | None = evaluator.best
+    if first is None:
+        for strategy, label in _starts(problem):
+            found = evaluator.evaluate(strategy, label)
+            yield found
+            if found is not None and (first is None or _rank(problem, found) < _rank(problem, first)):
+                first = found
+            if first is not None and (math.isfinite(first.value) or problem.start is not None):
+                break
+    if first is None:
+        return
+    yield from descend(problem, evaluator, first, kicks=kicks)
+
+
+def _starts(problem: Problem) -> Iterator[tuple[Strategy, str]]:
+    """The start; else even splits over all devices, from the most stages to one."""
+    if problem.start is not None:
+        yield problem.start, "start"
+    devices, job = problem.device_count, problem.workload.job
+    if problem.cluster is None:
+        return
+    for stages in range(min(devices, len(units(problem.graph))), 0, -1):
+        replicas = devices // stages
+        if devices % stages == 0 and job.global_batch % replicas == 0:
+            try:
+                even = uniform(
+                    problem.graph, problem.cluster, job, stages=stages, replicas=replicas, microbatch_size=1
+                )
+            except ExplorerError:
+                continue
+            yield even, f"pp {stages} x dp {replicas}"
+
+
+def descend(
+    problem: Problem, evaluator: Evaluator, first: Candidate, *, kicks: int = 0
+) -> Iterator[Candidate | None]:
+    """Go down from a candidate as long as a neighbour is better, then from random changes of the best.
+
+    Deterministic by the seed of the problem; never worse than the first.
+    """
+    luck = random.Random(problem.seed)
+    seen = {first.strategy}
+    best = yield from _down(problem, evaluator, first, seen)
+    for _ in range(kicks):
+        strategy = _kicked(problem, best.strategy, luck)
+        if strategy in seen:
+            yield None
+            continue
+        seen.add(strategy)
+        found = evaluator.evaluate(strategy, _label(first), recut=False)
+        yield found
+        if found is not None:
+            found = yield from _down(problem, evaluator, found, seen)
+            best = min(best, found, key=lambda item: _rank(problem, item))
+
+
+def _down(
+    problem: Problem, evaluator: Evaluator, first: Candidate, seen: set[Strategy]
+) -> Generator[Candidate | None, None, Candidate]:
+    """First improvement until a whole round of neighbours brings none; the last of the path is returned."""
+    best, improved = first, True
+    while improved:
+        improved = False
+        for job in neighbours(problem, best):
+            strategy = best.strategy.with_job(job)
+            if strategy in seen:
+                continue
+            seen.add(strategy)
+            found = evaluator.evaluate(strategy, _label(first), recut=False)
+            yield found
+            if found is not None and _rank(problem, found) < _rank(problem, best):
+                best, improved = found, True
+                break
+    return best
+
+
+def _label(first: Candidate) -> str:
+    return first.label.removesuffix(SUFFIX) + SUFFIX
+
+
+def _rank(problem: Problem, found: Candidate) -> tuple[float, float]:
+    """What is to become small: bytes that do not fit, then the objective (for those, the step time)."""
+    report = found.report
+    over = sum(item.over_bytes for item in report.overflows)
+    if problem.memory_limit_bytes:
+        over = max(over, max(report.peak_memory_bytes) - problem.memory_limit_bytes, 0.0)
+    return over, found.value if math.isfinite(found.value) else report.step_time_s
+
+
+def _kicked(problem: Problem, strategy: Strategy, luck: random.Random) -> Strategy:
+    """Several random changes at once."""
+    job = strategy.job
+    for _ in range(KICK):
+        options = list(_changes(problem, job, range(len(job.stages))))
+        if options:
+            job = luck.choice(options)
+    return strategy.with_job(job)
+
+
+# ---- neighbours ---------------------------------------------------------------------------------
+
+
+def neighbours(problem: Problem, found: Candidate) -> Iterator[JobStrategy]:
+    """Strategies one small change away that pins and bans allow, the most promising first."""
+    job = found.strategy.job
+    yield from _changes(problem, job, _by_load(found))
+    yield from _blocks_to_next_lanes(problem, job)
+
+
+def _changes(problem: Problem, job: JobStrategy, order: Iterable[int]) -> Iterator[JobStrategy]:
+    order = list(order)
+    yield from _boundaries(problem, job, order)
+    yield from _microbatches(problem, job)
+    yield from _memory_choices(problem, job, order)
+
+
+def _by_load(found: Candidate) -> list[int]:
+    """Stages, the one on the busiest devices first."""
+    report, job = found.report, found.strategy.job
+    busy = dict(zip(report.devices, report.per_device(report.busy_s), strict=True))
+    loads = [max(busy.get(d, 0.0) for mesh in stage.meshes for d in mesh.devices) for stage in job.stages]
+    return sorted(range(len(loads)), key=lambda i: -loads[i])
+
+
+def _boundaries(problem: Problem, job: JobStrategy, order: list[int]) -> Iterator[JobStrategy]:
+    """Blocks over each boundary of a chain: away from the busiest stages first."""
+    rules, count = problem.rules, len(job.stages)
+    for stage in order:
+        for neighbour in (stage - 1, stage + 1):
+            if not 0 <= neighbour < count:
+                continue
+            before, after = sorted((stage, neighbour))
+            for blocks in STEPS:
+                moved = _shifted(problem, job, before, after, -blocks if stage == before else blocks)
+                if moved is None or not _allowed(rules, job, moved):
+                    break  # more of them are no better
+                yield moved
+
+
+def _shifted(problem: Problem, job: JobStrategy, before: int, after: int, blocks: int) -> JobStrategy | None:
+    try:
+        return move_boundary(problem.graph, job, before, after, blocks)
+    except ExplorerError:
+        return None  # a stage would be left empty
+
+
+def _allowed(rules: Rules, before: JobStrategy, after: JobStrategy) -> bool:
+    """Whether what went to other stages may be there."""
+    if not rules:
+        return True
+    for old, new in zip(before.stages, after.stages, strict=True):
+        if old is not new:
+            had, devices = set(old.layers), bits_of(new)
+            if not all(rules.allows(name, devices) for name in new.layers if name not in had):
+                return False
+    return True
+
+
+def _microbatches(problem: Problem, job: JobStrategy) -> Iterator[JobStrategy]:
+    """All microbatches halved or doubled, where they still divide the batch and their replicas."""
+    batch = problem.workload.job.global_batch
+    for up in (True, False):
+        sizes = [s.microbatch_samples * 2 if up else s.microbatch_samples // 2 for s in job.stages]
+        fits = all(
+            size >= 1
+            and batch % size == 0
+            and (up or stage.microbatch_samples % 2 == 0)
+            and (stage.replicas == ROUND_ROBIN or size % stage.meshes[0].replicas == 0)
+            for size, stage in zip(sizes, job.stages, strict=True)
+        )
+        if fits:
+            yield job.with_stages(
+                replace(stage, microbatch_samples=size) for size, stage in zip(sizes, job.stages, strict=True)
+            )
+
+
+def _memory_choices(problem: Problem, job: JobStrategy, order: list[int]) -> Iterator[JobStrategy]:
+    """Recomputation and ZeRO: of all stages alike, then of one."""
+    if not problem.workload.job.training:
+        return
+    for choice in _RECOMPUTE:
+        yield from _with(job, range(len(job.stages)), recompute=choice)
+    for level in range(4):
+        yield from _with(job, [i for i in order if _replicated(job.stages[i])], zero=level)
+    if len(job.stages) < 2:
+        return
+    for i in order:
+        for choice in _RECOMPUTE:
+            yield from _with(job, [i], recompute=choice)
+        for level in range(4) if _replicated(job.stages[i]) else ():
+            yield from _with(job, [i], zero=level)
+
+
+def _replicated(stage: Stage) -> bool:
+    return max(mesh.replicas for mesh in stage.meshes) > 1
+
+
+def _with(job: JobStrategy, which: range | list[int], **fields: object) -> Iterator[JobStrategy]:
+    """The strategy with fields of some stages set; nothing if they are so already."""
+    stages = list(job.stages)
+    for i in which:
+        stages[i] = replace(stages[i], **fields)  # type: ignore[arg-type]
+    if tuple(stages) != job.stages:
+        yield job.with_stages(stages)
+
+
+def _blocks_to_next_lanes(problem: Problem, job: JobStrategy) -> Iterator[JobStrategy]:
+    """Single blocks to the lane before or after theirs, which may break a run in two."""
+    graph, groups = problem.graph, groups_of(job)
+    if len(groups) < 2 or any(stage.slices for stage in job.stages):
+        return
+    lane = {
+        name: i
+        for i, group in enumerate(groups)
+        for s in job.stages
+        if s.meshes == group.meshes
+        for name in s.layers
+    }
+    devices = [bits_of(group.template) for group in groups]
+    for a, b in units(graph):
+        names = [layer.name for layer in graph.layers[a:b]]
+        for step in (-1, 1):
+            target = lane[names[0]] + step
+            if not 0 <= target < len(groups):
+                continue
+            if not all(problem.rules.allows(name, devices[target]) for name in names):
+                continue
+            try:
+                yield place_layers(graph, job, dict.fromkeys(names, target), groups)
+            except ExplorerError:
+                continue

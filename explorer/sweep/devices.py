@@ -1,0 +1,94 @@
+"""A plan on another number of devices: replicas follow, and nodes are added where devices lack.
+
+Nothing else changes: who works together in a lane, the microbatch of each replica, the schedule.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+from explorer.cluster import Cluster
+from explorer.errors import InputError
+from explorer.strategy import REPLICA, SPLIT, JobStrategy, Mesh, Stage
+
+
+def with_devices(cluster: Cluster, devices: int) -> Cluster:
+    """The cluster with at least so many devices: whole nodes like its last ones are added to its network.
+
+    Raises:
+        InputError: its links are listed one by one, or no level joins all devices, so nothing says how new
+            nodes would be connected.
+    """
+    missing = devices - cluster.device_count
+    if missing <= 0:
+        return cluster
+    if cluster.links or not cluster.levels or cluster.levels[-1].scope != "all":
+        raise InputError(
+            f"cluster {cluster.name!r} has {cluster.device_count} devices and no network to add nodes to",
+            key="devices", found=devices, allowed=f"<= {cluster.device_count}",
+        )  # fmt: skip
+    last = cluster.nodes[-1]
+    grown = replace(last, count=last.count + math.ceil(missing / last.devices_per_node))
+    return replace(cluster, nodes=(*cluster.nodes[:-1], grown))
+
+
+def scaled(job: JobStrategy, devices: int) -> JobStrategy:
+    """The strategy on so many devices: every stage gets replicas in proportion, each with its own microbatch.
+
+    Devices are numbered anew, stage after stage, the devices of one replica next to each other.
+
+    Raises:
+        InputError: replicas would not be whole, or the plan places parts in a way that has no larger copy.
+    """
+    used = len(job.devices)
+    if devices == used:
+        return job
+    _check(job, devices)
+    factor = Fraction(devices, used)
+    meshes: dict[Mesh, Mesh] = {}
+    first = 0
+    for mesh in sorted({m for stage in job.stages for m in stage.meshes}, key=lambda m: min(m.devices)):
+        meshes[mesh] = _mesh(mesh, int(mesh.replicas * factor), first)
+        first += len(meshes[mesh].devices)
+    return job.with_stages(_stage(stage, meshes, factor) for stage in job.stages)
+
+
+def _check(job: JobStrategy, devices: int) -> None:
+    """Raise where replicas cannot follow."""
+    meshes = {mesh for stage in job.stages for mesh in stage.meshes}
+    sets = [set(mesh.devices) for mesh in meshes]
+    apart = sum(map(len, sets)) == len(job.devices)
+    own = any(stage.shares or any(part.meshes for part in stage.shardings) for stage in job.stages)
+    servers = any(item.servers for item in job.sync)
+    if not apart or own or servers:
+        raise InputError(
+            "replicas cannot follow: stages share some of their devices, or have shares, parts or servers of"
+            " their own",
+            key="devices", found=devices, allowed=str(len(job.devices)),
+        )  # fmt: skip
+    unit = len(job.devices) // math.gcd(*(mesh.replicas for mesh in meshes))
+    if devices < unit or devices % unit:
+        raise InputError(
+            f"{devices} devices are no whole number of replicas: one takes {unit}",
+            key="devices", found=devices, allowed=f"a multiple of {unit}",
+        )  # fmt: skip
+
+
+def _mesh(mesh: Mesh, replicas: int, first: int) -> Mesh:
+    axes = tuple((name, replicas if name == REPLICA else size) for name, size in mesh.axes)
+    count = math.prod(size for _, size in axes)
+    return Mesh(devices=tuple(range(first, first + count)), axes=axes)
+
+
+def _stage(stage: Stage, meshes: dict[Mesh, Mesh], factor: Fraction) -> Stage:
+    samples = stage.microbatch_samples * (factor if stage.replicas == SPLIT else 1)
+    if samples.denominator != 1:
+        raise InputError(
+            f"microbatches of {float(samples):g} samples", key="devices", found=float(samples),
+            allowed="whole samples: replicas keep their share of a microbatch",
+        )  # fmt: skip
+    return replace(
+        stage, meshes=tuple(meshes[mesh] for mesh in stage.meshes), microbatch_samples=int(samples)
+    )

@@ -1,0 +1,172 @@
+"""What travels between the board's lanes: activations and gradients by pair, reductions, broken runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from explorer.pricing import lane_route
+from explorer.tasks.placement import IntArray
+from explorer.tasks.program import REDUCE, TRANSFER, Program, Slot
+from explorer.units import format_bytes, format_seconds
+from explorer.views.scene import Scene
+
+LINK_NAMES = {
+    "nvlink": "NVLink", "nvswitch": "NVSwitch", "pcie": "PCIe", "infiniband": "InfiniBand",
+    "ethernet": "Ethernet", "internet": "internet", "shared": "shared memory", "host": "host",
+}  # fmt: skip
+"""Kinds of link that the page draws, by name."""
+
+
+def step_counts(program: Program) -> IntArray:
+    """How often each slot occurs in the first step."""
+    return program.memo(
+        "views.step_counts",
+        lambda: np.bincount(program.slot[program.step == 0], minlength=len(program.slots)),
+    )
+
+
+def link_kind(kind: str) -> str:
+    """A cluster's link kind as the page knows it."""
+    return {"shared_memory": "shared", "local": "shared"}.get(kind, kind if kind in LINK_NAMES else "shared")
+
+
+@dataclass(slots=True)
+class Hop:
+    """Transfers from one stage to another, both directions."""
+
+    slot: Slot
+    """One of them; its pieces say over which link."""
+    step_bytes: float = 0.0
+    """Both directions, all replicas, one step."""
+    once: dict[tuple[int, bool], tuple[float, float]] = field(default_factory=dict)
+    """By flow and direction (backward is True): bytes and seconds of one microbatch, the slowest replica."""
+
+    def bytes_of(self, *, backward: bool) -> float:
+        """One microbatch, one direction."""
+        return sum(size for (_, back), (size, _) in self.once.items() if back == backward)
+
+    @property
+    def transfer_s(self) -> float:
+        """The longest transfer of one microbatch."""
+        return max(seconds for _, seconds in self.once.values())
+
+
+def hops_of(scene: Scene) -> dict[tuple[int, int], Hop]:
+    """Hops between stages on different lanes, by (sending, receiving) stage of the forward pass."""
+    program, prices = scene.report.timeline.program, scene.report.timeline.prices
+    sections, counts = program.skeleton.sections, step_counts(program)
+    lane_of_stage = scene.lane_of_stage
+    found: dict[tuple[int, int], Hop] = {}
+    for number in np.flatnonzero(counts).tolist():
+        slot = program.slots[number]
+        if slot.kind != TRANSFER:
+            continue
+        ends = [sections[piece.section].stage for piece in (slot.piece, slot.peer)]
+        source, target = ends[::-1] if slot.backward else ends
+        if lane_of_stage[source] == lane_of_stage[target]:
+            continue
+        hop = found.setdefault((source, target), Hop(slot))
+        size, seconds = float(prices.bytes[number]), float(prices.seconds[number])
+        members = len(program.replica_classes.get(slot.piece.replica, (0,)))
+        hop.step_bytes += int(counts[number]) * size * members
+        known = hop.once.get((slot.where, slot.backward), (0.0, 0.0))
+        hop.once[slot.where, slot.backward] = (max(known[0], size), max(known[1], seconds))
+    return found
+
+
+def links_view(scene: Scene, hops: Mapping[tuple[int, int], Hop]) -> list[dict[str, Any]]:
+    """Links between board lanes: all hops of a pair of lanes together."""
+    lanes = scene.lane_of_stage
+    found: dict[tuple[int, int], dict[str, Any]] = {}
+    for (source, target), hop in hops.items():
+        pair = (lanes[source], lanes[target])
+        entry = found.setdefault(pair, _link(scene, *pair, hop.slot))
+        entry["step_bytes"] += hop.step_bytes
+        entry["forward_bytes"] += hop.bytes_of(backward=False)
+        entry["backward_bytes"] += hop.bytes_of(backward=True)
+        entry["transfer_s"] = max(entry["transfer_s"], hop.transfer_s)
+    return list(found.values())
+
+
+def _link(scene: Scene, source: int, target: int, slot: Slot) -> dict[str, Any]:
+    sections = scene.report.timeline.program.skeleton.sections
+    rows = [sections[p.section].rows[p.copy][p.replica] for p in (slot.piece, slot.peer)]
+    kind = link_kind(lane_route(scene.cluster, rows[0], rows[1]).kind)
+    crosses = scene.cluster.node_of(rows[0][0]) != scene.cluster.node_of(rows[1][0])
+    return {
+        "from_lane": str(source),
+        "to_lane": str(target),
+        "kind": kind,
+        "name": LINK_NAMES[kind] + (", between nodes" if crosses else ""),
+        "dashed": crosses,
+        "forward_bytes": 0.0,
+        "backward_bytes": 0.0,
+        "transfer_s": 0.0,
+        "step_bytes": 0.0,
+    }
+
+
+def replica_link(scene: Scene, number: int, stages: set[int]) -> dict[str, Any] | None:
+    """Gradient reduction between the replicas of a lane: the slowest neighbours on the ring."""
+    rows = [row for mesh in scene.groups[number].meshes for row in mesh.rows]
+    if len(rows) < 2 or not scene.job.training:
+        return None
+    program, prices = scene.report.timeline.program, scene.report.timeline.prices
+    counts, sections = step_counts(program), program.skeleton.sections
+    size = 0.0
+    for slot, times, moved in zip(program.slots, counts.tolist(), prices.bytes.tolist(), strict=True):
+        if slot.kind == REDUCE and sections[slot.piece.section].stage in stages:
+            size += times * moved
+    slowest = min(
+        (scene.cluster.path(a[0], b[0]) for a, b in pairwise(rows)),
+        key=lambda path: path.bandwidth_bytes_per_s,
+    )
+    kind = link_kind(slowest.kind)
+    return {"kind": kind, "name": LINK_NAMES[kind], "step_bytes": size}
+
+
+def noted(
+    scene: Scene, runs: list[dict[str, Any]], hops: Mapping[tuple[int, int], Hop]
+) -> list[dict[str, Any]]:
+    """Say of every further run of a lane where its data goes and what that costs.
+
+    Chunks of an interleaved schedule are meant to be apart and are not noted.
+    """
+    if len(runs) < 2 or scene.strategy.schedule.startswith("interleaved"):
+        return runs
+    for run in runs[1:]:
+        note = _note(scene, run, hops)
+        if note:
+            run["note"] = note
+    return runs
+
+
+def _note(scene: Scene, run: dict[str, Any], hops: Mapping[tuple[int, int], Hop]) -> str:
+    """`+1 transfer each way, 1.5 ms and 32 MiB a microbatch, 2.0 GiB a step: gpu 0 → 2 → 0 → 4`."""
+    lanes, layers = scene.lane_of_layer, scene.graph.layers
+    first, end = run["first"], run["first"] + run["count"]
+    own = lanes[layers[first].name]
+    places = [lanes[layers[i].name] if 0 <= i < len(layers) else own for i in (first - 1, end)]
+    around = [lane for lane in places if lane != own]
+    if not around:
+        return ""
+    straight = len(around) == 2 and around[0] != around[1]  # data would go from the one to the other anyway
+    extra = len(around) - (1 if straight else 0)
+    way = [own, places[0], own, *around[1:]] if places[0] != own else [own, places[1]]
+    devices = " → ".join(str(scene.group_devices[int(lane)][0]) for lane in way)
+    words = f"+{extra} transfer{'s' if extra > 1 else ''} each way"
+    mine = [hop for pair, hop in hops.items() if run["stage"] in pair]
+    if mine:
+        share = extra / len(mine)
+        seconds = sum(hop.transfer_s for hop in mine) * share
+        size = sum(hop.bytes_of(backward=False) for hop in mine) * share
+        step = sum(hop.step_bytes for hop in mine) * share
+        words += (
+            f", {format_seconds(seconds)} and {format_bytes(size)} a microbatch, {format_bytes(step)} a step"
+        )
+    return f"{words}: gpu {devices}"

@@ -1,0 +1,244 @@
+"""A real run beside its prediction: by part and by stage, what was checked and what not.
+
+Errors are of the prediction: predicted over measured, minus 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from explorer.units import format_seconds
+
+if TYPE_CHECKING:
+    from explorer.run import Comparison
+    from explorer.run.correct import Correction
+
+_LARGE = 0.25
+"""Error from which a part is marked."""
+_MATTERS = 0.03
+"""Share of a step from which a part's error is."""
+_ORDER = ("compute", "communication", "bubble", "overhead")
+_NUMERICS: dict[bool | None, str] = {
+    True: "Gradients and weights equal those of one process",
+    False: "Gradients or weights differ from those of one process",
+    None: "Gradients were not checked, as nothing was computed",
+}
+
+
+def comparison_view(found: Comparison) -> dict[str, Any]:
+    """What a run says: `verdict`, `rows` by part, `stages`, `checks`, what was validated and what not."""
+    return {
+        "about": about_words(found),
+        "verdict": {"level": _level(found), "text": f"**{verdict_words(found)}** {figure_words(found)}"},
+        "rows": _rows(found),
+        "stages": [
+            {
+                "name": ", ".join(map(str, item.stages)),
+                "predicted_s": item.predicted_s,
+                "measured_s": item.measured_s,
+                "error": error_of(item.predicted_s, item.measured_s),
+            }
+            for item in found.stages
+        ],
+        "checks": _checks(found),
+        "validated": list(found.validated),
+        "not_validated": list(found.not_validated),
+        "more": more_words(found),
+    }
+
+
+def calibration_view(
+    found: Correction, *, step_s: float | None, now_s: float, name: str = ""
+) -> dict[str, Any]:
+    """What calibrating would change, before it is done.
+
+    Args:
+        found: the correction or its refusal.
+        step_s: step time of the plan on the corrected cluster.
+        now_s: the same on the cluster as it is.
+        name: file that the corrected cluster would be written to.
+    """
+    possible = found.cluster is not None and any(item.before != item.after for item in found.changes)
+    if possible:
+        text = (
+            f"Calibrating writes {name} and puts {found.cluster.name if found.cluster else ''} on the board."
+        )
+    else:
+        text = found.refusal or "Calibrating would change nothing."
+    return {
+        "possible": possible,
+        "text": text,
+        "changes": [
+            {"what": item.what, "before": item.before, "after": item.after, "quantity": item.quantity}
+            for item in found.changes
+        ],
+        "kept": list(found.kept),
+        "step_s": step_s,
+        "now_s": now_s if possible else None,
+    }
+
+
+def error_of(predicted: float | None, measured: float | None) -> float | None:
+    """Relative error of a prediction; None where either is nothing, as none is no per cent of anything.
+
+    >>> error_of(1.2, 1.0)
+    0.2
+    """
+    return round(predicted / measured - 1, 12) if predicted and measured else None
+
+
+def verdict_words(found: Comparison) -> str:
+    """The verdict as a sentence that may stand before figures."""
+    from explorer.run.compare import CONFIRMED, OFF, QUIET, TOO_NOISY
+
+    if found.verdict == TOO_NOISY:
+        return (
+            f"No verdict, machine too busy: the ranks got {_got(found)} of the processor time they needed,"
+            f" and {share_words(QUIET)} is the least."
+        )
+    words = {CONFIRMED: "The run confirms the prediction.", OFF: "The prediction is off."}
+    return words.get(
+        found.verdict, "The run computed wrong numbers: gradients differ from those of one process."
+    )
+
+
+def figure_words(found: Comparison) -> str:
+    """What was measured, beside what was predicted."""
+    what = "The plan's order, with compute slept," if found.engine == "dry" else "Its small likeness"
+    took, guess = found.measured["step_time_s"], found.predicted["step_time_s"]
+    if not took or guess is None:
+        return ""
+    text = f"{what} took {format_seconds(took)} a step, predicted {format_seconds(guess)}"
+    text += f" ({signed(guess / took - 1)})."
+    seen, expected = found.measured.get("speedup"), found.predicted.get("speedup")
+    if seen and expected:
+        text += (
+            f" Speedup over {found.baseline.replace('_', ' ')} {seen:.2f}, predicted {expected:.2f}"
+            f" ({signed(expected / seen - 1)})."
+        )
+    return text
+
+
+def about_words(found: Comparison) -> str:
+    """What it is that ran."""
+    if found.engine == "dry":
+        return (
+            "What ran: this plan's own order on real ranks with real messages; every computation was replaced"
+            " by a sleep of its predicted seconds, and times are told in the plan's seconds."
+        )
+    return (
+        "What ran: a likeness of this plan, small layers in the ratio of its stages' times, on this machine."
+        " Its seconds are not the plan's; how true the prediction of them was, is what the run says."
+    )
+
+
+def more_words(found: Comparison) -> str:
+    """What more rounds would bring."""
+    if found.engine == "dry":
+        return ""
+    if found.rounds < 2:
+        return "One round says nothing of its spread: two or more do."
+    spread = abs(found.error_spread_pct) / 100
+    double = 2 * found.rounds
+    return (
+        f"Over {found.rounds} rounds the middle half of the errors lies within {spread * 100:.1f} %. "
+        f"{double} rounds would take about twice as long and narrow the uncertainty of their median by about"
+        " 30 %."
+    )
+
+
+def signed(fraction: float) -> str:
+    r"""A fraction with its sign, for people; a true minus.
+
+    >>> [signed(x).replace("\xa0", "_") for x in (-0.0341, 0.25, 0.0)]
+    ['−3.4_%', '+25.0_%', '0.0_%']
+    """
+    text = f"{abs(fraction) * 100:.1f}\N{NO-BREAK SPACE}%"
+    return text if text.startswith("0.0") else ("−" if fraction < 0 else "+") + text
+
+
+def share_words(share: float) -> str:
+    r"""A share, rounded, with its no-break space.
+
+    >>> share_words(0.573).replace("\xa0", "_")
+    '57_%'
+    """
+    return f"{share * 100:.0f}\N{NO-BREAK SPACE}%"
+
+
+def power_words(number: float) -> str:
+    """A small number as a power of ten.
+
+    >>> power_words(3.2e-7)
+    '3·10⁻⁷'
+    """
+    digits, _, power = f"{number:.0e}".partition("e")
+    return f"{digits}·10{str(int(power)).translate(_SUPERSCRIPT)}"
+
+
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def _level(found: Comparison) -> str:
+    from explorer.run.compare import CONFIRMED, WRONG
+
+    return {CONFIRMED: "ok", WRONG: "bad"}.get(found.verdict, "warn")
+
+
+def _got(found: Comparison) -> str:
+    """Processor time of the ranks over what they needed; clocks make it a little more than all at times."""
+    return share_words(min(1.0, found.contention))
+
+
+def _rows(found: Comparison) -> list[dict[str, Any]]:
+    """By part, then the whole step, then the speedup."""
+    guessed, seen = found.parts["predicted"], found.parts["measured"]
+    total = sum(seen.values()) or 1.0
+    names = [name for name in _ORDER if name in guessed or name in seen]
+    rows = []
+    for name in (*names, *(name for name in {**guessed, **seen} if name not in names)):
+        row = _row(name, guessed.get(name), seen.get(name))
+        large = row["error"] is None or abs(row["error"]) > _LARGE
+        if large and max(guessed.get(name, 0.0), seen.get(name, 0.0)) > _MATTERS * total:
+            row["level"] = "warn"
+        rows.append(row)
+    step = _row("step time", found.predicted["step_time_s"], found.measured["step_time_s"])
+    rows.append(step | {"strong": True})
+    if found.measured.get("speedup"):
+        name = f"speedup over {found.baseline.replace('_', ' ')}"
+        speedup = _row(name, found.predicted["speedup"], found.measured["speedup"])
+        rows.append(speedup | {"quantity": "ratio", "strong": True})
+    return rows
+
+
+def _row(name: str, predicted: float | None, measured: float | None) -> dict[str, Any]:
+    return {
+        "name": name, "predicted": predicted, "measured": measured, "error": error_of(predicted, measured),
+        "quantity": "seconds", "strong": False, "level": None,
+    }  # fmt: skip
+
+
+def _checks(found: Comparison) -> list[dict[str, Any]]:
+    from explorer.run.compare import DRY_TOLERANCE_PCT, QUIET, SPEEDUP_TOLERANCE_PCT, TOO_NOISY
+
+    numerics: Mapping[str, float] = found.numerics
+    text = _NUMERICS[found.numerics_ok]
+    if found.numerics_ok is not None and numerics:
+        largest = max(numerics.values())
+        text += f" (largest relative error {power_words(largest)})" if largest else ", bit for bit"
+    rows: list[dict[str, Any]] = [{"ok": found.numerics_ok, "text": text + "."}]
+    quiet = found.contention >= QUIET
+    least = f"; {share_words(QUIET)} is the least for a verdict" if not quiet else ""
+    if found.engine != "dry":
+        said = f"Contention {'low' if quiet else 'high'}: the ranks got {_got(found)} of the processor time"
+        rows.append({"ok": quiet, "text": f"{said} they needed{least}."})
+    error, what, most = found.speedup_error_pct, "the speedup", SPEEDUP_TOLERANCE_PCT
+    if error is None:
+        error, what, most = found.error_pct, "the makespan", DRY_TOLERANCE_PCT
+    inside = abs(error) <= most
+    words = (
+        f"The error of {what}, {signed(error / 100)}, is {'within' if inside else 'outside'} ±{most:.0f} %"
+    )
+    rows.append({"ok": None if found.verdict == TOO_NOISY else inside, "text": words + "."})
+    return rows

@@ -1,0 +1,54 @@
+"""Caches stay small over a long session: by count, and by the size of what they keep alive."""
+
+from __future__ import annotations
+
+import explorer
+from explorer import onejob
+from explorer.identity import IdentityCache
+
+
+def test_identity_cache_forgets_all_when_full() -> None:
+    cache, made = IdentityCache(3), []
+
+    def make(value: str) -> str:
+        made.append(value)
+        return value
+
+    objects = [object() for _ in range(4)]
+    for _ in range(2):
+        for i in range(3):
+            assert cache.get((objects[i],), "key", lambda i=i: make(str(i))) == str(i)
+    assert made == ["0", "1", "2"]
+    cache.get((objects[3],), "key", lambda: make("3"))
+    cache.get((objects[0],), "key", lambda: make("again"))
+    assert made == ["0", "1", "2", "3", "again"]
+
+
+def test_identity_cache_counts_sizes() -> None:
+    cache, made = IdentityCache(100, total=10, size_of=len), []
+    small, large = (1, 2, 3), tuple(range(50))
+    for _ in range(3):
+        cache.get((small,), None, lambda: made.append("small") or 1)
+    assert made == ["small"]
+    for _ in range(2):  # larger than all there may be: kept alone, until the next
+        cache.get((large,), None, lambda: made.append("large") or 1)
+    cache.get((small,), None, lambda: made.append("small again") or 1)
+    assert made == ["small", "large", "small again"]
+
+
+def test_programs_are_kept_by_their_tasks() -> None:
+    onejob.clear_programs()
+    graph, cluster = explorer.load_model("gpt2-small"), explorer.load_cluster("dgx-a100")
+    workload = explorer.default_workload(graph).with_job(global_batch=2048)
+    sizes = []
+    for schedule in ("1f1b", "gpipe"):
+        for stages in (2, 4, 8):
+            strategy = explorer.uniform(
+                graph, cluster, workload.job, stages=stages, microbatch_size=1, schedule=schedule
+            )
+            sizes.append(explorer.simulate(graph, cluster, workload, strategy).timeline.program.size)
+            kept = list(onejob._PROGRAMS.values())
+            assert kept[-1].size == sizes[-1], "the last one is always there"
+            assert len(kept) <= onejob._FEWEST or sum(program.size for program in kept) <= onejob._TASK_LIMIT
+    assert sum(sizes) > onejob._TASK_LIMIT, "the limit was reached"
+    onejob.clear_programs()

@@ -1,0 +1,130 @@
+"""What a run says, as a view: numbers by part, marks, checks and words."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "widgets"))
+from sample_run import comparison
+
+from explorer.run.compare import CONFIRMED, OFF, TOO_NOISY, WRONG
+from explorer.run.correct import Change, Correction
+from explorer.views.run_view import calibration_view, comparison_view, error_of
+from widgets import shapes
+from widgets.base import refuse_unsendable
+
+SECONDS = st.floats(1e-6, 1e3)
+
+
+def view(**fields: Any) -> dict[str, Any]:
+    made = comparison_view(comparison(**fields))
+    TypeAdapter(shapes.RunResultView).validate_python(made | {"old": None})
+    refuse_unsendable(made, "view")
+    return made
+
+
+def rows(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["name"]: row for row in made["rows"]}
+
+
+def test_parts_come_in_order_then_the_step_then_the_speedup() -> None:
+    found = rows(view())
+    assert list(found) == [
+        "compute", "communication", "bubble", "overhead", "step time", "speedup over data parallel"
+    ]  # fmt: skip
+    assert found["compute"]["error"] == pytest.approx(4.83 / 4.94 - 1)
+    assert found["speedup over data parallel"]["quantity"] == "ratio"
+    assert [name for name, row in found.items() if row["strong"]] == [
+        "step time",
+        "speedup over data parallel",
+    ]
+
+
+def test_only_errors_that_matter_are_marked() -> None:
+    """Communication is 26 % off, but 1 % of the step; a bubble 26 % off is marked."""
+    assert not [row for row in view()["rows"] if row["level"]]
+    parts = {
+        "predicted": {"compute": 4.0, "bubble": 0.74, "communication": 0.0, "overhead": 0.0},
+        "measured": {"compute": 4.0, "bubble": 1.0, "communication": 0.5, "overhead": 0.01},
+    }
+    found = rows(view(parts=parts))
+    assert [name for name, row in found.items() if row["level"] == "warn"] == ["communication", "bubble"]
+    assert found["communication"]["error"] is None, "nothing predicted: no per cent of it"
+
+
+@given(predicted=SECONDS, measured=SECONDS)
+def test_error_is_of_the_prediction(predicted: float, measured: float) -> None:
+    error = error_of(predicted, measured)
+    assert error is not None
+    assert measured * (1 + error) == pytest.approx(predicted, rel=1e-6, abs=1e-9)
+    assert error_of(predicted, None) is None
+    assert error_of(0.0, measured) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "level", "said"),
+    [
+        ({"verdict": CONFIRMED}, "ok", "The run confirms the prediction."),
+        ({"verdict": OFF, "speedup_error_pct": 22.0}, "warn", "The prediction is off."),
+        ({"verdict": WRONG, "numerics_ok": False}, "bad", "gradients differ"),
+        (
+            {"verdict": TOO_NOISY, "contention": 0.57},
+            "warn",
+            "No verdict, machine too busy: the ranks got 57",
+        ),
+    ],
+)
+def test_verdict_and_checks(fields: dict[str, Any], level: str, said: str) -> None:
+    made = view(**fields)
+    assert made["verdict"]["level"] == level
+    assert said in made["verdict"]["text"]
+    assert "took 6.64 s a step, predicted 6.44 s (−3.0\N{NO-BREAK SPACE}%)" in made["verdict"]["text"]
+    numerics, quiet, inside = made["checks"]
+    assert numerics["ok"] is (level != "bad")
+    assert quiet["ok"] is (fields["verdict"] != TOO_NOISY)
+    wanted = {CONFIRMED: True, WRONG: True, OFF: False, TOO_NOISY: None}
+    assert inside["ok"] is wanted[fields["verdict"]], "noise makes no verdict of an error"
+
+
+def test_a_dry_run_speaks_of_order_alone() -> None:
+    made = view(
+        engine="dry", baseline="", numerics_ok=None, speedup_error_pct=None, stages=[], numerics={},
+        predicted={"step_time_s": 6.44, "speedup": None},
+        measured={"step_time_s": 6.64, "speedup": None, "iqr_s": 0.0},
+    )  # fmt: skip
+    assert "speedup" not in " ".join(rows(made))
+    assert "compute slept" in made["verdict"]["text"]
+    assert made["checks"][0] == {
+        "ok": None, "text": "Gradients were not checked, as nothing was computed."
+    }  # fmt: skip
+    assert made["stages"] == []
+
+
+def test_more_rounds_are_told_by_the_spread() -> None:
+    assert "lies within 2.6 %" in view()["more"]
+    assert "6 rounds" in view()["more"]
+    assert "two or more" in view(rounds=1)["more"]
+
+
+def test_calibration_says_what_it_would_do_or_why_not() -> None:
+    from explorer.profiles import load_cluster
+
+    change = Change(what="pcie", before=22e9, after=17e9, quantity="bytes_per_s")
+    some = Correction(cluster=load_cluster("dgx-a100"), changes=(change,), kept=("lan: no",))
+    made = calibration_view(some, step_s=6.6, now_s=6.4, name="x.yaml")
+    TypeAdapter(shapes.CalibrationView).validate_python(made)
+    assert made["possible"]
+    assert "writes x.yaml" in made["text"]
+    none = calibration_view(Correction(cluster=None, refusal="Not here."), step_s=None, now_s=6.4)
+    TypeAdapter(shapes.CalibrationView).validate_python(none)
+    assert (none["possible"], none["text"], none["changes"]) == (False, "Not here.", [])
+    same = Change(what="pcie", before=1.0, after=1.0, quantity="fraction")
+    idle = calibration_view(Correction(cluster=some.cluster, changes=(same,)), step_s=6.4, now_s=6.4)
+    assert not idle["possible"]

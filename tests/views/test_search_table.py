@@ -1,0 +1,167 @@
+"""The leaderboard and the frontier, from real searches and from states that are made up."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from explorer.models import load_model
+from explorer.profiles import load_cluster
+from explorer.search import REFUSED, Candidate, Evaluator, Problem, Progress, search
+from explorer.strategy import Mesh, Stage, Strategy, single
+from explorer.uniform import uniform
+from explorer.views.search_table import (
+    Row,
+    frontier_points,
+    frontier_strategies,
+    leaderboard_rows,
+    strategy_words,
+)
+from explorer.workload import default_workload
+from widgets import shapes
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    graph = load_model("gpt2-small")
+    return Problem(
+        graph=graph,
+        cluster=load_cluster("dgx-a100"),
+        workload=default_workload(graph).with_job(global_batch=32),
+    )
+
+
+@pytest.fixture(scope="module")
+def yours(problem: Problem) -> Candidate:
+    strategy = uniform(problem.graph, problem.cluster, problem.workload.job, stages=4, replicas=2)  # type: ignore[arg-type]
+    found = Evaluator(problem=problem).evaluate(strategy, "by hand")
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def runs(problem: Problem) -> dict[str, Progress]:
+    return {
+        name: list(search(problem, name, max_evaluations=15))[-1] for name in ("even", "megatron", "auto")
+    }
+
+
+def rows_of(runs: dict[str, Progress], yours: Candidate | None, **more: Any) -> list[dict[str, Any]]:
+    rows = [
+        Row(searcher=name, run=run, value=run.best.value if run.best else None) for name, run in runs.items()
+    ]
+    return leaderboard_rows(rows, yours=yours, **{"bound_s": 0.01, **more})
+
+
+def test_rows_stand_by_objective_with_yours_among_them(runs: dict[str, Progress], yours: Candidate) -> None:
+    rows = rows_of(runs, yours)
+    assert {row["id"] for row in rows} == {*runs, "yours"}
+    values = [row["value"] for row in rows]
+    assert values == sorted(values)
+    for row in rows:
+        assert row["gap"] == pytest.approx(row["step_s"] / 0.01 - 1)
+        if row["id"] != "yours":
+            assert row["change"] == pytest.approx(row["step_s"] / yours.report.step_time_s - 1)
+    TypeAdapter(list[shapes.LeaderRow]).validate_python([row | {"on_board": False} for row in rows])
+    json.dumps(rows, allow_nan=False)
+
+
+def test_rows_at_work_stand_below_in_the_order_they_were_started(
+    runs: dict[str, Progress], yours: Candidate
+) -> None:
+    rows = [
+        Row(searcher="even", run=runs["even"], state="running", value=0.0),
+        Row(searcher="megatron", run=runs["megatron"], value=9.0),
+        Row(searcher="auto", state="waiting"),
+    ]
+    found = leaderboard_rows(rows, yours=yours, bound_s=None)
+    assert [row["id"] for row in found] == ["yours", "megatron", "even", "auto"]
+    assert [row["answer"] for row in found] == ["", "ended", "best so far", "waiting"]
+    assert found[2]["level"] == "busy"
+    assert found[3]["label"] == ""
+    assert all(row["gap"] is None for row in found)
+
+
+def test_each_way_of_finding_nothing_is_said(yours: Candidate) -> None:
+    none = Progress(searcher="x", objective="time", best=None, evaluations=0, wall_s=0.1)
+    refused = replace(none, details={REFUSED: 4})
+    cases = [
+        (Row(searcher="x", run=none), "", "nothing that fits", "ended"),
+        (Row(searcher="x", run=none, state="running"), "", "nothing that fits yet", "searching"),
+        (Row(searcher="x", run=refused), "3 pins", "no strategy that respects 3 pins", "ended"),
+        (Row(searcher="x", run=replace(refused, evaluations=1)), "3 pins", "nothing that fits", "ended"),
+        (Row(searcher="x", state="failed", error="too many cuts"), "", "too many cuts", "failed"),
+        (Row(searcher="x", run=none, state="timed"), "", "nothing that fits", "time is up"),
+        (Row(searcher="x", state="stopped"), "", "nothing", "stopped"),
+    ]
+    for row, held, label, answer in cases:
+        found = next(item for item in leaderboard_rows([row], yours=yours, bound_s=1.0, held=held)
+                     if item["id"] == "x")  # fmt: skip
+        assert (found["label"], found["answer"]) == (label, answer)
+        assert not found["loadable"]
+
+
+def test_what_has_to_be_known_before_loading_is_said(runs: dict[str, Progress], yours: Candidate) -> None:
+    run = runs["auto"]
+    assert run.best is not None
+    start = replace(run, best=replace(run.best, label="start"))
+    rows = [
+        Row(searcher="a", run=run, state="failed", error="broke", own=False, value=1.0),
+        Row(searcher="b", run=start, value=1.0),
+        Row(searcher="c", run=run, value=None, releases="2 pins"),
+    ]
+    notes = {row["id"]: row["note"] for row in leaderboard_rows(rows, yours=yours, bound_s=None)}
+    assert notes["a"] == "result of the search before; this one failed: broke"
+    assert notes["b"] == "nothing better than the start"
+    assert notes["c"] == "does not fit the limits asked for now; loading it releases 2 pins"
+
+
+def test_yours_that_does_not_fit_is_marked_in_words(runs: dict[str, Progress], yours: Candidate) -> None:
+    rows = rows_of(runs, replace(yours, value=math.inf))
+    assert rows[-1]["id"] == "yours"
+    assert (rows[-1]["answer"], rows[-1]["level"], rows[-1]["value"]) == ("does not fit", "bad", None)
+    assert all(row["change"] is not None for row in rows[:-1])
+
+
+def test_the_frontier_holds_exactly_what_nothing_dominates(runs: dict[str, Progress]) -> None:
+    points = frontier_points(runs.values())
+    every = [
+        (item.report.step_time_s, max(item.report.peak_memory_bytes))
+        for run in runs.values()
+        for item in run.frontier
+    ]
+    shown = [(point["step_s"], point["peak_bytes"]) for point in points]
+    best = {p for p in every if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in every)}
+    assert set(shown) == best
+    assert shown == sorted(shown)
+    strategies = frontier_strategies(runs.values())
+    for point in points:
+        searcher, strategy, _ = strategies[point["id"]]
+        assert searcher in point["searchers"]
+        assert point["label"].startswith(strategy_words(strategy.job))
+    TypeAdapter(list[shapes.FrontierPoint]).validate_python(points)
+
+
+def stage(first: int, devices: tuple[int, ...], **fields: Any) -> Stage:
+    return Stage(layers=(f"l{first}",), meshes=(Mesh(devices=devices),), **fields)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "words"),
+    [
+        (single(stages=(stage(0, (0,)),)), "1 device, microbatch 1"),
+        (single(stages=(stage(0, (0, 1), microbatch_samples=4, zero=3),)), "dp 2, microbatch 2, ZeRO-3"),
+        (single(stages=(stage(0, (0,)), stage(1, (1, 2, 3)))), "2 stages on 1·3 devices, 1f1b, microbatch 1"),
+        (single(stages=(stage(0, (0,)), stage(1, (1,), recompute="full")), schedule="gpipe"),
+         "pp 2, gpipe, microbatch 1, recomputation none·full"),
+        (single(stages=tuple(stage(i, (i % 2,)) for i in range(4)), schedule="interleaved_1f1b"),
+         "pp 2, interleaved_1f1b, 2 chunks, microbatch 1"),
+    ],
+)  # fmt: skip
+def test_a_strategy_in_words(strategy: Strategy, words: str) -> None:
+    assert strategy_words(strategy.job) == words

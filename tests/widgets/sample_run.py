@@ -1,0 +1,132 @@
+"""Views of the Run tab, state by state, from made-up comparisons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.run.compare import CONFIRMED, Comparison, StageTime
+from explorer.views.run_view import comparison_view
+
+INTRO = [
+    "A run trains a small likeness of this plan on the processors of this machine, in turn with a baseline.",
+    "It takes about 25 s; Stop ends it at any time.",
+]
+
+
+def comparison(**fields: Any) -> Comparison:
+    """The numbers of the mock: 6.44 s predicted, 6.64 s measured."""
+    known: dict[str, Any] = {
+        "predicted": {"step_time_s": 6.44, "speedup": 1.5},
+        "measured": {"step_time_s": 6.64, "speedup": 1.45, "iqr_s": 0.04},
+        "error_pct": -3.0,
+        "speedup_error_pct": 3.4,
+        "parts": {
+            "predicted": {"compute": 4.83, "communication": 0.039, "bubble": 1.55, "overhead": 0.025},
+            "measured": {"compute": 4.94, "communication": 0.053, "bubble": 1.61, "overhead": 0.039},
+        },
+        "numerics_ok": True,
+        "contention": 0.96,
+        "validated": [
+            "schedule 1f1b, its order, and the weight versions it reads",
+            "stages: 4",
+            "ratio of the stages' times",
+        ],
+        "not_validated": [
+            "microbatches per step: 16 in the plan, 8 here",
+            "the layers themselves: 14 small ones stand for 452",
+            "precision: bf16 in the plan, fp32 here",
+        ],
+        "verdict": CONFIRMED,
+        "baseline": "data_parallel",
+        "engine": "interpreter",
+        "numerics": {"gradient": 3e-7, "weight": 2e-7},
+        "stages": [
+            StageTime(stages=(i,), predicted_s=1.0, measured_s=m)
+            for i, m in enumerate((1.019, 1.021, 1.033, 1.022))
+        ],
+        "rounds": 3,
+        "error_spread_pct": 2.6,
+    }
+    return Comparison(**known | fields)
+
+
+def run_view(state: str = "done", **more: Any) -> dict[str, Any]:
+    """`RunView.view`."""
+    view: dict[str, Any] = {
+        "state": state,
+        "intro": INTRO,
+        "note": "",
+        "progress": None,
+        "failure": None,
+        "result": None,
+        "calibration": None,
+    }
+    return view | more
+
+
+def done_view(**fields: Any) -> dict[str, Any]:
+    """With a result and what calibrating would change."""
+    result = comparison_view(comparison(**fields)) | {"old": None}
+    note = "likeness on 4 ranks (processors), 3 rounds, 26.1 s, at 14:02"
+    return run_view(note=note, result=result, calibration=calibration())
+
+
+def calibration(**fields: Any) -> dict[str, Any]:
+    """A correction of a link and of products."""
+    return {
+        "possible": True,
+        "text": "Calibrating writes two-cpus-calibrated.yaml and puts two-cpus calibrated on the board.",
+        "changes": [
+            {"what": "pcie", "before": 22e9, "after": 17.4e9, "quantity": "bytes_per_s"},
+            {"what": "pcie latency", "before": 1e-5, "after": 1.4e-5, "quantity": "seconds"},
+            {"what": "matmul", "before": 0.58, "after": 0.57, "quantity": "fraction"},
+        ],
+        "kept": ["ethernet: the run stayed within one machine"],
+        "step_s": 6.62,
+        "now_s": 6.44,
+    } | fields
+
+
+def refused() -> dict[str, Any]:
+    """A calibration that is refused."""
+    return calibration(
+        possible=False, changes=[], kept=[], step_s=None, now_s=None,
+        text="The ranks ran on processors of this machine, not on a100-sxm-80gb: seconds and bandwidths of"
+        " the one say nothing of the other, so dgx-a100 stays as it is.",
+    )  # fmt: skip
+
+
+def running_view(ranks: int = 4, **more: Any) -> dict[str, Any]:
+    """In the second of three rounds."""
+    states = ("computing", "waiting", "computing", "starting", "done", "failed")
+    rows = [
+        {
+            "rank": i,
+            "state": states[i % 6],
+            "doing": ("0F3", "1B2 waits for rank 2", "2B0", "", "", "")[i % 6],
+            "round": "Round 2 of 3",
+            "step_s": 0.351 + 0.01 * i if i % 6 < 3 else None,
+        }
+        for i in range(ranks)
+    ]
+    got = "Contention low: ranks get 96\N{NO-BREAK SPACE}% of the processor time they need"
+    load = {"share": 0.96, "level": "ok", "text": got}
+    progress: dict[str, Any] = {
+        "share": 0.6, "elapsed_s": 17.4, "left_s": 9.2, "phase": "Round 2 of 3", "said": "Round 2 of 3",
+        "other": None, "ranks": rows,
+        "contention": load,
+    }  # fmt: skip
+    return run_view("running", progress=progress | more)
+
+
+def failed_view(**more: Any) -> dict[str, Any]:
+    """With a log and a way out."""
+    failure = {
+        "rank": 1,
+        "text": "rank 1 was killed by SIGKILL; the system does that when memory runs out during 0F3",
+        "log": "\n".join(f"line {i} of what the ranks printed" for i in range(12)),
+        "fix": "Memory ran out. Close other notebooks, or do a dry run, which holds no model.",
+        "action": "run_dry",
+        "label": "Do a dry run instead",
+    }
+    return run_view("failed", failure=failure | more)

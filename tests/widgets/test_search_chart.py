@@ -1,0 +1,178 @@
+"""The chart of the Search tab: what its traces hold, and what a click on one loads."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from explorer.models import load_model
+from explorer.profiles import load_cluster
+from explorer.search import Candidate, Evaluator, Problem, Progress, search
+from explorer.uniform import uniform
+from explorer.units import GIB
+from explorer.workload import default_workload
+from widgets.chartpoints import bests_of, clear, frontier_of, staircase
+from widgets.charts import SearchChart
+from widgets.searching import Entrant, Spot
+
+PROBLEM = Problem(
+    graph=load_model("gpt2-small"),
+    cluster=load_cluster("dgx-a100"),
+    workload=default_workload(load_model("gpt2-small")).with_job(global_batch=32),
+)
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, list[Progress]]:
+    return {name: list(search(PROBLEM, name, max_evaluations=12)) for name in ("megatron", "exhaustive")}
+
+
+@pytest.fixture(scope="module")
+def entrants(runs: dict[str, list[Progress]]) -> list[Entrant]:
+    found = []
+    for name, steps in runs.items():
+        entrant = Entrant(name=name)
+        for progress in steps:
+            entrant.take(progress)
+        found.append(entrant)
+    return found
+
+
+@pytest.fixture(scope="module")
+def yours() -> Candidate:
+    strategy = uniform(PROBLEM.graph, PROBLEM.cluster, PROBLEM.workload.job, stages=4, replicas=2)  # type: ignore[arg-type]
+    found = Evaluator(problem=PROBLEM).evaluate(strategy, "by hand")
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def spots(yours: Candidate) -> list[Spot]:
+    one = Spot(searcher="megatron", strategy=yours.strategy, label="a", step_s=yours.report.step_time_s,
+               peak_bytes=20 * GIB, fits=True, over_bytes=0.0)  # fmt: skip
+    return [one, replace(one, label="b", peak_bytes=90 * GIB, fits=False, over_bytes=10 * GIB)]
+
+
+@pytest.fixture(scope="module")
+def loaded() -> list[Any]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def chart(loaded: list[Any], entrants: list[Entrant], spots: list[Spot], yours: Candidate) -> SearchChart:
+    made = SearchChart(loaded.append)
+    draw(made, entrants, spots, yours)
+    return made
+
+
+def draw(chart: SearchChart, entrants: Any, spots: Any, yours: Candidate, **more: Any) -> None:
+    options = {"capacity_bytes": 80 * GIB, "bound_s": 0.01, "objective": "time", "theme": "light"} | more
+    chart.draw(entrants, spots, yours, **options)
+
+
+def click(chart: SearchChart, name: str, number: int) -> None:
+    """What the page's message does."""
+    chart.traces[name]._dispatch_on_click(
+        SimpleNamespace(point_inds=[number], xs=[], ys=[], trace_name="", trace_index=0), None
+    )
+
+
+def test_every_trace_holds_what_it_is_named_after(
+    chart: SearchChart, entrants: list[Entrant], yours: Candidate
+) -> None:
+    peak = max(yours.report.peak_memory_bytes) / GIB
+    assert (chart.traces["yours"].x[0], chart.traces["yours"].y[0]) == (peak, yours.report.step_time_s)
+    bests = {(max(e.run.best.report.peak_memory_bytes) / GIB, e.run.best.report.step_time_s)
+             for e in entrants if e.run and e.run.best}  # fmt: skip
+    assert set(zip(chart.traces["bests"].x, chart.traces["bests"].y, strict=True)) == bests
+    names = ", ".join(chart.traces["bests"].text)
+    assert {"megatron", "exhaustive"} == set(names.split(", "))
+    assert list(chart.traces["costed"].x) == [20.0]
+    assert list(chart.traces["over"].x) == [90.0]
+    assert list(chart.traces["bound"].y) == [0.01, 0.01]
+    assert min(chart.traces["no room"].x) == 80.0
+    assert {trace.name for trace in chart.widget.data} >= {"megatron", "exhaustive"}
+
+
+def test_it_is_made_of_plain_numbers_and_stays_one_figure(
+    chart: SearchChart, entrants: list[Entrant], spots: list[Spot], yours: Candidate
+) -> None:
+    before = [trace.uid for trace in chart.widget.data]
+    for theme in ("dark", "light"):
+        draw(chart, entrants, spots, yours, theme=theme, width_px=700)
+    assert [trace.uid for trace in chart.widget.data] == before, "updated in place"
+    assert chart.widget.layout.width == 700
+    json.dumps(chart.widget.to_plotly_json()["layout"], allow_nan=False)
+
+
+def test_no_message_sets_a_font_and_a_part_of_it(
+    chart: SearchChart, entrants: list[Entrant], spots: list[Spot], yours: Candidate
+) -> None:
+    """Plotly refuses such a message in the page, as a whole."""
+    seen: list[Any] = []
+    chart.widget.observe(lambda change: seen.append(change["new"]), "_py2js_update")
+    draw(chart, entrants, spots, yours, theme="dark")
+    keys = {key for message in seen if message for key in message.get("style_data", {})}
+    assert keys
+    assert not [(a, b) for a in keys for b in keys if b.startswith(f"{a}.")]
+
+
+def test_a_click_loads_what_the_point_stands_for(
+    chart: SearchChart, loaded: list[Any], entrants: list[Entrant], spots: list[Spot]
+) -> None:
+    for name, strategies in (
+        ("costed", [spots[0].strategy]),
+        ("over", [spots[1].strategy]),
+        ("bests", [pick.strategy for pick in _best_candidates(entrants)]),
+    ):
+        loaded.clear()
+        click(chart, name, 0)
+        assert len(loaded) == 1
+        assert loaded[0][1] in strategies
+    loaded.clear()
+    click(chart, "costed", 99)
+    assert loaded == [], "a point that is gone loads nothing"
+
+
+def _best_candidates(entrants: list[Entrant]) -> list[Candidate]:
+    return [e.run.best for e in entrants if e.run and e.run.best]
+
+
+def test_before_anything_is_found_there_is_still_a_picture(yours: Candidate) -> None:
+    chart = SearchChart(lambda _: None)
+    draw(chart, [Entrant(name="auto")], [], replace(yours, value=math.inf))
+    assert chart.traces["bests"].x is None or not len(chart.traces["bests"].x)
+    assert len(chart.traces["yours"].x) == 1
+
+
+def test_the_frontier_goes_down_in_steps(entrants: list[Entrant]) -> None:
+    points = list(frontier_of(entrants))
+    assert points == sorted(points)
+    assert [y for _, y in points] == sorted((y for _, y in points), reverse=True)
+    steps = staircase(points, 100.0)
+    assert steps[0] == points[0]
+    assert steps[-1] == (100.0, points[-1][1])
+    assert all(a[0] == b[0] or a[1] == b[1] for a, b in itertools.pairwise(steps))
+    assert staircase([], 100.0) == []
+
+
+def test_searchers_with_the_same_best_share_a_name(entrants: list[Entrant]) -> None:
+    twin = replace_name(entrants[0], "twin")
+    assert [pick[0] for pick in next(iter(bests_of([entrants[0], twin]).values()))] == ["megatron", "twin"]
+
+
+def replace_name(entrant: Entrant, name: str) -> Entrant:
+    return Entrant(name=name, run=entrant.run, own=True)
+
+
+def test_no_spot_hides_a_point_with_a_name() -> None:
+    ends, size = (100.0, 0.0, 10.0), (400.0, 200.0)
+    assert not clear((50.1, 5.01), [(50.0, 5.0)], ends, size)
+    assert clear((60.0, 5.0), [(50.0, 5.0)], ends, size)
+    assert not clear((60.0, 11.0), [], ends, size)

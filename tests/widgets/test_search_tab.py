@@ -1,0 +1,443 @@
+"""The Search tab without a browser: what is asked, what is shown in each state, and gestures meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from explorer.errors import InputError
+from explorer.search import SEARCHERS, Evaluator, Problem
+from explorer.uniform import uniform
+from widgets import Explorer, shapes
+from widgets.chartlabels import place
+from widgets.chartplace import ChartPlace
+from widgets.holds import Holds
+from widgets.searching import FAILED, SearchTask, Walk
+from widgets.searchwords import held_words
+
+LIMIT_S = 60
+
+
+@pytest.fixture(autouse=True)
+def no_chart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plotly takes seconds, and has tests of its own."""
+
+    async def nothing(self: ChartPlace) -> None: ...
+
+    monkeypatch.setattr(ChartPlace, "make", nothing)
+
+
+@pytest.fixture
+def bench() -> Iterator[Explorer]:
+    found = Explorer("gpt2-small", "dgx-a100", global_batch=32)
+    found.set(stages=4)
+    assert not found.error
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def searcher() -> Iterator[Callable[..., None]]:
+    """`searcher(name, function)` registers one for the test."""
+    names = []
+
+    def add(name: str, function: Callable[..., Any], **facts: Any) -> None:
+        SEARCHERS.names()
+        SEARCHERS.add(name, title=name, **facts)(function)
+        names.append(name)
+
+    yield add
+    for name in names:
+        SEARCHERS._entries.pop(name, None)
+
+
+def endless(problem: Problem, evaluator: Evaluator) -> Iterator[Any]:
+    """Finds one strategy, then goes on for ever."""
+    strategy = uniform(problem.graph, problem.cluster, problem.workload.job, stages=2, replicas=4)  # type: ignore[arg-type]
+    yield evaluator.evaluate(strategy, "two stages")
+    while True:
+        time.sleep(0.001)
+        yield None
+
+
+def broken(problem: Problem, evaluator: Evaluator) -> Iterator[Any]:
+    """Stops with an error of its own."""
+    del problem, evaluator
+    yield None
+    raise ValueError("out of paint")
+
+
+def play(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a scenario on an event loop, not for ever."""
+    asyncio.run(asyncio.wait_for(scenario(), LIMIT_S))
+
+
+async def until(done: Callable[[], bool]) -> None:
+    while not done():  # noqa: ASYNC110 - what is waited for is a view, which knows no event
+        await asyncio.sleep(0.01)
+
+
+async def ended(bench: Explorer) -> None:
+    await until(lambda: not bench.search_panel.task.running)
+
+
+def rows(bench: Explorer) -> dict[str, dict[str, Any]]:
+    return {row["id"]: row for row in bench.search_panel.leaderboard.view["rows"]}
+
+
+def field(bench: Explorer, key: str) -> dict[str, Any]:
+    return next(item for item in bench.search_panel.controls.view["fields"] if item["key"] == key)
+
+
+def valid(bench: Explorer) -> None:
+    TypeAdapter(shapes.LeaderboardView).validate_python(bench.search_panel.leaderboard.view)
+    TypeAdapter(shapes.ControlsView).validate_python(bench.search_panel.controls.view)
+
+
+# ---- states -------------------------------------------------------------------------------------
+
+
+def test_before_any_search_yours_is_the_only_row(bench: Explorer) -> None:
+    valid(bench)
+    view = bench.search_panel.leaderboard.view
+    assert view["state"] == "empty"
+    assert list(rows(bench)) == ["yours"]
+    assert rows(bench)["yours"]["gap"] == pytest.approx(
+        bench.report.step_time_s / view["bound"]["value_s"] - 1
+    )
+    assert repr(bench.search_panel.leaderboard) == (
+        f"<Leaderboard: 1 results, best of yours: {rows(bench)['yours']['label']}>"
+    )
+
+
+def test_a_search_to_its_end_and_its_best_on_the_board(bench: Explorer) -> None:
+    async def scenario() -> None:
+        bench.searcher = "megatron"
+        bench.controls.send_intent("action", action="search")
+        assert bench.tabs_title() == "Search"
+        assert bench.tiles.view["verdict"]["level"] == "busy"
+        assert not {b["action"]: b for b in bench.controls.view["buttons"]}["search"]["enabled"]
+        await ended(bench)
+        best = bench.search_panel.task.progress.best
+        assert {b["action"]: b for b in bench.controls.view["buttons"]}["search"]["enabled"]
+        assert rows(bench)["megatron"]["step_s"] == best.report.step_time_s
+        before = bench.strategy
+        bench.search_panel.leaderboard.send_intent("load", row="megatron")
+        assert bench.strategy == best.strategy
+        assert bench.plan.provenance.searcher == "megatron"
+        assert bench.search_panel.leaderboard.view["said"].startswith("megatron's strategy is on the board")
+        assert rows(bench)["megatron"]["on_board"]
+        assert bench.search_panel.leaderboard.selected == "megatron"
+        bench.search_panel.leaderboard.send_intent("action", action="undo")
+        assert bench.strategy == before
+        # the table follows as soon as the loop is free
+        await until(lambda: bench.search_panel.leaderboard.view["said"] is None)
+        bench.use_best()
+        assert bench.strategy == best.strategy
+        assert not bench.error
+        valid(bench)
+
+    play(scenario)
+
+
+def test_comparing_all_fills_a_row_for_every_searcher(bench: Explorer) -> None:
+    async def scenario() -> None:
+        bench.search_budget_s = 6.0
+        bench.search_panel.controls.send_intent("action", action="compare_all")
+        waiting = [row["answer"] for row in rows(bench).values() if row["id"] != "yours"]
+        assert set(waiting) <= {"waiting", "searching"}
+        assert "Comparing" in bench.tiles.view["verdict"]["text"]
+        await ended(bench)
+        found = rows(bench)
+        assert set(found) == {*SEARCHERS.names(), "yours"}
+        assert all(row["step_s"] for name, row in found.items() if name in ("auto", "local", "exhaustive"))
+        # those that go on from yours are never worse
+        assert all(found[name]["step_s"] <= found["yours"]["step_s"] for name in ("auto", "local"))
+        valid(bench)
+        point = bench.search_panel.leaderboard.view["points"][-1]
+        bench.search_panel.leaderboard.send_intent("load_point", point=point["id"])
+        assert bench.report.step_time_s == point["step_s"]
+        assert max(bench.report.peak_memory_bytes) == point["peak_bytes"]
+        bench.search_panel.leaderboard.send_intent("load_point", point="gone")
+        assert "no longer on the frontier" in bench.error
+
+    play(scenario)
+
+
+def test_stopping_keeps_what_was_found(bench: Explorer, searcher: Callable[..., None]) -> None:
+    searcher("endless", endless)
+
+    async def scenario() -> None:
+        bench.search_panel.start(["endless", "megatron"])
+        await until(lambda: bool(bench.search_panel.task.runs))
+        bench.tiles.send_intent("action", action="stop")
+        assert not bench.search_panel.task.running
+        assert rows(bench)["endless"]["answer"] == "stopped"
+        assert rows(bench)["endless"]["loadable"]
+        assert rows(bench)["megatron"]["label"] == "nothing"
+        assert bench.tiles.view["verdict"]["text"].startswith("**Stopped.**")
+        before = [t for t in threading.enumerate() if t.name == "search"]
+        await until(lambda: not any(t.is_alive() for t in before))
+
+    play(scenario)
+
+
+def test_a_budget_ends_it(bench: Explorer, searcher: Callable[..., None]) -> None:
+    searcher("endless", endless)
+
+    async def scenario() -> None:
+        bench.search_panel.controls.send_intent("set", key="search_budget_s", value="0.3")
+        assert bench.search_budget_s == 0.3
+        bench.search_panel.start(["endless"])
+        await ended(bench)
+        assert rows(bench)["endless"]["answer"] == "best so far"
+        assert "time is up" in bench.tiles.view["verdict"]["text"]
+
+    play(scenario)
+
+
+def test_a_failure_is_said_and_former_results_stay(bench: Explorer, searcher: Callable[..., None]) -> None:
+    async def scenario() -> None:
+        searcher("fragile", endless)
+        bench.search_budget_s = 0.2
+        bench.search_panel.start(["fragile"])
+        await ended(bench)
+        step_s = rows(bench)["fragile"]["step_s"]
+        searcher("fragile", broken)
+        bench.search_panel.start(["fragile"])
+        await ended(bench)
+        assert "out of paint" in bench.error
+        assert bench.tiles.view["verdict"]["level"] == "bad"
+        row = rows(bench)["fragile"]
+        assert (row["answer"], row["level"], row["step_s"]) == ("failed", "bad", step_s)
+        assert "this one failed: out of paint" in row["note"]
+        # in a comparison the others go on
+        bench.search_panel.start(["fragile", "even"])
+        await ended(bench)
+        assert bench.search_panel.task.entrants["fragile"].state == FAILED
+        assert rows(bench)["even"]["answer"] == "ended"
+        bench.searcher = "nobody"
+        bench.controls.send_intent("action", action="search")
+        assert "nobody" in bench.error
+
+    play(scenario)
+
+
+def test_nothing_that_fits_is_said_with_the_closest(bench: Explorer) -> None:
+    async def scenario() -> None:
+        bench.search_panel.controls.send_intent("set", key="memory_limit", value="0.001")
+        bench.search_panel.start(["even"])
+        await ended(bench)
+        assert rows(bench)["even"]["label"] == "nothing that fits"
+        assert rows(bench)["yours"]["answer"] == "does not fit"
+        assert bench.tiles.view["verdict"]["level"] == "warn"
+        with pytest.raises(InputError, match="has found nothing"):
+            bench.search_panel.load("even")
+
+    play(scenario)
+
+
+def test_pins_that_no_candidate_respects_are_named(bench: Explorer) -> None:
+    async def scenario() -> None:
+        block = bench.board.blocks[4]["layers"]
+        bench.pin([layer["id"] for layer in block])
+        held = held_words(bench.history.now.holds)
+        bench.set(microbatch_size=1)
+        bench.search_panel.start(["megatron"])  # one stage on all devices comes first, and fits
+        await ended(bench)
+        assert rows(bench)["megatron"]["label"] == f"no strategy that respects {held}"
+        assert f"megatron found no strategy that respects {held}" in bench.tiles.view["verdict"]["text"]
+        bench.search_budget_s = 2.0
+        bench.search_panel.start(["local"])
+        await ended(bench)
+        run = bench.search_panel.task.runs["local"]
+        assert run.best.value <= bench.report.step_time_s
+        bench.search_panel.load("local")
+        assert bench.history.now.holds.pinned == {layer["id"] for layer in block}, "nothing was released"
+
+    play(scenario)
+
+
+def test_a_result_that_would_release_pins_says_so(bench: Explorer) -> None:
+    async def scenario() -> None:
+        bench.search_panel.start(["megatron"])
+        await ended(bench)
+        assert rows(bench)["megatron"]["note"] == ""
+        bench.pin([layer["id"] for layer in bench.board.blocks[4]["layers"]])
+        count = len(bench.board.blocks[4]["layers"])
+        await until(lambda: rows(bench)["megatron"]["note"] == f"loading it releases {count} pins")
+
+    play(scenario)
+
+
+def test_other_inputs_end_it_and_another_strategy_does_not(
+    bench: Explorer, searcher: Callable[..., None]
+) -> None:
+    searcher("endless", endless)
+
+    async def scenario() -> None:
+        bench.search_panel.start(["endless"])
+        await until(lambda: bool(bench.search_panel.task.runs))
+        bench.set(recompute="full")
+        await until(lambda: rows(bench)["yours"]["step_s"] == bench.report.step_time_s)
+        row = rows(bench)["endless"]
+        assert bench.search_panel.task.running
+        assert row["change"] == pytest.approx(row["step_s"] / bench.report.step_time_s - 1)
+        bench.set(global_batch=64)
+        assert not bench.search_panel.task.running
+        assert list(rows(bench)) == ["yours"]
+        assert bench.search_panel.leaderboard.view["state"] == "empty"
+
+    play(scenario)
+
+
+# ---- settings -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("search_budget_s", "long", "a number of seconds, above 0, at most 86400"),
+        ("search_budget_s", "-3", "a number of seconds, above 0, at most 86400"),
+        ("search_budget_s", "inf", "a number of seconds, above 0, at most 86400"),
+        ("memory_limit", "much", "GiB above 0, or empty for none, at most 1e+06"),
+        ("memory_limit", "0", "GiB above 0, or empty for none, at most 1e+06"),
+        ("max_devices", "9", "1 to 8 devices"),
+        ("max_devices", "two", "1 to 8 devices"),
+        ("objective", "beauty", "time, memory, cost, energy"),
+    ],
+)
+def test_what_is_wrong_is_said_at_its_field(bench: Explorer, key: str, value: str, said: str) -> None:
+    before = (bench.search_panel.settings, bench.search_budget_s)
+    bench.search_panel.controls.send_intent("set", key=key, value=value)
+    assert field(bench, key)["error"] == said
+    assert field(bench, key)["value"] == value, "what was typed stays"
+    assert (bench.search_panel.settings, bench.search_budget_s) == before
+    good = {"search_budget_s": "5", "memory_limit": "40", "max_devices": "4", "objective": "memory"}[key]
+    bench.search_panel.controls.send_intent("set", key=key, value=good)
+    assert field(bench, key).get("error") is None
+    assert field(bench, key)["value"] == good
+
+
+def test_settings_reach_the_problem(bench: Explorer) -> None:
+    for key, value in (("objective", "cost"), ("memory_limit", "30 GiB"), ("max_devices", "4")):
+        bench.search_panel.controls.send_intent("set", key=key, value=value)
+    problem = bench.search_panel.problem(bench.now(), start=True)
+    assert (problem.objective, problem.memory_limit_bytes, problem.max_devices) == ("cost", 30 * 2.0**30, 4)
+    assert problem.start is bench.strategy
+    view = bench.search_panel.leaderboard.view
+    assert view["objective"] == {"name": "cost", "unit": "dollars"}
+    assert view["bound"] is None
+    valid(bench)
+    for key in ("memory_limit", "max_devices"):
+        bench.search_panel.controls.send_intent("set", key=key, value="")
+    problem = bench.search_panel.problem(bench.now(), start=False)
+    assert (problem.memory_limit_bytes, problem.max_devices, problem.start) == (0.0, 0, None)
+
+
+# ---- beside the board ---------------------------------------------------------------------------
+
+
+def test_gestures_during_a_search_are_answered_and_rest_it(
+    bench: Explorer, searcher: Callable[..., None]
+) -> None:
+    """Steps wait while somebody is at work on the board; the search goes on afterwards."""
+    steps: list[int] = []
+
+    def counted(problem: Problem, evaluator: Evaluator) -> Iterator[Any]:
+        for item in endless(problem, evaluator):
+            steps.append(1)
+            yield item
+
+    searcher("counted", counted)
+
+    async def scenario() -> None:
+        bench.search_panel.start(["counted"])
+        await until(lambda: len(steps) > 5)
+        layers = [layer["id"] for layer in bench.board.blocks[3]["layers"]]
+        bench.board.send_intent("move", layers=layers, to_lane="2")
+        assert not bench.error
+        assert bench.board.view["can_undo"]
+        with bench.lock:
+            before = len(steps)
+            await asyncio.sleep(0.1)
+            assert len(steps) <= before + 1, "only a step that had begun may end"
+        bench.undo()
+        assert bench.search_panel.task.running
+        await until(lambda: len(steps) > before + 5)
+        bench.search_panel.stop()
+
+    play(scenario)
+
+
+def test_without_threads_slices_of_the_loop_do_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    walk = Walk(iter([1, 2, 3]), lambda: True)  # type: ignore[list-item]
+    walk.start()
+    assert not walk.threaded
+    walk.go()
+    assert walk.ended
+    assert walk.take() == [1, 2, 3]
+    assert walk.take() == []
+
+
+def test_spots_are_thinned_evenly_and_stay_few(bench: Explorer) -> None:
+    async def scenario() -> None:
+        bench.search_panel.start(["exhaustive"])
+        await ended(bench)
+        run = bench.search_panel.task.runs["exhaustive"]
+        assert run.best is not None
+        task = SearchTask(threading.RLock(), lambda: None)
+        one = replace(run, new=run.best)
+        for _ in range(5000):
+            task._note("x", one)
+        assert 150 <= len(task.spots) <= 400
+
+    play(scenario)
+
+
+def test_a_chart_that_cannot_be_made_is_said_and_the_search_goes_on(
+    bench: Explorer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(self: ChartPlace) -> None:
+        raise ModuleNotFoundError("No module named 'plotly'")
+
+    monkeypatch.setattr(ChartPlace, "make", refuse)
+
+    async def scenario() -> None:
+        bench.search_panel.start(["even"])
+        await ended(bench)
+        await until(lambda: "plotly" in bench.error)
+        assert rows(bench)["even"]["loadable"]
+        assert bench.search_panel.chart.box.children == ()
+
+    play(scenario)
+
+
+def test_held_words() -> None:
+    assert held_words(Holds()) == ""
+    assert held_words(Holds(pinned=frozenset({"a"}))) == "1 pin"
+    assert (
+        held_words(Holds(pinned=frozenset({"a"}), locked=frozenset({(0,), (1,)})))
+        == "1 pin and 2 locked lanes"
+    )
+
+
+# ---- names in the chart -------------------------------------------------------------------------
+
+
+def test_names_of_points_close_together_stand_on_different_sides() -> None:
+    points = [(50.0, 5.0), (51.0, 5.02), (50.5, 5.05), (10.0, 9.0)]
+    sides = place(points, ["auto", "exhaustive", "local", "yours"], (100.0, 4.0, 10.0), (400.0, 250.0))
+    assert len(set(sides[:3])) == 3
+    assert place([(99.0, 5.0)], ["a long name"], (100.0, 4.0, 10.0), (400.0, 250.0))[0].endswith("left")

@@ -1,0 +1,71 @@
+"""The state that a gesture under way would lead to, worked out while the hand still moves.
+
+The page says over which lane something is held; at the drop Python then knows the answer already. What is
+considered is never shown: it is taken if the drop is what was considered, of the state that is still there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from explorer.errors import ExplorerError
+
+from .edits import move_layers, shift_boundary
+from .session import Point
+
+MOST_TASKS = 15_000
+"""Tasks of a step above which a placement of unknown structure is left to the drop: it takes so long that a
+drop elsewhere would have to wait for it."""
+MOVES = ("move", "move_boundary")
+"""Gestures that can be considered."""
+
+
+def placed(now: Point, intent: Mapping[str, Any]) -> Point:
+    """The state after a gesture of `MOVES`.
+
+    Raises:
+        ExplorerError: what cannot be.
+    """
+    if intent["kind"] == "move":
+        return move_layers(now, intent["layers"], int(intent["to_lane"]))
+    before, after, layers = (int(intent[name]) for name in ("before", "after", "layers"))
+    return shift_boundary(now, before, after, layers)
+
+
+class Ahead:
+    """Keeps the last state that was considered."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[Point, dict[str, Any], Point] | None = None
+
+    def consider(self, now: Point, intent: Mapping[str, Any]) -> None:
+        """Work out where a gesture would lead. What is wrong with it is said at the drop, if there is one."""
+        if intent.get("kind") not in MOVES or self.known(now, intent) is not None:
+            return
+        if intent["kind"] == "move" and now.report.timeline.program.size > MOST_TASKS:
+            return
+        try:
+            self._kept = (now, _asked(intent), placed(now, intent))
+        except ExplorerError:
+            self._kept = None
+
+    def known(self, now: Point, intent: Mapping[str, Any]) -> Point | None:
+        """Where a gesture leads, if just that was considered."""
+        if self._kept is None or self._kept[0] is not now or self._kept[1] != _asked(intent):
+            return None
+        return self._kept[2]
+
+    def take(self, now: Point, intent: Mapping[str, Any]) -> Point:
+        """Where a gesture leads; nothing is kept.
+
+        Raises:
+            ExplorerError: what cannot be.
+        """
+        found, self._kept = self.known(now, intent), None
+        return found or placed(now, intent)
+
+
+def _asked(intent: Mapping[str, Any]) -> dict[str, Any]:
+    """What the gesture says, without its number."""
+    return {key: value for key, value in intent.items() if key != "seq"}

@@ -1,0 +1,61 @@
+"""Where the names of points stand in a chart, so that none covers another or a point. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+CHARACTER_PX, LINE_PX, GAP_PX = 6.5, 14.0, 8.0
+"""Size of text at 11 px, and from a point to its name."""
+SIDES = (
+    "top right", "bottom right", "top left", "bottom left", "middle right", "middle left", "top center",
+    "bottom center",
+)  # fmt: skip
+"""As plotly names them, in the order of preference."""
+
+Box = tuple[float, float, float, float]
+
+
+def place(
+    points: Sequence[tuple[float, float]],
+    names: Sequence[str],
+    ends: tuple[float, float, float],
+    size_px: tuple[float, float],
+) -> list[str]:
+    """The side on which each name stands: the first one that is free, else the one with the least overlap.
+
+    Args:
+        points: data coordinates.
+        names: texts, one per point.
+        ends: right end of the first axis (which begins at 0), lower and upper end of the second.
+        size_px: width and height of the drawing.
+    """
+    x_end, low, high = ends
+    at = [(x / x_end * size_px[0], (high - y) / (high - low) * size_px[1]) for x, y in points]
+    taken: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for x, y in at]
+    frame = (0.0, 0.0, size_px[0], size_px[1])
+    found = []
+    for (x, y), name in zip(at, names, strict=True):
+        boxes = {side: _box(x, y, name, side) for side in SIDES}
+        side = min(SIDES, key=lambda s: _outside(boxes[s], frame) + sum(_overlap(boxes[s], b) for b in taken))
+        taken.append(boxes[side])
+        found.append(side)
+    return found
+
+
+def _box(x: float, y: float, name: str, side: str) -> Box:
+    vertical, horizontal = side.split()
+    wide = CHARACTER_PX * len(name)
+    left = {"right": x + GAP_PX, "left": x - GAP_PX - wide, "center": x - wide / 2}[horizontal]
+    top = {"top": y - GAP_PX - LINE_PX, "bottom": y + GAP_PX, "middle": y - LINE_PX / 2}[vertical]
+    return left, top, left + wide, top + LINE_PX
+
+
+def _overlap(a: Box, b: Box) -> float:
+    wide = min(a[2], b[2]) - max(a[0], b[0])
+    tall = min(a[3], b[3]) - max(a[1], b[1])
+    return wide * tall if wide > 0 and tall > 0 else 0.0
+
+
+def _outside(box: Box, frame: Box) -> float:
+    area = (box[2] - box[0]) * (box[3] - box[1])
+    return area - _overlap(box, frame)

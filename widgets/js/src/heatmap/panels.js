@@ -1,0 +1,69 @@
+// Where things stand in a heatmap: one panel a plan, beside each other if there is room. No DOM.
+
+import { rowPlaces } from "./cells.js";
+
+const BESIDE_PX = 860;
+const GAP_PX = 28;
+const LETTER_PX = 6.6;
+const TITLE_PX = 18;
+
+/** Height of a row, by how many there are. */
+const rowSize = (rows, least = 11) => (rows <= 16 ? 28 : rows <= 32 ? 16 : least);
+
+/**
+ * @param {any[]} grids one a plan @param {number} width
+ * @returns {{panels: any[], height: number}} a panel: x, left (of the cells), right, size, tops, columns (lefts, widths), top, height
+ */
+export function panelsOf(grids, width) {
+  const several = grids.length > 1;
+  const beside = several && width >= BESIDE_PX;
+  const each = beside ? (width - GAP_PX) / grids.length : width;
+  const end = Math.max(...grids.map((grid) => grid.end_s ?? 0)); // one axis of time for all
+  let y = 0;
+  let height = 0;
+  const panels = grids.map((grid, p) => {
+    const panel = panelOf(grid, beside ? p * (each + GAP_PX) : 0, each, y + (several ? TITLE_PX : 0), end);
+    panel.title = several ? y + 12 : null;
+    if (!beside) y = panel.height + 14;
+    height = Math.max(height, panel.height);
+    return panel;
+  });
+  return { panels, height };
+}
+
+function panelOf(grid, x, width, top, end) {
+  const longest = Math.max(...grid.rows.map((row) => row.name.length));
+  const left = x + Math.round(Math.min(width * 0.4, 170, longest * LETTER_PX + 14));
+  const room = x + width - left - 4;
+  if (grid.kind === "pairs") {
+    const size = Math.max(5, Math.min(36, Math.floor((room - 4) / grid.columns) - 2));
+    const { tops, height } = rowPlaces(grid.rows, size, top + 20);
+    const lefts = tops.map((at) => left + at - tops[0]);
+    return { x, left, right: left + height - tops[0], size, tops, lefts, widths: lefts.map(() => size), top, height: height + 4 };
+  }
+  const size = rowSize(grid.rows.length, grid.kind === "parts" ? 15 : 11);
+  const { tops, height } = rowPlaces(grid.rows, size, top + 18);
+  if (grid.kind === "parts") {
+    const each = Math.min(96, room / grid.columns);
+    const lefts = Array.from({ length: grid.columns }, (_, k) => left + k * each);
+    return { x, left, right: left + each * grid.columns, size, tops, lefts, widths: lefts.map(() => each - 2), top, height: height + 4 };
+  }
+  return { x, left, right: left + (room * grid.end_s) / (end || 1), size, tops, lefts: null, widths: null, top, height: height + 20 };
+}
+
+/** The cell under a point of a panel, or null. */
+export function cellUnder(grid, panel, x, y) {
+  const r = panel.tops.findIndex((top) => y >= top && y < top + panel.size);
+  if (r < 0 || x < panel.left) return null;
+  const k = panel.lefts
+    ? panel.lefts.findIndex((left, i) => x >= left && x < left + panel.widths[i])
+    : Math.floor(((x - panel.left) / (panel.right - panel.left)) * grid.columns);
+  return k < 0 || k >= grid.columns ? null : { r, k };
+}
+
+/** Box of a cell: x, y, width, height. */
+export function boxOf(grid, panel, { r, k }) {
+  if (panel.lefts) return [panel.lefts[k], panel.tops[r], panel.widths[k], panel.size];
+  const w = (panel.right - panel.left) / grid.columns;
+  return [panel.left + k * w, panel.tops[r], w, panel.size];
+}

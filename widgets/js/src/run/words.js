@@ -1,0 +1,49 @@
+// Text and lengths of a run's picture. No DOM.
+
+import { bytes, DASH, fixed, known, MINUS, percent, seconds } from "../common/format.js";
+
+const NBSP = "\u00a0";
+
+/** A relative error with its sign: "+2.4 %", "0.0 %". @param {number|null} error */
+export function errorText(error) {
+  if (!known(error)) return DASH;
+  const text = percent(Math.abs(error), Math.abs(error) >= 9.995 ? 0 : 1);
+  if (Number(Math.abs(error * 100).toFixed(1)) === 0) return text;
+  return (error < 0 ? MINUS : "+") + text;
+}
+
+/** A row's number. @param {number|null} x @param {string} quantity */
+export function valueText(x, quantity) {
+  if (!known(x)) return DASH;
+  if (quantity === "ratio") return `${fixed(x, 2)}${NBSP}×`;
+  if (quantity === "fraction") return fixed(x, 2);
+  if (quantity === "bytes_per_s") return rate(x);
+  return seconds(x);
+}
+
+/** Bytes a second in decimal units, as links are sold. @param {number} x */
+function rate(x) {
+  for (const [scale, unit] of [
+    [1e12, "TB/s"],
+    [1e9, "GB/s"],
+    [1e6, "MB/s"],
+    [1e3, "kB/s"],
+  ]) {
+    if (x >= scale * 0.9995) return `${fixed(x / scale, x / scale >= 99.95 ? 0 : 1)}${NBSP}${unit}`;
+  }
+  return `${bytes(x)}/s`;
+}
+
+/** Shares of the widest bar, 0 to 1, for rows that have a bar: parts of a step, not ratios. */
+export function barShares(rows) {
+  const parts = rows.filter((row) => row.quantity === "seconds" && !row.strong);
+  const widest = Math.max(1e-12, ...parts.flatMap((row) => [row.predicted ?? 0, row.measured ?? 0]));
+  return new Map(parts.map((row) => [row.name, [(row.predicted ?? 0) / widest, (row.measured ?? 0) / widest]]));
+}
+
+/** "about 12 s left" @param {number|null} left */
+export function leftText(left) {
+  if (!known(left)) return "";
+  if (left > 90) return `about ${fixed(left / 60)}${NBSP}min left`;
+  return `about ${Math.max(1, Math.round(left))}${NBSP}s left`;
+}

@@ -1,0 +1,89 @@
+// "Why": the reasons beside the figures, each with a re-simulated number and a button that applies the change.
+
+import { bold, h, keyed, set } from "../common/dom.js";
+import { spaced, whyWords } from "./words.js";
+
+/** Rows that are always shown; the list keeps this height, so that the board below does not move. */
+export const SHOWN = 3;
+
+/** @param {(action: string) => void} act */
+export class Why {
+  constructor(act) {
+    this.open = false;
+    this.all = false;
+    this.toggle = h("button", { class: "sx-btn t-why-toggle", "data-action": "why", on: { click: () => this.flip("open") } });
+    this.more = h("button", { class: "sx-btn t-why-more", "data-action": "why-all", on: { click: () => this.flip("all") } });
+    this.status = h("span", { class: "t-why-status", role: "status" });
+    this.list = h("ul", {
+      class: "t-reasons",
+      on: {
+        click: (event) => {
+          const button = event.target.closest("[data-action]");
+          if (button && button.getAttribute("aria-disabled") !== "true") act(button.dataset.action);
+        },
+      },
+    });
+    this.element = h(
+      "section",
+      { class: "t-why", "aria-label": "Why" },
+      h("div", { class: "t-why-head" }, h("b", { class: "t-why-title", text: "Why" }), this.toggle, this.more, this.status),
+      this.list,
+    );
+    this.rows = [];
+  }
+
+  flip(name) {
+    this[name] = !this[name];
+    this.draw(this.rows, this.working);
+  }
+
+  /** @param {any[]} rows `view.reasons` @param {boolean} working more are being worked out */
+  draw(rows, working) {
+    [this.rows, this.working] = [rows, working];
+    this.element.hidden = !rows.length && !working;
+    const words = whyWords(rows, { working, all: this.all, open: this.open, shown: SHOWN });
+    set(this.toggle, { text: words.toggle, "aria-expanded": String(this.open) });
+    set(this.more, { text: words.more, "aria-expanded": String(this.all) });
+    this.more.hidden = rows.length <= SHOWN;
+    set(this.status, { text: words.status });
+    set(this.element, { "data-open": String(this.open), "data-all": String(this.all) });
+    const focused = this.list.contains(document.activeElement) ? document.activeElement.closest("li")?.dataset.key : null;
+    keyed(this.list, this.all ? rows : rows.slice(0, SHOWN), (row) => row.key, makeRow, drawRow);
+    if (focused != null && !this.list.contains(document.activeElement)) this.refocus(focused);
+  }
+
+  /** The list was sorted or its row is gone: focus goes to the same reason, else to the first button, else above. */
+  refocus(key) {
+    const own = this.list.querySelector(`li[data-key="${CSS.escape(key)}"] button`);
+    const visible = [own, this.list.querySelector("button:not([hidden])"), this.more, this.toggle];
+    visible.find((button) => button && button.offsetParent)?.focus();
+  }
+}
+
+function makeRow() {
+  return h(
+    "li",
+    { class: "t-reason" },
+    h("span", { class: "t-topic" }),
+    h("span", { class: "t-why-text" }),
+    h("button", { class: "sx-btn", text: "Apply" }),
+  );
+}
+
+function drawRow(element, row) {
+  const [topic, text, button] = element.children;
+  set(element, { class: `t-reason${row.old ? " old" : ""}${row.worth ? " worth" : ""}`, "data-reason": row.key });
+  set(topic, { text: row.topic });
+  if (text.dataset.text !== row.text) {
+    text.dataset.text = row.text;
+    text.replaceChildren(...bold(spaced(row.text)));
+  }
+  button.hidden = !row.action;
+  set(button, {
+    "data-action": row.action ?? null,
+    "aria-disabled": row.old ? "true" : null,
+    "aria-label": row.action ? `Apply: ${row.label}${row.old ? " (of the former plan)" : ""}` : null,
+    title: row.label ?? null,
+    class: `sx-btn${row.worth && !row.old ? " suggested" : ""}`,
+  });
+}

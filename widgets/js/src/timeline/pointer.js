@@ -1,0 +1,56 @@
+// The timeline by mouse, wheel and touch.
+
+export class Pointer {
+  /** @param {any} view the timeline */
+  constructor(view) {
+    this.view = view;
+    this.pan = null;
+    const { canvas } = view;
+    canvas.addEventListener("pointerdown", (event) => this.down(event));
+    canvas.addEventListener("pointermove", (event) => this.move(event));
+    canvas.addEventListener("pointerup", (event) => this.up(event));
+    canvas.addEventListener("pointercancel", () => (this.pan = null));
+    canvas.addEventListener("pointerleave", () => view.tip.hide());
+    canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    canvas.addEventListener("keydown", (event) => view.key(event));
+    canvas.addEventListener("blur", () => view.focus && view.setFocus(null));
+  }
+
+  down(event) {
+    if (event.button) return;
+    this.pan = { x: event.clientX, t0: this.view.window.t0, moved: false };
+    this.view.canvas.setPointerCapture(event.pointerId);
+  }
+
+  move(event) {
+    const { view, pan } = this;
+    if (!pan || (!pan.moved && Math.abs(event.clientX - pan.x) <= 4)) return view.hover(event);
+    pan.moved = true;
+    view.window.place(pan.t0 - (event.clientX - pan.x) * view.timeAt(event).perPx, view.window.span);
+    view.tip.hide();
+    return view.paint();
+  }
+
+  up(event) {
+    const { view, pan } = this;
+    this.pan = null;
+    if (!pan || pan.moved) return;
+    const lane = view.nameUnder(event);
+    if (lane != null) return view.markLane(lane);
+    const found = view.under(event);
+    const microbatch = found ? view.plans[found.plan].bars.microbatch(found.i) : -1;
+    view.focus = found;
+    return view.follow(microbatch < 0 || microbatch === view.microbatch ? null : microbatch);
+  }
+
+  wheel(event) {
+    const { view } = this;
+    const mine = event.ctrlKey || event.metaKey || event.shiftKey || document.activeElement === view.canvas;
+    if (!mine || !view.plans.length) return; // the page scrolls until the timeline is clicked
+    event.preventDefault();
+    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) view.window.pan((event.deltaX || event.deltaY) / 800);
+    else view.window.zoom(Math.exp(event.deltaY / 400), Math.min(1, Math.max(0, view.timeAt(event).share)));
+    view.tip.hide();
+    view.paint();
+  }
+}

@@ -1,0 +1,43 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { barShares, errorText, leftText, valueText } from "../src/run/words.js";
+
+const plain = (text) => text.replaceAll("\u00a0", " ");
+
+test("errors have their sign, and nothing has none", () => {
+  assert.equal(plain(errorText(0.0238)), "+2.4 %");
+  assert.equal(plain(errorText(-0.264)), "−26.4 %");
+  assert.equal(plain(errorText(0.0004)), "0.0 %");
+  assert.equal(plain(errorText(-0.0004)), "0.0 %");
+  assert.equal(plain(errorText(12)), "+1\u202f200 %");
+  assert.equal(errorText(null), "–");
+});
+
+test("values carry their unit", () => {
+  assert.equal(plain(valueText(4.83, "seconds")), "4.83 s");
+  assert.equal(plain(valueText(22e9, "bytes_per_s")), "22.0 GB/s");
+  assert.equal(plain(valueText(1.5e12, "bytes_per_s")), "1.5 TB/s");
+  assert.equal(plain(valueText(1.234, "ratio")), "1.23 ×");
+  assert.equal(valueText(0.58, "fraction"), "0.58");
+  assert.equal(valueText(null, "seconds"), "–");
+});
+
+test("bars share one scale; sums and ratios have none", () => {
+  const row = (name, predicted, measured, more = {}) => ({ name, predicted, measured, quantity: "seconds", strong: false, ...more });
+  const shares = barShares([
+    row("compute", 4, 5),
+    row("bubble", 1, null),
+    row("step time", 9, 9, { strong: true }),
+    row("speedup", 2, 2, { quantity: "ratio" }),
+  ]);
+  assert.deepEqual([...shares.keys()], ["compute", "bubble"]);
+  assert.deepEqual(shares.get("compute"), [0.8, 1]);
+  assert.deepEqual(shares.get("bubble"), [0.2, 0]);
+});
+
+test("time left is told roughly", () => {
+  assert.equal(plain(leftText(9.4)), "about 9 s left");
+  assert.equal(plain(leftText(0.2)), "about 1 s left");
+  assert.equal(plain(leftText(150)), "about 3 min left");
+  assert.equal(leftText(null), "");
+});

@@ -1,0 +1,61 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { previewed, previewedVerdict, previewOf } from "../src/tiles/preview.js";
+import { deltaText, measuredText, spaced, whyWords } from "../src/tiles/words.js";
+
+const tile = { key: "step_time", name: "Step time", quantity: "seconds", value: 6.44, baseline: 7, baseline_name: "even cut", low: 6, high: 7, measured: 6.6 };
+
+test("preview: the estimate against what is now", () => {
+  const then = previewed(tile, { values: { step_time: 6.7816 } });
+  assert.equal(deltaText(then).replace("\u00a0", " "), "+5.3 %");
+  assert.deepEqual(measuredText(then), { lead: "now", value: "6.44\u00a0s" });
+  assert.equal(then.measured, null, "the measurement is not of the estimate");
+});
+
+test("preview: what the page cannot estimate keeps its value and says so", () => {
+  const still = previewed(tile, { values: { memory: 1.2 } });
+  assert.equal(still.value, 6.44);
+  assert.equal(still.waits, true);
+  assert.equal(deltaText(still), null);
+});
+
+test("preview: levels are the estimate's, never the old ones", () => {
+  const full = { ...tile, key: "memory", quantity: "fraction", value: 0.95, level: "warn" };
+  assert.equal(previewed(full, { values: { memory: 1.2 }, levels: { memory: "bad" } }).level, "bad");
+  assert.equal(previewed(full, { values: { memory: 0.5 }, levels: { memory: null } }).level, null);
+  assert.equal(previewed(full, { values: { memory: 0.5 } }).level, null);
+});
+
+test("preview: only of the same workbench, and over with null", () => {
+  const one = { bench: "a", values: { step_time: 1 } };
+  assert.equal(previewOf(one, "a", null), one);
+  assert.equal(previewOf({ ...one, bench: "b" }, "a", one), one, "another workbench's drag changes nothing");
+  assert.equal(previewOf({ bench: "a", values: null }, "a", one), null);
+  assert.equal(previewOf(undefined, "a", one), one);
+});
+
+test("preview: its sentence has no buttons; without one the present sentence stays", () => {
+  const now = { level: "ok", text: "Fits.", actions: [{ action: "apply_hint" }] };
+  const then = previewedVerdict(now, { verdict: { level: "bad", text: "Would not fit." } });
+  assert.deepEqual(then, { level: "bad", text: "Would not fit.", note: "Estimate. Esc cancels.", actions: [] });
+  assert.equal(previewedVerdict(now, {}), now);
+});
+
+test("third line: measured, then the note, then the band", () => {
+  assert.equal(measuredText({ ...tile, note: "6.6 × 1 device" }).lead, "measured");
+  assert.deepEqual(measuredText({ ...tile, measured: null, note: "6.6 × 1 device" }), { lead: "6.6 × 1 device", value: "" });
+  assert.equal(measuredText({ ...tile, measured: null }).lead, "predicted");
+});
+
+test("why: how many, and whether they are of the plan shown", () => {
+  const rows = [{ key: "a" }, { key: "b", old: true }, { key: "c" }, { key: "d" }];
+  const state = { working: false, all: false, open: false, shown: 3 };
+  assert.deepEqual(whyWords(rows, state), { toggle: "Why (4)", more: "1 more", status: "" });
+  assert.match(whyWords(rows, { ...state, working: true }).status, /former plan/);
+  assert.equal(whyWords([], { ...state, working: true }).status, "working it out");
+  assert.equal(whyWords(rows, { ...state, all: true }).more, "Fewer");
+});
+
+test("a space before every per cent sign", () => {
+  assert.equal(spaced("6.6% of 100% (7 %)"), "6.6\u00a0% of 100\u00a0% (7 %)");
+});

@@ -1,0 +1,94 @@
+"""Why: the reasons beside the tiles, found one after the other in quiet moments.
+
+Those of the former plan stay, marked as such, until each is replaced; so the list neither empties nor jumps
+while a plan is edited. What was found for a plan is kept for a while: undo shows it at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from explorer.explain import Sentence, ordered, reasons
+from explorer.views import reasons_view, verdict_view
+
+from .holds import released
+from .session import Point
+
+MOST_KEPT = 8
+"""Plans whose reasons are remembered."""
+
+
+class Reasons:
+    """What is said of the plan shown, and which changes its buttons make."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        """`Tiles.view["reasons"]`."""
+        self.under_way = False
+        """Whether more are being worked out."""
+        self.verdict: dict[str, Any] | None = None
+        """The sentence with the best proposal; None until all reasons are there."""
+        self._best: Sentence | None = None
+        self._said: dict[str, Sentence] = {}
+        self._kept: list[tuple[Point, tuple[Sentence, ...]]] = []
+
+    def settled(self, now: Point, before: Point | None) -> None:
+        """Another state is shown: its reasons if they are known, else the former ones, marked as old."""
+        self.verdict, self._best, self._said = None, None, {}
+        known = next((said for point, said in self._kept if _same(point, now)), None)
+        if known is not None:
+            self._finish(now, known)
+        elif before is None or before.inputs.graph.name != now.inputs.graph.name:
+            self.rows = []
+        else:
+            self.rows = [row | {"old": True} for row in self.rows]
+        self.under_way = known is None
+
+    def work(self, now: Point) -> Iterator[None]:
+        """Work them out; a pause after every change tried and every reason found."""
+        if self.under_way:
+            try:
+                yield from self._found(now)
+            except Exception:
+                self.under_way = False  # what went wrong is shown; the list must not wait for ever
+                raise
+
+    def _found(self, now: Point) -> Iterator[None]:
+        found: list[Sentence] = []
+        job, own = now.strategy.job, now.inputs
+        for said in reasons(
+            own.graph, own.cluster, own.workload, now.strategy, now.report,
+            allowed=lambda changed: not released(now.holds, job, changed.job),
+        ):  # fmt: skip
+            if said is not None:
+                found.append(said)
+                self._add(now, said)
+            yield
+        self._finish(now, ordered(tuple(found)))
+
+    def _add(self, now: Point, said: Sentence) -> None:
+        """Put a reason in the place of the old one of its topic."""
+        self._said[said.topic] = said
+        row = reasons_view(now.scene, [said])[0]
+        if any(item["key"] == said.topic for item in self.rows):
+            self.rows = [row if item["key"] == said.topic else item for item in self.rows]
+        else:
+            self.rows = [*self.rows, row]
+
+    def _finish(self, now: Point, said: tuple[Sentence, ...]) -> None:
+        self.under_way = False
+        self._said = {item.topic: item for item in said}
+        self.rows = reasons_view(now.scene, said)
+        self.verdict, self._best = verdict_view(now.scene, said)
+        self._kept = [*(pair for pair in self._kept if not _same(pair[0], now)), (now, said)][-MOST_KEPT:]
+
+    def proposal(self, key: str = "") -> Sentence | None:
+        """What a button stands for: the reason of that key, or the best one; None while there is none."""
+        found = self._said.get(key) if key else self._best
+        return found if found is not None and found.strategy is not None else None
+
+
+def _same(a: Point, b: Point) -> bool:
+    """Whether two states are one plan with the same pins and locks, whatever they are compared with."""
+    return a.scene is b.scene and a.holds == b.holds

@@ -1,0 +1,618 @@
+// src/common/dom.js
+var SVG = "http://www.w3.org/2000/svg";
+function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  set(element, attributes);
+  if ("tabindex" in attributes || /^(button|select|input|textarea|summary)$/.test(tag)) {
+    element.setAttribute("data-lm-suppress-shortcuts", "true");
+  }
+  if (tag === "button" && !("type" in attributes)) element.setAttribute("type", "button");
+  for (const child of children.flat()) if (child != null) element.append(child);
+  return element;
+}
+function svg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS(SVG, tag);
+  set(element, attributes);
+  for (const child of children.flat()) if (child != null) element.append(child);
+  return element;
+}
+function set(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "on") {
+      for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+    } else if (name === "text") {
+      if (element.textContent !== String(value ?? "")) element.textContent = value ?? "";
+    } else if (name === "style" && value && typeof value === "object") {
+      for (const [property, v] of Object.entries(value)) {
+        if (v == null) element.style.removeProperty(property);
+        else if (element.style.getPropertyValue(property) !== String(v)) element.style.setProperty(property, v);
+      }
+    } else {
+      const attribute = name === "class" ? "class" : name;
+      if (value == null || value === false) element.removeAttribute(attribute);
+      else {
+        const text = value === true ? "" : String(value);
+        if (element.getAttribute(attribute) !== text) element.setAttribute(attribute, text);
+      }
+    }
+  }
+  return element;
+}
+function keyed(parent, items, key, make, update) {
+  const old = /* @__PURE__ */ new Map();
+  for (const child of [...parent.children]) if (child.dataset.key != null) old.set(child.dataset.key, child);
+  const wanted = new Set(items.map(key));
+  for (const [k, child] of old) if (!wanted.has(k)) child.remove();
+  let cursor = firstKeyed(parent.firstElementChild);
+  items.forEach((item, i) => {
+    const k = key(item, i);
+    let child = old.get(k);
+    if (!child) {
+      child = make(item);
+      child.dataset.key = k;
+    }
+    if (child === cursor) cursor = firstKeyed(cursor.nextElementSibling);
+    else parent.insertBefore(child, cursor);
+    update(child, item, i);
+  });
+}
+function firstKeyed(element) {
+  while (element && element.dataset.key == null) element = element.nextElementSibling;
+  return element;
+}
+function triangle(cls = "") {
+  return svg(
+    "svg",
+    { class: `sx-tri ${cls}`, viewBox: "0 0 12 11", width: 12, height: 11, "aria-hidden": "true" },
+    svg("path", { d: "M0.6 10.4 L6 0.6 L11.4 10.4 Z" })
+  );
+}
+
+// src/common/format.js
+var MINUS = "−";
+var DASH = "–";
+var THIN = " ";
+var NBSP = " ";
+var BYTE_UNITS = [
+  [2 ** 50, "PiB"],
+  [2 ** 40, "TiB"],
+  [2 ** 30, "GiB"],
+  [2 ** 20, "MiB"],
+  [2 ** 10, "KiB"],
+  [1, "B"]
+];
+var known = (x) => typeof x === "number" && Number.isFinite(x);
+function fixed(x, decimals = 0) {
+  const [whole, rest] = Math.abs(x).toFixed(decimals).split(".");
+  const text = whole.replace(/\B(?=(\d{3})+$)/g, THIN) + (rest ? `.${rest}` : "");
+  return (x < 0 && Number(Math.abs(x).toFixed(decimals)) !== 0 ? MINUS : "") + text;
+}
+function pick(size, units, least) {
+  for (const unit of units) if (size >= unit[0] * least) return unit;
+  return units[units.length - 1];
+}
+function bytesParts(b, like = b) {
+  if (!known(b)) return { text: DASH, unit: "" };
+  const [scale, unit] = pick(Math.abs(like), BYTE_UNITS, 0.95);
+  const x = b / scale;
+  return { text: fixed(x, unit === "B" || Math.abs(x) >= 99.95 || scale < 2 ** 30 && Math.abs(x) >= 9.95 ? 0 : 1), unit };
+}
+var bytes = (b, like) => join(bytesParts(b, like));
+var plural = (n, noun) => `${fixed(n)} ${noun}${n === 1 ? "" : "s"}`;
+var join = ({ text, unit }) => unit ? `${text}${NBSP}${unit}` : text;
+
+// src/common/root.js
+function makeRoot(el, model, name, label) {
+  const root = h("section", { class: `sx sx-${name}`, "aria-label": label, "data-widget": name });
+  root.addEventListener("keydown", (event) => {
+    if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
+  });
+  const notices = h("div", { class: "sx-notices" });
+  root.append(notices);
+  const showNotice = () => {
+    const notice = model.get("notice");
+    keyed(
+      notices,
+      notice?.text ? [notice] : [],
+      () => "notice",
+      () => h(
+        "div",
+        { class: "sx-notice" },
+        h("span", {}),
+        h("button", {
+          class: "sx-btn",
+          text: "Dismiss",
+          "data-action": "dismiss",
+          on: {
+            click: () => {
+              model.set("notice", null);
+              model.save_changes();
+            }
+          }
+        })
+      ),
+      (element, { level, text }) => {
+        element.dataset.level = level ?? "info";
+        element.setAttribute("role", level === "error" ? "alert" : "status");
+        element.firstChild.textContent = text;
+      }
+    );
+  };
+  model.on("change:notice", showNotice);
+  showNotice();
+  el.append(root);
+  return { root, close: watchTheme(root, () => {
+  }, [() => model.off("change:notice", showNotice)]) };
+}
+function isDark(element) {
+  const told = document.body.dataset.jpThemeLight;
+  if (told) return told === "false";
+  const kind = document.body.dataset.vscodeThemeKind;
+  if (kind) return /dark|high-contrast$/.test(kind);
+  const colour = getComputedStyle(element).getPropertyValue("--jp-layout-color1").trim();
+  const hex = /^#([0-9a-f]{3}|[0-9a-f]{6})$/i.exec(colour)?.[1];
+  if (!hex) return false;
+  const full = hex.length === 3 ? [...hex].map((c) => c + c).join("") : hex;
+  return [0, 2, 4].reduce((sum, i) => sum + Number.parseInt(full.slice(i, i + 2), 16), 0) < 384;
+}
+function watchTheme(root, changed, cleanups = []) {
+  const timers = [];
+  const apply = () => {
+    const dark = isDark(root);
+    if (root.dataset.dark === "true" === dark && root.dataset.dark != null) return;
+    root.dataset.dark = String(dark);
+    changed(dark);
+    const tell = () => root.dispatchEvent(new CustomEvent("sx-theme", { detail: { dark } }));
+    tell();
+    for (const wait of [150, 600, 2e3]) timers.push(setTimeout(tell, wait));
+  };
+  apply();
+  const observer = new MutationObserver(apply);
+  observer.observe(document.body, {
+    attributes: true,
+    attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "class"]
+  });
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "style"] });
+  requestAnimationFrame(apply);
+  return () => {
+    observer.disconnect();
+    timers.forEach(clearTimeout);
+    for (const cleanup of cleanups) cleanup();
+  };
+}
+
+// src/common/sync.js
+var Sync = class {
+  /** @param {any} model anywidget model @param {string[]} traits whose change redraws @param {() => void} draw */
+  constructor(model, traits, draw, always = false) {
+    this.always = always;
+    this.model = model;
+    this.draw = draw;
+    this.last = model.get("seq") ?? 0;
+    this.queued = false;
+    this.listeners = [...traits, "seq"].map((name) => [`change:${name}`, () => this.schedule()]);
+    for (const [event, listener] of this.listeners) model.on(event, listener);
+  }
+  /** Is an intent still without an answer? */
+  get pending() {
+    return (this.model.get("seq") ?? 0) < this.last;
+  }
+  /** Send one intent; a custom message, so that none is ever merged with the next. */
+  send(kind, fields = {}) {
+    this.last = Math.max(this.last, this.model.get("seq") ?? 0) + 1;
+    this.model.send({ seq: this.last, kind, ...fields });
+    return this.last;
+  }
+  /** Write a two-way trait. */
+  set(name, value) {
+    this.model.set(name, value);
+    this.model.save_changes();
+  }
+  /** Several traits of one message change together: draw once, after all of them. */
+  schedule() {
+    if (this.queued) return;
+    this.queued = true;
+    queueMicrotask(() => {
+      this.queued = false;
+      if (this.always || !this.pending) this.draw();
+    });
+  }
+  close() {
+    for (const [event, listener] of this.listeners) this.model.off(event, listener);
+  }
+};
+
+// src/export/capabilities.js
+var WORDS = { yes: ["✓", "yes"], note: ["≈", "nearly"], no: ["▲", "refused"] };
+function drawTable(place, view) {
+  const text = JSON.stringify([view.target, view.capabilities]);
+  if (place.dataset.text === text) return;
+  place.dataset.text = text;
+  const names = view.targets.map((item) => item.name);
+  place.replaceChildren(
+    h("h3", { text: "What each target makes of this plan" }),
+    h(
+      "div",
+      { class: "sx-tablebox", tabindex: "0", role: "region", "aria-label": "What each target makes of this plan" },
+      h(
+        "table",
+        {},
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            h("th", { scope: "col", text: "This plan uses" }),
+            names.map((name) => h("th", { scope: "col", text: name, class: name === view.target ? "chosen" : null })),
+            h("th", { scope: "col", class: "ex-how", text: `How ${view.target} does it` })
+          )
+        ),
+        h(
+          "tbody",
+          {},
+          view.capabilities.map((row) => tableRow(row, names, view.target))
+        )
+      )
+    )
+  );
+}
+function tableRow({ feature, where, answers }, names, target) {
+  return h(
+    "tr",
+    {},
+    h("th", { scope: "row" }, feature, h("small", { text: where })),
+    names.map((name) => {
+      const [sign, word] = WORDS[answers[name].answer];
+      return h(
+        "td",
+        { class: `${answers[name].answer}${name === target ? " chosen" : ""}`, "data-answer": `${name}:${answers[name].answer}` },
+        h("span", { "aria-hidden": "true", text: `${sign} ` }),
+        word
+      );
+    }),
+    h("td", { class: "ex-how", text: answers[target].how })
+  );
+}
+
+// src/export/handing.js
+async function copy(text, root) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return copyBySelection(text, root);
+  }
+}
+function copyBySelection(text, root) {
+  const area = document.createElement("textarea");
+  area.value = text;
+  area.className = "sx-live";
+  area.setAttribute("aria-hidden", "true");
+  const before = document.activeElement;
+  root.append(area);
+  area.select();
+  let done = false;
+  try {
+    done = document.execCommand("copy");
+  } catch {
+    done = false;
+  }
+  area.remove();
+  before?.focus?.();
+  return done;
+}
+function download(name, content, type) {
+  const url = URL.createObjectURL(new Blob([content], { type }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name.split("/").pop();
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 1e4);
+}
+
+// src/export/tint.js
+var RULES = {
+  yaml: /(?<comment>#[^\n]*)|(?<string>"[^"\n]*"|'[^'\n]*')|(?<key>^[ \t-]*[\w.]+(?=:))/gm,
+  py: /(?<string>"""[\s\S]*?"""|"[^"\n]*"|'[^'\n]*')|(?<comment>#[^\n]*)|(?<key>\b(?:def|return|import|from|class|for|in|if|else|None|True|False)\b)/gm,
+  sh: /(?<comment>(?<=^|\s)#[^\n]*)|(?<string>"[^"\n]*"|'[^'\n]*')|(?<key>(?<=\s)--[\w-]+)/gm,
+  json: /(?<key>"[^"\n]*"(?=\s*:))|(?<string>"[^"\n]*")/gm
+};
+var KIND = { yaml: "yaml", yml: "yaml", toml: "sh", py: "py", sh: "sh", json: "json" };
+function tint(name, text) {
+  const rule = RULES[KIND[name.split(".").pop()]];
+  if (!rule) return [["", text]];
+  const pieces = [];
+  let at = 0;
+  for (const match of text.matchAll(rule)) {
+    if (match.index > at) pieces.push(["", text.slice(at, match.index)]);
+    const found = Object.entries(match.groups).find(([, value]) => value != null);
+    pieces.push([found[0], match[0]]);
+    at = match.index + match[0].length;
+  }
+  if (at < text.length) pieces.push(["", text.slice(at)]);
+  return pieces;
+}
+
+// src/export/zip.js
+var TABLE = Array.from({ length: 256 }, (_, n) => {
+  let c = n;
+  for (let k = 0; k < 8; k += 1) c = c & 1 ? 3988292384 ^ c >>> 1 : c >>> 1;
+  return c >>> 0;
+});
+function crc32(data) {
+  let c = 4294967295;
+  for (const byte of data) c = TABLE[(c ^ byte) & 255] ^ c >>> 8;
+  return (c ^ 4294967295) >>> 0;
+}
+function dosTime(when) {
+  const year = Math.max(1980, when.getFullYear());
+  const date = year - 1980 << 9 | when.getMonth() + 1 << 5 | when.getDate();
+  const time = when.getHours() << 11 | when.getMinutes() << 5 | when.getSeconds() >> 1;
+  return { date, time };
+}
+var EXECUTABLE = 33261;
+var PLAIN = 33188;
+var UTF8 = 2048;
+var UNIX = 3 << 8;
+function zip(files, when) {
+  const coder = new TextEncoder();
+  const { date, time } = dosTime(when);
+  const parts = [];
+  const directory = [];
+  let offset = 0;
+  for (const file of files) {
+    const name = coder.encode(file.name);
+    const data = coder.encode(file.text);
+    const common = [
+      [2, UTF8],
+      [2, 0],
+      [2, time],
+      [2, date],
+      [4, crc32(data)],
+      [4, data.length],
+      [4, data.length],
+      [2, name.length],
+      [2, 0]
+    ];
+    const local = record([[4, 67324752], [2, 20], ...common]);
+    const mode = file.name.endsWith(".sh") ? EXECUTABLE : PLAIN;
+    const entry = [[4, 33639248], [2, UNIX | 20], [2, 20], ...common, [2, 0], [2, 0], [2, 0], [4, mode * 65536], [4, offset]];
+    directory.push(record(entry), name);
+    parts.push(local, name, data);
+    offset += local.length + name.length + data.length;
+  }
+  const size = directory.reduce((sum, part) => sum + part.length, 0);
+  const end = record([
+    [4, 101010256],
+    [2, 0],
+    [2, 0],
+    [2, files.length],
+    [2, files.length],
+    [4, size],
+    [4, offset],
+    [2, 0]
+  ]);
+  return joined([...parts, ...directory, end]);
+}
+function record(fields) {
+  const bytes2 = new Uint8Array(fields.reduce((sum, [width]) => sum + width, 0));
+  const view = new DataView(bytes2.buffer);
+  let at = 0;
+  for (const [width, value] of fields) {
+    if (width === 2) view.setUint16(at, value, true);
+    else view.setUint32(at, value, true);
+    at += width;
+  }
+  return bytes2;
+}
+function joined(parts) {
+  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+// src/export/index.js
+var PREVIOUS = { ArrowLeft: -1, ArrowUp: -1 };
+var NEXT = { ArrowRight: 1, ArrowDown: 1 };
+function render({ model, el }) {
+  const { root, close } = makeRoot(el, model, "export", "Export");
+  const page = makePage(root, {
+    target: (name) => sync.set("target", name),
+    file: (name) => sync.set("file", name),
+    act: (action) => sync.send("action", { action })
+  });
+  const sync = new Sync(model, ["view", "target", "file"], draw, true);
+  function draw() {
+    const view = model.get("view") ?? {};
+    page.draw(view, model.get("target"), model.get("file"), Boolean(view.pending) || sync.pending);
+  }
+  draw();
+  return () => {
+    sync.close();
+    close();
+    root.remove();
+  };
+}
+function makePage(root, tell) {
+  const buttons = h(
+    "span",
+    { class: "ex-buttons" },
+    h("button", { class: "sx-btn", "data-action": "copy", text: "Copy" }),
+    h("button", { class: "sx-btn", "data-action": "download", text: "Download" }),
+    h("button", { class: "sx-btn suggested", "data-action": "download-zip", text: "Download .zip" })
+  );
+  const sub = h("span", { class: "sx-sub" });
+  const said = h("span", { class: "ex-said", role: "status", "aria-live": "polite" });
+  const head = h("div", { class: "sx-head" }, h("h2", { text: "Export" }), sub, h("span", { class: "sx-space" }), said, buttons);
+  const empty = h(
+    "div",
+    { class: "ex-empty sx-empty" },
+    h("p", {
+      text: "Nothing exported yet. The files of a target are made from the plan on the board, shown here, and follow every edit; nothing is written on this machine until you download."
+    }),
+    h("button", { class: "sx-btn suggested", "data-action": "export", text: "Show the files", on: { click: () => tell.act("export") } })
+  );
+  const tabs = h("div", { class: "ex-tabs", role: "tablist", "aria-label": "Targets" });
+  const title = h("p", { class: "ex-title sx-sub" });
+  const refusals = h("div", { class: "ex-refused", role: "alert" });
+  const files = h("div", { class: "ex-files", role: "listbox", "aria-label": "Files" });
+  const preview = h("pre", { class: "ex-pre", tabindex: "0", role: "region" });
+  const omitted = h("p", { class: "ex-omitted sx-sub" });
+  const body = h("div", { class: "ex-body" }, files, h("div", { class: "ex-shown" }, preview, omitted));
+  const checks = h("ul", { class: "ex-checks" });
+  const checkButton = h("button", {
+    class: "sx-btn",
+    "data-action": "check_export",
+    text: "Check that it loads back",
+    on: { click: () => tell.act("check_export") }
+  });
+  const table = h("div", { class: "ex-table" });
+  const panel = h("div", { class: "ex-panel", role: "tabpanel", tabindex: "-1" }, title, refusals, body, checks, checkButton);
+  root.append(head, empty, tabs, panel, table);
+  let shown = { view: {}, file: null };
+  choose(tabs, (name) => tell.target(name));
+  choose(files, (name) => tell.file(name));
+  buttons.addEventListener("click", async (event) => {
+    const action = event.target.closest("[data-action]")?.dataset.action;
+    const { view, file } = shown;
+    if (!action || !file) return;
+    if (action === "copy") {
+      const done = await copy(file.text, root);
+      if (!done) selectAll(preview);
+      say(done ? `Copied ${file.name}` : `The browser does not let us copy ${file.name}. What is shown is selected: press Ctrl+C`);
+    } else if (action === "download") {
+      download(file.name, file.text, "text/plain;charset=utf-8");
+      say(`Downloaded ${file.name}`);
+    } else {
+      const name = `${view.target}.zip`;
+      download(name, zip(view.files, /* @__PURE__ */ new Date()), "application/zip");
+      say(`Downloaded ${name}, ${plural(view.files.length, "file")}`);
+    }
+  });
+  const say = (text) => set(said, { text });
+  return {
+    draw(view, target, wanted, pending) {
+      const ready = Boolean(view.targets);
+      const file = view.files?.find((item) => item.name === wanted) ?? view.files?.[0] ?? null;
+      if (file?.text !== shown.file?.text || file?.name !== shown.file?.name) say("");
+      shown = { view, file };
+      root.dataset.state = pending ? "computing" : "ready";
+      set(panel, { "aria-busy": pending ? "true" : null });
+      empty.hidden = ready;
+      for (const part of [tabs, panel, table, buttons]) part.hidden = !ready;
+      set(sub, { text: ready ? `files a trainer reads, of the plan on the board${pending ? "; computing" : ""}` : "files a trainer reads" });
+      if (!ready) return;
+      keyed(tabs, view.targets, (item) => item.name, makeTab, (tab, item) => drawTab(tab, item, item.name === target));
+      const now = view.targets.find((item) => item.name === view.target);
+      set(panel, { "aria-label": `${view.target}: ${now?.title ?? ""}` });
+      set(title, { text: now?.title ?? "" });
+      for (const button of buttons.children) button.disabled = !file;
+      drawRefusals(refusals, view);
+      body.hidden = !file;
+      if (file) drawFiles({ files, preview, omitted }, view.files, file);
+      keyed(checks, checkRows(view), (row) => row.text, () => h("li", {}), drawCheck);
+      checkButton.hidden = !view.can_check || view.back != null;
+      drawTable(table, view);
+    }
+  };
+}
+function choose(place, pick2) {
+  const items = () => [...place.querySelectorAll("[data-value]")];
+  place.addEventListener("click", (event) => {
+    const item = event.target.closest("[data-value]");
+    if (item) pick2(item.dataset.value);
+  });
+  place.addEventListener("keydown", (event) => {
+    const all = items();
+    const at = all.indexOf(event.target.closest("[data-value]"));
+    const step = PREVIOUS[event.key] ?? NEXT[event.key];
+    const to = step ? (at + step + all.length) % all.length : { Home: 0, End: all.length - 1 }[event.key];
+    if (at < 0 || to == null) return;
+    event.preventDefault();
+    all[to].focus();
+    pick2(all[to].dataset.value);
+  });
+}
+var makeTab = () => h("button", { class: "ex-tab", role: "tab" }, h("span", {}), h("small", {}));
+function drawTab(tab, { name, notes, refused }, chosen) {
+  set(tab, { "data-value": name, "data-target": name, "aria-selected": String(chosen), tabindex: chosen ? "0" : "-1" });
+  set(tab.firstChild, { text: name });
+  const small = tab.lastChild;
+  const text = refused ? "refuses" : notes ? plural(notes, "note") : "";
+  if (small.dataset.text === text) return;
+  small.dataset.text = text;
+  set(small, { class: refused ? "bad" : "" });
+  small.replaceChildren(...refused ? [triangle()] : [], text);
+}
+function drawRefusals(place, view) {
+  place.hidden = !view.refusals?.length;
+  const text = JSON.stringify([view.target, view.refusals]);
+  if (place.hidden || place.dataset.text === text) return;
+  place.dataset.text = text;
+  place.replaceChildren(
+    h("p", {}, triangle(), h("b", { text: `${view.target} cannot express this plan.` }), " Nothing is left out in silence, so there are no files."),
+    h(
+      "ul",
+      {},
+      view.refusals.map(({ what, way_out }) => h("li", {}, h("b", { text: what }), way_out ? h("span", { text: `Way out: ${way_out}` }) : null))
+    )
+  );
+}
+function drawFiles({ files, preview, omitted }, rows, file) {
+  keyed(
+    files,
+    rows,
+    (row) => row.name,
+    () => h("div", { class: "ex-file", role: "option", tabindex: "-1" }, h("span", {}), h("small", {})),
+    (item, row) => {
+      const chosen = row === file;
+      set(item, { "data-value": row.name, "aria-selected": String(chosen), tabindex: chosen ? "0" : "-1" });
+      set(item.firstChild, { text: row.name });
+      set(item.lastChild, { text: bytes(row.bytes) });
+    }
+  );
+  const shown = file.text.slice(0, file.shown);
+  if (preview.dataset.file !== file.name || preview.shown !== shown) {
+    const same = preview.dataset.file === file.name;
+    set(preview, { "data-file": file.name, "aria-label": `Preview of ${file.name}` });
+    preview.shown = shown;
+    preview.classList.toggle("long", longest(shown) > 400);
+    const top = preview.scrollTop;
+    preview.replaceChildren(...tint(file.name, shown).map(([kind, text]) => kind ? h("span", { class: `ex-${kind}`, text }) : document.createTextNode(text)));
+    preview.scrollTop = same ? top : 0;
+  }
+  set(omitted, { text: file.omitted ?? "" });
+  omitted.hidden = !file.omitted;
+}
+var longest = (text) => text.split("\n").reduce((most, line) => Math.max(most, line.length), 0);
+function checkRows(view) {
+  const back = view.back ? [{ ok: view.back.ok, text: view.back.text }] : [];
+  return [...back, ...(view.notes ?? []).map((text) => ({ ok: "note", text }))];
+}
+var SIGNS = { true: ["✓", "ok"], false: ["▲", "bad"], null: ["–", ""], note: ["≈", "note"] };
+function drawCheck(item, { ok, text }) {
+  const [sign, kind] = SIGNS[String(ok)];
+  const lead = ok === "note" ? "Not to the letter: " : "";
+  if (item.dataset.text === sign + text) return;
+  item.dataset.text = sign + text;
+  set(item, { class: kind });
+  item.replaceChildren(h("span", { class: "ex-sign", "aria-hidden": "true", text: sign }), h("span", { text: lead + text }));
+}
+function selectAll(element) {
+  const range = document.createRange();
+  range.selectNodeContents(element);
+  const selection = getSelection();
+  selection.removeAllRanges();
+  selection.addRange(range);
+}
+var export_default = { render };
+export {
+  export_default as default
+};

@@ -1,0 +1,576 @@
+// src/common/dom.js
+var SVG = "http://www.w3.org/2000/svg";
+function h(tag2, attributes = {}, ...children) {
+  const element = document.createElement(tag2);
+  set(element, attributes);
+  if ("tabindex" in attributes || /^(button|select|input|textarea|summary)$/.test(tag2)) {
+    element.setAttribute("data-lm-suppress-shortcuts", "true");
+  }
+  if (tag2 === "button" && !("type" in attributes)) element.setAttribute("type", "button");
+  for (const child of children.flat()) if (child != null) element.append(child);
+  return element;
+}
+function svg(tag2, attributes = {}, ...children) {
+  const element = document.createElementNS(SVG, tag2);
+  set(element, attributes);
+  for (const child of children.flat()) if (child != null) element.append(child);
+  return element;
+}
+function set(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "on") {
+      for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+    } else if (name === "text") {
+      if (element.textContent !== String(value ?? "")) element.textContent = value ?? "";
+    } else if (name === "style" && value && typeof value === "object") {
+      for (const [property, v] of Object.entries(value)) {
+        if (v == null) element.style.removeProperty(property);
+        else if (element.style.getPropertyValue(property) !== String(v)) element.style.setProperty(property, v);
+      }
+    } else {
+      const attribute = name === "class" ? "class" : name;
+      if (value == null || value === false) element.removeAttribute(attribute);
+      else {
+        const text = value === true ? "" : String(value);
+        if (element.getAttribute(attribute) !== text) element.setAttribute(attribute, text);
+      }
+    }
+  }
+  return element;
+}
+function keyed(parent, items, key, make, update) {
+  const old = /* @__PURE__ */ new Map();
+  for (const child of [...parent.children]) if (child.dataset.key != null) old.set(child.dataset.key, child);
+  const wanted = new Set(items.map(key));
+  for (const [k, child] of old) if (!wanted.has(k)) child.remove();
+  let cursor = firstKeyed(parent.firstElementChild);
+  items.forEach((item, i) => {
+    const k = key(item, i);
+    let child = old.get(k);
+    if (!child) {
+      child = make(item);
+      child.dataset.key = k;
+    }
+    if (child === cursor) cursor = firstKeyed(cursor.nextElementSibling);
+    else parent.insertBefore(child, cursor);
+    update(child, item, i);
+  });
+}
+function firstKeyed(element) {
+  while (element && element.dataset.key == null) element = element.nextElementSibling;
+  return element;
+}
+function triangle(cls = "") {
+  return svg(
+    "svg",
+    { class: `sx-tri ${cls}`, viewBox: "0 0 12 11", width: 12, height: 11, "aria-hidden": "true" },
+    svg("path", { d: "M0.6 10.4 L6 0.6 L11.4 10.4 Z" })
+  );
+}
+
+// src/common/format.js
+var MINUS = "−";
+var DASH = "–";
+var THIN = " ";
+var NBSP = " ";
+var TIME_UNITS = [
+  [1, "s"],
+  [1e-3, "ms"],
+  [1e-6, "µs"],
+  [1e-9, "ns"]
+];
+var BYTE_UNITS = [
+  [2 ** 50, "PiB"],
+  [2 ** 40, "TiB"],
+  [2 ** 30, "GiB"],
+  [2 ** 20, "MiB"],
+  [2 ** 10, "KiB"],
+  [1, "B"]
+];
+var known = (x) => typeof x === "number" && Number.isFinite(x);
+function fixed(x, decimals = 0) {
+  const [whole, rest] = Math.abs(x).toFixed(decimals).split(".");
+  const text = whole.replace(/\B(?=(\d{3})+$)/g, THIN) + (rest ? `.${rest}` : "");
+  return (x < 0 && Number(Math.abs(x).toFixed(decimals)) !== 0 ? MINUS : "") + text;
+}
+function significant(x) {
+  const size = Math.abs(x);
+  return fixed(x, size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
+}
+function pick(size, units2, least) {
+  for (const unit of units2) if (size >= unit[0] * least) return unit;
+  return units2[units2.length - 1];
+}
+function secondsParts(s, like = s) {
+  if (!known(s)) return { text: DASH, unit: "" };
+  if (like === 0) return { text: "0", unit: "ms" };
+  const [scale, unit] = pick(Math.abs(like), TIME_UNITS, 0.9995);
+  const x = s / scale;
+  const decimals = unit === "s" ? Math.abs(x) >= 99.95 ? 0 : Math.abs(x) >= 9.995 ? 1 : 2 : Math.abs(x) >= 99.95 ? 0 : 1;
+  return { text: fixed(x, decimals), unit };
+}
+var seconds = (s, like) => join(secondsParts(s, like));
+function bytesParts(b, like = b) {
+  if (!known(b)) return { text: DASH, unit: "" };
+  const [scale, unit] = pick(Math.abs(like), BYTE_UNITS, 0.95);
+  const x = b / scale;
+  return { text: fixed(x, unit === "B" || Math.abs(x) >= 99.95 || scale < 2 ** 30 && Math.abs(x) >= 9.95 ? 0 : 1), unit };
+}
+var bytes = (b, like) => join(bytesParts(b, like));
+var percent = (fraction, decimals = 0) => known(fraction) ? `${fixed(fraction * 100, decimals)}${NBSP}%` : DASH;
+var signed = (text) => text.startsWith(MINUS) || /^[0.\s\u202f\u00a0]*(\D*)$/.test(text) ? text : `+${text}`;
+var plural = (n, noun) => `${fixed(n)} ${noun}${n === 1 ? "" : "s"}`;
+var join = ({ text, unit }) => unit ? `${text}${NBSP}${unit}` : text;
+
+// src/common/root.js
+function makeRoot(el, model, name, label) {
+  const root = h("section", { class: `sx sx-${name}`, "aria-label": label, "data-widget": name });
+  root.addEventListener("keydown", (event) => {
+    if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
+  });
+  const notices = h("div", { class: "sx-notices" });
+  root.append(notices);
+  const showNotice = () => {
+    const notice = model.get("notice");
+    keyed(
+      notices,
+      notice?.text ? [notice] : [],
+      () => "notice",
+      () => h(
+        "div",
+        { class: "sx-notice" },
+        h("span", {}),
+        h("button", {
+          class: "sx-btn",
+          text: "Dismiss",
+          "data-action": "dismiss",
+          on: {
+            click: () => {
+              model.set("notice", null);
+              model.save_changes();
+            }
+          }
+        })
+      ),
+      (element, { level, text }) => {
+        element.dataset.level = level ?? "info";
+        element.setAttribute("role", level === "error" ? "alert" : "status");
+        element.firstChild.textContent = text;
+      }
+    );
+  };
+  model.on("change:notice", showNotice);
+  showNotice();
+  el.append(root);
+  return { root, close: watchTheme(root, () => {
+  }, [() => model.off("change:notice", showNotice)]) };
+}
+function isDark(element) {
+  const told = document.body.dataset.jpThemeLight;
+  if (told) return told === "false";
+  const kind = document.body.dataset.vscodeThemeKind;
+  if (kind) return /dark|high-contrast$/.test(kind);
+  const colour = getComputedStyle(element).getPropertyValue("--jp-layout-color1").trim();
+  const hex = /^#([0-9a-f]{3}|[0-9a-f]{6})$/i.exec(colour)?.[1];
+  if (!hex) return false;
+  const full = hex.length === 3 ? [...hex].map((c) => c + c).join("") : hex;
+  return [0, 2, 4].reduce((sum, i) => sum + Number.parseInt(full.slice(i, i + 2), 16), 0) < 384;
+}
+function watchTheme(root, changed, cleanups = []) {
+  const timers = [];
+  const apply = () => {
+    const dark = isDark(root);
+    if (root.dataset.dark === "true" === dark && root.dataset.dark != null) return;
+    root.dataset.dark = String(dark);
+    changed(dark);
+    const tell = () => root.dispatchEvent(new CustomEvent("sx-theme", { detail: { dark } }));
+    tell();
+    for (const wait of [150, 600, 2e3]) timers.push(setTimeout(tell, wait));
+  };
+  apply();
+  const observer = new MutationObserver(apply);
+  observer.observe(document.body, {
+    attributes: true,
+    attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "class"]
+  });
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "style"] });
+  requestAnimationFrame(apply);
+  return () => {
+    observer.disconnect();
+    timers.forEach(clearTimeout);
+    for (const cleanup of cleanups) cleanup();
+  };
+}
+
+// src/common/sync.js
+var Sync = class {
+  /** @param {any} model anywidget model @param {string[]} traits whose change redraws @param {() => void} draw */
+  constructor(model, traits, draw, always = false) {
+    this.always = always;
+    this.model = model;
+    this.draw = draw;
+    this.last = model.get("seq") ?? 0;
+    this.queued = false;
+    this.listeners = [...traits, "seq"].map((name) => [`change:${name}`, () => this.schedule()]);
+    for (const [event, listener] of this.listeners) model.on(event, listener);
+  }
+  /** Is an intent still without an answer? */
+  get pending() {
+    return (this.model.get("seq") ?? 0) < this.last;
+  }
+  /** Send one intent; a custom message, so that none is ever merged with the next. */
+  send(kind, fields = {}) {
+    this.last = Math.max(this.last, this.model.get("seq") ?? 0) + 1;
+    this.model.send({ seq: this.last, kind, ...fields });
+    return this.last;
+  }
+  /** Write a two-way trait. */
+  set(name, value) {
+    this.model.set(name, value);
+    this.model.save_changes();
+  }
+  /** Several traits of one message change together: draw once, after all of them. */
+  schedule() {
+    if (this.queued) return;
+    this.queued = true;
+    queueMicrotask(() => {
+      this.queued = false;
+      if (this.always || !this.pending) this.draw();
+    });
+  }
+  close() {
+    for (const [event, listener] of this.listeners) this.model.off(event, listener);
+  }
+};
+
+// src/leaderboard/words.js
+function units(rows) {
+  const steps = rows.map((row) => row.step_s).filter(known);
+  const peaks = rows.map((row) => row.peak_bytes).filter(known);
+  const [step, peak] = [Math.min(...steps), Math.max(...peaks)];
+  return {
+    step: steps.length ? step : 1,
+    peak: peaks.length ? peak : 2 ** 30,
+    stepUnit: steps.length ? secondsParts(step).unit : "s",
+    peakUnit: peaks.length ? bytesParts(peak).unit : "GiB"
+  };
+}
+function heads(rows, objective) {
+  const { stepUnit, peakUnit } = units(rows);
+  return {
+    searcher: "searcher",
+    space: "chooses from",
+    label: "best strategy",
+    value: objective ? `${objective.name}, ${objective.unit}` : null,
+    step: `step, ${stepUnit}`,
+    change: "vs yours",
+    peak: peakUnit,
+    gap: "gap to bound",
+    answer: "answer"
+  };
+}
+function cells(row, rows) {
+  const { step, peak } = units(rows);
+  return {
+    searcher: row.searcher,
+    space: row.space,
+    label: row.label,
+    value: known(row.value) ? significantSmall(row.value) : DASH,
+    step: known(row.step_s) ? secondsParts(row.step_s, step).text : DASH,
+    change: row.id === "yours" ? "" : changeText(row.change),
+    peak: known(row.peak_bytes) ? bytesParts(row.peak_bytes, peak).text : DASH,
+    gap: known(row.gap) ? percent(row.gap) : "",
+    answer: answerText(row)
+  };
+}
+function changeText(change) {
+  if (!known(change)) return "";
+  const text = percent(change, 1);
+  return text.replace(/[^0-9]/g, "").replace(/0/g, "") === "" ? percent(0) : signed(text);
+}
+var significantSmall = (x) => x !== 0 && Math.abs(x) < 0.0995 ? fixed(x, Math.min(12, 2 - Math.floor(Math.log10(Math.abs(x))))) : significant(x);
+var answerText = ({ answer, wall_s: wall }) => known(wall) && wall > 0 ? answer ? `${answer}, ${wallText(wall)}` : wallText(wall) : answer;
+var wallText = (s) => (s < 0.05 ? "< 0.1" : fixed(s, s < 9.95 ? 1 : 0)) + " s";
+function gapShare(row, rows) {
+  const most = Math.max(...rows.map((item) => item.gap).filter(known), 0);
+  return known(row.gap) && most > 0 ? Math.max(2, 100 * Math.max(0, row.gap) / most) : 0;
+}
+function rowName(row) {
+  const parts = [row.id === "yours" ? "yours, the strategy on the board" : row.searcher, row.label];
+  if (known(row.step_s)) parts.push(`${seconds(row.step_s)} a step`);
+  if (row.id !== "yours" && known(row.change)) parts.push(`${changeText(row.change)} against yours`);
+  if (row.on_board && row.id !== "yours") parts.push("on the board");
+  if (row.answer) parts.push(row.answer);
+  if (row.note) parts.push(row.note);
+  return parts.filter(Boolean).join(", ");
+}
+function nextRow(key, at, count) {
+  const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: count - 1, PageDown: at + 5, PageUp: at - 5 }[key];
+  return to == null || !count ? null : Math.min(count - 1, Math.max(0, to));
+}
+function frontierText(points, omitted) {
+  const more = omitted ? `; ${plural(omitted, "more point")} in the chart` : "";
+  return `nothing found is both faster and smaller${more}`;
+}
+
+// src/leaderboard/index.js
+var COLUMNS = ["searcher", "space", "label", "value", "step", "change", "peak", "gap", "answer"];
+var NUMBERS = /* @__PURE__ */ new Set(["value", "step", "change", "peak", "gap"]);
+function render({ model, el }) {
+  const { root, close } = makeRoot(el, model, "leaderboard", "Search results");
+  const load = h("button", { class: "sx-btn", text: "Load selected", "data-action": "load-selected", on: { click: loadSelected } });
+  const undo = h("button", {
+    class: "sx-btn",
+    text: "Undo",
+    "data-action": "undo",
+    on: { click: () => sync.send("action", { action: "undo" }) }
+  });
+  const head = h(
+    "div",
+    { class: "sx-head" },
+    h("h2", { text: "Leaderboard" }),
+    h("span", { class: "sx-sub" }),
+    h("span", { class: "sx-space" }),
+    load
+  );
+  const said = h("div", { class: "l-said", role: "status" }, h("span", {}), undo);
+  const empty = h("p", { class: "l-empty" });
+  const grid = h(
+    "table",
+    {
+      class: "l-table",
+      role: "grid",
+      "aria-label": "Leaderboard: Enter or a click loads a strategy",
+      on: { click: clicked, keydown: keyed_, focusin: focused }
+    },
+    h("thead", {}, h("tr", {})),
+    h("tbody", {})
+  );
+  const frontier = makeFrontier((id) => sync.send("load_point", { point: id }));
+  root.append(head, said, h("div", { class: "l-scroll" }, grid), empty, frontier);
+  const sync = new Sync(model, ["view", "selected"], draw, true);
+  const rows = () => model.get("view")?.rows ?? [];
+  const rowOf = (id) => rows().find((row) => row.id === id);
+  function loadRow(id) {
+    const row = rowOf(id);
+    if (!row) return;
+    select(id);
+    if (row.loadable) sync.send("load", { row: id });
+  }
+  function loadSelected() {
+    loadRow(model.get("selected"));
+  }
+  function select(id) {
+    if (model.get("selected") !== id) sync.set("selected", id);
+  }
+  function clicked(event) {
+    const id = event.target.closest("tbody tr")?.dataset.row;
+    if (id) loadRow(id);
+  }
+  function focused(event) {
+    const id = event.target.closest("tbody tr")?.dataset.row;
+    if (id) select(id);
+  }
+  function keyed_(event) {
+    const own = event.target.closest("tbody tr");
+    if (!own || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      loadRow(own.dataset.row);
+      return;
+    }
+    const all = [...grid.tBodies[0].rows];
+    const to = nextRow(event.key, all.indexOf(own), all.length);
+    if (to == null) return;
+    event.preventDefault();
+    all[to].focus();
+  }
+  function draw() {
+    const view = model.get("view") ?? {};
+    const list = view.rows ?? [];
+    root.dataset.state = view.state ?? "empty";
+    root.setAttribute("aria-busy", String(sync.pending));
+    set(head.querySelector(".sx-sub"), { text: view.text ?? "" });
+    const chosen = list.find((row) => row.id === model.get("selected"));
+    load.hidden = !list.some((row) => row.loadable);
+    load.disabled = !chosen?.loadable || chosen.on_board;
+    set(load, { title: chosen?.loadable ? `Load ${chosen.searcher}: ${chosen.label}` : "Choose a row with the arrow keys" });
+    said.hidden = !view.said;
+    set(said.firstChild, { text: view.said ?? "" });
+    empty.hidden = root.dataset.state !== "empty";
+    empty.replaceChildren(...empty.hidden ? [] : emptyWords(!list.length));
+    grid.hidden = !list.length;
+    drawHead(grid.tHead.rows[0], heads(list, view.objective), view);
+    const focusable = chosen ? chosen.id : list[0]?.id;
+    keyed(
+      grid.tBodies[0],
+      list,
+      (row) => row.id,
+      makeRow,
+      (element, row) => drawRow(element, row, list, view, { selected: row.id === chosen?.id, focusable: row.id === focusable })
+    );
+    drawFrontier(frontier, view, list);
+  }
+  draw();
+  const stopTelling = tellOfWidth(root, (width) => sync.set("chart_px", width));
+  return () => {
+    stopTelling();
+    sync.close();
+    close();
+    root.remove();
+  };
+}
+function tellOfWidth(root, tell) {
+  let told = 0;
+  let timer = 0;
+  let place = null;
+  const look = () => {
+    for (let parent = root.parentElement; parent && !place; parent = parent.parentElement) place = parent.querySelector(".xp-chart");
+    const width = Math.round(place?.getBoundingClientRect().width ?? 0);
+    if (width && width !== told) tell(told = width);
+  };
+  const observer = new ResizeObserver(() => {
+    clearTimeout(timer);
+    timer = setTimeout(look, 120);
+  });
+  observer.observe(root);
+  return () => {
+    clearTimeout(timer);
+    observer.disconnect();
+  };
+}
+function emptyWords(nothing) {
+  if (nothing) return ["Load a model and a cluster first."];
+  return [
+    h("b", { text: "No search yet." }),
+    " Search in the bar above asks one searcher; Compare all asks each of them in turn, and every answer becomes a row beside yours. For example: least step time, 20 s, on half of the devices. The board stays yours meanwhile."
+  ];
+}
+function shown(name, view) {
+  return (name !== "value" || view.objective) && (name !== "gap" || view.bound);
+}
+function drawHead(row, words, view) {
+  keyed(
+    row,
+    COLUMNS.filter((name) => shown(name, view)),
+    (name) => name,
+    (name) => h("th", { scope: "col", role: "columnheader", class: `l-${name}${NUMBERS.has(name) ? " n" : ""}` }),
+    (th, name) => {
+      set(th, {
+        text: words[name],
+        title: name === "gap" ? `How far above the lower bound of any strategy: ${seconds(view.bound.value_s)} (${view.bound.name})` : null
+      });
+    }
+  );
+}
+function makeRow() {
+  return h("tr", { tabindex: "-1", role: "row" });
+}
+function drawRow(tr, row, rows, view, { selected, focusable }) {
+  const text = cells(row, rows);
+  set(tr, {
+    "data-row": row.id,
+    "aria-selected": String(selected),
+    "aria-label": rowName(row),
+    tabindex: focusable ? "0" : "-1",
+    class: [row.id === "yours" ? "yours" : "", row.loadable ? "loadable" : "", row.level ?? ""].filter(Boolean).join(" "),
+    title: [row.detail, row.note].filter(Boolean).join("; ") || null
+  });
+  keyed(
+    tr,
+    COLUMNS.filter((name) => shown(name, view)),
+    (name) => name,
+    (name) => makeCell(name),
+    (cell, name) => drawCell(cell, name, text[name], row, rows)
+  );
+}
+function makeCell(name) {
+  const cls = `l-${name}${NUMBERS.has(name) ? " n" : ""}`;
+  if (name === "searcher") return h("th", { scope: "row", role: "rowheader", class: cls });
+  if (name === "label") return h("td", { role: "gridcell", class: cls }, h("span", {}), h("em", {}));
+  if (name === "gap") return h("td", { role: "gridcell", class: cls }, h("i", { "aria-hidden": "true" }, h("b", {})), h("span", {}));
+  if (name === "answer") return h("td", { role: "gridcell", class: cls }, triangle(), h("span", {}));
+  return h("td", { role: "gridcell", class: cls });
+}
+function drawCell(cell, name, text, row, rows) {
+  if (name === "label") {
+    set(cell.firstChild, { text });
+    set(cell.lastChild, { text: tag(row) });
+  } else if (name === "gap") {
+    const [bar, number] = cell.children;
+    bar.hidden = !text;
+    set(bar.firstChild, { style: { width: `${gapShare(row, rows)}%` } });
+    set(number, { text });
+  } else if (name === "answer") {
+    cell.firstChild.toggleAttribute("hidden", row.level !== "bad");
+    set(cell.lastChild, { text });
+  } else set(cell, { text });
+}
+function tag(row) {
+  if (row.on_board && row.id !== "yours") return "on the board";
+  return row.note ?? "";
+}
+function makeFrontier(load) {
+  return h(
+    "details",
+    { class: "l-frontier", open: true, on: { click: (event) => pointed(event, load) } },
+    h("summary", { tabindex: "0" }, h("b", { text: "Frontier" }), h("span", { class: "sx-sub" })),
+    h(
+      "div",
+      { class: "l-scroll" },
+      h(
+        "table",
+        { class: "l-table" },
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            ["step", "memory", "strategy", "found by", ""].map(
+              (text, i) => text ? h("th", { scope: "col", text, class: i < 2 ? "n" : null }) : h("td", {}, h("span", { class: "sx-live", text: "load" }))
+            )
+          )
+        ),
+        h("tbody", {})
+      )
+    )
+  );
+}
+function pointed(event, load) {
+  const id = event.target.closest("[data-point]")?.dataset.point;
+  if (id) load(id);
+}
+function drawFrontier(details, view) {
+  const points = view.points ?? [];
+  details.hidden = !points.length;
+  set(details.querySelector(".sx-sub"), {
+    text: `${points.length} ${points.length === 1 ? "strategy" : "strategies"}: ${frontierText(points, view.points_omitted)}`
+  });
+  keyed(
+    details.querySelector("tbody"),
+    points,
+    (point) => point.id,
+    (point) => h(
+      "tr",
+      {},
+      h("td", { class: "n" }),
+      h("td", { class: "n" }),
+      h("td", { class: "l-label" }),
+      h("td", {}),
+      h("td", { class: "n" }, h("button", { class: "sx-btn l-load", text: "Load", "data-point": point.id }))
+    ),
+    (tr, point) => {
+      const [step, peak, label, who, act] = tr.children;
+      set(step, { text: seconds(point.step_s) });
+      set(peak, { text: bytes(point.peak_bytes) });
+      set(label, { text: point.label, title: point.detail });
+      set(who, { text: point.searchers.join(", ") });
+      set(act.firstChild, { "aria-label": `Load ${point.label}, ${seconds(point.step_s)}, ${bytes(point.peak_bytes)}` });
+    }
+  );
+}
+var leaderboard_default = { render };
+export {
+  leaderboard_default as default
+};

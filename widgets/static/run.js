@@ -1,0 +1,597 @@
+// src/common/dom.js
+var SVG = "http://www.w3.org/2000/svg";
+function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  set(element, attributes);
+  if ("tabindex" in attributes || /^(button|select|input|textarea|summary)$/.test(tag)) {
+    element.setAttribute("data-lm-suppress-shortcuts", "true");
+  }
+  if (tag === "button" && !("type" in attributes)) element.setAttribute("type", "button");
+  for (const child of children.flat()) if (child != null) element.append(child);
+  return element;
+}
+function svg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS(SVG, tag);
+  set(element, attributes);
+  for (const child of children.flat()) if (child != null) element.append(child);
+  return element;
+}
+function set(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "on") {
+      for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+    } else if (name === "text") {
+      if (element.textContent !== String(value ?? "")) element.textContent = value ?? "";
+    } else if (name === "style" && value && typeof value === "object") {
+      for (const [property, v] of Object.entries(value)) {
+        if (v == null) element.style.removeProperty(property);
+        else if (element.style.getPropertyValue(property) !== String(v)) element.style.setProperty(property, v);
+      }
+    } else {
+      const attribute = name === "class" ? "class" : name;
+      if (value == null || value === false) element.removeAttribute(attribute);
+      else {
+        const text = value === true ? "" : String(value);
+        if (element.getAttribute(attribute) !== text) element.setAttribute(attribute, text);
+      }
+    }
+  }
+  return element;
+}
+function keyed(parent, items, key, make, update) {
+  const old = /* @__PURE__ */ new Map();
+  for (const child of [...parent.children]) if (child.dataset.key != null) old.set(child.dataset.key, child);
+  const wanted = new Set(items.map(key));
+  for (const [k, child] of old) if (!wanted.has(k)) child.remove();
+  let cursor = firstKeyed(parent.firstElementChild);
+  items.forEach((item, i) => {
+    const k = key(item, i);
+    let child = old.get(k);
+    if (!child) {
+      child = make(item);
+      child.dataset.key = k;
+    }
+    if (child === cursor) cursor = firstKeyed(cursor.nextElementSibling);
+    else parent.insertBefore(child, cursor);
+    update(child, item, i);
+  });
+}
+function firstKeyed(element) {
+  while (element && element.dataset.key == null) element = element.nextElementSibling;
+  return element;
+}
+function bold(text) {
+  return String(text ?? "").split("**").map((part, i) => i % 2 ? h("b", { text: part }) : document.createTextNode(part));
+}
+function triangle(cls = "") {
+  return svg(
+    "svg",
+    { class: `sx-tri ${cls}`, viewBox: "0 0 12 11", width: 12, height: 11, "aria-hidden": "true" },
+    svg("path", { d: "M0.6 10.4 L6 0.6 L11.4 10.4 Z" })
+  );
+}
+
+// src/common/format.js
+var MINUS = "−";
+var DASH = "–";
+var THIN = " ";
+var NBSP = " ";
+var TIME_UNITS = [
+  [1, "s"],
+  [1e-3, "ms"],
+  [1e-6, "µs"],
+  [1e-9, "ns"]
+];
+var BYTE_UNITS = [
+  [2 ** 50, "PiB"],
+  [2 ** 40, "TiB"],
+  [2 ** 30, "GiB"],
+  [2 ** 20, "MiB"],
+  [2 ** 10, "KiB"],
+  [1, "B"]
+];
+var known = (x) => typeof x === "number" && Number.isFinite(x);
+function fixed(x, decimals = 0) {
+  const [whole, rest] = Math.abs(x).toFixed(decimals).split(".");
+  const text = whole.replace(/\B(?=(\d{3})+$)/g, THIN) + (rest ? `.${rest}` : "");
+  return (x < 0 && Number(Math.abs(x).toFixed(decimals)) !== 0 ? MINUS : "") + text;
+}
+function pick(size, units, least) {
+  for (const unit of units) if (size >= unit[0] * least) return unit;
+  return units[units.length - 1];
+}
+function secondsParts(s, like = s) {
+  if (!known(s)) return { text: DASH, unit: "" };
+  if (like === 0) return { text: "0", unit: "ms" };
+  const [scale, unit] = pick(Math.abs(like), TIME_UNITS, 0.9995);
+  const x = s / scale;
+  const decimals = unit === "s" ? Math.abs(x) >= 99.95 ? 0 : Math.abs(x) >= 9.995 ? 1 : 2 : Math.abs(x) >= 99.95 ? 0 : 1;
+  return { text: fixed(x, decimals), unit };
+}
+var seconds = (s, like) => join(secondsParts(s, like));
+function bytesParts(b, like = b) {
+  if (!known(b)) return { text: DASH, unit: "" };
+  const [scale, unit] = pick(Math.abs(like), BYTE_UNITS, 0.95);
+  const x = b / scale;
+  return { text: fixed(x, unit === "B" || Math.abs(x) >= 99.95 || scale < 2 ** 30 && Math.abs(x) >= 9.95 ? 0 : 1), unit };
+}
+var bytes = (b, like) => join(bytesParts(b, like));
+var percent = (fraction, decimals = 0) => known(fraction) ? `${fixed(fraction * 100, decimals)}${NBSP}%` : DASH;
+var join = ({ text, unit }) => unit ? `${text}${NBSP}${unit}` : text;
+
+// src/common/root.js
+function makeRoot(el, model, name, label) {
+  const root = h("section", { class: `sx sx-${name}`, "aria-label": label, "data-widget": name });
+  root.addEventListener("keydown", (event) => {
+    if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
+  });
+  const notices = h("div", { class: "sx-notices" });
+  root.append(notices);
+  const showNotice = () => {
+    const notice = model.get("notice");
+    keyed(
+      notices,
+      notice?.text ? [notice] : [],
+      () => "notice",
+      () => h(
+        "div",
+        { class: "sx-notice" },
+        h("span", {}),
+        h("button", {
+          class: "sx-btn",
+          text: "Dismiss",
+          "data-action": "dismiss",
+          on: {
+            click: () => {
+              model.set("notice", null);
+              model.save_changes();
+            }
+          }
+        })
+      ),
+      (element, { level, text }) => {
+        element.dataset.level = level ?? "info";
+        element.setAttribute("role", level === "error" ? "alert" : "status");
+        element.firstChild.textContent = text;
+      }
+    );
+  };
+  model.on("change:notice", showNotice);
+  showNotice();
+  el.append(root);
+  return { root, close: watchTheme(root, () => {
+  }, [() => model.off("change:notice", showNotice)]) };
+}
+function isDark(element) {
+  const told = document.body.dataset.jpThemeLight;
+  if (told) return told === "false";
+  const kind = document.body.dataset.vscodeThemeKind;
+  if (kind) return /dark|high-contrast$/.test(kind);
+  const colour = getComputedStyle(element).getPropertyValue("--jp-layout-color1").trim();
+  const hex = /^#([0-9a-f]{3}|[0-9a-f]{6})$/i.exec(colour)?.[1];
+  if (!hex) return false;
+  const full = hex.length === 3 ? [...hex].map((c) => c + c).join("") : hex;
+  return [0, 2, 4].reduce((sum, i) => sum + Number.parseInt(full.slice(i, i + 2), 16), 0) < 384;
+}
+function watchTheme(root, changed, cleanups = []) {
+  const timers = [];
+  const apply = () => {
+    const dark = isDark(root);
+    if (root.dataset.dark === "true" === dark && root.dataset.dark != null) return;
+    root.dataset.dark = String(dark);
+    changed(dark);
+    const tell = () => root.dispatchEvent(new CustomEvent("sx-theme", { detail: { dark } }));
+    tell();
+    for (const wait of [150, 600, 2e3]) timers.push(setTimeout(tell, wait));
+  };
+  apply();
+  const observer = new MutationObserver(apply);
+  observer.observe(document.body, {
+    attributes: true,
+    attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "class"]
+  });
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "style"] });
+  requestAnimationFrame(apply);
+  return () => {
+    observer.disconnect();
+    timers.forEach(clearTimeout);
+    for (const cleanup of cleanups) cleanup();
+  };
+}
+
+// src/common/sync.js
+var Sync = class {
+  /** @param {any} model anywidget model @param {string[]} traits whose change redraws @param {() => void} draw */
+  constructor(model, traits, draw, always = false) {
+    this.always = always;
+    this.model = model;
+    this.draw = draw;
+    this.last = model.get("seq") ?? 0;
+    this.queued = false;
+    this.listeners = [...traits, "seq"].map((name) => [`change:${name}`, () => this.schedule()]);
+    for (const [event, listener] of this.listeners) model.on(event, listener);
+  }
+  /** Is an intent still without an answer? */
+  get pending() {
+    return (this.model.get("seq") ?? 0) < this.last;
+  }
+  /** Send one intent; a custom message, so that none is ever merged with the next. */
+  send(kind, fields = {}) {
+    this.last = Math.max(this.last, this.model.get("seq") ?? 0) + 1;
+    this.model.send({ seq: this.last, kind, ...fields });
+    return this.last;
+  }
+  /** Write a two-way trait. */
+  set(name, value) {
+    this.model.set(name, value);
+    this.model.save_changes();
+  }
+  /** Several traits of one message change together: draw once, after all of them. */
+  schedule() {
+    if (this.queued) return;
+    this.queued = true;
+    queueMicrotask(() => {
+      this.queued = false;
+      if (this.always || !this.pending) this.draw();
+    });
+  }
+  close() {
+    for (const [event, listener] of this.listeners) this.model.off(event, listener);
+  }
+};
+
+// src/run/words.js
+var NBSP2 = " ";
+function errorText(error) {
+  if (!known(error)) return DASH;
+  const text = percent(Math.abs(error), Math.abs(error) >= 9.995 ? 0 : 1);
+  if (Number(Math.abs(error * 100).toFixed(1)) === 0) return text;
+  return (error < 0 ? MINUS : "+") + text;
+}
+function valueText(x, quantity) {
+  if (!known(x)) return DASH;
+  if (quantity === "ratio") return `${fixed(x, 2)}${NBSP2}×`;
+  if (quantity === "fraction") return fixed(x, 2);
+  if (quantity === "bytes_per_s") return rate(x);
+  return seconds(x);
+}
+function rate(x) {
+  for (const [scale, unit] of [
+    [1e12, "TB/s"],
+    [1e9, "GB/s"],
+    [1e6, "MB/s"],
+    [1e3, "kB/s"]
+  ]) {
+    if (x >= scale * 0.9995) return `${fixed(x / scale, x / scale >= 99.95 ? 0 : 1)}${NBSP2}${unit}`;
+  }
+  return `${bytes(x)}/s`;
+}
+function barShares(rows) {
+  const parts = rows.filter((row) => row.quantity === "seconds" && !row.strong);
+  const widest = Math.max(1e-12, ...parts.flatMap((row) => [row.predicted ?? 0, row.measured ?? 0]));
+  return new Map(parts.map((row) => [row.name, [(row.predicted ?? 0) / widest, (row.measured ?? 0) / widest]]));
+}
+function leftText(left) {
+  if (!known(left)) return "";
+  if (left > 90) return `about ${fixed(left / 60)}${NBSP2}min left`;
+  return `about ${Math.max(1, Math.round(left))}${NBSP2}s left`;
+}
+
+// src/run/calibration.js
+function makeCalibration() {
+  const title = h("h3", { text: "Calibrate" });
+  const text = h("p", {});
+  const list = h("ul", { class: "run-changes" });
+  const step = h("p", { class: "run-becomes" });
+  const kept = h("p", { class: "sx-sub" });
+  const element = h("div", { class: "run-calibration" }, title, text, list, step, kept);
+  return {
+    element,
+    draw(view) {
+      element.hidden = !view;
+      if (!view) return;
+      set(element, { "data-possible": String(view.possible) });
+      set(text, { text: view.text });
+      keyed(
+        list,
+        view.changes,
+        (row) => row.what,
+        () => h("li", {}, h("span", {}), h("b", {})),
+        (item, row) => {
+          set(item.firstChild, { text: row.what });
+          set(item.lastChild, { text: `${valueText(row.before, row.quantity)} → ${valueText(row.after, row.quantity)}` });
+        }
+      );
+      list.hidden = !view.changes.length;
+      step.hidden = !view.possible || view.step_s == null;
+      if (!step.hidden) {
+        const change = errorText(view.step_s / view.now_s - 1);
+        set(step, { text: `The step becomes ${seconds(view.step_s)}, ${change} against now (${seconds(view.now_s)}).` });
+      }
+      set(kept, { text: view.kept.length ? `Not corrected: ${view.kept.join("; ")}.` : "" });
+      kept.hidden = !view.kept.length;
+    }
+  };
+}
+
+// src/run/ranks.js
+var SIGNS = { starting: "○", computing: "●", waiting: "◐", done: "✓", failed: "▲" };
+function makeRanks() {
+  const body = h("tbody", {});
+  const head = ["rank", "state", "doing", "round", "last step"].map((text) => h("th", { scope: "col", text }));
+  const table = h("table", {}, h("thead", {}, h("tr", {}, head)), body);
+  const element = h("div", { class: "sx-tablebox run-ranks", tabindex: "0", role: "region", "aria-label": "Ranks" }, table);
+  return {
+    element,
+    draw(rows) {
+      keyed(body, rows, (row) => String(row.rank), makeRow, drawRow);
+    }
+  };
+}
+var makeRow = () => h("tr", {}, h("th", { scope: "row" }), h("td", {}, h("i", { "aria-hidden": "true" }), h("span", {})), h("td", {}), h("td", {}), h("td", {}));
+function drawRow(element, { rank, state, doing, round, step_s }) {
+  const [name, how, what, where, took] = element.children;
+  set(element, { "data-rank": rank, "data-state": state });
+  set(name, { text: `rank ${rank}` });
+  set(how.firstChild, { text: SIGNS[state] ?? "" });
+  set(how.lastChild, { text: state });
+  set(what, { text: doing || DASH });
+  set(where, { text: round || DASH });
+  set(took, { text: step_s == null ? DASH : seconds(step_s) });
+}
+
+// src/run/result.js
+function makeResult() {
+  const old = h("p", { class: "run-old" });
+  const verdict = h("p", { class: "run-verdict" });
+  const about = h("p", { class: "run-about sx-sub" });
+  const body = h("tbody", {});
+  const head = [
+    h("th", { scope: "col", text: "part of a step" }),
+    h("th", { class: "run-bar", "aria-hidden": "true" }),
+    h("th", { scope: "col", text: "predicted" }),
+    h("th", { scope: "col", text: "measured" }),
+    h("th", { scope: "col", text: "error" })
+  ];
+  const table = h(
+    "table",
+    { class: "run-parts" },
+    h("caption", { text: "Error of the prediction: predicted over measured, minus 1" }),
+    h("thead", {}, h("tr", {}, head)),
+    body
+  );
+  const stages = h("p", { class: "run-stages" });
+  const checks = h("ul", { class: "run-checks" });
+  const more = h("p", { class: "run-more sx-sub" });
+  const yes = makeList("Validated", "✓", "ok");
+  const no = makeList("Not validated", "–", "");
+  const element = h(
+    "div",
+    { class: "run-result" },
+    old,
+    verdict,
+    about,
+    h("div", { class: "run-columns" }, h("div", { class: "run-left" }, table, stages, more), h("div", { class: "run-right" }, checks, yes.element, no.element))
+  );
+  return {
+    element,
+    draw(result, state) {
+      element.hidden = !result;
+      if (!result) return;
+      const stale = Boolean(result.old) || state === "running";
+      element.dataset.old = String(stale);
+      old.hidden = !stale;
+      set(old, { text: result.old ?? "The result of the run before stays until this one ends." });
+      drawVerdict(verdict, result.verdict);
+      set(about, { text: result.about });
+      const shares = barShares(result.rows);
+      keyed(
+        body,
+        result.rows,
+        (row) => row.name,
+        makeRow2,
+        (line, row) => drawRow2(line, row, shares.get(row.name))
+      );
+      set(stages, { text: stageText(result.stages) });
+      stages.hidden = !result.stages.length;
+      keyed(checks, result.checks, (item) => item.text, () => h("li", {}), drawCheck);
+      set(more, { text: result.more });
+      more.hidden = !result.more;
+      yes.draw(result.validated);
+      no.draw(result.not_validated);
+    }
+  };
+}
+function drawVerdict(place, { level, text }) {
+  if (place.dataset.text === text) return;
+  Object.assign(place.dataset, { text, level });
+  place.replaceChildren(...level === "ok" ? [] : [triangle()], ...bold(text));
+}
+var makeRow2 = () => h("tr", {}, h("th", { scope: "row" }), h("td", { class: "run-bar", "aria-hidden": "true" }, h("i", { class: "run-predicted" }), h("i", { class: "run-measured" })), h("td", {}), h("td", {}), h("td", { class: "run-err" }, triangle(), h("b", {})));
+function drawRow2(line, row, shares) {
+  const [name, bars, predicted, measured, error] = line.children;
+  set(line, { class: row.strong ? "strong" : "", "data-part": row.name, "data-level": row.level });
+  set(name, { text: row.name });
+  bars.firstChild.hidden = bars.lastChild.hidden = !shares;
+  if (shares) {
+    set(bars.firstChild, { style: { width: `${(shares[0] * 100).toFixed(2)}%` } });
+    set(bars.lastChild, { style: { width: `${(shares[1] * 100).toFixed(2)}%` } });
+  }
+  set(predicted, { text: valueText(row.predicted, row.quantity) });
+  set(measured, { text: valueText(row.measured, row.quantity) });
+  set(error.lastChild, { text: errorText(row.error) });
+}
+var stageText = (stages) => `Compute by stage: ${stages.map(({ name, error }) => `${name.includes(",") ? `[${name}]` : name} ${errorText(error)}`).join(", ")}`;
+function drawCheck(item, { ok, text }) {
+  if (item.dataset.text === text) return;
+  item.dataset.text = text;
+  set(item, { class: ok === true ? "ok" : ok === false ? "bad" : "" });
+  item.replaceChildren(h("span", { class: "run-sign", "aria-hidden": "true", text: ok === true ? "✓" : ok === false ? "▲" : "–" }), h("span", { text }));
+}
+function makeList(title, sign, kind) {
+  const list = h("ul", { class: "run-checks" });
+  const element = h("div", {}, h("h3", { text: title }), list);
+  return {
+    element,
+    draw(texts) {
+      element.hidden = !texts.length;
+      keyed(
+        list,
+        texts,
+        (text) => text,
+        (text) => h("li", { class: kind }, h("span", { class: "run-sign", "aria-hidden": "true", text: sign }), h("span", { text })),
+        () => {
+        }
+      );
+    }
+  };
+}
+
+// src/run/index.js
+function render({ model, el }) {
+  const { root, close } = makeRoot(el, model, "run", "Run");
+  const act = (action) => sync.send("action", { action });
+  const page = makePage(root, act);
+  const sync = new Sync(model, ["view"], draw);
+  function draw() {
+    page(model.get("view") ?? {});
+  }
+  draw();
+  return () => {
+    sync.close();
+    close();
+    root.remove();
+  };
+}
+function makePage(root, act) {
+  const sub = h("span", { class: "sx-sub" });
+  const legend = h(
+    "span",
+    { class: "sx-legend" },
+    h("span", {}, h("i", { class: "run-predicted" }), "predicted"),
+    h("span", {}, h("i", { class: "run-measured" }), "measured")
+  );
+  const calibrate = h("button", {
+    class: "sx-btn suggested",
+    "data-action": "calibrate",
+    text: "Calibrate",
+    on: { click: () => act("calibrate") }
+  });
+  const intro = h("div", { class: "run-intro" });
+  const live = makeLive();
+  const failure = makeFailure(act);
+  const stopped = h("p", { class: "run-stopped", text: "The last run was stopped midway; it says nothing. Every rank is ended." });
+  const result = makeResult();
+  const calibration = makeCalibration();
+  root.append(
+    h("div", { class: "sx-head" }, h("h2", { text: "Run" }), sub, h("span", { class: "sx-space" }), legend, calibrate),
+    failure.element,
+    stopped,
+    live.element,
+    intro,
+    result.element,
+    calibration.element
+  );
+  return (view) => {
+    const state = view.state ?? "none";
+    root.dataset.run = state;
+    const done = view.result ?? null;
+    set(sub, { text: done ? view.note : state === "none" ? "no run yet" : "" });
+    legend.hidden = !done;
+    calibrate.hidden = !done || !view.calibration;
+    calibrate.disabled = !view.calibration?.possible || state === "running";
+    intro.hidden = Boolean(done) || state === "running";
+    keyed(
+      intro,
+      view.intro ?? [],
+      (text) => text,
+      (text) => h("p", { text }),
+      () => {
+      }
+    );
+    live.draw(view.progress);
+    failure.draw(view.failure);
+    stopped.hidden = state !== "stopped";
+    result.draw(done, state);
+    calibration.draw(done ? view.calibration : null);
+  };
+}
+function makeLive() {
+  const phase = h("b", {});
+  const note = h("span", { class: "run-note" });
+  const fill = h("i", {});
+  const meter = h("span", { class: "run-meter", role: "progressbar", "aria-label": "Rounds", "aria-valuemin": "0", "aria-valuemax": "100" }, fill);
+  const contention = h("span", { class: "run-contention" });
+  const other = h("p", { class: "run-other" });
+  const said = h("div", { class: "sx-live", role: "status", "aria-live": "polite" });
+  const ranks = makeRanks();
+  const element = h("div", { class: "run-live" }, h("div", { class: "run-line" }, phase, meter, note, contention), other, ranks.element, said);
+  return {
+    element,
+    draw(progress) {
+      element.hidden = !progress;
+      if (!progress) {
+        set(said, { text: "" });
+        return;
+      }
+      const percent2 = Math.round(progress.share * 100);
+      set(phase, { text: progress.phase });
+      set(meter, { "aria-valuenow": percent2, "aria-valuetext": `${percent2} %, ${progress.phase}` });
+      set(fill, { style: { width: `${percent2}%` } });
+      const left = leftText(progress.left_s);
+      set(note, { text: `${fixed(progress.elapsed_s)} s${left ? `, ${left}` : ""}` });
+      const load = progress.contention;
+      if (contention.dataset.text !== (load?.text ?? "")) {
+        contention.dataset.text = load?.text ?? "";
+        set(contention, { class: `run-contention ${load?.level ?? ""}` });
+        contention.replaceChildren(...load?.level === "warn" ? [triangle()] : [], load?.text ?? "");
+      }
+      set(other, { text: progress.other ?? "" });
+      other.hidden = !progress.other;
+      ranks.draw(progress.ranks);
+      set(said, { text: progress.said });
+    }
+  };
+}
+function makeFailure(act) {
+  const text = h("div", { class: "run-error" });
+  const fix = h("p", { class: "run-fix" });
+  const fixButton = h("button", { class: "sx-btn suggested", on: { click: () => act(fixButton.dataset.action) } });
+  const log = h("pre", { class: "run-log", tabindex: "0", role: "region", "aria-label": "Last lines of the ranks" });
+  const logButton = h("button", {
+    class: "sx-btn",
+    "data-action": "log",
+    "aria-expanded": "false",
+    text: "Show log",
+    on: { click: () => show(logButton.getAttribute("aria-expanded") !== "true") }
+  });
+  const show = (open) => {
+    set(logButton, { "aria-expanded": String(open), text: open ? "Hide log" : "Show log" });
+    log.hidden = !open;
+  };
+  const element = h("div", { class: "run-failure", role: "alert" }, text, fix, h("div", { class: "run-ways" }, fixButton, logButton));
+  const box = h("div", { class: "run-failed" }, element, log);
+  show(false);
+  return {
+    element: box,
+    draw(failure) {
+      box.hidden = !failure;
+      if (!failure) return show(false);
+      if (text.dataset.text !== failure.text) {
+        text.dataset.text = failure.text;
+        text.replaceChildren(triangle(), h("b", { text: "The run failed." }), ` ${failure.text}`);
+        show(false);
+      }
+      set(fix, { text: failure.fix });
+      fixButton.hidden = !failure.action;
+      set(fixButton, { text: failure.label ?? "", "data-action": failure.action });
+      set(log, { text: failure.log });
+      logButton.hidden = !failure.log;
+      if (!failure.log) show(false);
+    }
+  };
+}
+var run_default = { render };
+export {
+  run_default as default
+};

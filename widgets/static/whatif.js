@@ -1,0 +1,445 @@
+// src/common/dom.js
+var SVG = "http://www.w3.org/2000/svg";
+function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  set(element, attributes);
+  if ("tabindex" in attributes || /^(button|select|input|textarea|summary)$/.test(tag)) {
+    element.setAttribute("data-lm-suppress-shortcuts", "true");
+  }
+  if (tag === "button" && !("type" in attributes)) element.setAttribute("type", "button");
+  for (const child of children.flat()) if (child != null) element.append(child);
+  return element;
+}
+function svg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS(SVG, tag);
+  set(element, attributes);
+  for (const child of children.flat()) if (child != null) element.append(child);
+  return element;
+}
+function set(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "on") {
+      for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+    } else if (name === "text") {
+      if (element.textContent !== String(value ?? "")) element.textContent = value ?? "";
+    } else if (name === "style" && value && typeof value === "object") {
+      for (const [property, v] of Object.entries(value)) {
+        if (v == null) element.style.removeProperty(property);
+        else if (element.style.getPropertyValue(property) !== String(v)) element.style.setProperty(property, v);
+      }
+    } else {
+      const attribute = name === "class" ? "class" : name;
+      if (value == null || value === false) element.removeAttribute(attribute);
+      else {
+        const text = value === true ? "" : String(value);
+        if (element.getAttribute(attribute) !== text) element.setAttribute(attribute, text);
+      }
+    }
+  }
+  return element;
+}
+function keyed(parent, items, key, make, update) {
+  const old = /* @__PURE__ */ new Map();
+  for (const child of [...parent.children]) if (child.dataset.key != null) old.set(child.dataset.key, child);
+  const wanted = new Set(items.map(key));
+  for (const [k, child] of old) if (!wanted.has(k)) child.remove();
+  let cursor = firstKeyed(parent.firstElementChild);
+  items.forEach((item, i) => {
+    const k = key(item, i);
+    let child = old.get(k);
+    if (!child) {
+      child = make(item);
+      child.dataset.key = k;
+    }
+    if (child === cursor) cursor = firstKeyed(cursor.nextElementSibling);
+    else parent.insertBefore(child, cursor);
+    update(child, item, i);
+  });
+}
+function firstKeyed(element) {
+  while (element && element.dataset.key == null) element = element.nextElementSibling;
+  return element;
+}
+function bold(text) {
+  return String(text ?? "").split("**").map((part, i) => i % 2 ? h("b", { text: part }) : document.createTextNode(part));
+}
+function heading(title, sub) {
+  return h("div", { class: "sx-head" }, h("h2", { text: title }), h("span", { class: "sx-sub", text: sub ?? "" }));
+}
+function triangle(cls = "") {
+  return svg(
+    "svg",
+    { class: `sx-tri ${cls}`, viewBox: "0 0 12 11", width: 12, height: 11, "aria-hidden": "true" },
+    svg("path", { d: "M0.6 10.4 L6 0.6 L11.4 10.4 Z" })
+  );
+}
+
+// src/common/root.js
+function makeRoot(el, model, name, label) {
+  const root = h("section", { class: `sx sx-${name}`, "aria-label": label, "data-widget": name });
+  root.addEventListener("keydown", (event) => {
+    if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
+  });
+  const notices = h("div", { class: "sx-notices" });
+  root.append(notices);
+  const showNotice = () => {
+    const notice = model.get("notice");
+    keyed(
+      notices,
+      notice?.text ? [notice] : [],
+      () => "notice",
+      () => h(
+        "div",
+        { class: "sx-notice" },
+        h("span", {}),
+        h("button", {
+          class: "sx-btn",
+          text: "Dismiss",
+          "data-action": "dismiss",
+          on: {
+            click: () => {
+              model.set("notice", null);
+              model.save_changes();
+            }
+          }
+        })
+      ),
+      (element, { level, text }) => {
+        element.dataset.level = level ?? "info";
+        element.setAttribute("role", level === "error" ? "alert" : "status");
+        element.firstChild.textContent = text;
+      }
+    );
+  };
+  model.on("change:notice", showNotice);
+  showNotice();
+  el.append(root);
+  return { root, close: watchTheme(root, () => {
+  }, [() => model.off("change:notice", showNotice)]) };
+}
+function isDark(element) {
+  const told = document.body.dataset.jpThemeLight;
+  if (told) return told === "false";
+  const kind = document.body.dataset.vscodeThemeKind;
+  if (kind) return /dark|high-contrast$/.test(kind);
+  const colour = getComputedStyle(element).getPropertyValue("--jp-layout-color1").trim();
+  const hex = /^#([0-9a-f]{3}|[0-9a-f]{6})$/i.exec(colour)?.[1];
+  if (!hex) return false;
+  const full = hex.length === 3 ? [...hex].map((c) => c + c).join("") : hex;
+  return [0, 2, 4].reduce((sum, i) => sum + Number.parseInt(full.slice(i, i + 2), 16), 0) < 384;
+}
+function watchTheme(root, changed, cleanups = []) {
+  const timers = [];
+  const apply = () => {
+    const dark = isDark(root);
+    if (root.dataset.dark === "true" === dark && root.dataset.dark != null) return;
+    root.dataset.dark = String(dark);
+    changed(dark);
+    const tell = () => root.dispatchEvent(new CustomEvent("sx-theme", { detail: { dark } }));
+    tell();
+    for (const wait of [150, 600, 2e3]) timers.push(setTimeout(tell, wait));
+  };
+  apply();
+  const observer = new MutationObserver(apply);
+  observer.observe(document.body, {
+    attributes: true,
+    attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "class"]
+  });
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "style"] });
+  requestAnimationFrame(apply);
+  return () => {
+    observer.disconnect();
+    timers.forEach(clearTimeout);
+    for (const cleanup of cleanups) cleanup();
+  };
+}
+
+// src/common/sync.js
+var Sync = class {
+  /** @param {any} model anywidget model @param {string[]} traits whose change redraws @param {() => void} draw */
+  constructor(model, traits, draw, always = false) {
+    this.always = always;
+    this.model = model;
+    this.draw = draw;
+    this.last = model.get("seq") ?? 0;
+    this.queued = false;
+    this.listeners = [...traits, "seq"].map((name) => [`change:${name}`, () => this.schedule()]);
+    for (const [event, listener] of this.listeners) model.on(event, listener);
+  }
+  /** Is an intent still without an answer? */
+  get pending() {
+    return (this.model.get("seq") ?? 0) < this.last;
+  }
+  /** Send one intent; a custom message, so that none is ever merged with the next. */
+  send(kind, fields = {}) {
+    this.last = Math.max(this.last, this.model.get("seq") ?? 0) + 1;
+    this.model.send({ seq: this.last, kind, ...fields });
+    return this.last;
+  }
+  /** Write a two-way trait. */
+  set(name, value) {
+    this.model.set(name, value);
+    this.model.save_changes();
+  }
+  /** Several traits of one message change together: draw once, after all of them. */
+  schedule() {
+    if (this.queued) return;
+    this.queued = true;
+    queueMicrotask(() => {
+      this.queued = false;
+      if (this.always || !this.pending) this.draw();
+    });
+  }
+  close() {
+    for (const [event, listener] of this.listeners) this.model.off(event, listener);
+  }
+};
+
+// src/common/format.js
+var MINUS = "−";
+var DASH = "–";
+var THIN = " ";
+var NBSP = " ";
+var TIME_UNITS = [
+  [1, "s"],
+  [1e-3, "ms"],
+  [1e-6, "µs"],
+  [1e-9, "ns"]
+];
+var BYTE_UNITS = [
+  [2 ** 50, "PiB"],
+  [2 ** 40, "TiB"],
+  [2 ** 30, "GiB"],
+  [2 ** 20, "MiB"],
+  [2 ** 10, "KiB"],
+  [1, "B"]
+];
+var known = (x) => typeof x === "number" && Number.isFinite(x);
+function fixed(x, decimals = 0) {
+  const [whole, rest] = Math.abs(x).toFixed(decimals).split(".");
+  const text = whole.replace(/\B(?=(\d{3})+$)/g, THIN) + (rest ? `.${rest}` : "");
+  return (x < 0 && Number(Math.abs(x).toFixed(decimals)) !== 0 ? MINUS : "") + text;
+}
+function significant(x) {
+  const size = Math.abs(x);
+  return fixed(x, size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
+}
+function pick(size, units, least) {
+  for (const unit of units) if (size >= unit[0] * least) return unit;
+  return units[units.length - 1];
+}
+function secondsParts(s, like = s) {
+  if (!known(s)) return { text: DASH, unit: "" };
+  if (like === 0) return { text: "0", unit: "ms" };
+  const [scale, unit] = pick(Math.abs(like), TIME_UNITS, 0.9995);
+  const x = s / scale;
+  const decimals = unit === "s" ? Math.abs(x) >= 99.95 ? 0 : Math.abs(x) >= 9.995 ? 1 : 2 : Math.abs(x) >= 99.95 ? 0 : 1;
+  return { text: fixed(x, decimals), unit };
+}
+var seconds = (s, like) => join(secondsParts(s, like));
+function bytesParts(b, like = b) {
+  if (!known(b)) return { text: DASH, unit: "" };
+  const [scale, unit] = pick(Math.abs(like), BYTE_UNITS, 0.95);
+  const x = b / scale;
+  return { text: fixed(x, unit === "B" || Math.abs(x) >= 99.95 || scale < 2 ** 30 && Math.abs(x) >= 9.95 ? 0 : 1), unit };
+}
+var bytes = (b, like) => join(bytesParts(b, like));
+var percent = (fraction, decimals = 0) => known(fraction) ? `${fixed(fraction * 100, decimals)}${NBSP}%` : DASH;
+var signed = (text) => text.startsWith(MINUS) || /^[0.\s\u202f\u00a0]*(\D*)$/.test(text) ? text : `+${text}`;
+var join = ({ text, unit }) => unit ? `${text}${NBSP}${unit}` : text;
+
+// src/tiles/words.js
+function valueText({ quantity, unit }, value) {
+  if (quantity === "seconds") return seconds(value);
+  if (quantity === "bytes") return bytes(value);
+  if (quantity === "fraction") return percent(value, Math.abs(value) >= 0.9 ? 0 : 1);
+  if (quantity === "ratio") return `${significant(value)} ×`;
+  return value >= 1e4 ? `${significant(value / 1e3)} k` : `${significant(value)}${quantity === "number" && unit ? ` ${unit}` : ""}`;
+}
+function deltaText(tile) {
+  const { value, baseline } = tile;
+  if (!known(value) || !known(baseline)) return null;
+  const compare = tile.compare ?? (tile.quantity === "fraction" ? "points" : "percent");
+  if (compare === "points") return signed(`${fixed((value - baseline) * 100, 1)} pt`);
+  if (compare === "difference") return signed(valueText(tile, value - baseline));
+  return baseline === 0 ? null : signed(percent(value / baseline - 1, 1));
+}
+var spaced = (text) => String(text ?? "").replace(/(\d)%/g, "$1 %");
+
+// src/whatif/stops.js
+function nearest(stops, value) {
+  if (!(value > 0)) return 0;
+  let best = 0;
+  for (let i = 1; i < stops.length; i += 1) {
+    if (Math.abs(Math.log(stops[i] / value)) < Math.abs(Math.log(stops[best] / value))) best = i;
+  }
+  return best;
+}
+var typed = (value) => Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(3)));
+function parsed(text) {
+  const plain = text.replace(/[\s\u202f\u00a0]/g, "").replace(/,(?=\d{3}(\D|$))/g, "");
+  const number = Number(plain);
+  return plain !== "" && Number.isFinite(number) ? number : null;
+}
+
+// src/whatif/slider.js
+function makeSlider(change) {
+  const range = h("input", { type: "range", class: "w-range", min: "0", step: "1" });
+  const text = h("input", { type: "text", class: "w-text", inputmode: "decimal", spellcheck: "false" });
+  const element = h(
+    "div",
+    { class: "w-slider", role: "group" },
+    h("span", { class: "w-label" }),
+    range,
+    text,
+    h("span", { class: "w-unit" }),
+    h("span", { class: "w-now" }),
+    h("em", { class: "w-error", role: "alert" })
+  );
+  range.addEventListener("input", () => {
+    const value = element.field.stops[Number(range.value)];
+    text.value = typed(value);
+    describe(element, value);
+    change(element.field.key, value, false);
+  });
+  text.addEventListener("change", () => {
+    const value = parsed(text.value);
+    change(element.field.key, value ?? text.value.trim(), true);
+  });
+  return element;
+}
+function drawSlider(element, field, busy) {
+  element.field = field;
+  const [label, range, text, unit, now, error] = element.children;
+  set(element, { "data-slider": field.key, "aria-label": field.label, class: `w-slider${field.changed ? " changed" : ""}` });
+  set(label, { text: field.label });
+  set(unit, { text: field.unit ?? "" });
+  set(now, { text: `now ${typed(field.now)}` });
+  set(error, { text: field.error ?? "", id: `${field.key}-error` });
+  set(range, { max: String(field.stops.length - 1), "aria-label": field.label, "data-field": field.key, title: field.title ?? null });
+  range.disabled = text.disabled = field.stops.length < 2;
+  set(text, {
+    "aria-label": `${field.label}, number`,
+    "aria-invalid": field.error ? "true" : null,
+    "data-field": `${field.key}.text`,
+    title: field.title ?? null
+  });
+  if (busy) return;
+  const value = field.value;
+  range.value = String(nearest(field.stops, value));
+  text.value = field.error ? String(field.typed ?? "") : typed(value);
+  describe(element, value);
+}
+function describe(element, value) {
+  const { unit, now } = element.field;
+  const same = value === now ? ", as now" : "";
+  element.children[1].setAttribute("aria-valuetext", `${typed(value)} ${unit ?? ""}${same}`.trim());
+}
+
+// src/whatif/index.js
+var HEAD = ["", "now", "then", "change"];
+function render({ model, el }) {
+  const { root, close } = makeRoot(el, model, "whatif", "What if");
+  const sliders = h("div", { class: "w-sliders" });
+  const body = h("tbody", {});
+  const head = h("tr", {}, HEAD.map((text) => h(text ? "th" : "td", { text, scope: text ? "col" : null })));
+  const table = h("table", { class: "w-table", "aria-label": "Figures now and then" }, h("thead", {}, head), body);
+  const verdict = makeVerdict((action) => sync.send("action", { action }));
+  const empty = h("p", { class: "sx-empty", text: "No plan yet: choose a model and a cluster." });
+  const columns = h("div", { class: "w-columns" }, sliders, h("div", { class: "w-result" }, table));
+  root.append(heading("What if", "the plan shown, simulated anew; nothing changes before Apply"), columns, verdict, empty);
+  const sync = new Sync(model, ["view"], draw);
+  let waiting = null;
+  function change(key, value, final) {
+    if (sync.pending && !final) waiting = { key, value };
+    else {
+      waiting = null;
+      sync.send("set", { key, value });
+    }
+    root.dataset.state = "computing";
+  }
+  function draw() {
+    if (waiting && !sync.pending) {
+      const next = waiting;
+      waiting = null;
+      sync.send("set", next);
+    }
+    const view = model.get("view") ?? {};
+    const there = (view.sliders ?? []).length > 0;
+    columns.hidden = verdict.hidden = !there;
+    empty.hidden = there;
+    root.dataset.state = sync.pending ? "computing" : "ready";
+    keyed(
+      sliders,
+      view.sliders ?? [],
+      (field) => field.key,
+      () => makeSlider(change),
+      (element, field) => drawSlider(element, field, sync.pending)
+    );
+    keyed(body, view.rows ?? [], (row) => row.key, makeRow, drawRow);
+    drawVerdict(verdict, view);
+  }
+  draw();
+  return () => {
+    sync.close();
+    close();
+    root.remove();
+  };
+}
+function makeRow() {
+  return h("tr", {}, h("th", { scope: "row" }), h("td", {}), h("td", {}, triangle(), h("span", {})), h("td", {}));
+}
+function drawRow(element, row) {
+  const [name, now, then, change] = element.children;
+  const tell = (value) => `${valueText(row, value)}${row.unit && row.quantity === "per_second" ? ` ${row.unit}` : ""}`;
+  set(element, { "data-figure": row.key, class: row.level ?? "" });
+  set(name, { text: row.name });
+  set(now, { text: tell(row.now) });
+  set(then.lastChild, { text: row.then == null ? "–" : tell(row.then) });
+  set(change, { text: deltaText({ ...row, value: row.then, baseline: row.now }) ?? "" });
+}
+function makeVerdict(act) {
+  return h(
+    "div",
+    { class: "w-verdict" },
+    triangle(),
+    h("span", { class: "w-said", role: "status", "aria-live": "polite" }),
+    h("span", { class: "w-note" }),
+    h("span", {
+      class: "w-actions",
+      on: {
+        click: (event) => {
+          const button = event.target.closest("[data-action]");
+          if (button && button.getAttribute("aria-disabled") !== "true") act(button.dataset.action);
+        }
+      }
+    })
+  );
+}
+function drawVerdict(element, { verdict, note, actions }) {
+  const [, text, beside, buttons] = element.children;
+  set(element, { "data-level": verdict?.level ?? "none" });
+  const said = spaced(verdict?.text ?? "");
+  if (text.dataset.text !== said) {
+    text.dataset.text = said;
+    text.replaceChildren(...bold(said));
+  }
+  set(beside, { text: note ?? "" });
+  keyed(
+    buttons,
+    actions ?? [],
+    (a) => a.action,
+    () => h("button", { class: "sx-btn" }),
+    (button, a) => set(button, {
+      text: a.label,
+      "data-action": a.action,
+      title: a.title ?? null,
+      "aria-disabled": a.enabled === false ? "true" : null,
+      class: `sx-btn${a.suggested && a.enabled !== false ? " suggested" : ""}`
+    })
+  );
+}
+var whatif_default = { render };
+export {
+  whatif_default as default
+};
