@@ -13,14 +13,19 @@ import numpy.typing as npt
 from explorer.cluster import Cluster
 from explorer.errors import ExplorerError, InputError
 from explorer.graph import LayerGraph
-from explorer.identity import IdentityCache
+from explorer.identity import STAGES_KEPT, IdentityCache
 from explorer.schedules import SCHEDULES
 from explorer.sharding import layout_problems
 from explorer.strategy import JobStrategy, Mesh, Slice, Stage, Strategy
 from explorer.tasks.placement import layer_edges, stage_layers
 from explorer.workload import Job, Workload
 
-_STAGES = IdentityCache()
+_STAGES = IdentityCache(STAGES_KEPT)
+
+MOST_ROUNDS = 500_000
+"""Microbatches, added up over stages, that one step may have: their tasks take some 2 GB and a minute."""
+_FAR = 100_000
+"""How far a divisor is looked for."""
 
 
 def graph_of(graphs: LayerGraph | Mapping[str, LayerGraph], job: Job) -> LayerGraph:
@@ -77,6 +82,12 @@ def check_job(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrate
             partial(_stage_problems, graph, cluster, job, strategy, stage),
         )
         problems += [f"{stage.name or f'stage {s}'}: {item}" for item in found]
+    rounds = sum(job.global_batch // stage.microbatch_samples for stage in strategy.stages)
+    if rounds > MOST_ROUNDS:
+        problems.append(
+            f"one step has {rounds:,} microbatches over all stages, more than can be laid out"
+            f" ({MOST_ROUNDS:,}); use larger microbatches, a smaller global batch or fewer stages"
+        )
     if not problems:
         problems += _stage_order(graph, strategy)
         problems += _colocation(graph, strategy)
@@ -276,8 +287,9 @@ def _schedule(graph: LayerGraph, strategy: JobStrategy) -> Iterator[str]:
 
 
 def _divisors(total: int, near: int) -> str:
-    below = next((d for d in range(min(near, total), 0, -1) if total % d == 0), 1)
-    above = next((d for d in range(near, total + 1) if total % d == 0), total)
+    top = min(near, total)
+    below = next((d for d in range(top, max(0, top - _FAR), -1) if total % d == 0), 1)
+    above = next((d for d in range(near, min(total, near + _FAR) + 1) if total % d == 0), total)
     return f"{below}" if below == above else f"{below} and {above}"
 
 

@@ -17,6 +17,9 @@ import numpy as np
 P = ParamSpec("P")
 T = TypeVar("T")
 
+STAGES_KEPT = 2048
+"""Stages of which something is remembered: those of dozens of evaluations, 10 to 20 MiB at most."""
+
 _BY_VALUE = frozenset({str, int, float, bool, tuple, frozenset, type(None)})
 
 

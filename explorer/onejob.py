@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from dataclasses import replace
+from threading import Lock
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -38,13 +40,19 @@ MAX_STEPS, MAX_TASKS = 48, 100_000
 """Steps, or tasks, after which an asynchronous schedule counts as not settling."""
 
 _PROGRAMS: OrderedDict[Any, Program] = OrderedDict()
-_PROGRAM_LIMIT, _TASK_LIMIT, _FEWEST = 512, 200_000, 4
+_ALIVE: WeakValueDictionary[Any, Program] = WeakValueDictionary()
+"""Also those that only a report holds: what is shown is never lowered again, whatever was tried since."""
+_LOCK = Lock()
+"""Around changes of the order: a search may be at work on another thread."""
+_PROGRAM_LIMIT, _TASK_LIMIT, _FEWEST = 512, 100_000, 2
 """Programs kept, tasks of all of them together (280 bytes each), and programs kept whatever their size."""
 
 
 def clear_programs() -> None:
     """Forget all lowered programs, so that the next evaluation is cold."""
-    _PROGRAMS.clear()
+    with _LOCK:
+        _PROGRAMS.clear()
+    _ALIVE.clear()
 
 
 def simulate_job(
@@ -170,17 +178,20 @@ def get_program(
         placement.skeleton, folding.kept, tuple(folding.classes.items()), strategy.schedule,
         repr(strategy.options), job.training, job.global_batch, steps, repr(shape_key),
     )  # fmt: skip
-    program = _PROGRAMS.get(key)
+    program = _ALIVE.get(key)
     if program is None:
         shape = shape_key or make_shape(placement, folding, job)
         with uncollected():
             order: Order = make_order(strategy.schedule, shape, steps=steps, options=options)
             program = lower(placement.skeleton, shape, order, folding.kept)
         program = replace(program, kept_replicas=folding.kept, replica_classes=folding.classes)
-        _PROGRAMS[key] = program
-        _keep_few()
-    else:
-        _PROGRAMS.move_to_end(key)
+        _ALIVE[key] = program
+    with _LOCK:
+        if key in _PROGRAMS:
+            _PROGRAMS.move_to_end(key)
+        else:
+            _PROGRAMS[key] = program
+            _keep_few()
     return program
 
 

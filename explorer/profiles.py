@@ -65,7 +65,13 @@ def load_cluster(reference: str | Path) -> Cluster:
         _check(cluster)
     except InputError as error:
         raise error.within(file=str(path)) from None
-    return cluster
+    # the same object as long as the file says the same: what is known of a cluster is known by its identity
+    if _LOADED.get(path) != cluster:
+        _LOADED[path] = cluster
+    return _LOADED[path]
+
+
+_LOADED: dict[Path, Cluster] = {}
 
 
 def save_cluster(cluster: Cluster, path: str | Path) -> None:

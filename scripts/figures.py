@@ -19,6 +19,7 @@ SECTIONS = {
     "lowering": "The first evaluation of a new structure",
     "search": "Search: PipeDream's published runs of 5 s and more, and time to the best uniform strategy",
     "gestures": "From a drop to its repaint, and first paints, in a real JupyterLab",
+    "first_use": "A new user with a stopwatch: from `make explore` to an exported plan",
     "dry_run": "Dry-time run against simulation, 8 ranks",
 }
 """Scripts of `benchmarks/` in the order of the README, with their headings."""

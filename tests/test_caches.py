@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
 import explorer
 from explorer import onejob
 from explorer.identity import IdentityCache
@@ -51,4 +56,27 @@ def test_programs_are_kept_by_their_tasks() -> None:
             assert kept[-1].size == sizes[-1], "the last one is always there"
             assert len(kept) <= onejob._FEWEST or sum(program.size for program in kept) <= onejob._TASK_LIMIT
     assert sum(sizes) > onejob._TASK_LIMIT, "the limit was reached"
+    onejob.clear_programs()
+
+
+def test_two_threads_simulate_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onejob, "_FEWEST", 1)
+    monkeypatch.setattr(onejob, "_TASK_LIMIT", 1)  # every program drops another
+    graph, cluster = explorer.load_model("gpt2-small"), explorer.load_cluster("dgx-a100")
+    workload = explorer.default_workload(graph).with_job(global_batch=8)
+    strategies = [explorer.uniform(graph, cluster, workload.job, stages=stages) for stages in (1, 2, 4)]
+    expected = [explorer.simulate(graph, cluster, workload, item).step_time_s for item in strategies]
+
+    def work(turn: int) -> list[float]:
+        order = [strategies[(i + turn) % 3] for i in range(60)]
+        return [explorer.simulate(graph, cluster, workload, item).step_time_s for item in order]
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(3) as pool:
+            found = list(pool.map(work, range(3)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert found == [[expected[(i + turn) % 3] for i in range(60)] for turn in range(3)]
     onejob.clear_programs()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer
-from explorer.check import check
+from explorer.check import MOST_ROUNDS, check
 from explorer.errors import InputError
 from explorer.strategy import Boundary, JobStrategy, Mesh, Sharding, Slice, Stage, Strategy, Sync
 from tests.random_plans import Case, even_cases, pipeline, uneven_cases
@@ -98,6 +98,20 @@ def test_mistakes_of_all_stages_are_listed_together() -> None:
 @given(case=st.one_of(even_cases("1f1b"), uneven_cases()))
 def test_nothing_right_is_refused(case: Case) -> None:
     assert check(case.graph, case.cluster, case.workload, case.strategy) == []
+
+
+@pytest.mark.parametrize("batch", [10**9, 10**30, 10**9 + 7])
+def test_a_batch_that_no_memory_holds_is_refused_at_once(batch: int) -> None:
+    case = good()
+    workload = case.workload.with_job(global_batch=batch)
+    found = check(case.graph, case.cluster, workload, case.strategy)
+    assert any("larger microbatches, a smaller global batch" in item for item in found)
+
+
+def test_a_step_as_long_as_can_be_laid_out_is_not_refused() -> None:
+    case = good()
+    most = MOST_ROUNDS // len(case.strategy.job.stages) * case.strategy.job.stages[0].microbatch_samples
+    assert check(case.graph, case.cluster, case.workload.with_job(global_batch=most), case.strategy) == []
 
 
 def test_a_slice_needs_a_dimension_and_all_of_the_layer() -> None:

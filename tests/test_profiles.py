@@ -370,3 +370,12 @@ def test_samples_are_found() -> None:
     assert math.isfinite(
         load_cluster(sample_folder("clusters") / "dgx-a100.yaml").device_kinds[0].memory_bytes
     )
+
+
+def test_a_profile_is_the_same_object_until_its_file_changes(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    save_cluster(load_cluster("dgx-a100"), path)
+    first = load_cluster(path)
+    assert load_cluster(path) is first
+    save_cluster(replace(first, name="renamed"), path)
+    assert load_cluster(path).name == "renamed"

@@ -30,12 +30,13 @@ from .edits import lock_lane, pin_layers, set_field, shape_of
 from .exporting import ExportPanel
 from .gestures import Gestures
 from .historypanel import HistoryPanel
-from .opening import DEFAULT_CLUSTER, file_point, first_point, wished_point
+from .opening import file_point, first_point, wished_point
 from .panel import Panel
 from .parts import Parts, arrange
 from .runpanel import RunPanel
 from .saving import Saving
 from .searchpanel import SearchPanel
+from .searchwords import LONGEST_S
 from .session import History, Point, after
 from .sessionfile import Look
 from .sessionload import Restored
@@ -114,11 +115,25 @@ class Explorer(VBox):
         self.gestures = Gestures(self)
         super().__init__(**arrange(self.parts, [(panel.title, panel.box) for panel in self.panels]))
         self._wire()
-        self._open(
-            lambda: file_point(plan) if plan is not None else first_point(model, cluster or "", workload)
-        )
+        self._workload: dict[str, Any] = {}
+        if plan is not None:
+            self._open(lambda: file_point(plan))
+        else:
+            self._open(lambda: first_point(model, cluster or "", workload))
+            if self.history.now is None:
+                self._keep_asked(model, cluster or "", workload)
         asked = {"model": model, "cluster": cluster, "plan": plan, **workload}
         self.guard(lambda: self.saving.start(session=session, asked=asked, reopen=reopen))
+
+    @traitlets.validate("search_budget_s")
+    def _refuse_budget(self, proposal: dict[str, Any]) -> float:
+        seconds = float(proposal["value"])
+        if not 0 < seconds <= LONGEST_S:
+            raise InputError(
+                f"a search cannot take {seconds:g} s", key="search_budget_s", found=seconds,
+                allowed=f"above 0, at most {LONGEST_S:g}",
+            )  # fmt: skip
+        return seconds
 
     # -- parts, for use alone ---------------------------------------------------------------------
 
@@ -267,6 +282,14 @@ class Explorer(VBox):
             raise InputError("nothing is loaded yet", key="model", allowed="choose a model and a cluster")
         return self.history.now
 
+    def first(self, **wish: str) -> None:
+        """Choose a model or a cluster while nothing is loaded; what is chosen stays, right or wrong.
+
+        Raises:
+            ExplorerError: there is still something wrong.
+        """
+        self.show(self._first_wish(**wish))
+
     def show(self, point: Point) -> None:
         """Make a state the present one and draw it; pins, locks and plan B stay."""
         self._show(after(point, self.history.now))
@@ -303,8 +326,10 @@ class Explorer(VBox):
             self.history.restore(restored.points, restored.times_s, restored.at)
             self.showing.settled(self.now(), before)
             self.searcher = look.searcher or self.searcher
-            self.search_budget_s = look.search_budget_s or self.search_budget_s
-            self.selection = list(look.selection)
+            if 0 < look.search_budget_s <= LONGEST_S:
+                self.search_budget_s = look.search_budget_s
+            own = self.now().inputs.graph
+            self.selection = [name for name in look.selection if name in own.index or name in own.blocks]
             self.parts.board.expanded, self.parts.board.collapsed = list(look.expanded), list(look.collapsed)
             self.parts.graph.opened = list(look.opened)
 
@@ -353,6 +378,28 @@ class Explorer(VBox):
         except Exception as error:  # noqa: BLE001 - shown in the page
             self.showing.failed(error)
 
+    def _keep_asked(self, model: str, cluster: str, workload: Mapping[str, Any]) -> None:
+        """Nothing could be loaded: the pickers show what was asked, and what is wrong is chosen anew."""
+        self.showing.asked = {"model": model, "cluster": cluster}
+        if not any(repr(name) in self.error for name in workload):
+            self._workload = dict(workload)
+        self.showing.redraw()
+
+    def _first_wish(self, **wish: str) -> Point:
+        """The state that the workbench begins with, from what was chosen so far.
+
+        Raises:
+            ExplorerError: any of it is still missing or wrong; what was chosen is kept.
+        """
+        asked = self.showing.asked
+        asked |= wish
+        for name in wish:
+            self.showing.typed.pop(name, None)
+            self.showing.errors.pop(name, None)
+        if not asked["model"]:
+            raise InputError("no model is chosen yet", key="model", allowed="choose a model")
+        return first_point(asked["model"], asked["cluster"], self._workload)
+
     def _lanes_chosen(self, change: Any) -> None:
         """A lane was chosen by its name in another view: what it holds is the selection."""
         now = self.history.now
@@ -382,7 +429,7 @@ class Explorer(VBox):
             return
         name, value = change["name"], change["new"]
         if name == "searcher":
-            self.showing.redraw()
+            self.search_panel.draw()
             return
         try:
             with self.lock:
@@ -397,5 +444,5 @@ class Explorer(VBox):
 
     def _wished(self, name: str, value: Any) -> Point:
         if self.history.now is None and name in ("model", "cluster"):
-            return first_point(self.model, self.cluster or DEFAULT_CLUSTER)
+            return self._first_wish(**{name: value})
         return wished_point(self.now(), name, value)

@@ -39,6 +39,8 @@ _COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid")
 _GRID = "rgba(128,128,128,.25)"
 
+UPLOADS = ("sendChartToCloud", "sendDataToCloud")
+"""Buttons of plotly's own that would send the chart to its maker; no chart of ours has them."""
 CURVE_ROOM = 1.28
 """Length of the axis of seconds over the longest search: room for names."""
 
@@ -238,7 +240,8 @@ def _figure() -> Any:
         height=HEIGHT_PX, width=WIDTH_PX, margin={"l": LEFT_PX, "r": RIGHT_PX, "t": 28, "b": 40},
         showlegend=False,
         paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", font={"size": 11}, hovermode="closest",
-        modebar={"remove": ["select2d", "lasso2d", "autoScale2d", "toImage"], "bgcolor": "rgba(0,0,0,0)"},
+        modebar={"remove": ["select2d", "lasso2d", "autoScale2d", "toImage", *UPLOADS],
+                 "bgcolor": "rgba(0,0,0,0)"},
         dragmode="pan",
     )  # fmt: skip
     figure.update_annotations(x=0, xanchor="left", font={"size": 13})

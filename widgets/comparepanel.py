@@ -9,12 +9,12 @@ from typing import Any
 
 from ipywidgets import HTML, Layout, VBox
 
-from explorer.compare import compare_plans
-from explorer.errors import InputError
+from explorer.errors import ExplorerError, InputError
 from explorer.units import format_bytes, format_seconds
 from explorer.views.tiles import figures
 
 from .base import Widget
+from .comparewords import differences
 from .controls import Controls
 from .edits import even_strategy, shape_of
 from .opening import file_point
@@ -31,7 +31,8 @@ def with_other(now: Point, other: Point | None) -> Point:
     if other is None:
         return replace(now, other=None, note="comparison ended", maker="board")
     alone = replace(other, other=None)
-    return replace(now, other=alone, note=f"compared with {other.note or 'plan B'}", maker="board")
+    name = f"the plan {other.note}" if other.note.startswith("kept") else other.note or "plan B"
+    return replace(now, other=alone, note=f"compared with {name}", maker="board")
 
 
 class ComparePanel(Panel):
@@ -42,6 +43,7 @@ class ComparePanel(Panel):
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
         self._path: str | None = None
+        self._errors: dict[str, str] = {}
         self.controls = Controls()
         self.table = HTML(layout=Layout(width="100%"))
         self.box = VBox([self.controls, self.table], layout=Layout(width="100%"))
@@ -59,18 +61,26 @@ class ComparePanel(Panel):
         """Choose plan B.
 
         Raises:
-            ExplorerError: a file that cannot be read, or no such state.
+            ExplorerError: a file that cannot be read, or no such state; it is said at the field too, where
+                what was typed stays.
         """
-        if key == "other_file":
-            self._compare(file_point(str(value)))
-            self._path = None
-        elif key == "other":
-            self._path = "" if value == FILE else None
-            if value in (EVEN, EARLIER):
-                self._compare(self._made(str(value)))
-        else:
+        if key not in ("other", "other_file"):
             return False
-        self.draw()
+        self._errors = {}
+        try:
+            if key == "other_file":
+                self._path = str(value)
+                self._compare(file_point(self._path))
+                self._path = None
+            else:
+                self._path = "" if value == FILE else None
+                if value not in ("", FILE):
+                    self._compare(self._made(str(value)))
+        except ExplorerError as error:
+            self._errors[key] = str(getattr(error, "message", "") or error)
+            raise
+        finally:
+            self.draw()
         return True
 
     def toggle(self) -> None:
@@ -78,7 +88,7 @@ class ComparePanel(Panel):
         now = self._bench.now()
         if now.other is not None:
             return self.end()
-        kept = replace(now, note=f"{now.note or 'the plan'}, kept")
+        kept = replace(now, note=_kept(now.note))
         self._bench.open_tab(self.title)
         return self._compare(kept)
 
@@ -96,6 +106,7 @@ class ComparePanel(Panel):
     def settled(self, now: Point) -> None:
         """Tell the difference anew."""
         del now
+        self._errors = {}
         self.draw()
 
     def _compare(self, other: Point) -> None:
@@ -110,6 +121,10 @@ class ComparePanel(Panel):
 
     def _made(self, what: str) -> Point:
         now, history = self._bench.now(), self._bench.history
+        if what not in (EVEN, EARLIER):
+            raise InputError(
+                f"no plan B {what!r}", key="other", found=what, allowed=f"{EVEN}, {EARLIER}, {FILE}"
+            )
         if what == EVEN:
             shape = shape_of(now.strategy, now.groups)
             return make_point(now.inputs, even_strategy(now.inputs, shape), note="even cut")
@@ -129,12 +144,15 @@ class ComparePanel(Panel):
                    (EARLIER, "the state before the last change"), (FILE, "a plan file…")]  # fmt: skip
         fields: list[dict[str, Any]] = [
             {"key": "other", "label": "Plan B", "kind": "select", "value": chosen, "width_px": 240,
+             "error": self._errors.get("other"),
              "options": [{"value": value, "label": label} for value, label in options]},
         ]  # fmt: skip
         if self._path is not None:
             fields.append({"key": "other_file", "label": "File", "kind": "text", "value": self._path,
-                           "width_px": 260, "title": "A plan file of this model. Press Enter."})  # fmt: skip
+                           "error": self._errors.get("other_file"), "width_px": 260,
+                           "title": "A plan file of this model. Press Enter."})  # fmt: skip
         self.controls.view = {
+            "name": "Plan B",
             "fields": fields if now else [],
             "buttons": [
                 {"action": "swap", "label": "Swap A and B", "enabled": other is not None},
@@ -144,12 +162,23 @@ class ComparePanel(Panel):
         self.table.value = compare_html(now, other)
 
 
-def compare_html(a: Point | None, b: Point | None) -> str:
-    """Numbers of both and the differences in words."""
+def _kept(note: str) -> str:
+    """What plan B is called: the state it was kept from.
+
+    >>> _kept("start"), _kept("schedule gpipe"), _kept("")
+    ('kept at the start', 'kept after: schedule gpipe', 'kept')
+    """
+    if note.startswith("kept"):
+        return note
+    return "kept at the start" if note == "start" else f"kept after: {note}" if note else "kept"
+
+
+def compare_html(a: Point | None, b: Point | None, *, heading: str = "h2") -> str:
+    """Numbers of both and the differences in words, under headings of a level."""
     if a is None or b is None:
         return block(
-            '<h3>A and B</h3><div class="sub">Press A/B in the bar: the plan shown is kept as B, and every '
-            "view compares what you do next with it. Or choose a plan B above.</div>"
+            f'<{heading}>A and B</{heading}><div class="sub">Press A/B in the bar: the plan shown is '
+            "kept as B, and every view compares what you do next with it. Or choose a plan B above.</div>"
         )
     rows = [
         (escape(name), tell(one), tell(other), _difference(one, other, points=points))
@@ -158,16 +187,11 @@ def compare_html(a: Point | None, b: Point | None) -> str:
     words = differences(a, b)
     listed = "".join(f"<li>{escape(text)}</li>" for text in words)
     return block(
-        "<h3>A and B in numbers</h3>"
-        + table(("", "A, shown", f"B, {b.note}", "A against B"), rows)
-        + "<h3>A and B in words</h3>"
+        f"<{heading}>A and B in numbers</{heading}>"
+        + table(("", "A, on the board", f"B, {b.note or 'the other plan'}", "A against B"), rows, narrow=True)
+        + f"<{heading}>What A does otherwise</{heading}>"
         + (f"<ul>{listed}</ul>" if words else '<div class="sub">They are the same plan.</div>')
     )
-
-
-def differences(a: Point, b: Point) -> list[str]:
-    """What was chosen differently, most general first, from B to A."""
-    return compare_plans(b.resolved(), a.resolved())
 
 
 def _numbers(a: Point, b: Point) -> list[tuple[str, float, float, Callable[[float], str], bool]]:
@@ -187,6 +211,8 @@ def _numbers(a: Point, b: Point) -> list[tuple[str, float, float, Callable[[floa
 
 
 def _difference(a: float, b: float, *, points: bool) -> str:
+    if a == b:
+        return "same"
     if points:
         return percent(a - b).replace(" %", " points")
     return percent(a / b - 1) if b else ""

@@ -8,11 +8,12 @@ from typing import Any
 
 from explorer.edit import Group, place_layers
 from explorer.errors import ExplorerError, InputError
+from explorer.profiles import load_cluster
 from explorer.strategy import REPLICA, ROUND_ROBIN, JobStrategy, Stage, Strategy
 from explorer.uniform import uniform
 
 from .holds import check, with_lock, with_pins
-from .session import Inputs, Point, load_inputs, make_point
+from .session import Inputs, Point, load_inputs, make_point, shared
 from .start import start_strategy
 
 FALLBACK_SCHEDULE = "1f1b"
@@ -175,12 +176,10 @@ def _new_inputs(point: Point, key: str, value: Any) -> Point:
     """Another model or cluster: start afresh. The workload stays where the model stays."""
     own = point.inputs
     if key == "model":
-        inputs = load_inputs(str(value), own.cluster_name)
-    else:
-        loaded = load_inputs(
-            own.model.reference, str(value), sequence_length=own.model.sequence_length or None
-        )
-        inputs = replace(loaded, workload=own.workload)
+        brought = own.cluster_name == own.model.reference  # devices that came with a file go with it
+        inputs = load_inputs(str(value), None if brought else own.cluster_name, prefer_own=True)
+    else:  # the model is there already, with its own settings: its file may be gone
+        inputs = replace(own, cluster_name=str(value), cluster=shared(load_cluster(str(value))))
     return make_point(inputs, start_strategy(inputs), note=f"{key} {value}", maker="start")
 
 
@@ -204,7 +203,8 @@ def _every_stage(point: Point, key: str, value: Any) -> Point:
 
     def changed(stage: Stage) -> Stage:
         if key != "microbatch_size":
-            return replace(stage, **{key: found})
+            changes: dict[str, Any] = {key: found}
+            return replace(stage, **changes)
         replicas = 1 if stage.replicas == ROUND_ROBIN else stage.meshes[0].replicas
         return replace(stage, microbatch_samples=int(found) * replicas)
 
@@ -231,7 +231,8 @@ def _regular(point: Point, key: str, value: Any) -> Point:
     """Stages, replicas, tensor: another even cut. Replicas follow so that all devices stay in use."""
     found = whole_number(key, value)
     shape = shape_of(point.strategy, point.groups)
-    wanted = replace(shape, **{key: found})
+    changes: dict[str, Any] = {key: found}
+    wanted = replace(shape, **changes)
     if key != REPLICA + "s":
         left = point.inputs.cluster.device_count // (wanted.stages * wanted.tensor)
         wanted = replace(wanted, replicas=max(1, left))

@@ -9,7 +9,6 @@ from explorer.models import SOURCES
 from explorer.profiles import cluster_names
 from explorer.registry import Registry
 from explorer.schedules import SCHEDULES
-from explorer.search import SEARCHERS
 from explorer.units import DTYPE_BYTES
 
 from .edits import Shape, shape_of
@@ -24,9 +23,9 @@ _PRECISIONS = tuple(name for name in DTYPE_BYTES if name.startswith(("bf", "fp",
 def bar_view(
     point: Point | None,
     *,
+    asked: Mapping[str, str],
     typed: Mapping[str, Any],
     errors: Mapping[str, str],
-    searcher: str,
     busy: str,
     can_undo: bool,
     can_redo: bool,
@@ -36,21 +35,23 @@ def bar_view(
 
     Args:
         point: the state shown.
+        asked: model and cluster chosen so far, while there is none.
         typed: values of fields whose input was refused: they stay as typed.
         errors: what is wrong with them.
-        searcher: chosen searcher.
         busy: `search`, `run` or empty.
         can_undo: whether Undo is on.
         can_redo: whether Redo is on.
         comparing: whether there is a plan B.
     """
     shape = shape_of(point.strategy, point.groups) if point else None
-    fields = [_place("model", "Model", SOURCES.names(), point.inputs.model.reference if point else "", typed)]
-    fields.append(
-        _place("cluster", "Cluster", cluster_names(), point.inputs.cluster_name if point else "", typed)
-    )
+    model = point.inputs.model.reference if point else asked["model"]
+    cluster = point.inputs.cluster_name if point else asked["cluster"]
+    fields = [
+        _place("model", "Model", SOURCES.names(), model, typed),
+        _place("cluster", "Cluster", cluster_names(), cluster, typed),
+    ]
     if point is not None and shape is not None:
-        fields += _numbers(point, shape) + _choices(point, shape, searcher)
+        fields += _numbers(point, shape) + _choices(point, shape)
     for field in fields:
         key = field["key"]
         if key in errors:
@@ -82,6 +83,11 @@ def _place(
     return {"key": key, "label": label, "kind": "select", "value": value, "options": _options(options)}
 
 
+SHAPE = "Stages × replicas × tensor"
+"""Name of the group of fields that make the shape of the cut."""
+_SHAPE_KEYS = ("stages", "replicas", "tensor")
+
+
 def _options(values: Iterable[Any]) -> list[dict[str, str]]:
     return [{"value": str(value), "label": str(value)} for value in values]
 
@@ -101,18 +107,22 @@ def _numbers(point: Point, shape: Shape) -> list[dict[str, Any]]:
     ]
     return [
         {"key": key, "label": label, "kind": "number", "value": value, "minimum": 1, "step": 1,
-         "width_px": 56 if value < 10_000 else 68, "title": title}
+         "width_px": _digits_px(value), "title": title, "group": SHAPE if key in _SHAPE_KEYS else None}
         for key, label, value, title in rows
     ]  # fmt: skip
 
 
-def _choices(point: Point, shape: Shape, searcher: str) -> list[dict[str, Any]]:
+def _digits_px(value: int) -> int:
+    """Width of a field that shows a whole number, and leaves room for one digit more."""
+    return max(40, 24 + 8 * len(str(value)))
+
+
+def _choices(point: Point, shape: Shape) -> list[dict[str, Any]]:
     rows: list[tuple[str, str, Any, Iterable[Any]]] = [
         ("schedule", "Schedule", shape.schedule, _chosen(SCHEDULES, shape.schedule)),
         ("recompute", "Recompute", shape.recompute, ("none", "selective", "full")),
         ("zero", "ZeRO", str(shape.zero), range(4)),
         ("precision", "Precision", point.inputs.job.precision, _PRECISIONS),
-        ("searcher", "Searcher", searcher, _with(SEARCHERS.names(), searcher)),
     ]
     return [
         {"key": key, "label": label, "kind": "select", "value": value, "options": _options(options)}
@@ -135,14 +145,22 @@ _SPECIAL = ("chimera", "custom", "cyclic", "layer_parallel")
 def _buttons(
     *, ready: bool, busy: str, can_undo: bool, can_redo: bool, comparing: bool
 ) -> list[dict[str, Any]]:
+    """A button that is off says why. Stop stands in the sentence and in the tab of what is at work."""
+    wait = "" if ready else "Choose a model and a cluster first"
+    if busy:
+        wait = f"A {busy} is at work; Stop ends it"
+    idle = ready and not busy
+    search = "Look for a better strategy; the board stays yours meanwhile"
+    run = "A short real run on this machine that says how far the prediction was off"
     return [
-        {"action": "search", "label": "Search", "primary": True, "enabled": ready and not busy},
-        {"action": "undo", "label": "Undo", "enabled": can_undo},
-        {"action": "redo", "label": "Redo", "enabled": can_redo},
+        {"action": "search", "label": "Search", "primary": True, "enabled": idle, "title": wait or search},
+        {"action": "undo", "label": "Undo", "enabled": can_undo,
+         "title": None if can_undo else "Nothing to undo"},
+        {"action": "redo", "label": "Redo", "enabled": can_redo,
+         "title": None if can_redo else "Nothing to redo"},
         {"action": "compare", "label": "A/B", "enabled": ready, "pressed": comparing,
          "title": "Keep the plan shown as B and compare with it in every view; again to end"},
-        {"action": "run", "label": "Run", "enabled": ready and not busy,
-         "title": "A short real run on this machine that says how far the prediction was off"},
-        {"action": "stop", "label": "Stop", "enabled": bool(busy)},
-        {"action": "export", "label": "Export", "enabled": ready},
+        {"action": "run", "label": "Run", "enabled": idle, "title": wait or run},
+        {"action": "export", "label": "Export", "enabled": ready,
+         "title": "The files of this plan for a trainer"},
     ]  # fmt: skip

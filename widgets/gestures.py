@@ -11,7 +11,6 @@ from explorer.explain import Sentence
 from .ahead import MOVES, Ahead
 from .edits import set_field
 from .fields import OTHER
-from .opening import DEFAULT_CLUSTER, first_point
 from .session import Point, make_point
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ class Gestures:
             try:
                 self._do(intent, key, value)
             except Exception as error:  # noqa: BLE001 - shown in the page
-                bench.showing.failed(error, key if intent["kind"] == "set" else "", value)
+                bench.showing.failed(error, _field(error, key) if intent["kind"] == "set" else "", value)
                 if intent["kind"] in (*MOVES, "pin", "lock"):
                     bench.parts.board.notice = {"level": "error", "text": bench.error}
 
@@ -71,12 +70,10 @@ class Gestures:
         bench = self._bench
         if any(panel.set(key, value) for panel in bench.panels):
             return
-        if key == "searcher":
-            bench.searcher = str(value)
-        elif key in ("model", "cluster") and value in (OTHER, ""):
+        if key in ("model", "cluster") and value in (OTHER, ""):
             self._ask_for_file(key, typing=value == OTHER)
-        elif key == "model" and bench.history.now is None:
-            bench.show(first_point(str(value), DEFAULT_CLUSTER))
+        elif key in ("model", "cluster") and bench.history.now is None:
+            bench.first(**{key: str(value)})
         else:
             bench.show(set_field(bench.now(), key, value))
 
@@ -106,6 +103,12 @@ class Gestures:
             return
         groups = _same_groups(now, sentence)
         self._bench.show(make_point(now.inputs, sentence.strategy, groups, note=sentence.change))
+
+
+def _field(error: Exception, key: str) -> str:
+    """The field at which an error is said: where it was made, if it is not the other picker that is wrong."""
+    both = {"model": "cluster", "cluster": "model"}
+    return "" if getattr(error, "key", None) == both.get(key, key + ".") else key
 
 
 def _same_groups(now: Point, sentence: Sentence) -> tuple[Any, ...]:

@@ -75,7 +75,14 @@ class HistoryPanel(Panel):
             self._open("", lambda: self._open_text(str(intent["name"]), str(intent["text"])))
 
     def _position(self, intent: dict[str, Any]) -> int:
-        return int(intent["number"]) - self._bench.history.dropped
+        history = self._bench.history
+        position = int(intent["number"]) - history.dropped
+        if not 0 <= position < len(history.points):
+            raise InputError(
+                "that state is no longer in the history",
+                key="number", found=intent["number"], allowed="a state of the list",
+            )  # fmt: skip
+        return position
 
     def _compare(self, position: int) -> None:
         point = self._bench.history.points[position]

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from explorer.errors import InputError
 from explorer.plan import Resolved, load_plan, resolve
 
 from .edits import set_field
 from .session import Inputs, Point, inputs_of, load_inputs, make_point
 from .start import start_strategy
-
-DEFAULT_CLUSTER = "dgx-a100"
-"""Where a model is shown for which no cluster was named."""
 
 
 def first_point(model: str, cluster: str = "", workload: Mapping[str, Any] | None = None) -> Point:
@@ -21,7 +19,7 @@ def first_point(model: str, cluster: str = "", workload: Mapping[str, Any] | Non
 
     Args:
         model: model reference.
-        cluster: cluster reference; empty for the file's own devices (a `.json` model) or the default.
+        cluster: cluster reference; empty for the devices that the file brings, else the default.
         workload: fields over the model's own workload.
 
     Raises:
@@ -29,8 +27,7 @@ def first_point(model: str, cluster: str = "", workload: Mapping[str, Any] | Non
     """
     changes = dict(workload or {})
     length = changes.pop("sequence_length", None)
-    where = cluster or (None if model.endswith(".json") else DEFAULT_CLUSTER)
-    inputs = load_inputs(model, where, sequence_length=length, changes=changes)
+    inputs = load_inputs(model, cluster or None, sequence_length=length, changes=changes)
     return make_point(inputs, start_strategy(inputs), note="start", maker="start")
 
 
@@ -64,12 +61,22 @@ def wished_point(now: Point, name: str, value: Any) -> Point:
     Raises:
         ExplorerError: a value that cannot be.
     """
+    if value is None or value == "":
+        raise InputError(
+            f"the {name} cannot be taken away",
+            key=name, found=value, allowed=f"another {name}; undo() goes back",
+        )  # fmt: skip
     if name == "plan":
         return plan_point(resolve(value))
     if name in ("model", "cluster"):
         return set_field(now, name, value)
     if name == "strategy":
         return make_point(now.inputs, value, note="set from Python")
+    if len(value.jobs) != 1:
+        raise InputError(
+            f"{len(value.jobs)} jobs; the workbench shows one",
+            key="workload", found=len(value.jobs), allowed="a workload of one job",
+        )  # fmt: skip
     own = now.inputs
     inputs = Inputs(
         model=own.model, graph=own.graph, cluster_name=own.cluster_name, cluster=own.cluster, workload=value

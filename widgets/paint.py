@@ -29,7 +29,7 @@ class Comparisons:
     """What the tiles compare with, remembered by inputs and shape."""
 
     def __init__(self) -> None:
-        self._kept = IdentityCache(16)  # each holds a whole report
+        self._kept = IdentityCache(8)  # each holds a whole report
 
     def baseline(self, point: Point) -> Baseline | None:
         """Plan B, else the even cut of the same shape; None where there is none (an odd batch or mesh)."""
@@ -79,7 +79,8 @@ def paint(parts: Parts, history: History, comparisons: Comparisons) -> None:
             scene, can_undo=history.can_undo, can_redo=history.can_redo,
             baseline_name=baseline.name if baseline else None,
             pinned=now.holds.pinned, locked=now.holds.locked,
-            other=now.other.scene if now.other else None, other_name=now.other and f"B: {now.other.note}",
+            other=now.other.scene if now.other else None,
+            other_name=f"B: {now.other.note}" if now.other else None,
         )  # fmt: skip
     parts.figures = tiles_view(scene, baseline=baseline, single=comparisons.single(now))
 

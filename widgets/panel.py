@@ -23,6 +23,8 @@ class Bench(Protocol):
     """Held by whatever touches the workbench; gestures may arrive on a thread of their own."""
     history: History
     """States; `history.now` is the one shown, or None."""
+    searcher: str
+    """Searcher that Search asks."""
     search_budget_s: float
     """Seconds that a search may take."""
 

@@ -8,11 +8,13 @@ from html import escape
 STYLE = """<style>
 .xp{font:13px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);color:var(--jp-ui-font-color1,#222);
  font-variant-numeric:tabular-nums lining-nums;padding:4px 16px 12px}
-.xp h3{font-size:14px;font-weight:600;margin:6px 0;color:inherit}
+.xp :is(h2,h3){font-size:14px;line-height:20px;font-weight:600;margin:10px 0 8px;color:inherit}
 .xp .sub{color:var(--xp-ink2);font-weight:400;font-size:12px}
 .xp table{border-collapse:collapse;font-size:12px;width:100%}
-.xp th{font-weight:400;text-align:left;color:var(--xp-ink2);padding:4px 8px}
-.xp td{padding:5px 8px;border-top:1px solid var(--jp-border-color2,#e0e0e0);white-space:nowrap}
+.xp .narrow table{width:auto;min-width:min(100%,640px)}
+.xp th{font-weight:400;text-align:left;color:var(--xp-ink2);padding:2px 8px 5px;vertical-align:bottom;
+ border-bottom:1px solid var(--jp-border-color1,#bdbdbd)}
+.xp td{padding:5px 8px;border-bottom:1px solid var(--jp-border-color2,#e0e0e0);white-space:nowrap}
 .xp .n{text-align:right}.xp .own td{background:var(--xp-wash)}.xp b{font-weight:600}
 .xp pre{font:12px/1.5 var(--jp-code-font-family,monospace);background:var(--xp-wash);color:inherit;
  border:1px solid var(--jp-border-color2,#e0e0e0);padding:8px 12px;max-height:360px;
@@ -24,9 +26,11 @@ STYLE = """<style>
 [data-jp-theme-light=false] .xp{--xp-ink2:#a9afb7;--xp-wash:#282c31;--xp-bad:#ff8f85;--xp-warn:#f2b760;
  --xp-link:#7cbcf7}
 .xp-frame{border:1px solid var(--jp-border-color2,#e0e0e0);background:var(--jp-layout-color1,#fff)}
-.xp-frame>.widget-box,.xp-frame>*{margin:0}
+.xp-frame>.widget-box,.xp-frame>*,.xp-frame .widget-html{margin:0}
 .xp-frame .widget-tab>.widget-tab-contents{padding:0;border-width:1px 0 0}
 .xp-frame .jp-OutputArea-output{padding:0}
+.xp-frame .modebar-container{top:26px!important}
+.xp-frame .modebar-btn--logo{display:none!important}
 </style>"""
 """Once in the workbench; panels carry the class `xp`."""
 
@@ -36,8 +40,13 @@ def block(body: str) -> str:
     return f'<div class="xp">{body}</div>'
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, text: int = 1, own: int = -1) -> str:
-    """A table; the first `text` columns are words, the others numbers; `own` marks one. Cells are HTML."""
+def table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], *, text: int = 1, own: int = -1, narrow: bool = False
+) -> str:
+    """A table; the first `text` columns are words, the others numbers; `own` marks one. Cells are HTML.
+
+    A narrow one is as wide as its text needs, not as the page is.
+    """
     align = ["" if i < text else ' class="n"' for i in range(len(head))]
     top = "".join(f"<th{a} scope=col>{escape(name)}</th>" for a, name in zip(align, head, strict=True))
     lines = [
@@ -47,7 +56,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, text: int = 1, 
         for i, row in enumerate(rows)
     ]
     body = f"<thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody>"
-    return f'<div class="scroll"><table>{body}</table></div>'
+    return f'<div class="scroll{" narrow" if narrow else ""}"><table>{body}</table></div>'
 
 
 def percent(fraction: float | None, *, sign: bool = True) -> str:

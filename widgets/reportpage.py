@@ -153,7 +153,8 @@ def _answers(bench: Explorer) -> dict[str, Any]:
     """What the layer graph would be answered for one thing more or less open, by what is open then."""
     point, graph = bench.now(), bench.parts.graph
     opened = list(graph.opened)
-    wishes = [[]] + [
+    wishes: list[list[str]] = [[]]
+    wishes += [
         [other for other in opened if other != node["id"]] if node["id"] in opened else [*opened, node["id"]]
         for node in graph.view.get("nodes", [])[:MOST_ANSWERS]
     ]

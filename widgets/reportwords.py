@@ -80,7 +80,7 @@ def more_html(point: Point, plan_text: str) -> str:
     """What stands below the drawings: plan B, tables, the plan itself, where numbers come from."""
     parts = []
     if point.other is not None:
-        parts.append("<h2>Against plan B</h2>" + compare_html(point, point.other))
+        parts.append("<h2>Against plan B</h2>" + compare_html(point, point.other, heading="h3"))
     parts += [
         "<h2>Tables</h2>",
         _folded("Figures", _figures(point), shown=True),

@@ -27,6 +27,8 @@ _WHAT = {
 }
 _ROUNDS = {"interpreter": 3, "dry": 1}
 """Rounds of a first impression: about half a minute on two cores."""
+MOST_ROUNDS = 100
+"""More rounds than this tell nothing new."""
 _SAME_PCT = 1.0
 """How near a dry run's own prediction must be to the tile's, to stand beside it."""
 
@@ -41,7 +43,7 @@ class RunPanel(Panel):
         self.task = RunTask(bench.lock, lambda: bench.guard(self._changed))
         self.engine = ENGINES[0]
         self._rounds = dict(_ROUNDS)
-        self._error = ""
+        self._typed, self._error = "", ""
         self._calibration: Calibration | None = None
         self.controls = Controls()
         self.page = RunView()
@@ -86,9 +88,9 @@ class RunPanel(Panel):
             self.engine, self._error = str(value), ""
         elif key == "rounds":
             try:
-                self._rounds[self.engine], self._error = whole_number(key, value), ""
+                self._rounds[self.engine], self._error = _rounds(value), ""
             except InputError as error:
-                self._error = str(error.allowed)
+                self._typed, self._error = str(value), str(error.allowed)
                 self.draw()
                 raise
         else:
@@ -217,16 +219,20 @@ class RunPanel(Panel):
         """Everything of this tab anew."""
         running = self.task.running
         kinds = [{"value": name, "label": _WHAT[name]} for name in ENGINES]
+        stop = {"action": "stop", "label": "Stop", "title": "The former result stays"}
         self.controls.view = {
+            "name": "Settings of a run",
             "fields": [
                 {"key": "engine", "label": "Kind of run", "kind": "select", "value": self.engine,
                  "width_px": 300, "options": kinds},
-                {"key": "rounds", "label": "Rounds", "kind": "number", "value": self.rounds, "minimum": 1,
-                 "maximum": 100, "step": 1, "width_px": 56, "error": self._error or None},
+                {"key": "rounds", "label": "Rounds", "kind": "number", "minimum": 1,
+                 "value": self._typed if self._error else self.rounds, "maximum": MOST_ROUNDS, "step": 1,
+                 "width_px": 56, "error": self._error or None},
             ],
             "buttons": [
-                {"action": "run", "label": "Run", "suggested": True, "enabled": not running},
-                {"action": "stop", "label": "Stop", "enabled": running},
+                *([stop] if running else []),
+                {"action": "run", "label": "Run", "suggested": True, "enabled": not running,
+                 "title": "A run is at work; Stop ends it" if running else None},
             ],
         }  # fmt: skip
         self.page.view = self._view()
@@ -277,3 +283,17 @@ class RunPanel(Panel):
         text = f"**{verdict_words(found)}** {figure_words(found)}"
         level = {"confirmed": "ok", "wrong numbers": "bad"}.get(found.verdict, "warn")
         return {"level": level, "text": text, "actions": []}
+
+
+def _rounds(value: Any) -> int:
+    """Rounds as typed.
+
+    Raises:
+        InputError: no whole number, too small or too large.
+    """
+    found = whole_number("rounds", value)
+    if found > MOST_ROUNDS:
+        raise InputError(
+            f"{found} rounds take too long", key="rounds", found=found, allowed=f"1 to {MOST_ROUNDS}"
+        )
+    return found

@@ -155,7 +155,7 @@ def progress_share(event: Mapping[str, Any], spec: Any) -> float | None:
     if event.get("event") == "round":
         behind = float(event["number"])
     elif event.get("event") == "case" and event.get("name") in cases:
-        behind = event["round"] + (cases.index(event["name"]) + 1) / len(cases)
+        behind = float(event["round"]) + (cases.index(event["name"]) + 1) / len(cases)
     else:
         return None
     return min(1.0, max(0.0, (spec.warmup_rounds + behind) / total))

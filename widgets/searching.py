@@ -230,7 +230,9 @@ class SearchTask:
                     reported = time.perf_counter()
         if walk.error is not None:
             raise walk.error
-        entrant.state = TIMED if time.perf_counter() - began >= share_s else ENDED
+        with self._lock:
+            if turn == self._turn:  # else it was stopped meanwhile, and stays so
+                entrant.state = TIMED if time.perf_counter() - began >= share_s else ENDED
 
     def _may_go(self, turn: int) -> bool:
         """Wait until nobody is at work on the board; whether the search is still wanted."""

@@ -26,7 +26,16 @@ from .holds import Holds, bounds, released
 from .leaderboard import Leaderboard
 from .panel import Bench, Panel
 from .searching import Entrant, SearchTask
-from .searchwords import Settings, fields, held_words, objective_unit, read_setting, status_words, verdict
+from .searchwords import (
+    Settings,
+    fields,
+    held_words,
+    objective_unit,
+    read_setting,
+    searcher_field,
+    status_words,
+    verdict,
+)
 from .session import Point, make_point
 
 CHART_S = 1.0
@@ -125,6 +134,10 @@ class SearchPanel(Panel):
 
     def set(self, key: str, value: Any) -> bool:
         """Take a field of this tab; a wrong one is said at the field and changes nothing."""
+        if key == "searcher":
+            SEARCHERS.get(str(value))  # says so now, not at Search
+            self._bench.searcher = str(value)
+            return True
         if key not in fields(self._bench.history.now, self.settings, 0.0):
             return False
         self._typed[key] = value
@@ -284,12 +297,16 @@ class SearchPanel(Panel):
         for key, error in self._errors.items():
             shown[key] |= {"value": self._typed[key], "error": error}
         running = self.task.running
+        wait = "A search is at work; Stop ends it" if running else ""
         return {
-            "fields": list(shown.values()),
+            "name": "Settings of a search",
+            "fields": [searcher_field(self._bench.searcher), *shown.values()],
             "buttons": [
-                {"action": "compare_all", "label": "Compare all", "suggested": True, "enabled": not running,
-                 "title": "Every searcher in turn, within the budget"},
-                {"action": "stop", "label": "Stop", "enabled": running},
+                *([{"action": "stop", "label": "Stop", "title": "What was found stays"}] if running else []),
+                {"action": "search", "label": "Search", "suggested": True, "enabled": not running,
+                 "title": wait or "Ask the searcher chosen here"},
+                {"action": "compare_all", "label": "Compare all", "enabled": not running,
+                 "title": wait or "Every searcher in turn, within the budget"},
             ],
         }  # fmt: skip
 

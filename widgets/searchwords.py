@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.errors import InputError
-from explorer.search import OBJECTIVES, REFUSED, Candidate
+from explorer.search import OBJECTIVES, REFUSED, SEARCHERS, Candidate
 from explorer.units import GIB, format_bytes, format_seconds
 from explorer.views.search_table import strategy_words
 
@@ -72,6 +72,16 @@ def fields(now: Point | None, settings: Settings, budget_s: float) -> dict[str, 
          "value": str(settings.max_devices or count), "width_px": 84, "title": "Devices to use at most"},
     ]  # fmt: skip
     return {row["key"]: row for row in rows}
+
+
+def searcher_field(chosen: str) -> dict[str, Any]:
+    """Who Search asks. A name set from Python that is not registered is shown as it is."""
+    names = SEARCHERS.names()
+    return {
+        "key": "searcher", "label": "Searcher", "kind": "select", "value": chosen,
+        "options": [{"value": name, "label": name} for name in dict.fromkeys([*names, chosen])],
+        "title": "Who Search asks; Compare all asks each of them",
+    }  # fmt: skip
 
 
 def read_setting(now: Point | None, settings: Settings, key: str, value: Any) -> Any:

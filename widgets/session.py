@@ -20,7 +20,7 @@ from explorer.edit import Group, groups_of
 from explorer.errors import InputError
 from explorer.graph import LayerGraph
 from explorer.models import load_model_and_cluster
-from explorer.plan import Plan, Provenance, Reference, Resolved, fingerprint, make_plan
+from explorer.plan import Plan, Provenance, Reference, Resolved, fingerprint, located, make_plan
 from explorer.profiles import load_cluster
 from explorer.report import Report
 from explorer.simulate import simulate
@@ -241,23 +241,36 @@ def after(point: Point, before: Point | None) -> Point:
     return replace(point, holds=holds, other=before.other)
 
 
+DEFAULT_CLUSTER = "dgx-a100"
+"""Where a model is shown for which no cluster was named."""
+
+
 def load_inputs(
     model: str,
     cluster: str | None,
     *,
     sequence_length: int | None = None,
     changes: Mapping[str, object] | None = None,
+    prefer_own: bool = False,
 ) -> Inputs:
-    """Load a model and a cluster; `changes` go over the fields of the model's own workload.
+    """Load a model and a cluster.
+
+    Args:
+        model: model reference.
+        cluster: cluster reference; None for the devices that the file brings, else for the default.
+        sequence_length: of the model; None for its own.
+        changes: fields over those of the model's own workload.
+        prefer_own: whether devices that the file brings are taken in place of `cluster`.
 
     Raises:
         InputError: an unknown or wrong model, cluster or value.
     """
     graph, own = load_model_and_cluster(model, sequence_length=sequence_length)
-    if not cluster and own is None:
-        raise InputError("a cluster is needed", key="cluster", allowed="a bundled profile or a file")
-    devices = load_cluster(cluster) if cluster else own
-    assert devices is not None  # one of the two is there
+    if own is not None and (prefer_own or not cluster):
+        place, devices = model, own
+    else:
+        place = cluster or DEFAULT_CLUSTER
+        devices = load_cluster(place)
     workload = default_workload(graph)
     given: dict[str, object] = {}
     for key, value in (changes or {}).items():
@@ -272,19 +285,31 @@ def load_inputs(
     return Inputs(
         model=Reference(reference=model, sequence_length=sequence_length or 0),
         graph=shared(graph),
-        cluster_name=cluster or model,
+        cluster_name=place,
         cluster=shared(devices),
         workload=workload.with_job(**given),
     )
 
 
 def inputs_of(resolved: Resolved) -> Inputs:
-    """The inputs of a loaded plan of one job."""
+    """The inputs of a loaded plan of one job.
+
+    Raises:
+        InputError: it has several.
+    """
     plan = resolved.plan
+    if len(plan.workload.jobs) != 1 or len(plan.models) != 1:
+        raise InputError(
+            f"the plan has {len(plan.workload.jobs)} jobs; the workbench shows one",
+            key="plan", found=len(plan.workload.jobs),
+            allowed="a plan of one job; `explorer simulate PLAN` predicts several",
+        )  # fmt: skip
+    # files that the plan names beside itself are found from here too, by what is made here of it
+    model, folder = plan.models[0][1], resolved.folder
     return Inputs(
-        model=replace(plan.models[0][1], fingerprint=""),
+        model=replace(model, reference=located(model.reference, folder), fingerprint=""),
         graph=shared(resolved.graph),
-        cluster_name=plan.cluster.reference,
+        cluster_name=located(plan.cluster.reference, folder),
         cluster=shared(resolved.cluster),
         workload=Workload(jobs=(plan.workload.job,)),
     )

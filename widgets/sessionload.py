@@ -43,7 +43,9 @@ def restore(session: SavedSession, *, known: Inputs | None = None) -> Restored:
         InputError: none of its states can be had.
     """
     reader = _Reader(session, known)
-    points, times_s, at = [], [], 0
+    points: list[Point] = []
+    times_s: list[float] = []
+    at = 0
     for number, state in enumerate(session.states):
         point = reader.point(state)
         if number <= session.at and (point is not None or not points):

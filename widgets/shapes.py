@@ -285,6 +285,7 @@ class Field(Strict):
     width_px: NotRequired[int | None]
     error: NotRequired[str | None]
     title: NotRequired[str | None]
+    group: NotRequired[str | None]
 
 
 class Button(Strict):
@@ -302,6 +303,7 @@ class Button(Strict):
 class ControlsView(Strict):
     """`Controls.view`."""
 
+    name: NotRequired[str]
     fields: list[Field]
     buttons: list[Button]
 

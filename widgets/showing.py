@@ -7,6 +7,7 @@ change that helps most is worked out in the next quiet moment.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from explorer.errors import ExplorerError
@@ -32,6 +33,8 @@ class Showing:
         self._bench = bench
         self.comparisons = Comparisons()
         """What the tiles compare with."""
+        self.asked: dict[str, str] = {"model": "", "cluster": ""}
+        """What was chosen while nothing is loaded yet."""
         self.typed: dict[str, Any] = {}
         """Values of fields that were refused, by key: they stay as typed."""
         self.errors: dict[str, str] = {}
@@ -50,11 +53,13 @@ class Showing:
         bench = self._bench
         self.typed, self.errors, self.said = {}, {}, None
         self.reasons.settled(now, before)
-        if before is not None and before.inputs is not now.inputs:
-            for panel in bench.panels:
-                panel.forget()
         bench.tell(now)
         self._clear_notices()
+        if before is None or before.inputs.graph is not now.inputs.graph:
+            self._keep_selected(now)
+        if before is not None and before.inputs is not now.inputs:
+            for panel in bench.panels:
+                self.guard(panel.forget)
         if now.note.endswith("now 1f1b") and before is not None:
             bench.parts.board.notice = {"level": "info", "text": now.note}
         paint(bench.parts, bench.history, self.comparisons)
@@ -62,6 +67,13 @@ class Showing:
         if not self._soon.later(lambda: self._follow(now)):
             at_once(lambda: self._follow(now))
         self._idle.later(lambda: self._quiet(now))
+
+    def _keep_selected(self, now: Point) -> None:
+        """Of what is selected, what the model shown has."""
+        graph, chosen = now.inputs.graph, self._bench.selection
+        left = [name for name in chosen if name in graph.index or name in graph.blocks]
+        if left != chosen:
+            self._bench.selection = left
 
     def _follow(self, now: Point) -> Iterator[None]:
         """Draw what a gesture need not wait for, in slices: the next gesture ends this."""
@@ -72,7 +84,7 @@ class Showing:
         self.mark()
         for panel in bench.panels:
             yield
-            panel.settled(now)
+            self.guard(partial(panel.settled, now))
 
     def _quiet(self, point: Point) -> Iterator[None]:
         """Reasons, and what else is too slow to stand between two drags; the next edit ends this."""
@@ -89,7 +101,7 @@ class Showing:
         self.redraw()
         for panel in bench.panels:
             yield
-            panel.idle(point)
+            self.guard(partial(panel.idle, point))
 
     def explain(self, point: Point) -> None:
         """All reasons now, without a pause."""
@@ -100,8 +112,8 @@ class Showing:
         """Bar and sentence; the rest is drawn when the state changes."""
         bench = self._bench
         bar = bar_view(
-            bench.history.now, typed=self.typed, errors=self.errors, searcher=bench.searcher,
-            busy=self._busy(), can_undo=bench.history.can_undo, can_redo=bench.history.can_redo,
+            bench.history.now, asked=self.asked, typed=self.typed, errors=self.errors, busy=self._busy(),
+            can_undo=bench.history.can_undo, can_redo=bench.history.can_redo,
             comparing=bench.history.now is not None and bench.history.now.other is not None,
         )  # fmt: skip
         if bar != bench.parts.controls.view or self.errors:

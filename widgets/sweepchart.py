@@ -11,6 +11,8 @@ from typing import Any
 
 from explorer.views.sweep_view import NAMES
 
+from .charts import UPLOADS
+
 _INK = {"light": "#222222", "dark": "#e0e0e0"}
 _INK_2 = {"light": "#5c6168", "dark": "#a9afb7"}
 _PAPER = {"light": "#ffffff", "dark": "#212121"}
@@ -177,7 +179,7 @@ def _figure() -> Any:
     figure.update_layout(
         height=HEIGHT_PX, autosize=True, margin={"l": 56, "r": 12, "t": 28, "b": 44}, showlegend=False,
         paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", font={"size": 11}, hovermode="closest",
-        modebar={"remove": ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+        modebar={"remove": ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d", *UPLOADS],
                  "bgcolor": "rgba(0,0,0,0)"}, dragmode="pan",
     )  # fmt: skip
     for i, annotation in enumerate(figure.layout.annotations):

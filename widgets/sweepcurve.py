@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from ipywidgets import HTML, Box, Layout, VBox
 
 from explorer.errors import InputError
-from explorer.sweep import Row, sweeping, values_of
+from explorer.sweep import KEYS, Row, sweeping, values_of
 from explorer.views.sweep_view import SCALING, curve_points
 
 from .controls import Controls
@@ -67,9 +67,9 @@ class SweepCurve:
     def set(self, key: str, value: Any) -> bool:
         """Take a field; whether it was one of these. Wrong values are said at the field."""
         if key == "sweep_over":
-            self.key, self._typed, self._error = str(value), None, ""
+            self.key, self._typed, self._error = _one_of(key, value, KEYS), None, ""
         elif key == "sweep_scaling":
-            self.weak = value == "weak"
+            self.weak = _one_of(key, value, ("strong", "weak")) == "weak"
         elif key == "sweep_values":
             self._typed = str(value)
             self._error = ""
@@ -124,7 +124,7 @@ class SweepCurve:
         """The table fills first: a first chart takes seconds."""
         job, more = self._job, True
         while more and self._job is job:
-            more = self._next(rows)
+            more = self._next(job, rows)
             await asyncio.sleep(PAUSE_S)
         try:
             await self._make_figure()
@@ -134,10 +134,16 @@ class SweepCurve:
             self._job = None
             self._bench.guard(self.draw)
 
-    def _next(self, rows: Iterator[Row]) -> bool:
-        """Simulate one more value and draw it; whether there was one."""
+    def _next(self, job: Job | None, rows: Iterator[Row]) -> bool:
+        """Simulate one more value and draw it; whether there was one that is still wanted."""
         with self._bench.lock:
-            row = next(rows, None)
+            if self._job is not job:  # ended by a gesture on another thread
+                return False
+            try:
+                row = next(rows, None)
+            except Exception as error:  # noqa: BLE001 - shown in the page
+                self._bench.guard(partial(_again, error))
+                return False
             if row is not None:
                 self.rows = [*self.rows, row]
                 self._bench.guard(self.draw)
@@ -189,6 +195,18 @@ class SweepCurve:
         if self.figure is not None:
             ideal = of is not None and key in SCALING
             self.figure.draw(key, points, tokens=tokens, ideal=ideal, theme=self._theme)
+
+
+def _one_of(key: str, value: Any, allowed: Iterable[str]) -> str:
+    """A choice of a field.
+
+    Raises:
+        InputError: no such choice.
+    """
+    names = list(allowed)
+    if value not in names:
+        raise InputError(f"no choice {value!r}", key=key, found=value, allowed=", ".join(names))
+    return str(value)
 
 
 def _again(error: Exception) -> None:

@@ -80,11 +80,13 @@ def fields(
                         "value": "weak" if weak else "strong",
                         "options": [{"value": v, "label": label} for v, label in options]})  # fmt: skip
     return {
+        "name": "Curve",
         "fields": rows,
         "buttons": [
+            *([{"action": "sweep_stop", "label": "Stop", "title": "What is drawn stays"}] if running else []),
             {"action": "sweep_draw", "label": "Draw curve", "suggested": True,
-             "enabled": not running and not error},
-            {"action": "sweep_stop", "label": "Stop", "enabled": running},
+             "enabled": not running and not error,
+             "title": "The curve is being drawn; Stop ends it" if running else error or None},
         ],
     }  # fmt: skip
 

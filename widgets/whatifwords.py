@@ -13,6 +13,8 @@ from explorer.sweep.devices import scaled
 from explorer.units import format_bytes, format_seconds
 from explorer.views.sweep_view import what_if_rows
 
+from .holds import released
+from .searchwords import held_words
 from .session import Point
 
 PREFIX = "whatif_"
@@ -119,7 +121,7 @@ def what_if_view(
         "sliders": slider_fields(point, changes, typed, errors),
         "rows": what_if_rows(point.report, report, tokens=tokens),
         "verdict": _verdict(point, changes, found),
-        "note": _left_out(changes, there),
+        "note": _left_out(point, changes, there),
         "actions": [
             {"action": "whatif_reset", "label": "Reset", "enabled": bool(changes or errors)},
             {"action": "whatif_apply", "label": "Apply", "suggested": True,
@@ -158,11 +160,22 @@ def _more(then: float, now: float) -> str:
     return f"{share:+.1%}".replace("-", "−")
 
 
-def _left_out(changes: Mapping[str, float], there: int) -> str:
-    """What Apply leaves, and why."""
+def _left_out(point: Point, changes: Mapping[str, float], there: int) -> str:
+    """What Apply leaves, and why; and what it releases."""
     said = []
     if "bandwidth" in changes:
         said.append("Bandwidth belongs to the cluster and is not applied.")
     if changes.get("devices", 0) > there:
         said.append(f"The cluster has {there} devices: more cannot be applied.")
+    elif "devices" in changes and (broken := _released(point, changes["devices"])):
+        said.append(f"Apply releases {broken}.")
     return " ".join(said)
+
+
+def _released(point: Point, devices: float) -> str:
+    """Pins and locks that do not go with another number of devices, in words."""
+    job = point.strategy.job
+    try:
+        return held_words(released(point.holds, job, scaled(job, int(devices))))
+    except ExplorerError:
+        return ""  # it cannot be applied at all, which is said already

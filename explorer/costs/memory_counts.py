@@ -14,7 +14,7 @@ import numpy as np
 
 from explorer.costs.memory_arrays import BoolArray, FloatArray, GraphArrays, IntArray, graph_arrays
 from explorer.graph import LayerGraph
-from explorer.identity import remembered
+from explorer.identity import STAGES_KEPT, remembered
 from explorer.sharding.result import ShardedLayers
 
 
@@ -76,7 +76,7 @@ class Counts:
     """Scalars that a loss reads and converts to fp32, per sample."""
 
 
-@remembered(4096)
+@remembered(STAGES_KEPT)
 def counts(
     graph: LayerGraph,
     layers: tuple[str, ...],

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from explorer.edit import Group, groups_of, move_boundary, place_layers
-from explorer.explain.asked import MOST_ACTIONS, Asked, Change, actions, block_name
+from explorer.explain.asked import MOST_ACTIONS, Asked, Change, Tried, actions, block_name
 from explorer.schedules import SCHEDULES
 from explorer.strategy import JobStrategy, Stage, Strategy
 
@@ -90,6 +90,12 @@ def schedules(asked: Asked) -> Iterator[Change]:
         if long and (not entry.facts.get("flush") or entry.options):
             continue
         yield f"use schedule {entry.name}", partial(_scheduled, asked, entry.name)
+
+
+def as_exact(asked: Asked, item: Tried) -> bool:
+    """Whether a change trains on weights and values that are no older than the plan's."""
+    own, its = (r.timeline.program.order for r in (asked.report, item.report))
+    return max(item.report.delay) <= max(asked.report.delay) and len(its.lag) <= max(1, len(own.lag))
 
 
 def _scheduled(asked: Asked, name: str) -> Strategy:

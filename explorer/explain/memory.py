@@ -20,7 +20,7 @@ from explorer.explain.asked import (
     proposal,
     tries,
 )
-from explorer.explain.changes import RECOMPUTE, everywhere, savings
+from explorer.explain.changes import RECOMPUTE, as_exact, everywhere, savings, schedules
 from explorer.report import MEMORY_PARTS, Report
 from explorer.units import format_bytes, format_seconds
 
@@ -86,12 +86,15 @@ def _overflow(asked: Asked) -> Steps[Sentence]:
     over = f"Device {worst.device} needs {format_bytes(worst.over_bytes)} more than it has"
     where = f"**Does not fit.** {over} ({parts_of(report, worst.lane)})"
     tried = yield from tries(asked, savings(asked))
+    if len(asked.job.stages) > 1:
+        others = yield from tries(asked, schedules(asked))
+        tried += [item for item in others if as_exact(asked, item)]
     best = fastest(tried)
     if best is not None:
         said = f"{where}. Cheapest change that fits: {best.label}, {format_seconds(best.step_s)} a step."
         return proposal(asked, "memory", said, best)
     advice = "use more stages, tensor parallelism or devices"
-    said = f"{where}; recomputation, ZeRO and smaller microbatches do not suffice: {advice}."
+    said = f"{where}; recomputation, ZeRO, smaller microbatches or another schedule do not suffice: {advice}."
     if not tried:
         return Sentence(topic="memory", text=said)
     near = min(tried, key=lambda item: over_bytes(item.report))

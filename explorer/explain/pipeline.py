@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from explorer.edit import groups_of
 from explorer.explain.asked import WORTH, Asked, Sentence, Steps, Tried, conclude, fastest, tries
-from explorer.explain.changes import doubles, halves, mends, moves, quarters, schedules
+from explorer.explain.changes import as_exact, doubles, halves, mends, moves, quarters, schedules
 from explorer.explain.shapes import interleavings, shape_of
 from explorer.schedules import SCHEDULES
 from explorer.units import format_seconds
@@ -72,15 +72,9 @@ def bubble(asked: Asked) -> Steps[Sentence | None]:
         tried += yield from tries(asked, interleavings(asked, shape))
     tried += yield from tries(asked, quarters(asked))
     tried += yield from tries(asked, doubles(asked))
-    exact = [item for item in tried if _as_exact(asked, item)]
+    exact = [item for item in tried if as_exact(asked, item)]
     said = conclude(asked, "bubble", lead, exact, kind="other schedule or microbatch size")
     return _mention(asked, said, fastest(item for item in tried if item not in exact))
-
-
-def _as_exact(asked: Asked, item: Tried) -> bool:
-    """Whether a change trains on weights and values that are no older than the plan's."""
-    own, its = (r.timeline.program.order for r in (asked.report, item.report))
-    return max(item.report.delay) <= max(asked.report.delay) and len(its.lag) <= max(1, len(own.lag))
 
 
 def _mention(asked: Asked, said: Sentence, stale: Tried | None) -> Sentence:

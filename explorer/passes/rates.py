@@ -15,10 +15,14 @@ Demands = Sequence[tuple[int, float]]
 
 
 class Rates:
-    """Running tasks, by number, with the heap of their ends."""
+    """Running tasks, by number, with the heap of their ends.
+
+    Args:
+        capacity: of every resource; it may grow while time runs, where they are numbered as they are met.
+    """
 
     def __init__(self, capacity: Sequence[float]) -> None:
-        self.capacity = list(capacity)
+        self.capacity = capacity
         self.load = [0.0] * len(self.capacity)
         self.users: list[set[int]] = [set() for _ in self.capacity]
         self.heap: list[tuple[float, int, int]] = []
@@ -38,6 +42,9 @@ class Rates:
         self.demands[task] = demands
         self.stamp[task] = -1  # none of its ends is in the heap yet
         self.left[task], self.rate[task], self.since[task] = duration_s, 1.0, now
+        while len(self.users) < len(self.capacity):
+            self.load.append(0.0)
+            self.users.append(set())
         for resource, amount in demands:
             self.users[resource].add(task)
             self.load[resource] += amount

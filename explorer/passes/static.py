@@ -101,7 +101,7 @@ def _too_much(users: _Users, timing: Timing) -> bool:
     return _peak(users, timing) > users.capacity * (1 + TOLERANCE)
 
 
-_SUSPECTS = IdentityCache(256, total=300_000, size_of=lambda tasks, _: tasks.size)
+_SUSPECTS = IdentityCache(256, total=100_000, size_of=lambda tasks, _: tasks.size)
 
 
 def _suspects(tasks: Tasks, shares: Shares) -> list[_Users]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from explorer.identity import remembered
+from explorer.identity import STAGES_KEPT, remembered
 from explorer.strategy import REPLICA, Mesh, Stage
 
 Line: TypeAlias = tuple[int, ...]
@@ -18,7 +18,7 @@ Lines: TypeAlias = tuple[tuple[str, int, tuple[Line, ...]], ...]
 """(axis, size, lines through the row's devices, each once)."""
 
 
-@remembered(8192)
+@remembered(STAGES_KEPT)
 def axis_lines(stage: Stage, copy: int, row: Line) -> Lines:
     """Lines of a row along every axis but the replicas': of the stage's mesh, then of its shardings'."""
     found: dict[tuple[str, int], tuple[Line, ...]] = {}

@@ -247,7 +247,8 @@ Curve = tuple[FloatArray, FloatArray]
 
 def _slowed(program: Program, shares: Shares, timing: Timing) -> dict[int, Curve]:
     """What over-full resources give of what they are asked for, over time."""
-    users = _USERS.get((program, shares), None, lambda: _users(program, shares))
+    known = program.memo("occupancy.users", lambda: IdentityCache(4))  # it goes when the program goes
+    users = known.get((shares,), None, lambda: _users(program, shares))
     found = {}
     for resource, (tasks, demand) in users.items():
         start, end = timing.start_s[tasks], timing.end_s[tasks]
@@ -259,9 +260,6 @@ def _slowed(program: Program, shares: Shares, timing: Timing) -> dict[int, Curve
         if load.max(initial=0.0) > capacity * FULL:
             found[resource] = (moments[order], np.minimum(1.0, capacity / np.maximum(load, capacity)))
     return found
-
-
-_USERS = IdentityCache(64)
 
 
 def _users(program: Program, shares: Shares) -> dict[int, tuple[IntArray, FloatArray]]:

@@ -14,7 +14,7 @@ from explorer.costs.memory import StageMemory, stage_memory
 from explorer.costs.memory_arrays import ATTENTION_CORE
 from explorer.costs.memory_counts import Counts, counts
 from explorer.graph import LayerGraph
-from explorer.identity import remembered
+from explorer.identity import STAGES_KEPT, remembered
 from explorer.pricing.inside import Inside, inside_of, kind_costs
 from explorer.pricing.lines import Lines
 from explorer.sharding import Override, ShardedLayers, overrides_of, shard
@@ -60,7 +60,7 @@ class Sharded:
     """Its collectives, if any."""
 
 
-@remembered(8192)
+@remembered(STAGES_KEPT)
 def sharded_of(graph: LayerGraph, stage: Stage) -> Sharded:
     """Sharding under a stage's layout, of the whole graph: its layers are summed by section later."""
     axes = tuple((name, size) for name, size in stage.meshes[0].axes if name != REPLICA and size > 1)
@@ -79,7 +79,7 @@ def _sharded(
     return Sharded(shards=shards, degree=dict(axes).get("tensor", 1), inside=inside_of(graph, shards))
 
 
-@remembered(8192)
+@remembered(STAGES_KEPT)
 def section_time(
     graph: LayerGraph,
     cluster: Cluster,
@@ -181,7 +181,7 @@ def _made_again(graph: LayerGraph, layers: IntArray, recompute: str) -> BoolArra
     return inside if inside.any() else np.ones(len(layers), dtype=bool)
 
 
-@remembered(8192)
+@remembered(STAGES_KEPT)
 def section_counts(
     graph: LayerGraph,
     shards: ShardedLayers,
@@ -194,7 +194,7 @@ def section_counts(
     return counts(graph, names, shards, tuple(shares.items()), whole)
 
 
-@remembered(8192)
+@remembered(STAGES_KEPT)
 def section_memory(
     graph: LayerGraph,
     shards: ShardedLayers,

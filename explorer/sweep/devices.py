@@ -13,14 +13,18 @@ from explorer.cluster import Cluster
 from explorer.errors import InputError
 from explorer.strategy import REPLICA, SPLIT, JobStrategy, Mesh, Stage
 
+MOST_DEVICES = 65_536
+"""Devices that a plan is varied up to; every one of them is a number in a mesh."""
+
 
 def with_devices(cluster: Cluster, devices: int) -> Cluster:
     """The cluster with at least so many devices: whole nodes like its last ones are added to its network.
 
     Raises:
         InputError: its links are listed one by one, or no level joins all devices, so nothing says how new
-            nodes would be connected.
+            nodes would be connected; or far too many are asked for.
     """
+    _refuse_too_many(devices)
     missing = devices - cluster.device_count
     if missing <= 0:
         return cluster
@@ -45,6 +49,7 @@ def scaled(job: JobStrategy, devices: int) -> JobStrategy:
     used = len(job.devices)
     if devices == used:
         return job
+    _refuse_too_many(devices)
     _check(job, devices)
     factor = Fraction(devices, used)
     meshes: dict[Mesh, Mesh] = {}
@@ -53,6 +58,14 @@ def scaled(job: JobStrategy, devices: int) -> JobStrategy:
         meshes[mesh] = _mesh(mesh, int(mesh.replicas * factor), first)
         first += len(meshes[mesh].devices)
     return job.with_stages(_stage(stage, meshes, factor) for stage in job.stages)
+
+
+def _refuse_too_many(devices: int) -> None:
+    if devices > MOST_DEVICES:
+        raise InputError(
+            f"{devices} devices are more than can be simulated",
+            key="devices", found=devices, allowed=f"<= {MOST_DEVICES}",
+        )  # fmt: skip
 
 
 def _check(job: JobStrategy, devices: int) -> None:

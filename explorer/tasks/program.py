@@ -56,7 +56,7 @@ class MemoryEvents(NamedTuple):
     """First event of each lane that has any."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
 class Program:
     """Lowered tasks. Index 0 of `first`/`second` means the start of time; task i is index i + 1 there."""
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from explorer.graph import LayerGraph
-from explorer.identity import remembered
+from explorer.identity import STAGES_KEPT, remembered
 from explorer.strategy import ROUND_ROBIN, Mesh, Slice, Stage
 from explorer.tasks.skeleton import FloatArray, IntArray, SectionShape, split_offsets
 
@@ -66,18 +66,19 @@ def _whole_parameters(graph: LayerGraph, stage: Stage, members: frozenset[int]) 
     )
 
 
-@remembered(8192)
+@remembered(STAGES_KEPT)
 def stage_layers(graph: LayerGraph, stage: Stage) -> IntArray:
     """Indices of the layers of a stage, whole and cut ones."""
     index = graph.index
     return np.array([index[name] for name in stage.all_layers], dtype=np.int64)
 
 
-@remembered(8192)
+@remembered(STAGES_KEPT)
 def stage_runs(graph: LayerGraph, s: int, stage: Stage) -> list[Run]:
     """Runs of layers of a stage with one device set each, in model order."""
     index = graph.index
-    members = [(index[name], 1.0) for name in stage.layers]
+    whole = graph.memo("whole members", lambda: [(i, 1.0) for i in range(len(graph.layers))])
+    members = [whole[index[name]] for name in stage.layers]
     members += [(index[part.layer], part.stop - part.start) for part in stage.slices]
     if stage.slices:
         members.sort()

@@ -27,7 +27,7 @@ def traffic_view(scene: Scene, *, name: str = "") -> dict[str, Any]:
     folded = any(len(row.devices) > 1 for row in rows)
     return {
         "kind": "traffic",
-        "title": "Communication, sent in one step from row to column",
+        "title": "Communication, row to column, one step",
         "name": name,
         "rows": [row.as_dict() for row in rows],
         "pairs": [[source, target, float(size)] for (source, target), size in sorted(sent.items())],

@@ -26,6 +26,8 @@ CHROMIUM_FLAGS = [
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 START_LIMIT_S = 60
+BOARD = "[data-lane] [data-block]"
+"""What is there once a workbench is drawn."""
 SETTINGS = {
     "@jupyterlab/apputils-extension/notification.jupyterlab-settings": {
         "fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True,
@@ -39,6 +41,8 @@ class Lab:
 
     port: int
     token: str
+    root: Path
+    """Folder that it serves."""
     app: str = "lab"
 
     def url(self, notebook: str) -> str:
@@ -59,7 +63,7 @@ def write_settings(folder: Path, theme: str = "") -> None:
 
 
 @contextmanager
-def running_lab(folder: Path, app: str = "lab") -> Iterator[Lab]:
+def running_lab(folder: Path, app: str = "lab", sessions: str = "off") -> Iterator[Lab]:
     """Start a server in a session of its own with fresh folders; end it and its kernels.
 
     It serves a copy of the notebooks: JupyterLab saves what it has run, by itself.
@@ -67,17 +71,18 @@ def running_lab(folder: Path, app: str = "lab") -> Iterator[Lab]:
     Args:
         folder: an empty folder for everything it writes.
         app: `lab`, `notebook` (7) or `voila` (serves `explore.ipynb` as an application).
+        sessions: folder for saved sessions, or `off`.
     """
     root = folder / "root"
     shutil.copytree(ROOT / "notebooks", root / "notebooks", ignore=shutil.ignore_patterns(".*", "mine"))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    lab = Lab(port=port, token=secrets.token_hex(16), app=app)
+    lab = Lab(port=port, token=secrets.token_hex(16), root=root, app=app)
     environment = os.environ | {
         "PYTHONWARNINGS": "ignore",
         "PYTHONPATH": str(ROOT),
-        "EXPLORER_SESSIONS": "off",
+        "EXPLORER_SESSIONS": sessions,
     }
     for name in ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR"):
         environment[f"JUPYTER_{name}"] = str(folder / name.lower())
@@ -156,8 +161,8 @@ class Workbench:
         self.errors: list[str] = []
         page.on("pageerror", lambda error: self.errors.append(str(error)))
 
-    def open(self, lab: Lab, notebook: str = "notebooks/explore.ipynb") -> None:
-        """Open the notebook, run all cells, wait for the board or for an error."""
+    def open(self, lab: Lab, notebook: str = "notebooks/explore.ipynb", ready: str = BOARD) -> None:
+        """Open the notebook, run all cells, wait for the board (or what is ready) or for an error."""
         page = self.page
         page.goto(lab.url(notebook))
         page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
@@ -166,9 +171,14 @@ class Workbench:
                        return c?.status === 'idle' && c?.connectionStatus === 'connected'; }""",
             timeout=60_000,
         )
+        self.run_all(ready)
+
+    def run_all(self, ready: str = BOARD) -> None:
+        """Run all cells of the open notebook; wait for the board or for an error."""
+        page = self.page
         page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); return 1; }")
         page.wait_for_selector(
-            "[data-lane] [data-block], .jp-OutputArea-output[data-mime-type='application/vnd.jupyter.error']",
+            f"{ready}, .jp-OutputArea-output[data-mime-type='application/vnd.jupyter.error']",
             timeout=60_000,
         )
         wrong = page.query_selector("[data-mime-type='application/vnd.jupyter.error']")
@@ -240,6 +250,20 @@ class Workbench:
         mouse.move(x + 9, y + 2)
         mouse.move(b["x"] + b["w"] / 2, b["y"] + b["h"] / 2, steps=8)
         mouse.up()
+
+    def tab(self, title: str) -> None:
+        """Bring a tab of the workbench to the front, by mouse."""
+        self.page.locator(f".xp-frame .lm-TabBar-tab:has-text('{title}')").first.click()
+
+    def theme(self, name: str) -> None:
+        """Switch JupyterLab to its `Light` or `Dark` theme."""
+        self.page.evaluate(
+            "(n) => { window.jupyterapp.commands.execute('apputils:change-theme', {theme: n}); return 1; }",
+            f"JupyterLab {name}",
+        )
+        self.page.wait_for_selector(
+            f"body[data-jp-theme-light={str(name == 'Light').lower()}]", state="attached"
+        )
 
     def act(self, action: str) -> None:
         """Press the bar's button."""

@@ -71,7 +71,7 @@ STATES = [start, overfull, compared, exported, mistyped]
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
 def test_no_serious_finding(bench: Workbench, state: Callable[[Workbench], None], theme: str) -> None:
-    _theme(bench, theme)
+    bench.theme(theme)
     state(bench)
     bench.settled()
     bench.page.wait_for_timeout(300)  # colours ease over 150 ms
@@ -79,20 +79,10 @@ def test_no_serious_finding(bench: Workbench, state: Callable[[Workbench], None]
 
 
 def test_every_tab(bench: Workbench) -> None:
-    _theme(bench, "Light")
+    bench.theme("Light")
     wrong = {}
     for name in bench.ask("[panel.title for panel in explorer.panels]"):
         every_tab(name)(bench)
         bench.settled()
         wrong[name] = findings(bench)
     assert {name: found for name, found in wrong.items() if found} == {}
-
-
-def _theme(bench: Workbench, name: str) -> None:
-    bench.page.evaluate(
-        "(n) => { window.jupyterapp.commands.execute('apputils:change-theme', {theme: n}); return 1; }",
-        f"JupyterLab {name}",
-    )
-    bench.page.wait_for_selector(
-        f"body[data-jp-theme-light={str(name == 'Light').lower()}]", state="attached"
-    )

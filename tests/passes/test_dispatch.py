@@ -44,6 +44,19 @@ def run(
 CHAIN = [Edge(0, 1, True)]
 
 
+def test_resources_may_be_numbered_as_they_are_met() -> None:
+    capacity: list[float] = []
+
+    def wire(*_: object) -> tuple[float, tuple[tuple[int, float], ...]]:
+        if not capacity:
+            capacity.append(1.0)
+        return 1.0, ((0, 2.0),)  # asks for twice what there is: takes twice as long
+
+    peers, policy = peers_of([(1.0, 1.0)], [(1.0, 1.0)]), Dispatch(wiring=WIRINGS[0], in_flight=8, seed=0)
+    found = run_dispatch(peers, CHAIN, wire, capacity, policy, microbatches=1)
+    assert found.applied_s == (8.0,)  # two forwards, two backwards, two transfers of two seconds
+
+
 def leave(time_s: float, device: int) -> Event:
     return Event(time_s=time_s, device=device, kind="leave")
 

@@ -186,7 +186,7 @@ def traffic() -> dict[str, Any]:
         ]
     return {
         "kind": "traffic",
-        "title": "Communication, sent in one step from row to column",
+        "title": "Communication, row to column, one step",
         "rows": [{"name": f"gpu {d}", "lane": str(d // 2)} for d in range(8)],
         "pairs": pairs,
     }

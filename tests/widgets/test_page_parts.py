@@ -101,6 +101,34 @@ def test_an_error_from_python_is_said_at_the_field(open_page: Open) -> None:
     assert page.page.get_attribute('[data-field="global_batch"]', "aria-invalid") == "true"
 
 
+# ---- theme
+
+
+@pytest.mark.parametrize("told", ["system", "colab", "vscode", "background"])
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_host_without_jupyterlabs_word_is_followed_all_the_same(
+    open_page: Open, told: str, dark: bool
+) -> None:
+    page = open_page()
+    page.page.emulate_media(color_scheme="dark" if (told == "system") == dark else "light")
+    page.page.evaluate(
+        """([told, dark]) => {
+          delete document.body.dataset.jpThemeLight;
+          for (const rule of [...document.styleSheets[0].cssRules])
+            if (rule.selectorText?.startsWith(':root')) rule.selectorText = '.nothing';
+          const [name, colour] = dark ? ['dark', 'rgb(20, 20, 20)'] : ['light', 'white'];
+          const root = document.documentElement;
+          if (told === 'colab') root.setAttribute('theme', name);
+          if (told === 'vscode') document.body.dataset.vscodeThemeKind = `vscode-${name}`;
+          if (told === 'background') root.style.setProperty('--jp-layout-color1', colour);
+        }""",
+        [told, dark],
+    )
+    page.show("tiles", Tiles(view=sample.tiles_view()))
+    assert page.page.get_attribute(".sx-tiles", "data-dark") == str(dark).lower()
+    assert not [item for item in page.contrasts() if item[0] < 4.5]
+
+
 # ---- all
 
 

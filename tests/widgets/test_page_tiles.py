@@ -212,6 +212,8 @@ def test_the_band_is_drawn_where_there_is_room(open_page: Open) -> None:
     assert band.is_visible()
     assert band.locator("circle").count() == 1, "measured"
     assert not page.page.locator('[data-kpi="exposed_communication"] .t-band svg').is_visible()
-    narrow = open_page(width=1000)
+    show(two_rows := open_page(width=1000))
+    assert two_rows.page.locator('[data-kpi="step_time"] .t-band svg').is_visible()
+    narrow = open_page(width=600)
     show(narrow)
     assert not narrow.page.locator('[data-kpi="step_time"] .t-band').is_visible()

@@ -109,6 +109,7 @@ def test_it_is_made_of_plain_numbers_and_stays_one_figure(
     assert [trace.uid for trace in chart.widget.data] == before, "updated in place"
     assert chart.widget.layout.width == 700
     json.dumps(chart.widget.to_plotly_json()["layout"], allow_nan=False)
+    assert {"sendChartToCloud", "sendDataToCloud"} <= set(chart.widget.layout.modebar.remove)
 
 
 def test_no_message_sets_a_font_and_a_part_of_it(

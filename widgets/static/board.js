@@ -115,15 +115,21 @@ function makeRoot(el, model, name, label) {
   }, [() => model.off("change:notice", showNotice)]) };
 }
 function isDark(element) {
-  const told = document.body.dataset.jpThemeLight;
-  if (told) return told === "false";
-  const kind = document.body.dataset.vscodeThemeKind;
-  if (kind) return /dark|high-contrast$/.test(kind);
-  const colour = getComputedStyle(element).getPropertyValue("--jp-layout-color1").trim();
-  const hex = /^#([0-9a-f]{3}|[0-9a-f]{6})$/i.exec(colour)?.[1];
-  if (!hex) return false;
-  const full = hex.length === 3 ? [...hex].map((c) => c + c).join("") : hex;
-  return [0, 2, 4].reduce((sum, i) => sum + Number.parseInt(full.slice(i, i + 2), 16), 0) < 384;
+  const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
+  if (jpThemeLight) return jpThemeLight === "false";
+  if (vscodeThemeKind) return /dark|high-contrast$/.test(vscodeThemeKind);
+  const page = document.documentElement;
+  const named = page.getAttribute("theme") ?? page.dataset.theme;
+  if (named) return named.includes("dark");
+  const style = getComputedStyle(element);
+  if (HOST_COLOURS.some((name) => style.getPropertyValue(name).trim())) return dim(style.backgroundColor);
+  return darkSystem.matches;
+}
+var HOST_COLOURS = ["--jp-layout-color1", "--vscode-editor-background"];
+var darkSystem = matchMedia("(prefers-color-scheme: dark)");
+function dim(colour) {
+  const [red, green, blue] = (colour.match(/[\d.]+/g) ?? [255, 255, 255]).map(Number);
+  return red + green + blue < 384;
 }
 function watchTheme(root, changed2, cleanups = []) {
   const timers = [];
@@ -142,10 +148,12 @@ function watchTheme(root, changed2, cleanups = []) {
     attributes: true,
     attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "class"]
   });
-  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "style"] });
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "theme", "style"] });
+  darkSystem.addEventListener("change", apply);
   requestAnimationFrame(apply);
   return () => {
     observer.disconnect();
+    darkSystem.removeEventListener("change", apply);
     timers.forEach(clearTimeout);
     for (const cleanup of cleanups) cleanup();
   };
@@ -289,6 +297,7 @@ function count(n) {
 }
 var plural = (n, noun) => `${fixed(n)} ${noun}${n === 1 ? "" : "s"}`;
 var join = ({ text, unit }) => unit ? `${text}${NBSP}${unit}` : text;
+var typeset = (text) => String(text ?? "").replace(/(\d)%/g, "$1 %").replace(/(\d)[ \u00a0]?us\b/g, "$1 µs");
 
 // src/board/holds.js
 var pinnedPositions = (catalog, view) => view.pinned?.length ? catalog.positions(view.pinned) : NOTHING;
@@ -692,7 +701,6 @@ function textsOf(ctx, place, before, { lane }, { selected, away }, px) {
   const { mode, value } = ctx.look;
   const timed = mode === "kind" || mode === "time";
   const number = timed ? seconds(piece2.time_s) : bytes(value(piece2, lane));
-  const short = timed ? secondsParts(piece2.time_s).text : number;
   place.number = number;
   const label = pieceLabel(piece2);
   if (px < 12 + 7 * label.length) return { label: "", number: "" };
@@ -701,7 +709,7 @@ function textsOf(ctx, place, before, { lane }, { selected, away }, px) {
     return { label, number: px >= 12 + 6.2 * words.length ? words : px >= 40 ? `B: ${away.replace(/^Stages? /, "")}` : "" };
   }
   const told = (!before || number !== before.number || selected) && px >= 34;
-  return { label, number: !told ? "" : px >= 16 + 7 * number.length ? number : px >= 8 + 7 * short.length ? short : "" };
+  return { label, number: !told ? "" : px >= 10 + 6 * number.length ? number : "" };
 }
 function nameOf(ctx, piece2, lane, { held, away, broken }) {
   const memory = piece2.state_bytes + piece2.saved_bytes * Math.max(1, lane.in_flight);
@@ -741,7 +749,7 @@ function makeFoot(ctx, piece2) {
 var make = (boundary) => h(
   "div",
   { class: "b-handle", role: "slider", tabindex: "0", "data-boundary": boundary.id, "aria-orientation": "horizontal" },
-  h("i", {})
+  h("i", { class: "b-handle-bar" })
 );
 function drawHandles(ctx, place, boundaries, ends) {
   const last = Math.max(...ends.values());
@@ -1524,19 +1532,21 @@ function drawButtons(ctx, { pin, lock, moveTo }, carrying) {
   const home = selected.size ? homeOf(ctx, selected) : null;
   const idle = !selected.size || !ctx.editable || carrying;
   const on = allPinned(ctx.pinned, selected);
+  const off = !ctx.editable ? "This board is only shown" : carrying ? "Drop what you carry first" : "Select a block first";
   enable(pin, !idle);
   enable(lock, !idle && home != null);
   enable(moveTo, !idle);
   patch(pin, {
     text: on ? "Unpin" : "Pin",
     "aria-pressed": String(on),
-    title: "Pinned layers stay on their devices, for you and for searches (P)"
+    title: idle ? off : "Pinned layers stay on their devices, for you and for searches (P)"
   });
   patch(lock, {
     text: `${home?.locked ? "Unlock" : "Lock"} ${home?.name ?? "lane"}`,
     "aria-pressed": String(Boolean(home?.locked)),
-    title: "A locked lane keeps exactly its layers (L)"
+    title: idle ? off : home ? "A locked lane keeps exactly its layers (L)" : "Select blocks of one lane only"
   });
+  patch(moveTo, { title: idle ? off : "Choose where the selection goes" });
 }
 function enable(button, on) {
   if (button.disabled === on) button.disabled = !on;
@@ -1810,7 +1820,7 @@ function drawLinks(ctx, element, { lane, compact }) {
       h("span", { class: "b-link-text" })
     ) : h("div", { class: row.note ? "b-note" : "b-link" }, row.note ? triangle() : null, h("span", {})),
     (div, row) => {
-      if (row.note) patch(div.lastChild, { text: row.note });
+      if (row.note) patch(div.lastChild, { text: typeset(row.note) });
       else if (row.more)
         patch(div.lastChild, {
           text: `and ${row.more.length} more links, ${bytes(row.more.reduce((sum, link) => sum + (link.step_bytes ?? 0), 0))} a step`
@@ -3164,6 +3174,5 @@ function render({ model, el }) {
 }
 var board_default = { render };
 export {
-  BoardContext,
   board_default as default
 };

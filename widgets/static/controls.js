@@ -98,15 +98,21 @@ function makeRoot(el, model, name, label) {
   }, [() => model.off("change:notice", showNotice)]) };
 }
 function isDark(element) {
-  const told = document.body.dataset.jpThemeLight;
-  if (told) return told === "false";
-  const kind = document.body.dataset.vscodeThemeKind;
-  if (kind) return /dark|high-contrast$/.test(kind);
-  const colour = getComputedStyle(element).getPropertyValue("--jp-layout-color1").trim();
-  const hex = /^#([0-9a-f]{3}|[0-9a-f]{6})$/i.exec(colour)?.[1];
-  if (!hex) return false;
-  const full = hex.length === 3 ? [...hex].map((c) => c + c).join("") : hex;
-  return [0, 2, 4].reduce((sum, i) => sum + Number.parseInt(full.slice(i, i + 2), 16), 0) < 384;
+  const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
+  if (jpThemeLight) return jpThemeLight === "false";
+  if (vscodeThemeKind) return /dark|high-contrast$/.test(vscodeThemeKind);
+  const page = document.documentElement;
+  const named = page.getAttribute("theme") ?? page.dataset.theme;
+  if (named) return named.includes("dark");
+  const style = getComputedStyle(element);
+  if (HOST_COLOURS.some((name) => style.getPropertyValue(name).trim())) return dim(style.backgroundColor);
+  return darkSystem.matches;
+}
+var HOST_COLOURS = ["--jp-layout-color1", "--vscode-editor-background"];
+var darkSystem = matchMedia("(prefers-color-scheme: dark)");
+function dim(colour) {
+  const [red, green, blue] = (colour.match(/[\d.]+/g) ?? [255, 255, 255]).map(Number);
+  return red + green + blue < 384;
 }
 function watchTheme(root, changed, cleanups = []) {
   const timers = [];
@@ -125,10 +131,12 @@ function watchTheme(root, changed, cleanups = []) {
     attributes: true,
     attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "class"]
   });
-  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "style"] });
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "theme", "style"] });
+  darkSystem.addEventListener("change", apply);
   requestAnimationFrame(apply);
   return () => {
     observer.disconnect();
+    darkSystem.removeEventListener("change", apply);
     timers.forEach(clearTimeout);
     for (const cleanup of cleanups) cleanup();
   };
@@ -175,38 +183,43 @@ var Sync = class {
   }
 };
 
-// src/controls/index.js
-function render({ model, el }) {
-  const { root, close } = makeRoot(el, model, "controls", "Controls");
-  const fields = h("div", { class: "c-fields" });
-  const buttons = h("div", {
-    class: "c-buttons",
-    on: {
-      click: (event) => {
-        const button = event.target.closest("[data-action]");
-        if (button && !button.disabled) sync.send("action", { action: button.dataset.action });
-      }
-    }
-  });
-  root.append(h("div", { class: "c-bar", role: "toolbar", "aria-label": "Strategy" }, fields, buttons));
-  const sync = new Sync(model, ["view"], draw);
-  function draw() {
-    const view = model.get("view") ?? {};
-    keyed(
-      fields,
-      view.fields ?? [],
-      (field) => `${field.key}:${field.kind}`,
-      (field) => makeField(field, (key, value) => sync.send("set", { key, value })),
-      drawField
-    );
-    drawButtons(buttons, view.buttons ?? []);
+// src/controls/fields.js
+function grouped(fields) {
+  const groups = [];
+  for (const field of fields) {
+    const last = groups[groups.length - 1];
+    if (field.group && last?.name === field.group) last.fields.push(field);
+    else groups.push({ key: `${field.key}:${field.kind}`, name: field.group ?? null, fields: [field] });
   }
-  draw();
-  return () => {
-    sync.close();
-    close();
-    root.remove();
-  };
+  return groups;
+}
+function numberComplaint(text, { minimum, maximum, step }) {
+  const x = Number(text);
+  if (text === "" || !Number.isFinite(x)) return "not a number";
+  if (minimum != null && x < minimum) return `at least ${minimum}`;
+  if (maximum != null && x > maximum) return `at most ${maximum}`;
+  if (step != null && step >= 1 && !Number.isInteger(x)) return "a whole number";
+  return null;
+}
+function drawFields(place, fields, send) {
+  keyed(
+    place,
+    grouped(fields),
+    (group) => group.key,
+    () => h("div", { class: "c-group" }, h("span", { class: "c-name", "aria-hidden": "true" }), h("div", { class: "c-joined" })),
+    (element, group) => {
+      const [name, joined] = element.children;
+      set(element, { class: group.name ? "c-group named" : "c-group", role: group.name ? "group" : null, "aria-label": group.name });
+      set(name, { text: group.name ?? "" });
+      keyed(
+        joined,
+        group.fields,
+        (field) => `${field.key}:${field.kind}`,
+        (field) => makeField(field, send),
+        drawField
+      );
+    }
+  );
 }
 function makeField(field, send) {
   const input = field.kind === "select" ? h("select", { class: "c-input" }) : h("input", {
@@ -225,14 +238,6 @@ function makeField(field, send) {
     return complaint ? void 0 : send(element.key, Number(text));
   });
   return element;
-}
-function numberComplaint(text, { minimum, maximum, step }) {
-  const x = Number(text);
-  if (text === "" || !Number.isFinite(x)) return "not a number";
-  if (minimum != null && x < minimum) return `at least ${minimum}`;
-  if (maximum != null && x > maximum) return `at most ${maximum}`;
-  if (step != null && step >= 1 && !Number.isInteger(x)) return "a whole number";
-  return null;
 }
 function drawField(element, field) {
   Object.assign(element, { key: field.key, kind: field.kind, field });
@@ -264,6 +269,36 @@ function drawError(element) {
   const [, input, place] = element.children;
   set(place, { text: error });
   set(input, { "aria-invalid": error ? "true" : null });
+}
+
+// src/controls/index.js
+function render({ model, el }) {
+  const { root, close } = makeRoot(el, model, "controls", "Strategy");
+  const fields = h("div", { class: "c-fields" });
+  const buttons = h("div", {
+    class: "c-buttons",
+    on: {
+      click: (event) => {
+        const button = event.target.closest("[data-action]");
+        if (button && !button.disabled) sync.send("action", { action: button.dataset.action });
+      }
+    }
+  });
+  root.append(h("div", { class: "c-bar" }, fields, buttons));
+  const sync = new Sync(model, ["view"], draw);
+  const send = (key, value) => sync.send("set", { key, value });
+  function draw() {
+    const view = model.get("view") ?? {};
+    set(root, { "aria-label": view.name ?? "Strategy" });
+    drawFields(fields, view.fields ?? [], send);
+    drawButtons(buttons, view.buttons ?? []);
+  }
+  draw();
+  return () => {
+    sync.close();
+    close();
+    root.remove();
+  };
 }
 function drawButtons(place, buttons) {
   const groups = [];
@@ -297,6 +332,5 @@ function drawButtons(place, buttons) {
 }
 var controls_default = { render };
 export {
-  controls_default as default,
-  numberComplaint
+  controls_default as default
 };

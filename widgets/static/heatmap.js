@@ -153,15 +153,21 @@ function makeRoot(el, model, name, label) {
   }, [() => model.off("change:notice", showNotice)]) };
 }
 function isDark(element) {
-  const told2 = document.body.dataset.jpThemeLight;
-  if (told2) return told2 === "false";
-  const kind = document.body.dataset.vscodeThemeKind;
-  if (kind) return /dark|high-contrast$/.test(kind);
-  const colour = getComputedStyle(element).getPropertyValue("--jp-layout-color1").trim();
-  const hex = /^#([0-9a-f]{3}|[0-9a-f]{6})$/i.exec(colour)?.[1];
-  if (!hex) return false;
-  const full = hex.length === 3 ? [...hex].map((c) => c + c).join("") : hex;
-  return [0, 2, 4].reduce((sum, i) => sum + Number.parseInt(full.slice(i, i + 2), 16), 0) < 384;
+  const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
+  if (jpThemeLight) return jpThemeLight === "false";
+  if (vscodeThemeKind) return /dark|high-contrast$/.test(vscodeThemeKind);
+  const page = document.documentElement;
+  const named = page.getAttribute("theme") ?? page.dataset.theme;
+  if (named) return named.includes("dark");
+  const style = getComputedStyle(element);
+  if (HOST_COLOURS.some((name) => style.getPropertyValue(name).trim())) return dim(style.backgroundColor);
+  return darkSystem.matches;
+}
+var HOST_COLOURS = ["--jp-layout-color1", "--vscode-editor-background"];
+var darkSystem = matchMedia("(prefers-color-scheme: dark)");
+function dim(colour) {
+  const [red, green, blue] = (colour.match(/[\d.]+/g) ?? [255, 255, 255]).map(Number);
+  return red + green + blue < 384;
 }
 function watchTheme(root, changed, cleanups = []) {
   const timers = [];
@@ -180,10 +186,12 @@ function watchTheme(root, changed, cleanups = []) {
     attributes: true,
     attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "class"]
   });
-  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "style"] });
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "theme", "style"] });
+  darkSystem.addEventListener("change", apply);
   requestAnimationFrame(apply);
   return () => {
     observer.disconnect();
+    darkSystem.removeEventListener("change", apply);
     timers.forEach(clearTimeout);
     for (const cleanup of cleanups) cleanup();
   };
@@ -481,15 +489,18 @@ var join = ({ text, unit }) => unit ? `${text}${NBSP}${unit}` : text;
 
 // src/heatmap/panels.js
 var BESIDE_PX = 860;
-var GAP_PX = 28;
+var NUMBER_PX = 24;
+var GAP_PX = 24;
 var LETTER_PX = 6.6;
 var TITLE_PX = 18;
 var rowSize = (rows, least = 11) => rows <= 16 ? 28 : rows <= 32 ? 16 : least;
 function panelsOf(grids, width) {
   const several = grids.length > 1;
-  const beside = several && width >= BESIDE_PX;
-  const each = beside ? (width - GAP_PX) / grids.length : width;
   const end = Math.max(...grids.map((grid) => grid.end_s ?? 0));
+  const share = (width - GAP_PX) / grids.length;
+  const legible = grids.every((grid) => grid.kind === "pairs" && panelOf(grid, 0, share, 0, end).size >= NUMBER_PX);
+  const beside = several && (width >= BESIDE_PX || legible);
+  const each = beside ? share : width;
   let y = 0;
   let height = 0;
   const panels = grids.map((grid, p) => {
@@ -620,7 +631,7 @@ function drawCells(g, { grid, view }, panel, scale, { look: c, shown }) {
       const colour = value == null || plain ? null : cividis(scale.position(value));
       g.fillStyle = colour ? rgb(colour) : c.wash;
       if (!plain) g.fillRect(x, y, w - (w > 12 ? 1 : 0), h2 - (h2 > 12 ? 1 : 0));
-      if (value == null || w < 28 || h2 < 11) continue;
+      if (value == null || w < NUMBER_PX || h2 < 11) continue;
       const over = plain && value > grid.capacity[r];
       g.font = `${plain ? "600 " : ""}11px ${c.font}`;
       g.fillStyle = colour ? inkOn(colour) : over ? c.bad : c.ink;
@@ -719,7 +730,7 @@ function columnAt(grid, t) {
 var TITLES = {
   "memory time": ["Memory", "device by time, one step"],
   "memory parts": ["Memory", "device by part, at its peak"],
-  "traffic pairs": ["Communication", "sent in one step from row to column"],
+  "traffic pairs": ["Communication", "row to column, one step"],
   "traffic links": ["Communication", "share of each link in use, one step"]
 };
 function titleOf(view, shown) {
@@ -808,7 +819,7 @@ var HeatmapView = class {
     this.empty = h("div", { class: "sx-empty", text: "Nothing to show yet: memory and traffic appear once a model and a cluster are chosen." });
     this.live = h("div", { class: "sx-live", "aria-live": "polite" });
     this.table = tableToggle(this.drawing, this.tableBox, () => asTable(this.plans, this.shown));
-    this.head.append(h("span", { class: "sx-space" }), this.switch, this.table.button);
+    this.head.append(h("span", { class: "sx-space" }), h("span", { class: "sx-acts" }, this.switch, this.table.button));
     this.root.append(this.head, this.empty, this.drawing, this.tableBox, this.legend.element, this.live);
     this.tip = new Tip(this.root);
   }
@@ -842,6 +853,7 @@ var HeatmapView = class {
   }
   drawHead(grid) {
     const [head, sub] = titleOf(this.view, this.shown);
+    set(this.root, { "aria-label": head });
     set(this.head.children[0], { text: head });
     set(this.head.children[1], { text: sub });
     this.legend.show(this.scale, grid.unit, this.note(grid));

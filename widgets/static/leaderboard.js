@@ -166,15 +166,21 @@ function makeRoot(el, model, name, label) {
   }, [() => model.off("change:notice", showNotice)]) };
 }
 function isDark(element) {
-  const told = document.body.dataset.jpThemeLight;
-  if (told) return told === "false";
-  const kind = document.body.dataset.vscodeThemeKind;
-  if (kind) return /dark|high-contrast$/.test(kind);
-  const colour = getComputedStyle(element).getPropertyValue("--jp-layout-color1").trim();
-  const hex = /^#([0-9a-f]{3}|[0-9a-f]{6})$/i.exec(colour)?.[1];
-  if (!hex) return false;
-  const full = hex.length === 3 ? [...hex].map((c) => c + c).join("") : hex;
-  return [0, 2, 4].reduce((sum, i) => sum + Number.parseInt(full.slice(i, i + 2), 16), 0) < 384;
+  const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
+  if (jpThemeLight) return jpThemeLight === "false";
+  if (vscodeThemeKind) return /dark|high-contrast$/.test(vscodeThemeKind);
+  const page = document.documentElement;
+  const named = page.getAttribute("theme") ?? page.dataset.theme;
+  if (named) return named.includes("dark");
+  const style = getComputedStyle(element);
+  if (HOST_COLOURS.some((name) => style.getPropertyValue(name).trim())) return dim(style.backgroundColor);
+  return darkSystem.matches;
+}
+var HOST_COLOURS = ["--jp-layout-color1", "--vscode-editor-background"];
+var darkSystem = matchMedia("(prefers-color-scheme: dark)");
+function dim(colour) {
+  const [red, green, blue] = (colour.match(/[\d.]+/g) ?? [255, 255, 255]).map(Number);
+  return red + green + blue < 384;
 }
 function watchTheme(root, changed, cleanups = []) {
   const timers = [];
@@ -193,10 +199,12 @@ function watchTheme(root, changed, cleanups = []) {
     attributes: true,
     attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "class"]
   });
-  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "style"] });
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "theme", "style"] });
+  darkSystem.addEventListener("change", apply);
   requestAnimationFrame(apply);
   return () => {
     observer.disconnect();
+    darkSystem.removeEventListener("change", apply);
     timers.forEach(clearTimeout);
     for (const cleanup of cleanups) cleanup();
   };
@@ -394,7 +402,9 @@ function render({ model, el }) {
     const chosen = list.find((row) => row.id === model.get("selected"));
     load.hidden = !list.some((row) => row.loadable);
     load.disabled = !chosen?.loadable || chosen.on_board;
-    set(load, { title: chosen?.loadable ? `Load ${chosen.searcher}: ${chosen.label}` : "Choose a row with the arrow keys" });
+    const onBoard = chosen?.on_board || chosen?.id === "yours";
+    const off = onBoard ? "It is on the board" : chosen ? "This row has no strategy to load" : "Choose a row with the arrow keys";
+    set(load, { title: load.disabled ? off : `Load ${chosen.searcher}: ${chosen.label}` });
     said.hidden = !view.said;
     set(said.firstChild, { text: view.said ?? "" });
     empty.hidden = root.dataset.state !== "empty";
@@ -443,7 +453,7 @@ function emptyWords(nothing) {
   if (nothing) return ["Load a model and a cluster first."];
   return [
     h("b", { text: "No search yet." }),
-    " Search in the bar above asks one searcher; Compare all asks each of them in turn, and every answer becomes a row beside yours. For example: least step time, 20 s, on half of the devices. The board stays yours meanwhile."
+    " Search asks the searcher chosen above; Compare all asks each of them in turn, and every answer becomes a row beside yours. For example: least step time, 20 s, on half of the devices. The board stays yours meanwhile."
   ];
 }
 function shown(name, view) {

@@ -118,15 +118,21 @@ function makeRoot(el, model, name, label) {
   }, [() => model.off("change:notice", showNotice)]) };
 }
 function isDark(element) {
-  const told2 = document.body.dataset.jpThemeLight;
-  if (told2) return told2 === "false";
-  const kind = document.body.dataset.vscodeThemeKind;
-  if (kind) return /dark|high-contrast$/.test(kind);
-  const colour = getComputedStyle(element).getPropertyValue("--jp-layout-color1").trim();
-  const hex = /^#([0-9a-f]{3}|[0-9a-f]{6})$/i.exec(colour)?.[1];
-  if (!hex) return false;
-  const full = hex.length === 3 ? [...hex].map((c) => c + c).join("") : hex;
-  return [0, 2, 4].reduce((sum, i) => sum + Number.parseInt(full.slice(i, i + 2), 16), 0) < 384;
+  const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
+  if (jpThemeLight) return jpThemeLight === "false";
+  if (vscodeThemeKind) return /dark|high-contrast$/.test(vscodeThemeKind);
+  const page = document.documentElement;
+  const named = page.getAttribute("theme") ?? page.dataset.theme;
+  if (named) return named.includes("dark");
+  const style = getComputedStyle(element);
+  if (HOST_COLOURS.some((name) => style.getPropertyValue(name).trim())) return dim(style.backgroundColor);
+  return darkSystem.matches;
+}
+var HOST_COLOURS = ["--jp-layout-color1", "--vscode-editor-background"];
+var darkSystem = matchMedia("(prefers-color-scheme: dark)");
+function dim(colour) {
+  const [red, green, blue] = (colour.match(/[\d.]+/g) ?? [255, 255, 255]).map(Number);
+  return red + green + blue < 384;
 }
 function watchTheme(root, changed2, cleanups = []) {
   const timers = [];
@@ -145,10 +151,12 @@ function watchTheme(root, changed2, cleanups = []) {
     attributes: true,
     attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "class"]
   });
-  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "style"] });
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "theme", "style"] });
+  darkSystem.addEventListener("change", apply);
   requestAnimationFrame(apply);
   return () => {
     observer.disconnect();
+    darkSystem.removeEventListener("change", apply);
     timers.forEach(clearTimeout);
     for (const cleanup of cleanups) cleanup();
   };
@@ -292,6 +300,7 @@ function count(n2) {
 }
 var plural = (n2, noun) => `${fixed(n2)} ${noun}${n2 === 1 ? "" : "s"}`;
 var join = ({ text, unit }) => unit ? `${text}${NBSP}${unit}` : text;
+var typeset = (text) => String(text ?? "").replace(/(\d)%/g, "$1 %").replace(/(\d)[ \u00a0]?us\b/g, "$1 µs");
 
 // src/board/holds.js
 var pinnedPositions = (catalog, view) => view.pinned?.length ? catalog.positions(view.pinned) : NOTHING;
@@ -700,7 +709,6 @@ function textsOf(ctx, place2, before, { lane }, { selected, away }, px2) {
   const { mode, value } = ctx.look;
   const timed = mode === "kind" || mode === "time";
   const number = timed ? seconds(piece2.time_s) : bytes(value(piece2, lane));
-  const short = timed ? secondsParts(piece2.time_s).text : number;
   place2.number = number;
   const label = pieceLabel(piece2);
   if (px2 < 12 + 7 * label.length) return { label: "", number: "" };
@@ -709,7 +717,7 @@ function textsOf(ctx, place2, before, { lane }, { selected, away }, px2) {
     return { label, number: px2 >= 12 + 6.2 * words.length ? words : px2 >= 40 ? `B: ${away.replace(/^Stages? /, "")}` : "" };
   }
   const told2 = (!before || number !== before.number || selected) && px2 >= 34;
-  return { label, number: !told2 ? "" : px2 >= 16 + 7 * number.length ? number : px2 >= 8 + 7 * short.length ? short : "" };
+  return { label, number: !told2 ? "" : px2 >= 10 + 6 * number.length ? number : "" };
 }
 function nameOf(ctx, piece2, lane, { held, away, broken }) {
   const memory = piece2.state_bytes + piece2.saved_bytes * Math.max(1, lane.in_flight);
@@ -749,7 +757,7 @@ function makeFoot(ctx, piece2) {
 var make = (boundary) => h(
   "div",
   { class: "b-handle", role: "slider", tabindex: "0", "data-boundary": boundary.id, "aria-orientation": "horizontal" },
-  h("i", {})
+  h("i", { class: "b-handle-bar" })
 );
 function drawHandles(ctx, place2, boundaries, ends) {
   const last = Math.max(...ends.values());
@@ -1532,19 +1540,21 @@ function drawButtons(ctx, { pin, lock, moveTo }, carrying) {
   const home = selected.size ? homeOf(ctx, selected) : null;
   const idle = !selected.size || !ctx.editable || carrying;
   const on = allPinned(ctx.pinned, selected);
+  const off = !ctx.editable ? "This board is only shown" : carrying ? "Drop what you carry first" : "Select a block first";
   enable(pin, !idle);
   enable(lock, !idle && home != null);
   enable(moveTo, !idle);
   patch(pin, {
     text: on ? "Unpin" : "Pin",
     "aria-pressed": String(on),
-    title: "Pinned layers stay on their devices, for you and for searches (P)"
+    title: idle ? off : "Pinned layers stay on their devices, for you and for searches (P)"
   });
   patch(lock, {
     text: `${home?.locked ? "Unlock" : "Lock"} ${home?.name ?? "lane"}`,
     "aria-pressed": String(Boolean(home?.locked)),
-    title: "A locked lane keeps exactly its layers (L)"
+    title: idle ? off : home ? "A locked lane keeps exactly its layers (L)" : "Select blocks of one lane only"
   });
+  patch(moveTo, { title: idle ? off : "Choose where the selection goes" });
 }
 function enable(button2, on) {
   if (button2.disabled === on) button2.disabled = !on;
@@ -1818,7 +1828,7 @@ function drawLinks(ctx, element, { lane, compact }) {
       h("span", { class: "b-link-text" })
     ) : h("div", { class: row.note ? "b-note" : "b-link" }, row.note ? triangle() : null, h("span", {})),
     (div, row) => {
-      if (row.note) patch(div.lastChild, { text: row.note });
+      if (row.note) patch(div.lastChild, { text: typeset(row.note) });
       else if (row.more)
         patch(div.lastChild, {
           text: `and ${row.more.length} more links, ${bytes(row.more.reduce((sum, link2) => sum + (link2.step_bytes ?? 0), 0))} a step`
@@ -4764,15 +4774,18 @@ function moveCell(grid, cell, key, shift2 = false) {
 
 // src/heatmap/panels.js
 var BESIDE_PX = 860;
-var GAP_PX = 28;
+var NUMBER_PX = 24;
+var GAP_PX = 24;
 var LETTER_PX = 6.6;
 var TITLE_PX = 18;
 var rowSize = (rows, least = 11) => rows <= 16 ? 28 : rows <= 32 ? 16 : least;
 function panelsOf(grids, width) {
   const several = grids.length > 1;
-  const beside = several && width >= BESIDE_PX;
-  const each = beside ? (width - GAP_PX) / grids.length : width;
   const end2 = Math.max(...grids.map((grid) => grid.end_s ?? 0));
+  const share = (width - GAP_PX) / grids.length;
+  const legible = grids.every((grid) => grid.kind === "pairs" && panelOf(grid, 0, share, 0, end2).size >= NUMBER_PX);
+  const beside = several && (width >= BESIDE_PX || legible);
+  const each = beside ? share : width;
   let y = 0;
   let height = 0;
   const panels = grids.map((grid, p) => {
@@ -4903,7 +4916,7 @@ function drawCells(g, { grid, view }, panel, scale, { look: c, shown }) {
       const colour = value == null || plain ? null : cividis(scale.position(value));
       g.fillStyle = colour ? rgb(colour) : c.wash;
       if (!plain) g.fillRect(x, y, w - (w > 12 ? 1 : 0), h2 - (h2 > 12 ? 1 : 0));
-      if (value == null || w < 28 || h2 < 11) continue;
+      if (value == null || w < NUMBER_PX || h2 < 11) continue;
       const over = plain && value > grid.capacity[r];
       g.font = `${plain ? "600 " : ""}11px ${c.font}`;
       g.fillStyle = colour ? inkOn(colour) : over ? c.bad : c.ink;
@@ -5002,7 +5015,7 @@ function columnAt(grid, t) {
 var TITLES = {
   "memory time": ["Memory", "device by time, one step"],
   "memory parts": ["Memory", "device by part, at its peak"],
-  "traffic pairs": ["Communication", "sent in one step from row to column"],
+  "traffic pairs": ["Communication", "row to column, one step"],
   "traffic links": ["Communication", "share of each link in use, one step"]
 };
 function titleOf(view, shown) {
@@ -5091,7 +5104,7 @@ var HeatmapView = class {
     this.empty = h("div", { class: "sx-empty", text: "Nothing to show yet: memory and traffic appear once a model and a cluster are chosen." });
     this.live = h("div", { class: "sx-live", "aria-live": "polite" });
     this.table = tableToggle(this.drawing, this.tableBox, () => asTable(this.plans, this.shown));
-    this.head.append(h("span", { class: "sx-space" }), this.switch, this.table.button);
+    this.head.append(h("span", { class: "sx-space" }), h("span", { class: "sx-acts" }, this.switch, this.table.button));
     this.root.append(this.head, this.empty, this.drawing, this.tableBox, this.legend.element, this.live);
     this.tip = new Tip(this.root);
   }
@@ -5125,6 +5138,7 @@ var HeatmapView = class {
   }
   drawHead(grid) {
     const [head, sub] = titleOf(this.view, this.shown);
+    set(this.root, { "aria-label": head });
     set(this.head.children[0], { text: head });
     set(this.head.children[1], { text: sub });
     this.legend.show(this.scale, grid.unit, this.note(grid));
@@ -5319,7 +5333,6 @@ function measuredText(tile) {
   const half = Math.max(tile.high - tile.value, tile.value - tile.low) / tile.value;
   return { lead: "predicted", value: `±${percent(half, half < 0.1 ? 1 : 0)}` };
 }
-var spaced = (text) => String(text ?? "").replace(/(\d)%/g, "$1 %");
 function whyWords(rows, { working, all, open, shown }) {
   const old = rows.some((row) => row.old);
   const status = working ? old ? "grey: of the former plan" : "working it out" : "";
@@ -5368,7 +5381,7 @@ function drawTile(element, tile) {
   set(delta.firstChild, { text: change ?? "" });
   set(delta.lastChild, { text: against(tile, change) });
   const line = measuredText(tile);
-  set(measured.children[1], { text: spaced(line.lead) });
+  set(measured.children[1], { text: typeset(line.lead) });
   set(measured.children[2], { text: line.value });
   const out = outside(tile);
   set(measured, {
@@ -5434,7 +5447,7 @@ function drawVerdict(element, verdict) {
   }
   if (text.dataset.text !== verdict.text) {
     text.dataset.text = verdict.text;
-    text.replaceChildren(...bold(spaced(verdict.text)));
+    text.replaceChildren(...bold(typeset(verdict.text)));
   }
   const share = verdict.progress;
   meter.hidden = share == null;
@@ -5488,7 +5501,7 @@ var Why = class {
     this.element = h(
       "section",
       { class: "t-why", "aria-label": "Why" },
-      h("div", { class: "t-why-head" }, h("b", { class: "t-why-title", text: "Why" }), this.toggle, this.more, this.status),
+      h("div", { class: "t-why-head" }, h("h2", { class: "t-why-title", text: "Why" }), this.toggle, this.more, this.status),
       this.list
     );
     this.rows = [];
@@ -5533,7 +5546,7 @@ function drawRow(element, row) {
   set(topic, { text: row.topic });
   if (text.dataset.text !== row.text) {
     text.dataset.text = row.text;
-    text.replaceChildren(...bold(spaced(row.text)));
+    text.replaceChildren(...bold(typeset(row.text)));
   }
   button2.hidden = !row.action;
   set(button2, {
@@ -6561,8 +6574,12 @@ function buildHead(view) {
       button2("+", "zoom-in", "Zoom in (W)", move((window2) => window2.zoom(0.5))),
       button2("›", "pan-right", "Later (D)", move((window2) => window2.pan(0.3)))
     ),
-    button2("Chrome trace", "trace", "Download the step as a trace for Perfetto or chrome://tracing", () => view.sync.send("trace")),
-    view.table.button
+    h(
+      "span",
+      { class: "sx-acts" },
+      button2("Chrome trace", "trace", "Download the step as a trace for Perfetto or chrome://tracing", () => view.sync.send("trace")),
+      view.table.button
+    )
   );
   return { head, legend, criticalButton, linksButton };
 }

@@ -175,15 +175,21 @@ function makeRoot(el, model, name, label) {
   }, [() => model.off("change:notice", showNotice)]) };
 }
 function isDark(element) {
-  const told = document.body.dataset.jpThemeLight;
-  if (told) return told === "false";
-  const kind = document.body.dataset.vscodeThemeKind;
-  if (kind) return /dark|high-contrast$/.test(kind);
-  const colour = getComputedStyle(element).getPropertyValue("--jp-layout-color1").trim();
-  const hex = /^#([0-9a-f]{3}|[0-9a-f]{6})$/i.exec(colour)?.[1];
-  if (!hex) return false;
-  const full = hex.length === 3 ? [...hex].map((c) => c + c).join("") : hex;
-  return [0, 2, 4].reduce((sum, i) => sum + Number.parseInt(full.slice(i, i + 2), 16), 0) < 384;
+  const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
+  if (jpThemeLight) return jpThemeLight === "false";
+  if (vscodeThemeKind) return /dark|high-contrast$/.test(vscodeThemeKind);
+  const page = document.documentElement;
+  const named = page.getAttribute("theme") ?? page.dataset.theme;
+  if (named) return named.includes("dark");
+  const style = getComputedStyle(element);
+  if (HOST_COLOURS.some((name) => style.getPropertyValue(name).trim())) return dim(style.backgroundColor);
+  return darkSystem.matches;
+}
+var HOST_COLOURS = ["--jp-layout-color1", "--vscode-editor-background"];
+var darkSystem = matchMedia("(prefers-color-scheme: dark)");
+function dim(colour) {
+  const [red, green, blue] = (colour.match(/[\d.]+/g) ?? [255, 255, 255]).map(Number);
+  return red + green + blue < 384;
 }
 function watchTheme(root, changed, cleanups = []) {
   const timers = [];
@@ -202,10 +208,12 @@ function watchTheme(root, changed, cleanups = []) {
     attributes: true,
     attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "class"]
   });
-  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "style"] });
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "theme", "style"] });
+  darkSystem.addEventListener("change", apply);
   requestAnimationFrame(apply);
   return () => {
     observer.disconnect();
+    darkSystem.removeEventListener("change", apply);
     timers.forEach(clearTimeout);
     for (const cleanup of cleanups) cleanup();
   };
@@ -399,6 +407,7 @@ function render({ model, el }) {
     const focusable = list.find((row) => row.number === chosen) ?? at ?? list[0];
     const selected = list.find((row) => row.number === chosen);
     go.disabled = compare.disabled = !selected || selected.shown;
+    for (const button2 of [go, compare]) set(button2, { title: button2.disabled ? "Select another state in the table first" : null });
     set(head.querySelector(".sx-sub"), { text: list.length ? plural(list.length, "state") : "" });
     offer.hidden = !view.offer;
     set(offer.firstChild, { text: view.offer ? `${view.offer}.` : "" });

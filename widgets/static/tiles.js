@@ -115,15 +115,21 @@ function makeRoot(el, model, name, label) {
   }, [() => model.off("change:notice", showNotice)]) };
 }
 function isDark(element) {
-  const told = document.body.dataset.jpThemeLight;
-  if (told) return told === "false";
-  const kind = document.body.dataset.vscodeThemeKind;
-  if (kind) return /dark|high-contrast$/.test(kind);
-  const colour = getComputedStyle(element).getPropertyValue("--jp-layout-color1").trim();
-  const hex = /^#([0-9a-f]{3}|[0-9a-f]{6})$/i.exec(colour)?.[1];
-  if (!hex) return false;
-  const full = hex.length === 3 ? [...hex].map((c) => c + c).join("") : hex;
-  return [0, 2, 4].reduce((sum, i) => sum + Number.parseInt(full.slice(i, i + 2), 16), 0) < 384;
+  const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
+  if (jpThemeLight) return jpThemeLight === "false";
+  if (vscodeThemeKind) return /dark|high-contrast$/.test(vscodeThemeKind);
+  const page = document.documentElement;
+  const named = page.getAttribute("theme") ?? page.dataset.theme;
+  if (named) return named.includes("dark");
+  const style = getComputedStyle(element);
+  if (HOST_COLOURS.some((name) => style.getPropertyValue(name).trim())) return dim(style.backgroundColor);
+  return darkSystem.matches;
+}
+var HOST_COLOURS = ["--jp-layout-color1", "--vscode-editor-background"];
+var darkSystem = matchMedia("(prefers-color-scheme: dark)");
+function dim(colour) {
+  const [red, green, blue] = (colour.match(/[\d.]+/g) ?? [255, 255, 255]).map(Number);
+  return red + green + blue < 384;
 }
 function watchTheme(root, changed, cleanups = []) {
   const timers = [];
@@ -142,10 +148,12 @@ function watchTheme(root, changed, cleanups = []) {
     attributes: true,
     attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "class"]
   });
-  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "style"] });
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "theme", "style"] });
+  darkSystem.addEventListener("change", apply);
   requestAnimationFrame(apply);
   return () => {
     observer.disconnect();
+    darkSystem.removeEventListener("change", apply);
     timers.forEach(clearTimeout);
     for (const cleanup of cleanups) cleanup();
   };
@@ -244,6 +252,7 @@ var bytes = (b, like) => join(bytesParts(b, like));
 var percent = (fraction, decimals = 0) => known(fraction) ? `${fixed(fraction * 100, decimals)}${NBSP}%` : DASH;
 var signed = (text) => text.startsWith(MINUS) || /^[0.\s\u202f\u00a0]*(\D*)$/.test(text) ? text : `+${text}`;
 var join = ({ text, unit }) => unit ? `${text}${NBSP}${unit}` : text;
+var typeset = (text) => String(text ?? "").replace(/(\d)%/g, "$1 %").replace(/(\d)[ \u00a0]?us\b/g, "$1 µs");
 
 // src/tiles/preview.js
 var PREVIEW = "sx-preview";
@@ -299,7 +308,6 @@ function measuredText(tile) {
   const half = Math.max(tile.high - tile.value, tile.value - tile.low) / tile.value;
   return { lead: "predicted", value: `±${percent(half, half < 0.1 ? 1 : 0)}` };
 }
-var spaced = (text) => String(text ?? "").replace(/(\d)%/g, "$1 %");
 function whyWords(rows, { working, all, open, shown }) {
   const old = rows.some((row) => row.old);
   const status = working ? old ? "grey: of the former plan" : "working it out" : "";
@@ -348,7 +356,7 @@ function drawTile(element, tile) {
   set(delta.firstChild, { text: change ?? "" });
   set(delta.lastChild, { text: against(tile, change) });
   const line = measuredText(tile);
-  set(measured.children[1], { text: spaced(line.lead) });
+  set(measured.children[1], { text: typeset(line.lead) });
   set(measured.children[2], { text: line.value });
   const out = outside(tile);
   set(measured, {
@@ -414,7 +422,7 @@ function drawVerdict(element, verdict) {
   }
   if (text.dataset.text !== verdict.text) {
     text.dataset.text = verdict.text;
-    text.replaceChildren(...bold(spaced(verdict.text)));
+    text.replaceChildren(...bold(typeset(verdict.text)));
   }
   const share = verdict.progress;
   meter.hidden = share == null;
@@ -468,7 +476,7 @@ var Why = class {
     this.element = h(
       "section",
       { class: "t-why", "aria-label": "Why" },
-      h("div", { class: "t-why-head" }, h("b", { class: "t-why-title", text: "Why" }), this.toggle, this.more, this.status),
+      h("div", { class: "t-why-head" }, h("h2", { class: "t-why-title", text: "Why" }), this.toggle, this.more, this.status),
       this.list
     );
     this.rows = [];
@@ -513,7 +521,7 @@ function drawRow(element, row) {
   set(topic, { text: row.topic });
   if (text.dataset.text !== row.text) {
     text.dataset.text = row.text;
-    text.replaceChildren(...bold(spaced(row.text)));
+    text.replaceChildren(...bold(typeset(row.text)));
   }
   button.hidden = !row.action;
   set(button, {

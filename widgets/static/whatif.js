@@ -74,127 +74,6 @@ function triangle(cls = "") {
   );
 }
 
-// src/common/root.js
-function makeRoot(el, model, name, label) {
-  const root = h("section", { class: `sx sx-${name}`, "aria-label": label, "data-widget": name });
-  root.addEventListener("keydown", (event) => {
-    if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
-  });
-  const notices = h("div", { class: "sx-notices" });
-  root.append(notices);
-  const showNotice = () => {
-    const notice = model.get("notice");
-    keyed(
-      notices,
-      notice?.text ? [notice] : [],
-      () => "notice",
-      () => h(
-        "div",
-        { class: "sx-notice" },
-        h("span", {}),
-        h("button", {
-          class: "sx-btn",
-          text: "Dismiss",
-          "data-action": "dismiss",
-          on: {
-            click: () => {
-              model.set("notice", null);
-              model.save_changes();
-            }
-          }
-        })
-      ),
-      (element, { level, text }) => {
-        element.dataset.level = level ?? "info";
-        element.setAttribute("role", level === "error" ? "alert" : "status");
-        element.firstChild.textContent = text;
-      }
-    );
-  };
-  model.on("change:notice", showNotice);
-  showNotice();
-  el.append(root);
-  return { root, close: watchTheme(root, () => {
-  }, [() => model.off("change:notice", showNotice)]) };
-}
-function isDark(element) {
-  const told = document.body.dataset.jpThemeLight;
-  if (told) return told === "false";
-  const kind = document.body.dataset.vscodeThemeKind;
-  if (kind) return /dark|high-contrast$/.test(kind);
-  const colour = getComputedStyle(element).getPropertyValue("--jp-layout-color1").trim();
-  const hex = /^#([0-9a-f]{3}|[0-9a-f]{6})$/i.exec(colour)?.[1];
-  if (!hex) return false;
-  const full = hex.length === 3 ? [...hex].map((c) => c + c).join("") : hex;
-  return [0, 2, 4].reduce((sum, i) => sum + Number.parseInt(full.slice(i, i + 2), 16), 0) < 384;
-}
-function watchTheme(root, changed, cleanups = []) {
-  const timers = [];
-  const apply = () => {
-    const dark = isDark(root);
-    if (root.dataset.dark === "true" === dark && root.dataset.dark != null) return;
-    root.dataset.dark = String(dark);
-    changed(dark);
-    const tell = () => root.dispatchEvent(new CustomEvent("sx-theme", { detail: { dark } }));
-    tell();
-    for (const wait of [150, 600, 2e3]) timers.push(setTimeout(tell, wait));
-  };
-  apply();
-  const observer = new MutationObserver(apply);
-  observer.observe(document.body, {
-    attributes: true,
-    attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "class"]
-  });
-  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "style"] });
-  requestAnimationFrame(apply);
-  return () => {
-    observer.disconnect();
-    timers.forEach(clearTimeout);
-    for (const cleanup of cleanups) cleanup();
-  };
-}
-
-// src/common/sync.js
-var Sync = class {
-  /** @param {any} model anywidget model @param {string[]} traits whose change redraws @param {() => void} draw */
-  constructor(model, traits, draw, always = false) {
-    this.always = always;
-    this.model = model;
-    this.draw = draw;
-    this.last = model.get("seq") ?? 0;
-    this.queued = false;
-    this.listeners = [...traits, "seq"].map((name) => [`change:${name}`, () => this.schedule()]);
-    for (const [event, listener] of this.listeners) model.on(event, listener);
-  }
-  /** Is an intent still without an answer? */
-  get pending() {
-    return (this.model.get("seq") ?? 0) < this.last;
-  }
-  /** Send one intent; a custom message, so that none is ever merged with the next. */
-  send(kind, fields = {}) {
-    this.last = Math.max(this.last, this.model.get("seq") ?? 0) + 1;
-    this.model.send({ seq: this.last, kind, ...fields });
-    return this.last;
-  }
-  /** Write a two-way trait. */
-  set(name, value) {
-    this.model.set(name, value);
-    this.model.save_changes();
-  }
-  /** Several traits of one message change together: draw once, after all of them. */
-  schedule() {
-    if (this.queued) return;
-    this.queued = true;
-    queueMicrotask(() => {
-      this.queued = false;
-      if (this.always || !this.pending) this.draw();
-    });
-  }
-  close() {
-    for (const [event, listener] of this.listeners) this.model.off(event, listener);
-  }
-};
-
 // src/common/format.js
 var MINUS = "−";
 var DASH = "–";
@@ -247,6 +126,136 @@ var bytes = (b, like) => join(bytesParts(b, like));
 var percent = (fraction, decimals = 0) => known(fraction) ? `${fixed(fraction * 100, decimals)}${NBSP}%` : DASH;
 var signed = (text) => text.startsWith(MINUS) || /^[0.\s\u202f\u00a0]*(\D*)$/.test(text) ? text : `+${text}`;
 var join = ({ text, unit }) => unit ? `${text}${NBSP}${unit}` : text;
+var typeset = (text) => String(text ?? "").replace(/(\d)%/g, "$1 %").replace(/(\d)[ \u00a0]?us\b/g, "$1 µs");
+
+// src/common/root.js
+function makeRoot(el, model, name, label) {
+  const root = h("section", { class: `sx sx-${name}`, "aria-label": label, "data-widget": name });
+  root.addEventListener("keydown", (event) => {
+    if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
+  });
+  const notices = h("div", { class: "sx-notices" });
+  root.append(notices);
+  const showNotice = () => {
+    const notice = model.get("notice");
+    keyed(
+      notices,
+      notice?.text ? [notice] : [],
+      () => "notice",
+      () => h(
+        "div",
+        { class: "sx-notice" },
+        h("span", {}),
+        h("button", {
+          class: "sx-btn",
+          text: "Dismiss",
+          "data-action": "dismiss",
+          on: {
+            click: () => {
+              model.set("notice", null);
+              model.save_changes();
+            }
+          }
+        })
+      ),
+      (element, { level, text }) => {
+        element.dataset.level = level ?? "info";
+        element.setAttribute("role", level === "error" ? "alert" : "status");
+        element.firstChild.textContent = text;
+      }
+    );
+  };
+  model.on("change:notice", showNotice);
+  showNotice();
+  el.append(root);
+  return { root, close: watchTheme(root, () => {
+  }, [() => model.off("change:notice", showNotice)]) };
+}
+function isDark(element) {
+  const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
+  if (jpThemeLight) return jpThemeLight === "false";
+  if (vscodeThemeKind) return /dark|high-contrast$/.test(vscodeThemeKind);
+  const page = document.documentElement;
+  const named = page.getAttribute("theme") ?? page.dataset.theme;
+  if (named) return named.includes("dark");
+  const style = getComputedStyle(element);
+  if (HOST_COLOURS.some((name) => style.getPropertyValue(name).trim())) return dim(style.backgroundColor);
+  return darkSystem.matches;
+}
+var HOST_COLOURS = ["--jp-layout-color1", "--vscode-editor-background"];
+var darkSystem = matchMedia("(prefers-color-scheme: dark)");
+function dim(colour) {
+  const [red, green, blue] = (colour.match(/[\d.]+/g) ?? [255, 255, 255]).map(Number);
+  return red + green + blue < 384;
+}
+function watchTheme(root, changed, cleanups = []) {
+  const timers = [];
+  const apply = () => {
+    const dark = isDark(root);
+    if (root.dataset.dark === "true" === dark && root.dataset.dark != null) return;
+    root.dataset.dark = String(dark);
+    changed(dark);
+    const tell = () => root.dispatchEvent(new CustomEvent("sx-theme", { detail: { dark } }));
+    tell();
+    for (const wait of [150, 600, 2e3]) timers.push(setTimeout(tell, wait));
+  };
+  apply();
+  const observer = new MutationObserver(apply);
+  observer.observe(document.body, {
+    attributes: true,
+    attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "class"]
+  });
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme", "theme", "style"] });
+  darkSystem.addEventListener("change", apply);
+  requestAnimationFrame(apply);
+  return () => {
+    observer.disconnect();
+    darkSystem.removeEventListener("change", apply);
+    timers.forEach(clearTimeout);
+    for (const cleanup of cleanups) cleanup();
+  };
+}
+
+// src/common/sync.js
+var Sync = class {
+  /** @param {any} model anywidget model @param {string[]} traits whose change redraws @param {() => void} draw */
+  constructor(model, traits, draw, always = false) {
+    this.always = always;
+    this.model = model;
+    this.draw = draw;
+    this.last = model.get("seq") ?? 0;
+    this.queued = false;
+    this.listeners = [...traits, "seq"].map((name) => [`change:${name}`, () => this.schedule()]);
+    for (const [event, listener] of this.listeners) model.on(event, listener);
+  }
+  /** Is an intent still without an answer? */
+  get pending() {
+    return (this.model.get("seq") ?? 0) < this.last;
+  }
+  /** Send one intent; a custom message, so that none is ever merged with the next. */
+  send(kind, fields = {}) {
+    this.last = Math.max(this.last, this.model.get("seq") ?? 0) + 1;
+    this.model.send({ seq: this.last, kind, ...fields });
+    return this.last;
+  }
+  /** Write a two-way trait. */
+  set(name, value) {
+    this.model.set(name, value);
+    this.model.save_changes();
+  }
+  /** Several traits of one message change together: draw once, after all of them. */
+  schedule() {
+    if (this.queued) return;
+    this.queued = true;
+    queueMicrotask(() => {
+      this.queued = false;
+      if (this.always || !this.pending) this.draw();
+    });
+  }
+  close() {
+    for (const [event, listener] of this.listeners) this.model.off(event, listener);
+  }
+};
 
 // src/tiles/words.js
 function valueText({ quantity, unit }, value) {
@@ -264,7 +273,6 @@ function deltaText(tile) {
   if (compare === "difference") return signed(valueText(tile, value - baseline));
   return baseline === 0 ? null : signed(percent(value / baseline - 1, 1));
 }
-var spaced = (text) => String(text ?? "").replace(/(\d)%/g, "$1 %");
 
 // src/whatif/stops.js
 function nearest(stops, value) {
@@ -419,7 +427,7 @@ function makeVerdict(act) {
 function drawVerdict(element, { verdict, note, actions }) {
   const [, text, beside, buttons] = element.children;
   set(element, { "data-level": verdict?.level ?? "none" });
-  const said = spaced(verdict?.text ?? "");
+  const said = typeset(verdict?.text ?? "");
   if (text.dataset.text !== said) {
     text.dataset.text = said;
     text.replaceChildren(...bold(said));

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { previewed, previewedVerdict, previewOf } from "../src/tiles/preview.js";
-import { deltaText, measuredText, spaced, whyWords } from "../src/tiles/words.js";
+import { typeset } from "../src/common/format.js";
+import { deltaText, measuredText, whyWords } from "../src/tiles/words.js";
 
 const tile = { key: "step_time", name: "Step time", quantity: "seconds", value: 6.44, baseline: 7, baseline_name: "even cut", low: 6, high: 7, measured: 6.6 };
 
@@ -57,5 +58,6 @@ test("why: how many, and whether they are of the plan shown", () => {
 });
 
 test("a space before every per cent sign", () => {
-  assert.equal(spaced("6.6% of 100% (7 %)"), "6.6\u00a0% of 100\u00a0% (7 %)");
+  assert.equal(typeset("6.6% of 100% (7 %)"), "6.6\u00a0% of 100\u00a0% (7 %)");
+  assert.equal(typeset("451 us and 9us, thus 3 ms"), "451\u00a0µs and 9\u00a0µs, thus 3 ms");
 });

@@ -1,7 +1,7 @@
 // One chip: a block, a part of one, or a layer of an opened block.
 
 import { h } from "../common/dom.js";
-import { bytes, seconds, secondsParts } from "../common/format.js";
+import { bytes, seconds } from "../common/format.js";
 import { cividis, inkOn, rgb } from "../common/scales.js";
 import { heldBy, pieceLabel, pieceName } from "./model.js";
 import { elsewhere } from "./other.js";
@@ -96,7 +96,6 @@ function textsOf(ctx, place, before, { lane }, { selected, away }, px) {
   const { mode, value } = ctx.look;
   const timed = mode === "kind" || mode === "time";
   const number = timed ? seconds(piece.time_s) : bytes(value(piece, lane));
-  const short = timed ? secondsParts(piece.time_s).text : number;
   place.number = number;
   const label = pieceLabel(piece);
   if (px < 12 + 7 * label.length) return { label: "", number: "" };
@@ -105,7 +104,7 @@ function textsOf(ctx, place, before, { lane }, { selected, away }, px) {
     return { label, number: px >= 12 + 6.2 * words.length ? words : px >= 40 ? `B: ${away.replace(/^Stages? /, "")}` : "" };
   }
   const told = (!before || number !== before.number || selected) && px >= 34;
-  return { label, number: !told ? "" : px >= 16 + 7 * number.length ? number : px >= 8 + 7 * short.length ? short : "" };
+  return { label, number: !told ? "" : px >= 10 + 6 * number.length ? number : "" };
 }
 
 function nameOf(ctx, piece, lane, { held, away, broken }) {

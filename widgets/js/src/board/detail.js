@@ -60,19 +60,21 @@ function drawButtons(ctx, { pin, lock, moveTo }, carrying) {
   const home = selected.size ? homeOf(ctx, selected) : null;
   const idle = !selected.size || !ctx.editable || carrying;
   const on = allPinned(ctx.pinned, selected);
+  const off = !ctx.editable ? "This board is only shown" : carrying ? "Drop what you carry first" : "Select a block first";
   enable(pin, !idle);
   enable(lock, !idle && home != null);
   enable(moveTo, !idle);
   patch(pin, {
     text: on ? "Unpin" : "Pin",
     "aria-pressed": String(on),
-    title: "Pinned layers stay on their devices, for you and for searches (P)",
+    title: idle ? off : "Pinned layers stay on their devices, for you and for searches (P)",
   });
   patch(lock, {
     text: `${home?.locked ? "Unlock" : "Lock"} ${home?.name ?? "lane"}`,
     "aria-pressed": String(Boolean(home?.locked)),
-    title: "A locked lane keeps exactly its layers (L)",
+    title: idle ? off : home ? "A locked lane keeps exactly its layers (L)" : "Select blocks of one lane only",
   });
+  patch(moveTo, { title: idle ? off : "Choose where the selection goes" });
 }
 
 function enable(button, on) {

@@ -8,7 +8,7 @@ const make = (boundary) =>
   h(
     "div",
     { class: "b-handle", role: "slider", tabindex: "0", "data-boundary": boundary.id, "aria-orientation": "horizontal" },
-    h("i", {}),
+    h("i", { class: "b-handle-bar" }),
   );
 
 /** @param {any} ctx @param {Element} place @param {any[]} boundaries that end on this lane @param {Map<number, number>} ends by stage */

@@ -22,7 +22,7 @@ const GREY_AFTER_MS = 120;
 const MOST_MEASURES = 1000;
 
 /** Everything the board's parts share. One per drawn board. */
-export class BoardContext {
+class BoardContext {
   constructor(model, el) {
     this.model = model;
     const { root, close } = makeRoot(el, model, "board", "Board");

@@ -1,7 +1,7 @@
 // The strip below a lane: what travels from it to other lanes, over which link, and what a broken run costs.
 
 import { h, keyed, triangle } from "../common/dom.js";
-import { bytes, seconds } from "../common/format.js";
+import { bytes, seconds, typeset } from "../common/format.js";
 import { linkClass, linkThickness } from "./layout.js";
 import { patch, stale } from "./patch.js";
 import { detourWords } from "./preview.js";
@@ -64,7 +64,7 @@ export function drawLinks(ctx, element, { lane, compact }) {
           )
         : h("div", { class: row.note ? "b-note" : "b-link" }, row.note ? triangle() : null, h("span", {})),
     (div, row) => {
-      if (row.note) patch(div.lastChild, { text: row.note });
+      if (row.note) patch(div.lastChild, { text: typeset(row.note) });
       else if (row.more)
         patch(div.lastChild, {
           text: `and ${row.more.length} more links, ${bytes(row.more.reduce((sum, link) => sum + (link.step_bytes ?? 0), 0))} a step`,

@@ -4,7 +4,7 @@ const EDGE_PX = 44;
 const FASTEST_PX = 18;
 
 /** Elements around `from` that scroll up and down, innermost first. @param {Element} from */
-export function scrollers(from) {
+function scrollers(from) {
   const found = [];
   for (let element = from; element; element = element.parentElement) {
     const { overflowY } = getComputedStyle(element);

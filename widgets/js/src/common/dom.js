@@ -100,6 +100,3 @@ export function triangle(cls = "") {
     svg("path", { d: "M0.6 10.4 L6 0.6 L11.4 10.4 Z" }),
   );
 }
-
-/** True while the page asks for less motion. */
-export const stillness = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

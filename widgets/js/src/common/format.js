@@ -91,3 +91,9 @@ export const plural = (n, noun) => `${fixed(n)} ${noun}${n === 1 ? "" : "s"}`;
 
 /** @param {{text: string, unit: string}} parts */
 const join = ({ text, unit }) => (unit ? `${text}${NBSP}${unit}` : text);
+
+/** Sentences from Python write "6.6%" and "451 us"; the page puts a space before every unit, and writes µ. @param {string} text */
+export const typeset = (text) =>
+  String(text ?? "")
+    .replace(/(\d)%/g, "$1\u00a0%")
+    .replace(/(\d)[ \u00a0]?us\b/g, "$1\u00a0µs");

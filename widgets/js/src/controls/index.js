@@ -3,9 +3,10 @@
 import { h, keyed, set } from "../common/dom.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
+import { drawFields } from "./fields.js";
 
 function render({ model, el }) {
-  const { root, close } = makeRoot(el, model, "controls", "Controls");
+  const { root, close } = makeRoot(el, model, "controls", "Strategy");
   const fields = h("div", { class: "c-fields" });
   const buttons = h("div", {
     class: "c-buttons",
@@ -16,17 +17,13 @@ function render({ model, el }) {
       },
     },
   });
-  root.append(h("div", { class: "c-bar", role: "toolbar", "aria-label": "Strategy" }, fields, buttons));
+  root.append(h("div", { class: "c-bar" }, fields, buttons));
   const sync = new Sync(model, ["view"], draw);
+  const send = (key, value) => sync.send("set", { key, value });
   function draw() {
     const view = model.get("view") ?? {};
-    keyed(
-      fields,
-      view.fields ?? [],
-      (field) => `${field.key}:${field.kind}`,
-      (field) => makeField(field, (key, value) => sync.send("set", { key, value })),
-      drawField,
-    );
+    set(root, { "aria-label": view.name ?? "Strategy" });
+    drawFields(fields, view.fields ?? [], send);
     drawButtons(buttons, view.buttons ?? []);
   }
   draw();
@@ -35,71 +32,6 @@ function render({ model, el }) {
     close();
     root.remove();
   };
-}
-
-function makeField(field, send) {
-  const input =
-    field.kind === "select"
-      ? h("select", { class: "c-input" })
-      : h("input", {
-          class: "c-input",
-          type: "text",
-          inputmode: field.kind === "number" ? "numeric" : null,
-          spellcheck: "false",
-        });
-  const element = h("label", { class: "c-field" }, h("span", {}), input, h("em", { role: "alert" }));
-  input.addEventListener("change", () => {
-    const text = input.value.trim();
-    if (element.kind !== "number") return send(element.key, text);
-    const complaint = numberComplaint(text, element.field);
-    element.local = complaint;
-    drawError(element);
-    return complaint ? undefined : send(element.key, Number(text));
-  });
-  return element;
-}
-
-/** What is wrong with a typed number, in words, or null. */
-export function numberComplaint(text, { minimum, maximum, step }) {
-  const x = Number(text);
-  if (text === "" || !Number.isFinite(x)) return "not a number";
-  if (minimum != null && x < minimum) return `at least ${minimum}`;
-  if (maximum != null && x > maximum) return `at most ${maximum}`;
-  if (step != null && step >= 1 && !Number.isInteger(x)) return "a whole number";
-  return null;
-}
-
-function drawField(element, field) {
-  Object.assign(element, { key: field.key, kind: field.kind, field });
-  const [label, input] = element.children;
-  set(label, { text: field.label });
-  set(input, {
-    "data-field": field.key,
-    title: field.title ?? null,
-    style: { width: field.width_px ? `${field.width_px}px` : null },
-  });
-  if (field.kind === "select")
-    keyed(
-      input,
-      field.options ?? [],
-      (option) => String(option.value),
-      () => h("option", {}),
-      (option, { value, label: text }) => set(option, { value: String(value), text }),
-    );
-  const value = field.value == null ? "" : String(field.value);
-  if (element.sent !== value || document.activeElement !== input) {
-    input.value = value;
-    element.sent = value;
-    element.local = null;
-  }
-  drawError(element);
-}
-
-function drawError(element) {
-  const error = element.local ?? element.field.error ?? "";
-  const [, input, place] = element.children;
-  set(place, { text: error });
-  set(input, { "aria-invalid": error ? "true" : null });
 }
 
 /** Undo and redo stand together; everything else apart. */

@@ -25,9 +25,6 @@ const VALUE = {
   device: () => null,
 };
 
-/** The number that a mode is about. @param {any} node @param {Mode} mode @returns {number|null} */
-export const valueOf = (node, mode) => VALUE[mode](node);
-
 const DIVERGING = ["0b4f94", "4d94c8", "b7d4e8", "eef0f2", "f7cf9f", "e08a30", "9c4600"].map((hex) =>
   [0, 2, 4].map((i) => Number.parseInt(hex.slice(i, i + 2), 16)),
 );

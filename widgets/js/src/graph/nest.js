@@ -3,7 +3,7 @@
 import { IN, OUT } from "./layered.js";
 import { place } from "./place.js";
 
-export const TITLE = 26; // height of a frame's title row
+const TITLE = 26; // height of a frame's title row
 const PAD = 10;
 const BESIDE = 17; // kept free on either side of a frame for lines from row to row
 

@@ -41,7 +41,7 @@ function factsOf(node, { nodes, edges, other_name: otherName }) {
 }
 
 /** What can be done with a node, as [action, words]. @param {any} node @param {any[]} nodes */
-export function actionsOf(node, nodes) {
+function actionsOf(node, nodes) {
   const found = [];
   if (node.open) found.push(["close", "Close"]);
   else if (node.opens.length) found.push(["open", "Open"]);

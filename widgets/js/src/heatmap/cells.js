@@ -2,10 +2,8 @@
 
 import { logPosition } from "../common/scales.js";
 
-export const EMPTY = -1;
-
 /** The pictures of each kind of view: [name of it as the `shown` trait has it, words]. */
-export const PICTURES = {
+const PICTURES = {
   memory: [
     ["time", "Over time"],
     ["parts", "By part"],
@@ -60,7 +58,7 @@ export function partsGrid(view) {
 }
 
 /** Links: rows x columns of shares of capacity; what is not used is empty. */
-export function linksGrid(view, cells) {
+function linksGrid(view, cells) {
   const { columns, start_s, end_s } = view;
   const value = (r, c) => (cells[r * columns + c] > 0 ? cells[r * columns + c] : null);
   let most = 0;

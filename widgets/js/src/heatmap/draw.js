@@ -3,7 +3,7 @@
 import { bytes, bytesParts, seconds, secondsParts } from "../common/format.js";
 import { cividis, inkOn, rgb, ticks } from "../common/scales.js";
 import { mostOf } from "./cells.js";
-import { boxOf } from "./panels.js";
+import { boxOf, NUMBER_PX } from "./panels.js";
 
 export const TOKENS = ["ink", "ink-2", "ink-strong", "brand", "brand-ink", "wash", "bg", "line", "bad"];
 
@@ -103,7 +103,7 @@ function drawCells(g, { grid, view }, panel, scale, { look: c, shown }) {
       const colour = value == null || plain ? null : cividis(scale.position(value));
       g.fillStyle = colour ? rgb(colour) : c.wash;
       if (!plain) g.fillRect(x, y, w - (w > 12 ? 1 : 0), h - (h > 12 ? 1 : 0));
-      if (value == null || w < 28 || h < 11) continue;
+      if (value == null || w < NUMBER_PX || h < 11) continue;
       const over = plain && value > grid.capacity[r];
       g.font = `${plain ? "600 " : ""}11px ${c.font}`;
       g.fillStyle = colour ? inkOn(colour) : over ? c.bad : c.ink;

@@ -55,7 +55,7 @@ class HeatmapView {
     this.empty = h("div", { class: "sx-empty", text: "Nothing to show yet: memory and traffic appear once a model and a cluster are chosen." });
     this.live = h("div", { class: "sx-live", "aria-live": "polite" });
     this.table = tableToggle(this.drawing, this.tableBox, () => asTable(this.plans, this.shown));
-    this.head.append(h("span", { class: "sx-space" }), this.switch, this.table.button);
+    this.head.append(h("span", { class: "sx-space" }), h("span", { class: "sx-acts" }, this.switch, this.table.button));
     this.root.append(this.head, this.empty, this.drawing, this.tableBox, this.legend.element, this.live);
     this.tip = new Tip(this.root);
   }
@@ -92,6 +92,7 @@ class HeatmapView {
 
   drawHead(grid) {
     const [head, sub] = titleOf(this.view, this.shown);
+    set(this.root, { "aria-label": head });
     set(this.head.children[0], { text: head });
     set(this.head.children[1], { text: sub });
     this.legend.show(this.scale, grid.unit, this.note(grid));

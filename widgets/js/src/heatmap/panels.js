@@ -3,7 +3,9 @@
 import { rowPlaces } from "./cells.js";
 
 const BESIDE_PX = 860;
-const GAP_PX = 28;
+/** Cells that are narrower have no number on them. */
+export const NUMBER_PX = 24;
+const GAP_PX = 24;
 const LETTER_PX = 6.6;
 const TITLE_PX = 18;
 
@@ -16,9 +18,11 @@ const rowSize = (rows, least = 11) => (rows <= 16 ? 28 : rows <= 32 ? 16 : least
  */
 export function panelsOf(grids, width) {
   const several = grids.length > 1;
-  const beside = several && width >= BESIDE_PX;
-  const each = beside ? (width - GAP_PX) / grids.length : width;
   const end = Math.max(...grids.map((grid) => grid.end_s ?? 0)); // one axis of time for all
+  const share = (width - GAP_PX) / grids.length;
+  const legible = grids.every((grid) => grid.kind === "pairs" && panelOf(grid, 0, share, 0, end).size >= NUMBER_PX);
+  const beside = several && (width >= BESIDE_PX || legible);
+  const each = beside ? share : width;
   let y = 0;
   let height = 0;
   const panels = grids.map((grid, p) => {

@@ -51,7 +51,7 @@ export function columnAt(grid, t) {
 const TITLES = {
   "memory time": ["Memory", "device by time, one step"],
   "memory parts": ["Memory", "device by part, at its peak"],
-  "traffic pairs": ["Communication", "sent in one step from row to column"],
+  "traffic pairs": ["Communication", "row to column, one step"],
   "traffic links": ["Communication", "share of each link in use, one step"],
 };
 

@@ -90,7 +90,9 @@ function render({ model, el }) {
     const chosen = list.find((row) => row.id === model.get("selected"));
     load.hidden = !list.some((row) => row.loadable);
     load.disabled = !chosen?.loadable || chosen.on_board;
-    set(load, { title: chosen?.loadable ? `Load ${chosen.searcher}: ${chosen.label}` : "Choose a row with the arrow keys" });
+    const onBoard = chosen?.on_board || chosen?.id === "yours";
+    const off = onBoard ? "It is on the board" : chosen ? "This row has no strategy to load" : "Choose a row with the arrow keys";
+    set(load, { title: load.disabled ? off : `Load ${chosen.searcher}: ${chosen.label}` });
     said.hidden = !view.said;
     set(said.firstChild, { text: view.said ?? "" });
     empty.hidden = root.dataset.state !== "empty";
@@ -142,7 +144,7 @@ function emptyWords(nothing) {
   if (nothing) return ["Load a model and a cluster first."];
   return [
     h("b", { text: "No search yet." }),
-    " Search in the bar above asks one searcher; Compare all asks each of them in turn, and every answer becomes a row beside yours. " +
+    " Search asks the searcher chosen above; Compare all asks each of them in turn, and every answer becomes a row beside yours. " +
       "For example: least step time, 20 s, on half of the devices. The board stays yours meanwhile.",
   ];
 }

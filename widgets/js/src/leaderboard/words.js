@@ -7,7 +7,7 @@ import { bytesParts, DASH, fixed, known, percent, plural, seconds, secondsParts,
  *   loadable: boolean, note: string, on_board: boolean}} Row */
 
 /** Units of the two columns that all rows share: that of the shortest step, that of the largest memory. @param {Row[]} rows */
-export function units(rows) {
+function units(rows) {
   const steps = rows.map((row) => row.step_s).filter(known);
   const peaks = rows.map((row) => row.peak_bytes).filter(known);
   const [step, peak] = [Math.min(...steps), Math.max(...peaks)];

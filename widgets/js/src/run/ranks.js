@@ -26,8 +26,8 @@ function drawRow(element, { rank, state, doing, round, step_s }) {
   const [name, how, what, where, took] = element.children;
   set(element, { "data-rank": rank, "data-state": state });
   set(name, { text: `rank ${rank}` });
-  set(how.firstChild, { text: SIGNS[state] ?? "" });
-  set(how.lastChild, { text: state });
+  set(how.firstChild, { text: SIGNS[state] ?? "", class: `run-sign run-is-${state}` });
+  set(how.lastChild, { text: state, class: `run-is-${state}` });
   set(what, { text: doing || DASH });
   set(where, { text: round || DASH });
   set(took, { text: step_s == null ? DASH : seconds(step_s) });

@@ -136,6 +136,7 @@ function render({ model, el }) {
     const focusable = list.find((row) => row.number === chosen) ?? at ?? list[0];
     const selected = list.find((row) => row.number === chosen);
     go.disabled = compare.disabled = !selected || selected.shown;
+    for (const button of [go, compare]) set(button, { title: button.disabled ? "Select another state in the table first" : null });
     set(head.querySelector(".sx-sub"), { text: list.length ? plural(list.length, "state") : "" });
     offer.hidden = !view.offer;
     set(offer.firstChild, { text: view.offer ? `${view.offer}.` : "" });

@@ -1,7 +1,8 @@
 // One figure: name, value, difference, and the third line: measured, the predicted band, or what it is now.
 
 import { h, set, svg, triangle } from "../common/dom.js";
-import { bandOf, deltaText, measuredText, outside, spaced, valueParts } from "./words.js";
+import { typeset } from "../common/format.js";
+import { bandOf, deltaText, measuredText, outside, valueParts } from "./words.js";
 
 export function makeTile() {
   return h(
@@ -34,7 +35,7 @@ export function drawTile(element, tile) {
   set(delta.firstChild, { text: change ?? "" });
   set(delta.lastChild, { text: against(tile, change) });
   const line = measuredText(tile);
-  set(measured.children[1], { text: spaced(line.lead) });
+  set(measured.children[1], { text: typeset(line.lead) });
   set(measured.children[2], { text: line.value });
   const out = outside(tile);
   set(measured, {

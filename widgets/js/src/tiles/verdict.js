@@ -1,7 +1,7 @@
 // The sentence that judges the strategy, with progress and buttons. It is the widget's live region.
 
 import { bold, h, keyed, set, svg, triangle } from "../common/dom.js";
-import { spaced } from "./words.js";
+import { typeset } from "../common/format.js";
 
 /** @param {(action: string) => void} act */
 export function makeVerdict(act) {
@@ -41,7 +41,7 @@ export function drawVerdict(element, verdict) {
   }
   if (text.dataset.text !== verdict.text) {
     text.dataset.text = verdict.text;
-    text.replaceChildren(...bold(spaced(verdict.text)));
+    text.replaceChildren(...bold(typeset(verdict.text)));
   }
   const share = verdict.progress;
   meter.hidden = share == null;

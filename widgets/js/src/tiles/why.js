@@ -1,10 +1,11 @@
 // "Why": the reasons beside the figures, each with a re-simulated number and a button that applies the change.
 
 import { bold, h, keyed, set } from "../common/dom.js";
-import { spaced, whyWords } from "./words.js";
+import { typeset } from "../common/format.js";
+import { whyWords } from "./words.js";
 
 /** Rows that are always shown; the list keeps this height, so that the board below does not move. */
-export const SHOWN = 3;
+const SHOWN = 3;
 
 /** @param {(action: string) => void} act */
 export class Why {
@@ -26,7 +27,7 @@ export class Why {
     this.element = h(
       "section",
       { class: "t-why", "aria-label": "Why" },
-      h("div", { class: "t-why-head" }, h("b", { class: "t-why-title", text: "Why" }), this.toggle, this.more, this.status),
+      h("div", { class: "t-why-head" }, h("h2", { class: "t-why-title", text: "Why" }), this.toggle, this.more, this.status),
       this.list,
     );
     this.rows = [];
@@ -76,7 +77,7 @@ function drawRow(element, row) {
   set(topic, { text: row.topic });
   if (text.dataset.text !== row.text) {
     text.dataset.text = row.text;
-    text.replaceChildren(...bold(spaced(row.text)));
+    text.replaceChildren(...bold(typeset(row.text)));
   }
   button.hidden = !row.action;
   set(button, {

@@ -51,9 +51,6 @@ export function measuredText(tile) {
   return { lead: "predicted", value: `±${percent(half, half < 0.1 ? 1 : 0)}` };
 }
 
-/** Sentences from Python write "6.6%"; the page puts a space before every unit. @param {string} text */
-export const spaced = (text) => String(text ?? "").replace(/(\d)%/g, "$1\u00a0%");
-
 /**
  * What stands beside "Why": how many there are, and whether they are of the plan shown.
  * @param {any[]} rows @param {{working: boolean, all: boolean, open: boolean, shown: number}} state

@@ -1,6 +1,6 @@
 // The bars of one plan: columns of a float32 buffer, an index by lane and track, binary search. No DOM.
 
-export const COLUMNS = ["start_s", "end_s", "lane", "kind", "stage", "copy", "microbatch", "count", "peer", "bytes"];
+const COLUMNS = ["start_s", "end_s", "lane", "kind", "stage", "copy", "microbatch", "count", "peer", "bytes"];
 export const KINDS = ["F", "B", "I", "W", "U", "recompute", "transfer", "reduce", "gather", "all_to_all", "offload", "reload"];
 export const KIND_NAMES = [
   "F forward",

@@ -14,7 +14,7 @@ export function drawnLinks(view) {
 }
 
 /** What stands above them. */
-export function linksTitle(view, drawn) {
+function linksTitle(view, drawn) {
   const some = drawn.length < view.rows.length ? `, the ${drawn.length} busiest of ${view.rows.length}` : "";
   const notes = [view.folded, view.text].filter(Boolean).join("; ");
   return `Links${some}: height is the share of capacity in use; number, its mean over the step${notes ? ` (${notes})` : ""}`;

@@ -15,7 +15,7 @@ const NAMES = [
   "k-nvlink", "k-pcie", "k-network", "k-internet", "on-fw", "m-grad", "m-buf-line", "warn-line",
 ];
 /** Below this average width bars become a utilisation strip. */
-export const LEAST_PX = 3;
+const LEAST_PX = 3;
 /** How strongly what is not on the critical path is drawn. */
 const FAINT = 0.3;
 

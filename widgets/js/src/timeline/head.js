@@ -36,8 +36,12 @@ export function buildHead(view) {
       button("+", "zoom-in", "Zoom in (W)", move((window) => window.zoom(0.5))),
       button("›", "pan-right", "Later (D)", move((window) => window.pan(0.3))),
     ),
-    button("Chrome trace", "trace", "Download the step as a trace for Perfetto or chrome://tracing", () => view.sync.send("trace")),
-    view.table.button,
+    h(
+      "span",
+      { class: "sx-acts" },
+      button("Chrome trace", "trace", "Download the step as a trace for Perfetto or chrome://tracing", () => view.sync.send("trace")),
+      view.table.button,
+    ),
   );
   return { head, legend, criticalButton, linksButton };
 }

@@ -1,10 +1,10 @@
 // Places of the timeline: lanes by plan, links below them, and the visible stretch of time. No DOM.
 
-export const LABEL_PX = 108;
+const LABEL_PX = 108;
 export const AXIS_PX = 20;
 /** Room behind the end of the step. */
 export const RIGHT_PX = 4;
-export const LINK_PX = 10;
+const LINK_PX = 10;
 const LONGEST_LABEL_PX = 190;
 const LETTER_PX = 6.4;
 const LEAST_LABEL_PX = 12;

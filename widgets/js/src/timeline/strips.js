@@ -93,7 +93,7 @@ export class Strips {
 }
 
 /** Mean over so many neighbours to either side, fewer at the ends. @param {Float32Array} row @param {number} reach */
-export function smoothed(row, reach) {
+function smoothed(row, reach) {
   const sums = new Float64Array(row.length + 1);
   for (let p = 0; p < row.length; p += 1) sums[p + 1] = sums[p] + row[p];
   return row.map((_, p) => {

@@ -1,9 +1,10 @@
 // What if: sliders over the plan shown, and its figures beside those of the variation. Python simulates.
 
 import { bold, h, heading, keyed, set, triangle } from "../common/dom.js";
+import { typeset } from "../common/format.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
-import { deltaText, spaced, valueText } from "../tiles/words.js";
+import { deltaText, valueText } from "../tiles/words.js";
 import { drawSlider, makeSlider } from "./slider.js";
 
 const HEAD = ["", "now", "then", "change"];
@@ -93,7 +94,7 @@ function makeVerdict(act) {
 function drawVerdict(element, { verdict, note, actions }) {
   const [, text, beside, buttons] = element.children;
   set(element, { "data-level": verdict?.level ?? "none" });
-  const said = spaced(verdict?.text ?? "");
+  const said = typeset(verdict?.text ?? "");
   if (text.dataset.text !== said) {
     text.dataset.text = said;
     text.replaceChildren(...bold(said));
