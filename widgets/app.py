@@ -178,10 +178,10 @@ class Explorer(VBox):
         return self.now().resolved()
 
     def pin(self, layers: Any, *, on: bool = True) -> None:
-        """Pin layers to their devices, by name; `on=False` releases them.
+        """Pin layers or whole blocks to their devices, by name; `on=False` releases them.
 
         Raises:
-            InputError: an unknown layer.
+            InputError: an unknown layer or block.
         """
         with self.lock:
             self._show(pin_layers(self.now(), layers, on=on))

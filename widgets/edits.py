@@ -80,15 +80,17 @@ def _placed(point: Point, job: JobStrategy, note: str) -> Point:
 
 
 def pin_layers(point: Point, layers: Iterable[str], *, on: bool) -> Point:
-    """Pin layers to their devices, or release them.
+    """Pin layers to their devices, or release them; the name of a block stands for its layers.
 
     Raises:
-        InputError: an unknown layer.
+        InputError: an unknown layer or block.
     """
-    names = list(layers)
+    graph = point.inputs.graph
+    names = [name for item in layers for name in graph.blocks.get(item, (item,))]
     for name in names:
-        if name not in point.inputs.graph.index:
-            raise InputError(f"no layer {name!r}", key="pins", found=name, allowed="a layer of the model")
+        if name not in graph.index:
+            allowed = "a layer or block of the model"
+            raise InputError(f"no layer or block {name!r}", key="pins", found=name, allowed=allowed)
     what = f"{'pinned' if on else 'released'} {len(names)} layers"
     return replace(point, holds=with_pins(point.holds, names, on=on), note=what, maker="board")
 

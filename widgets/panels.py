@@ -25,6 +25,7 @@ STYLE = """<style>
 .xp{--xp-ink2:#5c6168;--xp-wash:#f3f6fa;--xp-bad:#b71c1c;--xp-warn:#8f5200;--xp-link:#1565c0}
 [data-jp-theme-light=false] .xp{--xp-ink2:#a9afb7;--xp-wash:#282c31;--xp-bad:#ff8f85;--xp-warn:#f2b760;
  --xp-link:#7cbcf7}
+.xp-absent{display:none!important}
 .xp-frame{border:1px solid var(--jp-border-color2,#e0e0e0);background:var(--jp-layout-color1,#fff)}
 .xp-frame>.widget-box,.xp-frame>*,.xp-frame .widget-html{margin:0}
 .xp-frame .widget-tab>.widget-tab-contents{padding:0;border-width:1px 0 0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ipywidgets import HTML, Box, Layout, Tab, VBox, Widget
+from ipywidgets import HTML, Box, DOMWidget, Layout, Tab, VBox, Widget
 
 from explorer.views import quick_verdict
 
@@ -41,6 +41,8 @@ class Parts:
         """Whether lanes are being marked from here, not from the page."""
         self.blocks: list[dict[str, Any]] | None = None
         """What the board was given as blocks."""
+        self.rest: tuple[DOMWidget, ...] = ()
+        """What is not there while nothing is loaded."""
 
     @property
     def drawn(self) -> tuple[BaseWidget, ...]:
@@ -57,6 +59,8 @@ class Parts:
         tiles: list[dict[str, Any]],
     ) -> None:
         """Put sentence and reasons under the tiles: of a search or run, else of the state shown."""
+        for widget in self.rest:
+            (widget.remove_class if point else widget.add_class)("xp-absent")
         if point is None:
             verdict: Mapping[str, Any] = {
                 "level": "none",
@@ -101,14 +105,12 @@ def arrange(parts: Parts, tabs: Sequence[tuple[str, Widget]]) -> dict[str, Any]:
     parts.tabs.children = [box for _, box in tabs]
     for i, (title, _) in enumerate(tabs):
         parts.tabs.set_title(i, title)
+    parts.rest = (parts.board, parts.timeline, columns, parts.tabs)
     outer = [
         HTML(STYLE, layout=Layout(display="none")),
         parts.controls,
         parts.tiles,
-        parts.board,
-        parts.timeline,
-        columns,
-        parts.tabs,
+        *parts.rest,
     ]
     frame = {"children": outer, "layout": Layout(width="100%", overflow="visible")}
     return frame | {"_dom_classes": ("xp-frame",)}

@@ -72,6 +72,14 @@ def test_another_cut_releases_what_it_moves(bench: Explorer) -> None:
     assert bench.now().holds == NOTHING
 
 
+def test_a_block_stands_for_its_layers(bench: Explorer) -> None:
+    name = bench.board.blocks[4]["id"]
+    bench.pin([name])
+    assert bench.now().holds.pinned == frozenset(block(bench, 4))
+    bench.pin([name], on=False)
+    assert bench.now().holds == NOTHING
+
+
 def test_wrong_pins_are_said(bench: Explorer) -> None:
     bench.board.send_intent("pin", layers=["nothing.of.that.name"], on=True)
     assert "nothing.of.that.name" in bench.error
