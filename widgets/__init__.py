@@ -8,15 +8,15 @@ _HOME = {
     "Board": "board",
     "Controls": "controls",
     "Explorer": "app",
-    "ExportView": "exportview",
+    "ExportView": "export.view",
     "GraphView": "graph_view",
     "Heatmap": "heatmap",
-    "Leaderboard": "leaderboard",
-    "RunView": "runview",
-    "States": "states",
+    "Leaderboard": "search.leaderboard",
+    "RunView": "run.view",
+    "States": "history.states",
     "Tiles": "tiles",
     "Timeline": "timeline",
-    "WhatIf": "whatifview",
+    "WhatIf": "whatif.view",
 }
 
 __all__ = list(_HOME)

@@ -25,23 +25,23 @@ from explorer.views import chrome_trace
 from explorer.views.tiles import Baseline
 from explorer.workload import Workload
 
-from .comparepanel import ComparePanel, with_other
+from .compare.panel import ComparePanel, with_other
 from .edits import lock_lane, pin_layers, set_field, shape_of
-from .exporting import ExportPanel
+from .export.panel import ExportPanel
 from .gestures import Gestures
-from .historypanel import HistoryPanel
+from .history.file import Look
+from .history.load import Restored
+from .history.panel import HistoryPanel
+from .history.saving import Saving
 from .opening import file_point, first_point, wished_point
 from .panel import Panel
 from .parts import Parts, arrange
-from .runpanel import RunPanel
-from .saving import Saving
-from .searchpanel import SearchPanel
-from .searchwords import LONGEST_S
+from .run.panel import RunPanel
+from .search.panel import SearchPanel
+from .search.words import LONGEST_S
 from .session import History, Point, after
-from .sessionfile import Look
-from .sessionload import Restored
 from .showing import Showing
-from .whatif import WhatIfPanel
+from .whatif.panel import WhatIfPanel
 
 DEFAULT_SEARCHER = "auto"
 
@@ -213,7 +213,7 @@ class Explorer(VBox):
         Raises:
             InputError: the file cannot be written.
         """
-        from .reportpage import write_report
+        from .report.page import write_report
 
         write_report(self, Path(path))
 

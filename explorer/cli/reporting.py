@@ -34,7 +34,7 @@ def run_report(options: argparse.Namespace) -> int:
     if not found:
         raise InputError(
             "nothing installed here makes reports",
-            key="report", allowed="install strategy-explorer anew, or python -m widgets.reportpage PLAN OUT",
+            key="report", allowed="install strategy-explorer anew, or python -m widgets.report.page PLAN OUT",
         )  # fmt: skip
     size = found[0].load()(Path(options.plan), Path(options.output))
     if options.json:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from widgets import Explorer
-from widgets.comparewords import differences
+from widgets.compare.words import differences
 from widgets.edits import shift_boundary
 
 

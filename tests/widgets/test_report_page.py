@@ -18,8 +18,9 @@ from explorer.errors import InputError
 from explorer.models import saved
 from explorer.plan import fingerprint
 from explorer.profiles import save_cluster
-from widgets import Explorer, reportpage
-from widgets.reportpage import page_html, report_html
+from widgets import Explorer
+from widgets.report import page as reportpage
+from widgets.report.page import page_html, report_html
 
 EVIL = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 

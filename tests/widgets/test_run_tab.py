@@ -25,10 +25,11 @@ from explorer.run.compare import TOO_NOISY, StageTime
 from explorer.run.model import transformer
 from explorer.run.scale import SMALL
 from widgets import Explorer, shapes
-from widgets.calibrating import free_name
-from widgets.runner import Done
-from widgets.runprogress import Progress, progress_share
-from widgets.runwords import fix_for, intro
+from widgets.run import task as run_task
+from widgets.run.calibrating import free_name
+from widgets.run.progress import Progress, progress_share
+from widgets.run.task import Done
+from widgets.run.words import fix_for, intro
 
 LIMIT_S = 90
 MODEL = transformer(2)
@@ -94,14 +95,21 @@ def test_a_run_to_its_end(bench: Explorer, small: None, monkeypatch: pytest.Monk
     monkeypatch.setattr(compare, "QUIET", 2.0)
     seen: list[tuple[dict[str, Any], dict[str, Any]]] = []
 
+    monkeypatch.setattr(run_task, "TELL_EVERY_S", 0.0)  # a quick machine is done before the next picture
+
+    def note(_change: Any) -> None:
+        if bench.run_panel.task.running:
+            seen.append((bench.run_panel.verdict(), page(bench)))
+
     async def scenario() -> None:
         bench.run_panel.set("rounds", "1")
+        bench.run_panel.page.observe(note, "view")
         bench.controls.send_intent("action", action="run")
         assert bench.tabs_title() == "Run"
+        assert bench.tiles.view["verdict"]["level"] == "busy"
         for _ in range(LIMIT_S * 20):
             if not bench.run_panel.task.running:
                 return
-            seen.append((bench.tiles.view["verdict"], page(bench)))
             await asyncio.sleep(0.05)
 
     asyncio.run(scenario())

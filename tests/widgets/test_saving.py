@@ -23,13 +23,14 @@ import explorer as core
 from explorer.errors import ExplorerError, InputError
 from explorer.profiles import save_cluster
 from explorer.strategy import JobStrategy
-from widgets import Explorer, saving
+from widgets import Explorer
 from widgets.edits import lock_lane, move_layers, pin_layers, set_field
-from widgets.filelock import FileLock
+from widgets.history import saving
+from widgets.history.file import Look, Recorder, SavedStrategy, read_session, write_session
+from widgets.history.filelock import FileLock
+from widgets.history.load import restore
 from widgets.opening import first_point
 from widgets.session import MOST_POINTS, NEAR, History, Point, after
-from widgets.sessionfile import Look, Recorder, SavedStrategy, read_session, write_session
-from widgets.sessionload import restore
 
 START = first_point("gpt2-small", "dgx-a100", {"global_batch": 32})
 BLOCKS = list(START.inputs.graph.blocks.values())
@@ -460,7 +461,7 @@ def test_a_cell_run_again_takes_the_file_over(make: Made) -> None:
 
 def test_another_kernel_has_another_file(make: Made) -> None:
     code = (
-        "import sys; from pathlib import Path; from widgets.filelock import FileLock;"
+        "import sys; from pathlib import Path; from widgets.history.filelock import FileLock;"
         "lock = FileLock.take(Path('s.json')); print(lock.held, flush=True); sys.stdin.read()"
     )
     root = Path(__file__).parents[2]

@@ -17,9 +17,9 @@ from explorer.search import Candidate, Evaluator, Problem, Progress, search
 from explorer.uniform import uniform
 from explorer.units import GIB
 from explorer.workload import default_workload
-from widgets.chartpoints import bests_of, clear, frontier_of, staircase
-from widgets.charts import SearchChart
-from widgets.searching import Entrant, Spot
+from widgets.search.charts import SearchChart
+from widgets.search.points import bests_of, clear, frontier_of, staircase
+from widgets.search.task import Entrant, Spot
 
 PROBLEM = Problem(
     graph=load_model("gpt2-small"),

@@ -16,11 +16,11 @@ from explorer.errors import InputError
 from explorer.search import SEARCHERS, Evaluator, Problem
 from explorer.uniform import uniform
 from widgets import Explorer, shapes
-from widgets.chartlabels import place
-from widgets.chartplace import ChartPlace
 from widgets.holds import Holds
-from widgets.searching import FAILED, SearchTask, Walk
-from widgets.searchwords import held_words
+from widgets.search.labels import place
+from widgets.search.placing import ChartPlace
+from widgets.search.task import FAILED, SearchTask, Walk
+from widgets.search.words import held_words
 
 LIMIT_S = 60
 

@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 import explorer as core
 from explorer.sweep import vary
 from widgets import Explorer, shapes
-from widgets.sweepwords import curve_html, default_values
-from widgets.whatifwords import stops
+from widgets.whatif.curve_words import curve_html, default_values
+from widgets.whatif.words import stops
 
 
 @pytest.fixture
@@ -287,7 +287,7 @@ def test_plotly_is_not_imported_before_a_curve_is_drawn(bench: Explorer) -> None
 
 
 def test_the_chart_shows_the_points(bench: Explorer) -> None:
-    sweepchart = pytest.importorskip("widgets.sweepchart")
+    sweepchart = pytest.importorskip("widgets.whatif.chart")
     pytest.importorskip("plotly")
     chart = sweepchart.SweepChart()
     from explorer.views.sweep_view import curve_points

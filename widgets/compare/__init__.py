@@ -1,0 +1,1 @@
+"""The Compare tab: plan A beside plan B, in numbers and in words."""

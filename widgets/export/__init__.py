@@ -1,0 +1,1 @@
+"""The Export tab: what a trainer would be given."""

@@ -1,0 +1,1 @@
+"""The History tab, and the session file that outlives a kernel."""

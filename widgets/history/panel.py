@@ -1,0 +1,208 @@
+"""The History tab: every state with what was done, files in and out, the report, where all is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from ipywidgets import Layout, VBox
+
+from explorer.documents import parse_document, read_document
+from explorer.errors import ExplorerError, InputError
+from explorer.plan import from_document, to_document
+from widgets.base import Widget
+from widgets.opening import file_point, plan_point
+from widgets.panel import Panel
+from widgets.session import Point
+
+from .file import SCHEMA, parse_session
+from .states import States
+
+if TYPE_CHECKING:
+    from widgets.app import Explorer
+
+LONGEST_UPLOAD = 16 * 2**20
+"""Characters of an uploaded file; plans are a thousandth of it."""
+
+
+class HistoryPanel(Panel):
+    """Goes to any state, opens and saves plans, makes the report."""
+
+    title = "History"
+
+    def __init__(self, bench: Explorer) -> None:
+        self._bench = bench
+        self._path, self._error = "", ""
+        self.states = States()
+        self.states.on_intent(self._answer)
+        self.box = VBox([self.states], layout=Layout(width="100%"))
+        bench.parts.tabs.observe(lambda _: bench.guard(self.draw), "selected_index")
+
+    def widgets(self) -> tuple[Widget, ...]:
+        """The list."""
+        return (self.states,)
+
+    def actions(self) -> dict[str, Callable[[], Any]]:
+        """Buttons of this tab and of the sentence that offers a session."""
+        return {
+            "reopen": self._reopen, "start_afresh": self._start_afresh,
+            "save_plan": self._save_plan, "make_report": self._make_report,
+        }  # fmt: skip
+
+    def settled(self, now: Point) -> None:
+        """One state more, or another shown."""
+        del now
+        self.draw()
+
+    def close(self) -> None:
+        """Write the rest of the session."""
+        self._bench.saving.close()
+
+    # -- what the page asks -----------------------------------------------------------------------
+
+    def _answer(self, intent: dict[str, Any]) -> None:
+        kind = intent["kind"]
+        if kind == "go":
+            self._bench.guard(lambda: self._bench.go(self._position(intent)))
+        elif kind == "compare":
+            self._bench.guard(lambda: self._compare(self._position(intent)))
+        elif kind == "open_path":
+            self._open(str(intent["path"]), lambda: self._open_path(str(intent["path"]).strip()))
+        elif kind == "open_text":
+            self._open("", lambda: self._open_text(str(intent["name"]), str(intent["text"])))
+
+    def _position(self, intent: dict[str, Any]) -> int:
+        history = self._bench.history
+        position = int(intent["number"]) - history.dropped
+        if not 0 <= position < len(history.points):
+            raise InputError(
+                "that state is no longer in the history",
+                key="number", found=intent["number"], allowed="a state of the list",
+            )  # fmt: skip
+        return position
+
+    def _compare(self, position: int) -> None:
+        point = self._bench.history.points[position]
+        own, its = self._bench.now().inputs.model.reference, point.inputs.model.reference
+        if own != its:
+            raise InputError(
+                f"that state is of {its}, the plan shown of {own}",
+                key="other", found=its, allowed="a state of the same model",
+            )  # fmt: skip
+        self._bench.compare_with(point)
+
+    def _open(self, typed: str, work: Callable[[], Any]) -> None:
+        """Open a file; what is wrong is said at the field, and what was typed stays."""
+        self._path, self._error = typed, ""
+        with self._bench.lock:
+            try:
+                work()
+                self._path = ""
+            except ExplorerError as error:
+                self._error = str(error)
+            self.draw()
+
+    def _open_path(self, path: str) -> None:
+        data = read_document(Path(path))
+        if isinstance(data, dict) and data.get("schema") == SCHEMA:
+            self._bench.saving.reopen_session(parse_session(data, file=path))
+        else:
+            self._bench.show(file_point(path))
+
+    def _open_text(self, name: str, text: str) -> None:
+        if len(text) > LONGEST_UPLOAD:
+            raise InputError("the file is too long", file=name, allowed=f"up to {LONGEST_UPLOAD} characters")
+        try:
+            data = parse_document(text, json_text=name.endswith(".json"))
+        except InputError as error:
+            raise error.within(file=name) from None
+        if isinstance(data, dict) and data.get("schema") == SCHEMA:
+            self._bench.saving.reopen_session(parse_session(data, file=name))
+        else:
+            self._bench.show(plan_point(from_document(data, file=name)))
+
+    def _reopen(self) -> None:
+        self._bench.saving.reopen()
+        self.draw()
+
+    def _start_afresh(self) -> None:
+        self._bench.saving.dismiss()
+        self._bench.say(None)
+        self.draw()
+
+    def _save_plan(self) -> None:
+        resolved = self._bench.resolved()
+        document = to_document(resolved.plan, resolved.graphs)
+        text = yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=110)
+        self.states.offer_download(f"{self._stem()}.yaml", "application/yaml", text.encode())
+
+    def _make_report(self) -> None:
+        from widgets.report.page import report_html  # reads the bundles, which nobody else needs as text
+
+        page = report_html(self._bench)
+        self.states.offer_download(f"{self._stem()}-report.html", "text/html", page.encode())
+
+    def _stem(self) -> str:
+        own = self._bench.now().inputs
+        words = f"{own.model.reference}-{own.cluster_name}"
+        return "".join(c if c.isalnum() or c in "-." else "-" for c in words)[:80].strip("-.") or "plan"
+
+    # -- what it shows ----------------------------------------------------------------------------
+
+    def draw(self) -> None:
+        """The list, if anybody looks at it."""
+        if self._bench.tabs_title() != self.title:
+            return
+        bench, history, saving = self._bench, self._bench.history, self._bench.saving
+        rows = [self._row(i) for i in reversed(range(len(history.points)))]
+        offer = saving.offer
+        self.states.view = {
+            "rows": rows,
+            "file": {"value": self._path, "error": self._error or None},
+            "offer": f"You were here {offer.words(history.clock())}" if offer is not None else None,
+            "saved": self._saved(),
+            "remarks": list(saving.remarks),
+            "problem": saving.problem or None,
+            "ready": bench.history.now is not None,
+        }
+
+    def _row(self, i: int) -> dict[str, Any]:
+        history = self._bench.history
+        point, figures, now = history.points[i], history.points[i].figures, history.now
+        before = history.points[i - 1] if i else None
+        shown = now is not None and now.other is not None and now.other.outcome is point.outcome
+        same = before is not None and before.inputs.model == point.inputs.model
+        return {
+            "number": history.dropped + i,
+            "note": (point.note or "change") + ("" if same or before is None else f": {_where(point)}"),
+            "maker": point.maker,
+            "step_time_s": figures.step_time_s,
+            "change": figures.step_time_s / before.figures.step_time_s - 1
+            if same and before is not None and before.figures.step_time_s
+            else None,
+            "peak_fraction": figures.peak_fraction,
+            "over_bytes": figures.over_bytes,
+            "time": clock_time(history.times_s[i]),
+            "shown": i == history.at,
+            "is_b": shown and i != history.at,
+        }
+
+    def _saved(self) -> str:
+        saving = self._bench.saving
+        if saving.path is None and saving.first is None:
+            return 'This session is not saved. Explorer(…, session="name.yaml") saves it.'
+        if saving.saved_s is None:
+            return f"Nothing to save yet; the first change is kept in {saving.path or saving.first}."
+        return f"Saved at {clock_time(saving.saved_s)} in {saving.path}."
+
+
+def _where(point: Point) -> str:
+    return f"{point.inputs.model.reference} on {point.inputs.cluster_name}"
+
+
+def clock_time(seconds: float) -> str:
+    """Time of day in the reader's zone."""
+    return f"{datetime.fromtimestamp(seconds, tz=UTC).astimezone():%H:%M:%S}"

@@ -1,0 +1,380 @@
+"""Autosave: the session of a workbench in a file beside the notebook, and what was there before.
+
+A file belongs to the workbench that writes it: another kernel takes the next name, and of two workbenches of
+one kernel the later takes the name over (a cell that is run again). Nothing is written before something
+changes, and what a file held before is renamed, never overwritten.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from explorer import __version__
+from explorer.documents import SUFFIXES
+from explorer.errors import InputError
+from widgets.jobs import Idle, at_once
+
+from .file import Recorder, SavedSession, read_session, write_session
+from .filelock import FileLock
+from .load import restore
+
+if TYPE_CHECKING:
+    from widgets.app import Explorer
+
+FOLDER = ".explorer"
+"""Where sessions are kept that were given no name, in the kernel's working folder."""
+
+VARIABLE = "EXPLORER_SESSIONS"
+"""Environment variable: another folder for them, or `off`."""
+
+REST_S = 0.8
+"""From the first change that is not saved to saving it."""
+
+MOST_EARLIER = 20
+"""Earlier sessions of one name that are kept; the oldest goes."""
+
+_OWNERS: WeakValueDictionary[Path, Saving] = WeakValueDictionary()
+"""Workbenches of this kernel by the file they write."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A session that can be reopened."""
+
+    path: Path
+    """Its file."""
+    session: SavedSession
+    """What it holds."""
+
+    def words(self, now_s: float) -> str:
+        """When, and how much."""
+        count = self.session.changes
+        return f"{moment(self.session.saved_s, now_s)} with {count} change{'' if count == 1 else 's'}"
+
+
+class Saving:
+    """Writes the session of one workbench soon after every change, and reopens the one before."""
+
+    def __init__(self, bench: Explorer) -> None:
+        self._bench = bench
+        self._recorder = Recorder()
+        self._idle = Idle(bench.lock, self._failed, rest_s=REST_S)
+        self._lock: FileLock | None = None
+        self._dirty = self._waiting = self._mine = False
+        self._told = 0
+        self.first: Path | None = None
+        """The name that was asked for; None if nothing is to be saved."""
+        self.path: Path | None = None
+        """Where the session is written; None while it is not."""
+        self.offer: Offer | None = None
+        """The session that was here before, until it is reopened."""
+        self.saved_s: float | None = None
+        """When it was written last, in seconds since 1970."""
+        self.remarks: list[str] = []
+        """What is worth knowing about the file, in words."""
+        self.problem = ""
+        """Why it could not be written last; empty if it was."""
+
+    # -- the beginning ----------------------------------------------------------------------------
+
+    def start(self, *, session: str | Path | bool | None, asked: Mapping[str, Any], reopen: bool) -> None:
+        """Find the file, and the session that was there before.
+
+        Args:
+            session: the file; True for one in `.explorer`, if a notebook asks; None or False for none.
+            asked: what the workbench was started with, which names its file.
+            reopen: go on with that session at once.
+
+        Raises:
+            InputError: no such kind of file, or nothing to reopen.
+        """
+        hidden = session is True
+        self.first = place(session=session, asked=asked)
+        if self.first is not None:
+            self._claim(self.first, aside=hidden)
+            atexit.register(self.flush)
+        if reopen:
+            self.reopen()
+        elif self.offer is not None:
+            self._bench.say(self._offered())
+        self._tell()
+
+    def _claim(self, first: Path, *, aside: bool) -> None:
+        """Take the first name that is free, and read what is there."""
+        for path in names(first):
+            owner = _OWNERS.get(path.absolute())
+            if owner is not None:
+                owner.give_way()
+            lock = FileLock.take(path)
+            if lock is None:
+                self.remarks.append(f"{path} is in use by another workbench, so this one has another name")
+                continue
+            self._lock, self.path = lock, path
+            if not path.exists():
+                break
+            try:
+                found = read_session(path)
+            except InputError as error:
+                self.remarks.append(f"{path} is no session that can be opened ({error.message})")
+                if aside:
+                    kept = _renamed(path, "unreadable")
+                    self.remarks.append(f"it is kept as {kept.name}")
+                    break
+                self.remarks.append("it was left as it is")
+                lock.release()
+                self._lock = self.path = None
+                continue
+            if found.changes > 0:
+                self.offer = Offer(path=path, session=found)
+            break
+        if self.path is not None:
+            _OWNERS[self.path.absolute()] = self
+
+    def give_way(self) -> None:
+        """A later workbench of this kernel takes the file; what comes here from now on has another."""
+        self.flush()
+        if self._lock is not None:
+            self._lock.release()
+        if self.path is not None:
+            _OWNERS.pop(self.path.absolute(), None)
+        self._lock, self.path, self._mine = None, None, False
+
+    # -- changes ----------------------------------------------------------------------------------
+
+    def changed(self) -> None:
+        """Something is different: it is written in a quiet moment, at once where there is no event loop."""
+        if self.first is None or self._bench.history.now is None:
+            return
+        if not self._mine and len(self._bench.history.points) < 2:
+            return  # nothing was done yet: what is there stays
+        self._dirty = True
+        if not self._waiting:
+            self._waiting = self._idle.later(self._work)
+            if not self._waiting:
+                self._write_now()
+
+    def flush(self) -> None:
+        """Write what is not written yet."""
+        if self._dirty or self._waiting:
+            self._idle.cancel()
+            self._write_now()
+
+    def _write_now(self) -> None:
+        try:
+            at_once(self._work)
+        except InputError as error:  # the edit itself is fine
+            self._failed(error)
+
+    def close(self) -> None:
+        """Write the rest and let go of the file."""
+        atexit.unregister(self.flush)
+        self.give_way()
+        self.first = None
+
+    def _work(self) -> Generator[None, None, None]:
+        """Write the session, in slices."""
+        try:
+            self._dirty = False
+            path = self._own_file()
+            document = yield from self._recorder.slices(
+                self._bench.history, self._bench.look(), version=__version__
+            )
+            write_session(document, path)
+            self.saved_s, self.problem = document["saved_s"], ""
+        finally:
+            self._waiting = False
+        if self._dirty:
+            self.changed()
+
+    def _own_file(self) -> Path:
+        """The file, with folder and lock, and what was in it before moved aside."""
+        assert self.first is not None
+        _make_folder(self.first.parent)
+        if self._lock is None or not self._lock.held:  # the folder is new, or another workbench has the file
+            self._take_next(self.first)
+        assert self.path is not None
+        if not self._mine and self.path.exists():
+            kept = _renamed(self.path, "earlier")
+            self.remarks.append(f"the session before is kept as {kept.name}")
+            if self.offer is not None and self.offer.path == self.path:
+                self.offer = replace(self.offer, path=kept)
+            _forget_oldest(self.path)
+        self._mine = True
+        return self.path
+
+    def _take_next(self, first: Path) -> None:
+        """The name from the start if it is still free, else the next that is."""
+        for path in names(first):
+            if path != self.path and (path.absolute() in _OWNERS or path.exists()):
+                continue
+            lock = FileLock.take(path)
+            if lock is not None:
+                if path != first:
+                    self.remarks.append(f"{first} belongs to another workbench; this one is in {path.name}")
+                    self._tell()
+                self._lock, self.path = lock, path
+                _OWNERS[path.absolute()] = self
+                return
+        raise InputError("no free name for the session", file=str(first), allowed="another `session=`")
+
+    def _tell(self) -> None:
+        """Say in the page what happened to files, once."""
+        fresh = self.remarks[self._told :]
+        self._told = len(self.remarks)
+        if fresh:
+            self._bench.parts.controls.notice = {"level": "info", "text": f"Session: {'; '.join(fresh)}."}
+
+    def _failed(self, error: Exception) -> None:
+        """Say once why it is not saved; the edit itself is fine, and the next one tries again."""
+        if str(error) != self.problem:
+            self.problem = str(error)
+            self._bench.showing.failed(error)
+
+    # -- going on ---------------------------------------------------------------------------------
+
+    def reopen(self) -> None:
+        """Take up the session that was here before; what was done since is kept in a file.
+
+        Raises:
+            InputError: there is none, or nothing of it can be had; nothing is changed then.
+        """
+        self.flush()  # may rename the very file that is to be reopened
+        taken = self.offer
+        if taken is None:
+            raise InputError("there is no session to reopen", key="session", allowed="a saved session")
+        self.reopen_session(taken.session, path=taken.path)
+        self.offer = None
+
+    def reopen_session(self, session: SavedSession, *, path: Path | None = None) -> None:
+        """Take up any session, from the file `path` or from elsewhere.
+
+        Raises:
+            InputError: nothing of it can be had; nothing is changed then.
+        """
+        now = self._bench.history.now
+        restored = restore(session, known=now.inputs if now is not None else None)
+        restored.points[restored.at].scene  # noqa: B018 - may fail, and then nothing has happened
+        self.flush()
+        if path is not None and path == self.path:
+            self._mine = True  # it is this very session that goes on
+        else:
+            self._set_aside_own()
+        self._bench.resume(restored, session.look)
+        self.remarks += restored.remarks
+        self._tell()
+        self.changed()
+
+    def _set_aside_own(self) -> None:
+        """The few changes made before an earlier session was reopened."""
+        if self._mine and self.path is not None and self.path.exists():
+            kept = _renamed(self.path, "earlier")
+            self.remarks.append(f"what you did before reopening is kept as {kept.name}")
+
+    def dismiss(self) -> None:
+        """Do not offer the earlier session any more; its file stays."""
+        self.offer = None
+
+    def _offered(self) -> dict[str, Any]:
+        """The sentence under the tiles."""
+        assert self.offer is not None
+        when = self.offer.words(self._bench.history.clock())
+        return {
+            "level": "none",
+            "text": f"**You were here {when}.** Reopen to go on; if you start afresh they are kept aside.",
+            "actions": [
+                {"action": "reopen", "label": "Reopen", "suggested": True,
+                 "title": "All states, pins, plan B and the selection as they were"},
+                {"action": "start_afresh", "label": "Start afresh",
+                 "title": "The file stays; History can still open it"},
+            ],
+        }  # fmt: skip
+
+
+# -- where ----------------------------------------------------------------------------------------
+
+
+def place(*, session: str | Path | bool | None, asked: Mapping[str, Any]) -> Path | None:
+    """The file of a session, None if there is to be none.
+
+    Raises:
+        InputError: a file of another kind.
+    """
+    if isinstance(session, str | Path) and str(session):
+        path = Path(session)
+        if path.suffix not in SUFFIXES:
+            raise InputError(
+                f"unknown kind of file {path.suffix!r}",
+                key="session", found=str(session), allowed=f"a name that ends in {', '.join(SUFFIXES)}",
+            )  # fmt: skip
+        return path
+    folder = os.environ.get(VARIABLE, FOLDER)
+    if session is not True or folder == "off" or not wanted():
+        return None
+    key = json.dumps({name: str(value) for name, value in sorted(asked.items()) if value})
+    words = [str(asked.get(name) or "") for name in ("plan", "model", "cluster")]
+    stem = "-".join(re.sub(r"[^A-Za-z0-9]+", "-", Path(word).name).strip("-") for word in words if word)
+    return Path(folder) / f"{stem[:60] or 'session'}-{hashlib.sha256(key.encode()).hexdigest()[:6]}.json"
+
+
+def wanted() -> bool:
+    """Whether a notebook of one person asks: a kernel, and none that serves an application to many."""
+    server = os.environ.get("SERVER_SOFTWARE", "").lower()
+    if server.startswith("voila") or any(name.startswith("VOILA") for name in os.environ):
+        return False
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
+    return getattr(get_ipython(), "kernel", None) is not None
+
+
+def names(first: Path) -> list[Path]:
+    """Names to try, in order."""
+    return [first, *(first.with_name(f"{first.stem}-{i}{first.suffix}") for i in range(2, 100))]
+
+
+def _renamed(path: Path, why: str) -> Path:
+    """Move a file aside under the next free number."""
+    for number in range(1, 10_000):
+        kept = path.with_name(f"{path.stem}.{why}-{number}{path.suffix}")
+        if not kept.exists():
+            path.rename(kept)
+            return kept
+    raise InputError("too many files kept aside", file=str(path), allowed="delete some")
+
+
+def _forget_oldest(path: Path) -> None:
+    earlier = sorted(path.parent.glob(f"{path.stem}.earlier-*{path.suffix}"), key=lambda p: p.stat().st_mtime)
+    for old in earlier[:-MOST_EARLIER]:
+        old.unlink(missing_ok=True)
+
+
+def _make_folder(folder: Path) -> None:
+    """The folder; the hidden one tells git to leave it alone."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if folder.name == FOLDER and not (folder / ".gitignore").exists():
+            (folder / ".gitignore").write_text("*\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot make the folder: {error.strerror}", file=str(folder)) from None
+
+
+def moment(then_s: float, now_s: float) -> str:
+    """A time for people, in their own zone: `at 14:02`, or with the day if it was another.
+
+    >>> moment(0.0, 86_400.0 * 3).startswith("on ")
+    True
+    """
+    then, now = (datetime.fromtimestamp(value, tz=UTC).astimezone() for value in (then_s, now_s))
+    if then.date() == now.date():
+        return f"at {then:%H:%M}"
+    year = "" if then.year == now.year else f" {then.year}"
+    return f"on {then.day} {then:%B}{year} at {then:%H:%M}"

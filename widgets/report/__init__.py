@@ -1,0 +1,1 @@
+"""The report: a plan as one HTML file that opens offline."""

@@ -1,0 +1,1 @@
+"""The Run tab: a short real run, its progress, its verdict, what it corrects."""

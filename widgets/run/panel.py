@@ -1,0 +1,299 @@
+"""The Run tab: a short real run, rank by rank, and what it says of the prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ipywidgets import Layout, VBox
+
+from explorer.errors import ExplorerError, InputError
+from explorer.views.run_view import comparison_view, figure_words, verdict_words
+from widgets.base import Widget
+from widgets.controls import Controls
+from widgets.edits import whole_number
+from widgets.panel import Bench, Panel
+from widgets.session import Point
+
+from .calibrating import Calibration, apply, calibration_of
+from .task import ENGINES, Failed, RunTask
+from .view import RunView
+from .words import fix_for, format_seconds_roughly, intro, old_words, progress_view, title_words
+
+_WHAT = {
+    "interpreter": "likeness: real compute and messages",
+    "dry": "dry run: real messages, compute slept",
+}
+_ROUNDS = {"interpreter": 3, "dry": 1}
+"""Rounds of a first impression: about half a minute on two cores."""
+MOST_ROUNDS = 100
+"""More rounds than this tell nothing new."""
+_SAME_PCT = 1.0
+"""How near a dry run's own prediction must be to the tile's, to stand beside it."""
+
+
+class RunPanel(Panel):
+    """Owns the run and what the tab shows of it."""
+
+    title = "Run"
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self.task = RunTask(bench.lock, lambda: bench.guard(self._changed))
+        self.engine = ENGINES[0]
+        self._rounds = dict(_ROUNDS)
+        self._typed, self._error = "", ""
+        self._calibration: Calibration | None = None
+        self.controls = Controls()
+        self.page = RunView()
+        self.box = VBox([self.controls, self.page], layout=Layout(width="100%"))
+        self.draw()
+
+    @property
+    def rounds(self) -> int:
+        """Measured rounds of the chosen kind of run."""
+        return self._rounds[self.engine]
+
+    def start(self, now: Point) -> None:
+        """Begin a run of a state.
+
+        Raises:
+            ExplorerError: it cannot be run here; former results stay.
+        """
+        try:
+            self.task.start(now, engine=self.engine, rounds=self.rounds)
+        except ExplorerError as error:
+            self.task.state, self.task.failure = "failed", Failed(rank=None, text=str(error), log="")
+            raise
+        finally:
+            self.draw()
+
+    def stop(self) -> None:
+        """End every rank."""
+        self.task.stop()
+        self.draw()
+
+    def set(self, key: str, value: Any) -> bool:
+        """Take a field of this tab; whether it was one.
+
+        Raises:
+            InputError: a value that cannot be; it is said at the field too.
+        """
+        if key == "engine":
+            if value not in ENGINES:
+                raise InputError(
+                    f"unknown engine {value!r}", key=key, found=value, allowed=", ".join(ENGINES)
+                )
+            self.engine, self._error = str(value), ""
+        elif key == "rounds":
+            try:
+                self._rounds[self.engine], self._error = _rounds(value), ""
+            except InputError as error:
+                self._typed, self._error = str(value), str(error.allowed)
+                self.draw()
+                raise
+        else:
+            return False
+        self.draw()
+        return True
+
+    def widgets(self) -> tuple[Widget, ...]:
+        """Kind of run with its buttons; progress and results."""
+        return (self.controls, self.page)
+
+    def actions(self) -> dict[str, Callable[[], Any]]:
+        """Run the state shown; use what it measured."""
+        return {"run": self._run, "run_dry": self._run_dry, "calibrate": self.calibrate}
+
+    def settled(self, now: Point) -> None:
+        """Another state: the result may be of another strategy now, or of this one again."""
+        del now
+        if self._calibration is not None or self.task.last is not None or self.task.running:
+            self._calibration = None
+            self.draw()
+
+    def idle(self, now: Point) -> None:
+        """Work out what calibrating would change: it simulates."""
+        self._work_out(now)
+
+    def close(self) -> None:
+        """End every rank."""
+        self.task.stop()
+
+    # -- what a run tells the other views ---------------------------------------------------------
+
+    def old(self, now: Point) -> bool:
+        """Whether the last run was of another strategy than the one shown."""
+        return self.task.last is not None and not self.task.last.is_of(now)
+
+    def measured(self, now: Point) -> Mapping[str, float] | None:
+        """Measured values by tile; None without a quiet run that speaks of these numbers.
+
+        A likeness's seconds are not the plan's, so only a dry run gives any: order and messages are real,
+        compute takes its predicted seconds. `old` says whether it was of another strategy.
+        """
+        from explorer.run.compare import TOO_NOISY
+
+        done = self.task.last
+        if done is None or done.known is not None or done.comparison.verdict == TOO_NOISY:
+            return None
+        if done.inputs.model != now.inputs.model or done.inputs.cluster != now.inputs.cluster:
+            return None
+        found = done.comparison
+        step_s, guess_s = found.measured["step_time_s"], found.predicted["step_time_s"]
+        if not step_s or not guess_s or any(" in the plan, " in text for text in found.not_validated):
+            return None  # replicas were left out: another machine's numbers
+        if done.is_of(now) and abs(guess_s / now.report.step_time_s - 1) * 100 > _SAME_PCT:
+            return None
+        job, parts = done.inputs.job, found.parts["measured"]
+        return {
+            "step_time": step_s,
+            "throughput": job.global_batch * max(1, job.sequence_length) / step_s,
+            "bubble": max(0.0, 1 - parts["compute"] / sum(parts.values())),
+        }
+
+    def errors(self, now: Point) -> Mapping[str, float] | None:
+        """By layer, the error of its stage's predicted compute in the likeness; None without a quiet run."""
+        from explorer.run.compare import TOO_NOISY
+
+        done = self.task.last
+        if done is None or not done.comparison.stages or not done.is_of(now):
+            return None
+        if done.comparison.verdict == TOO_NOISY:
+            return None
+        stages = done.strategy.job.stages
+        return {
+            layer: item.predicted_s / item.measured_s - 1
+            for item in done.comparison.stages
+            if item.measured_s
+            for stage in item.stages
+            if stage < len(stages)
+            for layer in stages[stage].all_layers
+        }
+
+    def calibrate(self) -> None:
+        """Put the cluster as measured on the board; Undo takes it back.
+
+        Raises:
+            InputError: there is no run that could say so, with the reason.
+        """
+        now = self._bench.now()
+        if self._calibration is None or self._calibration.cluster is not now.inputs.cluster:
+            self._work_out(now)
+        if self._calibration is None:
+            raise InputError(
+                "nothing was measured that could calibrate", key="calibrate", allowed="run first"
+            )
+        self._bench.show(apply(self._calibration, Path.cwd()))
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _run_dry(self) -> None:
+        self.engine = "dry"
+        self._run()
+
+    def _run(self) -> None:
+        self._bench.say(None)
+        self._bench.open_tab(self.title)
+        self.start(self._bench.now())
+        self._bench.say(self.verdict())
+
+    def _changed(self) -> None:
+        now = self._bench.history.now
+        if not self.task.running and now is not None:
+            self._calibration = None
+            self._work_out(now)
+            self._bench.repaint()
+        self.draw()
+        self._bench.say(self.verdict())
+
+    def _work_out(self, now: Point) -> None:
+        """What calibrating would change, once for a run and a state."""
+        if self.task.last is None or self._calibration is not None or self.task.running:
+            return
+        self._calibration = calibration_of(now, self.task.last, Path.cwd())
+        self.draw()
+
+    def draw(self) -> None:
+        """Everything of this tab anew."""
+        running = self.task.running
+        kinds = [{"value": name, "label": _WHAT[name]} for name in ENGINES]
+        stop = {"action": "stop", "label": "Stop", "title": "The former result stays"}
+        self.controls.view = {
+            "name": "Settings of a run",
+            "fields": [
+                {"key": "engine", "label": "Kind of run", "kind": "select", "value": self.engine,
+                 "width_px": 300, "options": kinds},
+                {"key": "rounds", "label": "Rounds", "kind": "number", "minimum": 1,
+                 "value": self._typed if self._error else self.rounds, "maximum": MOST_ROUNDS, "step": 1,
+                 "width_px": 56, "error": self._error or None},
+            ],
+            "buttons": [
+                *([stop] if running else []),
+                {"action": "run", "label": "Run", "suggested": True, "enabled": not running,
+                 "title": "A run is at work; Stop ends it" if running else None},
+            ],
+        }  # fmt: skip
+        self.page.view = self._view()
+
+    def _view(self) -> dict[str, Any]:
+        task = self.task
+        now, done = getattr(self._bench, "history", None) and self._bench.history.now, task.last
+        progress = task.progress
+        expected_s = task.expected_s(self.engine, self.rounds)
+        return {
+            "state": task.state,
+            "intro": intro(self.engine, expected_s),
+            "note": title_words(done) if done else "",
+            "progress": progress_view(progress, other=task.asked is not now) if progress else None,
+            "failure": self._failure(task.failure) if task.failure and task.state == "failed" else None,
+            "result": None if done is None else {
+                **comparison_view(done.comparison),
+                "old": old_words(done) if now is not None and self.old(now) else None,
+            },
+            "calibration": self._calibration.view(now) if self._calibration and now else None,
+        }  # fmt: skip
+
+    def _failure(self, failed: Failed) -> dict[str, Any]:
+        fix = fix_for(failed, self.engine)
+        return {
+            "rank": failed.rank, "text": failed.text, "log": failed.log,
+            "fix": fix.text, "action": fix.action, "label": fix.label,
+        }  # fmt: skip
+
+    def verdict(self) -> dict[str, Any] | None:
+        """The sentence of a run under way or just ended."""
+        task, progress = self.task, self.task.progress
+        if task.running and progress is not None:
+            left = f", about {format_seconds_roughly(progress.left_s)} left" if progress.left_s else ""
+            return {
+                "level": "busy", "progress": progress.share,
+                "text": f"**Running on {progress.spec.ranks} ranks.** {progress.said() or progress.phase}.",
+                "note": f"{progress.elapsed_s:.0f} s{left}",
+                "actions": [{"action": "stop", "label": "Stop"}],
+            }  # fmt: skip
+        if task.state == "failed" and task.failure is not None:
+            fix = fix_for(task.failure, self.engine)
+            actions = [{"action": fix.action, "label": fix.label}] if fix.action else []
+            return {"level": "bad", "text": f"**The run failed.** {task.failure.text}", "actions": actions}
+        if task.state != "done" or task.last is None:
+            return None
+        found = task.last.comparison
+        text = f"**{verdict_words(found)}** {figure_words(found)}"
+        level = {"confirmed": "ok", "wrong numbers": "bad"}.get(found.verdict, "warn")
+        return {"level": level, "text": text, "actions": []}
+
+
+def _rounds(value: Any) -> int:
+    """Rounds as typed.
+
+    Raises:
+        InputError: no whole number, too small or too large.
+    """
+    found = whole_number("rounds", value)
+    if found > MOST_ROUNDS:
+        raise InputError(
+            f"{found} rounds take too long", key="rounds", found=found, allowed=f"1 to {MOST_ROUNDS}"
+        )
+    return found

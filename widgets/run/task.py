@@ -1,0 +1,212 @@
+"""A real run, watched from the event loop: nothing in the kernel but polling."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from widgets.jobs import Job
+from widgets.session import Inputs, Point
+
+from .progress import Progress
+
+if TYPE_CHECKING:
+    from explorer.run import Comparison, Experiment
+    from explorer.run.calibrate import Calibrated
+    from explorer.run.launch import RunHandle
+    from explorer.strategy import Strategy
+
+ENGINES = ("interpreter", "dry")
+"""Kinds of run on offer: real compute and transport, or real transport with compute replaced by sleeps."""
+WARMUP_ROUNDS = 1
+"""Rounds thrown away; the first impression must come soon."""
+STEP_S = 1.2
+"""Wanted seconds of one step in one process: of two ranks about 0.35 s each, as long as jitter allows."""
+POLL_S = 0.05
+"""Between two looks at the ranks."""
+TELL_EVERY_S = 0.25
+"""Between two pictures of a run under way."""
+_PACE = {"interpreter": (9.0, 4.0), "dry": (12.0, 15.0)}
+"""Seconds until the first round, and of a round, on two busy cores: a guess until something was run here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A run that ended well."""
+
+    inputs: Inputs
+    """What was run, with its strategy."""
+    strategy: Strategy
+    """The strategy."""
+    comparison: Comparison
+    """What it says."""
+    known: Calibrated | None
+    """What it measured of its machine; None where compute was slept."""
+    device: str
+    """What its ranks ran on."""
+    ranks: int
+    """How many they were."""
+    wall_s: float
+    """How long it took."""
+    at: str
+    """When it ended, hours and minutes."""
+
+    def is_of(self, now: Point) -> bool:
+        """Whether this state is what was run."""
+        own, other = self.inputs, now.inputs
+        same = own is other or (
+            own.model == other.model and own.workload == other.workload and own.cluster == other.cluster
+        )
+        return same and self.strategy == now.strategy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """A run that did not."""
+
+    rank: int | None
+    """Whose fault it was, if one's."""
+    text: str
+    """In one line."""
+    log: str
+    """The last lines of the ranks."""
+
+
+class RunTask:
+    """One run at a time; the last that ended well stays until the next does."""
+
+    def __init__(
+        self, lock: Any, on_change: Callable[[], None], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._lock, self.on_change, self._clock = lock, on_change, clock
+        self.state = "none"
+        """none, running, done, stopped or failed: of the last one started."""
+        self.progress: Progress | None = None
+        """Of the one under way."""
+        self.asked: Point | None = None
+        """What is run."""
+        self.last: Done | None = None
+        """The last that ended well."""
+        self.failure: Failed | None = None
+        """Why the last one started failed."""
+        self._pace = dict(_PACE)
+        self._turn = 0
+        self._job: Job | None = None
+        self._handle: RunHandle | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether a run is under way."""
+        return self.state == "running"
+
+    def expected_s(self, engine: str, rounds: int) -> float:
+        """How long a run should take: as the last of its kind here, else a guess."""
+        start_s, round_s = self._pace[engine]
+        return start_s + round_s * (rounds + (WARMUP_ROUNDS if engine != "dry" else 0))
+
+    def start(self, now: Point, *, engine: str, rounds: int) -> None:
+        """Begin; needs a running event loop.
+
+        Raises:
+            ExplorerError: the plan cannot be run here.
+            RuntimeError: no event loop.
+        """
+        from explorer import run
+        from explorer.run.scale import Size
+
+        self.stop()
+        experiment = run.make_experiment(
+            now.resolved(),
+            engine=engine,
+            rounds=rounds,
+            warmup_rounds=WARMUP_ROUNDS,
+            size=Size(step_s=STEP_S),
+        )
+        self._turn += 1
+        turn, handle = self._turn, run.start(experiment.spec)
+        progress = Progress(
+            experiment.spec, expected_s=self.expected_s(engine, experiment.spec.rounds), clock=self._clock
+        )
+        try:
+            self._job = Job(lambda: self._watch(turn, now, experiment, handle))
+        except RuntimeError:
+            handle.stop()
+            raise
+        self.progress, self.asked, self.failure, self._handle = progress, now, None, handle
+        self.state = "running"
+
+    def stop(self) -> None:
+        """End every rank and wait until they are gone; nothing happens if none runs."""
+        self._turn += 1
+        if self._job is not None:
+            self._job.cancel()
+            self._job = None
+        if self._handle is not None and not self._handle.done:
+            self._handle.stop()
+        if self.running:
+            self.state, self.progress, self.asked = "stopped", None, None
+
+    async def _watch(self, turn: int, now: Point, experiment: Experiment, handle: RunHandle) -> None:
+        told = -TELL_EVERY_S
+        while not handle.done:
+            with self._lock:
+                if turn != self._turn:
+                    return
+                try:
+                    told = self._look(handle, told)
+                except Exception as error:  # noqa: BLE001 - shown in the page
+                    self._fail(handle, error)
+            await asyncio.sleep(POLL_S)
+        with self._lock:
+            if turn == self._turn and self.running:
+                self._finish(now, experiment, handle)
+
+    def _look(self, handle: RunHandle, told: float) -> float:
+        """Take what is new, and tell it if the last time was long enough ago."""
+        progress = self.progress
+        assert progress is not None  # while running
+        for event in handle.poll():
+            progress.note(event)
+        if not handle.done and self._clock() - told >= TELL_EVERY_S:
+            progress.look([handle.pages.read(rank) for rank in range(handle.spec.ranks)])
+            self.on_change()
+            return self._clock()
+        return told
+
+    def _finish(self, now: Point, experiment: Experiment, handle: RunHandle) -> None:
+        try:
+            result = handle.result()
+            self.last = self._done(now, experiment, experiment.finish(result), result)
+            self.state = "done"
+        except Exception as error:  # noqa: BLE001 - shown in the page, with the ranks' last lines
+            self._fail(handle, error)
+        self.progress = self.asked = None
+        self.on_change()
+
+    def _done(self, now: Point, experiment: Experiment, comparison: Comparison, result: Any) -> Done:
+        progress = self.progress
+        assert progress is not None
+        if progress.first_round is not None and progress.round_s is not None:
+            before = progress.first_round - progress.began
+            self._pace["dry" if comparison.engine == "dry" else "interpreter"] = (before, progress.round_s)
+        return Done(
+            inputs=now.inputs,
+            strategy=now.strategy,
+            comparison=comparison,
+            known=experiment.learn(result) if experiment.learn else None,
+            device=progress.rows[0].name or "cpu",
+            ranks=experiment.spec.ranks,
+            wall_s=result.wall_s,
+            at=time.strftime("%H:%M"),
+        )
+
+    def _fail(self, handle: RunHandle, error: Exception) -> None:
+        lines = (str(error) or type(error).__name__).splitlines()
+        self.failure = Failed(
+            rank=getattr(error, "rank", None), text=lines[0], log=getattr(error, "log", "") or handle.log()
+        )
+        self.state = "failed"
+        handle.stop()

@@ -1,0 +1,135 @@
+"""What the Run tab says besides figures: what a run would do, how it goes on, the way out of a failure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from explorer.units import format_seconds
+from explorer.views.run_view import share_words
+
+from .progress import Progress, round_words
+from .task import Done, Failed
+
+_QUIET, _LOW = 0.8, 0.9
+
+
+class Fix(NamedTuple):
+    """A way out of a failure."""
+
+    text: str
+    action: str | None = None
+    label: str | None = None
+
+
+_AGAIN = ("run", "Run again")
+_DRY = ("run_dry", "Do a dry run instead")
+_FIXES: tuple[tuple[tuple[str, ...], Fix], ...] = (
+    (("No module named 'torch'", "No module named torch"),
+     Fix("Runs need torch, which is not installed here: pip install torch, then run again.", *_AGAIN)),
+    (("out of memory", "SIGKILL", "can't allocate memory", "Cannot allocate memory"),
+     Fix("Memory ran out. Close other notebooks, or do a dry run, which holds no model.", *_DRY)),
+    (("stands still", "Timed out", "timed out"),
+     Fix("A rank waited too long, mostly because something else took the processors. Run again when less"
+         " else runs.", *_AGAIN)),
+    (("did not start", "Address already in use", "EADDRINUSE"),
+     Fix("The ranks could not be started. The log says why; often a second try works.", *_AGAIN)),
+)  # fmt: skip
+_OTHERWISE = Fix("The log says where it happened. A dry run tells whether the order itself runs.", *_DRY)
+
+
+def fix_for(failed: Failed, engine: str) -> Fix:
+    """The way out that suits an error; a dry run is not offered as the way out of one."""
+    text = f"{failed.text}\n{failed.log}"
+    found = next((fix for marks, fix in _FIXES if any(mark in text for mark in marks)), _OTHERWISE)
+    if found.action == "run_dry" and engine == "dry":
+        return Fix("The log says where it happened.", *_AGAIN)
+    return found
+
+
+def intro(engine: str, expected_s: float) -> list[str]:
+    """What a run would do and how long it takes."""
+    how_long = f"It takes about {format_seconds_roughly(expected_s)}; Stop ends it at any time."
+    return [*(_DRY_RUN if engine == "dry" else _LIKENESS), how_long]
+
+
+_DRY_RUN = (
+    (
+        "A dry run starts one process for each lane of this plan, sends real messages in the plan's own order"
+        " and sleeps in place of computing."
+    ),
+    (
+        "It tells whether the order runs without a deadlock and takes as long as predicted. It tells nothing"
+        " of the seconds of compute."
+    ),
+)
+_LIKENESS = (
+    (
+        "A run trains a small likeness of this plan on the processors of this machine, in turn with a simple"
+        " baseline, and times both."
+    ),
+    (
+        "It tells whether the order runs, whether gradients equal those of one process, and how far the"
+        " predicted step time and speedup were off, by part. What of the plan it cannot tell is named."
+    ),
+)
+
+
+def format_seconds_roughly(seconds: float) -> str:
+    """A duration as one says it.
+
+    >>> [format_seconds_roughly(s) for s in (3.0, 24.1, 58.0, 200.0)]
+    ['5 s', '25 s', '1 min', '3 min']
+    """
+    if seconds > 55:
+        return f"{max(1, round(seconds / 60))} min"
+    return f"{max(5, round(seconds / 5) * 5)} s"
+
+
+def title_words(done: Done) -> str:
+    """Of what run a result is."""
+    found = done.comparison
+    what = "processors" if done.device == "cpu" else done.device
+    rounds = f", {found.rounds} rounds" if found.rounds > 1 else ""
+    kind = "dry run" if found.engine == "dry" else "likeness"
+    return f"{kind} on {done.ranks} ranks ({what}){rounds}, {format_seconds(done.wall_s)}, at {done.at}"
+
+
+def old_words(done: Done) -> str:
+    """That a result is of something else than what is shown."""
+    own = done.inputs
+    return (
+        f"Of another strategy: {own.model.reference} on {own.cluster_name} as it was at {done.at}."
+        " Run again to see how true the present prediction is."
+    )
+
+
+def progress_view(progress: Progress, *, other: bool) -> dict[str, object]:
+    """A run under way; `other`: the state shown is no longer what runs."""
+    left = progress.left_s
+    return {
+        "share": progress.share,
+        "elapsed_s": progress.elapsed_s,
+        "left_s": left,
+        "phase": progress.phase,
+        "said": progress.said(),
+        "other": "The board has changed since: this run is of the plan as it was." if other else None,
+        "ranks": [
+            {
+                "rank": i, "state": row.state, "doing": row.doing,
+                "round": round_words(row.round, progress.spec.rounds), "step_s": row.step_s,
+            }
+            for i, row in enumerate(progress.rows)
+        ],
+        "contention": _contention(progress.contention),
+    }  # fmt: skip
+
+
+def _contention(share: float | None) -> dict[str, object] | None:
+    if share is None:
+        return None
+    got = f"ranks get {share_words(share)} of the processor time they need"
+    if share >= _LOW:
+        return {"share": share, "level": "ok", "text": f"Contention low: {got}"}
+    if share >= _QUIET:
+        return {"share": share, "level": "ok", "text": f"Some contention: {got}"}
+    return {"share": share, "level": "warn", "text": f"Contention high: {got}; there may be no verdict"}

@@ -1,0 +1,1 @@
+"""The Search tab: leaderboard, frontier, and the search behind them."""

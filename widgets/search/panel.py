@@ -1,0 +1,375 @@
+"""The Search tab: what is looked for, leaderboard, live best so far, frontier, and loading a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ipywidgets import Box, Layout, VBox
+
+from explorer.errors import InputError
+from explorer.search import SEARCHERS, Candidate, Problem
+from explorer.search.problem import objective_value
+from explorer.strategy import Strategy
+from explorer.views.search_table import (
+    YOURS,
+    Row,
+    frontier_points,
+    frontier_strategies,
+    leaderboard_rows,
+)
+from widgets.base import Intent, Widget
+from widgets.controls import Controls
+from widgets.holds import Holds, bounds, released
+from widgets.panel import Bench, Panel
+from widgets.session import Point, make_point
+
+from .leaderboard import Leaderboard
+from .placing import ChartPlace
+from .task import Entrant, SearchTask
+from .words import (
+    Settings,
+    fields,
+    held_words,
+    objective_unit,
+    read_setting,
+    searcher_field,
+    status_words,
+    verdict,
+)
+
+CHART_S = 1.0
+"""Between two drawings of the chart while a search is at work: they cost the page more than all else."""
+MOST_POINTS = 60
+"""Points of the frontier in the table."""
+_WIDE = Layout(flex="3 1 600px", min_width="0", width="auto")
+_SLIM = Layout(flex="2 1 380px", min_width="0", width="auto")
+
+
+class SearchPanel(Panel):
+    """Owns the search and what the tab shows of it."""
+
+    title = "Search"
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self.task = SearchTask(bench.lock, lambda: bench.guard(self._step))
+        self.settings = Settings()
+        self._typed: dict[str, Any] = {}
+        self._errors: dict[str, str] = {}
+        self._loaded: tuple[Point, str] | None = None
+        self._theme = "light"
+        self._drawn_s = 0.0
+        self.controls = Controls()
+        self.leaderboard = Leaderboard(layout=_WIDE)
+        self.leaderboard.on_intent(self._answer)
+        self.leaderboard.observe(lambda _: bench.guard(self.draw_figure), "chart_px")
+        self.chart = ChartPlace(
+            bench, load=lambda pick: self._load(*pick), ready=self.draw_figure, layout=_SLIM
+        )
+        flow = Layout(display="flex", flex_flow="row wrap", align_items="flex-start", width="100%")
+        self.box = VBox(
+            [self.controls, Box([self.leaderboard, self.chart.box], layout=flow)], layout=Layout(width="100%")
+        )
+        self.draw()
+
+    # -- searching --------------------------------------------------------------------------------
+
+    def start(self, searchers: Sequence[str]) -> None:
+        """Begin to search with some searchers, one after another; the first search also makes the chart.
+
+        Raises:
+            ExplorerError: an unknown searcher, or an objective that this workload cannot be asked for.
+        """
+        now = self._bench.now()
+        problems = [
+            (name, self.problem(now, start=bool(SEARCHERS.get(name).facts.get("starts"))))
+            for name in searchers
+        ]
+        self.task.start(problems, budget_s=self._bench.search_budget_s)
+        self._drawn_s = 0.0
+        self.chart.make_soon()
+        self.draw()
+        self._bench.open_tab(self.title)
+        self._bench.say(self.verdict())
+
+    def problem(self, now: Point, *, start: bool) -> Problem:
+        """What is asked: the inputs of a state, its pins and locks, and the settings of this tab.
+
+        Searchers that go on from a strategy get the state's own; the others look for themselves, so that
+        their rows say what they would find without yours.
+        """
+        own, asked = now.inputs, self.settings
+        pins, bans = bounds(now.holds, now.strategy.job, own.graph, own.cluster)
+        return Problem(
+            graph=own.graph,
+            cluster=own.cluster,
+            workload=own.workload,
+            objective=asked.objective,
+            memory_limit_bytes=asked.memory_limit_bytes,
+            max_devices=asked.max_devices,
+            pins=pins,
+            bans=bans,
+            start=now.strategy if start else None,
+        )
+
+    def compare_all(self) -> None:
+        """Every searcher in turn, quick ones first: what they leave of their time is for the others."""
+        self.start(sorted(SEARCHERS.names(), key=_turn))
+
+    def stop(self) -> None:
+        """Stop; what was found stays."""
+        self.task.stop()
+        self._step()
+
+    # -- what a tab does --------------------------------------------------------------------------
+
+    def widgets(self) -> tuple[Widget, ...]:
+        """Settings and results."""
+        return (self.controls, self.leaderboard)
+
+    def actions(self) -> Mapping[str, Callable[[], Any]]:
+        """Compare all searchers."""
+        return {"compare_all": self.compare_all}
+
+    def set(self, key: str, value: Any) -> bool:
+        """Take a field of this tab; a wrong one is said at the field and changes nothing."""
+        if key == "searcher":
+            SEARCHERS.get(str(value))  # says so now, not at Search
+            self._bench.searcher = str(value)
+            return True
+        if key not in fields(self._bench.history.now, self.settings, 0.0):
+            return False
+        self._typed[key] = value
+        try:
+            if key == "search_budget_s":
+                self._bench.search_budget_s = read_setting(self._bench.history.now, self.settings, key, value)
+            else:
+                self.settings = read_setting(self._bench.history.now, self.settings, key, value)
+        except InputError as error:
+            self._errors[key] = str(error.allowed or error)
+        else:
+            self._typed.pop(key, None)
+            self._errors.pop(key, None)
+            if key == "objective":
+                self.task.forget_curves()
+        self.draw()
+        self.draw_figure()
+        return True
+
+    def settled(self, now: Point) -> None:
+        """Compare with the new state, and let the next gesture have the machine."""
+        del now
+        self.task.give_way()
+        self.draw()
+
+    def forget(self) -> None:
+        """Forget what was found for other inputs."""
+        self.task.clear()
+        self.settings = Settings()
+        self._typed, self._errors, self._loaded = {}, {}, None
+        self.draw()
+
+    def idle(self, now: Point) -> None:
+        """The chart is slower than all else together."""
+        del now
+        self.draw_figure()
+
+    def set_theme(self, theme: str) -> None:
+        """Follow the page's theme; plotly does not by itself."""
+        self._theme = theme
+        self.draw_figure()
+
+    def close(self) -> None:
+        """End the search."""
+        self.task.stop()
+        self.chart.close()
+
+    def _step(self) -> None:
+        """What the search found since it was drawn last."""
+        self.draw()
+        if not self.task.running or self.task.wall_s() - self._drawn_s > CHART_S:
+            self.draw_figure()
+            self._drawn_s = self.task.wall_s()
+        self._bench.say(self.verdict())
+        if self.task.error is not None:
+            error, self.task.error = self.task.error, None
+            raise error
+
+    # -- loading ----------------------------------------------------------------------------------
+
+    def _answer(self, intent: Intent) -> None:
+        """A click on a row or on a point of the frontier."""
+        if intent["kind"] == "load":
+            self._bench.guard(lambda: self.load(str(intent["row"])))
+        elif intent["kind"] == "load_point":
+            self._bench.guard(lambda: self.load_point(str(intent["point"])))
+
+    def load(self, searcher: str) -> None:
+        """Put what a searcher found on the board; Undo takes it back.
+
+        Raises:
+            InputError: it has found nothing.
+        """
+        if searcher == YOURS:
+            return
+        run = self.task.runs.get(searcher)
+        if run is None or run.best is None:
+            raise InputError(
+                f"{searcher or 'no searcher'} has found nothing to load",
+                key="row", found=searcher, allowed="a row with a strategy",
+            )  # fmt: skip
+        self._load(searcher, run.best.strategy, run.best.label)
+
+    def load_point(self, point: str) -> None:
+        """Put a strategy of the frontier on the board, by the id of its point.
+
+        Raises:
+            InputError: the frontier has moved on.
+        """
+        found = frontier_strategies(self.task.runs.values()).get(point)
+        if found is None:
+            raise InputError(
+                "this point is no longer on the frontier", key="point", found=point,
+                allowed="a row of the frontier",
+            )  # fmt: skip
+        self._load(*found)
+
+    def load_best(self) -> None:
+        """Put the best of the last search on the board.
+
+        Raises:
+            InputError: nothing that fits was found.
+        """
+        progress = self.task.best()
+        if progress is None or progress.best is None:
+            raise InputError(
+                "no search has found a strategy that fits yet", key="search", allowed="press Search first"
+            )
+        self._load(progress.searcher, progress.best.strategy, progress.best.label)
+
+    def _load(self, searcher: str, strategy: Strategy, label: str) -> None:
+        bench = self._bench
+        bench.show(make_point(bench.now().inputs, strategy, note=label, maker=searcher))
+        self._loaded = (bench.now(), f"{searcher}'s strategy is on the board; Undo takes it back")
+        self.leaderboard.selected = searcher if searcher in self.task.entrants else ""
+        self.draw()
+
+    # -- drawing ----------------------------------------------------------------------------------
+
+    def yours(self) -> Candidate | None:
+        """The strategy on the board as a candidate of the present question."""
+        now = self._bench.history.now
+        if now is None:
+            return None
+        hand = (
+            "by hand" if now.maker == "board" else "even cut" if now.maker == "start" else f"from {now.maker}"
+        )
+        value = objective_value(self._judge(now), now.report)
+        return Candidate(strategy=now.strategy, report=now.report, value=value, label=hand)
+
+    def _judge(self, now: Point) -> Problem:
+        own, asked = now.inputs, self.settings
+        return Problem(
+            graph=own.graph, cluster=own.cluster, workload=own.workload, objective=asked.objective,
+            memory_limit_bytes=asked.memory_limit_bytes, max_devices=asked.max_devices,
+        )  # fmt: skip
+
+    def verdict(self) -> dict[str, Any] | None:
+        """The sentence of a search under way or just done."""
+        now = self._bench.history.now
+        return verdict(self.task, self.yours(), held_words(now.holds) if now else "")
+
+    def draw(self) -> None:
+        """Settings and tables anew; what is equal is not sent again."""
+        now = self._bench.history.now
+        bar = self._bar(now)
+        if bar != self.controls.view or self._errors:
+            self.controls.view = bar
+        view = self._table(now) if now is not None else {}
+        if view != self.leaderboard.view:
+            self.leaderboard.view = view
+
+    def _bar(self, now: Point | None) -> dict[str, Any]:
+        if now is None:
+            return {"fields": [], "buttons": []}
+        shown = fields(now, self.settings, self._bench.search_budget_s)
+        for key, error in self._errors.items():
+            shown[key] |= {"value": self._typed[key], "error": error}
+        running = self.task.running
+        wait = "A search is at work; Stop ends it" if running else ""
+        return {
+            "name": "Settings of a search",
+            "fields": [searcher_field(self._bench.searcher), *shown.values()],
+            "buttons": [
+                *([{"action": "stop", "label": "Stop", "title": "What was found stays"}] if running else []),
+                {"action": "search", "label": "Search", "suggested": True, "enabled": not running,
+                 "title": wait or "Ask the searcher chosen here"},
+                {"action": "compare_all", "label": "Compare all", "enabled": not running,
+                 "title": wait or "Every searcher in turn, within the budget"},
+            ],
+        }  # fmt: skip
+
+    def _table(self, now: Point) -> dict[str, Any]:
+        judge, yours, task = self._judge(now), self.yours(), self.task
+        timely = self.settings.objective == "time"
+        bound_s = judge.trivial_bound_s() if timely else None
+        rows = leaderboard_rows(
+            [self._row(item, judge, now) for item in task.entrants.values()],
+            yours=yours, bound_s=bound_s, held=held_words(now.holds),
+        )  # fmt: skip
+        mine = {name for name, run in task.runs.items() if run.best and run.best.strategy == now.strategy}
+        points = frontier_points(task.runs.values())
+        return {
+            "state": "searching" if task.running else "done" if task.entrants else "empty",
+            "text": status_words(task),
+            "said": self._loaded[1] if self._loaded and self._loaded[0] is now else None,
+            "objective": objective_unit(self.settings.objective),
+            "bound": {"value_s": bound_s, "name": "work over peak"} if bound_s else None,
+            "rows": [row | {"on_board": row["id"] in mine} for row in rows],
+            "points": points[:MOST_POINTS],
+            "points_omitted": max(0, len(points) - MOST_POINTS),
+        }
+
+    def _row(self, item: Entrant, judge: Problem, now: Point) -> Row:
+        best = item.run.best if item.run else None
+        value = objective_value(judge, best.report) if best else None
+        broken = released(now.holds, now.strategy.job, best.strategy.job) if best else Holds()
+        return Row(
+            searcher=item.name,
+            space=str(SEARCHERS.get(item.name).facts.get("space", "")),
+            state=item.state,
+            run=item.run,
+            own=item.own,
+            error=item.error,
+            value=value if value is not None and value < float("inf") else None,
+            releases=held_words(broken),
+        )
+
+    def draw_figure(self) -> None:
+        """The chart anew; slower than all else together, so not at every drag."""
+        now = self._bench.history.now
+        if self.chart.figure is None or now is None:
+            return
+        judge, yours = self._judge(now), self.yours()
+        assert yours is not None
+        cluster = now.inputs.cluster
+        used = {group.device_kind for group in cluster.nodes}
+        capacity = max(kind.memory_bytes for kind in cluster.device_kinds if kind.name in used)
+        limit = self.settings.memory_limit_bytes
+        self.chart.figure.draw(
+            self.task.entrants.values(), self.task.spots, yours,
+            capacity_bytes=min(capacity, limit) if limit else capacity,
+            bound_s=judge.trivial_bound_s(), objective=self.settings.objective, theme=self._theme,
+            width_px=self.leaderboard.chart_px,
+        )  # fmt: skip
+
+
+def _turn(name: str) -> tuple[bool, bool, str]:
+    """Own finders first, those that start from yours next, the portfolio last."""
+    return _starts(name), name == "auto", name
+
+
+def _starts(name: str) -> bool:
+    """Whether it goes on from a given strategy."""
+    return bool(SEARCHERS.get(name).facts.get("starts"))

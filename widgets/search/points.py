@@ -1,0 +1,120 @@
+"""What the chart of the Search tab draws, as plain numbers: points, their names, ends of axes. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from explorer.search import Candidate
+from explorer.strategy import Strategy
+from explorer.units import GIB
+
+from .labels import place
+from .task import Entrant, Spot
+
+HEIGHT_PX = 460
+WIDTH_PX = 460
+"""Until the page says how wide its place is."""
+LEFT_PX, RIGHT_PX = 60, 12
+"""Margins."""
+NEAR_PX = 9
+"""Nothing is drawn so near to a point with a name."""
+Pick = tuple[str, Strategy, str]
+"""(searcher, strategy, label) that a point of the chart stands for."""
+
+
+def spot_at(spot: Spot) -> tuple[float, float]:
+    """(GiB of the worst device, seconds of a step)."""
+    return spot.peak_bytes / GIB, spot.step_s
+
+
+def clear(
+    at: tuple[float, float],
+    named: Sequence[tuple[float, float]],
+    ends: tuple[float, float, float],
+    size_px: tuple[float, float],
+) -> bool:
+    """Whether a spot is in the picture, and not under a point with a name, which a click shall mean."""
+    x_end, low, high = ends
+    per_x, per_y = size_px[0] / x_end, size_px[1] / (high - low)
+    return (
+        at[0] <= x_end
+        and at[1] <= high
+        and all(math.hypot((at[0] - x) * per_x, (at[1] - y) * per_y) > NEAR_PX for x, y in named)
+    )
+
+
+def spot_pick(spot: Spot) -> Pick:
+    """What a click on it loads."""
+    return spot.searcher, spot.strategy, spot.label
+
+
+def candidate_at(found: Candidate) -> tuple[float, float]:
+    """(GiB of the worst device, seconds of a step)."""
+    return max(found.report.peak_memory_bytes) / GIB, found.report.step_time_s
+
+
+def bests_of(entrants: Sequence[Entrant]) -> dict[tuple[float, float], list[Pick]]:
+    """Best of every searcher; those at one point together."""
+    found: dict[tuple[float, float], list[Pick]] = {}
+    for entrant in entrants:
+        best = entrant.run.best if entrant.run else None
+        if best is not None:
+            found.setdefault(candidate_at(best), []).append((entrant.name, best.strategy, best.label))
+    return found
+
+
+def frontier_of(entrants: Sequence[Entrant]) -> dict[tuple[float, float], Pick]:
+    """What no other strategy is both faster and smaller than, from the smallest to the fastest."""
+    every = {
+        candidate_at(item): (entrant.name, item.strategy, item.label)
+        for entrant in entrants
+        for item in (entrant.run.frontier if entrant.run else ())
+    }
+    found: dict[tuple[float, float], Pick] = {}
+    fastest = math.inf
+    for at in sorted(every):
+        if at[1] < fastest:
+            found[at] = every[at]
+            fastest = at[1]
+    return found
+
+
+def staircase(points: Sequence[tuple[float, float]], end: float) -> list[tuple[float, float]]:
+    """The edge of what is reached: down at every point, level between them."""
+    steps: list[tuple[float, float]] = []
+    for x, y in points:
+        if steps:
+            steps.append((x, steps[-1][1]))
+        steps.append((x, y))
+    return [*steps, (end, steps[-1][1])] if steps else []
+
+
+def ranges(
+    points: Sequence[tuple[float, float]], capacity: float, bound_s: float
+) -> tuple[float, tuple[float, float]]:
+    """End of the memory axis, and both ends of the time axis: all named points, with some air."""
+    x_end = max(1.25 * capacity, 1.08 * max(x for x, _ in points))
+    high = max(y for _, y in points)
+    low = min(bound_s, *(y for _, y in points))
+    air = 0.1 * (high - low) or 0.1 * high
+    return x_end, (max(0.0, low - air), high + 1.6 * air)
+
+
+def end_s(entrant: Entrant) -> float:
+    """Seconds after which its present search ended, or has come to."""
+    return entrant.run.wall_s if entrant.own and entrant.run else 0.0
+
+
+def end_sides(entrants: Sequence[Entrant], x_end: float, width_px: float) -> dict[str, str]:
+    """Where each curve's name stands at its end."""
+    ends = [(end_s(entrant), entrant.curve[-1][1]) for entrant in entrants]
+    values = [value for entrant in entrants for _, value in entrant.curve]
+    if not values:
+        return {}
+    air = 0.1 * (max(values) - min(values)) or 0.1 * max(values) or 1.0
+    names = [entrant.name for entrant in entrants]
+    size = (width_px - LEFT_PX - RIGHT_PX, 0.23 * HEIGHT_PX)
+    return dict(
+        zip(names, place(ends, names, (x_end, min(values) - air, max(values) + air), size), strict=True)
+    )

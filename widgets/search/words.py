@@ -1,0 +1,242 @@
+"""What the Search tab asks for and says: its settings as fields, and a search in words. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from explorer.errors import InputError
+from explorer.search import OBJECTIVES, REFUSED, SEARCHERS, Candidate
+from explorer.units import GIB, format_bytes, format_seconds
+from explorer.views.search_table import strategy_words
+from widgets.edits import whole_number
+from widgets.holds import Holds
+from widgets.panels import percent
+from widgets.session import Point
+
+from .task import ENDED, FAILED, STOPPED, TIMED, SearchTask
+
+_NAMES = {
+    "time": "step time",
+    "memory": "worst memory",
+    "cost": "cost of a step",
+    "energy": "energy of a step",
+    "time_to_accuracy": "time to accuracy",
+}
+_UNITS = {"cost": ("cost", "dollars"), "energy": ("energy", "J"), "time_to_accuracy": ("to accuracy", "s")}
+LONGEST_S = 86_400.0
+"""Largest budget."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What is looked for."""
+
+    objective: str = "time"
+    """A key of `explorer.search.OBJECTIVES`."""
+    memory_limit_bytes: float = 0.0
+    """Per device; 0 for what the devices have."""
+    max_devices: int = 0
+    """Devices at most; 0 for all."""
+
+
+def objectives(now: Point) -> list[str]:
+    """Objectives that this workload can be asked for."""
+    job = now.inputs.job
+    known = job.epochs and job.samples_per_epoch
+    return [name for name in OBJECTIVES if name != "time_to_accuracy" or known]
+
+
+def objective_unit(name: str) -> dict[str, str] | None:
+    """The column of an objective that has none of its own in the table."""
+    return {"name": _UNITS[name][0], "unit": _UNITS[name][1]} if name in _UNITS else None
+
+
+def fields(now: Point | None, settings: Settings, budget_s: float) -> dict[str, dict[str, Any]]:
+    """Fields of the tab by key, as `Controls` draws them."""
+    if now is None:
+        return {}
+    options = [{"value": name, "label": _NAMES[name]} for name in objectives(now)]
+    count = now.inputs.cluster.device_count
+    limit = settings.memory_limit_bytes
+    rows: list[dict[str, Any]] = [
+        {"key": "objective", "label": "Least", "kind": "select", "value": settings.objective,
+         "options": options, "title": "What is to become small"},
+        {"key": "search_budget_s", "label": "Budget, s", "kind": "text", "value": f"{budget_s:g}",
+         "width_px": 64, "title": "Seconds, for all searchers of a comparison together"},
+        {"key": "memory_limit", "label": "Memory limit, GiB", "kind": "text",
+         "value": f"{limit / GIB:g}" if limit else "", "width_px": 112,
+         "title": "Per device; empty for what the devices have"},
+        {"key": "max_devices", "label": f"Devices, of {count}", "kind": "text",
+         "value": str(settings.max_devices or count), "width_px": 84, "title": "Devices to use at most"},
+    ]  # fmt: skip
+    return {row["key"]: row for row in rows}
+
+
+def searcher_field(chosen: str) -> dict[str, Any]:
+    """Who Search asks. A name set from Python that is not registered is shown as it is."""
+    names = SEARCHERS.names()
+    return {
+        "key": "searcher", "label": "Searcher", "kind": "select", "value": chosen,
+        "options": [{"value": name, "label": name} for name in dict.fromkeys([*names, chosen])],
+        "title": "Who Search asks; Compare all asks each of them",
+    }  # fmt: skip
+
+
+def read_setting(now: Point | None, settings: Settings, key: str, value: Any) -> Any:
+    """The settings after a field was typed; for the budget its seconds.
+
+    Raises:
+        InputError: a value that cannot be; `allowed` is what stands at the field.
+    """
+    if key == "search_budget_s":
+        return _number(key, value, LONGEST_S, "a number of seconds, above 0")
+    if key == "objective":
+        known = objectives(now) if now else list(OBJECTIVES)
+        if value not in known:
+            raise InputError(f"unknown objective {value!r}", key=key, found=value, allowed=", ".join(known))
+        return replace(settings, objective=str(value))
+    if key == "memory_limit":
+        text = str(value).strip().lower().removesuffix("gib").strip()
+        limit = _number(key, text, 1e6, "GiB above 0, or empty for none") * GIB if text else 0.0
+        return replace(settings, memory_limit_bytes=limit)
+    count = now.inputs.cluster.device_count if now else 1
+    try:
+        devices = whole_number(key, value) if str(value).strip() else count
+    except InputError:
+        devices = 0
+    if not 1 <= devices <= count:
+        raise InputError(
+            f"{value!r} devices; the cluster has {count}",
+            key=key,
+            found=value,
+            allowed=f"1 to {count} devices",
+        )
+    return replace(settings, max_devices=0 if devices == count else devices)
+
+
+def _number(key: str, value: Any, most: float, allowed: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0 < number <= most:
+        raise InputError(f"{key} is {value!r}", key=key, found=value, allowed=f"{allowed}, at most {most:g}")
+    return number
+
+
+# ---- sentences ----------------------------------------------------------------------------------
+
+
+def held_words(holds: Holds) -> str:
+    """Pins and locks in words; empty for none.
+
+    >>> held_words(Holds(pinned=frozenset({"a", "b"}), locked=frozenset({(0,)})))
+    '2 pins and 1 locked lane'
+    """
+    parts = []
+    if holds.pinned:
+        parts.append(_many(len(holds.pinned), "pin"))
+    if holds.locked:
+        parts.append(_many(len(holds.locked), "locked lane"))
+    return " and ".join(parts)
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}".replace(",", " ") + ("" if count == 1 else "s")
+
+
+def status_words(task: SearchTask) -> str:
+    """What stands beside the heading."""
+    if not task.entrants:
+        return "yours, and what searchers find, with one cost model"
+    costed = sum(run.evaluations for run in task.runs.values())
+    done = sum(item.state not in ("waiting", "running") for item in task.entrants.values())
+    who = _many(len(task.entrants), "searcher")
+    if task.running and len(task.queue) > 1:
+        who += f", {done} done"
+    return f"{who}, one cost model, {_many(costed, 'strategy').replace('strategys', 'strategies')} costed"
+
+
+def verdict(task: SearchTask, yours: Candidate | None, held: str) -> dict[str, Any] | None:
+    """The sentence of a search under way or just done, as `Tiles` shows it; None if there was none."""
+    if not task.queue:
+        return None
+    best = task.best()
+    found = best.best if best is not None else None
+    better = found is not None and (yours is None or found.value < yours.value)
+    failed = [task.entrants[name] for name in task.queue if task.entrants[name].state == FAILED]
+    text = f"{_lead(task)} {_result(task, found, yours, held)}"
+    if failed and not task.running:
+        text += f" {failed[0].name} failed: {failed[0].error}."
+        if task.entrants[failed[0].name].run is not None:
+            text += " Its former result stays."
+    use = {
+        "action": "use_best",
+        "label": "Use best so far" if task.running else "Use best",
+        "suggested": True,
+    }
+    wall_s = min(task.wall_s(), task.budget_s)
+    busy = task.running
+    only_failed = len(failed) == len(task.queue)
+    return {
+        "level": "busy" if busy else "bad" if only_failed else "ok" if found is not None else "warn",
+        "text": text,
+        "note": f"{wall_s:.0f} of {task.budget_s:g} s" if busy else None,
+        "progress": min(1.0, wall_s / task.budget_s) if busy else None,
+        "actions": ([use] if better else []) + ([{"action": "stop", "label": "Stop"}] if busy else []),
+    }
+
+
+def _lead(task: SearchTask) -> str:
+    states = {task.entrants[name].state for name in task.queue}
+    several = len(task.queue) > 1
+    who = f"{len(task.queue)} searchers" if several else task.name
+    if task.running:
+        at = f", {task.name} at work" if several else ""
+        return f"**{'Comparing' if several else 'Searching with'} {who}{at}.**"
+    if STOPPED in states:
+        return f"**Stopped.** {who}:"
+    if states == {FAILED}:
+        return "**The search failed.**"
+    if states <= {ENDED, FAILED}:
+        return f"**{'Compared' if several else 'Searched with'} {who}.**"
+    return f"**{who[0].upper()}{who[1:]}, time is up.**" if TIMED in states else f"**{who}.**"
+
+
+def _result(task: SearchTask, found: Candidate | None, yours: Candidate | None, held: str) -> str:
+    runs = [item.run for name in task.queue if (item := task.entrants[name]).own and item.run]
+    if found is None:
+        return _nothing(task, held)
+    step = found.report.step_time_s
+    words = strategy_words(found.strategy.job)
+    if yours is not None and found.value >= yours.value:
+        return f"Nothing better than yours{' yet' if task.running else ''}."
+    text = "Best so far" if task.running else "Best"
+    text += f" **{format_seconds(step)}** a step, {words}"
+    if yours is not None and math.isfinite(yours.value):
+        text += f" ({percent(step / yours.report.step_time_s - 1)} against yours)"
+    elif yours is not None:
+        text += "; yours does not fit"
+    text += "."
+    if any(run.optimal and run.best is found for run in runs):
+        text += " Proven optimal in its space."
+    return text
+
+
+def _nothing(task: SearchTask, held: str) -> str:
+    """Why nothing was found, and by how much."""
+    runs = [item.run for name in task.queue if (item := task.entrants[name]).own and item.run]
+    costed, refused = sum(run.evaluations for run in runs), sum(run.details.get(REFUSED, 0) for run in runs)
+    if task.running:
+        return "Nothing that fits yet." if costed else "Getting ready."
+    if not costed and refused and held:
+        return f"{task.name} found no strategy that respects {held}. Release some, or search with local."
+    if task.closest is not None and task.closest.over_bytes > 0:
+        near = task.closest
+        return (
+            f"Nothing fits. The closest is over by {format_bytes(near.over_bytes)}: "
+            f"{strategy_words(near.strategy.job)}. Allow more devices or recomputation, or another searcher."
+        )
+    return "Nothing found." if costed or not refused else f"Nothing respects {held or 'the pins'}."

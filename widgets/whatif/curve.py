@@ -1,0 +1,213 @@
+"""Curves of the What-if tab: the plan over several values of one number, simulated in slices; a table."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from ipywidgets import HTML, Box, Layout, VBox
+
+from explorer.errors import InputError
+from explorer.sweep import KEYS, Row, sweeping, values_of
+from explorer.views.sweep_view import SCALING, curve_points
+from widgets.controls import Controls
+from widgets.jobs import PAUSE_S, Job
+from widgets.panel import Bench
+from widgets.session import Point
+
+from .curve_words import curve_html, default_values, fields, now_value, status_html
+
+MOST_VALUES = 40
+"""Values of one curve."""
+
+
+class SweepCurve:
+    """What a curve is drawn over, its points, and the chart, made when the first curve is drawn."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self.key = "devices"
+        """What is varied."""
+        self.weak = False
+        """Whether the batch grows with the devices."""
+        self.rows: list[Row] = []
+        """What has been simulated."""
+        self.wanted = 0
+        """Values asked for."""
+        self._of: Point | None = None
+        self._shown = ("", False)
+        self._typed: str | None = None
+        self._error = ""
+        self._job: Job | None = None
+        self._theme = "light"
+        self.controls = Controls()
+        self.status = HTML(layout=Layout(width="100%"))
+        self.table = HTML(layout=Layout(flex="3 1 480px", min_width="0", width="auto"))
+        self.chart = VBox([], layout=Layout(flex="4 1 520px", min_width="0", width="auto"))
+        self.figure: Any = None
+        flow = Layout(display="flex", flex_flow="row wrap", align_items="flex-start", width="100%")
+        self.box = VBox(
+            [self.controls, self.status, Box([self.chart, self.table], layout=flow)],
+            layout=Layout(width="100%"),
+        )
+        self.draw()
+
+    @property
+    def running(self) -> bool:
+        """Whether values are being simulated."""
+        return self._job is not None and self._job.running
+
+    def actions(self) -> Mapping[str, Callable[[], Any]]:
+        """Draw the curve, and stop."""
+        return {"sweep_draw": self.start, "sweep_stop": self.stop}
+
+    def set(self, key: str, value: Any) -> bool:
+        """Take a field; whether it was one of these. Wrong values are said at the field."""
+        if key == "sweep_over":
+            self.key, self._typed, self._error = _one_of(key, value, KEYS), None, ""
+        elif key == "sweep_scaling":
+            self.weak = _one_of(key, value, ("strong", "weak")) == "weak"
+        elif key == "sweep_values":
+            self._typed = str(value)
+            self._error = ""
+            try:
+                self._values()
+            except InputError as error:
+                self._error = f"{error.message}: {error.allowed}"
+        else:
+            return False
+        self.draw()
+        return True
+
+    def _values(self) -> list[float]:
+        """Values typed, or the proposed ones."""
+        now = self._bench.now()
+        if self._typed is None:
+            return default_values(now, self.key)
+        parts = [part.strip() for part in self._typed.replace(";", ",").split(",") if part.strip()]
+        found = sorted(set(values_of(self.key, parts)))
+        if len(found) > MOST_VALUES:
+            raise InputError(
+                f"{len(found)} values", key="sweep_values", found=len(found), allowed=f"up to {MOST_VALUES}"
+            )
+        return found
+
+    def start(self) -> None:
+        """Simulate the values one by one; the first curve also makes the chart.
+
+        Raises:
+            ExplorerError: values that cannot be.
+        """
+        now, values = self._bench.now(), self._values()
+        self.cancel()
+        self.rows, self.wanted, self._of = [], len(values), now
+        self._shown = (self.key, self.weak)
+        rows = sweeping(now.resolved(), self.key, values, weak=self.weak and self.key in SCALING)
+        self._job = Job(lambda: self._run(rows))
+        self.draw()
+
+    def stop(self) -> None:
+        """Stop; what was simulated stays."""
+        self.cancel()
+        self.draw()
+
+    def cancel(self) -> None:
+        """End what is under way; nothing is drawn any more."""
+        if self._job is not None:
+            self._job.cancel()
+            self._job = None
+
+    async def _run(self, rows: Iterator[Row]) -> None:
+        """The table fills first: a first chart takes seconds."""
+        job, more = self._job, True
+        while more and self._job is job:
+            more = self._next(job, rows)
+            await asyncio.sleep(PAUSE_S)
+        try:
+            await self._make_figure()
+        except Exception as error:  # noqa: BLE001 - shown in the page; the table stands without the chart
+            self._bench.guard(partial(_again, error))
+        if self._job is job:
+            self._job = None
+            self._bench.guard(self.draw)
+
+    def _next(self, job: Job | None, rows: Iterator[Row]) -> bool:
+        """Simulate one more value and draw it; whether there was one that is still wanted."""
+        with self._bench.lock:
+            if self._job is not job:  # ended by a gesture on another thread
+                return False
+            try:
+                row = next(rows, None)
+            except Exception as error:  # noqa: BLE001 - shown in the page
+                self._bench.guard(partial(_again, error))
+                return False
+            if row is not None:
+                self.rows = [*self.rows, row]
+                self._bench.guard(self.draw)
+        return row is not None
+
+    async def _make_figure(self) -> None:
+        """The chart, on first use: its library takes seconds to load, on a thread that touches no widget."""
+        if self.figure is None:
+            module = await asyncio.to_thread(importlib.import_module, "widgets.whatif.chart")
+            await asyncio.to_thread(module.warm_up)
+            self.figure = module.SweepChart()
+            self.chart.children = (self.figure.widget,)
+
+    def forget(self) -> None:
+        """The points are of other inputs: gone."""
+        self.cancel()
+        self.rows, self.wanted, self._of, self._typed, self._error = [], 0, None, None, ""
+        self.draw()
+
+    def settled(self, now: Point) -> None:
+        """Another plan is shown: the curve says that it is of the former one."""
+        del now
+        self.draw()
+
+    def set_theme(self, theme: str) -> None:
+        """Follow the page's theme; plotly does not by itself."""
+        self._theme = theme
+        self.draw()
+
+    def draw(self) -> None:
+        """Fields, status, table and chart anew."""
+        now = self._bench.history.now
+        self.controls.view = fields(
+            now, self.key, weak=self.weak, typed=self._typed, error=self._error, running=self.running
+        )
+        key, weak = self._shown
+        weak = weak and key in SCALING
+        of, old = self._of, self._of is not None and now is not None and now.scene is not self._of.scene
+        self.status.value = status_html(key or self.key, self.rows, self.wanted, weak=weak,
+                                        running=self.running, old=old)  # fmt: skip
+        points: list[dict[str, Any]] = []
+        if of is not None:
+            points = curve_points(
+                key, self.rows, now=of.report, now_value=now_value(of, key),
+                tokens=of.inputs.job.sequence_length,
+            )  # fmt: skip
+        tokens = of is not None and of.inputs.job.sequence_length > 0
+        self.table.value = curve_html(key, points, tokens=tokens)
+        if self.figure is not None:
+            ideal = of is not None and key in SCALING
+            self.figure.draw(key, points, tokens=tokens, ideal=ideal, theme=self._theme)
+
+
+def _one_of(key: str, value: Any, allowed: Iterable[str]) -> str:
+    """A choice of a field.
+
+    Raises:
+        InputError: no such choice.
+    """
+    names = list(allowed)
+    if value not in names:
+        raise InputError(f"no choice {value!r}", key=key, found=value, allowed=", ".join(names))
+    return str(value)
+
+
+def _again(error: Exception) -> None:
+    raise error
