@@ -46,7 +46,8 @@ class Gestures:
                     bench.parts.board.notice = {"level": "error", "text": bench.error}
 
     def consider(self, intent: dict[str, Any]) -> None:
-        """Work out what a gesture under way would lead to."""
+        """A gesture is under way: keep out of its way, and work out what it would lead to."""
+        self._bench.showing.hold_off()
         with self._bench.lock:
             if self._bench.history.now is not None:
                 self._ahead.consider(self._bench.history.now, intent)

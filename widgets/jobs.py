@@ -8,6 +8,7 @@ workbench holds its lock. Nothing here starts a thread.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
@@ -45,12 +46,24 @@ class Job:
 class Idle:
     """Does one piece of work after a pause, slice by slice; a new wish replaces the old, begun or not."""
 
-    def __init__(self, lock: Any, failed: Callable[[Exception], None], *, rest_s: float = REST_S) -> None:
+    def __init__(
+        self,
+        lock: Any,
+        failed: Callable[[Exception], None],
+        *,
+        rest_s: float = REST_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._lock = lock
         self._failed = failed
         self._rest_s = rest_s
         self._job: Job | None = None
         self._turn = 0
+        self._not_before, self._clock = 0.0, clock
+
+    def hold_off(self, seconds: float) -> None:
+        """Begin no slice for a while: somebody is in the middle of a gesture."""
+        self._not_before = self._clock() + seconds
 
     def later(self, work: Work) -> bool:
         """Do `work` after the pause, instead of what was waiting; whether there is a loop to do it."""
@@ -73,6 +86,10 @@ class Idle:
         await asyncio.sleep(self._rest_s)
         steps: Iterator[object] | None = None
         while True:
+            left = self._not_before - self._clock()
+            if left > 0:
+                await asyncio.sleep(left)
+                continue
             with self._lock:
                 # a cancellation from another thread reaches the task later than this
                 if turn != self._turn:

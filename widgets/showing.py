@@ -22,6 +22,8 @@ from .session import Point
 if TYPE_CHECKING:
     from .app import Explorer
 
+HOLD_S = 1.0
+"""Time after a sign of a gesture under way in which no idle work begins: it may be dropped at any moment."""
 FOLLOW_S = 0.04
 """Time that the page has to draw an answer before the other views are made: both ask for the same cores."""
 
@@ -173,6 +175,11 @@ class Showing:
         for widget in (self._bench.parts.controls, self._bench.parts.board):
             if widget.notice is not None:
                 widget.notice = None
+
+    def hold_off(self) -> None:
+        """Something is being dragged: idle work would stand in the way of the drop."""
+        self._soon.hold_off(HOLD_S)
+        self._idle.hold_off(HOLD_S)
 
     def cancel(self) -> None:
         """Forget what waits to be drawn."""

@@ -209,3 +209,19 @@ def test_considering_answers_nothing() -> None:
     board._receive(board, {"consider": {"kind": "move", "layers": ["a"], "to_lane": "1"}}, [])
     assert seen == [{"kind": "move", "layers": ["a"], "to_lane": "1"}]
     assert board.seq == 0
+
+
+def test_idle_work_waits_while_something_is_held() -> None:
+    done, clock = [], [0.0]
+
+    async def scenario() -> None:
+        held = Idle(RLock(), pytest.fail, rest_s=0.0, clock=lambda: clock[0])
+        held.hold_off(0.01)
+        assert held.later(lambda: done.append(clock[0]))
+        await asyncio.sleep(0.03)
+        assert done == [], "its clock stands still"
+        clock[0] = 0.02
+        await _until(lambda: done)
+
+    asyncio.run(scenario())
+    assert done == [0.02]

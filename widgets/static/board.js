@@ -2528,6 +2528,7 @@ function attachGestures(ctx) {
     } catch {
     }
     gesture.begin(event);
+    ctx.model.send({ consider: { kind: "begin" } });
   }
   const up = (event) => {
     const done = gesture;

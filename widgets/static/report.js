@@ -2536,6 +2536,7 @@ function attachGestures(ctx) {
     } catch {
     }
     gesture.begin(event);
+    ctx.model.send({ consider: { kind: "begin" } });
   }
   const up = (event) => {
     const done = gesture;

@@ -36,6 +36,7 @@ export function attachGestures(ctx) {
       // the pointer is gone already: its `pointerup` or `pointercancel` ends the gesture
     }
     gesture.begin(event);
+    ctx.model.send({ consider: { kind: "begin" } });
   }
   const up = (event) => {
     const done = gesture;
