@@ -118,7 +118,8 @@ def test_a_result_is_loaded_by_keyboard(bench: Workbench) -> None:
         if page.evaluate("() => document.activeElement.dataset.row") == "megatron":
             break
         page.keyboard.press("ArrowDown")
-    assert bench.ask("explorer.search_panel.leaderboard.selected") == "megatron"
+    chosen = "explorer.search_panel.leaderboard.selected"
+    bench.until(lambda: bench.ask(chosen) == "megatron", "the row is chosen")
     page.keyboard.press("Enter")
     best = bench.ask("explorer.search_panel.task.runs['megatron'].best.report.step_time_s")
     bench.until(lambda: bench.ask("explorer.report.step_time_s") == best, "its strategy is on the board")
