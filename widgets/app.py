@@ -357,6 +357,9 @@ class Explorer(VBox):
         for widget in (*parts.drawn, *(widget for panel in self.panels for widget in panel.widgets())):
             widget.bench = parts.bench
             widget.on_intent(self.gestures.answer)
+        urgent = (parts.board, parts.tiles, parts.controls)
+        for widget in urgent:
+            widget.followers = tuple(other for other in urgent if other is not widget)
         parts.board.on_consider(self.gestures.consider)
         for widget in (parts.board, parts.graph):
             traitlets.link((self, "selection"), (widget, "selection"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,8 @@ class Widget(anywidget.AnyWidget):
     def __init__(self, **kwargs: Any) -> None:
         self._handlers: list[IntentHandler] = []
         self._considerers: list[IntentHandler] = []
+        self.followers: tuple[Widget, ...] = ()
+        """Widgets whose messages go out after this one's answer to an intent."""
         kwargs.setdefault("layout", Layout(width="100%"))
         super().__init__(**kwargs)
         self.on_msg(self._receive)
@@ -128,7 +131,12 @@ class Widget(anywidget.AnyWidget):
                 handler(content["consider"])
         if not isinstance(content.get("seq"), int):
             return
-        with quiet(), self.hold_sync():
+        with quiet(), ExitStack() as held:
+            # what is entered last is sent first: the acknowledged view, then what the others show of it. A
+            # frame painted between the two would only delay the answer.
+            for follower in self.followers:
+                held.enter_context(follower.hold_sync())
+            held.enter_context(self.hold_sync())
             try:
                 for handler in tuple(self._handlers):
                     handler(content)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from explorer.errors import InputError
 from explorer.views import board_view
-from widgets import Board
+from widgets import Board, Tiles
 from widgets.ahead import Ahead, placed
 from widgets.jobs import Idle, at_once
 from widgets.opening import first_point
@@ -225,3 +225,20 @@ def test_idle_work_waits_while_something_is_held() -> None:
 
     asyncio.run(scenario())
     assert done == [0.02]
+
+
+def test_the_answer_goes_out_before_what_others_show_of_it() -> None:
+    board, tiles = Board(), Tiles()
+    board.followers = (tiles,)
+    sent: list[str] = []
+    for widget in (board, tiles):
+        name = type(widget).__name__
+        widget.send_state = lambda *_args, name=name, **_more: sent.append(name)  # type: ignore[method-assign]
+
+    def handler(_intent: Any) -> None:
+        tiles.view = {"tiles": [], "verdict": None, "pending": False}
+        board.view = {"lanes": []}
+
+    board.on_intent(handler)
+    board.send_intent("undo")
+    assert sent == ["Board", "Tiles"]
