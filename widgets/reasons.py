@@ -6,7 +6,8 @@ while a plan is edited. What was found for a plan is kept for a while: undo show
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from explorer.explain import Sentence, ordered, reasons
@@ -17,12 +18,15 @@ from .session import Point
 
 MOST_KEPT = 8
 """Plans whose reasons are remembered."""
+LONGEST_S = 10.0
+"""Work on the reasons for one plan, pauses not counted; then no more are looked for."""
 
 
 class Reasons:
     """What is said of the plan shown, and which changes its buttons make."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self.rows: list[dict[str, Any]] = []
         """`Tiles.view["reasons"]`."""
         self.under_way = False
@@ -57,6 +61,7 @@ class Reasons:
     def _found(self, now: Point) -> Iterator[None]:
         found: list[Sentence] = []
         job, own = now.strategy.job, now.inputs
+        begun, spent = self._clock(), 0.0
         for said in reasons(
             own.graph, own.cluster, own.workload, now.strategy, now.report,
             allowed=lambda changed: not released(now.holds, job, changed.job),
@@ -64,7 +69,11 @@ class Reasons:
             if said is not None:
                 found.append(said)
                 self._add(now, said)
+            spent += self._clock() - begun
+            if spent > LONGEST_S:
+                break  # a plan so large that one change takes seconds: what was found stands
             yield
+            begun = self._clock()
         self._finish(now, ordered(tuple(found)))
 
     def _add(self, now: Point, said: Sentence) -> None:

@@ -26,6 +26,10 @@ Change = tuple[str, Callable[[], Strategy]]
 
 WORTH = 1e-3
 """Share of a step below which a gain is not worth a change: no prediction is that exact."""
+MOST_WORK = 20_000
+"""Stages times microbatches of all changes of one kind, after which no more are tried."""
+KNOWN = 0.05
+"""Work of a change that keeps the structure, as a share of one that does not: only prices are new."""
 MOST_ACTIONS = 5_000
 """Stages times microbatches of a change that is tried, where the plan itself has not more."""
 
@@ -110,10 +114,17 @@ class Tried:
 
 
 def tries(asked: Asked, changes: Iterable[Change]) -> Steps[list[Tried]]:
-    """Simulate changes in turn; those that do not apply, may not be made or take too long are left out."""
-    found = []
+    """Simulate changes in turn; those that do not apply, may not be made or take too long are left out.
+
+    Of large plans only the first are tried, `MOST_WORK` in all: one of another structure takes seconds there.
+    """
+    found: list[Tried] = []
     limit = max(MOST_ACTIONS, actions(asked.job, asked.batch))
+    left = float(MOST_WORK)
+    own = asked.report.timeline.program.size
     for label, make in changes:
+        if left <= 0:
+            break
         try:
             changed = make()
             if changed == asked.strategy or actions(changed.job, asked.batch) > limit:
@@ -124,6 +135,7 @@ def tries(asked: Asked, changes: Iterable[Change]) -> Steps[list[Tried]]:
         except ExplorerError:
             continue  # not every change applies to every strategy
         found.append(Tried(label=label, strategy=changed, report=report))
+        left -= actions(changed.job, asked.batch) * (KNOWN if report.timeline.program.size == own else 1.0)
         yield
     return found
 

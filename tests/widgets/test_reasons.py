@@ -16,6 +16,7 @@ from explorer.views.verdict import LONGEST_LABEL
 from explorer.views.why import reasons_view, worth
 from widgets import Explorer, shapes
 from widgets.holds import released
+from widgets.reasons import Reasons
 
 
 @pytest.fixture
@@ -197,3 +198,15 @@ def test_the_command_line_says_the_same(bench: Explorer) -> None:
         own.inputs.graph, own.inputs.cluster, own.inputs.workload, own.strategy, own.report
     )
     assert [item.topic for item in said] == list(rows(explained(bench)))
+
+
+def test_a_plan_too_large_to_ask_all_about_keeps_what_was_found(bench: Explorer) -> None:
+    """On a clock that says every change took seven seconds, two are tried and the list is closed."""
+    ticks = iter(range(0, 10_000, 7))
+    slow = Reasons(clock=lambda: float(next(ticks)))
+    slow.settled(bench.now(), None)
+    assert slow.under_way
+    slices = sum(1 for _ in slow.work(bench.now()))
+    assert slices == 1
+    assert not slow.under_way
+    assert slow.verdict is not None
