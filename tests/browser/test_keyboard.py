@@ -72,7 +72,8 @@ def test_space_carries_with_a_preview(bench: Workbench) -> None:
     press(bench, "Space", "ArrowDown")
     bench.page.wait_for_selector("[data-kpi=step_time] :text('against now')")
     press(bench, "Escape")
-    assert bench.page.locator(":text('against now')").count() == 0, "the preview is over"
+    gone = bench.page.locator(":text('against now')")
+    bench.until(lambda: gone.count() == 0, "the preview is over")
     assert bench.ask("len(explorer.history.points)") == states, "cancelled"
     press(bench, "Space", "ArrowDown", "ArrowDown", "Space")
     bench.until(lambda: bench.lane_of("layers.3") == "2", "dropped two lanes below")
