@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from explorer.errors import ExplorerError
 from explorer.identity import IdentityCache
@@ -21,8 +22,12 @@ from explorer.views.graph import first_opened, graph_index, still_open
 from explorer.views.tiles import Baseline
 
 from .edits import Shape, even_strategy, shape_of
+from .heatmap import Heatmap
 from .parts import Parts
 from .session import History, Point
+
+HeatView = Callable[..., tuple[dict[str, Any], bytes]]
+"""`view(scene, name=...)`: a heatmap's view and its cells."""
 
 
 class Comparisons:
@@ -93,7 +98,7 @@ def paint_rest(parts: Parts, point: Point, errors: Mapping[str, float] | None = 
     other = point.other.scene if point.other is not None else None
     _paint_timeline(parts, point.scene, other)
     yield
-    _paint_memory(parts, point.scene, other)
+    _paint_heat(parts.memory, memory_view, point.scene, other)
     yield
     _paint_traffic(parts, point.scene, other)
     yield
@@ -108,22 +113,21 @@ def _paint_timeline(parts: Parts, scene: Scene, other: Scene | None) -> None:
         line.view, line.bars, line.view_b, line.bars_b = view, bars, view_b, bars_b
 
 
-def _paint_memory(parts: Parts, scene: Scene, other: Scene | None) -> None:
-    view, cells = memory_view(scene, name="A" if other else "")
-    view_b, cells_b = memory_view(other, name="B") if other else ({}, b"")
-    heat = parts.memory
+def _paint_heat(heat: Heatmap, make: HeatView, scene: Scene, other: Scene | None) -> dict[str, Any]:
+    """Draw a heatmap of a plan, and of plan B beside it; answers the plan's view."""
+    view, cells = make(scene, name="A" if other else "")
+    view_b, cells_b = make(other, name="B") if other else ({}, b"")
     with heat.hold_sync():
         heat.view, heat.cells, heat.view_b, heat.cells_b = view, cells, view_b, cells_b
+    return view
 
 
 def _paint_traffic(parts: Parts, scene: Scene, other: Scene | None) -> None:
-    view, cells = communication_view(scene, name="A" if other else "")
-    view_b, cells_b = communication_view(other, name="B") if other else ({}, b"")
-    heat, line = parts.traffic, parts.timeline
-    with heat.hold_sync():
-        heat.view, heat.cells, heat.view_b, heat.cells_b = view, cells, view_b, cells_b
+    """Communication, and the same links for the timeline to show."""
+    view = _paint_heat(parts.traffic, communication_view, scene, other)
+    line = parts.timeline
     with line.hold_sync():
-        line.links, line.link_cells = view["links"], cells
+        line.links, line.link_cells = view["links"], parts.traffic.cells
 
 
 def paint_graph(parts: Parts, point: Point, errors: Mapping[str, float] | None = None) -> None:
