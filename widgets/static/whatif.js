@@ -310,7 +310,14 @@ function makeSlider(change) {
     describe(element, value);
     change(element.field.key, value, false);
   });
+  text.addEventListener("input", () => {
+    element.typing = true;
+  });
+  text.addEventListener("blur", () => {
+    element.typing = false;
+  });
   text.addEventListener("change", () => {
+    element.typing = false;
     const value = parsed(text.value);
     change(element.field.key, value ?? text.value.trim(), true);
   });
@@ -335,7 +342,7 @@ function drawSlider(element, field, busy) {
   if (busy) return;
   const value = field.value;
   range.value = String(nearest(field.stops, value));
-  text.value = field.error ? String(field.typed ?? "") : typed(value);
+  if (!element.typing) text.value = field.error ? String(field.typed ?? "") : typed(value);
   describe(element, value);
 }
 function describe(element, value) {

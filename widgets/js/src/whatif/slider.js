@@ -23,14 +23,24 @@ export function makeSlider(change) {
     describe(element, value);
     change(element.field.key, value, false);
   });
+  text.addEventListener("input", () => {
+    element.typing = true;
+  });
+  text.addEventListener("blur", () => {
+    element.typing = false;
+  });
   text.addEventListener("change", () => {
+    element.typing = false;
     const value = parsed(text.value);
     change(element.field.key, value ?? text.value.trim(), true);
   });
   return element;
 }
 
-/** @param {boolean} busy the page is ahead of Python: what was moved or typed stays */
+/**
+ * What is being typed stays, whatever Python answers meanwhile: an answer to the last change may come late.
+ * @param {boolean} busy the page is ahead of Python: what was moved or typed stays
+ */
 export function drawSlider(element, field, busy) {
   element.field = field;
   const [label, range, text, unit, now, error] = element.children;
@@ -50,7 +60,7 @@ export function drawSlider(element, field, busy) {
   if (busy) return;
   const value = field.value;
   range.value = String(nearest(field.stops, value));
-  text.value = field.error ? String(field.typed ?? "") : typed(value);
+  if (!element.typing) text.value = field.error ? String(field.typed ?? "") : typed(value);
   describe(element, value);
 }
 
