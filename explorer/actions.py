@@ -157,6 +157,8 @@ class Order:
     """Per sweep: how many sweeps back the neighbours' values come from; () is all 0."""
     edges: tuple[Edge, ...] = ()
     """Extra dependencies."""
+    blocking: bool = False
+    """Whether a transfer holds up both its ends: see `explorer.tasks.blocking`."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Facts for views (`chunks`)."""
 

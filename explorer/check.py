@@ -16,7 +16,7 @@ from explorer.graph import LayerGraph
 from explorer.identity import STAGES_KEPT, IdentityCache
 from explorer.schedules import SCHEDULES
 from explorer.sharding import layout_problems
-from explorer.strategy import JobStrategy, Mesh, Slice, Stage, Strategy
+from explorer.strategy import REPLICA, JobStrategy, Mesh, Slice, Stage, Strategy
 from explorer.tasks.placement import layer_edges, stage_layers
 from explorer.workload import Job, Workload
 
@@ -184,6 +184,7 @@ def _stage(
     ):
         yield f"{job.global_batch // size} microbatches do not go round {replicas} replicas; use a multiple"
     yield from _layouts(graph, stage)
+    yield from _states(cluster, stage)
     choosy = graph.memo("choosy", lambda: frozenset(i.name for i in graph.layers if i.device_kinds))
     if choosy:
         kinds = {cluster.kind_of(d).name for m in stage.meshes for d in m.devices if 0 <= d < count}
@@ -191,6 +192,16 @@ def _stage(
             allowed = graph.layer[name].device_kinds
             if not kinds <= set(allowed):
                 yield f"layer {name} may run on {', '.join(allowed)}, not on {', '.join(sorted(kinds))}"
+
+
+def _states(cluster: Cluster, stage: Stage) -> Iterator[str]:
+    """Sparse and offloaded states."""
+    if stage.density < 1 and stage.zero:
+        yield f"a density of {stage.density:g} with ZeRO {stage.zero}: sparse states are not sharded"
+    devices = [d for mesh in stage.meshes for d in mesh.devices if 0 <= d < cluster.device_count]
+    kinds = [cluster.kind_of(device) for device in devices if stage.offload]
+    for name in dict.fromkeys(kind.name for kind in kinds if not kind.host_bandwidth_bytes_per_s):
+        yield f"offload from {name}, whose bandwidth to its host (host_bandwidth_bytes_per_s) is not known"
 
 
 def _dispatches(strategy: JobStrategy) -> bool:
@@ -206,6 +217,12 @@ def _layouts(graph: LayerGraph, stage: Stage) -> Iterator[str]:
     if split and not split & known:
         yield f"layout {dict(stage.layout)} splits no layer of {graph.name!r}; every device would do all"
     own = [set(mesh.devices) for mesh in stage.meshes]
+    everywhere = (*stage.meshes, *(mesh for item in stage.shardings for mesh in item.meshes))
+    axes = {name for mesh in everywhere for name, _ in mesh.axes}
+    for axis, _ in stage.overlap:
+        if axis not in axes - {REPLICA}:
+            allowed = ", ".join(sorted(axes - {REPLICA})) or "none"
+            yield f"overlap names mesh axis {axis!r}; the stage has {allowed} beside {REPLICA}"
     for item in stage.shardings:
         meshes: tuple[Mesh, ...] = item.meshes or stage.meshes
         if len(meshes) != len(own):
@@ -280,6 +297,11 @@ def _schedule(graph: LayerGraph, strategy: JobStrategy) -> Iterator[str]:
             yield f"sync of {', '.join(sync.parameters)} matches no parameter of {graph.name!r}"
         if sync.every < 1:
             yield f"sync of {', '.join(sync.parameters)} every {sync.every} updates; allowed: 1 or more"
+        names = ", ".join(sync.parameters)
+        if sync.bucket_bytes < 0:
+            yield f"sync of {names} in buckets of {sync.bucket_bytes:g} bytes; allowed: 0 or more"
+        if sync.bucket_bytes and sync.method != "all_reduce":
+            yield f"sync of {names} by {sync.method} has no buckets: all_reduce only"
         if sync.compressor:
             yield f"no compressor {sync.compressor!r}: none is known yet; leave it empty"
         if sync.method not in ("all_reduce", "parameter_server", "sharded_table"):

@@ -32,6 +32,11 @@ class Source:
     """Document, run or formula, with its date."""
     band: float = 0.0
     """Relative half-width of the 80 % error band; 0 where none is known."""
+    prior: float | None = None
+    """What was believed before any fit, from documents, in the field's unit; of many numbers (tiles, a curve)
+    that of the one they are known by (`explorer.score.knobs`). None where nothing was fitted."""
+    fitted_on: str = ""
+    """Whose measurements it was fitted on: a fact `source` of the sets of `explorer.score`; or empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +64,27 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """One way in which a matrix product is cut: each compute unit makes tiles of rows x columns of it."""
+
+    rows: int
+    """Rows of the result that a unit makes at once."""
+    columns: int
+    """Columns of the result that a unit makes at once."""
+    fraction: float
+    """Share of its peak that a unit reaches on a deep product, 0 < fraction <= 1."""
+
+    def __post_init__(self) -> None:
+        if self.rows < 1 or self.columns < 1 or not 0 < self.fraction <= 1:
+            raise InputError(
+                f"a tile of {self.rows} x {self.columns} at {self.fraction} of peak",
+                key="tiles",
+                found=(self.rows, self.columns, self.fraction),
+                allowed="sizes of 1 or more, a fraction in (0, 1]",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceKind:
     """One type of accelerator (or a CPU core)."""
 
@@ -72,10 +98,30 @@ class DeviceKind:
     """Dense peak by precision: (("bf16", 312e12), ("fp32", 19.5e12))."""
     efficiency: tuple[tuple[str, Curve], ...] = ()
     """By operation class (`matmul`, `attention`, `conv`, `memory`): fraction of peak over FLOPs (bytes)."""
+    compute_units: int = 0
+    """Streaming multiprocessors (cores) among which a matrix product's tiles are dealt; 0 unknown."""
+    tiles: tuple[Tile, ...] = ()
+    """Tilings that its matrix library chooses from; () prices products by the `matmul` curve alone."""
+    tile_depth: float = 0.0
+    """What a tile's start and end cost, in steps along the contracted dimension."""
+    unaligned_fraction: float = 1.0
+    """Share of a product's speed left where a size does not fill 16 bytes (a vocabulary of 50,257)."""
     launch_overhead_s: float = 0.0
-    """Seconds added to every layer's kernel launches."""
+    """Seconds every kernel takes on the device beside its work: start and drain."""
+    host_issue_s: float = 0.0
+    """Seconds the host takes to issue one kernel: a block takes the longer of device and host."""
+    action_overhead_s: float = 0.0
+    """Seconds of host work and waiting for each forward or backward call of a stage."""
+    overlap_slowdown: float = 0.0
+    """How much longer compute takes while the device communicates: 0.05 is 5 %."""
+    lockstep_wait: float = 0.0
+    """How much longer than one device the slowest of a lane takes between two collectives: clocks under a
+    power limit wander apart, and all wait for the last."""
     reserved_bytes: float = 0.0
     """Memory a process loses before its first tensor (context, communication buffers)."""
+    cached_fraction: float = 0.0
+    """What the allocator keeps beyond the tensors at the peak, as a share of activations and buffers: freed
+    blocks that nothing fits in. It gives them back before it fails."""
     host_bandwidth_bytes_per_s: float = 0.0
     """To and from host memory, each way; 0 unknown."""
     compute_lanes: int = 1
@@ -168,6 +214,10 @@ class Level:
     """What one group of the next inner level (a node) can send (and receive) in total; 0 = no limit."""
     collective_efficiency: float = 1.0
     """Fraction of the bandwidths above that collectives reach; transfers between a pair reach all of it."""
+    operation_efficiency: tuple[tuple[str, float], ...] = ()
+    """The same for some operations (`all_gather`, `all_to_all`, ...) where it is known apart."""
+    collective_overhead_s: float = 0.0
+    """Seconds of every collective beside its messages: launch, and waiting for the last to arrive."""
     sources: tuple[Source, ...] = ()
     """Where the numbers came from."""
 
@@ -186,6 +236,10 @@ class Level:
                 found=self.scope,
                 allowed="node, all or a number of devices above 1",
             )
+
+    def efficiency_of(self, operation: str) -> float:
+        """Fraction of the bandwidth that a collective of this operation reaches."""
+        return dict(self.operation_efficiency).get(operation, self.collective_efficiency)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from explorer.plan import Resolved
 from explorer.strategy import JobStrategy, Stage
 
-_STAGE_FIELDS = ("microbatch_samples", "replicas", "shares", "layout", "recompute", "zero")
+_STAGE_FIELDS = (
+    "microbatch_samples", "replicas", "shares", "layout", "overlap", "recompute", "zero", "zero_replicas",
+    "density", "offload",
+)  # fmt: skip
 
 
 def compare_plans(a: Resolved, b: Resolved) -> list[str]:
@@ -32,6 +35,8 @@ def compare_strategies(a: JobStrategy, b: JobStrategy) -> list[str]:
     said = []
     if (a.schedule, a.options) != (b.schedule, b.options):
         said.append(f"schedule: {a.schedule} {dict(a.options) or ''} -> {b.schedule} {dict(b.options) or ''}")
+    if a.transfers != b.transfers:
+        said.append(f"transfers: {a.transfers} -> {b.transfers}")
     if len(a.stages) != len(b.stages):
         said.append(f"stages: {len(a.stages)} -> {len(b.stages)}")
         return said

@@ -38,9 +38,25 @@ MAX_MICROBATCHES = 20_000
 
 
 def simulate_dispatch(
-    cluster: Cluster, job: Job, strategy: JobStrategy, placement: Placement, pricer: Pricer, shape: Shape
+    cluster: Cluster,
+    job: Job,
+    strategy: JobStrategy,
+    placement: Placement,
+    pricer: Pricer,
+    shape: Shape,
+    *,
+    least_s: float = 0.0,
 ) -> Report:
     """Predict one job whose schedule is a dispatch policy; only discrete events can.
+
+    Args:
+        cluster: the devices, with their events.
+        job: what is asked.
+        strategy: with a dispatch policy for a schedule.
+        placement: its placement.
+        pricer: of the placement.
+        shape: what the policy may know.
+        least_s: seconds that a step takes at least (its input pipelines).
 
     Raises:
         InputError: a shape that the policy cannot serve.
@@ -56,7 +72,7 @@ def simulate_dispatch(
     program, timing = _program(work, run, steps)
     outcome = _outcome(cluster, run, policy, samples=pricer.sections[0].microbatch_samples)
     timeline = Timeline(program=program, prices=price(program, pricer), timing=timing, placement=placement)
-    period = np.full(len(program.lane_devices), job.global_batch / outcome.rates[-1][2])
+    period = np.full(len(program.lane_devices), max(least_s, job.global_batch / outcome.rates[-1][2]))
     report = build_report(
         cluster, job, strategy, timeline, folded=program.lane_devices, periods=(period, outcome.settled)
     )

@@ -204,8 +204,10 @@ def _value(raw: Any, hint: Any, dimension: str | None, key: str) -> Any:
 
 
 def _items(raw: list[Any] | Mapping[Any, Any], hint: Any, dimension: str | None, key: str) -> list[Any]:
-    """A list of values of the type `hint`, or a mapping for one of pairs."""
+    """A list of values of the type `hint`; for one of pairs a mapping, or a list of pairs with equal names."""
     pair = _pair(hint)
+    if pair is not None and raw and isinstance(raw, list) and all(map(_names_a_value, raw)):
+        return [[name, _value(item, pair, dimension, _show(key, name))] for name, item in raw]
     if isinstance(raw, Mapping) is (pair is None):
         allowed = "a list" if pair is None else "a mapping of names to values"
         raise InputError(f"{short_repr(raw)} is not valid", key=key, found=raw, allowed=allowed)
@@ -219,6 +221,10 @@ def _pair(hint: Any) -> Any:
     inner = typing.get_args(hint)
     is_pair = typing.get_origin(hint) is tuple and len(inner) == 2 and inner[0] is str
     return inner[1] if is_pair and inner[1] is not Ellipsis else None
+
+
+def _names_a_value(raw: Any) -> bool:
+    return isinstance(raw, list) and len(raw) == 2 and isinstance(raw[0], str)
 
 
 def _points(raw: Any, key: str) -> Any:
@@ -262,7 +268,9 @@ def to_plain(value: Any) -> Any:
 
 def _plain_field(value: Any, hint: Any) -> Any:
     if typing.get_origin(hint) is tuple and _pair(typing.get_args(hint)[0]) is not None:
-        return {name: to_plain(item) for name, item in value}
+        pairs = [[name, to_plain(item)] for name, item in value]
+        found = dict(pairs)
+        return found if len(found) == len(pairs) else pairs  # a dimension over two axes of a layout
     return to_plain(value)
 
 

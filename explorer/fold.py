@@ -157,7 +157,17 @@ class _Used:
             for paths in self.paths[replica]
             for path in paths
         )
-        return (kinds, routes, spans, around)
+        return (kinds, routes, spans, around, self._shards(replica))
+
+    def _shards(self, replica: int) -> tuple[object, ...]:
+        """What lies between the devices that a replica shares its weights with, where there are groups."""
+        found = []
+        for section in self.sections:
+            if section.zero and section.shards < section.replicas:
+                first = section.shard_group(0, replica) * section.shards
+                rows = section.rows[0][first : first + section.shards]
+                found += [span_of(self.cluster, line).tiers for line in zip(*rows, strict=True)]
+        return tuple(found)
 
     def _sharing(self, path: Path) -> tuple[object, ...]:
         return tuple((room, tuple(sorted(self.users[name].items()))) for name, room in path.resources)

@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 COMPUTE = "compute"
 """Data type that follows the precision of the workload; others (``int64``, ``fp32``) stay as they are."""
+KEEP, AGAIN, DROP = "keep", "again", "drop"
+"""What selective recomputation does with what a layer writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +117,8 @@ class Measured:
     """Tensor-parallel size it was taken at."""
     halves: bool = False
     """True where the source gave one backward time and we halved it."""
+    collectives: bool = False
+    """Whether the seconds hold the collectives of the tensor-parallel group they were taken in as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,8 +159,16 @@ class Layer:
     """For an explicit backward node: the layer whose backward it is."""
     release_s: float = 0.0
     """Earliest start within a step."""
+    causal: bool = False
+    """A fused attention that skips what its mask hides: half of the products that `forward` counts."""
     trips: int = 1
     """Times it runs per sample (a recurrent cell over a sequence)."""
+    gradient_passes: int = 0
+    """Times that each microbatch's weight gradients pass through memory again, beside the product that makes
+    them: 3 where a kernel of its own adds them to the sum."""
+    selective: str = ""
+    """Under selective recomputation: `keep` what it writes, make it `again`, or `drop` it, if no backward
+    needs it. Where no layer says so, the core of every attention is made again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from explorer.cluster import Cluster
 from explorer.errors import PlanError
 from explorer.fold import UNFOLDED
 from explorer.graph import LayerGraph
-from explorer.onejob import get_program
+from explorer.onejob import get_program, input_seconds
 from explorer.passes.events import run_events
 from explorer.passes.static import overfull_resources, run_static
 from explorer.passes.timing import FloatArray, Shares, Timing
@@ -204,6 +204,7 @@ def _reports(cluster: Cluster, once: _Together, many: _Together) -> list[tuple[s
     found = []
     for part, timing, more, later in zip(once.parts, once.timings, many.parts, many.timings, strict=True):
         period, settled = _period(more.program, later, stop)
+        period = np.maximum(period, input_seconds(part.job, part.pricer.placement.skeleton))
         timeline = Timeline(
             program=part.program, prices=part.prices, timing=timing, placement=part.pricer.placement
         )

@@ -68,7 +68,8 @@ def simulate_job(
     entry = SCHEDULES.get(strategy.schedule)
     if entry.facts.get("dispatch", False):
         shape = make_shape(placement, UNFOLDED, job)
-        return simulate_dispatch(cluster, job, strategy, placement, pricer, shape)
+        least_s = input_seconds(job, placement.skeleton)
+        return simulate_dispatch(cluster, job, strategy, placement, pricer, shape, least_s=least_s)
     flush = bool(entry.facts.get("flush", True)) and job.training
     drain = _drain_steps(placement.skeleton, job)
     every = _reduction_period(strategy)
@@ -82,11 +83,21 @@ def simulate_job(
         if settled or steps >= MAX_STEPS or program.size > MAX_TASKS:
             break
         steps = min(MAX_STEPS, steps + max(2, steps // 2))
+    period = np.maximum(period, input_seconds(job, placement.skeleton))
     timeline = Timeline(program=program, prices=prices, timing=timing, placement=placement)
     return build_report(
         cluster, job, strategy, timeline,
         folded=folding.stands_for(program.lane_devices), periods=(period, settled),
     )  # fmt: skip
+
+
+def input_seconds(job: Job, skeleton: Skeleton) -> float:
+    """Seconds in which the input pipelines deliver the samples of a step, one pipeline per first-stage replica.
+
+    They run on hosts, ahead of the devices and at the same time: a step takes the longer of the two.
+    """
+    first = skeleton.sections[0]
+    return job.input_seconds_per_sample * job.global_batch / (first.replicas * len(first.rows))
 
 
 def _run(program: Program, prices: Prices, *, force_events: bool) -> Timing:

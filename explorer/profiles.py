@@ -3,18 +3,21 @@
 A profile is data: the fields of `explorer.cluster.Cluster`, quantities as numbers or text with a unit,
 and beside them ``schema: explorer.cluster/1`` and, optionally, ``extends: NAME`` or a list of names. The
 named profiles (bundled, or beside the file) are read first and this file's keys go over theirs; device
-kinds are merged by name, every other list is replaced whole.
+kinds are merged by name, every other list is replaced whole. A device kind may itself say ``extends:
+KIND``: it takes that kind's numbers with their sources and states its own over them (an A100 with less
+memory). Kinds that a profile has only because of what it extends are left out where no node has them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from explorer.cluster import Cluster, Curve, Level
+from explorer.cluster import Cluster, Curve, DeviceKind, Level
 from explorer.documents import SUFFIXES, read_document, to_fields, to_plain, validate, write_document
 from explorer.errors import InputError
 
@@ -26,6 +29,11 @@ LINK_KINDS = ("nvlink", "nvswitch", "pcie", "infiniband", "ethernet", "internet"
 
 HOWS = ("datasheet", "measured", "fitted", "derived", "assumed")
 """Ways in which a number can be known."""
+
+OPERATIONS = (
+    "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "parameter_server",
+)  # fmt: skip
+"""Collectives whose efficiency a level may state apart."""
 
 _EVENT_KINDS = ("fail", "leave", "join")
 _SPOT_CHECKS = 64  # devices between which a profile without a level over all is tried, pair by pair
@@ -58,11 +66,12 @@ def load_cluster(reference: str | Path) -> Cluster:
         InputError: no such name or file, or a wrong file: one line with file, key, value and what is allowed.
     """
     path = _path_of(reference)
-    raw = _resolved(path, ())
+    raw, own = _resolved(path, ())
     raw.pop("schema")
     try:
         cluster = validate(to_fields(raw, Cluster), Cluster)
         _check(cluster)
+        cluster = _without_strays(cluster, own)
     except InputError as error:
         raise error.within(file=str(path)) from None
     # the same object as long as the file says the same: what is known of a cluster is known by its identity
@@ -97,8 +106,11 @@ def _path_of(reference: str | Path) -> Path:
     )
 
 
-def _resolved(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
-    """The plain data of a profile with those it extends merged in; `below` are the files that led here."""
+def _resolved(path: Path, below: tuple[Path, ...]) -> tuple[dict[str, Any], frozenset[str]]:
+    """The plain data of a profile with those it extends merged in, and the names of its own device kinds.
+
+    `below` are the files that led here.
+    """
     raw, file = read_document(path), str(path)
     if not isinstance(raw, Mapping):
         raise InputError(
@@ -116,8 +128,17 @@ def _resolved(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
         if base in (*below, path):
             chain = " -> ".join(item.stem for item in (*below, path, base))
             raise InputError(f"extends itself: {chain}", file=file, key="extends", found=name)
-        merged = _merged(merged, _resolved(base, (*below, path)))
-    return _merged(merged, own)
+        merged = _merged(merged, _resolved(base, (*below, path))[0])
+    kinds = own.get("device_kinds")
+    names = (
+        {str(kind.get("name")) for kind in kinds if isinstance(kind, Mapping)}
+        if isinstance(kinds, list)
+        else ()
+    )
+    try:
+        return _merged(merged, own), frozenset(names)
+    except InputError as error:
+        raise error.within(file=file) from None
 
 
 def _base_path(name: Any, path: Path) -> Path:
@@ -133,16 +154,47 @@ def _base_path(name: Any, path: Path) -> Path:
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     result = {**base, **over}
-    ours, theirs = over.get("device_kinds"), base.get("device_kinds")
+    ours, theirs = over.get("device_kinds"), base.get("device_kinds", [])
     if isinstance(ours, list) and isinstance(theirs, list) and all(isinstance(k, Mapping) for k in ours):
         kinds = {kind["name"]: dict(kind) for kind in theirs if isinstance(kind, Mapping) and "name" in kind}
         for i, kind in enumerate(ours):
             name = kind.get("name", i)
-            kinds[name] = {**kinds.get(name, {}), **kind}
+            kinds[name] = {**kinds.get(name, {}), **_inherited(kind, kinds, f"device_kinds[{i}]")}
         result["device_kinds"] = list(kinds.values())
-    elif ours is None and isinstance(theirs, list):
+    elif ours is None and theirs:
         result["device_kinds"] = theirs
     return result
+
+
+def _inherited(kind: Mapping[str, Any], known: Mapping[Any, Any], key: str) -> dict[str, Any]:
+    """A device kind with what it takes from the one it extends; of two sources for a field its own stays.
+
+    Raises:
+        InputError: there is no such kind above it.
+    """
+    own = dict(kind)
+    if "extends" not in own:
+        return own
+    parent = own.pop("extends")
+    if not isinstance(parent, str) or parent not in known or parent == own.get("name"):
+        raise InputError(
+            f"cannot extend the device kind {parent!r}",
+            key=f"{key}.extends",
+            found=parent,
+            allowed=f"a kind above it or of a profile extended: {', '.join(map(str, known)) or 'none'}",
+        )
+    result = {**known[parent], **own}
+    sources = [known[parent].get("sources", []), own.get("sources", [])]
+    if all(isinstance(part, list) and all(isinstance(s, Mapping) for s in part) for part in sources):
+        result["sources"] = list({source.get("key"): source for part in sources for source in part}.values())
+    return result
+
+
+def _without_strays(cluster: Cluster, own: frozenset[str]) -> Cluster:
+    """The cluster without device kinds that no node has, save those that its own file lists."""
+    wanted = own | {group.device_kind for group in cluster.nodes}
+    kept = tuple(kind for kind in cluster.device_kinds if kind.name in wanted)
+    return cluster if len(kept) == len(cluster.device_kinds) else replace(cluster, device_kinds=kept)
 
 
 def _check(cluster: Cluster) -> None:
@@ -153,8 +205,7 @@ def _check(cluster: Cluster) -> None:
     """
     _check_names(cluster)
     for i, kind in enumerate(cluster.device_kinds):
-        for name, curve in kind.efficiency:
-            _check_curve(curve, f"device_kinds[{i}].efficiency.{name}")
+        _check_kind(kind, f"device_kinds[{i}]")
     for i, group in enumerate(cluster.nodes):
         if group.max_count and group.max_count < group.count:
             _refuse(f"nodes[{i}].max_count", group.max_count, f"0, or at least count = {group.count}")
@@ -188,6 +239,34 @@ def _check_names(cluster: Cluster) -> None:
         for j, source in enumerate(sources):
             if source.how not in HOWS:
                 _refuse(f"{key}[{j}].how", source.how, ", ".join(HOWS))
+            if source.fitted_on and source.prior is None:
+                _refuse(f"{key}[{j}].prior", source.prior, "what was believed before it was fitted on rows")
+
+
+def _check_kind(kind: DeviceKind, key: str) -> None:
+    for name, curve in kind.efficiency:
+        _check_curve(curve, f"{key}.efficiency.{name}")
+        if name == "sustained":
+            _check_sustained(curve, f"{key}.efficiency.{name}")
+    if kind.compute_units < 0:
+        _refuse(f"{key}.compute_units", kind.compute_units, "0 (unknown) or more")
+    if not 0 < kind.unaligned_fraction <= 1:
+        _refuse(f"{key}.unaligned_fraction", kind.unaligned_fraction, "a fraction in (0, 1]")
+    if kind.overlap_slowdown > 1:
+        _refuse(f"{key}.overlap_slowdown", kind.overlap_slowdown, "0 to 1: 0.05 is 5 %")
+    if kind.tiles and not kind.compute_units:
+        _refuse(f"{key}.compute_units", kind.compute_units, "1 or more: tiles are dealt to compute units")
+    shapes = [(tile.rows, tile.columns) for tile in kind.tiles]
+    for i, shape in enumerate(shapes):
+        if shape in shapes[:i]:
+            _refuse(f"{key}.tiles[{i}]", f"{shape[0]} x {shape[1]}", "each shape of a tile once")
+
+
+def _check_sustained(curve: Curve, key: str) -> None:
+    """Clocks fall as products go on; were they to rise, more work could take less time."""
+    fractions = [fraction for _, fraction in curve.points]
+    if any(before < after for before, after in pairwise(fractions)):
+        _refuse(f"{key}.points", fractions, "fractions that do not rise")
 
 
 def _check_curve(curve: Curve, key: str) -> None:
@@ -201,6 +280,11 @@ def _check_level(level: Level, key: str) -> None:
         _refuse(f"{key}.kind", level.kind, ", ".join(LINK_KINDS))
     if not 0 < level.collective_efficiency <= 1:
         _refuse(f"{key}.collective_efficiency", level.collective_efficiency, "a fraction in (0, 1]")
+    for name, fraction in level.operation_efficiency:
+        if name not in OPERATIONS:
+            _refuse(f"{key}.operation_efficiency.{name}", name, ", ".join(OPERATIONS))
+        if not 0 < fraction <= 1:
+            _refuse(f"{key}.operation_efficiency.{name}", fraction, "a fraction in (0, 1]")
 
 
 def _check_links(cluster: Cluster) -> None:

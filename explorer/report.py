@@ -24,9 +24,11 @@ from explorer.tasks.program import GATHER, JOIN, REDUCE, TRANSFER, Program
 from explorer.workload import Job
 
 MEMORY_PARTS = (
-    "weights", "versions", "gradients", "optimizer", "activations", "buffers", "reserved"
+    "weights", "versions", "gradients", "optimizer", "activations", "buffers", "reserved", "cached"
 )  # fmt: skip
-"""Parts of a device's memory, in the order they are stacked."""
+"""Parts of a device's memory, in the order they are stacked. Tensors come first; `reserved` is what a process
+takes beside them, `cached` what its allocator holds and would give back before it fails."""
+_TENSORS, _GIVEN_BACK = MEMORY_PARTS.index("reserved"), MEMORY_PARTS.index("cached")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +125,13 @@ class Report:
 
     @property
     def peak_memory_bytes(self) -> tuple[float, ...]:
-        """Per lane: peak of one device."""
-        return tuple(sum(parts) for parts in self.memory_parts_bytes)
+        """Per lane: peak of one device, all parts but `cached`: what has to fit."""
+        return tuple(sum(parts[:_GIVEN_BACK]) for parts in self.memory_parts_bytes)
+
+    @property
+    def allocated_memory_bytes(self) -> tuple[float, ...]:
+        """Per lane: tensors of one device at its peak, as an allocator counts them."""
+        return tuple(sum(parts[:_TENSORS]) for parts in self.memory_parts_bytes)
 
     @property
     def devices(self) -> tuple[int, ...]:
@@ -198,9 +205,10 @@ def build_report(
     makespan = float(timing.end_s[derived(program).first_step].max())
     busy, span = _lane_times(program, timing, prices)
     parts, _ = memory_by_lane(program, prices)
-    capacity, reserved = _room(cluster, program.lane_devices)
+    capacity, reserved, cached = _room(cluster, program.lane_devices)
     parts[:, 6] = reserved
     total = parts.sum(axis=1)
+    parts[:, 7] = np.array(cached) * (parts[:, 4] + parts[:, 5])
     overflows = tuple(
         Overflow(device=devices[0], lane=lane, over_bytes=float(total[lane] - capacity[lane]))
         for lane, devices in enumerate(program.lane_devices)
@@ -251,12 +259,13 @@ def _lane_times(program: Program, timing: Timing, prices: Prices) -> tuple[list[
 @remembered(256)
 def _room(
     cluster: Cluster, lanes: tuple[tuple[int, ...], ...]
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Per lane the memory of its smallest device, and what its greediest process reserves of it."""
+) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+    """Per lane: memory of its smallest device, what its greediest process reserves, the share it caches."""
     kinds = [[cluster.kind_of(device) for device in devices] for devices in lanes]
     return (
         tuple(min(kind.memory_bytes for kind in row) for row in kinds),
         tuple(max(kind.reserved_bytes for kind in row) for row in kinds),
+        tuple(max(kind.cached_fraction for kind in row) for row in kinds),
     )
 
 

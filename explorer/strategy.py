@@ -19,6 +19,12 @@ from explorer.errors import InputError
 REPLICA = "replica"
 """The mesh axis whose coordinates are data-parallel replicas."""
 SPLIT, ROUND_ROBIN = "split", "round_robin"
+TRANSFERS = ("direct", "gather", "broadcast", "best")
+"""How tensors cross from one stage's mesh to another's: see `explorer.pricing.crossing`."""
+OFFLOADS = (OPTIMIZER, ACTIVATIONS) = ("optimizer", "activations")
+"""What a stage may keep in host memory."""
+OVERLAPS = (TILES, WEIGHT_GRADIENT) = ("tiles", "weight_gradient")
+"""How collectives inside a lane may run beside work: see `explorer.pricing.beside`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,10 +142,22 @@ class Stage:
     """Named-dimension layout of all layers: (dimension, mesh axis), as in Mesh-TensorFlow."""
     shardings: tuple[Sharding, ...] = ()
     """Exceptions for some layers; the first that covers a layer counts."""
+    density: float = 1.0
+    """Share of the weights that pruning left: gradients, their sums and optimizer states have only those
+    (SAMO); weights stay dense for compute."""
+    offload: tuple[str, ...] = ()
+    """What is kept in the host's memory: `optimizer` (states, brought for the update) and `activations`
+    (taken out behind the forward, brought back ahead of the backward)."""
+    overlap: tuple[tuple[str, str], ...] = ()
+    """(mesh axis, how) of collectives inside the lane that run beside work: `tiles`, cut into parts behind
+    the product they feed or come from, or `weight_gradient`, reductions of input gradients behind that."""
     recompute: str = "none"
     """none, selective (attention's inner part) or full (only the stage's inputs are kept per block)."""
     zero: int = 0
     """ZeRO level over the replicas: 0 none, 1 optimizer states, 2 and gradients, 3 and weights."""
+    zero_replicas: int = 0
+    """Replicas that ZeRO shards over, groups of so many in order; each group holds everything (HSDP, MiCS).
+    0 is all."""
 
     def __post_init__(self) -> None:
         if not (self.layers or self.slices) or not self.meshes:
@@ -153,6 +171,33 @@ class Stage:
                 raise InputError(
                     f"unknown {key} {value!r}", key=key, found=value, allowed=", ".join(map(str, allowed))
                 )
+        total = sum(mesh.replicas for mesh in self.meshes)
+        if self.zero_replicas < 0 or (self.zero_replicas and total % self.zero_replicas):
+            raise InputError(
+                f"ZeRO over {self.zero_replicas} of {total} replicas",
+                key="zero_replicas",
+                found=self.zero_replicas,
+                allowed=f"a divisor of {total}, or 0 for all",
+            )
+        if not 0 < self.density <= 1:
+            raise InputError(
+                f"a density of {self.density}", key="density", found=self.density, allowed="above 0, up to 1"
+            )
+        if len(set(self.offload)) < len(self.offload) or not set(self.offload) <= set(OFFLOADS):
+            raise InputError(
+                f"offload of {', '.join(self.offload)}",
+                key="offload",
+                found=self.offload,
+                allowed=", ".join(OFFLOADS),
+            )
+        axes = [axis for axis, _ in self.overlap]
+        if len(set(axes)) < len(axes) or not {how for _, how in self.overlap} <= set(OVERLAPS):
+            raise InputError(
+                f"overlap {dict(self.overlap)} of the axes {axes}",
+                key="overlap",
+                found=self.overlap,
+                allowed=f"each axis once, with {' or '.join(OVERLAPS)}",
+            )
         if self.microbatch_samples < 1:
             raise InputError(
                 "a microbatch must hold a sample",
@@ -192,6 +237,8 @@ class Sync:
     """Devices of the servers; () is the workers themselves, evenly."""
     every: int = 1
     """Reduce every so many updates."""
+    bucket_bytes: float = 0.0
+    """Reduce in buckets of this size as the last backward makes them (DDP, FSDP: 25 MiB); 0 waits for all."""
     compressor: str = ""
     """Name of a compressor; empty for none."""
 
@@ -222,6 +269,9 @@ class JobStrategy:
     """Exceptions to plain all-reduce; the first that covers a parameter counts."""
     boundaries: tuple[Boundary, ...] = ()
     """Codecs between stages."""
+    transfers: str = "direct"
+    """Between stages: `direct`, every device is sent what it needs; `gather`, a part of it, and the receivers
+    gather the rest; `broadcast`, in chunks down chains; `best`, the fastest for every transfer."""
     checkpoint_period_s: float = 0.0
     """Seconds between checkpoints; 0 for none."""
     job: str = "job"
@@ -230,6 +280,13 @@ class JobStrategy:
     def __post_init__(self) -> None:
         if not self.stages:
             raise InputError("a strategy needs a stage", key="stages", found=0, allowed="1 or more")
+        if self.transfers not in TRANSFERS:
+            raise InputError(
+                f"unknown transfers {self.transfers!r}",
+                key="transfers",
+                found=self.transfers,
+                allowed=", ".join(TRANSFERS),
+            )
 
     @property
     def copies(self) -> int:

@@ -56,7 +56,7 @@ class Job:
     optimizer: str = "adam"
     """A name in `OPTIMIZERS`."""
     input_seconds_per_sample: float = 0.0
-    """Seconds the input pipeline needs for a sample, hidden behind compute."""
+    """Seconds an input pipeline (one per replica of the first stage) needs for a sample, beside compute."""
     samples_per_epoch: int = 0
     """Samples of the training set; 0 unknown."""
     epochs: tuple[tuple[int, float], ...] = ()

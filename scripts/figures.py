@@ -1,7 +1,8 @@
 """Run the benchmarks and write what they print into README.md, between its figure marks.
 
 Each script in `benchmarks/` that has figures for the README prints Markdown; this runs them one after the
-other and replaces the section. `python scripts/figures.py NAME ...` runs only some and keeps the others.
+other and replaces the sections: the table of `accuracy` under "How accurate is it", the others under
+"Figures". `python scripts/figures.py NAME ...` runs only some and keeps the others.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ SECTIONS = {
     "dry_run": "Dry-time run against simulation, 8 ranks",
 }
 """Scripts of `benchmarks/` in the order of the README, with their headings."""
-
-_BLOCK = re.compile(r"<!-- figures -->.*<!-- /figures -->", re.DOTALL)
+ACCURACY = "accuracy"
+"""The script whose table has a place of its own."""
 
 
 def printed(name: str) -> str:
@@ -42,10 +43,14 @@ def kept(readme: str, heading: str) -> str:
     return match[1].strip() if match else ""
 
 
-def main(names: list[str]) -> None:
-    """Rewrite the section."""
-    path = ROOT / "README.md"
-    readme = path.read_text(encoding="utf-8")
+def replaced(readme: str, mark: str, text: str) -> str:
+    """The README with another text between two marks."""
+    block = re.compile(rf"<!-- {mark} -->.*<!-- /{mark} -->", re.DOTALL)
+    return block.sub(lambda _: f"<!-- {mark} -->\n{text}<!-- /{mark} -->", readme)
+
+
+def figures(readme: str, names: list[str]) -> str:
+    """The text of the figures' section, some of it run anew."""
     parts = []
     for name, heading in SECTIONS.items():
         if not (ROOT / "benchmarks" / f"{name}.py").exists():
@@ -53,10 +58,24 @@ def main(names: list[str]) -> None:
         body = printed(name) if not names or name in names else kept(readme, heading)
         if body:
             parts.append(f"### {heading}\n\n{body}\n")
+    return "\n".join([when(), *parts])
+
+
+def when() -> str:
+    """A line on time and place."""
     today, machine = f"{datetime.now(UTC):%Y-%m-%d}", platform.machine()
-    when = f"Measured {today} on {machine}, Python {platform.python_version()}.\n"
-    text = "<!-- figures -->\n" + "\n".join([when, *parts]) + "<!-- /figures -->"
-    path.write_text(_BLOCK.sub(lambda _: text, readme), encoding="utf-8")
+    return f"Measured {today} on {machine}, Python {platform.python_version()}.\n"
+
+
+def main(names: list[str]) -> None:
+    """Rewrite the sections."""
+    path = ROOT / "README.md"
+    readme = path.read_text(encoding="utf-8")
+    if not names or ACCURACY in names:
+        readme = replaced(readme, ACCURACY, f"{printed(ACCURACY)}\n\n{when()}")
+    if names != [ACCURACY]:
+        readme = replaced(readme, "figures", figures(readme, names))
+    path.write_text(readme, encoding="utf-8")
 
 
 if __name__ == "__main__":

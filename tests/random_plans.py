@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup
 from explorer.graph import LayerGraph
 from explorer.models.synthetic import branches, chain
-from explorer.strategy import REPLICA, JobStrategy, Mesh, Stage, Strategy, single
+from explorer.strategy import REPLICA, JobStrategy, Mesh, Stage, Strategy, Sync, single
 from explorer.workload import Job, Workload
 
 DEVICES = 12
@@ -110,6 +110,7 @@ def even_cases(draw: st.DrawFn, schedule: str) -> Case:
             meshes=(Mesh(devices=tuple(range(i * d, i * d + d))),),
             microbatch_samples=size,
             zero=draw(st.sampled_from([0, 0, 1, 3])),
+            zero_replicas=draw(st.sampled_from([k for k in range(d + 1) if not k or not d % k])),
             recompute=draw(st.sampled_from(["none", "none", "full"])),
         )
         for i in range(p)
@@ -157,7 +158,13 @@ def _case(draw: st.DrawFn, graph: LayerGraph, stages: tuple[Stage, ...], schedul
         graph=graph,
         cluster=draw(clusters()),
         workload=Workload(jobs=(job,)),
-        strategy=single(stages=stages, schedule=schedule),
+        strategy=single(
+            stages=stages,
+            schedule=schedule,
+            sync=(Sync(parameters=("*",), bucket_bytes=draw(st.sampled_from([0.5, 3.0]))),)
+            if draw(st.booleans()) and any(item.trainable for item in graph.parameters)
+            else (),
+        ),
     )
 
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 ORDER = (
     "units errors identity callable_module",
     "registry documents actions",
-    "graph cluster workload",
+    "graph cluster workload contraction",
     "models transforms profiles",
     "strategy plan",
     "sharding costs schedules updates",
@@ -27,7 +27,8 @@ ORDER = (
     "report dispatched onejob",
     "multijob",
     "simulate",
-    "explain sweep compare search run export views",
+    "explain sweep compare search calibrate run profile export views",
+    "score",
     "explorer",
     "cli __main__",
 )

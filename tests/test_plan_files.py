@@ -84,13 +84,21 @@ def test_everything_a_strategy_can_say_comes_back(tmp_path: Path) -> None:
         ),
         recompute="selective",
         zero=2,
+        zero_replicas=1,
+        overlap=(("tensor", "tiles"),),
+        density=0.5,
+        offload=("optimizer", "activations"),
         replicas="round_robin",
     )
     job = replace(
         job,
         stages=(stage, *job.stages[1:]),
         options=(("concatenate", True),),
-        sync=(Sync(parameters=("w*",), method="sharded_table", servers=(1, 2), every=4, compressor="top_k"),),
+        sync=(
+            Sync(parameters=("w*",), method="sharded_table", servers=(1, 2), every=4, compressor="top_k"),
+            Sync(parameters=("*",), bucket_bytes=2.5e7),
+        ),
+        transfers="best",
         boundaries=(Boundary(source=0, target=1, codec="fp16"),),
         checkpoint_period_s=30.0,
     )

@@ -12,11 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.cluster import Cluster, Curve, DeviceKind, Event, Level, Link, NodeGroup, Source
+from explorer.cluster import Cluster, Curve, DeviceKind, Event, Level, Link, NodeGroup, Source, Tile
+from explorer.costs.collectives import ALGORITHMS
 from explorer.documents import parse_document, to_plain
 from explorer.errors import InputError
 from explorer.profiles import (
     LINK_KINDS,
+    OPERATIONS,
     SCHEMA,
     cluster_names,
     load_cluster,
@@ -28,6 +30,11 @@ SIZES = {
     "dgx-1-v100": (1, 8), "dgx-a100": (1, 8), "dgx-a100-4": (4, 32), "dgx-a100-128": (128, 1024),
     "hgx-h100": (1, 8), "hgx-h100-16": (16, 128), "hgx-h100-2048": (2048, 16384),
     "rtx4090-pcie-4": (1, 4), "ethernet-10g-4x4": (4, 16), "mixed-v100-a100": (3, 16),
+    "a100-800g-64": (64, 512), "dgx-a100-40gb": (1, 8), "a100-pcie": (1, 8),
+    "h200": (1, 8), "h200-2": (2, 16), "torchtitan-h100": (1, 8), "torchtitan-h100-64": (64, 512),
+    "gh200-4": (1, 4), "gh200-4x8": (8, 32), "gh200-4x32": (32, 128),
+    "b200": (1, 8), "gb200-nvl72": (18, 72), "mixed-rtx": (6, 48), "cpu-2": (1, 2),
+    "pipedream-a": (4, 16), "pipedream-b": (2, 16),
 }  # fmt: skip
 
 SMALL = """\
@@ -109,10 +116,18 @@ def test_every_number_has_a_source(name: str) -> None:
         own = {source.key for source in part.sources}
         for field in (
             "efficiency",
+            "tiles",
+            "tile_depth",
+            "unaligned_fraction",
             "launch_overhead_s",
+            "host_issue_s",
+            "action_overhead_s",
+            "overlap_slowdown",
             "price_per_hour",
             "reserved_bytes",
             "collective_efficiency",
+            "operation_efficiency",
+            "collective_overhead_s",
         ):
             if hasattr(part, field) and getattr(part, field) not in ((), 0.0, 1.0):
                 assert field in own, f"{part.name}.{field}"
@@ -166,7 +181,10 @@ def test_every_field_survives_a_file(tmp_path: Path) -> None:
         name="k", memory_bytes=1e10 / 3, memory_bandwidth_bytes_per_s=1e12 / 7,
         peak_flops_per_s=(("bf16", 1e14 / 3), ("fp32", 1e13)),
         efficiency=(("matmul", Curve(points=((1.0, 0.1), (1e9 / 7, 1 / 3)))),),
-        launch_overhead_s=1e-6, reserved_bytes=3.0, host_bandwidth_bytes_per_s=5.0, compute_lanes=2,
+        compute_units=4, tiles=(Tile(rows=64, columns=32, fraction=1 / 3),), tile_depth=1.5,
+        unaligned_fraction=0.25, host_issue_s=2e-6, action_overhead_s=3e-6, overlap_slowdown=0.1,
+        launch_overhead_s=1e-6, lockstep_wait=0.2, reserved_bytes=3.0, host_bandwidth_bytes_per_s=5.0,
+        cached_fraction=0.3, compute_lanes=2,
         price_per_hour=0.1, idle_watts=1.0, busy_watts=2.0, sources=(source,),
     )  # fmt: skip
     cluster = Cluster(
@@ -174,7 +192,8 @@ def test_every_field_survives_a_file(tmp_path: Path) -> None:
         nodes=(NodeGroup(count=1, device_kind="k", devices_per_node=4, max_count=3),),
         levels=(
             Level(name="a", kind="pcie", scope=2, latency_s=1 / 3, bandwidth_bytes_per_s=7.0,
-                  device_bytes_per_s=8.0, collective_efficiency=0.5, sources=(source,)),
+                  device_bytes_per_s=8.0, collective_efficiency=0.5, collective_overhead_s=1 / 7,
+                  operation_efficiency=(("all_gather", 0.25), ("all_to_all", 1 / 3)), sources=(source,)),
             Level(name="b", kind="ethernet", scope="all", latency_s=0.0, bandwidth_bytes_per_s=1.0,
                   uplink_bytes_per_s=2.0),
         ),
@@ -237,6 +256,41 @@ def test_extends_several_merges_kinds_by_name(tmp_path: Path) -> None:
     assert cluster.levels == load_cluster("hgx-h100").levels
 
 
+def test_a_device_kind_extends_another_with_its_sources(tmp_path: Path) -> None:
+    text = (
+        f"schema: {SCHEMA}\nextends: dgx-a100\nname: smaller\n"
+        "device_kinds: [{name: half, extends: a100-sxm-80gb, memory_bytes: 40 GiB,"
+        " sources: [{key: memory_bytes, how: assumed, reference: half of it}]}]\n"
+        "nodes: [{count: 1, device_kind: half, devices_per_node: 2}]\n"
+    )
+    parent = load_cluster("dgx-a100").device_kinds[0]
+    (kind,) = load_cluster(write(tmp_path, text)).device_kinds  # the other is nobody's
+    own = Source(key="memory_bytes", how="assumed", reference="half of it")
+    assert kind == replace(parent, name="half", memory_bytes=40 * 2**30, sources=(*parent.sources, own))
+
+
+def test_an_own_source_goes_before_that_of_the_kind_extended(tmp_path: Path) -> None:
+    kind = load_cluster("a100-pcie").device_kinds[0]
+    keys = [source.key for source in kind.sources]
+    assert len(keys) == len(set(keys))
+    assert {s.reference for s in kind.sources if s.key == "*"} == {
+        "NVIDIA A100 80GB PCIe product brief, 2021"
+    }
+    assert kind.efficiency == load_cluster("dgx-a100").device_kinds[0].efficiency
+
+
+def test_a_kind_that_the_file_lists_stays_though_no_node_has_it(tmp_path: Path) -> None:
+    spare = "  - {name: spare, extends: box, memory_bytes: 1 GiB}\nnodes:"
+    cluster = load_cluster(write(tmp_path, SMALL.replace("nodes:", spare, 1)))
+    assert [kind.name for kind in cluster.device_kinds] == ["box", "spare"]
+    save_cluster(cluster, tmp_path / "again.yaml")
+    assert load_cluster(tmp_path / "again.yaml") == cluster
+
+
+def test_operations_are_those_that_collectives_know() -> None:
+    assert set(OPERATIONS) == set(ALGORITHMS)
+
+
 # --------------------------------------------------------------------------------------------- bad files
 
 LEVELS = "levels:"
@@ -248,6 +302,8 @@ def link(ends: str, bandwidth: int) -> str:
         f"links: [{{source: {ends}, kind: pcie, latency_s: 0, bandwidth_bytes_per_s: {bandwidth}}}]\nlevels:"
     )
 
+
+TILE = "{rows: 8, columns: 8, fraction: 0.5}"
 
 BAD = {
     "unknown key": ("name: small", "nmae: small", "nmae", "did you mean 'name'"),
@@ -294,6 +350,36 @@ BAD = {
     "slow link": (LEVELS, link("0, target: 1", 0), "links[0].bandwidth_bytes_per_s", "> 0"),
     "unknown event": (
         LEVELS, "events: [{time_s: 1, device: 0, kind: nap}]\nlevels:", "events[0].kind", "nap"
+    ),
+    "kind extends nobody": (
+        "memory_bytes: 16 GiB", "extends: bax\n    memory_bytes: 16 GiB", "device_kinds[0].extends", "bax"
+    ),
+    "kind extends itself": (
+        "memory_bytes: 16 GiB", "extends: box\n    memory_bytes: 16 GiB", "device_kinds[0].extends", "box"
+    ),
+    "tiles without units": (
+        "efficiency:", "tiles: [{rows: 8, columns: 8, fraction: 1}]\n    efficiency:",
+        "device_kinds[0].compute_units", "1 or more",
+    ),
+    "tile twice": (
+        "efficiency:",
+        f"compute_units: 4\n    tiles: [{TILE}, {TILE}]\n    efficiency:",
+        "device_kinds[0].tiles[1]", "8 x 8",
+    ),
+    "tile above peak": (
+        "efficiency:", "compute_units: 4\n    tiles: [{rows: 8, columns: 8, fraction: 2}]\n    efficiency:",
+        "device_kinds[0].tiles[0].tiles", "(0, 1]",
+    ),
+    "less than no units": (
+        "efficiency:", "compute_units: -4\n    efficiency:", "device_kinds[0].compute_units", "-4"
+    ),
+    "unknown operation": (
+        "kind: pcie,", "kind: pcie, operation_efficiency: {all_reduced: 0.5},",
+        "levels[0].operation_efficiency.all_reduced", "all_reduce",
+    ),
+    "operation above the link": (
+        "kind: pcie,", "kind: pcie, operation_efficiency: {all_reduce: 1.5},",
+        "levels[0].operation_efficiency.all_reduce", "(0, 1]",
     ),
     "unknown how": (
         LEVELS, "sources: [{key: '*', how: heard, reference: x}]\nlevels:", "sources[0].how", "heard"

@@ -171,6 +171,9 @@ def test_zero_levels(replicas: int) -> None:
 def test_tensor_parallelism_communicates_inside_its_lane() -> None:
     graph = explorer.load_model("gpt2-small")
     cluster = explorer.load_cluster("dgx-a100")
+    # a host that never holds the device up: else collectives hide in the time in which it waits
+    kinds = tuple(replace(kind, host_issue_s=0.0) for kind in cluster.device_kinds)
+    cluster = replace(cluster, device_kinds=kinds)
     workload = default_workload(graph).with_job(global_batch=4)
     reports = {}
     for tensor in (1, 2, 4):
@@ -216,6 +219,21 @@ def test_more_samples_in_one_transfer_than_the_reader_takes_are_all_sent() -> No
     strategy = case.strategy.with_job(case.strategy.job.with_stages(stages))
     report = explorer.simulate(graph, case.cluster, case.workload, strategy)
     assert report.traffic_bytes == {(0, 1): 24.0, (1, 0): 24.0}
+
+
+def test_a_slow_input_pipeline_sets_the_step_time() -> None:
+    graph, cluster = explorer.load_model("gpt2-small"), explorer.load_cluster("dgx-a100")
+    job = replace(default_workload(graph).job, global_batch=16)
+    for replicas in (1, 4):
+        strategy = explorer.uniform(graph, cluster, job, stages=2, replicas=replicas, microbatch_size=1)
+
+        def step(seconds: float) -> float:
+            workload = Workload(jobs=(replace(job, input_seconds_per_sample=seconds),))
+            return explorer.simulate(graph, cluster, workload, strategy).step_time_s  # noqa: B023
+
+        compute = step(0.0)
+        assert step(0.5 * compute * replicas / 16) == compute, "hidden behind compute"
+        assert step(2.0 * compute * replicas / 16) == pytest.approx(2 * compute, rel=1e-12)
 
 
 def test_all_problems_are_listed() -> None:

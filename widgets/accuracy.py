@@ -1,15 +1,19 @@
-"""How far the tiles may be off: the error bands of the profile, re-simulated, and what a run measured."""
+"""How far the tiles may be off: the bands of the profile or of a history of runs, and what a run measured."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from explorer.calibrate import history
+from explorer.calibrate.history import Learned
+from explorer.cluster import Cluster
 from explorer.errors import ExplorerError
 from explorer.simulate import simulate
-from explorer.sweep.bands import best_and_worst
+from explorer.sweep.bands import Band, Shift, combined, learned, shifting
 from explorer.views.scene import Scene
-from explorer.views.tiles import figures, with_band, with_measured
+from explorer.views.tiles import ADDITIVE, RUN_FIGURE, figures, with_bands, with_measured
 
 from .session import Point
 
@@ -20,26 +24,54 @@ MOST_KEPT = 8
 class Accuracy:
     """Error bands of the plan shown, worked out in quiet moments."""
 
-    def __init__(self) -> None:
-        self._kept: list[tuple[Scene, list[dict[str, float]]]] = []
+    def __init__(self, runs: Path | None = None) -> None:
+        self._runs = runs
+        self._kept: list[tuple[Scene, float, dict[str, Band]]] = []
+        self._read: tuple[float, history.History] | None = None
 
     def work(self, now: Point) -> Iterator[None]:
-        """Simulate the plan on the best and the worst devices that its profile allows, one at a time."""
-        both = best_and_worst(now.inputs.cluster)
-        if both is None or self._known(now) is not None:
+        """Simulate the plan with every uncertain number at the ends of its band, one at a time."""
+        stamp = self._stamp()
+        if any(scene is now.scene and then == stamp for scene, then, _ in self._kept):
             return
-        found = []
-        for cluster in both:
-            try:
-                report = simulate(now.inputs.graph, cluster, now.inputs.workload, now.strategy)
-            except ExplorerError:
-                return  # a plan that runs on the profile's own numbers only: no band is told
-            found.append(figures(report, now.inputs.job.sequence_length))
-            yield
-        self._kept = [*self._kept, (now.scene, found)][-MOST_KEPT:]
+        length = now.inputs.job.sequence_length
 
-    def _known(self, now: Point) -> list[dict[str, float]] | None:
-        return next((pair for scene, pair in self._kept if scene is now.scene), None)
+        def evaluate(cluster: Cluster) -> dict[str, float]:
+            report = simulate(now.inputs.graph, cluster, now.inputs.workload, now.strategy)
+            return figures(report, length)
+
+        shifts: list[Shift] = []
+        try:
+            for shift in shifting(now.inputs.cluster, evaluate):
+                if shift is not None:
+                    shifts.append(shift)
+                yield
+        except ExplorerError:
+            shifts = []  # a plan that runs on the profile's own numbers only: no band of it is told
+        own = figures(now.report, length)
+        by_profile, taught = combined(own, shifts, additive=ADDITIVE), self._taught(now.inputs.cluster)
+        bands = {
+            key: learned(value, taught.get(RUN_FIGURE.get(key, "")), by_profile.get(key))
+            for key, value in own.items()
+        }
+        found = {key: band for key, band in bands.items() if band is not None}
+        self._kept = [*self._kept, (now.scene, stamp, found)][-MOST_KEPT:]
+
+    def _stamp(self) -> float:
+        """Changes with the history of runs, and bands with it."""
+        return self._runs.stat().st_mtime if self._runs is not None and self._runs.exists() else 0.0
+
+    def _taught(self, cluster: Cluster) -> Mapping[str, Learned]:
+        """What the runs of the file say of this kind of machine; read again only when it has changed."""
+        changed = self._stamp()
+        if self._runs is None or not changed:
+            return {}
+        if self._read is None or self._read[0] != changed:
+            self._read = (changed, history.read(self._runs))
+        return history.learn(self._read[1].entries, cluster)
+
+    def _known(self, now: Point) -> dict[str, Band] | None:
+        return next((bands for scene, _, bands in reversed(self._kept) if scene is now.scene), None)
 
     def on(
         self,
@@ -50,6 +82,7 @@ class Accuracy:
         old: bool,
     ) -> list[dict[str, Any]]:
         """Tiles with what is known of their accuracy."""
-        band = self._known(now)
-        found = with_band(tiles, *band) if band else [dict(tile) for tile in tiles]
+        broken = len(self._read[1].broken) if self._read else 0
+        remark = f"; {broken} lines of the history are broken and left out" if broken else ""
+        found = with_bands(tiles, self._known(now) or {}, remark=remark)
         return with_measured(found, measured or {}, old=old)

@@ -57,6 +57,8 @@ class Explorer(VBox):
             `.explorer`, beside the notebook, named after what is asked here, and only in a notebook; None or
             False is none.
         reopen: go on at once with what that file holds; otherwise the workbench offers it.
+        runs: a history of runs (`explorer validate --history`): runs made here are added to it, and error
+            bands of the figures are learned from enough of them on the same kind of machine.
         workload: fields of the workload over the model's own (`global_batch=64`, `sequence_length=4096`,
             `precision="bf16"`, ...).
 
@@ -93,9 +95,11 @@ class Explorer(VBox):
         plan: str | Path | None = None,
         session: str | Path | bool | None = True,
         reopen: bool = False,
+        runs: str | Path | None = None,
         **workload: Any,
     ) -> None:
         self.history = History()
+        self.runs = Path(runs) if runs is not None else None
         # JupyterLab may run gestures on a thread of their own while cells run on the main one
         self.lock = RLock()
         self.parts = Parts(bench=uuid4().hex[:12])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol
 
 from ipywidgets import Widget as AnyWidget
@@ -27,6 +28,8 @@ class Bench(Protocol):
     """Searcher that Search asks."""
     search_budget_s: float
     """Seconds that a search may take."""
+    runs: Path | None
+    """History of runs that those made here are added to."""
 
     def now(self) -> Point:
         """The state shown; raises `InputError` while nothing is loaded."""

@@ -105,6 +105,7 @@ class Lane(Strict):
     runs: list[Run]
     forward_s: float
     backward_s: float
+    call_s: NotRequired[float]
     time_factor: NotRequired[float]
     state_factor: NotRequired[float]
     saved_factor: NotRequired[float]
@@ -177,6 +178,7 @@ class Tile(Strict):
     compare: NotRequired[Literal["percent", "points", "difference"]]
     low: NotRequired[float | None]
     high: NotRequired[float | None]
+    band_from: NotRequired[str | None]
     measured: NotRequired[float | None]
     old: NotRequired[bool]
     note: NotRequired[str | None]
@@ -630,6 +632,7 @@ class CorrectionRow(Strict):
     before: float
     after: float
     quantity: Literal["bytes_per_s", "seconds", "fraction"]
+    band: NotRequired[float | None]
 
 
 class CalibrationView(Strict):

@@ -45,7 +45,7 @@ class Showing:
         """Verdict of a search or run, until the next edit."""
         self.reasons = Reasons()
         """Why the plan is as it is, and what would help."""
-        self.accuracy = Accuracy()
+        self.accuracy = Accuracy(bench.runs)
         """How far the figures may be off."""
         self._soon = Idle(bench.lock, self.failed, rest_s=FOLLOW_S)
         self._idle = Idle(bench.lock, self.failed)
@@ -148,9 +148,11 @@ class Showing:
 
     def repaint(self) -> None:
         """Tiles and graph again, as a run has measured the state shown."""
-        if self._bench.history.now is not None:
+        now = self._bench.history.now
+        if now is not None:
             self.graph()
             self.redraw()
+            self._idle.later(lambda: self._quiet(now))
 
     def failed(self, error: Exception, key: str = "", value: Any = None) -> None:
         """Say what went wrong: in the strip, and at the field where it was typed. Nothing else changes."""

@@ -10,7 +10,18 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from explorer import __version__
-from explorer.cli import catalogue, exchange, files, predict, reporting, running, searching
+from explorer.cli import (
+    calibrating,
+    catalogue,
+    exchange,
+    files,
+    predict,
+    profiling,
+    reporting,
+    running,
+    scoring,
+    searching,
+)
 from explorer.cli.output import emit_error
 from explorer.errors import ExplorerError, InputError
 
@@ -32,7 +43,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"explorer {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
-    for module in (catalogue, predict, searching, running, exchange, files, reporting):
+    for module in (
+        catalogue, predict, searching, running, calibrating, exchange, files, reporting, scoring, profiling,
+    ):  # fmt: skip
         module.add_commands(commands)
     return parser
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from explorer.cli.calibrating import add_history, tell_broken
 from explorer.cli.inputs import add_json
 from explorer.cli.output import emit_json, say, table
-from explorer.plan import load_plan
+from explorer.plan import Resolved, load_plan
 from explorer.units import format_seconds
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--steps", type=int, default=7, help="measured rounds, interleaved with the baseline")
     parser.add_argument("--engine", default="interpreter", choices=("interpreter", "torch", "dry", "slice"))
     parser.add_argument("--baseline", default="", help="plan file; else chosen to suit the plan")
+    add_history(parser)
     add_json(parser)
     parser.set_defaults(run=run_validate)
 
@@ -31,18 +34,35 @@ def run_validate(options: argparse.Namespace) -> int:
     """Run and compare; exit 5 where the machine is too noisy for a verdict."""
     from explorer.run import validate
 
+    resolved = load_plan(options.plan)
     comparison = validate(
-        load_plan(options.plan),
+        resolved,
         steps=options.steps,
         engine=options.engine,
         baseline=options.baseline or None,
         on_event=_tell,
     )
+    if options.history:
+        _remember(comparison, resolved, options)
     if options.json:
         emit_json("validate", asdict(comparison))
     else:
         print(_text(comparison))
     return 5 if comparison.verdict == "too noisy" else 0
+
+
+def _remember(comparison: Comparison, resolved: Resolved, options: argparse.Namespace) -> None:
+    from explorer.calibrate.history import TOO_NOISY
+    from explorer.calibrate.records import add, run_record
+
+    entry = run_record(asdict(comparison), resolved, date=options.date, noisy=True)
+    if entry is None:
+        say(f"explorer: a run that is {comparison.verdict} teaches nothing; {options.history} stays as it is")
+    else:
+        if entry.verdict == TOO_NOISY:
+            say(f"explorer: a run that is {TOO_NOISY} teaches nothing; {options.history} keeps it, marked so")
+        add(Path(options.history), entry)
+        tell_broken(Path(options.history))
 
 
 def _tell(event: Mapping[str, Any]) -> None:

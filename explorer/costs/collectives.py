@@ -12,6 +12,11 @@ shape run at the same time and share what their nodes share. With n ranks and al
     hierarchical    reduce-scatter in the node, all-reduce of the shards between nodes, all-gather in the node
     direct          all-to-all (n-1) alpha + (n-1)/n S/B; parameter server 2 alpha + 2 max(worker, server)/B
 
+Each also takes its level's `collective_overhead_s` (launch, waiting for the last to arrive) once, the
+largest of the levels it crosses, and reaches `operation_efficiency` of a level's bandwidth where that is
+known, else `collective_efficiency`. So small messages are bound by the overhead and the start-ups of the
+steps, and `auto` takes a tree for them, a ring or the hierarchy for large ones.
+
 With unlike links, start-ups add up along the way of the message and the slowest tier gives B. A node with
 several devices of the group runs as many rings as it has devices there, each over an adapter of its own,
 until its uplink is full. Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations
@@ -21,6 +26,7 @@ in MPICH, 2005; Sanders, Speck, Traff: Two-tree algorithms for full bandwidth br
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -48,6 +54,21 @@ def transfer_seconds(path: Path, bytes_count: float) -> float:
     """Seconds of one message alone on its path: alpha + S / B, B at most every shared resource's capacity."""
     bandwidth = min((path.bandwidth_bytes_per_s, *(capacity for _, capacity in path.resources)))
     return path.latency_s + bytes_count / bandwidth
+
+
+def passes_seconds(cluster: Cluster, hops: tuple[tuple[int, int], ...], bytes_count: float) -> float:
+    """Seconds until every hop (sender, receiver) has carried a message, all at the same time.
+
+    Hops through one shared resource divide its capacity: alpha + S max(1/B, hops through it / capacity).
+    """
+    paths = [cluster.path(*hop) for hop in hops]
+    users = Counter(name for path in paths for name, _ in path.resources)
+    seconds = 0.0
+    for path in paths:
+        shared = [users[name] / room for name, room in path.resources]
+        beta = max(1 / path.bandwidth_bytes_per_s, *shared, 0.0)
+        seconds = max(seconds, path.latency_s + bytes_count * beta)
+    return seconds
 
 
 def collective_seconds(
@@ -90,7 +111,7 @@ def collective_seconds(
         lines = span.lines[key] = _lines(span, op, algorithm, concurrent)
     seconds = min([alpha + beta * bytes_count for alpha, beta in lines], default=math.inf)
     if op in ("broadcast", "reduce") and algorithm != "tree":
-        seconds = min(seconds, _chain(span, bytes_count, concurrent))
+        seconds = min(seconds, span.overhead_s + _chain(span, op, bytes_count, concurrent))
     return seconds
 
 
@@ -120,27 +141,29 @@ def _lines(span: Span, op: str, algorithm: str, concurrent: int) -> tuple[tuple[
         names = [name for name in ALGORITHMS[op] if name != "halving"]
     else:
         names = [name for name in ALGORITHMS[op] if name not in ("halving", "hierarchical")]
+    overhead = span.overhead_s
     if op in ("broadcast", "reduce"):
-        return ((span.tree_latency_s, 1 / span.rate(concurrent)),) if "tree" in names else ()
+        line = (overhead + span.tree_latency_s, 1 / span.rate(concurrent, op))
+        return (line,) if "tree" in names else ()
     passes = 2 if op == "all_reduce" else 1
-    lines = [_line(span, name, concurrent) for name in names]
-    return tuple((passes * alpha, passes * beta) for alpha, beta in lines)
+    lines = [_line(span, op, name, concurrent) for name in names]
+    return tuple((overhead + passes * alpha, passes * beta) for alpha, beta in lines)
 
 
-def _line(span: Span, algorithm: str, concurrent: int) -> tuple[float, float]:
+def _line(span: Span, op: str, algorithm: str, concurrent: int) -> tuple[float, float]:
     """(seconds, seconds per byte) of one pass: a reduce-scatter, an all-gather, half of an all-reduce."""
     if algorithm == "direct":
         return _all_to_all(span, concurrent)
     if algorithm == "hierarchical":
-        return _hierarchical(span, concurrent)
-    rate = span.rate(concurrent)
+        return _hierarchical(span, op, concurrent)
+    rate = span.rate(concurrent, op)
     if algorithm == "tree":
         return span.tree_latency_s, 1 / rate
     latency = span.tree_latency_s if algorithm == "halving" else span.ring_latency_s
     return latency, (span.size - 1) / span.size / rate
 
 
-def _hierarchical(span: Span, concurrent: int) -> tuple[float, float]:
+def _hierarchical(span: Span, op: str, concurrent: int) -> tuple[float, float]:
     """One pass of the hierarchy: tier after tier, a ring over k units with what the tiers inside left.
 
     Each of a unit's m devices passes on S/m and all at once, so the unit sends (k-1)/k S altogether.
@@ -158,13 +181,13 @@ def _hierarchical(span: Span, concurrent: int) -> tuple[float, float]:
     alpha = beta = 0.0
     for tier in span.tiers:
         alpha += (tier.units - 1) * tier.latency_s
-        beta += (tier.units - 1) / tier.units / tier.rate(concurrent)
+        beta += (tier.units - 1) / tier.units / tier.rate(concurrent, op)
     return alpha, beta
 
 
-def _chain(span: Span, size: float, concurrent: int) -> float:
+def _chain(span: Span, op: str, size: float, concurrent: int) -> float:
     """Pipelined chain of n-1 hops in the best number K of pieces: (n-1+K-1) (alpha + S / (K B))."""
-    hops, bandwidth = span.size - 1, span.rate(concurrent)
+    hops, bandwidth = span.size - 1, span.rate(concurrent, op)
     slowest = max(tier.latency_s for tier in span.tiers)
     if not slowest:
         return size / bandwidth
@@ -180,7 +203,8 @@ def _all_to_all(span: Span, concurrent: int) -> tuple[float, float]:
         alpha += max(port.peers for port in tier.ports) * tier.latency_s
         for port in tier.ports:
             share = port.members * port.peers / span.size
-            beta = max(beta, share / port.rate(concurrent, exchange=True))
+            rate = port.rate(concurrent, exchange=True) * tier.speed_of("all_to_all")
+            beta = max(beta, share / rate)
     return alpha, beta
 
 
@@ -189,7 +213,8 @@ def _parameter_server(
 ) -> float:
     """Push, then pull: each worker exchanges S/k with each of k servers, itself free of charge."""
     alpha, beta = server_line(cluster, workers, servers, concurrent)
-    return 2 * (alpha + size * beta)
+    everyone = span_of(cluster, tuple(sorted({*workers, *servers})))
+    return everyone.overhead_s + 2 * (alpha + size * beta)
 
 
 @remembered(4096)
@@ -256,6 +281,7 @@ def _tier_beta(
     ):
         busy = load > 0
         if busy.any():
-            rate = np.minimum(devices[busy] * device, uplink / concurrent) * level.collective_efficiency
+            rate = np.minimum(devices[busy] * device, uplink / concurrent)
+            rate = rate * level.efficiency_of("parameter_server")
             slowest = max(slowest, float((load[busy] / rate).max()))
     return slowest

@@ -2,69 +2,48 @@
 
 Physics of one layer in one direction on one device, for the work of one call (a *trip*):
 
-    seconds = max(flops / (peak x efficiency(flops)), moved / (bandwidth x efficiency(moved))) + launch
+    device = max(compute, moved / (bandwidth x efficiency(moved))) + kernels x launch overhead
 
 where moved = activation elements x their bytes + the parameters once (Williams, Waterman, Patterson:
-Roofline, 2009). Efficiency is the device kind's curve for the class of operation; matrix-like kinds run at
-the workload's precision, all others on the vector units. A curve may rise so steeply that more work would
-take less time; then the time of the smaller work is kept, so that more work never is faster.
+Roofline, 2009). `compute` of a matrix product whose sizes are known follows from tiles and waves
+(`explorer.costs.products`), all else from FLOPs by the device kind's efficiency curve of its class; a curve
+may rise so steeply that more work would take less time; then the time of the smaller work is kept.
 
-A source's measured seconds go before physics. The arrays made here are read-only and shared.
+The host issues kernels ahead of the device, so that a block takes the longer of the two sums:
+
+    block = max(sum of device, kernels x host issue)
+
+and every layer of it the same share more. A source's measured seconds go before physics. The arrays made
+here are read-only and shared.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from explorer.cluster import Curve, DeviceKind
 from explorer.costs.measured import Array, measured_rows
+from explorer.costs.products import product_seconds
+from explorer.costs.work import NAMES, IntArray, WorkTable, work_table
 from explorer.errors import InputError
-from explorer.graph import COMPUTE, Layer, LayerGraph
+from explorer.graph import LayerGraph
 from explorer.units import dtype_bytes
 from explorer.workload import OPTIMIZERS
 
-CLASSES: dict[str, str] = {
-    "linear": "matmul", "matmul": "matmul", "experts": "matmul", "recurrent": "matmul", "router": "matmul",
-    "attention": "attention", "conv": "conv",
-}  # fmt: skip
-"""Efficiency class of each kind of layer; all others are `memory`, bound by what they move."""
-
-_NAMES = ("matmul", "attention", "conv", "memory")
-_ROWS_ONLY = ("embedding",)  # forward reads the rows it looks up, which are activations, not the whole table
 _MAX_RESULTS = 2048  # results remembered per graph
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Table:
-    """Work of some layers as arrays of shape (3, layers): forward, input gradient, weight gradient."""
+class LayerCosts(NamedTuple):
+    """Costs of every layer on one device, arrays of shape (3, layers): forward, input and weight gradient."""
 
-    flops: Array
-    moved_elements: Array
-    parameter_elements: Array
-    parameter_bytes: Array
-    trips: Array
-    active: NDArray[np.bool_]
-    classes: tuple[NDArray[np.int64], ...]
-    """Columns of each class of `_NAMES`."""
-
-    def taken(self, columns: NDArray[np.int64]) -> _Table:
-        """The table of other columns."""
-        of_class = np.empty(self.trips.shape[0], dtype=np.int64)
-        for number, members in enumerate(self.classes):
-            of_class[members] = number
-        return _Table(
-            flops=self.flops[:, columns],
-            moved_elements=self.moved_elements[:, columns],
-            parameter_elements=self.parameter_elements[:, columns],
-            parameter_bytes=self.parameter_bytes[:, columns],
-            trips=self.trips[columns],
-            active=self.active[:, columns],
-            classes=tuple(np.flatnonzero(of_class[columns] == number) for number in range(len(_NAMES))),
-        )
+    seconds: Array
+    """From the start of its first kernel to that of the next layer."""
+    slack: Array
+    """Of these, seconds in which the device waits for the host: other kernels (collectives) fit in."""
 
 
 def layer_times(
@@ -74,9 +53,29 @@ def layer_times(
     samples: float,
     precision: str,
     work: Array | None = None,
+    split: Array | None = None,
     tensor_degree: int = 1,
 ) -> Array:
     """Seconds of every layer on one device, shape (3, layers): forward, input gradient, weight gradient.
+
+    The `seconds` of `layer_costs`, with the same arguments.
+    """
+    return layer_costs(
+        graph, kind, samples=samples, precision=precision, work=work, split=split, tensor_degree=tensor_degree
+    ).seconds
+
+
+def layer_costs(
+    graph: LayerGraph,
+    kind: DeviceKind,
+    *,
+    samples: float,
+    precision: str,
+    work: Array | None = None,
+    split: Array | None = None,
+    tensor_degree: int = 1,
+) -> LayerCosts:
+    """What every layer costs on one device.
 
     Args:
         graph: the layers.
@@ -85,24 +84,27 @@ def layer_times(
         precision: compute precision of the workload.
         work: shape (layers,): the fraction of each layer's work and parameters that this device has;
             None is all of everything. A read-only array is recognised by identity, which is fastest.
+        split: shape (3, layers): shares of batch, columns and depth of each layer's matrix products that the
+            device has (`ShardedLayers.split`); what they do not explain of `work` is a share of the rows.
         tensor_degree: tensor-parallel size, to find measured seconds by; those of degree 1 are multiplied
             by `work`, those of this degree are taken as they are.
 
     Raises:
-        InputError: samples below 0, an unknown precision, a `work` of the wrong shape, or a layer that was
-            measured on other device kinds only and says nothing of its work.
+        InputError: samples below 0, an unknown precision, a `work` or `split` of the wrong shape, or a layer
+            that was measured on other device kinds only and says nothing of its work.
     """
-    results: dict[object, tuple[DeviceKind, Array | None, Array]] = graph.memo("costs.layer_times", dict)
-    key = (id(kind), samples, precision, tensor_degree, _identity(work))
+    results: dict[object, tuple[object, LayerCosts]] = graph.memo("costs.layer_costs", dict)
+    key = (id(kind), samples, precision, tensor_degree, _identity(work), _identity(split))
     found = results.get(key)
     if found is not None:
-        return found[2]
-    times = _layer_times(graph, kind, samples, precision, work, tensor_degree)
-    times.flags.writeable = False
+        return found[1]
+    costs = _layer_costs(graph, kind, samples, precision, work, split, tensor_degree)
+    for array in costs:
+        array.flags.writeable = False
     if len(results) >= _MAX_RESULTS:
         del results[next(iter(results))]
-    results[key] = (kind, work, times)  # holds kind and work, so that their identities stay theirs
-    return times
+    results[key] = ((kind, work, split), costs)  # holds them, so that their identities stay theirs
+    return costs
 
 
 def update_seconds(kind: DeviceKind, *, elements: float, optimizer: str, precision: str) -> float:
@@ -133,33 +135,68 @@ def _identity(work: Array | None) -> object:
     return work.tobytes() if work.flags.writeable or work.base is not None else id(work)
 
 
-def _layer_times(
-    graph: LayerGraph, kind: DeviceKind, samples: float, precision: str, work: Array | None, degree: int
-) -> Array:
-    count = len(graph.layers)
-    if not samples >= 0:
-        raise InputError(f"{samples} samples", key="samples", found=samples, allowed=">= 0")
-    if work is not None and work.shape != (count,):
-        raise InputError(
-            f"work of shape {work.shape}",
-            key="work",
-            found=work.shape,
-            allowed=f"one number for {count} layers",
-        )
-    table, inverse = graph.memo("costs.table", lambda: _tabulated(graph))
+def _layer_costs(
+    graph: LayerGraph,
+    kind: DeviceKind,
+    samples: float,
+    precision: str,
+    work: Array | None,
+    split: Array | None,
+    degree: int,
+) -> LayerCosts:
+    _check(graph, samples, work, split)
+    table, inverse = graph.memo("costs.table", lambda: work_table(graph))
     if work is None:
-        times = _physics(table, kind, samples, precision, 1.0)[:, inverse]
+        times, host = (found[:, inverse] for found in _physics(table, kind, samples, precision, 1.0, None))
     else:
         every = graph.memo("costs.every", lambda: table.taken(inverse))
-        times = _physics(every, kind, samples, precision, work)
+        times, host = _physics(every, kind, samples, precision, work, split)
+    stretched = _hosted(times, host, graph.memo("costs.blocks", lambda: _block_numbers(graph)))
+    times, slack = stretched, stretched - times
     key = f"costs.measured {kind.name} {degree}"
     for rows in graph.memo(key, lambda: measured_rows(graph, kind.name, degree)):
         seconds = rows.at(samples)
         if rows.degree != degree or degree == 1:
             seconds = seconds * rows.degree * (1.0 if work is None else work[rows.layers])
         times[:, rows.layers] = seconds
-    times[graph.memo("costs.unwanted", lambda: _unwanted(graph))] = 0.0
-    return times
+        slack[:, rows.layers] = 0.0
+    unwanted = graph.memo("costs.unwanted", lambda: _unwanted(graph))
+    times[unwanted] = slack[unwanted] = 0.0
+    return LayerCosts(times, slack)
+
+
+def _check(graph: LayerGraph, samples: float, work: Array | None, split: Array | None) -> None:
+    count = len(graph.layers)
+    if not samples >= 0:
+        raise InputError(f"{samples} samples", key="samples", found=samples, allowed=">= 0")
+    for name, array, shape in (("work", work, (count,)), ("split", split, (3, count))):
+        if array is not None and array.shape != shape:
+            raise InputError(
+                f"{name} of shape {array.shape}", key=name, found=array.shape, allowed=f"shape {shape}"
+            )
+
+
+def _block_numbers(graph: LayerGraph) -> IntArray:
+    """Per layer its block; a layer without one is a block of its own."""
+    numbers: dict[str, int] = {}
+    return np.array(
+        [numbers.setdefault(layer.block or f"\n{layer.name}", len(numbers)) for layer in graph.layers]
+    )
+
+
+def _hosted(times: Array, host: Array, block: IntArray) -> Array:
+    """Device seconds, stretched where the host takes longer to issue a block's kernels than the device to run
+    them; input and weight gradients are issued together.
+    """
+    result = np.array(times)
+    if not host.any():
+        return result
+    for directions in ([0], [1, 2]):
+        device = np.bincount(block, weights=times[directions].sum(axis=0))
+        issue = np.bincount(block, weights=host[directions].sum(axis=0))
+        stretch = np.maximum(1.0, issue / np.maximum(device, 1e-300))
+        result[directions] *= np.where(device > 0, stretch, 1.0)[block]
+    return result
 
 
 def _unwanted(graph: LayerGraph) -> NDArray[np.bool_]:
@@ -181,22 +218,82 @@ def _unwanted(graph: LayerGraph) -> NDArray[np.bool_]:
     return found
 
 
-def _physics(table: _Table, kind: DeviceKind, samples: float, precision: str, work: Array | float) -> Array:
+def _physics(
+    table: WorkTable,
+    kind: DeviceKind,
+    samples: float,
+    precision: str,
+    work: Array | float,
+    split: Array | None,
+) -> tuple[Array, Array]:
+    """Device seconds, and seconds that the host takes to issue the kernels; both of shape (3, layers)."""
     wide = dtype_bytes(precision)
     flops = table.flops * (samples * work)
     moved = table.moved_elements * (samples * work * wide)
     moved += (table.parameter_elements * wide + table.parameter_bytes) * work
     memory = _effective(_curve(kind, "memory"), moved) / kind.memory_bandwidth_bytes_per_s
     seconds = np.empty_like(flops)
-    for name, columns in zip(_NAMES, table.classes, strict=True):
+    for name, columns in zip(NAMES, table.classes, strict=True):
         if len(columns):
-            effective = _effective(_curve(kind, name), flops[:, columns])
-            seconds[:, columns] = effective / _peak(kind, name, precision)
+            seconds[:, columns] = _compute(kind, name, precision, flops[:, columns])
+    if kind.tiles and kind.compute_units:
+        _set_products(seconds, table, kind, samples, precision, work, split)
     np.maximum(seconds, memory, out=seconds)
-    seconds += kind.launch_overhead_s
-    seconds *= table.trips
-    seconds[~table.active | (samples * work <= 0)] = 0.0
+    summed = table.summed_elements * (work * wide)
+    seconds += _effective(_curve(kind, "memory"), summed) / kind.memory_bandwidth_bytes_per_s
+    seconds += kind.launch_overhead_s * table.kernels
+    host = kind.host_issue_s * table.kernels
+    idle = ~table.active | (samples * work <= 0)
+    return (
+        np.where(idle, 0.0, seconds * table.trips),
+        np.where(idle, 0.0, host * table.trips),
+    )
+
+
+def _compute(kind: DeviceKind, name: str, precision: str, flops: Array) -> Array:
+    """Seconds by FLOPs and curve, shape (3, layers of the class)."""
+    peak = _peak(kind, name, precision)
+    seconds = _effective(_curve(kind, name), flops) / peak
+    backward = dict(kind.efficiency).get(f"{name}_backward")
+    if backward is not None:
+        seconds[1:] = _effective(backward, flops[1:]) / peak
     return seconds
+
+
+def _set_products(
+    seconds: Array,
+    table: WorkTable,
+    kind: DeviceKind,
+    samples: float,
+    precision: str,
+    work: Array | float,
+    split: Array | None,
+) -> None:
+    """Put the seconds of matrix products of known sizes in the place of those by FLOPs."""
+    known = np.zeros(table.trips.shape[1], dtype=bool)
+    known[table.classes[NAMES.index("matmul")]] = True
+    columns = np.flatnonzero(known & (table.sizes[0] > 0))
+    if not len(columns):
+        return
+    batch, rows, wide, deep = table.sizes[:, columns]
+    share = np.broadcast_to(np.asarray(work, dtype=float), known.shape)[columns]
+    shares = np.ones((3, len(columns))) if split is None else split[:, columns]
+    batch, wide, deep = (_whole(size * part) for size, part in zip((batch, wide, deep), shares, strict=True))
+    rows = _whole(rows * samples * share / shares.prod(axis=0))
+    forward = product_seconds(kind, precision, batch, rows, wide, deep)
+    back = product_seconds(kind, precision, batch, rows, deep, wide)
+    steps = table.trips[0, columns] / table.trips[2, columns]
+    summed = product_seconds(kind, precision, batch, deep, wide, rows * steps, summed=True)
+    count = table.products[:, columns]
+    seconds[0, columns] = count[0, :, 0] * forward
+    for d in (1, 2):
+        seconds[d, columns] = count[d, :, 0] * back + count[d, :, 1] * summed
+
+
+def _whole(sizes: Array) -> Array:
+    """Sizes without what rounding left beside a whole number: one row more may be a tile more."""
+    nearest = np.rint(sizes)
+    return np.where(np.abs(sizes - nearest) <= 1e-9 * nearest, nearest, sizes)
 
 
 def _peak(kind: DeviceKind, name: str, precision: str) -> float:
@@ -231,60 +328,3 @@ def _prepared(curve: Curve) -> tuple[Array, Array, Array]:
     sizes, fractions = np.asarray(curve.points, dtype=float).T
     floors = np.concatenate([[0.0], np.maximum.accumulate(sizes / fractions)])
     return np.log(sizes), fractions, floors
-
-
-def _tabulated(graph: LayerGraph) -> tuple[_Table, NDArray[np.int64]]:
-    """The distinct layers' work, and which of them each layer is: identical layers are costed once."""
-    trains = any(item.trainable for item in graph.parameters)
-    seen: dict[object, int] = {}
-    columns: list[Array] = []
-    classes: list[int] = []
-    inverse = np.empty(len(graph.layers), dtype=np.int64)
-    for i, layer in enumerate(graph.layers):
-        column = _column(graph, layer, trains=trains)
-        signature = (layer.kind, column.tobytes())
-        if signature not in seen:
-            seen[signature] = len(columns)
-            columns.append(column)
-            classes.append(_NAMES.index(CLASSES.get(layer.kind, "memory")))
-        inverse[i] = seen[signature]
-    stacked = np.stack(columns, axis=-1)
-    of_class = np.asarray(classes)
-    table = _Table(
-        flops=stacked[0],
-        moved_elements=stacked[1],
-        parameter_elements=stacked[2],
-        parameter_bytes=stacked[3],
-        trips=stacked[4, 0],
-        active=(stacked[0] > 0) | (stacked[1] > 0),
-        classes=tuple(np.flatnonzero(of_class == number) for number in range(len(_NAMES))),
-    )
-    return table, inverse
-
-
-def _column(graph: LayerGraph, layer: Layer, *, trains: bool) -> Array:
-    """FLOPs, moved elements, parameter elements, parameter bytes and trips by direction, shape (5, 3).
-
-    Gradients that nothing needs cost nothing, where the graph trains anything at all: with respect to
-    inputs upstream of every trainable parameter (frozen layers below LoRA), and to frozen weights.
-    """
-    used = [graph.parameter[use.name] for use in layer.parameters]
-    wants_input = not trains or any(use.name in graph.needs_gradient for use in layer.reads)
-    wants_weight = not trains or any(item.trainable for item in used)
-    column = np.zeros((5, 3))
-    column[4] = layer.trips
-    for d, (item, wanted) in enumerate(
-        ((layer.forward, True), (layer.input_grad, wants_input), (layer.weight_grad, wants_weight))
-    ):
-        if not wanted or not (item.flops or item.moved_elements):
-            continue
-        column[0, d], column[1, d] = item.flops, item.moved_elements
-        for parameter in used:
-            if (layer.kind in _ROWS_ONLY and d < 2) or (d == 2 and not parameter.trainable):
-                continue
-            touched = parameter.elements * parameter.density
-            if parameter.dtype == COMPUTE:
-                column[2, d] += touched
-            else:
-                column[3, d] += touched * dtype_bytes(parameter.dtype)
-    return column

@@ -59,10 +59,18 @@ class Tier:
     """The different ways in which units are attached."""
     even: bool
     """Whether it joins equally many equal units everywhere."""
+    overhead_s: float = 0.0
+    """Seconds of every collective over it beside its messages."""
+    speed: tuple[tuple[str, float], ...] = ()
+    """Operation -> bandwidth that it reaches over what the ports say."""
 
-    def rate(self, concurrent: int = 1) -> float:
-        """Bytes/s that every unit can send at once in a ring."""
-        return min(port.rate(concurrent) for port in self.ports)
+    def rate(self, concurrent: int = 1, op: str = "") -> float:
+        """Bytes/s that every unit can send at once in a ring of an operation."""
+        return min(port.rate(concurrent) for port in self.ports) * self.speed_of(op)
+
+    def speed_of(self, op: str) -> float:
+        """Bandwidth that an operation reaches over what the ports say: 1 where nothing is known apart."""
+        return dict(self.speed).get(op, 1.0)
 
 
 def joined_by_links(cluster: Cluster, members: NDArray[np.int64]) -> tuple[NDArray[np.int64], Tier | None]:
@@ -88,6 +96,8 @@ def joined_by_links(cluster: Cluster, members: NDArray[np.int64]) -> tuple[NDArr
         hops=int((counts - 1).sum()),
         ports=tuple(dict.fromkeys(ports)),
         even=len(set(counts.tolist())) == 1,
+        # explicit links join the devices of an innermost group: its collectives start alike
+        overhead_s=cluster.levels[0].collective_overhead_s if cluster.levels else 0.0,
     )
 
 

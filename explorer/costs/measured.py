@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,27 @@ def measured_rows(graph: LayerGraph, kind: str, degree: int) -> tuple[MeasuredRo
         )
         for members in groups.values()
     )
+
+
+def with_collectives(graph: LayerGraph, kinds: tuple[str, ...], degree: int) -> NDArray[np.bool_]:
+    """Per layer: whether the measured seconds used on all these kinds hold the lane's collectives as well."""
+
+    def make(kind: str) -> NDArray[np.bool_]:
+        found = [_chosen(layer, kind, degree) for layer in graph.layers]
+        hold = [bool(rows) and all(row.collectives for row in rows) for rows in found]
+        same = [bool(rows) and rows[0].tensor_degree == degree for rows in found]
+        both: NDArray[np.bool_] = np.logical_and(hold, same)
+        return both
+
+    if not graph.memo("costs.collectives", lambda: _any_with_collectives(graph)):
+        return np.zeros(len(graph.layers), dtype=bool)
+    parts = [graph.memo(f"costs.collectives {kind} {degree}", partial(make, kind)) for kind in kinds]
+    every: NDArray[np.bool_] = np.all(parts, axis=0)
+    return every
+
+
+def _any_with_collectives(graph: LayerGraph) -> bool:
+    return any(item.collectives for layer in graph.layers for item in layer.measured)
 
 
 def _chosen(layer: Layer, kind: str, degree: int) -> list[Measured]:

@@ -106,7 +106,7 @@ def stage_memory(
         **states,
         activation_bytes_per_sample=found.saved[recompute].bytes(width) if training else 0.0,
         recompute_peak_bytes_per_sample=found.again[recompute].bytes(width) if training else 0.0,
-        buffer_bytes_per_sample=_temporaries(found, width, training=training),
+        buffer_bytes_per_sample=_temporaries(found, width, recompute, training=training),
     )
 
 
@@ -138,6 +138,8 @@ def _states(
         buffers += found.largest_block.bytes(gradient_width)
     if zero >= 3 and replicas > 1:
         buffers += GATHERED_BLOCKS * found.largest_gathered.bytes(width)
+    if training and zero < 2 and gradient_width > width:
+        buffers += found.placeholders.bytes(width)
     return {
         "weight_bytes": weight,
         "gradient_bytes": gradient if training else 0.0,
@@ -147,10 +149,10 @@ def _states(
     }
 
 
-def _temporaries(found: Counts, width: float, *, training: bool) -> float:
-    layer = found.working if training else found.passing
+def _temporaries(found: Counts, width: float, recompute: str, *, training: bool) -> float:
+    layer = found.working[recompute] if training else found.passing
     logits = FP32_BYTES * found.logits if width < FP32_BYTES else 0.0
-    return layer.bytes(width) + logits + found.border.bytes(width)
+    return max(0.0, layer.bytes(width)) + found.exchanged.bytes(width) + logits + found.border.bytes(width)
 
 
 def _check(*, optimizer: str, zero: int, replicas: int, recompute: str) -> None:

@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.errors import InputError
-from explorer.graph import COMPUTE, LayerGraph
+from explorer.graph import AGAIN, COMPUTE, KEEP, Layer, LayerGraph, Use
 from explorer.units import dtype_bytes
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-ATTENTION_CORE = frozenset({"attention", "softmax"})
+ATTENTION_CORE = frozenset({"attention", "scores", "softmax", "context"})
 """Kinds of layers whose inner tensors selective recompute drops (Korthikanti et al., section 5)."""
 
 
@@ -44,6 +44,8 @@ class GraphArrays:
     """Per tensor its layer, -1 for inputs of the model."""
     inner: BoolArray
     """Per tensor whether only the core of an attention writes and saves it."""
+    policy: BoolArray | None
+    """Per tensor whether a layer says that selective recomputation keeps it; None where no layer says."""
     saves: Pairs
     """Tensors that layers save."""
     reads: Pairs
@@ -57,7 +59,8 @@ class GraphArrays:
     own_block: IntArray
     """The same, but a layer without one is a block of its own."""
     is_loss: BoolArray
-    """Per layer."""
+    """Per layer: a loss that converts what it reads to fp32. One that keeps only what has no gradient (its
+    targets) makes the gradient in the place of its prediction at once."""
     weight: Mapping[str, FloatArray]
     """Per parameter: compute, fixed, density, trainable, states, masters."""
 
@@ -71,6 +74,26 @@ def graph_arrays(graph: LayerGraph) -> GraphArrays:
     return graph.memo("memory.arrays", lambda: _make_arrays(graph))
 
 
+def core_layers(graph: LayerGraph) -> BoolArray:
+    """Which layers selective recomputation makes again: those that say so (`Layer.selective`), else the core
+    of an attention: `ATTENTION_CORE`, and what turns scores into scores.
+    """
+    return graph.memo("made again", lambda: _core_layers(graph))
+
+
+def _core_layers(graph: LayerGraph) -> BoolArray:
+    if any(layer.selective for layer in graph.layers):
+        return np.array([layer.selective == AGAIN for layer in graph.layers], dtype=bool)
+    return np.array([_is_core(layer) for layer in graph.layers], dtype=bool)
+
+
+def _is_core(layer: Layer) -> bool:
+    def has_scores(uses: Iterable[Use]) -> bool:
+        return any("kv_seq" in use.dims and "seq" in use.dims for use in uses)
+
+    return layer.kind in ATTENTION_CORE or (has_scores(layer.reads) and has_scores(layer.writes))
+
+
 def _make_arrays(graph: LayerGraph) -> GraphArrays:
     tensor = {item.name: i for i, item in enumerate(graph.tensors)}
     parameter = {item.name: i for i, item in enumerate(graph.parameters)}
@@ -81,7 +104,7 @@ def _make_arrays(graph: LayerGraph) -> GraphArrays:
     reads = _pairs(((i, u.name) for i, x in enumerate(graph.layers) for u in x.reads), tensor, graph)
     writer[writes.item] = writes.layer
     block = np.array([blocks.get(x.block, -1) for x in graph.layers], dtype=np.int64)
-    core = np.array([x.kind in ATTENTION_CORE for x in graph.layers])
+    core = core_layers(graph)
     inner = (writer >= 0) & core[writer]
     inner[saves.item[~core[saves.layer]]] = False
     elements = np.array([np.prod(item.shape) for item in graph.tensors], dtype=np.float64)
@@ -93,6 +116,7 @@ def _make_arrays(graph: LayerGraph) -> GraphArrays:
         gradient=np.array([item.name in graph.needs_gradient for item in graph.tensors], dtype=bool),
         writer=writer,
         inner=inner,
+        policy=_policy(graph, writer),
         saves=saves,
         reads=reads,
         touches=Pairs(
@@ -103,13 +127,27 @@ def _make_arrays(graph: LayerGraph) -> GraphArrays:
         ),
         block=block,
         own_block=np.where(block < 0, len(blocks) + np.arange(len(block)), block),
-        is_loss=np.array([x.kind == "loss" for x in graph.layers], dtype=bool),
+        is_loss=np.array([_converts(graph, x) for x in graph.layers], dtype=bool),
         weight=_weight_arrays(graph),
     )
 
 
+def _policy(graph: LayerGraph, writer: IntArray) -> BoolArray | None:
+    if not any(layer.selective for layer in graph.layers):
+        return None
+    keeps = np.array([layer.selective == KEEP for layer in graph.layers], dtype=bool)
+    kept: BoolArray = (writer >= 0) & keeps[writer]
+    return kept
+
+
+def _converts(graph: LayerGraph, layer: Layer) -> bool:
+    written = {use.name for use in layer.writes}
+    keeps = any(name in graph.needs_gradient or name in written for name in layer.saves)
+    return layer.kind == "loss" and (keeps or not layer.saves)
+
+
 def _pairs(named: Iterable[tuple[int, str]], position: Mapping[str, int], graph: LayerGraph) -> Pairs:
-    rows = list(named)
+    rows = list(dict.fromkeys(named))  # a tensor may be read in two roles
     try:
         item = np.array([position[name] for _, name in rows], dtype=np.int64)
     except KeyError as error:

@@ -6,6 +6,7 @@ one `Counts`. `explorer.costs.memory` turns counts into bytes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,27 +14,25 @@ from typing import NamedTuple
 import numpy as np
 
 from explorer.costs.memory_arrays import BoolArray, FloatArray, GraphArrays, IntArray, graph_arrays
+from explorer.costs.memory_peaks import (
+    Size,
+    backward_peak,
+    exchanged,
+    kept_twice,
+    largest,
+    largest_layer,
+    placeholders,
+)
 from explorer.graph import LayerGraph
 from explorer.identity import STAGES_KEPT, remembered
 from explorer.sharding.result import ShardedLayers
-
-
-class Size(NamedTuple):
-    """Scalars in the workload's precision, and bytes of fixed types."""
-
-    compute: float = 0.0
-    fixed_bytes: float = 0.0
-
-    def bytes(self, compute_bytes: float) -> float:
-        """Bytes when a scalar of the workload's precision has `compute_bytes`."""
-        return self.compute * compute_bytes + self.fixed_bytes
 
 
 class Weights(NamedTuple):
     """Parameters of a stage that have equally many replicas."""
 
     carved: float
-    """How many times fewer replicas they have than the stage."""
+    """How many times fewer replicas they have than the stage; below 1 where they have more."""
     trained: Size
     frozen: Size
     touched: Size
@@ -66,8 +65,13 @@ class Counts:
     """By recompute choice: kept from forward to backward, per sample."""
     again: Mapping[str, Size]
     """By recompute choice: made again for the backward, the largest block of it, per sample."""
-    working: Size
-    """Training: gradients of the largest layer's inputs and outputs, per sample."""
+    working: Mapping[str, Size]
+    """By recompute choice, training: gradients alive at the worst point of the backward, beyond what it has
+    freed by then, per sample."""
+    placeholders: Size
+    """Weights of matrix products, those of equal blocks once and of their experts one."""
+    exchanged: Size
+    """Largest buffer gathered from the lane and largest one scattered over it, per sample."""
     passing: Size
     """Inference: inputs and outputs of the largest layer, per sample."""
     border: Size
@@ -100,7 +104,8 @@ def counts(
         scale[index[name]] = fraction
     inside = scale > 0
     held = _held(arrays, sharded, scale)
-    saved, again = _saved(arrays, held, inside)
+    twice = Size(*kept_twice(graph, sharded)[:, inside].sum(axis=1).tolist())
+    saved, again = _saved(arrays, held, inside, twice)
     gradient = held * arrays.gradient
     loss = inside & arrays.is_loss
     reads_loss = arrays.reads.item[loss[arrays.reads.layer]]
@@ -113,8 +118,10 @@ def counts(
         largest_gathered=largest_gathered,
         saved=saved,
         again=again,
-        working=_largest_layer(arrays, gradient, inside),
-        passing=_largest_layer(arrays, held, inside),
+        working=_working(arrays, held, gradient, inside),
+        placeholders=placeholders(graph, arrays, part, inside),
+        exchanged=exchanged(graph, sharded, inside),
+        passing=largest_layer(arrays, held, inside),
         border=_border(arrays, gradient, held, inside),
         logits=float((held * arrays.compute)[np.unique(reads_loss)].sum()),
     )
@@ -132,21 +139,8 @@ def _size(arrays: GraphArrays, share: FloatArray) -> Size:
     return Size(float(arrays.compute @ share), float(arrays.fixed @ share))
 
 
-def _largest(
-    compute: FloatArray, fixed: FloatArray, share: FloatArray, group: IntArray, item: IntArray
-) -> Size:
-    """Of groups of items the one with most bytes (two a scalar of the precision): group[k] has item[k]."""
-    if not len(group):
-        return Size()
-    part = share[item]
-    scalars = np.bincount(group, weights=compute[item] * part)
-    others = np.bincount(group, weights=fixed[item] * part)
-    most = int(np.argmax(2 * scalars + others))
-    return Size(float(scalars[most]), float(others[most]))
-
-
 def _saved(
-    arrays: GraphArrays, held: FloatArray, inside: BoolArray
+    arrays: GraphArrays, held: FloatArray, inside: BoolArray, twice: Size
 ) -> tuple[dict[str, Size], dict[str, Size]]:
     mine = inside[arrays.saves.layer]
     layer, item = arrays.saves.layer[mine], arrays.saves.item[mine]
@@ -161,18 +155,38 @@ def _saved(
     inputs[_block_inputs(arrays, inside, block)] = True
     sizes = {"none": kept, "selective": lean, "full": inputs}
     within = block[layer] >= 0
-    full = _largest(
+    full = largest(
         arrays.compute,
         arrays.fixed,
         held * ~inputs,
         *_distinct(block[layer][within], item[within], len(held)),
     )
-    pairs = _distinct(arrays.own_block[layer], item, len(held))
-    selective = _largest(arrays.compute, arrays.fixed, held * arrays.inner, *pairs)
+    if arrays.policy is None:
+        pairs = _distinct(arrays.own_block[layer], item, len(held))
+        selective = largest(arrays.compute, arrays.fixed, held * arrays.inner, *pairs)
+    else:
+        sizes["selective"] = lean = inputs | arrays.policy
+        blocks = _distinct(block[layer][within], item[within], len(held))
+        selective = largest(arrays.compute, arrays.fixed, held * ~lean, *blocks)
     return (
-        {name: _size(arrays, held * mask) for name, mask in sizes.items()},
+        {
+            name: _joined(_size(arrays, held * mask), Size() if name == "full" else twice)
+            for name, mask in sizes.items()
+        },
         {"none": Size(), "selective": selective, "full": full},
     )
+
+
+def _joined(one: Size, other: Size) -> Size:
+    return Size(one.compute + other.compute, one.fixed_bytes + other.fixed_bytes)
+
+
+def _working(
+    arrays: GraphArrays, held: FloatArray, gradient: FloatArray, inside: BoolArray
+) -> dict[str, Size]:
+    """Of blocks that are made again nothing is known to be free by the time a layer needs its gradients."""
+    most = largest_layer(arrays, gradient, inside)
+    return {"none": backward_peak(arrays, held, gradient, inside), "selective": most, "full": most}
 
 
 def _distinct(group: IntArray, item: IntArray, items: int) -> tuple[IntArray, IntArray]:
@@ -188,12 +202,6 @@ def _block_inputs(arrays: GraphArrays, inside: BoolArray, block: IntArray) -> In
     here = (writer >= 0) & inside[writer] & (block[writer] == block[layer])
     found: IntArray = item[inside[layer] & (block[layer] >= 0) & ~here]
     return found
-
-
-def _largest_layer(arrays: GraphArrays, share: FloatArray, inside: BoolArray) -> Size:
-    mine = inside[arrays.touches.layer]
-    layer, item = arrays.touches.layer[mine], arrays.touches.item[mine]
-    return _largest(arrays.compute, arrays.fixed, share, layer, item)
 
 
 def _border(arrays: GraphArrays, gradient: FloatArray, held: FloatArray, inside: BoolArray) -> Size:
@@ -250,8 +258,32 @@ def _weights(
 
 
 def carved_of(graph: LayerGraph, sharded: ShardedLayers) -> FloatArray:
-    """Per parameter: how many times fewer replicas it has than its stage."""
-    found: FloatArray = sharded.memo("carved", lambda: _by_parameter(graph, sharded.carved))
+    """Per parameter: how many times fewer replicas it has than its stage, below 1 where it has more."""
+    found: FloatArray = sharded.memo("carved", lambda: _carved(graph, sharded))
+    return found
+
+
+def _carved(graph: LayerGraph, sharded: ShardedLayers) -> FloatArray:
+    spread = set(spread_axes(sharded))
+    more = {
+        name: math.prod(size for axis, size in sums if axis in spread)
+        for name, sums in sharded.partial_sums.items()
+    }
+    return _by_parameter(graph, sharded.carved) / _by_parameter(graph, more)
+
+
+def spread_axes(sharded: ShardedLayers) -> tuple[str, ...]:
+    """Mesh axes inside the replicas that split no parameter (context parallelism).
+
+    Devices along them hold equal weights, as replicas do, so that ZeRO divides over them as well.
+    """
+
+    def make() -> tuple[str, ...]:
+        split = {axis for axes in sharded.parameter_axes.values() for axis in axes}
+        summed = dict.fromkeys(axis for sums in sharded.partial_sums.values() for axis, _ in sums)
+        return tuple(axis for axis in summed if axis not in split)
+
+    found: tuple[str, ...] = sharded.memo("spread axes", make)
     return found
 
 
@@ -263,8 +295,8 @@ def _largest_blocks(arrays: GraphArrays, part: FloatArray, inside: BoolArray) ->
     block = np.where(block < 0, arrays.block.max(initial=-1) + 1 + arrays.uses.layer[mine], block)
     pairs = _distinct(block, arrays.uses.item[mine], len(part))
     return (
-        _largest(table["compute"], table["fixed"], part * table["trainable"], *pairs),
-        _largest(table["compute"], table["fixed"], part, *pairs),
+        largest(table["compute"], table["fixed"], part * table["trainable"], *pairs),
+        largest(table["compute"], table["fixed"], part, *pairs),
     )
 
 

@@ -150,7 +150,7 @@ def server_use(
         away = _summed(around, holds) - _summed(crossing.unit, holds)
         others = _summed(around, sends) - _summed(crossing.unit, sends)
         sent = sends * away + holds * others
-        rates.append((crossing, sent / (2 * seconds * crossing.level.collective_efficiency)))
+        rates.append((crossing, sent / (2 * seconds * crossing.level.efficiency_of("parameter_server"))))
     return PortUse(devices, rates)
 
 

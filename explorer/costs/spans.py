@@ -38,9 +38,14 @@ class Span:
     )
     """What `collectives` has worked out: per operation, algorithm and sharing its (alpha, beta)."""
 
-    def rate(self, concurrent: int = 1) -> float:
-        """Bytes/s of a ring over the group: its slowest tier."""
-        return min(tier.rate(concurrent) for tier in self.tiers)
+    def rate(self, concurrent: int = 1, op: str = "") -> float:
+        """Bytes/s of an operation's ring over the group: its slowest tier."""
+        return min(tier.rate(concurrent, op) for tier in self.tiers)
+
+    @property
+    def overhead_s(self) -> float:
+        """Seconds of a collective beside its messages: it is launched once, whatever it spans."""
+        return max((tier.overhead_s for tier in self.tiers), default=0.0)
 
     @property
     def ring_latency_s(self) -> float:
@@ -154,6 +159,8 @@ def _joined(
         hops=int((joined - 1).sum()),
         ports=tuple(_port(level, depth, *map(int, shape)) for shape in distinct),
         even=bool(crossing.all() and len(set(inside.tolist())) == 1 and len(set(joined.tolist())) == 1),
+        overhead_s=level.collective_overhead_s,
+        speed=tuple((op, share / level.collective_efficiency) for op, share in level.operation_efficiency),
     )
     return group[units], tier
 

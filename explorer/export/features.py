@@ -256,11 +256,15 @@ def _schedule(test: Callable[[Part, bool, str], bool]) -> Callable[[Part], list[
     def find(part: Part) -> list[str]:
         facts = SCHEDULES.get(part.strategy.schedule).facts
         options = dict(part.strategy.options)
-        written = str(options.get("flush", True)).lower()  # an order by hand says it itself
-        flush = bool(facts.get("flush", True)) and written not in ("false", "0", "no")
+        said = options.get("flush", True)  # an order by hand says it itself
+        flush = bool(facts.get("flush", True)) and _said(said)
         return [part.strategy.schedule] if test(part, flush, str(facts.get("torch_name", ""))) else []
 
     return find
+
+
+def _said(value: object) -> bool:
+    return str(value).lower() not in ("false", "0", "no")
 
 
 def used_nodes(part: Part) -> dict[int, list[int]]:
@@ -337,6 +341,12 @@ FEATURES: tuple[Feature, ...] = tuple(
         ("zero_2", "ZeRO level 2 (and gradients)", _zero(2)),
         ("zero_3", "ZeRO level 3 (and weights)", _zero(3)),
         ("mixed_zero", "ZeRO levels that differ between stages", _mixed("zero")),
+        ("hybrid_zero", "ZeRO inside groups of replicas (hybrid sharding)",
+         lambda p: _where(p, lambda s: bool(s.zero and s.zero_replicas))),
+        ("beside_work", "collectives of a lane beside its work",
+         lambda p: _where(p, lambda s: bool(s.overlap))),
+        ("sparse_states", "states of pruned weights only", lambda p: _where(p, lambda s: s.density < 1)),
+        ("offload", "states or activations in host memory", lambda p: _where(p, lambda s: bool(s.offload))),
         ("recompute_selective", "selective recomputation",
          lambda p: _where(p, lambda s: s.recompute == "selective")),
         ("recompute_full", "full recomputation", lambda p: _where(p, lambda s: s.recompute == "full")),
@@ -351,6 +361,8 @@ FEATURES: tuple[Feature, ...] = tuple(
          _schedule(lambda _part, flush, _torch: not flush)),
         ("dispatch", "a dispatch policy in place of an order",
          lambda p: [p.strategy.schedule] if SCHEDULES.get(p.strategy.schedule).facts.get("dispatch") else []),
+        ("blocking", "transfers that hold up both their ends",
+         lambda p: [p.strategy.schedule] if _said(dict(p.strategy.options).get("blocking", False)) else []),
         ("mixed_devices", "devices of several kinds", _mixed_devices),
         ("uneven_nodes", "different numbers of devices per node", _uneven_nodes),
         ("device_order", "devices that are not in the order of the stages", _device_order),
@@ -358,6 +370,11 @@ FEATURES: tuple[Feature, ...] = tuple(
          _sync(lambda _compressor, method, _every: method != "all_reduce")),
         ("rare_sync", "reducing only every so many updates",
          _sync(lambda _compressor, _method, every: every > 1)),
+        ("buckets", "gradients reduced in buckets beside the last backward",
+         lambda p: [_list(n for s in p.strategy.sync if s.bucket_bytes for n in s.parameters)]
+         if any(s.bucket_bytes for s in p.strategy.sync) else []),
+        ("best_transfers", "transfers between stages by the fastest of several ways",
+         lambda p: [p.strategy.transfers] if p.strategy.transfers != "direct" else []),
         ("compression", "compressed gradients or activations", _compression),
         ("checkpoints", "a checkpoint period",
          lambda p: [f"{p.strategy.checkpoint_period_s:g} s"] if p.strategy.checkpoint_period_s else []),

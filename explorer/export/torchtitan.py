@@ -59,6 +59,10 @@ CAPABILITIES: Capabilities = {
     "zero_2": yes("data_parallel_shard_degree with fsdp_reshard_after_forward = never"),
     "zero_3": yes("data_parallel_shard_degree with fsdp_reshard_after_forward = always"),
     "mixed_zero": no("one level for all stages"),
+    "hybrid_zero": no("drop zero_replicas, and set data_parallel_replicate_degree in the file"),
+    "beside_work": no("drop overlap, and set enable_async_tensor_parallel in the file for tiles"),
+    "sparse_states": no("it keeps states of all weights; set density: 1"),
+    "offload": no("drop offload"),
     "recompute_selective": nearly(
         "SelectiveAC keeps attention and every second matrix product and computes the rest again, where the"
         " plan recomputes the inner part of attention"
@@ -70,11 +74,14 @@ CAPABILITIES: Capabilities = {
     "custom_order": yes("pipeline_parallel_schedule_csv"),
     "dispatch": no("it runs one fixed order; use 1f1b"),
     "asynchronous": no("it keeps one weight version; use 1f1b"),
+    "blocking": nearly("torch starts transfers and waits for them where they are needed"),
     "mixed_devices": yes("every rank gets an equal share whatever its device is"),
     "uneven_nodes": yes("run.sh starts as many ranks on each node as it gives devices"),
     "device_order": no("ranks are numbered stage by stage; renumber devices so that they ascend"),
     "parameter_server": no("it all-reduces; drop the sync entries"),
     "rare_sync": no("it reduces every step; drop the sync entries"),
+    "buckets": nearly("FSDP reduces block by block, plain replicas in buckets of 25 MiB"),
+    "best_transfers": no("every rank sends to its peer; set transfers: direct"),
     "compression": no("it sends what it computes; drop codecs and compressors"),
     "checkpoints": no("it counts in steps: drop checkpoint_period_s and set checkpoint.interval in the file"),
     "optimizer": yes("optimizer; allowed: adam, adamw", only=("adam", "adamw")),

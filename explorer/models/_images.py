@@ -1,82 +1,123 @@
-"""Layers of image models: convolution, batch normalisation, pooling.
+"""Layers of image models: convolution, batch normalisation, pooling, in two and three dimensions.
 
-Images are (channels, height, width). A convolution iterates its *output* height and width; splitting those
-needs a halo, so they are not splittable by the einsum rule.
+Images are (channels, height, width), volumes (channels, depth, height, width). A convolution iterates its
+*output* height and width; splitting those needs a halo, so they are not splittable by the einsum rule.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from explorer.graph import Work
 from explorer.models._parts import GraphParts, Value
 
-Pair = int | tuple[int, int]
-"""One number for both directions, or (vertical, horizontal)."""
+Window = int | tuple[int, ...]
+"""One number for all directions, or one for each: (vertical, horizontal), of volumes the depth first."""
 
 
-def _pair(value: Pair) -> tuple[int, int]:
-    return value if isinstance(value, tuple) else (value, value)
+def _each(x: Value, window: Window) -> tuple[int, ...]:
+    return window if isinstance(window, tuple) else (window,) * (len(x.dims) - 1)
 
 
-def _window(x: Value, kernel: Pair, stride: Pair, padding: Pair) -> tuple[int, int]:
-    """Output height and width: floor((n + 2 padding - kernel) / stride) + 1."""
-    sizes = (int(x.size("height")), int(x.size("width")))
-    windows = zip(sizes, _pair(kernel), _pair(stride), _pair(padding), strict=True)
-    height, width = ((n + 2 * p - k) // s + 1 for n, k, s, p in windows)
-    return height, width
+def _outputs(x: Value, kernel: Window, stride: Window, padding: Window) -> dict[str, float]:
+    """Output size of every direction: floor((n + 2 padding - kernel) / stride) + 1."""
+    windows = zip(x.dims[1:], x.shape[1:], *(_each(x, w) for w in (kernel, stride, padding)), strict=True)
+    return {dim: (int(n) + 2 * p - k) // s + 1 for dim, n, k, s, p in windows}
 
 
 class ImageLayers(GraphParts):
-    """Methods of `GraphBuilder` for images."""
+    """Methods of `GraphBuilder` for images and volumes."""
 
     def conv2d(
         self,
         name: str,
         x: Value,
         channels: int,
-        kernel: Pair,
+        kernel: Window,
         *,
-        stride: Pair = 1,
-        padding: Pair = 0,
+        stride: Window = 1,
+        padding: Window = 0,
         groups: int = 1,
         bias: bool = False,
     ) -> Value:
         """A convolution to `channels` outputs, of 2 x outputs x (input channels / groups) x kernel FLOPs."""
-        height, width = _window(x, kernel, stride, padding)
-        (k_height, k_width), inner = _pair(kernel), x.size("channels") / groups
+        space, inner = _outputs(x, kernel, stride, padding), x.size("channels") / groups
         # With groups a weight sees only its own group's channels: an axis that splits with the outputs.
         mixed = "in_channels" if groups == 1 else ""
-        window = {mixed: inner, "kernel_height": k_height, "kernel_width": k_width}
-        weights = [self.parameter(f"{self.full(name)}.weight", {"out_channels": channels, **window})]
+        sides = {f"kernel_{dim}": k for dim, k in zip(space, _each(x, kernel), strict=True)}
+        weight = {"out_channels": channels, mixed: inner, **sides}
+        weights = [self.parameter(f"{self.full(name)}.weight", weight)]
         if bias:
             weights.append(self.parameter(f"{self.full(name)}.bias", {"out_channels": channels}))
-        y = self.output(name, {"channels": channels, "height": height, "width": width}, [x], weights)
-        flops = 2 * y.elements * inner * k_height * k_width
+        y = self.output(name, {"channels": channels, **space}, [x], weights)
+        flops = 2 * y.elements * inner * math.prod(sides.values())
         work = Work(flops=flops, moved_elements=x.elements + y.elements)
         self.layer(
-            name, "conv", reads=[x.seen_as(mixed, "height", "width")],
-            writes=[y.seen_as("out_channels", "height", "width")], weights=weights, saves=[x],
-            fixed=("height", "width", "kernel_height", "kernel_width"),
-            sizes={"height": height, "width": width}, forward=work, input_grad=work, weight_grad=work,
+            name, "conv", reads=[x.seen_as(mixed, *space)], writes=[y.seen_as("out_channels", *space)],
+            weights=weights, saves=[x], fixed=(*space, *sides), sizes=space,
+            forward=work, input_grad=work, weight_grad=work,
         )  # fmt: skip
         return y
 
-    def batch_norm(self, name: str, x: Value) -> Value:
-        """Batch normalisation of (channels, height, width); its running statistics are no parameters."""
-        sizes = {"channels": x.size("channels")}
-        return self.affine(name, x, sizes, names=("weight", "bias"), fixed=("height", "width"))
+    conv3d = conv2d
+    """The same of volumes: their windows have three sides."""
 
-    def max_pool(self, name: str, x: Value, kernel: Pair, *, stride: Pair, padding: Pair = 0) -> Value:
+    def up_conv(self, name: str, x: Value, channels: int, scale: int) -> Value:
+        """A transposed convolution whose kernel and stride are both `scale`, without bias.
+
+        Every input makes `scale` outputs in each direction and no two inputs meet in one, so that splitting
+        height or width needs no halo; its window has dimensions of its own (``up_height``) for that reason.
+        It iterates its *input* height and width: 2 x inputs x `channels` x window FLOPs.
+        """
+        inner, space = x.size("channels"), dict(zip(x.dims[1:], x.shape[1:], strict=True))
+        sides = {f"up_{dim}": scale for dim in space}
+        weight = self.parameter(
+            f"{self.full(name)}.weight", {"in_channels": inner, "out_channels": channels, **sides}
+        )
+        y = self.output(
+            name, {"channels": channels, **{dim: n * scale for dim, n in space.items()}}, [x], [weight]
+        )
+        flops = 2 * x.elements * channels * math.prod(sides.values())
+        work = Work(flops=flops, moved_elements=x.elements + y.elements)
+        self.layer(
+            name, "conv", reads=[x.seen_as("in_channels", *space)],
+            writes=[y.seen_as("out_channels", *space)], weights=[weight], saves=[x],
+            fixed=(*space, *sides), sizes=space, forward=work, input_grad=work, weight_grad=work,
+        )  # fmt: skip
+        return y
+
+    def batch_norm(self, name: str, x: Value, *, affine: bool = True) -> Value:
+        """Batch normalisation by channel; its running statistics are no parameters.
+
+        Without `affine` (as the BatchNorm of Caffe) it learns no scale and shift.
+        """
+        sizes = {"channels": x.size("channels")}
+        return self.affine(name, x, sizes, names=("weight", "bias") if affine else (), fixed=x.dims[1:])
+
+    def max_pool(self, name: str, x: Value, kernel: Window, *, stride: Window, padding: Window = 0) -> Value:
         """Maximum over windows; keeps its input and, as torch does, the int64 index of each maximum."""
-        height, width = _window(x, kernel, stride, padding)
-        sizes = {"channels": x.size("channels"), "height": height, "width": width}
+        space = _outputs(x, kernel, stride, padding)
+        sizes = {"channels": x.size("channels"), **space}
         y = self.output(name, sizes, [x])
         indices = self.internal(name, "indices", sizes, dtype="int64")
         moved = Work(moved_elements=x.elements + y.elements)
         self.layer(
-            name, "pool", reads=[x], writes=[y, indices], saves=[x, indices], fixed=("height", "width"),
-            sizes={"height": height, "width": width}, forward=moved, input_grad=moved,
+            name, "pool", reads=[x], writes=[y, indices], saves=[x, indices], fixed=tuple(space),
+            sizes=space, forward=moved, input_grad=moved,
+        )  # fmt: skip
+        return y
+
+    def average_pool(
+        self, name: str, x: Value, kernel: Window, *, stride: Window, padding: Window = 0
+    ) -> Value:
+        """Mean over windows; keeps its input, as torch does."""
+        space = _outputs(x, kernel, stride, padding)
+        y = self.output(name, {"channels": x.size("channels"), **space}, [x])
+        moved = Work(moved_elements=x.elements + y.elements)
+        self.layer(
+            name, "pool", reads=[x], writes=[y], saves=[x], fixed=tuple(space), sizes=space,
+            forward=moved, input_grad=moved,
         )  # fmt: skip
         return y
 

@@ -100,14 +100,17 @@ class GraphParts:
         self._tensors[name] = Tensor(name=name, shape=shape, dtype=dtype, backward=backward)
         return Value(name, tuple(dims), shape, backward)
 
-    def parameter(self, name: str, dims: Mapping[str, float], *, trainable: bool = True) -> Weight:
-        """A parameter under its full name; the same name again shares it.
+    def parameter(
+        self, name: str, dims: Mapping[str, float], *, trainable: bool = True, density: float = 1.0
+    ) -> Weight:
+        """A parameter under its full name; the same name again shares it. `density` as `Parameter.density`.
 
         Raises:
             InputError: shared with another number of elements.
         """
         shape = tuple(dims.values())
-        known = self._parameters.setdefault(name, Parameter(name=name, shape=shape, trainable=trainable))
+        made = Parameter(name=name, shape=shape, trainable=trainable, density=density)
+        known = self._parameters.setdefault(name, made)
         if known.shape != shape:
             raise InputError(
                 f"parameter {name!r} is shared with another shape",
@@ -132,6 +135,7 @@ class GraphParts:
         input_grad: Work = FREE,
         weight_grad: Work = FREE,
         trips: int = 1,
+        causal: bool = False,
     ) -> None:
         """Any layer, in words of its own: all other methods end here.
 
@@ -159,6 +163,7 @@ class GraphParts:
                 input_grad=input_grad if moving else FREE,
                 weight_grad=weight_grad if learning else FREE,
                 saves=tuple(dict.fromkeys(value.name for value in saves)) if moving or learning else (),
+                causal=causal,
                 trips=trips,
             )
         )

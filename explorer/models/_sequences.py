@@ -1,24 +1,34 @@
-"""Layers of sequence models: embedding, rotation, attention, router and experts."""
+"""Layers of sequence models: embedding, rotation, router and experts; attention is in `_attention`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from explorer.graph import Work
-from explorer.models._parts import GraphParts, Value
+from explorer.models._attention import AttentionLayers
+from explorer.models._parts import Value
 
 
-class SequenceLayers(GraphParts):
+class SequenceLayers(AttentionLayers):
     """Methods of `GraphBuilder` for sequences."""
 
     def embedding(
-        self, name: str, indices: Value, rows: Mapping[str, float], out: Mapping[str, float]
+        self,
+        name: str,
+        indices: Value,
+        rows: Mapping[str, float],
+        out: Mapping[str, float],
+        *,
+        weight: str = "",
+        density: float = 1.0,
     ) -> Value:
         """A table lookup: as an einsum it contracts a one-hot `indices` with the (rows, out) table.
 
-        `rows` is the one axis looked up, e.g. ``{"vocab": 50257}``.
+        `rows` is the one axis looked up, e.g. ``{"vocab": 50257}``; `weight` the full name of a table to
+        share (empty: one of its own); `density` the share of its rows in a step, if its gradient has only
+        those.
         """
-        table = self.parameter(f"{self.full(name)}.weight", {**rows, **out})
+        table = self.parameter(weight or f"{self.full(name)}.weight", {**rows, **out}, density=density)
         kept = dict(zip(indices.dims, indices.shape, strict=True))
         y = self.output(name, {**kept, **out}, [indices], [table])
         work = Work(moved_elements=2 * y.elements)
@@ -39,6 +49,16 @@ class SequenceLayers(GraphParts):
         )  # fmt: skip
         return y
 
+    def first_token(self, name: str, x: Value) -> Value:
+        """The first token of (seq, embed), which a classifier reads; its gradient needs only sizes."""
+        y = self.output(name, {d: s for d, s in zip(x.dims, x.shape, strict=True) if d != "seq"}, [x])
+        moved = Work(moved_elements=2 * y.elements)
+        # Only the first part of a split sequence has this row, which no einsum says.
+        self.layer(
+            name, "elementwise", reads=[x], writes=[y], fixed=("seq",), forward=moved, input_grad=moved
+        )
+        return y
+
     def rope(self, name: str, q: Value, k: Value) -> tuple[Value, Value]:
         """Rotary position embedding of queries and keys. Its gradient rotates back: nothing is kept."""
         rotated = []
@@ -57,32 +77,19 @@ class SequenceLayers(GraphParts):
         )
         return rotated[0], rotated[1]
 
-    def attention(self, name: str, *inputs: Value, heads: int, head: int) -> Value:
-        """Fused scaled dot-product attention of (q, k, v), or of one fused (seq, qkv, heads, head).
+    def router(self, name: str, x: Value, experts: int, *, bias: bool = False) -> Value:
+        """Scores of every expert for every token, normalised: keeps its input and the scores.
 
-        4 seq_q seq_k heads head FLOPs forward, twice that backward, all of it input gradient (the products
-        with the recomputed scores are a fifth product that FLOP counts leave out, and so do we).
+        The `bias` balances the experts' load and gets no gradient (DeepSeek-V3, section 2.1.2).
         """
-        q, k = inputs[0], inputs[min(1, len(inputs) - 1)]
-        sizes = {"seq": q.shape[0], "heads": heads, "head": head}
-        y = self.output(name, sizes, inputs)
-        statistics = self.internal(name, "statistics", {"heads": heads, "seq": q.shape[0]}, dtype="fp32")
-        flops = 4 * y.elements * k.shape[0]
-        moved = sum(value.elements for value in inputs) + y.elements
-        self.layer(
-            name, "attention", reads=inputs, writes=[y, statistics], saves=[*inputs, y, statistics],
-            fixed=("seq", "kv_seq", "head", "qkv"), forward=Work(flops=flops, moved_elements=moved),
-            input_grad=Work(flops=2 * flops, moved_elements=2 * moved),
-        )  # fmt: skip
-        return y
-
-    def router(self, name: str, x: Value, experts: int) -> Value:
-        """Scores of every expert for every token, normalised: keeps its input and the scores."""
-        weight = self.parameter(f"{self.full(name)}.weight", {"experts": experts, "embed": x.size("embed")})
-        y = self.output(name, {"seq": x.size("seq"), "experts": experts}, [x], [weight])
+        own = self.full(name)
+        weights = [self.parameter(f"{own}.weight", {"experts": experts, "embed": x.size("embed")})]
+        if bias:
+            weights.append(self.parameter(f"{own}.bias", {"experts": experts}, trainable=False))
+        y = self.output(name, {"seq": x.size("seq"), "experts": experts}, [x], weights)
         work = Work(flops=2 * y.elements * x.size("embed"), moved_elements=x.elements + y.elements)
         self.layer(
-            name, "router", reads=[x], writes=[y], weights=[weight], saves=[x, y], fixed=("experts",),
+            name, "router", reads=[x], writes=[y], weights=weights, saves=[x, y], fixed=("experts",),
             forward=work, input_grad=work, weight_grad=work,
         )  # fmt: skip
         return y

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from explorer.graph import Defaults, LayerGraph, Work
 from explorer.models import SOURCES
+from explorer.models._decoders import positions_within
 from explorer.models.builder import GraphBuilder, Value
-from explorer.models.gpt import attention_half, feed_forward_half, positions_within
+from explorer.models.gpt import attention_half, feed_forward_half
 
 PAPER = "Devlin et al. 2018, BERT, arXiv:1810.04805, section 3"
 _VOCAB, _EMBED, _HEADS, _LAYERS, _POSITIONS = 30522, 1024, 16, 24, 512
@@ -24,12 +25,7 @@ def _embeddings(b: GraphBuilder, seq: int) -> Value:
 
 def _pooler(b: GraphBuilder, x: Value) -> Value:
     """A linear layer and tanh on the first token; only that row of `x` is kept."""
-    first = b.output("first", {"embed": _EMBED}, [x])
-    moved = Work(moved_elements=2 * first.elements)
-    # Only the first part of a split sequence has this row, which no einsum says.
-    b.layer(
-        "first", "elementwise", reads=[x], writes=[first], fixed=("seq",), forward=moved, input_grad=moved
-    )
+    first = b.first_token("first", x)
     pooled = b.linear("pooler", first, {"pooled": _EMBED}, bias=True)
     return b.activation("pooler_tanh", pooled, saves="output")
 
@@ -54,7 +50,8 @@ def bert_large(*, sequence_length: int | None = None) -> LayerGraph:
     x = _embeddings(b, seq)
     for i in range(_LAYERS):
         with b.block(f"layers.{i}"):
-            x = b.norm("attention.norm", b.add("attention.add", attention_half(b, x, _HEADS), x))
+            mixed = attention_half(b, x, _HEADS, causal=False)
+            x = b.norm("attention.norm", b.add("attention.add", mixed, x))
             x = b.norm("mlp.norm", b.add("mlp.add", feed_forward_half(b, x), x))
     _loss(b, x, _pooler(b, x))
     return b.build()

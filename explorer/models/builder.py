@@ -1,9 +1,11 @@
 """GraphBuilder: one method per kind of layer, so that every source counts work and memory alike.
 
 Dimension names are a contract that tensor-parallel layouts use: ``seq``, ``embed`` (model width), ``heads``
-(query heads), ``kv_heads``, ``head`` (head size), ``ffn``, ``vocab``, ``experts``; for images ``height``,
-``width``, ``in_channels``, ``out_channels`` (``channels`` where a layer does not mix them), ``kernel_height``
-and ``kernel_width``. Weights keep these axes apart: a query weight is (heads, head, embed).
+(query heads), ``kv_heads``, ``head`` (head size; ``v_head`` where that of values differs), ``kv_seq`` (keys
+that a query attends to), ``ffn``, ``vocab``, ``experts``; for images ``height``,
+``width`` (and ``depth``), ``in_channels``, ``out_channels`` (``channels`` where a layer does not mix them),
+``kernel_height`` and so on; those of recurrent layers stand in `explorer.models._recurrent`. Weights keep
+these axes apart: a query weight is (heads, head, embed).
 
 Rules of counting, the same for all layers:
 
@@ -11,7 +13,8 @@ Rules of counting, the same for all layers:
   ``FlopCounterMode`` and in MFU. Everything else costs by the elements it moves.
 * `moved_elements` are the activations (and their gradients) read and written; parameters are not in it.
 * `saves` is what autograd keeps: inputs of matrix products, norms and activations (the output of a relu), and
-  of a fused attention its inputs, its output and one fp32 statistic per head and row. Additions keep nothing.
+  of a fused attention its inputs, its output and one fp32 statistic per head and row; of one in parts the
+  softmax's output, too. A dropout keeps a mask of one byte an element. Additions keep nothing.
 * A layer whose inputs need no gradient has no `input_grad`, one without trainable weights no `weight_grad`.
 """
 
@@ -24,12 +27,13 @@ from explorer.errors import InputError
 from explorer.graph import Work
 from explorer.models._images import ImageLayers
 from explorer.models._parts import Value, Weight
+from explorer.models._recurrent import GATES, RecurrentLayers
 from explorer.models._sequences import SequenceLayers
 
 __all__ = ["GraphBuilder", "Value", "Weight"]
 
 
-class GraphBuilder(ImageLayers, SequenceLayers):
+class GraphBuilder(ImageLayers, RecurrentLayers, SequenceLayers):
     """Collects layers in the order in which they are called; `build` gives the graph.
 
     >>> b = GraphBuilder("two")
@@ -78,6 +82,32 @@ class GraphBuilder(ImageLayers, SequenceLayers):
         )  # fmt: skip
         return y
 
+    def lstm(self, name: str, x: Value, hidden: int, *, projection: int = 0, biases: int = 2) -> Value:
+        """A long short-term memory over the steps of `x` (seq, embed): layers `name`.input and `name`.cell.
+
+        Its 4 `hidden` (input + state) weights are those of `lstm_cell`, where its formula is, and of one
+        product of all inputs. `biases` is 2 as cuDNN and torch have them, or 1 as in the formula of most
+        papers.
+        """
+        z = self.linear(f"{name}.input", x, {"gates": GATES, "hidden": hidden}, bias=True)
+        return self.lstm_cell(f"{name}.cell", z, projection=projection, bias=biases > 1)
+
+    def concat(self, name: str, *inputs: Value, axis: str) -> Value:
+        """`inputs` one after the other along `axis`; of those larger than the first only the middle is taken.
+
+        Nothing is kept. No split along `axis` survives it, because inputs and output have different sizes
+        there; nor along what is cropped.
+        """
+        first = inputs[0]
+        sizes = dict(zip(first.dims, first.shape, strict=True))
+        y = self.output(name, {**sizes, axis: sum(value.size(axis) for value in inputs)}, inputs)
+        plain = {d for d in sizes if d != axis and all(value.size(d) == sizes[d] for value in inputs)}
+        moved = Work(moved_elements=2 * y.elements)
+        reads = [value.seen_as(*(d if d in plain else "" for d in value.dims)) for value in inputs]
+        written = y.seen_as(*(d if d in plain else "" for d in y.dims))
+        self.layer(name, "elementwise", reads=reads, writes=[written], forward=moved, input_grad=moved)
+        return y
+
     def norm(self, name: str, x: Value, *, over: Sequence[str] = ("embed",), bias: bool = True) -> Value:
         """Layer normalisation (`bias`), else RMS normalisation over the axes `over`."""
         sizes = {d: x.size(d) for d in over}
@@ -108,14 +138,20 @@ class GraphBuilder(ImageLayers, SequenceLayers):
         """A pointwise nonlinearity: gelu and silu keep their input, relu and tanh their ``output``."""
         return self.elementwise(name, x, saves=saves)
 
-    def loss(self, name: str, prediction: Value, targets: Value, *, over: str = "vocab") -> Value:
-        """Cross entropy over the axis `over`: keeps its log-probabilities in fp32, writes one scalar."""
+    def loss(
+        self, name: str, prediction: Value, targets: Value, *, over: str = "vocab", fused: bool = False
+    ) -> Value:
+        """Cross entropy over the axis `over`: keeps its log-probabilities in fp32, writes one scalar.
+
+        `fused`: one kernel that writes the gradient over the prediction at once and keeps nothing else.
+        """
         axes = dict(zip(prediction.dims, prediction.shape, strict=True))
         y = self.output(name, {}, [prediction], dtype="fp32")
-        kept = self.internal(name, "log_softmax", axes, dtype="fp32")
+        kept = [] if fused else [self.internal(name, "log_softmax", axes, dtype="fp32")]
         n = prediction.elements
         self.layer(
-            name, "loss", reads=[prediction, targets], writes=[y, kept], saves=[kept, targets], fixed=[over],
-            forward=Work(moved_elements=2 * n), input_grad=Work(moved_elements=2 * n),
+            name, "loss", reads=[prediction, targets], writes=[y, *kept], saves=[*kept, targets],
+            fixed=[over], forward=Work(moved_elements=(3 if fused else 2) * n),
+            input_grad=Work(moved_elements=2 * n),
         )  # fmt: skip
         return y

@@ -1,68 +1,116 @@
-"""GPT-2 and GPT-3: pre-norm decoder, learned positions, fused qkv, gelu, head tied to the embedding.
+"""GPT: pre-norm decoder with learned positions; GPT-2, GPT-3 and any other size.
 
-Dropout is left out: large models are trained without it, and its masks would be the only difference.
-GPT-3's alternating sparse attention layers are counted dense, as every published estimate of it does.
+The named models are trained without dropout, as large models are, and with fused attention; `gpt` takes both
+as options. GPT-3's alternating sparse attention layers are counted dense, as every published estimate of it
+does.
 """
 
 from __future__ import annotations
 
-from explorer.errors import InputError
+from dataclasses import dataclass
+
 from explorer.graph import Defaults, LayerGraph
 from explorer.models import SOURCES
+from explorer.models._accumulate import with_accumulation
+from explorer.models._decoders import (
+    ATTENTION,
+    check_divides,
+    check_sizes,
+    mix,
+    padded,
+    positions_within,
+    tokens_and_targets,
+)
 from explorer.models.builder import GraphBuilder, Value
+from explorer.registry import Option
 
 GPT2 = "Radford et al. 2019, Language Models are Unsupervised Multitask Learners, table 2"
 GPT3 = "Brown et al. 2020, Language Models are Few-Shot Learners, arXiv:2005.14165, table 2.1"
 _VOCAB = 50257
 
 
-def attention_half(b: GraphBuilder, x: Value, heads: int) -> Value:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GptSize:
+    """What a decoder of this family is built from."""
+
+    layers: int
+    """Blocks."""
+    embed: int
+    """Model width."""
+    heads: int
+    """Attention heads."""
+    positions: int
+    """Learned positions."""
+    vocab: int = _VOCAB
+    """Rows of the embedding, padding included."""
+    fused: bool = True
+    """One attention kernel; else its scores are in memory."""
+    dropout: bool = False
+    """After the embedding, in the attention, after it and after the feed-forward."""
+    tied: bool = True
+    """The head is the embedding."""
+    plain_softmax: bool = False
+    """Unfused attention whose softmax is not fused with scale and mask either."""
+
+
+def attention_half(
+    b: GraphBuilder,
+    x: Value,
+    heads: int,
+    *,
+    fused: bool = True,
+    dropout: bool = False,
+    causal: bool = True,
+    plain_softmax: bool = False,
+) -> Value:
     """Fused qkv, attention and projection of a block, without norm and addition."""
     embed = x.size("embed")
     head = int(embed) // heads
     qkv = b.linear("attention.qkv", x, {"qkv": 3, "heads": heads, "head": head}, bias=True)
-    mixed = b.attention("attention.attention", qkv, heads=heads, head=head)
+    mixed = mix(
+        b, "attention", qkv, heads=heads, head=head, fused=fused, causal=causal, dropout=dropout,
+        plain_softmax=plain_softmax,
+    )  # fmt: skip
     return b.linear("attention.proj", mixed, {"embed": embed}, over=("heads", "head"), bias=True)
 
 
-def feed_forward_half(b: GraphBuilder, x: Value) -> Value:
-    """Up to four times the width, gelu, down; without norm and addition."""
+def feed_forward_half(b: GraphBuilder, x: Value, *, activation: str = "gelu") -> Value:
+    """Up to four times the width, gelu (or relu, which keeps its output), down; without norm and addition."""
     embed = x.size("embed")
-    wide = b.activation("mlp.gelu", b.linear("mlp.up", x, {"ffn": 4 * embed}, bias=True))
+    saves = "output" if activation == "relu" else "inputs"
+    wide = b.linear("mlp.up", x, {"ffn": 4 * embed}, bias=True)
+    wide = b.activation(f"mlp.{activation}", wide, saves=saves)
     return b.linear("mlp.down", wide, {"embed": embed}, over=("ffn",), bias=True)
 
 
-def positions_within(name: str, sequence_length: int | None, positions: int) -> int:
-    """The sequence length to build, `positions` if none is asked for.
-
-    Raises:
-        InputError: longer than the table of learned positions.
-    """
-    seq = sequence_length or positions
-    if seq > positions:
-        raise InputError(
-            f"{name} has {positions} learned positions and cannot read {seq} tokens",
-            key="sequence_length",
-            found=seq,
-            allowed=f"1 to {positions}",
-        )
-    return seq
+def residual(b: GraphBuilder, part: str, x: Value, before: Value, *, dropout: bool) -> Value:
+    """`before` plus what half a block, `part`, made of it: with dropout both are one kernel."""
+    if dropout:
+        return b.dropout(f"{part}.dropout_add", x, before)
+    return b.add(f"{part}.add", x, before)
 
 
-def _gpt(
-    name: str, *, layers: int, embed: int, heads: int, positions: int, defaults: Defaults, source: str
-) -> LayerGraph:
-    seq = defaults.sequence_length
+def _block(b: GraphBuilder, x: Value, size: GptSize) -> Value:
+    h = b.norm("attention.norm", x)
+    h = attention_half(
+        b, h, size.heads, fused=size.fused, dropout=size.dropout, plain_softmax=size.plain_softmax
+    )
+    x = residual(b, "attention", h, x, dropout=size.dropout)
+    return residual(b, "mlp", feed_forward_half(b, b.norm("mlp.norm", x)), x, dropout=size.dropout)
+
+
+def _gpt(name: str, size: GptSize, *, defaults: Defaults, source: str) -> LayerGraph:
     b = GraphBuilder(name, defaults=defaults, source=source)
-    tokens, targets = (b.input(part, {"seq": seq}, dtype="int64") for part in ("tokens", "targets"))
-    x = b.embedding("embed", tokens, {"vocab": _VOCAB}, {"embed": embed})
-    x = b.add_table("positions", x, positions)
-    for i in range(layers):
+    tokens, targets = tokens_and_targets(b, defaults.sequence_length)
+    x = b.embedding("embed", tokens, {"vocab": size.vocab}, {"embed": size.embed})
+    x = b.add_table("positions", x, size.positions)
+    if size.dropout:
+        x = b.dropout("embed_dropout", x)
+    for i in range(size.layers):
         with b.block(f"layers.{i}"):
-            x = b.add("attention.add", attention_half(b, b.norm("attention.norm", x), heads), x)
-            x = b.add("mlp.add", feed_forward_half(b, b.norm("mlp.norm", x)), x)
-    logits = b.linear("head", b.norm("norm", x), {"vocab": _VOCAB}, weight="embed.weight")
-    b.loss("loss", logits, targets)
+            x = _block(b, x, size)
+    weight = "embed.weight" if size.tied else ""
+    b.loss("loss", b.linear("head", b.norm("norm", x), {"vocab": size.vocab}, weight=weight), targets)
     return b.build()
 
 
@@ -70,7 +118,68 @@ def _gpt2(name: str, layers: int, embed: int, heads: int, sequence_length: int |
     seq = positions_within(name, sequence_length, 1024)
     # Section 2.3: batch 512 of 1024 tokens. The optimizer is GPT-1's Adam; the precision is today's.
     defaults = Defaults(global_batch=512, sequence_length=seq, precision="bf16", optimizer="adamw")
-    return _gpt(name, layers=layers, embed=embed, heads=heads, positions=1024, defaults=defaults, source=GPT2)
+    size = GptSize(layers=layers, embed=embed, heads=heads, positions=1024)
+    return _gpt(name, size, defaults=defaults, source=GPT2)
+
+
+@SOURCES.add(
+    "gpt", title="GPT of any size", paper=GPT2, family="gpt", parameters=124_439_808,
+    options=(
+        Option(name="layers", default=12, help="blocks"),
+        Option(name="embed", default=768, help="model width"),
+        Option(name="heads", default=12, help="attention heads, a divisor of embed"),
+        Option(name="vocab", default=_VOCAB, help="tokens of the vocabulary"),
+        Option(name="positions", default=0, help="learned positions; 0: 1024, or a sample's tokens if more"),
+        ATTENTION,
+        Option(
+            name="softmax", default="fused", choices=("fused", "plain"),
+            help="of unfused attention: fused with scale and mask, or every step a kernel",
+        ),
+        Option(name="dropout", default=False, help="after embedding, softmax, projection and feed-forward"),
+        Option(name="tied", default=True, help="the head is the embedding"),
+        Option(
+            name="pad_vocab_to", default=0,
+            help="pad the vocabulary to a multiple of this (Megatron: 128 x tensor parallel); 0: not",
+        ),
+        Option(
+            name="accumulation", default="fused", choices=("fused", "separate"),
+            help="gradients are summed over microbatches by the products that make them, or by kernels apart",
+        ),
+    ),
+)  # fmt: skip
+def gpt(
+    *,
+    layers: int,
+    embed: int,
+    heads: int,
+    vocab: int,
+    positions: int,
+    attention: str,
+    softmax: str,
+    dropout: bool,
+    tied: bool,
+    pad_vocab_to: int,
+    accumulation: str,
+    sequence_length: int | None = None,
+) -> LayerGraph:
+    """GPT of any size; its defaults are GPT-2 124M.
+
+    Raises:
+        InputError: a size below 1, heads that do not divide the width, or more tokens than positions.
+    """
+    check_sizes("gpt", {"layers": layers, "embed": embed, "heads": heads, "vocab": vocab})
+    check_sizes("gpt", {"positions": positions, "pad_vocab_to": pad_vocab_to}, least=0)
+    check_divides("gpt", "heads", heads, "embed", embed)
+    positions = positions or max(1024, sequence_length or 0)
+    seq = positions_within("gpt", sequence_length, positions)
+    size = GptSize(
+        layers=layers, embed=embed, heads=heads, positions=positions, vocab=padded(vocab, pad_vocab_to),
+        fused=attention == "fused", dropout=dropout, tied=tied,
+        plain_softmax=softmax == "plain",
+    )  # fmt: skip
+    defaults = Defaults(global_batch=512, sequence_length=seq, precision="bf16", optimizer="adamw")
+    graph = _gpt("gpt", size, defaults=defaults, source=GPT2)
+    return with_accumulation(graph) if accumulation == "separate" else graph
 
 
 @SOURCES.add("gpt2-small", title="GPT-2 124M", paper=GPT2, family="gpt", parameters=124_439_808)
@@ -97,4 +206,5 @@ def gpt3_175b(*, sequence_length: int | None = None) -> LayerGraph:
     seq = positions_within("gpt3-175b", sequence_length, 2048)
     # Table 2.1: 3.2M tokens a step, that is 1,536 samples of 2048 in round numbers (also Megatron-LM's).
     defaults = Defaults(global_batch=1536, sequence_length=seq, precision="bf16", optimizer="adam")
-    return _gpt("gpt3-175b", layers=96, embed=12288, heads=96, positions=2048, defaults=defaults, source=GPT3)
+    size = GptSize(layers=96, embed=12288, heads=96, positions=2048)
+    return _gpt("gpt3-175b", size, defaults=defaults, source=GPT3)

@@ -1,4 +1,4 @@
-"""Llama 3: RMS norm, grouped-query attention with rotary positions, gated feed-forward, untied head."""
+"""Llama: RMS norm, grouped-query attention with rotary positions, gated feed-forward, untied head."""
 
 from __future__ import annotations
 
@@ -6,7 +6,18 @@ from dataclasses import dataclass
 
 from explorer.graph import Defaults, LayerGraph
 from explorer.models import SOURCES
+from explorer.models._decoders import (
+    ATTENTION,
+    FUSED_LOSS,
+    check_divides,
+    check_sizes,
+    mix,
+    tokens_and_targets,
+)
+from explorer.models._eager import eager_gated, eager_loss, eager_norm, eager_rope, scaled
+from explorer.models._selective import POLICIES, with_policy
 from explorer.models.builder import GraphBuilder, Value
+from explorer.registry import Option
 
 PAPER = "Llama Team 2024, The Llama 3 Herd of Models, arXiv:2407.21783, table 3"
 
@@ -27,33 +38,79 @@ class DecoderSize:
     """Feed-forward width."""
     vocab: int = 128256
     """Rows of the embedding."""
-
-    @property
-    def head(self) -> int:
-        """Head size."""
-        return self.embed // self.heads
+    head: int = 128
+    """Head size."""
+    fused: bool = True
+    """One attention kernel; else its scores are in memory."""
+    tied: bool = False
+    """The head is the embedding."""
+    fused_loss: bool = False
+    """Cross entropy as one kernel that writes its gradient over the logits."""
+    eager: bool = False
+    """Norm, rotation, activation and loss as the kernels of eager PyTorch."""
+    fp8: bool = False
+    """Factors of the blocks' products are scaled and cast to fp8."""
+    policy: str = "attention"
+    """What selective recomputation makes again: a name in `POLICIES`."""
 
 
 def attention_half(b: GraphBuilder, x: Value, size: DecoderSize) -> Value:
     """Norm, q, k, v, rope, attention, o and the residual addition."""
-    h = b.norm("attention.norm", x, bias=False)
+    h = _norm(b, "attention.norm", x, size, readers=3)
+    tokens, kv = x.size("seq"), size.kv_heads * size.head
+    h = _scaled(b, "attention.cast", h, tokens * (size.heads * size.head + 2 * kv), size)
     q = b.linear("attention.q", h, {"heads": size.heads, "head": size.head})
     k = b.linear("attention.k", h, {"kv_heads": size.kv_heads, "head": size.head})
     v = b.linear("attention.v", h, {"kv_heads": size.kv_heads, "head": size.head})
-    q, k = b.rope("attention.rope", q, k)
-    mixed = b.attention("attention.attention", q, k, v, heads=size.heads, head=size.head)
+    q, k = eager_rope(b, "attention.rope", q, k) if size.eager else b.rope("attention.rope", q, k)
+    mixed = mix(b, "attention", q, k, v, heads=size.heads, head=size.head, fused=size.fused)
+    mixed = _scaled(b, "attention.cast_o", mixed, x.elements, size)
     out = b.linear("attention.o", mixed, {"embed": size.embed}, over=("heads", "head"))
     return b.add("attention.add", out, x)
 
 
-def feed_forward_half(b: GraphBuilder, x: Value, size: DecoderSize) -> Value:
-    """Norm, gate, up, silu times up as one fused kernel, down and the residual addition."""
-    h = b.norm("mlp.norm", x, bias=False)
-    gate = b.linear("mlp.gate", h, {"ffn": size.ffn})
-    up = b.linear("mlp.up", h, {"ffn": size.ffn})
-    product = b.elementwise("mlp.silu_mul", gate, up, saves="inputs")
-    out = b.linear("mlp.down", product, {"embed": size.embed}, over=("ffn",))
-    return b.add("mlp.add", out, x)
+def _norm(b: GraphBuilder, name: str, x: Value, size: DecoderSize | None, *, readers: int = 1) -> Value:
+    eager = size is not None and size.eager
+    return eager_norm(b, name, x, readers=readers) if eager else b.norm(name, x, bias=False)
+
+
+def _scaled(b: GraphBuilder, name: str, x: Value, outputs: float, size: DecoderSize) -> Value:
+    return scaled(b, name, x, outputs) if size.fp8 else x
+
+
+def gated(b: GraphBuilder, part: str, h: Value, ffn: float, size: DecoderSize | None = None) -> Value:
+    """Gate, up, silu of the gate times up (one fused kernel, unless `size` says eager), and down."""
+    eager, fp8 = (size.eager, size.fp8) if size else (False, False)
+    embed = h.size("embed")
+    if fp8:
+        h = scaled(b, f"{part}.cast", h, 2 * h.size("seq") * ffn)
+    gate = b.linear(f"{part}.gate", h, {"ffn": ffn})
+    up = b.linear(f"{part}.up", h, {"ffn": ffn})
+    name = f"{part}.silu_mul"
+    product = eager_gated(b, name, gate, up) if eager else b.elementwise(name, gate, up, saves="inputs")
+    if fp8:
+        product = scaled(b, f"{part}.cast_down", product, h.elements)
+    return b.linear(f"{part}.down", product, {"embed": embed}, over=("ffn",))
+
+
+def feed_forward_half(b: GraphBuilder, x: Value, ffn: float, size: DecoderSize | None = None) -> Value:
+    """Norm, gated feed-forward and the residual addition."""
+    return b.add("mlp.add", gated(b, "mlp", _norm(b, "mlp.norm", x, size, readers=2), ffn, size), x)
+
+
+def head_and_loss(
+    b: GraphBuilder, x: Value, targets: Value, vocab: float, *, tied: bool = False, fused: bool = False
+) -> None:
+    """Last norm, head (tied: the embedding) and cross entropy."""
+    h = b.norm("norm", x, bias=False)
+    logits = b.linear("head", h, {"vocab": vocab}, weight="embed.weight" if tied else "")
+    b.loss("loss", logits, targets, fused=fused)
+
+
+def _eager_head_and_loss(b: GraphBuilder, x: Value, targets: Value, size: DecoderSize) -> None:
+    h = eager_norm(b, "norm", x)
+    logits = b.linear("head", h, {"vocab": size.vocab}, weight="embed.weight" if size.tied else "")
+    eager_loss(b, "loss", logits, targets)
 
 
 def _llama(name: str, size: DecoderSize, sequence_length: int | None, global_batch: int) -> LayerGraph:
@@ -62,13 +119,76 @@ def _llama(name: str, size: DecoderSize, sequence_length: int | None, global_bat
     # models' batch is not published (4M assumed). Epochs are unknown: 15T tokens are seen about once.
     defaults = Defaults(global_batch=global_batch, sequence_length=seq, precision="bf16", optimizer="adamw")
     b = GraphBuilder(name, defaults=defaults, source=PAPER)
-    tokens, targets = (b.input(part, {"seq": seq}, dtype="int64") for part in ("tokens", "targets"))
+    tokens, targets = tokens_and_targets(b, seq)
     x = b.embedding("embed", tokens, {"vocab": size.vocab}, {"embed": size.embed})
     for i in range(size.layers):
         with b.block(f"layers.{i}"):
-            x = feed_forward_half(b, attention_half(b, x, size), size)
-    b.loss("loss", b.linear("head", b.norm("norm", x, bias=False), {"vocab": size.vocab}), targets)
-    return b.build()
+            x = feed_forward_half(b, attention_half(b, x, size), size.ffn, size)
+    if size.eager:
+        _eager_head_and_loss(b, x, targets, size)
+    else:
+        head_and_loss(b, x, targets, size.vocab, tied=size.tied, fused=size.fused_loss)
+    return with_policy(b.build(), size.policy)
+
+
+@SOURCES.add(
+    "llama", title="Llama of any size", paper=PAPER, family="llama", parameters=8_030_261_248,
+    options=(
+        Option(name="layers", default=32, help="blocks"),
+        Option(name="embed", default=4096, help="model width"),
+        Option(name="heads", default=32, help="query heads"),
+        Option(name="kv_heads", default=8, help="key and value heads, a divisor of heads; 0: as many"),
+        Option(name="head", default=0, help="head size; 0: embed / heads"),
+        Option(name="ffn", default=14336, help="feed-forward width"),
+        Option(name="vocab", default=128256, help="rows of the embedding"),
+        ATTENTION,
+        Option(name="tied", default=False, help="the head is the embedding"),
+        FUSED_LOSS,
+        Option(
+            name="kernels", default="fused", choices=("fused", "eager"),
+            help="norm, rotation, activation and loss: one kernel each, or those of eager PyTorch",
+        ),
+        Option(name="fp8", default=False, help="factors of the blocks' products are scaled and cast to fp8"),
+        Option(
+            name="selective", default="attention", choices=tuple(POLICIES),
+            help="selective recomputation makes again: the core of attention; all but attention and every"
+            " other product (torchtitan); all that a backward needs, the block's last product not (torch)",
+        ),
+    ),
+)  # fmt: skip
+def llama(
+    *,
+    layers: int,
+    embed: int,
+    heads: int,
+    kv_heads: int,
+    head: int,
+    ffn: int,
+    vocab: int,
+    attention: str,
+    tied: bool,
+    fused_loss: bool,
+    kernels: str,
+    fp8: bool,
+    selective: str,
+    sequence_length: int | None = None,
+) -> LayerGraph:
+    """Llama of any size; its defaults are Llama 3 8B.
+
+    Raises:
+        InputError: a size below 1, or heads that do not divide.
+    """
+    check_sizes("llama", {"layers": layers, "embed": embed, "heads": heads, "ffn": ffn, "vocab": vocab})
+    check_sizes("llama", {"kv_heads": kv_heads, "head": head}, least=0)
+    check_divides("llama", "kv_heads", kv_heads or heads, "heads", heads)
+    if not head:
+        check_divides("llama", "heads", heads, "embed", embed)
+    size = DecoderSize(
+        layers=layers, embed=embed, heads=heads, kv_heads=kv_heads or heads, head=head or embed // heads,
+        ffn=ffn, vocab=vocab, fused=attention == "fused", tied=tied,
+        fused_loss=fused_loss, eager=kernels == "eager", fp8=fp8, policy=selective,
+    )  # fmt: skip
+    return _llama("llama", size, sequence_length, 512)
 
 
 @SOURCES.add("llama3-8b", title="Llama 3 8B", paper=PAPER, family="llama", parameters=8_030_261_248)

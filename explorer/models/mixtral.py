@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from explorer.graph import Defaults, LayerGraph
 from explorer.models import SOURCES
+from explorer.models._decoders import tokens_and_targets
 from explorer.models.builder import GraphBuilder, Value
-from explorer.models.llama import DecoderSize, attention_half
+from explorer.models.llama import DecoderSize, attention_half, head_and_loss
 
 PAPER = "Jiang et al. 2024, Mixtral of Experts, arXiv:2401.04088, table 1"
 _SIZE = DecoderSize(layers=32, embed=4096, heads=32, kv_heads=8, ffn=14336, vocab=32000)
@@ -26,10 +27,10 @@ def mixtral_8x7b(*, sequence_length: int | None = None) -> LayerGraph:
     # benchmark of this model uses.
     defaults = Defaults(global_batch=256, sequence_length=seq, precision="bf16", optimizer="adamw")
     b = GraphBuilder("mixtral-8x7b", defaults=defaults, source=PAPER)
-    tokens, targets = (b.input(part, {"seq": seq}, dtype="int64") for part in ("tokens", "targets"))
+    tokens, targets = tokens_and_targets(b, seq)
     x = b.embedding("embed", tokens, {"vocab": _SIZE.vocab}, {"embed": _SIZE.embed})
     for i in range(_SIZE.layers):
         with b.block(f"layers.{i}"):
             x = _mixture_half(b, attention_half(b, x, _SIZE))
-    b.loss("loss", b.linear("head", b.norm("norm", x, bias=False), {"vocab": _SIZE.vocab}), targets)
+    head_and_loss(b, x, targets, _SIZE.vocab)
     return b.build()

@@ -14,14 +14,14 @@ IMAGENET_SAMPLES = 1_281_167
 
 
 def refuse_sequence(name: str, sequence_length: int | None) -> None:
-    """Images are no sequences.
+    """Refuse a length where samples (images, clicks) are no sequences.
 
     Raises:
         InputError: a sequence length was asked for.
     """
     if sequence_length is not None:
         raise InputError(
-            f"{name} reads images, not sequences",
+            f"samples of {name} are not sequences",
             key="sequence_length",
             found=sequence_length,
             allowed="none given",

@@ -4,7 +4,9 @@ The only place where a placement meets the cost model.
 
     lines    devices along the mesh axes of a row        inside   collectives of a lane's own axes
     section  seconds of a section on a row               states   update, reduction and gather of weights
-    routes   transfers between two rows                  demands  what slots ask of shared links
+    beside   what of them work hides                     host     sparse states and offload
+    routes   transfers between two rows                  crossing the same by gathers and broadcasts
+    demands  what slots ask of shared links              exchanges who holds, reduces, gathers and sends what
     pricer   one placement's slots                       prices   all of a program's
 
 What a number depends on are the arguments of the function that makes it, and those are its cache key

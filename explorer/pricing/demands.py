@@ -116,16 +116,18 @@ class _Demands:
     def gather(self, slot: Slot) -> dict[str, Demand]:
         """One replica's own part of the gather, and of the replicas it stands for on the same resources."""
         section = self.sections[slot.where]
-        rows = [row for copy in section.rows for row in copy]
-        own = self.row(slot.piece)
-        classes = self.program.replica_classes.get(slot.piece.replica, (slot.piece.replica,))
-        others = [section.rows[slot.piece.copy][r] for r in classes if r != slot.piece.replica]
+        everyone = [row for copy in section.rows for row in copy]
+        own = slot.piece.replica
+        classes = self.program.replica_classes.get(own, (own,))
         found: dict[str, Demand] = {}
-        for k in range(len(own)):
-            use = ring_use(self.cluster, tuple(row[k] for row in rows), len(own))
-            for row in (own, *others):
+        for replica in (own, *(other for other in classes if other != own)):
+            row = section.rows[slot.piece.copy][replica]
+            first = section.shard_group(slot.piece.copy, replica) * section.shards
+            rows = everyone[first : first + section.shards]
+            for k in range(len(row)):
+                use = ring_use(self.cluster, tuple(other[k] for other in rows), len(row))
                 for item in use.of(row[k]):
-                    if row is own or item.resource in found:
+                    if replica == own or item.resource in found:
                         before = found[item.resource].amount if item.resource in found else 0.0
                         found[item.resource] = Demand(item.capacity, min(item.capacity, before + item.own))
         return found

@@ -1,4 +1,7 @@
-"""Collectives inside a lane (tensor, context, expert parallelism): counts by layer, seconds and bytes."""
+"""Collectives inside a lane (tensor, context, expert parallelism): counts by layer, seconds and bytes.
+
+Which part of them runs beside work is in `explorer.pricing.beside`.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.cluster import Cluster
-from explorer.costs.collectives import collective_seconds, transfer_seconds
+from explorer.costs.collectives import collective_seconds, passes_seconds
 from explorer.graph import COMPUTE, LayerGraph
 from explorer.identity import remembered
-from explorer.pricing.lines import Lines, lines_along
+from explorer.pricing.lines import Line, Lines, lines_along
 from explorer.sharding import Collective, ShardedLayers
 from explorer.sharding.reshard import wire_factor
 from explorer.units import dtype_bytes
@@ -47,19 +50,20 @@ def _count(graph: LayerGraph, shards: ShardedLayers) -> Inside | None:
     kinds: dict[Kind, int] = {}
     for way in ways:
         for item in way:
-            kinds.setdefault(_kind(item), len(kinds))
+            kinds.setdefault(kind_of(item), len(kinds))
     if not kinds:
         return None
     tables = []
     for way in ways:
         table = np.zeros((len(graph.layers), len(kinds)))
         for item in way:
-            table[graph.index[item.layer], kinds[_kind(item)]] += 1.0
+            table[graph.index[item.layer], kinds[kind_of(item)]] += 1.0
         tables.append(table)
     return Inside(kinds=tuple(kinds), forward=tables[0], backward=tables[1], regather=tables[2])
 
 
-def _kind(item: Collective) -> Kind:
+def kind_of(item: Collective) -> Kind:
+    """What the price of a collective depends on."""
     return (item.op, item.axis, item.size, item.elements_per_sample, item.dtype)
 
 
@@ -75,12 +79,17 @@ def kind_costs(cluster: Cluster, inside: Inside, lines: Lines, precision: str, s
         buffer = elements * samples * dtype_bytes(precision if dtype == COMPUTE else dtype)
         side_by_side = lines_along(lines, axis, size)
         if side_by_side:
-            found[0, k] = max(_seconds(cluster, op, line, buffer, len(side_by_side)) for line in side_by_side)
+            found[0, k] = _seconds(cluster, op, side_by_side, size, buffer)
             found[1, k] = wire_factor(op, size) * buffer
     return found
 
 
-def _seconds(cluster: Cluster, op: str, line: tuple[int, ...], buffer: float, concurrent: int) -> float:
-    if op == "halo":  # both neighbours at once, on wires of their own
-        return max(transfer_seconds(cluster.path(a, b), buffer) for a, b in pairwise(line))
-    return collective_seconds(cluster, op, line, buffer, concurrent=concurrent)
+def _seconds(cluster: Cluster, op: str, lines: tuple[Line, ...], size: int, buffer: float) -> float:
+    if op == "halo":  # to both neighbours at once
+        hops = tuple(hop for line in lines for a, b in pairwise(line) for hop in ((a, b), (b, a)))
+        return passes_seconds(cluster, hops, buffer)
+    if op in ("ring", "ring_gradient"):  # so many passes of one block, one after another
+        hops = tuple(hop for line in lines for hop in zip(line, (*line[1:], line[0]), strict=True))
+        passes = wire_factor(op, size) * size
+        return passes * passes_seconds(cluster, hops, buffer / size)
+    return max(collective_seconds(cluster, op, line, buffer, concurrent=len(lines)) for line in lines)

@@ -48,6 +48,16 @@ def _places(mesh: Mesh) -> dict[int, int]:
     return {device: i for i, device in enumerate(mesh.devices)}
 
 
+def cut_row(mesh: Mesh, row: Line, axes: tuple[str, ...]) -> tuple[Line, ...]:
+    """The devices of a row that have equal coordinates along some axes of its mesh, by coordinate."""
+    place = _places(mesh)
+    parts: dict[tuple[int, ...], list[int]] = {}
+    for device in row:
+        found = mesh.coordinates(place[device])
+        parts.setdefault(tuple(found.get(axis, 0) for axis in axes), []).append(device)
+    return tuple(map(tuple, parts.values()))
+
+
 def lines_along(lines: Lines, axis: str, size: int) -> tuple[Line, ...]:
     """The lines along an axis of a size; () if the row has none."""
     return next((found for name, count, found in lines if name == axis and count == size), ())

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
 from explorer.cluster import Cluster
@@ -53,6 +54,19 @@ def lane_route(
     for held, needed, weight in pattern:
         for sender, receiver, share in _pairs(source, held, target, needed):
             amounts[sender, receiver] += weight * share
+    return route_of(cluster, amounts)
+
+
+def route_of(
+    cluster: Cluster, amounts: Mapping[tuple[int, int], float], latency_s: float | None = None
+) -> Route:
+    """The route of pairs that each send a share of a tensor, all at the same time.
+
+    Args:
+        cluster: the links.
+        amounts: share by (sender, receiver).
+        latency_s: start-up; None for the longest of a pair's.
+    """
     paths = {pair: cluster.path(*pair) for pair in amounts}
     slowest = min(paths.values(), key=lambda path: path.bandwidth_bytes_per_s)
     through: dict[str, float] = defaultdict(float)
@@ -66,7 +80,7 @@ def lane_route(
     seconds = max([seconds, *(share / capacity[name] for name, share in through.items())])
     return Route(
         kind=slowest.kind,
-        latency_s=max(path.latency_s for path in paths.values()),
+        latency_s=max(path.latency_s for path in paths.values()) if latency_s is None else latency_s,
         seconds_per_byte=seconds,
         pairs=tuple((a, b, share) for (a, b), share in amounts.items() if a != b),
         resources=tuple(
@@ -80,7 +94,35 @@ def lane_route(
 def _pairs(
     source: tuple[int, ...], held: float, target: tuple[int, ...], needed: float
 ) -> list[tuple[int, int, float]]:
-    """(sender, receiver, share): shards lie in mesh order, devices with equal shards next to each other."""
+    """(sender, receiver, share): a receiver's own part from itself, else from the copies in turn."""
+    found = []
+    for part in common_parts(source, held, target, needed):
+        own = part.receiver in part.owners
+        sender = part.receiver if own else part.owners[part.turn % len(part.owners)]
+        found.append((sender, part.receiver, part.stop - part.start))
+    return found
+
+
+class Part(NamedTuple):
+    """What a device needs of what some others hold."""
+
+    owners: tuple[int, ...]
+    """Devices that hold it."""
+    receiver: int
+    """The device that needs it."""
+    turn: int
+    """How many before it need the same."""
+    start: float
+    """Where it lies in the tensor, from 0 to 1."""
+    stop: float
+    """Its end."""
+
+
+def common_parts(source: tuple[int, ...], held: float, target: tuple[int, ...], needed: float) -> list[Part]:
+    """Parts of a tensor that one row holds and another needs.
+
+    Shards lie in mesh order, devices with equal shards next to each other.
+    """
     parts, wanted = _parts(len(source), held), _parts(len(target), needed)
     holders: list[list[int]] = [[] for _ in range(parts)]
     for i, device in enumerate(source):
@@ -93,10 +135,9 @@ def _pairs(
         start, stop = min(1.0, block * needed), min(1.0, (block + 1) * needed) if wanted > 1 else 1.0
         for part, owners in enumerate(holders):
             low, high = part * held, (part + 1) * held if parts > 1 else 1.0
-            share = min(stop, high, 1.0) - max(start, low)
-            if share > 1e-12:
-                sender = device if device in owners else owners[turn % len(owners)]
-                found.append((sender, device, share))
+            first, last = max(start, low), min(stop, high, 1.0)
+            if last - first > 1e-12:
+                found.append(Part(tuple(owners), device, turn, first, last))
     return found
 
 
@@ -128,12 +169,3 @@ def flow_pattern(
 def reversed_pattern(pattern: Pattern) -> Pattern:
     """The pattern of the gradients: they come back in the state in which the tensors went."""
     return tuple((needed, held, weight) for held, needed, weight in pattern)
-
-
-@remembered(16384)
-def transfer_price(
-    cluster: Cluster, source: tuple[int, ...], target: tuple[int, ...], pattern: Pattern, size: float
-) -> tuple[float, float]:
-    """(seconds, bytes sent) of tensors of `size` bytes in all."""
-    route = lane_route(cluster, source, target, pattern)
-    return route.latency_s + size * route.seconds_per_byte, size * route.share

@@ -8,13 +8,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from explorer.cluster import Cluster
-from explorer.costs.compute import layer_times
+from explorer.cluster import Cluster, DeviceKind
+from explorer.costs.compute import LayerCosts, layer_costs
+from explorer.costs.measured import with_collectives
 from explorer.costs.memory import StageMemory, stage_memory
-from explorer.costs.memory_arrays import ATTENTION_CORE
+from explorer.costs.memory_arrays import core_layers
 from explorer.costs.memory_counts import Counts, counts
 from explorer.graph import LayerGraph
 from explorer.identity import STAGES_KEPT, remembered
+from explorer.pricing.beside import beside_of, hidden_seconds
 from explorer.pricing.inside import Inside, inside_of, kind_costs
 from explorer.pricing.lines import Lines
 from explorer.sharding import Override, ShardedLayers, overrides_of, shard
@@ -47,6 +49,8 @@ class SectionTime(NamedTuple):
     """In the input gradient."""
     recompute_bytes: float
     """In what is made again."""
+    behind_weight_s: float = 0.0
+    """Part of `backward_comm_s` that is hidden where the weight gradients are made in the same backward."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -91,6 +95,7 @@ def section_time(
     kinds: tuple[str, ...],
     lines: Lines,
     samples: float,
+    overlap: tuple[tuple[str, str], ...] = (),
 ) -> SectionTime:
     """Seconds of some layers.
 
@@ -105,25 +110,55 @@ def section_time(
         kinds: kinds of devices in the row.
         lines: devices along its axes.
         samples: samples of one call.
+        overlap: (mesh axis, how) of its collectives that run beside work.
     """
     share = np.ones(len(layers)) if fractions is None else fractions
-    again = share * _made_again(graph, layers, recompute)
-    compute = np.max(
-        [_layer_times(graph, cluster, kind, precision, sharded, samples) for kind in kinds], axis=0
-    )
+    again = share * made_again(graph, layers, recompute)
+    found = [_layer_costs(graph, cluster, kind, precision, sharded, samples) for kind in kinds]
+    compute = np.max([item.seconds for item in found], axis=0)
+    if sharded.inside is not None:
+        compute = compute * (1.0 + max(_kind(cluster, kind).lockstep_wait for kind in kinds))
+    slack = np.min([item.slack for item in found], axis=0)
     forward, input_grad, weight_grad = (compute[:, layers] @ share).tolist()
-    comm, sent = [0.0] * 3, [0.0] * 3
+    comm, sent, behind = [0.0] * 3, [0.0] * 3, 0.0
     if sharded.inside is not None:
         costs = kind_costs(cluster, sharded.inside, lines, precision, samples)
         forward_n, backward_n, again_n, hidden_n = _collectives(sharded.inside, layers, share, again)
-        comm = [float(costs[0] @ number) for number in (forward_n, backward_n, again_n)]
+        # measured seconds may hold collectives: those are sent, but take no seconds of their own
+        apart = ~with_collectives(graph, kinds, sharded.degree)[layers]
+        charged = _collectives(sharded.inside, layers, share * apart, again * apart)[:3]
+        # the host issues collectives ahead like all else: they fill the time in which the device waits for it
+        waits = (slack[0, layers] @ share, slack[1, layers] @ share, slack[0, layers] @ again)
         # gathers hidden behind the input gradient take no seconds of their own, but are sent
         sent = [float(costs[1] @ number) for number in (forward_n, backward_n + hidden_n, again_n)]
+        here, made = np.zeros((2, len(graph.layers)))
+        here[layers], made[layers] = share * apart, again * apart
+        ways = beside_of(graph, sharded.shards, sharded.inside, overlap)
+        hidden = hidden_seconds(ways, costs[0], compute, here, made, _slowdown(cluster, kinds))
+        comm = [
+            max(0.0, float(costs[0] @ number) - saved - float(wait))
+            for number, saved, wait in zip(charged, hidden[:3], waits, strict=True)
+        ]
+        behind = hidden.weight_grad_s + float(slack[2, layers] @ share)
     remade = float(compute[0, layers] @ again)
+    call = _call_s(cluster, kinds)
     return SectionTime(
-        forward + comm[0], input_grad + comm[1], weight_grad, comm[0], comm[1],
-        remade + comm[2], comm[2], *sent,
+        forward + comm[0] + call, input_grad + comm[1] + call, weight_grad, comm[0], comm[1],
+        remade + comm[2], comm[2], sent[0], sent[1], sent[2], min(behind, comm[1]),
     )  # fmt: skip
+
+
+def _kind(cluster: Cluster, name: str) -> DeviceKind:
+    return next(item for item in cluster.device_kinds if item.name == name)
+
+
+def _slowdown(cluster: Cluster, kinds: tuple[str, ...]) -> float:
+    return max(item.overlap_slowdown for item in cluster.device_kinds if item.name in kinds)
+
+
+def _call_s(cluster: Cluster, kinds: tuple[str, ...]) -> float:
+    """Host work and waiting of one forward or backward call of a stage, on the slowest kind of its row."""
+    return max(item.action_overhead_s for item in cluster.device_kinds if item.name in kinds)
 
 
 def _collectives(
@@ -151,7 +186,7 @@ def lane_sends(
     if sharded.inside is None:
         return {}
     share = np.ones(len(layers)) if fractions is None else fractions
-    again = share * _made_again(graph, layers, recompute)
+    again = share * made_again(graph, layers, recompute)
     forward_n, backward_n, again_n, hidden_n = _collectives(sharded.inside, layers, share, again)
     number = backward_n + again_n + hidden_n if backward else forward_n
     sent = kind_costs(cluster, sharded.inside, lines, precision, samples)[1] * number
@@ -161,20 +196,19 @@ def lane_sends(
     return found
 
 
-def _layer_times(
+def _layer_costs(
     graph: LayerGraph, cluster: Cluster, kind: str, precision: str, sharded: Sharded, samples: float
-) -> FloatArray:
-    device = next(item for item in cluster.device_kinds if item.name == kind)
-    return layer_times(
-        graph, device, samples=samples, precision=precision,
-        work=sharded.shards.work, tensor_degree=sharded.degree,
+) -> LayerCosts:
+    return layer_costs(
+        graph, _kind(cluster, kind), samples=samples, precision=precision,
+        work=sharded.shards.work, split=sharded.shards.split, tensor_degree=sharded.degree,
     )  # fmt: skip
 
 
-def _made_again(graph: LayerGraph, layers: IntArray, recompute: str) -> BoolArray:
+def made_again(graph: LayerGraph, layers: IntArray, recompute: str) -> BoolArray:
     """Which layers a backward makes again: those whose tensors `explorer.costs.memory` drops."""
     if recompute == "selective":
-        return graph.memo("cores", lambda: np.array([x.kind in ATTENTION_CORE for x in graph.layers]))[layers]
+        return core_layers(graph)[layers]
     if recompute != "full":
         return np.zeros(len(layers), dtype=bool)
     inside = graph.memo("in blocks", lambda: np.array([bool(x.block) for x in graph.layers]))[layers]

@@ -73,6 +73,7 @@ def reduce_price(
     rows: tuple[Line, ...],
     lines: tuple[Lines, ...],
     parts: tuple[tuple[Sums, float], ...],
+    chunks: tuple[int, ...] = (),
 ) -> Moved:
     """A reduction over rows of devices that hold the same shards; its parts run one after another.
 
@@ -84,6 +85,8 @@ def reduce_price(
         rows: the rows.
         lines: per row the devices along its axes; () where nothing is a partial sum.
         parts: bytes of one device by what they are partial over.
+        chunks: per row the group of replicas that its shards lie in, where ZeRO shards over fewer than all:
+            a reduce-scatter inside each, then an all-reduce of each shard over the groups (HSDP). () is one.
     """
     op = "parameter_server"
     if method == "all_reduce":
@@ -96,11 +99,33 @@ def reduce_price(
         count = len(groups[0])
         devices = tuple(dict.fromkeys(device for group in groups for device in group))
         concurrent = max(1, len(rows[0]) // count)
-        if len(devices) > 1 or servers:
+        if zero and len(set(chunks)) > 1:
+            seconds += _hybrid_seconds(cluster, groups, chunks, size, concurrent)
+        elif len(devices) > 1 or servers:
             seconds += collective_seconds(cluster, op, devices, size, concurrent=concurrent, servers=servers)
         moved += size / count
         inside += 2 * (count - 1) / count * size
     return Moved(seconds, moved, inside)
+
+
+def _hybrid_seconds(
+    cluster: Cluster, groups: list[Line], chunks: tuple[int, ...], size: float, concurrent: int
+) -> float:
+    """Reduce-scatter inside each group of replicas, then all-reduce of each shard over the groups."""
+    members: dict[int, list[Line]] = {}
+    for chunk, group in zip(chunks, groups, strict=True):
+        members.setdefault(chunk, []).append(group)
+    seconds = 0.0
+    for held in members.values():
+        devices = tuple(dict.fromkeys(device for group in held for device in group))
+        if len(devices) > 1:
+            beside = concurrent * len(members)
+            scatter = collective_seconds(cluster, "reduce_scatter", devices, size, concurrent=beside)
+            seconds = max(seconds, scatter)
+    shards = min(map(len, members.values()))
+    across = tuple(held[0][0] for held in members.values())
+    beside = concurrent * shards
+    return seconds + collective_seconds(cluster, "all_reduce", across, size / shards, concurrent=beside)
 
 
 @remembered(8192)
@@ -120,7 +145,8 @@ def gather_price(cluster: Cluster, groups: tuple[tuple[tuple[Line, ...], float],
     for rows, size in groups:
         if len(rows) > 1 and size:
             devices = tuple(row[0] for row in rows)
-            seconds += collective_seconds(cluster, "all_gather", devices, size, concurrent=len(rows[0]))
+            beside = len(rows[0]) * max(1, everyone // len(rows))
+            seconds += collective_seconds(cluster, "all_gather", devices, size, concurrent=beside)
             moved += size * (len(rows) - 1) / len(rows) * everyone / (everyone - 1)
     return Moved(seconds, moved, 0.0)
 

@@ -48,11 +48,15 @@ class _Traffic:
             return self._transfer(slot)
         if slot.kind == REDUCE:
             groups = [slot.where, *self.dropped.get(slot.where, ())]
-            return [item for group in groups for item in self._reduction(group)]
+            return self._part(slot, [item for group in groups for item in self._reduction(group)])
         places = [slot.piece._replace(replica=replica) for replica in self._alike(slot.piece)]
         if slot.kind == GATHER:
-            return [item for piece in places for item in self._gather(piece)]
+            return self._part(slot, [item for piece in places for item in self._gather(piece, self.pricer.gathered(piece))])
         return [item for piece in places for item in self._inside(slot, piece)]
+
+    def _part(self, slot: Slot, sent: list[Sent]) -> list[Sent]:
+        parts = self.pricer.parts(slot)
+        return [(sender, receiver, size * parts.here / parts.total) for sender, receiver, size in sent]
 
     def _alike(self, piece: Piece) -> tuple[int, ...]:
         return self.program.replica_classes.get(piece.replica, (piece.replica,))
@@ -81,32 +85,38 @@ class _Traffic:
                     for row, along in zip(rows, lines, strict=True)
                 ]
                 count = len(groups[0][0])
-                yield from self._around_lane(rows, groups, size)
+                yield from self._around_lane(rows, groups, 2 * size)
             if group.servers:
                 for row in rows:
                     yield from _served(row, group.servers, size / count)
             else:
-                for row in rows:
-                    yield from _passed_on(row, rows, around * (len(rows) - 1) / len(rows) * size / count)
+                chunks = self.pricer.chunks(number) if zero else (0,) * len(rows)
+                yield from _reduced(rows, chunks, around, size / count)
 
     def _around_lane(self, rows: Iterable[Line], groups: list[list[Line]], size: float) -> Iterator[Sent]:
         for row, own in zip(rows, groups, strict=True):
             for device, line in zip(row, own, strict=True):
-                yield device, _next(device, line), 2 * (len(line) - 1) / len(line) * size
+                yield device, _next(device, line), (len(line) - 1) / len(line) * size
 
-    def _gather(self, piece: Piece) -> Iterator[Sent]:
-        for rows, size in self.pricer.gathered(piece):
-            yield from _passed_on(self.pricer.row(piece), rows, (len(rows) - 1) / len(rows) * size)
+    def _gather(self, piece: Piece, groups: Iterable[tuple[tuple[Line, ...], float]]) -> Iterator[Sent]:
+        own = set(self.pricer.row(piece))
+        for rows, size in groups:
+            for row in rows if size else ():
+                if own.issuperset(row):  # all of its row, or a part that holds what the others hold
+                    yield from _passed_on(row, rows, (len(rows) - 1) / len(rows) * size)
 
     def _inside(self, slot: Slot, piece: Piece) -> Iterator[Sent]:
         row, lines = (
             self.pricer.row(piece),
             self.pricer.lines(piece.section, piece.copy, self.pricer.row(piece)),
         )
+        zero, gathers = self.pricer.sections[piece.section].zero, self.pricer.spread(piece)
+        if slot.kind != W and (zero == 3) == (slot.kind != U):
+            yield from self._gather(piece, gathers)
         if slot.kind == U:
             for sums, size in self.pricer.summed(piece):
                 groups = [[summed_with(lines, device, sums) for device in row]]
-                yield from self._around_lane([row], groups, size)
+                yield from self._around_lane([row], groups, size if gathers else 2 * size)
         elif slot.kind != W:
             for (axis, count), size in self.pricer.sends(
                 piece, slot.samples, backward=slot.kind != F
@@ -114,6 +124,20 @@ class _Traffic:
                 for line in lines_along(lines, axis, count):
                     for device in set(line) & set(row):
                         yield device, _next(device, line), size
+
+
+def _reduced(rows: tuple[Line, ...], chunks: tuple[int, ...], around: float, size: float) -> Iterator[Sent]:
+    """A ring inside each group of rows; where there are several, one of each shard over them."""
+    members: dict[int, list[Line]] = {}
+    for row, chunk in zip(rows, chunks, strict=True):
+        members.setdefault(chunk, []).append(row)
+    for near in members.values():
+        for row in near:
+            yield from _passed_on(row, tuple(near), around * (len(near) - 1) / len(near) * size)
+    shards, groups = min(map(len, members.values())), len(members)
+    for across in zip(*members.values(), strict=False) if groups > 1 else ():
+        for row in across:
+            yield from _passed_on(row, across, 2 * (groups - 1) / groups * size / shards)
 
 
 def _next(device: int, line: Line) -> int:

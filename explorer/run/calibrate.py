@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
+from explorer.calibrate.devices import RANK_KIND
+from explorer.calibrate.runs import LayerTime, MachineTimes
 from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup, Source
 from explorer.graph import Defaults, LayerGraph
 from explorer.run.model import ModelSpec, model_graph
 from explorer.workload import OPTIMIZERS
-
-RANK_KIND = "rank"
-"""Name of the device kind that stands for one rank of this machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +28,8 @@ class Calibrated:
     """Smallest share of a core that a rank got while computing, median over rounds."""
     seconds: Mapping[str, float]
     """What else was measured: `update`, `message BYTES`, `reduce BYTES`."""
+    optimizer: str
+    """Whose update was timed."""
 
 
 def uncalibrated(ranks: int, *, flops_per_s: float = 2e10) -> Cluster:
@@ -80,6 +81,43 @@ def calibrate(
         cluster=cluster,
         cpu_share=min((median(row["cpu_share"] for row in rank) for rank in every if rank), default=0.0),
         seconds=known,
+        optimizer=optimizer,
+    )
+
+
+def machine_times(known: Calibrated, device: str) -> MachineTimes:
+    """What was measured of the machine alone, for a file and for correcting a profile.
+
+    Args:
+        known: what a launch measured.
+        device: what its ranks ran on, as they name it.
+    """
+
+    def by_size(what: str) -> tuple[tuple[str, float], ...]:
+        found = {key.removeprefix(what): s for key, s in known.seconds.items() if key.startswith(what)}
+        return tuple(found.items())
+
+    elements = known.graph.parameter
+    return MachineTimes(
+        device=device,
+        ranks=known.cluster.device_count,
+        layers=tuple(
+            LayerTime(
+                name=layer.name,
+                kind=layer.kind,
+                works=(layer.forward, layer.input_grad, layer.weight_grad),
+                samples=row.batch,
+                seconds=row.forward_s + row.input_grad_s + row.weight_grad_s,
+                parameter_elements=sum(elements[use.name].elements for use in layer.parameters),
+            )
+            for layer in known.graph.layers
+            for row in layer.measured
+        ),
+        update_elements=sum(item.elements for item in known.graph.parameters),
+        update_s=known.seconds.get("update", 0.0),
+        optimizer=known.optimizer,
+        messages=by_size("message "),
+        reduces=by_size("reduce "),
     )
 
 

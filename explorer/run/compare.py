@@ -89,6 +89,9 @@ class Comparison:
     """Rounds that were measured."""
     error_spread_pct: float = 0.0
     """Distance of the quartiles of the rounds' own errors, in per cent; 0 for fewer than two rounds."""
+    machine: dict[str, Any] = field(default_factory=dict)
+    """What the run timed of its machine, the fields of `explorer.calibrate.runs.MachineTimes`, from which it
+    was predicted; {} where compute was slept."""
 
 
 def measure(

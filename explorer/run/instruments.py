@@ -6,6 +6,7 @@ line can block on it and a notebook can poll it.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -14,12 +15,13 @@ from statistics import median
 from typing import Any
 
 from explorer.cluster import Cluster
+from explorer.documents import to_plain
 from explorer.errors import InputError
 from explorer.graph import LayerGraph
 from explorer.plan import Resolved, load_plan
 from explorer.run import compare
 from explorer.run.build import Prepared, prepare, unsupported_by_torch
-from explorer.run.calibrate import Calibrated, calibrate, uncalibrated
+from explorer.run.calibrate import Calibrated, calibrate, machine_times, uncalibrated
 from explorer.run.compare import Comparison, Measurement, StageTime
 from explorer.run.launch import RunResult
 from explorer.run.scale import Scaled, Size, scale
@@ -102,6 +104,12 @@ def make_experiment(
     )  # fmt: skip
 
 
+def device_of(result: RunResult) -> str:
+    """What the ranks of a run say they ran on: `cpu`, or the name of an accelerator."""
+    names = [str(event["name"]) for event in result.events if event.get("event") == "ready"]
+    return names[0] if names else "cpu"
+
+
 # -- the short run ----------------------------------------------------------------------------------
 
 
@@ -151,7 +159,8 @@ def short_run(
 
     def finish(result: RunResult) -> Comparison:
         known = [learn(result, only) for only in (None, *range(rounds))]
-        return _compare_short(result, scaled, known, other, name, engine)
+        machine = to_plain(machine_times(known[0], device_of(result)))
+        return replace(_compare_short(result, scaled, known, other, name, engine), machine=machine)
 
     return Experiment(spec=spec, finish=finish, learn=learn)
 
@@ -362,7 +371,11 @@ def _first_replicas(stage: Stage, keep: int) -> Stage:
     for mesh in stage.meshes:
         axes = tuple((name, keep if name == "replica" else size) for name, size in mesh.axes)
         meshes.append(Mesh(devices=tuple(d for row in mesh.rows[:keep] for d in row), axes=axes))
-    return replace(stage, meshes=tuple(meshes), shares=stage.shares[:keep])
+    together = math.gcd(stage.zero_replicas, keep * len(meshes))  # stays 0 where that is all
+    return replace(
+        stage, meshes=tuple(meshes), shares=stage.shares[:keep],
+        zero_replicas=together if stage.zero_replicas else 0,
+    )  # fmt: skip
 
 
 def _stretch(plain: Prepared) -> float:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from explorer.errors import InputError
 from explorer.tasks.placement import Piece, SectionShape
-from explorer.tasks.program import GATHER, JOIN, KINDS, REDUCE, TRANSFER, Program, Slot
+from explorer.tasks.program import CLOSING, GATHER, JOIN, KINDS, OPENING, REDUCE, TRANSFER, Program, Slot
 
 Wire = tuple[str, int, int]
 """("wire" or "signal", sending rank, receiving rank)."""
@@ -179,7 +179,10 @@ class Lanes:
         return {self.slot(task).piece for task in tasks}
 
     def _of_kind(self, kind: int) -> list[int]:
-        return [task for task in range(self.program.size) if self.program.kind[task] == kind]
+        """Tasks of a kind; of collectives in parts the one that a run does as a whole."""
+        aside = CLOSING if kind == GATHER else OPENING
+        found = [task for task in range(self.program.size) if self.program.kind[task] == kind]
+        return [task for task in found if self.slot(task).part != aside]
 
     def _resolved(self, task: int) -> list[int]:
         """Predecessors with joins looked through."""
@@ -278,7 +281,7 @@ class Lanes:
                 *signals,
             ),
             reductions=tuple(i for i in before if i in self.reductions),
-            gathers=tuple(i for i in before if program.kind[i] == GATHER),
+            gathers=tuple(i for i in before if program.kind[i] == GATHER and self.slot(i).part != CLOSING),
         )
 
     def _placed(self, lane: int, sequences, count):  # type: ignore[no-untyped-def]

@@ -297,7 +297,7 @@ def _model(
 def _kind(graph: LayerGraph, strategy: JobStrategy, group: list[int]) -> str:
     """The kind of unit that is most like the layers of some stages."""
     kinds = {graph.layer[name].kind for s in group for name in strategy.stages[s].all_layers}
-    if kinds & {"attention", "experts"}:
+    if kinds & {"attention", "scores", "experts"}:
         return BLOCK
     return CONV if "conv" in kinds else MLP
 

@@ -37,7 +37,7 @@ def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
     torch.set_num_threads(1)
     if spec.pin:
         _pin(spec.ranks)
-    urgent = all(case.kind == DRY for case in spec.cases) and hurry()
+    urgent = bool(spec.cases) and all(case.kind == DRY for case in spec.cases) and hurry()
     transport = connect(spec.group_timeout_s, spec.device)
     desk.events.send("ready", device=str(transport.device), name=_device_name(transport.device))
     players = [_player(case, i, spec, desk, transport) for i, case in enumerate(spec.cases)]
@@ -46,9 +46,16 @@ def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
         from explorer.run.stopwatch import Stopwatch
 
         calibrator = Stopwatch(spec.calibration, transport)
+    surveyor = None
+    if spec.survey is not None:
+        from explorer.run.surveyor import Surveyor
+
+        surveyor = Surveyor(spec.survey, transport, desk.status)
     result: dict[str, Any] = {
         "cases": {case.name: [] for case in spec.cases},
         "calibration": [],
+        "survey": [],
+        "machine": surveyor.machine() if surveyor is not None else {},
         "urgent": urgent,
     }
     for case, play in zip(spec.cases, players, strict=True):
@@ -69,6 +76,10 @@ def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
             record = play()
             result["cases"][case.name] += [record] * measured
             desk.events.send("case", name=case.name, round=number - spec.warmup_rounds)
+        if surveyor is not None:
+            rows = surveyor.measure()
+            result["survey"] += [rows] * measured
+            desk.events.send("survey", round=number - spec.warmup_rounds)
     desk.status(IDLE)
     transport.barrier()
     transport.close()

@@ -101,11 +101,31 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What every rank measures of its machine in each round, all ranks at once."""
+
+    precisions: tuple[str, ...]
+    """Of matrix products, attention and convolutions: fp32, tf32, fp16 or bf16."""
+    products: tuple[tuple[int, int, int], ...] = ()
+    """Rows, columns and depth of matrix products."""
+    attentions: tuple[tuple[int, int, int], ...] = ()
+    """Heads of all samples, tokens and head size of causal attention."""
+    convolutions: tuple[tuple[int, int, int], ...] = ()
+    """Samples, channels and edge in pixels of 3 x 3 convolutions."""
+    moved_bytes: tuple[int, ...] = ()
+    """Bytes that an operator reads and writes, together."""
+    message_bytes: tuple[int, ...] = ()
+    """Point-to-point messages between neighbours, of these sizes."""
+    reduce_bytes: tuple[int, ...] = ()
+    """All-reduces over all ranks, of these sizes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
     """One launch.
 
     Raises:
-        InputError: no rank, no case, or names that repeat.
+        InputError: no rank, neither a case nor a survey, or names that repeat.
     """
 
     ranks: int
@@ -118,6 +138,8 @@ class RunSpec:
     """Rounds before them that are thrown away."""
     calibration: Calibration | None = None
     """Timed at the start of every round."""
+    survey: Survey | None = None
+    """Measured at the end of every round."""
     faults: tuple[Fault, ...] = ()
     """What goes wrong on purpose."""
     group_timeout_s: float = 20.0
@@ -133,7 +155,7 @@ class RunSpec:
         names = [case.name for case in self.cases]
         if self.ranks < 1 or self.rounds < 1:
             raise InputError("a run needs a rank and a round", key="ranks", found=self.ranks, allowed=">= 1")
-        if not self.cases or len(set(names)) != len(names):
+        if not (self.cases or self.survey) or len(set(names)) != len(names):
             raise InputError("a run needs cases of different names", key="cases", found=names)
         for case in self.cases:
             if len(case.order.lanes) > self.ranks:
@@ -173,6 +195,7 @@ def to_data(spec: RunSpec) -> dict[str, Any]:
     data["cases"] = [_case_data(case) for case in spec.cases]
     data["faults"] = [asdict(fault) for fault in spec.faults]
     data["calibration"] = asdict(spec.calibration) if spec.calibration else None
+    data["survey"] = asdict(spec.survey) if spec.survey else None
     return data
 
 
@@ -185,6 +208,8 @@ def from_data(data: Mapping[str, Any]) -> RunSpec:
     values["faults"] = tuple(Fault(**item) for item in data["faults"])
     timed = data["calibration"]
     values["calibration"] = timed and Calibration(**{**_tuples(timed), "model": _model(timed["model"])})
+    asked = data["survey"]
+    values["survey"] = asked and Survey(**_tuples(asked))
     return RunSpec(**values)
 
 
@@ -254,4 +279,4 @@ def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
     return {key: convert(value) for key, value in data.items()}
 
 
-__all__ = ["Calibration", "Case", "Fault", "RunSpec", "read_spec", "write_spec"]
+__all__ = ["Calibration", "Case", "Fault", "RunSpec", "Survey", "read_spec", "write_spec"]

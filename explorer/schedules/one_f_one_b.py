@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from explorer.actions import Order, Shape
+from explorer.registry import Option
 from explorer.schedules import SCHEDULES
 from explorer.schedules._clock import clock_of, one_step
 from explorer.schedules._common import each_step, updates
+
+OPTIONS = (Option(name="blocking", default=False, help="stages wait for what they send and receive"),)
 
 
 def makespan(p: int, m: int, forward_s: float, backward_s: float, chunks: int = 1) -> float | None:
@@ -18,15 +21,18 @@ def makespan(p: int, m: int, forward_s: float, backward_s: float, chunks: int = 
     title="Early backward, flush at the end of the step (PipeDream-Flush, DAPPLE)",
     paper="DAPPLE (Fan et al., 2021); PipeDream-2BW (Narayanan et al., 2021)",
     flush=True,
+    options=OPTIONS,
     torch_name="1F1B",
     placement="line",
     closed_form=("exact", makespan),
 )
-def order(shape: Shape, *, steps: int) -> Order:
+def order(shape: Shape, *, steps: int, blocking: bool = False) -> Order:
     """At most 1 + (stages on the longest path behind) microbatches in flight on a stage.
 
     Any stage DAG (GraphPipe: depth counts, not the number of stages), microbatch sizes that differ
-    between stages, and any number of stages on a lane: see `_clock`.
+    between stages, and any number of stages on a lane: see `_clock`. With `blocking` transfers the exchange
+    of activations and gradients between two neighbours takes time of both (Narayanan et al., 2021, whose
+    stages send and receive in one call).
     """
     clock = clock_of(shape)
     lanes = each_step(
@@ -34,4 +40,4 @@ def order(shape: Shape, *, steps: int) -> Order:
         steps,
         lambda places, step: [*one_step(shape, clock, places, step), *updates(shape, places, step)],
     )
-    return Order(lanes=lanes, steps=steps)
+    return Order(lanes=lanes, steps=steps, blocking=blocking)

@@ -70,19 +70,15 @@ def bounds_of(
     placement = place(graph, strategy, training=job.training)
     pricer = Pricer(graph, cluster, job, strategy, placement)
     count = job.global_batch // strategy.stages[0].microbatch_samples
-    once = [0.0] * len(strategy.stages)  # forward and backward of one microbatch
     sections: list[list[int]] = [[] for _ in range(positions)]
     for i, section in enumerate(placement.skeleton.sections):
-        rows = section.rows[0] if len(cluster.device_kinds) > 1 else section.rows[0][:1]
-        once[section.stage] += max(_microbatch_s(pricer, i, row[0], section.samples(0)) for row in rows)
         sections[section.stage % positions].append(i)
     peaks = [(0.0, -math.inf)]
     if memory != "none":
         peaks = _peaks(cluster, strategy, pricer, sections, count, everything=memory == "all")
-    # before and after its own work a position waits for the stages before its first one
-    times = [
-        count * sum(once[r::positions]) + (sum(once[:r]) if job.training else 0.0) for r in range(positions)
-    ]
+    # a replica's microbatches stay with it: the slowest replica of one stage may be a fast one of the next
+    replicas = placement.skeleton.sections[0].replicas if len(cluster.device_kinds) > 1 else 1
+    times = [_pipeline_s(pricer, replica, positions, count) for replica in range(replicas)]
     return Bounds(
         step_time_s=max(times) * ROUNDING,
         peak_memory_bytes=max(peak for peak, _ in peaks),
@@ -112,13 +108,23 @@ def _peaks(
     return found
 
 
+def _pipeline_s(pricer: Pricer, replica: int, positions: int, count: int) -> float:
+    """Seconds of a step of one replica: before and after its own work a position waits for earlier stages."""
+    once = [0.0] * len(pricer.strategy.stages)  # forward and backward of one microbatch
+    for i, section in enumerate(pricer.sections):
+        device = section.rows[0][replica][0]
+        once[section.stage] += _microbatch_s(pricer, i, device, section.samples(replica))
+    waits = pricer.job.training
+    return max(count * sum(once[r::positions]) + (sum(once[:r]) if waits else 0.0) for r in range(positions))
+
+
 def _microbatch_s(pricer: Pricer, section: int, device: int, samples: int) -> float:
-    """Seconds of one microbatch on the lane of `device`; selective recomputation is not counted."""
+    """Seconds of one microbatch on the lane of `device`."""
     time = pricer.section_time(section, device, samples)
     if not pricer.job.training:
         return time.forward_s
-    again = time.recompute_s
-    return time.forward_s + time.input_grad_s + time.weight_grad_s + again
+    backward_s = time.input_grad_s + time.weight_grad_s + time.recompute_s - time.behind_weight_s
+    return time.forward_s + backward_s
 
 
 def _forwards_first(positions: int, position: int, chunks: int, count: int) -> list[int]:

@@ -20,6 +20,7 @@ from explorer.sharding.layouts import (
     expert_layout,
     layout_problems,
     megatron_layout,
+    table_layout,
     ulysses_layout,
 )
 from explorer.sharding.result import Collective, Override, ShardedLayers
@@ -37,6 +38,7 @@ __all__ = [
     "overrides_of",
     "shard",
     "shard_stage",
+    "table_layout",
     "ulysses_layout",
 ]
 

@@ -74,6 +74,8 @@ class LayerPlan:
     """How it holds every parameter."""
     work: float
     """Share of the layer's work per sample of its replica."""
+    pieces: tuple[tuple[str, float], ...]
+    """Dimensions that are split, with the share of each that one device has."""
     forward: tuple[Exchange, ...]
     """Collectives inside the forward."""
     backward: tuple[Exchange, ...]
@@ -155,6 +157,7 @@ def make_plan(
         write_sizes=write_sizes,
         parameters=_held(template, chosen, group, axes),
         work=_work(sizes, chosen, axes),
+        pieces=_pieces(sizes, chosen, axes),
         forward=_exchanges(chosen, "forward", (template.reads, write_sizes), (reads, writes), axes),
         backward=_exchanges(chosen, "backward", (template.reads, write_sizes), (reads, writes), axes),
         free=tuple(
@@ -213,6 +216,16 @@ def _work(sizes: dict[str, float], chosen: Sequence[Signature], axes: Sequence[A
         else:
             result *= signature.work
     return result * math.prod(piece(sizes[dim], count) for dim, count in parts.items())
+
+
+def _pieces(
+    sizes: dict[str, float], chosen: Sequence[Signature], axes: Sequence[Axis]
+) -> tuple[tuple[str, float], ...]:
+    parts: dict[str, int] = {}
+    for signature, axis in zip(chosen, axes, strict=True):
+        for dim in signature.dims:
+            parts[dim] = parts.get(dim, 1) * axis.size
+    return tuple((dim, piece(sizes[dim], count)) for dim, count in parts.items())
 
 
 def _held(

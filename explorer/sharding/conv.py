@@ -1,8 +1,9 @@
-"""Convolution: channels by the einsum rule; height or width with a halo from each neighbour.
+"""Convolution: channels by the einsum rule; height, width or depth with a halo from each neighbour.
 
 Domain parallelism (Gholami et al., SPAA 2018): a device needs floor(k / 2) rows of its neighbour's input
 forward and gives as many rows of gradient backward, X_w X_c floor(k_h / 2) and Y_w Y_c floor(k_h / 2)
-elements a sample and side; a 1 x 1 kernel needs none.
+elements a sample and side; a 1 x 1 kernel needs none. Split along several directions, over a mesh axis each,
+every direction exchanges its own halo of what the others leave; corners are not counted.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from explorer.graph import COMPUTE, Layer
 from explorer.sharding.derive import RULES, Inner, Signature, einsum, sizes_of
 from explorer.sharding.states import BROADCAST, Axis
 
-WINDOWS = {"height": "kernel_height", "width": "kernel_width"}
+WINDOWS = {dim: f"kernel_{dim}" for dim in ("depth", "height", "width")}
 """Spatial dimension -> dimension of the kernel along it."""
 
 
-@RULES.add("conv", title="by channels, or by height or width with a halo")
+@RULES.add("conv", title="by channels, or by height, width or depth with a halo")
 def conv(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None:
-    """Signature of a convolution; images carry `height` and `width`, kernels the dimensions of `WINDOWS`."""
+    """Signature of a convolution; images and volumes carry dimensions of `WINDOWS`, kernels the values."""
     if len(dims) != 1 or dims[0] not in WINDOWS:
         return einsum(layer, dims, axis)
     signature = einsum(layer, dims, axis, special=True)

@@ -23,7 +23,10 @@ from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, State, du
 ALIGNED = frozenset({"heads", "kv_heads"})
 """Dimensions that are one for splitting: query heads and the key-value heads they share go together."""
 
-SUMS = frozenset({"linear", "matmul", "einsum", "conv", "embedding", "experts", "pool"})
+RING = "ring"
+"""Beside ``seq`` on the same axis of a layout: attention passes keys and values around it, no gathers."""
+
+SUMS = frozenset({"linear", "matmul", "einsum", "scores", "context", "conv", "embedding", "experts", "pool"})
 """Kinds that are sums over a dimension their output lacks, so that a part of it gives a partial sum."""
 
 _REPEATED = -9
@@ -35,7 +38,8 @@ class Inner:
     """A collective inside a layer, over the mesh axis of its signature, on a buffer shaped after a tensor."""
 
     op: str
-    """all_reduce, all_to_all or halo (to each neighbour along the axis)."""
+    """all_reduce, all_to_all, halo (to each neighbour along the axis), ring or ring_gradient (blocks passed
+    on from device to device while the layer works)."""
     tensor: int
     """The tensor the buffer is shaped after: read 0, 1, ..., or write -1, -2, ...."""
     without: State = BROADCAST
@@ -224,13 +228,15 @@ def choose(layer: Layer, axis: Axis, layout: Sequence[tuple[str, str]]) -> Signa
             by sequence it needs whole keys and values (DeepSpeed-Ulysses).
     """
     wanted = [dim for dim, name in layout if name == axis.name]
-    if layer.kind == "attention":
-        wanted.sort(key=lambda dim: dim not in ALIGNED)
     present = {dim.name for dim in layer.dims}
+    if layer.kind == "attention" or "kv_seq" in present:  # the latter is a part of one
+        wanted.sort(key=lambda dim: dim not in ALIGNED)
     for dim in wanted:
         if dim in present:
             together = (dim, *(other for other in wanted if dim in ALIGNED and other in ALIGNED - {dim}))
             dims = tuple(other for other in together if other in present)
+            if layer.kind == "attention" and dim == "seq" and RING in wanted:
+                dims = ("seq", RING)
             if signature := derive(layer, dims, axis):
                 return signature
     return by_sample(layer, axis) if axis.carved else replicate(layer)

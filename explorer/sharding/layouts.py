@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from explorer.graph import LayerGraph
+from explorer.sharding.derive import RING
 from explorer.strategy import REPLICA
 
 Layout: TypeAlias = tuple[tuple[str, str], ...]
@@ -33,14 +34,30 @@ def ulysses_layout(axis: str = "context") -> Layout:
     return (("seq", axis), ("heads", axis), ("kv_heads", axis))
 
 
-def context_layout(axis: str = "context") -> Layout:
-    """Context parallelism: all by sequence; attention gathers keys and values (Llama 3, ring attention)."""
-    return (("seq", axis),)
+def context_layout(axis: str = "context", *, ring: bool = False) -> Layout:
+    """Context parallelism: all by sequence; attention gathers keys and values, or passes them around a ring.
+
+    >>> context_layout(ring=True)
+    (('seq', 'context'), ('ring', 'context'))
+    """
+    return (("seq", axis), (RING, axis)) if ring else (("seq", axis),)
 
 
 def expert_layout(axis: str = "expert") -> Layout:
     """Experts over an axis, usually one carved out of the replicas by a `Sharding` with its own mesh."""
     return (("experts", axis),)
+
+
+def table_layout(axis: str = "table", *, by: str = "rows") -> Layout:
+    """Embedding tables by rows or columns, over an axis carved out of the replicas (2D sparse parallelism).
+
+    >>> table_layout(by="columns")
+    (('embed', 'table'),)
+    """
+    return ((_TABLES[by], axis),)
+
+
+_TABLES = {"rows": "vocab", "columns": "embed"}
 
 
 def layout_problems(
@@ -65,6 +82,8 @@ def layout_problems(
         elif axis not in sizes:
             names = ", ".join(name for name in sizes if name != REPLICA) or "none"
             problems.append(f"layout names mesh axis {axis!r}, but the mesh has {names}")
-        if dim not in known | usual:
+        if dim == RING and ("seq", axis) not in layout:
+            problems.append(f"layout has a ring over {axis!r}, but no 'seq' over it that would go round")
+        if dim not in known | usual | {RING}:
             problems.append(f"layout names dimension {dim!r}, which no layer of {graph.name!r} has")
     return problems

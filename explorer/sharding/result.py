@@ -17,7 +17,8 @@ class Collective(NamedTuple):
     """A collective over one mesh axis, for one sample of a replica."""
 
     op: str
-    """all_reduce, reduce_scatter, all_gather, all_to_all, or halo (to each neighbour along the axis)."""
+    """all_reduce, reduce_scatter, all_gather, all_to_all, halo (to each neighbour along the axis), ring or
+    ring_gradient (blocks passed on from device to device)."""
     axis: str
     """Mesh axis, of the mesh of `layer`."""
     tensor: str
@@ -26,7 +27,7 @@ class Collective(NamedTuple):
     """Layer that waits for it: the reader forward, the writer backward (the other end if that is outside)."""
     elements_per_sample: float
     """Buffer per sample: the whole one of all_reduce, all_gather and reduce_scatter, the local one of
-    all_to_all, what goes to one neighbour of halo."""
+    all_to_all, what goes to one neighbour of halo, all blocks of a ring together."""
     dtype: str
     """Data type name, or `compute`."""
     size: int
@@ -53,6 +54,8 @@ class ShardedLayers:
     """The layers it is about, in model order."""
     work: FloatArray
     """Per layer of the graph the share of its work one device does; 1 for layers not in `layers`."""
+    split: FloatArray
+    """Shape (3, layers of the graph): shares of batch, columns and depth of each layer's matrix products."""
     parameter_fraction: Mapping[str, float]
     """Share of each parameter that one device holds."""
     parameter_axes: Mapping[str, tuple[str, ...]]

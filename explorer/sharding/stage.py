@@ -13,10 +13,11 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from explorer.contraction import contractions
 from explorer.errors import InputError
 from explorer.graph import LayerGraph
-from explorer.sharding.assign import Exchange, Group, Held, assign
-from explorer.sharding.result import Collective, Override, ShardedLayers
+from explorer.sharding.assign import Exchange, Group, Held, LayerPlan, assign
+from explorer.sharding.result import Collective, FloatArray, Override, ShardedLayers
 from explorer.sharding.states import Axis
 from explorer.sharding.traffic import Sent, Traffic, at_rest, traffic
 from explorer.sharding.wiring import wiring
@@ -65,6 +66,7 @@ class GraphSharding:
         self.rest = at_rest(self.wires, self.plans, shapes, self.axes)
         self.tensor_share = np.array([item.share for item in self.rest])
         self.work = np.array([plan.work for plan in self.plans])
+        self.split = _split(graph, self.plans)
         self.elements = [math.prod(shape) for shape in shapes]
         self.savers = _savers(graph)
         self._closed: dict[int, _Messages | None] = {}
@@ -88,6 +90,7 @@ class GraphSharding:
         return ShardedLayers(
             layers=layers,
             work=work,
+            split=self.split,
             parameter_fraction=fractions,
             parameter_axes=split,
             partial_sums=sums,
@@ -110,7 +113,10 @@ class GraphSharding:
             plan = self.plans[i]
             if plan.forward or plan.backward:
                 ways.forward.extend([self._inside(i, exchange) for exchange in plan.forward])
-                ways.backward.extend([self._inside(i, exchange) for exchange in plan.backward])
+                needed = any(self.wires.needs_gradient[t] for t in self.wires.reads[i])
+                # a halo of output gradients makes the input gradient: without one nothing is sent
+                back = [item for item in plan.backward if needed or item.op != "halo"]
+                ways.backward.extend([self._inside(i, exchange) for exchange in back])
         for t in touched:
             found = self._closed_messages(t) if self._is_closed(t, inside) else self._open_messages(t, inside)
             if found:
@@ -201,6 +207,23 @@ class GraphSharding:
             {name: item.sums for name, item in held.items() if item.sums and trainable[name].trainable},
             carved,
         )
+
+
+def _split(graph: LayerGraph, plans: Sequence[LayerPlan]) -> FloatArray:
+    """Shares of batch, columns and depth of each layer's products, shape (3, layers)."""
+    known: dict[tuple[int, int], tuple[float, float, float]] = {}
+    found = []
+    for product, plan in zip(contractions(graph), plans, strict=True):
+        if product is None or not plan.pieces:
+            found.append((1.0, 1.0, 1.0))
+            continue
+        key = (id(product), id(plan))
+        if key not in known:
+            known[key] = product.shares(plan.pieces)
+        found.append(known[key])
+    shares = np.array(found).T.copy()
+    shares.flags.writeable = False
+    return shares
 
 
 def _fewer_replicas(group: Group, axes: Sequence[Axis]) -> float:

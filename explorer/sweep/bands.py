@@ -1,77 +1,200 @@
-"""How far a prediction may be off: devices as good, and as bad, as the error bands of their profile allow.
+"""Bands: how far a prediction may be off, by the error bands of the profile and by what runs have taught.
 
-Every number of a profile has a source, many with the half-width of their 80 % error band. Here all are
-shifted the same way at once, so that the two reports enclose what independent errors would give.
+Every number of a profile with a band (`explorer.calibrate.numbers`) is off by a factor whose logarithm is
+normal, independently of the others; what moves together is one number (a curve and its tiles, the bandwidths
+of a level, the same kind of all devices). The plan is simulated again with each number at either end of its
+80 % band, and the differences add up as independent errors do:
+
+    high = value exp(sqrt(sum of ln(F_j / value)^2 over the ends that raise it)),      low likewise
+
+which is exact where the logarithm of the figure is linear in those of the numbers, and keeps what is lopsided
+(communication that is hidden now and would not be on slower links). Figures that may be 0 add differences
+instead of logarithms.
+
+Runs teach more than a profile knows: also what the simulator leaves out. Where a history has enough runs on
+the same kind of machine, the band of a figure is theirs (`explorer.calibrate.conformal`).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from explorer.cluster import Cluster, Curve, DeviceKind, Level, Source
+from explorer.calibrate.conformal import quantile
+from explorer.calibrate.history import Learned
+from explorer.calibrate.numbers import Number, numbers_of, shifted
+from explorer.cluster import Cluster
+from explorer.graph import LayerGraph
+from explorer.report import Report
+from explorer.simulate import simulate
+from explorer.strategy import Strategy
+from explorer.workload import Workload
 
+Figures = Mapping[str, float]
 
-def best_and_worst(cluster: Cluster) -> tuple[Cluster, Cluster] | None:
-    """The cluster with all error bands used up for the better and for the worse; None where none is known."""
-    return cluster.memo("best_and_worst", lambda: _both(cluster))
-
-
-def _both(cluster: Cluster) -> tuple[Cluster, Cluster] | None:
-    sources = [*cluster.sources]
-    for kind in cluster.device_kinds:
-        sources += kind.sources
-    for level in cluster.levels:
-        sources += level.sources
-    if not any(source.band for source in sources):
-        return None
-    return _shifted(cluster, 1), _shifted(cluster, -1)
-
-
-def _band(sources: tuple[Source, ...], key: str) -> float:
-    """Band of a field: of its own source, else of the one for all fields."""
-    found = {source.key: source.band for source in sources}
-    return found.get(key, found.get("*", 0.0))
+PROFILE = "profile"
+"""Basis of a band that follows from the bands of the profile's sources."""
+HISTORY = "history"
+"""Basis of a band that was learned from runs."""
+MOST_CAUSES = 3
+"""Numbers named as what widens a band most."""
 
 
-def _shifted(cluster: Cluster, way: int) -> Cluster:
-    wide = _band(cluster.sources, "links")
-    return replace(
-        cluster,
-        device_kinds=tuple(_kind(kind, way) for kind in cluster.device_kinds),
-        levels=tuple(_level(level, way) for level in cluster.levels),
-        links=tuple(
-            replace(link, bandwidth_bytes_per_s=link.bandwidth_bytes_per_s * (1 + way * wide))
-            for link in cluster.links
-        ),
-        shared=tuple((name, size * (1 + way * wide)) for name, size in cluster.shared),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """The 80 % band of one predicted figure."""
+
+    low: float
+    """Lower end."""
+    high: float
+    """Upper end."""
+    basis: str
+    """`profile` or `history`."""
+    runs: int = 0
+    """Runs that it was learned from."""
+    causes: tuple[Number, ...] = ()
+    """Numbers of the profile that widen it most, the first the most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift:
+    """What figures become with one number at the ends of its band."""
+
+    number: Number
+    """The number."""
+    less: Figures
+    """With the number at the lower end."""
+    more: Figures
+    """At the upper end."""
+
+
+def uncertain(cluster: Cluster) -> tuple[Number, ...]:
+    """Numbers of a profile whose band is known."""
+    return cluster.memo("uncertain", lambda: tuple(item for item in numbers_of(cluster) if item.band))
+
+
+def ends(cluster: Cluster, number: Number) -> tuple[Cluster, Cluster]:
+    """The cluster with one number at the lower and at the upper end of its band."""
+
+    def make() -> tuple[Cluster, Cluster]:
+        factor = 1 + number.band
+        return shifted(cluster, {number.key: 1 / factor}), shifted(cluster, {number.key: factor})
+
+    return cluster.memo(("ends", number.key), make)
+
+
+def shifting(cluster: Cluster, evaluate: Callable[[Cluster], Figures]) -> Iterator[Shift | None]:
+    """The shift of every uncertain number; None after every simulation that completes none.
+
+    Raises:
+        ExplorerError: the plan does not run at one of the ends.
+    """
+    for number in uncertain(cluster):
+        below, above = ends(cluster, number)
+        less = evaluate(below)
+        yield None
+        yield Shift(number=number, less=less, more=evaluate(above))
+
+
+def combined(
+    figures: Figures, shifts: Sequence[Shift], *, additive: frozenset[str] = frozenset()
+) -> dict[str, Band]:
+    """Bands of figures, by key.
+
+    Args:
+        figures: as predicted.
+        shifts: of every uncertain number; none means that no band is known.
+        additive: keys of figures that may be 0: their differences add up, not their logarithms.
+    """
+    return {
+        key: _combined(key, value, shifts, additive=key in additive or value <= 0)
+        for key, value in figures.items()
+        if shifts
+    }
+
+
+def _combined(key: str, value: float, shifts: Sequence[Shift], *, additive: bool) -> Band:
+    up = down = 0.0
+    weights: list[tuple[float, Number]] = []
+    for shift in shifts:
+        moved = [
+            found[key] - value if additive else math.log(found[key] / value)
+            for found in (shift.less, shift.more)
+        ]
+        highest, lowest = max(0.0, *moved), min(0.0, *moved)
+        up, down = math.hypot(up, highest), math.hypot(down, lowest)
+        weights.append((highest - lowest, shift.number))
+    weights = sorted((item for item in weights if item[0] > 0), key=lambda item: -item[0])
+    return Band(
+        low=max(0.0, value - down) if additive else value * math.exp(-down),
+        high=value + up if additive else value * math.exp(up),
+        basis=PROFILE,
+        causes=tuple(number for _, number in weights[:MOST_CAUSES]),
     )
 
 
-def _kind(kind: DeviceKind, way: int) -> DeviceKind:
-    """Efficiency and memory bandwidth up, overheads down, or the other way round."""
-    up = {key: 1 + way * _band(kind.sources, key) for key in ("efficiency", "memory_bandwidth_bytes_per_s")}
-    down = {key: 1 - way * _band(kind.sources, key) for key in ("launch_overhead_s", "reserved_bytes")}
-    return replace(
-        kind,
-        efficiency=tuple((name, _scaled(curve, up["efficiency"])) for name, curve in kind.efficiency),
-        memory_bandwidth_bytes_per_s=kind.memory_bandwidth_bytes_per_s * up["memory_bandwidth_bytes_per_s"],
-        launch_overhead_s=kind.launch_overhead_s * down["launch_overhead_s"],
-        reserved_bytes=kind.reserved_bytes * down["reserved_bytes"],
-    )
+def learned(value: float, known: Learned | None, otherwise: Band | None) -> Band | None:
+    """The band of a figure by runs, where there are enough; else the one by the profile.
+
+    Runs that were predicted from their own timing tell what the simulator leaves out, not how far the
+    profile is off: then the two add up as independent errors do.
+    """
+    limit = quantile(known.log_ratios) if known and value > 0 else None
+    if known is None or limit is None:
+        return otherwise
+    up = down = limit
+    if otherwise is not None and not known.whole and otherwise.low > 0:
+        up = math.hypot(limit, math.log(otherwise.high / value))
+        down = math.hypot(limit, math.log(otherwise.low / value))
+    return Band(
+        low=value * math.exp(-down), high=value * math.exp(up), basis=HISTORY,
+        runs=len(known.log_ratios), causes=otherwise.causes if otherwise else (),
+    )  # fmt: skip
 
 
-def _scaled(curve: Curve, factor: float) -> Curve:
-    return Curve(points=tuple((size, min(1.0, share * factor)) for size, share in curve.points))
+def report_figures(report: Report) -> dict[str, float]:
+    """Numbers of a report that have a band."""
+    return {
+        "step_time_s": report.step_time_s,
+        "makespan_s": report.makespan_s,
+        "throughput_samples_per_s": report.throughput_samples_per_s,
+        "peak_memory_bytes": max(report.peak_memory_bytes),
+        "bubble_fraction": report.bubble_fraction,
+        "mfu": report.mfu,
+        "exposed_communication_s": sum(report.exposed_communication_s.values()),
+    }
 
 
-def _level(level: Level, way: int) -> Level:
-    """Bandwidths up and latency down, or the other way round."""
-    keys = ("bandwidth_bytes_per_s", "device_bytes_per_s", "uplink_bytes_per_s")
-    wider = {key: getattr(level, key) * (1 + way * _band(level.sources, key)) for key in keys}
-    share = level.collective_efficiency * (1 + way * _band(level.sources, "collective_efficiency"))
-    return replace(
-        level,
-        latency_s=level.latency_s * (1 - way * _band(level.sources, "latency_s")),
-        collective_efficiency=min(1.0, share),
-        **wider,
-    )
+ADDITIVE = frozenset({"bubble_fraction", "exposed_communication_s"})
+"""Figures of a report that may be 0."""
+
+
+def report_bands(
+    graph: LayerGraph | Mapping[str, LayerGraph],
+    cluster: Cluster,
+    workload: Workload,
+    strategy: Strategy,
+    *,
+    history: Mapping[str, Learned] | None = None,
+) -> dict[str, Band]:
+    """The 80 % band of every number of a strategy's report; {} where neither profile nor history knows one.
+
+    Args:
+        graph: as `simulate` takes it.
+        cluster: the devices, with the bands of their sources.
+        workload: what is asked.
+        strategy: what is chosen.
+        history: what runs on the same kind of machine taught, by figure (`explorer.calibrate.history`).
+
+    Raises:
+        ExplorerError: the strategy cannot be run.
+    """
+
+    def evaluate(devices: Cluster) -> dict[str, float]:
+        return report_figures(simulate(graph, devices, workload, strategy))
+
+    figures = evaluate(cluster)
+    by_profile = combined(figures, [s for s in shifting(cluster, evaluate) if s], additive=ADDITIVE)
+    found = {key: learned(figures[key], (history or {}).get(key), by_profile.get(key)) for key in figures}
+    return {key: band for key, band in found.items() if band is not None}

@@ -1,32 +1,70 @@
-"""Collectives of holders: reductions of gradients before their U, gathers of sharded weights (ZeRO)."""
+"""Collectives of holders: reductions of gradients before their U, gathers of sharded weights (ZeRO).
+
+Two of them run in parts beside work. A reduction in buckets *opens* when the last backward starts and
+*closes* with one bucket behind it; with K buckets of r seconds each and a backward of b
+
+    max(b, (K - 1) r) + r        exactly: max(b + r, b / K + K r)
+
+A gather of ZeRO-3 *opens* with the first block of its section, before the work on it, and *closes* beside
+that work with the other K - 1, before anything that the work is followed by.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 
 from explorer.tasks.lower import Lowering
 from explorer.tasks.placement import Piece
-from explorer.tasks.program import GATHER, REDUCE, Slot
+from explorer.tasks.program import CLOSING, GATHER, OPENING, REDUCE, WHOLE, Slot
 
 
 def add_reductions(work: Lowering) -> None:
     """Each holders group reduces the gradients of the samples that a U names, before that U."""
+    earlier = _lane_before(work) if any(group.buckets for group in work.skeleton.holders) else {}
     for g, group in enumerate(work.skeleton.holders):
         pieces = [piece for piece in group.pieces if piece in work.lanes.of_piece]
         spans: dict[tuple[int, int, int], list[int]] = defaultdict(list)
         for piece in dict.fromkeys(pieces):
             for span, task in work.updates[piece].items():
                 spans[span].append(task)
-        channel = work.channel_id("group", _devices(work, group.pieces))
         for count, ((low, high, sweep), updates) in enumerate(sorted(spans.items()), start=1):
             if count % group.every:
                 continue
-            slot = work.slot_id(Slot(REDUCE, g, pieces[0], pieces[0], 0))
             for start, stop in _reduced_together(work, pieces, low, high):
                 preds = _gradients_within(work, pieces, start, stop, sweep)
-                task = work.add(slot, channel, preds, work.action[updates[0]], work.step[updates[0]])
+                tasks = _reduce(work, g, pieces[0], preds, updates[0], earlier)
                 for update in updates:
-                    work.preds[update].append(task)
+                    work.preds[update].extend(tasks)
+
+
+def _reduce(
+    work: Lowering, g: int, piece: Piece, gradients: list[int], update: int, earlier: dict[int, list[int]]
+) -> list[int]:
+    """The tasks of one reduction: one, or one beside the last backwards and one behind them."""
+    group = work.skeleton.holders[g]
+    channel = work.channel_id("group", _devices(work, group.pieces))
+
+    def add(part: int, preds: list[int]) -> int:
+        slot = work.slot_id(Slot(REDUCE, g, piece, piece, 0, part=part))
+        return work.add(slot, channel, preds, work.action[update], work.step[update])
+
+    if not (group.buckets and gradients):
+        return [add(WHOLE, gradients)]
+    # it starts when the last backwards do: behind their data and what their lanes do before them
+    before = [item for task in gradients for item in (*work.preds[task], *earlier[task])]
+    opening = add(OPENING, list(dict.fromkeys(before)))
+    return [opening, add(CLOSING, [*gradients, opening])]
+
+
+def _lane_before(work: Lowering) -> dict[int, list[int]]:
+    """Per compute task those just before it, in all lanes that it runs on."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for program in work.programs:
+        for before, after in pairwise(program):
+            if before != after:
+                found[after].append(before)
+    return found
 
 
 def _reduced_together(work: Lowering, pieces: list[Piece], low: int, high: int) -> list[tuple[int, int]]:
@@ -65,6 +103,7 @@ def add_gathers(work: Lowering) -> None:
     if not any(section.zero for section in work.sections):
         return
     slots = list(work.slots)  # of compute tasks; gathers add their own behind
+    rest: dict[int, int] = {}
     for program in work.programs:
         waiting: dict[Piece, int] = {}
         compute_before: list[int] = []
@@ -72,15 +111,32 @@ def add_gathers(work: Lowering) -> None:
             action = work.action[task]
             slot = slots[work.slot[task]]
             section = work.sections[slot.where]
-            if section.zero and section.replicas * len(section.rows) > 1:
+            if section.zero and section.shards > 1:
                 if action.op == "U" and section.zero < 3:
-                    waiting[slot.piece] = _gather(work, slot.piece, [task], task)
+                    waiting[slot.piece] = _gather(work, slot.piece, [task], task, WHOLE)
                 elif action.op == "F" and slot.piece in waiting:
                     work.preds[task].append(waiting.pop(slot.piece))
-                elif action.op in "FBI" and section.zero == 3:
+                elif action.op in "FBI" and section.zero == 3 and task not in rest:
+                    # blocks come in the order in which they are worked on
                     after = _prefetch_point(work, compute_before)
-                    work.preds[task].append(_gather(work, slot.piece, after, task))
+                    after += [rest[item] for item in compute_before[-1:] if item in rest]
+                    first = _gather(work, slot.piece, after, task, OPENING)
+                    work.preds[task].append(first)
+                    rest[task] = _gather(work, slot.piece, [first], task, CLOSING)
             compute_before.append(task)
+    _wait_for_rest(work, rest)
+
+
+def _wait_for_rest(work: Lowering, rest: dict[int, int]) -> None:
+    """Whatever waits for a task also waits for the blocks that were gathered beside it."""
+    if not rest:
+        return
+    for before in work.preds:
+        before.extend([rest[item] for item in before if item in rest])
+    for program in work.programs:
+        for earlier, later in pairwise(program):
+            if earlier in rest and earlier != later:
+                work.preds[later].append(rest[earlier])
 
 
 def _prefetch_point(work: Lowering, before: list[int]) -> list[int]:
@@ -89,7 +145,7 @@ def _prefetch_point(work: Lowering, before: list[int]) -> list[int]:
     return before[-1:] if last is not None and last.op == "U" else before[-2:-1]
 
 
-def _gather(work: Lowering, piece: Piece, preds: list[int], task: int) -> int:
-    slot = work.slot_id(Slot(GATHER, piece.section, piece, piece, 0))
+def _gather(work: Lowering, piece: Piece, preds: list[int], task: int, part: int) -> int:
+    slot = work.slot_id(Slot(GATHER, piece.section, piece, piece, 0, part=part))
     channel = work.channel_id("gather", work.lanes.of_piece[piece][0])
     return work.add(slot, channel, preds, work.action[task], work.step[task])

@@ -75,6 +75,7 @@ def _groups(
     """The groups of pieces that hold equal shards of a parameter; groups of one device row are dropped."""
     sync = strategy.sync_of(graph.parameters[parameter].name)
     method, servers, every = (sync.method, sync.servers, sync.every) if sync else ("all_reduce", (), 1)
+    buckets = 1 + strategy.sync.index(sync) if sync and sync.bucket_bytes else 0
     by_shard: dict[object, list[Piece]] = {}
     name = graph.parameters[parameter].name
     for i in sections:
@@ -89,7 +90,7 @@ def _groups(
     for pieces in by_shard.values():
         rows_held = {shapes[piece.section].rows[piece.copy][piece.replica] for piece in pieces}
         if len(rows_held) > 1 or method != "all_reduce":
-            found.append(Holders(tuple(pieces), method, servers, every))
+            found.append(Holders(tuple(pieces), method, servers, every, buckets))
     return tuple(found)
 
 

@@ -1,7 +1,8 @@
 """Lowering: actions become tasks with dependencies, channels and one sequence on every wire and group.
 
 In this order: compute tasks of every lane (`compute`); dependencies and transfers by overlap of sample
-intervals (same copy, sweep minus lag), forward then backward (`waits`); reductions of the holders of each
+intervals (same copy, sweep minus lag), forward then backward (`waits`), both ends held up where transfers
+block (`blocking`); reductions of the holders of each
 shard, before the `U` that applies those samples, and gathers of ZeRO (`collectives`); the schedule's extra
 edges; the sequence of every wire and group by structural level (longest path in tasks), then id; the cycle
 check (`assemble`). Ordering by level adds no cycle, because every edge goes up in (level, id).
@@ -99,6 +100,7 @@ def lower(skeleton: Skeleton, shape: Shape, order: Order, replicas: tuple[int, .
         DeadlockError: program order and dependencies form a cycle.
     """
     from explorer.tasks.assemble import assemble
+    from explorer.tasks.blocking import add_blocking
     from explorer.tasks.collectives import add_gathers, add_reductions
     from explorer.tasks.compute import add_compute
     from explorer.tasks.waits import add_waits
@@ -109,6 +111,8 @@ def lower(skeleton: Skeleton, shape: Shape, order: Order, replicas: tuple[int, .
         problems = add_waits(work)
         if problems:
             raise PlanError(problems)
+        if order.blocking:
+            add_blocking(work)
         add_reductions(work)
         add_gathers(work)
         _extra_edges(work)

@@ -20,6 +20,11 @@ from explorer.tasks.placement import Piece, Skeleton
 T = TypeVar("T")
 
 F, B, I, W, U, TRANSFER, REDUCE, GATHER, JOIN = range(9)  # noqa: E741
+WHOLE, OPENING, CLOSING = range(3)
+"""Parts of a collective: all of it; or, where it runs in parts, those that work runs beside or waits for. A
+reduction in buckets opens beside the last backward and closes with its last bucket; a gather of sharded
+weights opens with the first block and closes beside the work on it and the next."""
+
 KINDS = ("F", "B", "I", "W", "U", "transfer", "reduce", "gather", "join")
 """Names of task kinds; the first five are computed by a piece, the rest moves bytes."""
 
@@ -39,6 +44,8 @@ class Slot(NamedTuple):
     """Samples worked on or sent."""
     backward: bool = False
     """For a transfer: whether it carries gradients."""
+    part: int = WHOLE
+    """For a collective that runs in parts: which."""
 
 
 class MemoryEvents(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -118,6 +119,7 @@ def shape_of(run: Run, stage: Stage, *, training: bool) -> SectionShape:
         stage.shares,
         stage.zero if training else 0,
         stage.recompute,
+        stage.zero_replicas if training else 0,
     )
 
 
@@ -130,6 +132,7 @@ def _shape(
     shares: tuple[float, ...],
     zero: int,
     recompute: str,
+    zero_replicas: int,
 ) -> SectionShape:
     replicas = meshes[0].replicas
     return SectionShape(
@@ -140,4 +143,10 @@ def _shape(
         offsets=split_offsets(samples, replicas, shares if len(shares) == replicas else ()),
         zero=zero,
         full_recompute=recompute == "full",
+        zero_replicas=_own_replicas(zero_replicas, replicas * len(meshes)),
     )
+
+
+def _own_replicas(wanted: int, replicas: int) -> int:
+    """Replicas that ZeRO shards over in a section: its own mesh may have fewer than the stage's; 0 is all."""
+    return 0 if not wanted or wanted >= replicas else math.gcd(wanted, replicas)

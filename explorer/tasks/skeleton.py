@@ -43,6 +43,9 @@ class Holders(NamedTuple):
     method: str
     servers: tuple[int, ...]
     every: int
+    buckets: int = 0
+    """Where all but the last bucket of the reduction runs beside the last backward: which `Sync` says so,
+    from 1. 0 waits for all."""
 
 
 class SectionShape(NamedTuple):
@@ -57,6 +60,8 @@ class SectionShape(NamedTuple):
     """Split replicas: sample offsets inside a microbatch, one more than replicas."""
     zero: int
     full_recompute: bool
+    zero_replicas: int = 0
+    """Replicas that ZeRO shards over, in order of copies and replicas; 0 is all."""
 
     def samples(self, replica: int) -> int:
         """Samples of one microbatch that a replica works on."""
@@ -68,6 +73,15 @@ class SectionShape(NamedTuple):
     def replicas(self) -> int:
         """Replicas of each copy."""
         return len(self.rows[0])
+
+    @property
+    def shards(self) -> int:
+        """Devices that one shard's owner shares a parameter with under ZeRO, itself included."""
+        return self.zero_replicas or self.replicas * len(self.rows)
+
+    def shard_group(self, copy: int, replica: int) -> int:
+        """Which of the groups that hold everything a replica is in."""
+        return (copy * self.replicas + replica) // self.shards
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from explorer.costs.compute import layer_times
 from explorer.costs.memory import stage_memory
 from explorer.graph import Layer, LayerGraph
 from explorer.passes.timing import FloatArray
+from explorer.pricing.section import made_again
 from explorer.sharding import ShardedLayers, overrides_of, shard
 from explorer.strategy import Stage
 from explorer.views.scene import Scene
@@ -36,7 +37,7 @@ class LayerCosts:
     forward_s: FloatArray
     """One microbatch."""
     backward_s: FloatArray
-    """Input and weight gradient, and recomputation where it is full."""
+    """Input and weight gradient, and what a backward makes again."""
     memory: dict[str, FloatArray]
     """By `STATES`."""
     output_bytes: FloatArray
@@ -108,10 +109,10 @@ def _layer_costs(graph: LayerGraph, job: Job, stage: Stage, kind: DeviceKind, sa
     names = tuple(layer.name for layer in graph.layers)
     sharded = shard(graph, names, layout=stage.layout, sizes=dict(mesh.axes), overrides=overrides_of(stage))
     times = layer_times(
-        graph, kind, samples=samples, precision=job.precision, work=sharded.work,
+        graph, kind, samples=samples, precision=job.precision, work=sharded.work, split=sharded.split,
         tensor_degree=mesh.size("tensor"),
     )  # fmt: skip
-    backward = times[1] + times[2] + (times[0] if stage.recompute == "full" else 0.0)
+    backward = times[1] + times[2] + times[0] * made_again(graph, np.arange(len(names)), stage.recompute)
     tensor, parameter = graph.tensor, graph.parameter
     fraction = sharded.tensor_fraction
     output = [
@@ -149,7 +150,8 @@ def _memory(
         item = stage_memory(
             graph, tuple(layer.name for layer in graph.layers[first:end]), sharded,
             precision=job.precision, optimizer=job.optimizer, zero=stage.zero,
-            replicas=stage.meshes[0].replicas, recompute=stage.recompute, training=job.training,
+            replicas=stage.zero_replicas or stage.meshes[0].replicas, recompute=stage.recompute,
+            training=job.training,
             gradient_precision=job.gradient_precision,
         )  # fmt: skip
         own = slice(first, end)

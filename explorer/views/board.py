@@ -132,7 +132,7 @@ def _lane(scene: Scene, number: int, hops: Mapping[tuple[int, int], Hop]) -> dic
         "binds": len(scene.groups) > 1 and busiest in scene.report_lanes[number],
         "replica_link": replica_link(scene, number, set(stages)),
     }
-    return {**view, **_factors(scene, runs, forward + backward)}
+    return {**view, "call_s": _call_s(scene, number), **_factors(scene, runs, forward + backward)}
 
 
 def _lane_name(stages: Sequence[int]) -> str:
@@ -194,7 +194,7 @@ def _memory(scene: Scene, number: int) -> tuple[dict[str, float], int | None]:
         reserved = scene.cluster.kind_of(scene.group_devices[number][0]).reserved_bytes
         return {**dict.fromkeys(keys, 0.0), "other_bytes": reserved}, None
     worst = max(lanes, key=lambda lane: sum(report.memory_parts_bytes[lane]))
-    weights, versions, *rest = report.memory_parts_bytes[worst]
+    weights, versions, *rest, _ = report.memory_parts_bytes[worst]  # what is cached need not fit
     return dict(zip((*keys, "other_bytes"), (weights + versions, *rest), strict=True)), worst
 
 
@@ -211,6 +211,12 @@ def _in_flight(scene: Scene, lane: int | None, stages: Sequence[int]) -> int:
     )
     kept = report.memory_parts_bytes[lane][4]
     return max(1, round(kept / one)) if one > 0 else 1
+
+
+def _call_s(scene: Scene, number: int) -> float:
+    """Seconds that the calls of one stage on a lane cost beside its layers, for one microbatch."""
+    kinds = map(scene.cluster.kind_of, scene.group_devices[number])
+    return (2 if scene.job.training else 1) * max(kind.action_overhead_s for kind in kinds)
 
 
 def _factors(scene: Scene, runs: list[dict[str, Any]], seconds: float) -> dict[str, float]:

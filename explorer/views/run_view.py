@@ -70,7 +70,13 @@ def calibration_view(
         "possible": possible,
         "text": text,
         "changes": [
-            {"what": item.what, "before": item.before, "after": item.after, "quantity": item.quantity}
+            {
+                "what": item.what,
+                "before": item.before,
+                "after": item.after,
+                "quantity": item.quantity,
+                "band": item.band or None,
+            }
             for item in found.changes
         ],
         "kept": list(found.kept),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.report import Report
+from explorer.sweep.bands import HISTORY, Band
 from explorer.units import GIB
 from explorer.views.scene import Scene
 
@@ -98,16 +99,38 @@ def _finish(scene: Scene, tiles: dict[str, dict[str, Any]], single: Baseline | N
     waits["note"] = f"{waits['value'] / report.step_time_s:.1%} of the step" if report.step_time_s else None
 
 
-def with_band(
-    tiles: Sequence[Mapping[str, Any]], one: Mapping[str, float], other: Mapping[str, float]
+ADDITIVE = frozenset({"memory", "bubble", "exposed_communication"})
+"""Figures whose errors add up as differences: they may be 0, or have a part that is known exactly."""
+
+RUN_FIGURE = {
+    "step_time": "step_time_s", "throughput": "step_time_s", "mfu": "step_time_s",
+    "memory": "peak_memory_bytes",
+}  # fmt: skip
+"""Figure of a history of runs whose relative errors are those of a tile."""
+
+
+def with_bands(
+    tiles: Sequence[Mapping[str, Any]], bands: Mapping[str, Band], *, remark: str = ""
 ) -> list[dict[str, Any]]:
-    """Tiles with the predicted error band between two sets of `figures` of the same plan."""
+    """Tiles with their 80 % bands, by key, and where these come from, with a remark."""
     return [
-        {**tile, "low": min(one[key], other[key]), "high": max(one[key], other[key])}
-        if (key := str(tile["key"])) in one
+        {**tile, "low": bands[key].low, "high": bands[key].high, "band_from": band_words(bands[key]) + remark}
+        if (key := str(tile["key"])) in bands
         else dict(tile)
         for tile in tiles
     ]
+
+
+def band_words(band: Band) -> str:
+    """Where a band comes from: runs, or the numbers of the profile that widen it most, with their sources."""
+    if band.basis == HISTORY:
+        return f"80 % band from {band.runs} runs of the history on this kind of machine"
+    causes = "; ".join(
+        f"{number.title} \N{PLUS-MINUS SIGN}{number.band:.0%}"
+        f" ({number.source.how if number.source else 'assumed'})"
+        for number in band.causes
+    )
+    return "80 % band from the profile's sources" + (f", most of it from {causes}" if causes else "")
 
 
 def with_measured(

@@ -175,6 +175,61 @@ def test_collective_efficiency_spares_transfers() -> None:
     assert transfer_seconds(cluster.path(0, 1), 3 * B) == pytest.approx(3.0)
 
 
+OVERHEAD = 20e-6
+
+
+def tuned(n: int, **fields: object) -> Cluster:
+    """`n` devices, all links alike, with what is known of its collectives."""
+    return replace(flat(n), levels=(replace(flat(n).levels[0], **fields),))
+
+
+@pytest.mark.parametrize(("op", "algorithm"), PAIRS)
+@pytest.mark.parametrize("size", [0.0, 8.0, 1e6])
+def test_a_collective_pays_its_overhead_once(op: str, algorithm: str, size: float) -> None:
+    if algorithm == "hierarchical":
+        size = 0.0
+    plain, slow = flat(4), tuned(4, collective_overhead_s=OVERHEAD)
+    seconds = [
+        collective_seconds(item, op, (0, 1, 2, 3), size, algorithm=algorithm) for item in (plain, slow)
+    ]
+    assert seconds[1] - seconds[0] == pytest.approx(OVERHEAD)
+
+
+def test_an_operation_has_an_efficiency_of_its_own() -> None:
+    cluster = tuned(
+        4, latency_s=0.0, collective_efficiency=0.8,
+        operation_efficiency=(("all_to_all", 0.4), ("all_gather", 0.9), ("broadcast", 0.5)),
+    )  # fmt: skip
+    reached = {"all_to_all": 0.4, "all_gather": 0.9, "reduce_scatter": 0.8, "all_reduce": 0.8}
+    for op, fraction in reached.items():
+        passes = 2 if op == "all_reduce" else 1
+        found = collective_seconds(cluster, op, (0, 1, 2, 3), B, algorithm="auto")
+        assert found == pytest.approx(passes * 3 / 4 / fraction), op
+    assert collective_seconds(cluster, "broadcast", (0, 1, 2, 3), B) == pytest.approx(1 / 0.5)
+
+
+def test_a_level_keeps_its_own_efficiencies_and_the_largest_overhead_counts() -> None:
+    base = nodes(2, 2)
+    inner = replace(base.levels[0], operation_efficiency=(("all_gather", 0.5),), collective_overhead_s=3.0)
+    outer = replace(base.levels[1], operation_efficiency=(("all_gather", 0.25),), collective_overhead_s=7.0)
+    cluster = replace(base, levels=(inner, outer))
+    hierarchy = collective_seconds(cluster, "all_gather", everyone(cluster), 1.0, algorithm="hierarchical")
+    # two devices of a node are one unit of the network: twice the rate, half of the buffer crosses it
+    assert hierarchy == pytest.approx(7.0 + 1 / 2 / (100 * 0.5) + 1 / 2 / (2 * 10 * 0.25))
+    assert collective_seconds(cluster, "all_gather", (0, 1), 1.0) == pytest.approx(3.0 + 1 / 2 / (100 * 0.5))
+
+
+@given(st.integers(2, 64), st.floats(0, 1e9), st.floats(0, 1e-3))
+def test_small_messages_take_a_tree_and_large_ones_a_ring(n: int, size: float, overhead: float) -> None:
+    cluster = tuned(n, collective_overhead_s=overhead)
+    rounds = math.ceil(math.log2(n))
+    ring = 2 * (n - 1) * ALPHA + 2 * (n - 1) / n * size / B
+    tree = 2 * rounds * ALPHA + 2 * size / B
+    assert collective_seconds(cluster, "all_reduce", everyone(cluster), size) == pytest.approx(
+        overhead + min(ring, tree)
+    )
+
+
 def test_all_to_all_over_nodes() -> None:
     cluster = nodes(2, 2, uplink=12.0)
     # each node sends 2 x 2 of its 16 quarters of S... 2 devices x 2 peers x S/4 = S over its uplink
@@ -352,7 +407,9 @@ def test_reduce_scatter_and_all_gather_make_an_all_reduce(size: float, n: int) -
         op: collective_seconds(cluster, op, tuple(range(n)), size, algorithm="ring")
         for op in ("all_reduce", "reduce_scatter", "all_gather")
     }
-    assert times["all_reduce"] == pytest.approx(times["reduce_scatter"] + times["all_gather"])
+    # two launches instead of one
+    overhead = span_of(cluster, tuple(range(n))).overhead_s
+    assert times["all_reduce"] + overhead == pytest.approx(times["reduce_scatter"] + times["all_gather"])
 
 
 def test_hierarchy_sends_less_over_a_slow_network() -> None:
@@ -369,8 +426,12 @@ def test_large_group_equals_its_closed_form() -> None:
     n, devices = 16384, everyone(cluster)
     span = span_of(cluster, devices)
     assert [(tier.units, tier.hops) for tier in span.tiers] == [(8, 2048 * 7), (2048, 2048)]
-    alpha = 2048 * 7 * 2e-6 + 2048 * 5e-6 - 2e-6
-    ring = 2 * (alpha + (n - 1) / n * 1e9 / (0.92 * 400e9))
+    node, network = cluster.levels
+    alpha = 2048 * 7 * node.latency_s + 2048 * network.latency_s - min(node.latency_s, network.latency_s)
+    # per node: eight adapters, each at the efficiency of an all-reduce
+    share = dict(network.operation_efficiency).get("all_reduce", network.collective_efficiency)
+    rate = min(8 * (network.device_bytes_per_s or network.bandwidth_bytes_per_s), network.uplink_bytes_per_s)
+    ring = span.overhead_s + 2 * (alpha + (n - 1) / n * 1e9 / (share * rate))
     assert collective_seconds(cluster, "all_reduce", devices, 1e9, algorithm="ring") == pytest.approx(ring)
     assert span_of(cluster, devices) is span
     assert collective_seconds(cluster, "all_reduce", devices, 1e9) < ring

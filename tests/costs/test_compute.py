@@ -283,6 +283,11 @@ def test_update_is_bound_by_memory() -> None:
         update_seconds(IDEAL, elements=1, optimizer="magic", precision="bf16")
 
 
+LONG_PRODUCTS = {"b200-sxm-180gb": 0.42, "gb200-186gb": 0.42, "cpu": 0.4, "h100-sxm-96gb-hbm2e": 0.5}
+"""Least share of peak where it is known to be lower than others': B200's long products were measured at 0.45
+to 0.50 of its data sheet (SimuMax, system_b200.json), CPUs widen half precision, and this H100 has 500 W."""
+
+
 @pytest.mark.parametrize("name", cluster_names())
 def test_bundled_kinds_stay_below_peak_and_above_a_tenth(name: str) -> None:
     """A large matrix product and a large copy run at a plausible share of what the data sheet says."""
@@ -291,8 +296,10 @@ def test_bundled_kinds_stay_below_peak_and_above_a_tenth(name: str) -> None:
         copy = chain({"forward": Work(moved_elements=1e9), "kind": "elementwise"})
         reached = 2 * 8192**3 / layer_times(product, device, samples=1, precision="fp16")[0, 0]
         copied = 2e9 / layer_times(copy, device, samples=1, precision="fp16")[0, 0]
-        assert 0.6 < reached / device.peak("fp16") < 1
-        assert 0.7 < copied / device.memory_bandwidth_bytes_per_s < 1
+        assert LONG_PRODUCTS.get(device.name, 0.6) < reached / device.peak("fp16") < 1
+        # a CPU's bandwidth is measured on what its caches hold, this copy comes from memory
+        least = 0.2 if device.name == "cpu" else 0.7
+        assert least < copied / device.memory_bandwidth_bytes_per_s < 1
 
 
 def test_gpt_layer_on_a100() -> None:

@@ -16,6 +16,7 @@ from explorer.graph import Layer, LayerGraph, Parameter, Tensor, Use
 from explorer.models import load_model
 from explorer.models.builder import GraphBuilder
 from explorer.sharding import Override, expert_layout, megatron_layout, shard
+from explorer.sharding.layouts import context_layout, ulysses_layout
 from explorer.workload import OPTIMIZERS
 
 PLAIN: dict[str, Any] = {
@@ -244,6 +245,101 @@ def test_buffers_hold_logits_in_fp32() -> None:
     found = memory(graph, tuple(layer.name for layer in graph.layers[-2:]))
     assert found.buffer_bytes_per_sample >= 4 * logits + 2 * logits
     assert memory(graph, graph.blocks["layers.1"]).buffer_bytes_per_sample < logits
+
+
+def test_a_fused_loss_needs_no_fp32() -> None:
+    """Cross entropy that writes its gradient over the logits: those once, in the compute type."""
+    sizes = {"layers": "1", "embed": "64", "heads": "2", "kv_heads": "2", "ffn": "128", "vocab": "4096"}
+    graphs = [
+        load_model("llama", sequence_length=128, settings={**sizes, "fused_loss": fused})
+        for fused in ("false", "true")
+    ]
+    apart, fused = (memory(graph, ("head", "loss")) for graph in graphs)
+    logits, hidden, targets = 128 * 4096, 128 * 64, 8 * 128
+    assert fused.activation_bytes_per_sample == 2 * hidden + targets
+    assert apart.activation_bytes_per_sample == 2 * hidden + targets + 4 * logits
+    border = 2 * hidden  # the gradient sent back
+    # worst at the head, when the targets are freed; else at the loss, with its copy in fp32
+    assert fused.buffer_bytes_per_sample == 2 * (logits + hidden) - targets + border
+    assert apart.buffer_bytes_per_sample == 2 * logits + 4 * logits + border + 4  # of the scalar
+
+
+def gated_block(t: int, f: int, h: int, s: int) -> tuple[LayerGraph, StageMemory]:
+    sizes = {"layers": "1", "embed": str(h), "heads": "2", "kv_heads": "2", "ffn": str(f), "vocab": "64"}
+    graph = load_model("llama", sequence_length=s, settings=sizes)
+    return graph, memory(graph, graph.blocks["layers.0"], tensor=t, sequence=t > 1)
+
+
+@pytest.mark.parametrize(("f", "h"), [(256, 64), (512, 64), (1024, 128)])
+def test_the_backward_frees_what_it_needs_no_more(f: int, h: int) -> None:
+    """At the product of a gated feed-forward: gradients of gate, up, product and residual, less the product
+    that the layer behind saved, freed by then; what is sent on and back comes on top."""
+    s = 32
+    _, found = gated_block(1, f, h, s)
+    assert found.buffer_bytes_per_sample == 2 * s * (3 * f + h - f) + 2 * s * 2 * h
+
+
+def test_sequence_parallelism_gathers_and_scatters_whole_tensors() -> None:
+    """One tensor gathered for a product and one sum before it is scattered: 2 x 2 s h bytes, not split."""
+    s, f, h, t = 32, 256, 64, 2
+    _, found = gated_block(t, f, h, s)
+    split = 2 * s * (3 * f + h - f) / t + 2 * s * 2 * h / t
+    assert found.buffer_bytes_per_sample == split + 2 * 2 * s * h
+
+
+@given(st.integers(1, 6), st.sampled_from([1, 2, 4]))
+def test_placeholders_are_one_block_of_products(layers: int, t: int) -> None:
+    """Where fp32 gradients are summed in place: one unwritten gradient of each product's weight and shape."""
+    h, f, vocab = 64, 256, 512
+    sizes = {"layers": layers, "embed": h, "heads": 4, "kv_heads": 4, "ffn": f, "vocab": vocab}
+    graph = load_model("llama", sequence_length=8, settings={k: str(v) for k, v in sizes.items()})
+    found = memory(graph, tensor=t, gradient_precision="fp32").buffer_bytes
+    assert found == 2 * (4 * h * h + 3 * h * f + vocab * h) / t
+    assert memory(graph, tensor=t).buffer_bytes == 0  # of the weights' own type: they are the gradients
+    sharded = memory(graph, gradient_precision="fp32", zero=2, replicas=2)
+    assert sharded.buffer_bytes == 4 * (4 * h * h + 3 * h * f + 2 * h)  # a block before it is scattered
+
+
+def test_placeholders_of_experts_are_those_of_one() -> None:
+    graph = load_model("mixtral-8x7b")
+    block, embed, ffn = graph.blocks["layers.1"], 4096, 14336
+    found = memory(graph, block, gradient_precision="fp32").buffer_bytes
+    attention = sum(graph.parameter[f"layers.1.attention.{name}.weight"].elements for name in "qkvo")
+    assert found == 2 * (attention + 3 * embed * ffn)
+
+
+@given(st.sampled_from([2, 4, 8]), st.integers(1, 4), st.sampled_from([1, 2, 3]))
+def test_zero_divides_over_context_ranks_too(context: int, replicas: int, zero: int) -> None:
+    """No parameter is split over them, so that they hold equal weights as replicas do."""
+    graph = load_model("llama3-8b")
+    block = graph.blocks["layers.3"]
+    given = {**PLAIN, "zero": zero}
+    sharded = shard(graph, block, layout=ulysses_layout(), sizes={"context": context})
+    found = stage_memory(graph, block, sharded, **{**given, "replicas": replicas})
+    plain = stage_memory(graph, block, shard(graph, block), **{**given, "replicas": replicas * context})
+    assert parts(found) == pytest.approx(parts(plain))
+
+
+def test_zero_divides_norms_over_replicas_only_where_tensor_ranks_split_other_weights(
+    gpt: LayerGraph,
+) -> None:
+    """Megatron shards optimizer states over data-parallel ranks, those of norms like all others."""
+    block = gpt.blocks["layers.5"]
+    found = memory(gpt, block, tensor=2, sequence=True, zero=1, replicas=4)
+    plain = memory(gpt, block, tensor=2, sequence=True)
+    assert found.optimizer_bytes == pytest.approx(plain.optimizer_bytes / 4)
+
+
+def test_an_all_to_all_makes_a_second_copy_where_both_ends_save() -> None:
+    """By heads inside the attention, by sequence outside: its output is kept in both forms, for one device in
+    `n` twice s h / n; queries, keys and values only as the attention read them."""
+    graph = load_model("llama3-8b", sequence_length=1024)
+    block, n = graph.blocks["layers.3"], 4
+    exchanged = shard(graph, block, layout=ulysses_layout(), sizes={"context": n})
+    gathered = shard(graph, block, layout=context_layout(), sizes={"context": n})
+    found, other = (stage_memory(graph, block, item, **PLAIN) for item in (exchanged, gathered))
+    more = found.activation_bytes_per_sample - other.activation_bytes_per_sample
+    assert more == 2 * 1024 * 4096 / n
 
 
 def test_border_counts_what_is_sent_and_sent_back() -> None:

@@ -19,6 +19,7 @@ from explorer.sharding import context_layout, megatron_layout, shard_stage
 from explorer.strategy import REPLICA, Mesh, Stage, Strategy, single
 from explorer.tasks.program import B, F, U
 from explorer.workload import Workload, default_workload
+from tests.support.clusters import device_bound
 
 GPT = "gpt2-small"
 
@@ -67,7 +68,7 @@ def test_a_replica_across_nodes_counts_wherever_it_stands(
 
 
 def test_the_slowest_kind_of_a_row_counts(graph: LayerGraph) -> None:
-    cluster = explorer.load_cluster("mixed-v100-a100")
+    cluster = device_bound("mixed-v100-a100")
     pairs = [(7, 8), (8, 7)]
     one, other = (run(graph, cluster, row_plan(graph, pair, (REPLICA, 1), ("tensor", 2))) for pair in pairs)
     assert one.step_time_s == pytest.approx(other.step_time_s, rel=1e-12)
@@ -154,7 +155,7 @@ def test_traffic_inside_a_lane(graph: LayerGraph, tensor: int) -> None:
 
 
 def test_full_recompute_makes_blocks_again_and_their_collectives(graph: LayerGraph) -> None:
-    cluster = explorer.load_cluster("dgx-a100")
+    cluster = device_bound("dgx-a100")
     reports = {
         name: run(graph, cluster, row_plan(graph, (0, 1), (REPLICA, 1), ("tensor", 2), recompute=name), 1)
         for name in ("none", "selective", "full")
@@ -165,7 +166,7 @@ def test_full_recompute_makes_blocks_again_and_their_collectives(graph: LayerGra
     pricer = reports["none"].timeline.prices.pricer
     times = layer_times(
         graph, cluster.kind_of(0), samples=1.0, precision="bf16",
-        work=pricer.sharded[0].shards.work, tensor_degree=2,
+        work=pricer.sharded[0].shards.work, split=pricer.sharded[0].shards.split, tensor_degree=2,
     )[0]  # fmt: skip
     blocks = np.array([bool(layer.block) for layer in graph.layers])
     again_comm = comm["full"] - comm["none"]
@@ -190,7 +191,7 @@ def test_a_degree_is_not_taken_from_another_mesh() -> None:
         ),
     )  # fmt: skip
     graph = LayerGraph(name="m", layers=(layer,), parameters=(Parameter(name="w", shape=(8,)),))
-    cluster, work_load = explorer.load_cluster("dgx-a100"), Workload(jobs=(explorer.Job(global_batch=1),))
+    cluster, work_load = device_bound("dgx-a100"), Workload(jobs=(explorer.Job(global_batch=1),))
     found = []
     for devices, axes in (((0,), ()), ((0, 1), ((REPLICA, 1), ("tensor", 2)))):
         stage = Stage(layers=("a",), meshes=(Mesh(devices=devices, axes=axes),))

@@ -12,7 +12,7 @@ from explorer.graph import Dim, Layer, LayerGraph, Parameter, Tensor, Use, Work
 from explorer.identity import remembered
 from explorer.report import Report
 from explorer.strategy import REPLICA, Mesh, Sharding, Slice, Stage, Strategy, single
-from explorer.tasks.program import GATHER, REDUCE, U
+from explorer.tasks.program import GATHER, REDUCE, WHOLE, U
 from explorer.workload import Job, Workload, default_workload
 
 WIDTH, SEQ = 64, 128
@@ -61,7 +61,13 @@ def cut_in_two(dim: str, first: tuple[int, ...], second: tuple[int, ...]) -> tup
 
 def moved(report: Report, kind: int) -> list[float]:
     program = report.timeline.program
-    return [float(report.timeline.prices.bytes[i]) for i, s in enumerate(program.slots) if s.kind == kind]
+    slots = [slot for slot in program.slots if slot.kind == kind]
+    by_part: dict[object, float] = {}
+    for slot in slots:  # a collective in parts is one
+        whole = slot._replace(part=WHOLE)
+        number = program.slots.index(slot)
+        by_part[whole] = by_part.get(whole, 0.0) + float(report.timeline.prices.bytes[number])
+    return list(by_part.values())
 
 
 @pytest.mark.parametrize(("zero", "parameter", "gathered", "reduced"), [

@@ -109,7 +109,7 @@ def test_no_fraction_becomes_more_than_one() -> None:
     )
     assert found.cluster is not None
     assert max(share for _, curve in found.cluster.kind_of(0).efficiency for _, share in curve.points) <= 1
-    assert any(text.startswith("matmul: measured at more") for text in found.kept)
+    assert any(text.startswith("cpu.matmul: measured at more") for text in found.kept)
 
 
 def test_compute_stays_where_the_plan_computes_otherwise() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from explorer.graph import Layer, Use
 from explorer.sharding.states import PARTIAL
+from tests.sharding import ring
 from tests.sharding.dense import Execution, Local, Shards
 
 Gradients = tuple[list[Shards | None], list[Shards]]
@@ -192,6 +193,8 @@ def _scores(run: Execution, layer: Layer, q: Local, k: Local) -> tuple[np.ndarra
 
 
 def attention(run: Execution, layer: Layer, reads: Sequence[Shards]) -> list[Shards]:
+    if (around := ring.ring_axis(run, layer)) is not None:
+        return [ring.forward(run, layer, list(reads), around)[0]]
     out = {}
     for where, q in reads[0].items():
         k, v = reads[1][where], reads[2][where]
@@ -203,6 +206,8 @@ def attention(run: Execution, layer: Layer, reads: Sequence[Shards]) -> list[Sha
 def attention_back(
     run: Execution, layer: Layer, reads: Sequence[Shards], gradients: Sequence[Shards]
 ) -> Gradients:
+    if (around := ring.ring_axis(run, layer)) is not None:
+        return [*ring.backward(run, layer, list(reads), gradients[0], around)], []
     back: list[Shards | None] = [{}, {}, {}]
     for where, q in reads[0].items():
         k, v, g = reads[1][where], reads[2][where], gradients[0][where].values

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from explorer.graph import Dim, Layer, LayerGraph, Parameter, Tensor, Use, Work
 from explorer.models.builder import GraphBuilder
 from explorer.sharding import Override, context_layout, megatron_layout, ulysses_layout
+from explorer.sharding.reshard import wire_factor
 from explorer.sharding.stage import Request
 from tests.sharding.checking import check, grid_request, random_values, without_internals
 from tests.sharding.dense import Execution
+from tests.sharding.ring import PASSED
 
 MESHES = ({"a": 2}, {"a": 4}, {"a": 2, "b": 2})
 
@@ -138,6 +140,8 @@ LAYOUTS = {
     "megatron": megatron_layout("a"),
     "megatron with sequence": megatron_layout("a", sequence_parallel=True),
     "context": context_layout("a"),
+    "ring": context_layout("a", ring=True),
+    "ring with heads": (*megatron_layout("b"), *context_layout("a", ring=True)),
     "ulysses": ulysses_layout("a"),
     "two axes": (*megatron_layout("a"), ("seq", "b")),
     "heads twice": (("heads", "a"), ("kv_heads", "a"), ("heads", "b"), ("kv_heads", "b")),
@@ -149,6 +153,22 @@ LAYOUTS = {
 def test_attention_embedding_and_loss(name: str, heads: int, kv_heads: int) -> None:
     sizes = {"a": 2, "b": 2} if any(axis == "b" for _, axis in LAYOUTS[name]) else {"a": 4}
     check(attention_block(heads, kv_heads), grid_request(LAYOUTS[name], sizes), vocab=16)
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+def test_a_ring_sends_what_its_passes_add_up_to(devices: int) -> None:
+    """n - 1 passes of a block forward; as many backward, and n of its gradients."""
+    PASSED.clear()
+    run = check(attention_block(8, 4), grid_request(LAYOUTS["ring"], {"a": devices}), vocab=16)
+    plan, samples = run.plan("core"), 2
+    whole = 2 * 4 * 4 * 3  # keys and values of one sample: positions, heads, head
+    for way, factor in (("forward", devices - 1), ("backward", 2 * devices - 1)):
+        (exchange,) = getattr(plan, way)
+        assert exchange.elements == whole
+        expected = wire_factor(exchange.op, devices) * exchange.elements
+        assert PASSED["core", way] == pytest.approx(samples * expected)
+        assert expected == pytest.approx(factor / devices * whole)
+    assert not [key for key in run.mesh.sent if key[0] == "forward" and key[3] in ("k", "v")]
 
 
 def test_fewer_key_value_heads_than_devices() -> None:

@@ -132,12 +132,16 @@ def test_any_placement_has_views(lanes: list[int], pairs: bool) -> None:
 
 def test_costs_add_up_to_the_lane(scene: Scene) -> None:
     layers = [layer for block in blocks_view(scene) for layer in block["layers"]]
+    call = scene.cluster.kind_of(0).action_overhead_s
     for lane in board_view(scene)["lanes"]:
         run = lane["runs"][0]
         own = layers[run["first"] : run["first"] + run["count"]]
-        assert math.isclose(sum(x["forward_s"] for x in own), lane["forward_s"], rel_tol=1e-9)
-        assert math.isclose(sum(x["backward_s"] for x in own), lane["backward_s"], rel_tol=1e-9)
-        assert math.isclose(lane["time_factor"], 1.0, rel_tol=1e-9)
+        forward, backward = (sum(x[part] for x in own) for part in ("forward_s", "backward_s"))
+        assert math.isclose(forward + call, lane["forward_s"], rel_tol=1e-9)
+        assert math.isclose(backward + call, lane["backward_s"], rel_tol=1e-9)
+        whole = lane["forward_s"] + lane["backward_s"]
+        assert math.isclose(lane["time_factor"], whole / (forward + backward), rel_tol=1e-9)
+        assert lane["call_s"] == 2 * call, "what a preview of moved layers leaves in place"
         for part in ("weight_bytes", "gradient_bytes", "optimizer_bytes"):
             assert math.isclose(sum(x[part] for x in own), lane["memory"][part], rel_tol=1e-9)
         # a tensor that blocks on both sides of a cut save is counted in both

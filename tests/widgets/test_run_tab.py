@@ -66,7 +66,7 @@ def page(bench: Explorer) -> dict[str, Any]:
 def calibrated() -> Any:
     units = [[0.0, 0.0], [1e-3, 2e-3], [1e-3, 2e-3], [0.0, 0.0]]
     row = {
-        "units": {"1": units}, "update_s": 5e-3, "cpu_share": 0.9,
+        "units": {"1": units}, "update_s": 1e-4, "cpu_share": 0.9,
         "messages": {"4": 1e-4, "1000004": 1.1e-3}, "reduces": {"4": 2e-4, "1000000": 3e-3},
     }  # fmt: skip
     return calibrate(MODEL, [[row], [row]], ranks=2, optimizer="adamw")

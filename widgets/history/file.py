@@ -54,6 +54,7 @@ class SavedStrategy:
     options: tuple[tuple[str, Any], ...] = ()
     sync: tuple[Sync, ...] = ()
     boundaries: tuple[Boundary, ...] = ()
+    transfers: str = "direct"
     checkpoint_period_s: float = 0.0
     job: str = "job"
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ipywidgets import Layout, VBox
 
+from explorer.calibrate.records import add, run_record
 from explorer.errors import ExplorerError, InputError
 from explorer.views.run_view import comparison_view, figure_words, verdict_words
 from widgets.base import Widget
 from widgets.controls import Controls
 from widgets.edits import whole_number
 from widgets.panel import Bench, Panel
-from widgets.session import Point
+from widgets.session import Point, lazy_point
 
 from .calibrating import Calibration, apply, calibration_of
 from .task import ENGINES, Failed, RunTask
@@ -204,9 +207,20 @@ class RunPanel(Panel):
         if not self.task.running and now is not None:
             self._calibration = None
             self._work_out(now)
+            self._remember()
             self._bench.repaint()
         self.draw()
         self._bench.say(self.verdict())
+
+    def _remember(self) -> None:
+        """Add the run that just ended to the history of runs, if one is named and it taught something."""
+        done, runs = self.task.last, self._bench.runs
+        if runs is None or done is None or self.task.state != "done":
+            return
+        resolved = lazy_point(done.inputs, done.strategy).resolved()
+        entry = run_record(asdict(done.comparison), resolved, date=time.strftime("%Y-%m-%d"))
+        if entry is not None:
+            self._bench.guard(lambda: add(runs, entry))
 
     def _work_out(self, now: Point) -> None:
         """What calibrating would change, once for a run and a state."""

@@ -1252,9 +1252,15 @@ function including(runs, positions) {
   const others = runs.filter((run) => !same.includes(run));
   return at < 0 ? [...merged, ...others] : [...others.slice(0, at), ...merged, ...others.slice(at)];
 }
+var stagesOf = (runs) => new Set(runs.map((run) => `${run.stage}|${run.copy ?? 0}`)).size;
+function ownFactor(lane) {
+  const whole = time2(lane);
+  const calls = (lane.call_s ?? 0) * stagesOf(lane.runs ?? []);
+  return (lane.time_factor ?? 1) * (whole > calls ? (whole - calls) / whole : 1);
+}
 function costOn(catalog, lane, positions) {
   const sum = { forward_s: 0, backward_s: 0, weight_bytes: 0, gradient_bytes: 0, optimizer_bytes: 0, activation_bytes: 0 };
-  const factor = lane.time_factor ?? 1;
+  const factor = ownFactor(lane);
   const state = lane.state_factor ?? 1;
   const saved = (lane.saved_factor ?? 1) * Math.max(1, lane.in_flight ?? 1);
   for (const position of positions) {
@@ -1270,6 +1276,7 @@ function costOn(catalog, lane, positions) {
 }
 function changed(lane, cost, sign, runs) {
   const memory = { ...lane.memory };
+  const call_s = runs.length ? (lane.call_s ?? 0) * (stagesOf(runs) - stagesOf(lane.runs)) / 2 : -Infinity;
   let bytes2 = 0;
   for (const part of ["weight_bytes", "gradient_bytes", "optimizer_bytes", "activation_bytes"]) {
     memory[part] = Math.max(0, memory[part] + sign * cost[part]);
@@ -1280,8 +1287,8 @@ function changed(lane, cost, sign, runs) {
     memory,
     runs,
     peak_bytes: lane.peak_bytes + bytes2,
-    forward_s: Math.max(0, lane.forward_s + sign * cost.forward_s),
-    backward_s: Math.max(0, lane.backward_s + sign * cost.backward_s)
+    forward_s: Math.max(0, lane.forward_s + sign * cost.forward_s + call_s),
+    backward_s: Math.max(0, lane.backward_s + sign * cost.backward_s + call_s)
   };
 }
 function moved(catalog, view, positions, toLane) {

@@ -1260,9 +1260,15 @@ function including(runs, positions) {
   const others = runs.filter((run) => !same2.includes(run));
   return at < 0 ? [...merged, ...others] : [...others.slice(0, at), ...merged, ...others.slice(at)];
 }
+var stagesOf = (runs) => new Set(runs.map((run) => `${run.stage}|${run.copy ?? 0}`)).size;
+function ownFactor(lane) {
+  const whole = time2(lane);
+  const calls = (lane.call_s ?? 0) * stagesOf(lane.runs ?? []);
+  return (lane.time_factor ?? 1) * (whole > calls ? (whole - calls) / whole : 1);
+}
 function costOn(catalog, lane, positions) {
   const sum = { forward_s: 0, backward_s: 0, weight_bytes: 0, gradient_bytes: 0, optimizer_bytes: 0, activation_bytes: 0 };
-  const factor = lane.time_factor ?? 1;
+  const factor = ownFactor(lane);
   const state = lane.state_factor ?? 1;
   const saved = (lane.saved_factor ?? 1) * Math.max(1, lane.in_flight ?? 1);
   for (const position of positions) {
@@ -1278,6 +1284,7 @@ function costOn(catalog, lane, positions) {
 }
 function changed(lane, cost, sign, runs) {
   const memory = { ...lane.memory };
+  const call_s = runs.length ? (lane.call_s ?? 0) * (stagesOf(runs) - stagesOf(lane.runs)) / 2 : -Infinity;
   let bytes2 = 0;
   for (const part of ["weight_bytes", "gradient_bytes", "optimizer_bytes", "activation_bytes"]) {
     memory[part] = Math.max(0, memory[part] + sign * cost[part]);
@@ -1288,8 +1295,8 @@ function changed(lane, cost, sign, runs) {
     memory,
     runs,
     peak_bytes: lane.peak_bytes + bytes2,
-    forward_s: Math.max(0, lane.forward_s + sign * cost.forward_s),
-    backward_s: Math.max(0, lane.backward_s + sign * cost.backward_s)
+    forward_s: Math.max(0, lane.forward_s + sign * cost.forward_s + call_s),
+    backward_s: Math.max(0, lane.backward_s + sign * cost.backward_s + call_s)
   };
 }
 function moved(catalog, view, positions, toLane) {
@@ -5321,6 +5328,18 @@ function deltaText(tile) {
   if (compare === "difference") return signed(valueText2(tile, value - baseline));
   return baseline === 0 ? null : signed(percent(value / baseline - 1, 1));
 }
+function bandText(tile) {
+  const { value, low, high } = tile;
+  if (!known(value) || !known(low) || !known(high)) return null;
+  const half = Math.max(high - value, value - low);
+  if (tile.quantity === "fraction") return `±${fixed(half * 100, 1)} pt`;
+  if (tile.compare === "difference" || value === 0) return `±${valueText2(tile, half)}`;
+  return `±${percent(half / value, half < 0.1 * value ? 1 : 0)}`;
+}
+function bandTitle(tile) {
+  const from = tile.band_from ? `. ${tile.band_from}` : "";
+  return `80 % band ${valueText2(tile, tile.low)} to ${valueText2(tile, tile.high)}${from}`;
+}
 var outside = ({ measured, low, high, old }) => !old && known(measured) && known(low) && known(high) && (measured < low || measured > high);
 function measuredText(tile) {
   if (known(tile.measured))
@@ -5356,7 +5375,7 @@ function makeTile() {
   return h(
     "div",
     { class: "t-tile", role: "group" },
-    h("div", { class: "t-name" }),
+    h("div", { class: "t-name" }, h("span", {}), h("span", { class: "t-half" })),
     h("div", { class: "t-value" }, triangle(), h("span", { class: "t-number" }), h("small", {})),
     h("div", { class: "t-delta" }, h("b", {}), h("span", {})),
     h("div", { class: "t-measured" }, h("span", { class: "t-band t-opt" }), h("span", {}), h("b", {}))
@@ -5371,7 +5390,10 @@ function drawTile(element, tile) {
     class: `t-tile ${tile.level ?? ""}${tile.preview ? " preview" : ""}${tile.waits ? " waits" : ""}`,
     "aria-label": `${tile.name} ${text} ${unit} ${tile.context ?? ""}${worse2}`.replace(/\s+/g, " ").trim()
   });
-  set(name, { text: tile.name });
+  set(name.firstChild, { text: tile.name });
+  const half = bandText(tile);
+  const said = half ? bandTitle(tile) : null;
+  set(name.lastChild, { text: half ?? "", title: said, "aria-label": said, role: half ? "note" : null });
   set(value.querySelector(".t-number"), { text });
   const small = value.querySelector("small");
   if (small.dataset.text !== `${unit}|${tile.context ?? ""}`) {

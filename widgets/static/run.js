@@ -307,7 +307,11 @@ function makeCalibration() {
         () => h("li", {}, h("span", {}), h("b", {})),
         (item, row) => {
           set(item.firstChild, { text: row.what });
-          set(item.lastChild, { text: `${valueText(row.before, row.quantity)} → ${valueText(row.after, row.quantity)}` });
+          const band = row.band == null ? "" : ` ±${percent(row.band, row.band < 0.1 ? 1 : 0)}`;
+          set(item.lastChild, {
+            text: `${valueText(row.before, row.quantity)} → ${valueText(row.after, row.quantity)}${band}`,
+            title: row.band == null ? null : "80 % band of the corrected number"
+          });
         }
       );
       list.hidden = !view.changes.length;

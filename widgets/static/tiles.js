@@ -295,6 +295,18 @@ function deltaText(tile) {
   if (compare === "difference") return signed(valueText(tile, value - baseline));
   return baseline === 0 ? null : signed(percent(value / baseline - 1, 1));
 }
+function bandText(tile) {
+  const { value, low, high } = tile;
+  if (!known(value) || !known(low) || !known(high)) return null;
+  const half = Math.max(high - value, value - low);
+  if (tile.quantity === "fraction") return `±${fixed(half * 100, 1)} pt`;
+  if (tile.compare === "difference" || value === 0) return `±${valueText(tile, half)}`;
+  return `±${percent(half / value, half < 0.1 * value ? 1 : 0)}`;
+}
+function bandTitle(tile) {
+  const from = tile.band_from ? `. ${tile.band_from}` : "";
+  return `80 % band ${valueText(tile, tile.low)} to ${valueText(tile, tile.high)}${from}`;
+}
 var outside = ({ measured, low, high, old }) => !old && known(measured) && known(low) && known(high) && (measured < low || measured > high);
 function measuredText(tile) {
   if (known(tile.measured))
@@ -330,7 +342,7 @@ function makeTile() {
   return h(
     "div",
     { class: "t-tile", role: "group" },
-    h("div", { class: "t-name" }),
+    h("div", { class: "t-name" }, h("span", {}), h("span", { class: "t-half" })),
     h("div", { class: "t-value" }, triangle(), h("span", { class: "t-number" }), h("small", {})),
     h("div", { class: "t-delta" }, h("b", {}), h("span", {})),
     h("div", { class: "t-measured" }, h("span", { class: "t-band t-opt" }), h("span", {}), h("b", {}))
@@ -345,7 +357,10 @@ function drawTile(element, tile) {
     class: `t-tile ${tile.level ?? ""}${tile.preview ? " preview" : ""}${tile.waits ? " waits" : ""}`,
     "aria-label": `${tile.name} ${text} ${unit} ${tile.context ?? ""}${worse}`.replace(/\s+/g, " ").trim()
   });
-  set(name, { text: tile.name });
+  set(name.firstChild, { text: tile.name });
+  const half = bandText(tile);
+  const said = half ? bandTitle(tile) : null;
+  set(name.lastChild, { text: half ?? "", title: said, "aria-label": said, role: half ? "note" : null });
   set(value.querySelector(".t-number"), { text });
   const small = value.querySelector("small");
   if (small.dataset.text !== `${unit}|${tile.context ?? ""}`) {

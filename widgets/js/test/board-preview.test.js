@@ -98,6 +98,21 @@ test("a step is never shorter than the work of its busiest lane", () => {
   assert.ok(tileValues(one, after).step_time >= 8 * 9 - 1e-9);
 });
 
+test("what a call costs beside its layers stays until the last layer goes, and comes with the first", () => {
+  const call = 3;
+  const with_call = (found) => ({ ...found, call_s: call, forward_s: found.forward_s + call / 2, backward_s: found.backward_s + call / 2 });
+  const layers = (found) => found.forward_s + found.backward_s;
+  const own = lane("0", 0, 6);
+  const full = { ...with_call(own), time_factor: (layers(own) + call) / layers(own) };
+  const before = view([full, { ...lane("1", 0, 0), call_s: call }, { ...lane("2", 0, 0), call_s: call }]);
+  const some = moved(catalog, before, new Set([3, 4, 5]), "1");
+  near(layers(some.lanes[0]), layers(lane("0", 0, 3)) + call);
+  near(layers(some.lanes[1]), layers(lane("1", 3, 3)) + call);
+  const all = moved(catalog, before, new Set([0, 1, 2, 3, 4, 5]), "1");
+  near(layers(all.lanes[0]), 0);
+  near(layers(all.lanes[1]), layers(own) + call);
+});
+
 test("running out of order is counted in crossings and costed by the slowest link", () => {
   const before = view();
   assert.equal(crossings(ownersOf(before, 6)), 2);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { previewed, previewedVerdict, previewOf } from "../src/tiles/preview.js";
 import { typeset } from "../src/common/format.js";
-import { deltaText, measuredText, whyWords } from "../src/tiles/words.js";
+import { bandText, bandTitle, deltaText, measuredText, whyWords } from "../src/tiles/words.js";
 
 const tile = { key: "step_time", name: "Step time", quantity: "seconds", value: 6.44, baseline: 7, baseline_name: "even cut", low: 6, high: 7, measured: 6.6 };
 
@@ -46,6 +46,15 @@ test("third line: measured, then the note, then the band", () => {
   assert.equal(measuredText({ ...tile, note: "6.6 × 1 device" }).lead, "measured");
   assert.deepEqual(measuredText({ ...tile, measured: null, note: "6.6 × 1 device" }), { lead: "6.6 × 1 device", value: "" });
   assert.equal(measuredText({ ...tile, measured: null }).lead, "predicted");
+});
+
+test("band: half of it beside the name, whole and with its origin in words", () => {
+  assert.equal(bandText(tile), "±8.7\u00a0%");
+  assert.equal(bandText({ ...tile, low: null }), null);
+  assert.equal(bandText({ ...tile, quantity: "fraction", value: 0.2, low: 0.15, high: 0.22 }), "±5.0\u00a0pt");
+  assert.equal(bandText({ ...tile, compare: "difference", value: 0, low: 0, high: 0.014 }), "±14.0\u00a0ms");
+  assert.match(bandTitle({ ...tile, band_from: "From 12 runs" }), /^80 % band 6\.00\u00a0s to 7\.00\u00a0s\. From 12 runs$/);
+  assert.equal(bandText(previewed(tile, { values: { step_time: 6.8 } })), null, "an estimate has none");
 });
 
 test("why: how many, and whether they are of the plan shown", () => {

@@ -1,7 +1,7 @@
 // What calibrating would change, before it is pressed.
 
 import { h, keyed, set } from "../common/dom.js";
-import { seconds } from "../common/format.js";
+import { percent, seconds } from "../common/format.js";
 import { errorText, valueText } from "./words.js";
 
 /** Numbers before and after, the step that follows, what stays and why. */
@@ -26,7 +26,11 @@ export function makeCalibration() {
         () => h("li", {}, h("span", {}), h("b", {})),
         (item, row) => {
           set(item.firstChild, { text: row.what });
-          set(item.lastChild, { text: `${valueText(row.before, row.quantity)} → ${valueText(row.after, row.quantity)}` });
+          const band = row.band == null ? "" : ` ±${percent(row.band, row.band < 0.1 ? 1 : 0)}`;
+          set(item.lastChild, {
+            text: `${valueText(row.before, row.quantity)} → ${valueText(row.after, row.quantity)}${band}`,
+            title: row.band == null ? null : "80 % band of the corrected number",
+          });
         },
       );
       list.hidden = !view.changes.length;

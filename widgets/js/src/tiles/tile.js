@@ -2,13 +2,13 @@
 
 import { h, set, svg, triangle } from "../common/dom.js";
 import { typeset } from "../common/format.js";
-import { bandOf, deltaText, measuredText, outside, valueParts } from "./words.js";
+import { bandOf, bandText, bandTitle, deltaText, measuredText, outside, valueParts } from "./words.js";
 
 export function makeTile() {
   return h(
     "div",
     { class: "t-tile", role: "group" },
-    h("div", { class: "t-name" }),
+    h("div", { class: "t-name" }, h("span", {}), h("span", { class: "t-half" })),
     h("div", { class: "t-value" }, triangle(), h("span", { class: "t-number" }), h("small", {})),
     h("div", { class: "t-delta" }, h("b", {}), h("span", {})),
     h("div", { class: "t-measured" }, h("span", { class: "t-band t-opt" }), h("span", {}), h("b", {})),
@@ -24,7 +24,10 @@ export function drawTile(element, tile) {
     class: `t-tile ${tile.level ?? ""}${tile.preview ? " preview" : ""}${tile.waits ? " waits" : ""}`,
     "aria-label": `${tile.name} ${text} ${unit} ${tile.context ?? ""}${worse}`.replace(/\s+/g, " ").trim(),
   });
-  set(name, { text: tile.name });
+  set(name.firstChild, { text: tile.name });
+  const half = bandText(tile);
+  const said = half ? bandTitle(tile) : null;
+  set(name.lastChild, { text: half ?? "", title: said, "aria-label": said, role: half ? "note" : null });
   set(value.querySelector(".t-number"), { text });
   const small = value.querySelector("small");
   if (small.dataset.text !== `${unit}|${tile.context ?? ""}`) {

@@ -33,6 +33,22 @@ export function deltaText(tile) {
   return baseline === 0 ? null : signed(percent(value / baseline - 1, 1));
 }
 
+/** Half-width of the 80 % band, beside the name: "±6 %", "±2.1 pt" or "±14 ms"; null without a band. */
+export function bandText(tile) {
+  const { value, low, high } = tile;
+  if (!known(value) || !known(low) || !known(high)) return null;
+  const half = Math.max(high - value, value - low);
+  if (tile.quantity === "fraction") return `±${fixed(half * 100, 1)}\u00a0pt`;
+  if (tile.compare === "difference" || value === 0) return `±${valueText(tile, half)}`;
+  return `±${percent(half / value, half < 0.1 * value ? 1 : 0)}`;
+}
+
+/** The band in words, and where it comes from. */
+export function bandTitle(tile) {
+  const from = tile.band_from ? `. ${tile.band_from}` : "";
+  return `80 % band ${valueText(tile, tile.low)} to ${valueText(tile, tile.high)}${from}`;
+}
+
 /** Is the measurement outside the predicted band? */
 export const outside = ({ measured, low, high, old }) =>
   !old && known(measured) && known(low) && known(high) && (measured < low || measured > high);

@@ -1,0 +1,226 @@
+"""Estimate: the profile under which the cost model predicts what was measured, as far as its bands allow.
+
+Every observation is one duration that the cost model can predict for any cluster. The logarithms of all
+factors are estimated together (`fit`), sensitivities by finite differences through the cost model itself. So
+observations that depend on two numbers (a small kernel: memory and launch) are shared out between them by
+their sensitivities and priors, and what no observation depends on stays as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from explorer.calibrate.fit import MOST, Fit, Problem, fit
+from explorer.calibrate.numbers import Number, numbers_of, shifted, with_sources
+from explorer.calibrate.posterior import Array, band_of, sd_of
+from explorer.cluster import Cluster, Source
+from explorer.errors import InputError
+
+SUFFIX = " calibrated"
+"""Of a corrected cluster's name."""
+MODEL_SD = 0.1
+"""Standard deviation of the logarithm of what the cost model says of one duration, beyond what all share."""
+_AGREE = 2.0  # standard deviations that profile and measurements may be apart
+LEAST_LEARNED = 0.01
+"""Share of the prior variance that observations must take away for a number to count as identified."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One duration, and how the cost model predicts it."""
+
+    name: str
+    """What was timed, in words."""
+    predict: Callable[[Cluster], float]
+    """Seconds on a cluster."""
+    measured_s: float
+    """Seconds observed, a median where there were several."""
+    sd: float
+    """Standard deviation of the logarithm: of the median, and of the cost model for this shape."""
+    about: str = ""
+    """Key of the one number that it is a direct measurement of; empty for others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What one file says."""
+
+    name: str
+    """The file, in words."""
+    observations: tuple[Observation, ...]
+    """Durations."""
+    remarks: tuple[str, ...] = ()
+    """What in it says nothing, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One number that is corrected."""
+
+    number: Number
+    """As the profile has it."""
+    after: float
+    """As corrected."""
+    band: float
+    """Half-width of the corrected number's 80 % band; the prior's is `number.band`."""
+    prior_share: float
+    """Of the corrected logarithm, what the profile still decides: variance after over before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """The corrected cluster and what became of each number."""
+
+    cluster: Cluster
+    """With the changes and their sources."""
+    changes: tuple[Change, ...]
+    """Numbers that the evidence identifies."""
+    kept: tuple[str, ...]
+    """What stays as it is, and why."""
+    error_before_pct: float
+    """Median absolute error of the observations on the profile as it was."""
+    error_after_pct: float
+    """The same on the corrected one."""
+    observations: int
+    """How many there were."""
+
+
+def estimate(cluster: Cluster, evidence: Sequence[Evidence]) -> Correction:
+    """The most probable cluster, given a profile with its bands and what was measured.
+
+    Raises:
+        InputError: no observation at all, or one that is no positive duration.
+    """
+    seen = [item for part in evidence for item in part.observations]
+    if not seen:
+        remarks = "; ".join(dict.fromkeys(text for part in evidence for text in part.remarks))
+        raise InputError(
+            f"nothing was measured that the profile {cluster.name} predicts: {remarks or 'no durations'}",
+            key="--with", allowed="runs or traces of this profile's devices",
+        )  # fmt: skip
+    for item in seen:
+        if not 0 < item.measured_s < math.inf:
+            raise InputError(f"{item.name} took {item.measured_s} s", found=item.measured_s, allowed="> 0")
+    base = with_direct(cluster, seen)
+    numbers = [item for item in numbers_of(base) if item.fits]
+    prior = np.array([sd_of(item.band) or math.inf for item in numbers])
+    return _corrected(cluster, base, numbers, prior, _fit(base, numbers, prior, seen), evidence)
+
+
+def with_direct(cluster: Cluster, seen: Sequence[Observation]) -> Cluster:
+    """The cluster with numbers that are 0, which no factor changes, set to what was measured of them."""
+    zero = {item.about: item.measured_s for item in seen if item.about}
+    kinds = []
+    for kind in cluster.device_kinds:
+        measured = {name: zero.get(f"{kind.name}.{name}", 0.0) for name in _DIRECT}
+        fields = {name: value for name, value in measured.items() if value and not getattr(kind, name)}
+        if not fields:
+            kinds.append(kind)
+            continue
+        sources = tuple(source for source in kind.sources if source.key not in fields)
+        unknown = tuple(Source(key=name, how="assumed", reference="not known before") for name in fields)
+        fields_set: dict[str, Any] = {"sources": (*sources, *unknown), **fields}
+        kinds.append(replace(kind, **fields_set))
+    return replace(cluster, device_kinds=tuple(kinds))
+
+
+_DIRECT = ("launch_overhead_s", "host_issue_s", "action_overhead_s")
+
+
+def _fit(cluster: Cluster, numbers: Sequence[Number], prior: Array, seen: Sequence[Observation]) -> Fit:
+    wanted = np.log([item.measured_s for item in seen])
+    keys = [item.key for item in numbers]
+
+    def residual(at: Array) -> Array:
+        made = shifted(cluster, dict(zip(keys, np.exp(at).tolist(), strict=True)))
+        found: Array = wanted - np.log([_positive(item, made) for item in seen])
+        return found
+
+    most = np.array([_most(item) for item in numbers])
+    return fit(Problem(residual=residual, sd=np.array([item.sd for item in seen]), prior=prior, most=most))
+
+
+def _most(number: Number) -> float:
+    """Largest logarithm of a factor: a fraction becomes 1 at most."""
+    return max(0.0, -math.log(number.value)) if number.quantity == "fraction" else MOST
+
+
+def _positive(item: Observation, cluster: Cluster) -> float:
+    seconds = item.predict(cluster)
+    if not 0 < seconds < math.inf:
+        raise InputError(f"{item.name} is predicted to take {seconds} s", found=seconds, allowed="> 0")
+    return seconds
+
+
+def _corrected(
+    cluster: Cluster, base: Cluster, numbers: Sequence[Number], prior: Array, found: Fit,
+    evidence: Sequence[Evidence],
+) -> Correction:  # fmt: skip
+    changes: list[tuple[Number, Number, float, float]] = []
+    new: list[tuple[str, Source]] = []
+    factors: dict[str, float] = {}
+    kept, idle = [text for part in evidence for text in part.remarks], list[str]()
+    own = {item.key: item for item in numbers_of(cluster)}
+    names = ", ".join(part.name for part in evidence)
+    columns = (prior.tolist(), found.variance.tolist(), found.at.tolist())
+    for number, before, variance, at in zip(numbers, *columns, strict=True):
+        share = 0.0 if math.isinf(before) and math.isfinite(variance) else variance / before**2
+        if not share < 1 - LEAST_LEARNED:  # inf / inf too
+            idle.append(number.key)
+            continue
+        factors[number.key] = math.exp(at)
+        band = band_of(math.sqrt(variance) * _conflict(at, before, share))
+        old = own.get(number.key, replace(number, value=0.0, source=None))
+        words = f"; before it {old.source.how}, {old.source.reference}" if old.source else ""
+        reference = f"calibrated with {names}{words}"
+        new.append(
+            (number.owner, Source(key=number.source_key, how="fitted", band=band, reference=reference))
+        )
+        changes.append((number, old, band, share))
+    made = with_sources(shifted(base, factors), new)
+    after = {item.key: item.value for item in numbers_of(made)}
+    kept += [
+        f"{number.key}: measured at more than the profile's peak, which is taken as reached"
+        for number, capped in zip(numbers, found.capped.tolist(), strict=True)
+        if capped
+    ]
+    if idle:
+        kept.append(f"nothing measured depends on {', '.join(idle)}")
+    return Correction(
+        cluster=named(made),
+        changes=tuple(
+            Change(number=old, after=after[number.key], band=band, prior_share=share)
+            for number, old, band, share in changes
+        ),
+        kept=tuple(dict.fromkeys(kept)),
+        error_before_pct=_median_pct(found.before),
+        error_after_pct=_median_pct(found.after),
+        observations=len(found.after),
+    )
+
+
+def _conflict(at: float, prior_sd: float, share: float) -> float:
+    """By how much a band is widened where profile and measurements contradict each other; 1 where they agree.
+
+    With z the correction over its standard deviation before measuring, sd sqrt(1 - share), the band grows as
+    z / 2 beyond 2: one of the two is wrong by more than it says (as the scale factor of the Particle Data
+    Group, which multiplies errors by the root of chi squared over its degrees of freedom).
+    """
+    return 1.0 if math.isinf(prior_sd) else max(1.0, abs(at) / (prior_sd * math.sqrt(1 - share)) / _AGREE)
+
+
+def _median_pct(log_ratios: Array) -> float:
+    """Median absolute error of predicted against measured, in per cent."""
+    return 100 * float(np.median(np.abs(np.expm1(-log_ratios))))
+
+
+def named(cluster: Cluster) -> Cluster:
+    """The cluster, named as calibrated once."""
+    name = cluster.name if cluster.name.endswith(SUFFIX) else cluster.name + SUFFIX
+    title = cluster.title if cluster.title.endswith(SUFFIX) or not cluster.title else cluster.title + SUFFIX
+    return replace(cluster, name=name, title=title)

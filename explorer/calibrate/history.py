@@ -1,0 +1,216 @@
+"""History: a file of runs, one JSON object a line, and what is learned of it about predictions.
+
+A line says what was predicted and what was measured, of what (fingerprints of model, cluster, workload and
+strategy) and on which kind of machine. Lines are only ever added, each in one write at the end of the file,
+so that two runs may add at once and a run that is killed leaves at most its own line broken. Broken lines
+are skipped and told. Nothing in a file is ever executed.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from explorer.calibrate.conformal import FEWEST
+from explorer.calibrate.devices import same_device, used_kinds
+from explorer.cluster import Cluster
+from explorer.errors import InputError
+
+SCHEMA = "explorer.history/1"
+"""Schema that every line names."""
+MAX_BYTES = 64 * 2**20
+"""Longest file read: some hundred thousand runs."""
+MAX_LINE = 65536
+"""Longest line written."""
+TOO_NOISY = "too noisy"
+"""Verdict of a run on a machine that was too busy: kept, but it teaches nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One run."""
+
+    machine: str
+    """Kind of device that it ran on: `cpu`, `NVIDIA H200`, a device kind of a profile."""
+    predicted: Mapping[str, float]
+    """Figures and parts as predicted, by name with unit: `step_time_s`, `compute_s`."""
+    measured: Mapping[str, float]
+    """The same, measured."""
+    model: str = ""
+    """Fingerprint."""
+    cluster: str = ""
+    """Fingerprint."""
+    workload: str = ""
+    """Fingerprint."""
+    strategy: str = ""
+    """Fingerprint."""
+    source: str = ""
+    """What made it: `validate interpreter`, `score vtrain_single`, a name given by hand."""
+    predicted_from: str = "profile"
+    """`profile`, or `calibration` where the run timed its own machine and predicted from that."""
+    verdict: str = ""
+    """What was made of it: `confirmed`, `off` or `too noisy`; empty where nobody judged."""
+    date: str = ""
+    """When, as the caller says; a history is never dated by itself."""
+
+
+class Broken(NamedTuple):
+    """A line that is no run."""
+
+    line: int
+    why: str
+
+
+class History(NamedTuple):
+    """What a file holds."""
+
+    entries: tuple[Entry, ...]
+    broken: tuple[Broken, ...]
+
+
+class Learned(NamedTuple):
+    """What runs teach of one figure."""
+
+    log_ratios: tuple[float, ...]
+    """Logarithms of measured over predicted, in order."""
+    whole: bool
+    """Whether they hold the errors of the profile too: predictions were made from it."""
+
+
+def append(path: Path, entry: Entry) -> None:
+    """Add a run to a file, which is made where it is missing.
+
+    Raises:
+        InputError: a run with a number that is not finite, one too long, or a file that cannot be written.
+    """
+    line = _line(entry, path)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            # one write, so that lines do not mix; one that was left broken is closed first
+            if os.write(handle, b"\n" * _torn(path) + line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise InputError(f"cannot write the history: {error.strerror}", file=str(path)) from None
+
+
+def _torn(path: Path) -> bool:
+    """Whether the last line has no end."""
+    with path.open("rb") as stream:
+        if not stream.seek(0, os.SEEK_END):
+            return False
+        stream.seek(-1, os.SEEK_END)
+        return stream.read(1) != b"\n"
+
+
+def _line(entry: Entry, path: Path) -> bytes:
+    try:
+        text = json.dumps({"schema": SCHEMA, **asdict(entry)}, allow_nan=False)
+    except ValueError:
+        raise InputError("a run with a number that is not finite", file=str(path)) from None
+    line = text.encode() + b"\n"
+    if len(line) > MAX_LINE:
+        raise InputError("a run too long for a line", file=str(path), found=len(line), allowed=str(MAX_LINE))
+    return line
+
+
+def read(path: Path) -> History:
+    """The runs of a file; lines that are none are listed.
+
+    Raises:
+        InputError: a file that is missing, unreadable or too long.
+    """
+    found, broken = numbered(path)
+    return History(tuple(entry for _, entry in found), broken)
+
+
+def numbered(path: Path) -> tuple[tuple[tuple[int, Entry], ...], tuple[Broken, ...]]:
+    """The runs of a file with their lines, and the lines that are none.
+
+    Raises:
+        InputError: a file that is missing, unreadable or too long.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError("the history is too long", file=str(path), allowed=f"up to {MAX_BYTES} bytes")
+        raw = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read the history: {error.strerror}", file=str(path)) from None
+    entries: list[tuple[int, Entry]] = []
+    broken: list[Broken] = []
+    for number, line in enumerate(raw.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            entries.append((number, _entry(json.loads(line, parse_constant=_no_number))))
+        except (ValueError, TypeError, RecursionError) as error:
+            broken.append(Broken(number, " ".join(str(error).split())[:200]))
+    return tuple(entries), tuple(broken)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number")
+
+
+def _entry(data: Any) -> Entry:
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        raise ValueError(f"no line of schema {SCHEMA}")
+    known = {item.name for item in fields(Entry)}
+    values = {key: value for key, value in data.items() if key in known}
+    for key in ("predicted", "measured"):
+        values[key] = _figures(key, values.get(key))
+    for key in known - {"predicted", "measured"}:
+        if not isinstance(values.get(key, ""), str):
+            raise ValueError(f"{key} is no text")
+    if not values.get("machine"):
+        raise ValueError("no machine")
+    return Entry(**values)
+
+
+def _figures(key: str, value: Any) -> dict[str, float]:
+    if not isinstance(value, dict):
+        raise ValueError(f"no {key}")
+    for name, number in value.items():
+        if isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number):
+            raise ValueError(f"{key}.{name} is no number")
+    return {name: float(number) for name, number in value.items()}
+
+
+def learn(entries: Iterable[Entry], cluster: Cluster) -> dict[str, Learned]:
+    """By figure, the errors of runs on a cluster's kind of machine.
+
+    Of runs that were predicted from the profile where there are enough, else of those that were predicted
+    from their own timing. Figures that are 0 on a side say nothing, nor do runs that were too noisy.
+    """
+    found: dict[str, dict[bool, list[float]]] = defaultdict(lambda: {True: [], False: []})
+    for entry in entries:
+        if entry.verdict == TOO_NOISY or not _is_machine(entry.machine, cluster):
+            continue
+        for name, value in entry.predicted.items():
+            seen = entry.measured.get(name, 0.0)
+            if value > 0 and seen > 0:
+                found[name][entry.predicted_from == "profile"].append(math.log(seen / value))
+    learned = {}
+    for name, ratios in found.items():
+        whole = len(ratios[True]) >= FEWEST or not ratios[False]
+        learned[name] = Learned(tuple(ratios[whole]), whole)
+    return learned
+
+
+def machine_of(cluster: Cluster) -> str:
+    """What the history calls a cluster's kind of machine: its device kinds in use, joined by `+`."""
+    return "+".join(sorted(kind.name for kind in used_kinds(cluster)))
+
+
+def _is_machine(machine: str, cluster: Cluster) -> bool:
+    kinds = used_kinds(cluster)
+    return machine == machine_of(cluster) or (len(kinds) == 1 and same_device(kinds[0].name, machine))

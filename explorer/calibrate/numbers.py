@@ -1,0 +1,223 @@
+"""Numbers: what of a cluster profile may be off by a factor, with its band and source, and how to shift it.
+
+A number is one cause of error: the efficiency of one class of operation on one device kind (its whole
+curve, and for products its tiles), a level's bandwidths together, an overhead. What stands in a profile by
+definition (peaks, memory, bandwidth of a memory by its datasheet) is no such cause unless it has a band: what
+is reached of it is said by an efficiency, and that is corrected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from explorer.cluster import Cluster, Curve, DeviceKind, Level, Source
+
+CLASSES = ("matmul", "attention", "conv", "memory")
+"""Classes of operation that have an efficiency of their own."""
+_FLAT = Curve(points=((1.0, 1.0),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """One number of a profile."""
+
+    owner: str
+    """Device kind or level that has it; empty for explicit links."""
+    name: str
+    """`matmul`, `launch_overhead_s`, `bandwidth_bytes_per_s`, ..."""
+    value: float
+    """What the profile says (of a curve its last point)."""
+    quantity: str
+    """`fraction`, `seconds`, `bytes_per_s`, `flops_per_s` or `bytes`."""
+    source: Source | None
+    """Where it came from; None where the profile does not say."""
+    fits: bool = True
+    """Whether runs may correct it."""
+
+    @property
+    def key(self) -> str:
+        """Unique in a cluster: `a100-sxm-80gb.matmul`."""
+        return f"{self.owner}.{self.name}" if self.owner else self.name
+
+    @property
+    def title(self) -> str:
+        """For people: `speed of matrix products on a100-sxm-80gb`."""
+        words = _WORDS[self.name]
+        return f"{words} {'of' if self.name in _LEVEL_FIELDS else 'on'} {self.owner}" if self.owner else words
+
+    @property
+    def band(self) -> float:
+        """Half-width of its 80 % band; 0 where none is known."""
+        return self.source.band if self.source else 0.0
+
+    @property
+    def source_key(self) -> str:
+        """Key of a source about this number alone."""
+        return f"efficiency.{self.name}" if self.name in CLASSES else self.name
+
+
+def numbers_of(cluster: Cluster) -> tuple[Number, ...]:
+    """Every number of a cluster above 0 that may be off: those of device kinds in use, levels, links."""
+    used = {group.device_kind for group in cluster.nodes}
+    found = [item for kind in cluster.device_kinds if kind.name in used for item in _of_kind(kind)]
+    found += [item for level in cluster.levels for item in _of_level(level)]
+    if cluster.links:
+        fastest = max(link.bandwidth_bytes_per_s for link in cluster.links)
+        source = source_of(cluster.sources, "links", "*")
+        found.append(
+            Number(owner="", name="links", value=fastest, quantity="bytes_per_s", source=source, fits=False)
+        )
+    return tuple(item for item in found if item.value > 0)
+
+
+def source_of(sources: tuple[Source, ...], *keys: str) -> Source | None:
+    """The source of the first key that has one."""
+    known = {source.key: source for source in sources}
+    return next((known[key] for key in keys if key in known), None)
+
+
+def shifted(cluster: Cluster, factors: Mapping[str, float]) -> Cluster:
+    """The cluster with some numbers, by key, times a factor; no fraction becomes more than 1."""
+
+    def times(owner: str) -> Callable[[str], float]:
+        return lambda name: factors.get(f"{owner}.{name}" if owner else name, 1.0)
+
+    links = times("")("links")
+    return replace(
+        cluster,
+        device_kinds=tuple(_kind_shifted(kind, times(kind.name)) for kind in cluster.device_kinds),
+        levels=tuple(_level_shifted(level, times(level.name)) for level in cluster.levels),
+        links=tuple(
+            replace(link, bandwidth_bytes_per_s=link.bandwidth_bytes_per_s * links) for link in cluster.links
+        ),
+        shared=tuple((name, size * links) for name, size in cluster.shared),
+    )
+
+
+def with_sources(cluster: Cluster, new: Iterable[tuple[str, Source]]) -> Cluster:
+    """The cluster with sources, by owner, in place of those that it has for the same keys."""
+    added = list(new)
+
+    def over(owner: str, sources: tuple[Source, ...]) -> tuple[Source, ...]:
+        own = {source.key: source for name, source in added if name == owner}
+        return (*(source for source in sources if source.key not in own), *own.values())
+
+    return replace(
+        cluster,
+        device_kinds=tuple(replace(k, sources=over(k.name, k.sources)) for k in cluster.device_kinds),
+        levels=tuple(replace(level, sources=over(level.name, level.sources)) for level in cluster.levels),
+    )
+
+
+_KIND_FIELDS = {
+    "memory_bandwidth_bytes_per_s": ("bytes_per_s", False),
+    "launch_overhead_s": ("seconds", True),
+    "host_issue_s": ("seconds", True),
+    "action_overhead_s": ("seconds", True),
+    "overlap_slowdown": ("fraction", False),
+    "host_bandwidth_bytes_per_s": ("bytes_per_s", False),
+    "reserved_bytes": ("bytes", True),
+}
+"""Plain fields of a device kind: quantity, and whether runs may correct them."""
+
+_LEVEL_FIELDS = {
+    "bandwidth_bytes_per_s": "bytes_per_s",
+    "latency_s": "seconds",
+    "collective_efficiency": "fraction",
+    "collective_overhead_s": "seconds",
+}
+"""Numbers of a level; the bandwidth stands for those of a device and of an uplink too."""
+
+
+_WORDS = {
+    "matmul": "speed of matrix products", "attention": "speed of attention", "conv": "speed of convolutions",
+    "memory": "speed of memory-bound operators", "peak_flops_per_s": "peak",
+    "memory_bandwidth_bytes_per_s": "memory bandwidth",
+    "launch_overhead_s": "launch of a kernel", "host_issue_s": "issue of a kernel by the host",
+    "action_overhead_s": "overhead of an action", "overlap_slowdown": "slowdown while communicating",
+    "host_bandwidth_bytes_per_s": "bandwidth to the host", "reserved_bytes": "reserved memory",
+    "bandwidth_bytes_per_s": "bandwidth", "latency_s": "latency",
+    "collective_efficiency": "efficiency of collectives", "collective_overhead_s": "start of a collective",
+    "links": "bandwidth of the links",
+}  # fmt: skip
+
+
+def _of_kind(kind: DeviceKind) -> list[Number]:
+    curves = dict(kind.efficiency)
+    found = []
+    for name in CLASSES:
+        if name not in curves and name in ("attention", "conv"):
+            continue  # they follow the products
+        keys = (f"efficiency.{name}", *(("tiles",) if name == "matmul" and kind.tiles else ()), "efficiency")
+        found.append(
+            Number(
+                owner=kind.name, name=name, value=_reached(kind, name), quantity="fraction",
+                source=source_of(kind.sources, *keys, "*"),
+            )
+        )  # fmt: skip
+    peak = max(peak for _, peak in kind.peak_flops_per_s)
+    source = source_of(kind.sources, "peak_flops_per_s", "*")
+    found.append(
+        Number(
+            owner=kind.name, name="peak_flops_per_s", value=peak, quantity="flops_per_s", source=source,
+            fits=False,
+        )
+    )  # fmt: skip
+    for name, (quantity, fits) in _KIND_FIELDS.items():
+        source = source_of(kind.sources, name, "*")
+        value = getattr(kind, name)
+        found.append(
+            Number(owner=kind.name, name=name, value=value, quantity=quantity, source=source, fits=fits)
+        )
+    return found
+
+
+def _reached(kind: DeviceKind, name: str) -> float:
+    """The fraction that the largest work of a class reaches."""
+    if name == "matmul" and kind.tiles:
+        return max(tile.fraction for tile in kind.tiles)
+    return dict(kind.efficiency).get(name, _FLAT).points[-1][1]
+
+
+def _of_level(level: Level) -> list[Number]:
+    return [
+        Number(
+            owner=level.name, name=name, value=getattr(level, name), quantity=quantity,
+            source=source_of(level.sources, name, "*"),
+        )
+        for name, quantity in _LEVEL_FIELDS.items()
+    ]  # fmt: skip
+
+
+def _kind_shifted(kind: DeviceKind, times: Callable[[str], float]) -> DeviceKind:
+    curves = dict(kind.efficiency)
+    for name in CLASSES:
+        if (factor := times(name)) != 1.0 and (name in curves or name in ("matmul", "memory")):
+            points = curves.get(name, _FLAT).points
+            curves[name] = Curve(points=tuple((size, _share(f * factor)) for size, f in points))
+    factor = times("matmul")
+    changed: dict[str, Any] = {name: getattr(kind, name) * times(name) for name in _KIND_FIELDS}
+    peaks, higher = kind.peak_flops_per_s, times("peak_flops_per_s")
+    changed["peak_flops_per_s"] = tuple((precision, peak * higher) for precision, peak in peaks)
+    changed["tiles"] = tuple(replace(tile, fraction=_share(tile.fraction * factor)) for tile in kind.tiles)
+    return replace(kind, efficiency=tuple(curves.items()), **changed)
+
+
+def _level_shifted(level: Level, times: Callable[[str], float]) -> Level:
+    wider, better = times("bandwidth_bytes_per_s"), times("collective_efficiency")
+    return replace(
+        level,
+        bandwidth_bytes_per_s=level.bandwidth_bytes_per_s * wider,
+        device_bytes_per_s=level.device_bytes_per_s * wider,
+        uplink_bytes_per_s=level.uplink_bytes_per_s * wider,
+        latency_s=level.latency_s * times("latency_s"),
+        collective_efficiency=_share(level.collective_efficiency * better),
+        operation_efficiency=tuple((op, _share(f * better)) for op, f in level.operation_efficiency),
+        collective_overhead_s=level.collective_overhead_s * times("collective_overhead_s"),
+    )
+
+
+def _share(fraction: float) -> float:
+    return min(1.0, fraction)

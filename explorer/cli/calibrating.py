@@ -1,0 +1,134 @@
+"""`explorer calibrate`: a cluster profile corrected by runs and traces, with an error band per number."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from explorer.cli.inputs import add_json
+from explorer.cli.output import emit_json, say, table
+from explorer.documents import SUFFIXES
+from explorer.errors import InputError
+from explorer.profiles import load_cluster, save_cluster
+from explorer.units import format_seconds
+
+if TYPE_CHECKING:
+    from explorer.calibrate.estimate import Change, Correction
+
+
+def add_commands(commands: Any) -> None:
+    """Add `calibrate`."""
+    parser = commands.add_parser("calibrate", help="correct a cluster profile by runs and traces")
+    parser.add_argument("cluster", help="bundled profile name or file")
+    parser.add_argument(
+        "--with", dest="files", action="append", required=True, metavar="FILE",
+        help="what `explorer validate --json` wrote, or a trace of torch.profiler (JSON, .gz allowed);"
+        " several may be given",
+    )  # fmt: skip
+    parser.add_argument("-o", "--output", required=True, help="file of the corrected profile")
+    add_history(parser)
+    add_json(parser)
+    parser.set_defaults(run=run_calibrate)
+
+
+def add_history(parser: argparse.ArgumentParser) -> None:
+    """`--history` and `--date`."""
+    parser.add_argument("--history", metavar="FILE", help="file of runs to add this one to, a line each")
+    parser.add_argument("--date", default="", help="when it was, in your words, for the history")
+
+
+def run_calibrate(options: argparse.Namespace) -> int:
+    """Correct and write."""
+    from explorer.calibrate.estimate import estimate
+    from explorer.calibrate.files import read_evidence
+
+    output = Path(options.output)
+    if output.suffix not in SUFFIXES:
+        raise InputError(
+            f"unknown kind of file {output.suffix!r}", file=str(output), allowed=", ".join(SUFFIXES)
+        )
+    cluster = load_cluster(options.cluster)
+    evidence = [read_evidence(Path(file), cluster) for file in options.files]
+    found = estimate(cluster, evidence)
+    save_cluster(found.cluster, output)
+    if options.history:
+        _remember(options, cluster, evidence)
+    if options.json:
+        emit_json("calibrate", _body(found, output))
+    else:
+        print(_text(found))
+        say(f"explorer: wrote {output}")
+    return 0
+
+
+def _remember(options: argparse.Namespace, cluster: Any, evidence: list[Any]) -> None:
+    from explorer.calibrate.files import read_json
+    from explorer.calibrate.records import add, evidence_record, run_record
+    from explorer.calibrate.runs import SCHEMA
+
+    path = Path(options.history)
+    for file, part in zip(options.files, evidence, strict=True):
+        data = read_json(Path(file))
+        is_run = isinstance(data, dict) and data.get("schema") == SCHEMA
+        entry = run_record(data, date=options.date) if is_run else None
+        entry = entry or evidence_record(part, cluster, date=options.date)
+        if not add(path, entry):
+            say(f"explorer: {path} holds {part.name} already")
+    tell_broken(path)
+
+
+def tell_broken(path: Path) -> None:
+    """Say which lines of a history are no runs."""
+    from explorer.calibrate.history import read
+
+    for line, why in read(path).broken:
+        say(f"explorer: {path}: line {line} is left out: {why}")
+
+
+def _body(found: Correction, output: Path) -> dict[str, Any]:
+    return {
+        "file": str(output),
+        "cluster": found.cluster.name,
+        "changes": [
+            {
+                "key": item.number.key, "quantity": item.number.quantity, "before": item.number.value,
+                "after": item.after, "band_before": item.number.band or None, "band": item.band,
+                "prior_share": item.prior_share,
+            }
+            for item in found.changes
+        ],
+        "kept": list(found.kept),
+        "observations": found.observations,
+        "error_before_pct": found.error_before_pct,
+        "error_after_pct": found.error_after_pct,
+    }  # fmt: skip
+
+
+def _text(found: Correction) -> str:
+    rows = [("number", "before", "after", "80 % band", "left of the profile")]
+    rows += [
+        (
+            item.number.key, _shown(item, item.number.value, item.number.band),
+            _shown(item, item.after, item.band), f"± {item.band:.1%}", f"{item.prior_share:.0%}",
+        )
+        for item in found.changes
+    ]  # fmt: skip
+    lines = [table(rows), ""]
+    lines.append(
+        f"{found.observations} durations: median error {found.error_before_pct:.1f} % before,"
+        f" {found.error_after_pct:.1f} % after"
+    )
+    return "\n".join([*lines, *(f"stays  {text}" for text in found.kept)])
+
+
+def _shown(item: Change, value: float, band: float) -> str:
+    if not value:
+        return "none"
+    units = {
+        "seconds": format_seconds(value),
+        "fraction": f"{value:.3f}",
+        "bytes_per_s": f"{value / 1e9:.4g} GB/s",
+    }
+    text = units.get(item.number.quantity, f"{value:.4g}")
+    return text if band else f"{text} (no band)"

@@ -1,0 +1,122 @@
+"""`explorer profile`: measure this machine and write a cluster profile."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from explorer.cli.inputs import add_json
+from explorer.cli.output import emit_json, say, table
+from explorer.cluster import Cluster, Source
+from explorer.documents import SUFFIXES, to_plain
+from explorer.errors import InputError
+from explorer.profiles import load_cluster, save_cluster
+from explorer.units import format_bytes, format_seconds
+
+
+def add_commands(commands: Any) -> None:
+    """Add `profile`."""
+    parser = commands.add_parser("profile", help="measure this machine and write a cluster profile")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="profile to write (.yaml or .json)"
+    )
+    parser.add_argument("--devices", default="auto", choices=("auto", "cpu", "cuda"))
+    parser.add_argument("--ranks", type=int, help="processes; one for each GPU or core where not given")
+    parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds, wider bands")
+    add_json(parser)
+    parser.set_defaults(run=run_profile)
+
+
+def run_profile(options: argparse.Namespace) -> int:
+    """Measure, write, and read back what was written."""
+    from explorer.profile import profile_machine
+
+    path = Path(options.output)
+    _check_writable(path)
+    cluster = profile_machine(
+        path.stem, devices=options.devices, ranks=options.ranks, quick=options.quick, on_event=_tell
+    )
+    save_cluster(cluster, path)
+    cluster = load_cluster(path)
+    if options.json:
+        emit_json("profile", {"file": str(path), "cluster": to_plain(cluster)})
+    else:
+        print(_text(cluster))
+        print(f"\nwritten to {path}")
+    return 0
+
+
+def _check_writable(path: Path) -> None:
+    """Before minutes of measuring.
+
+    Raises:
+        InputError: the file's name or folder is wrong.
+    """
+    if path.suffix not in SUFFIXES:
+        raise InputError(
+            f"unknown kind of file {path.suffix!r}",
+            file=str(path),
+            found=path.suffix,
+            allowed=", ".join(SUFFIXES),
+        )
+    if not path.parent.is_dir():
+        raise InputError(
+            "cannot write the file: there is no such folder",
+            file=str(path),
+            key="output",
+            found=str(path.parent),
+            allowed="a folder that exists",
+        )
+
+
+def _tell(event: Mapping[str, Any]) -> None:
+    """Progress, of rank 0."""
+    if event.get("rank"):
+        return
+    if event["event"] == "ready":
+        say(f"explorer: measuring on {event['name']}")
+    if event["event"] == "survey":
+        number = int(event["round"])
+        say("explorer: warmed up" if number < 0 else f"explorer: round {number + 1} measured")
+
+
+def _text(cluster: Cluster) -> str:
+    kind = cluster.device_kinds[0]
+    rows = [("", "measured", "band")]
+    rows += [
+        (f"{precision} peak", f"{peak / 1e9:.4g} GFLOP/s", _band(kind.sources, "peak_flops_per_s"))
+        for precision, peak in kind.peak_flops_per_s
+    ]
+    rows += [
+        (text, show(getattr(kind, key)), _band(kind.sources, key))
+        for text, key, show in (
+            ("memory", "memory_bandwidth_bytes_per_s", _rate),
+            ("launch", "launch_overhead_s", format_seconds),
+            ("backward call", "action_overhead_s", format_seconds),
+            ("memory held", "reserved_bytes", format_bytes),
+        )
+    ]
+    rows += [
+        (f"{level.name} {text}".strip(), show(getattr(level, key)), _band(level.sources, key))
+        for level in cluster.levels
+        for text, key, show in (
+            ("", "bandwidth_bytes_per_s", _rate),
+            ("latency", "latency_s", format_seconds),
+            ("collectives, start", "collective_overhead_s", format_seconds),
+            ("collectives, share", "collective_efficiency", "{:.2f}".format),
+        )
+    ]
+    return f"{cluster.title}\n\n{table(rows)}"
+
+
+def _rate(bytes_per_s: float) -> str:
+    return f"{bytes_per_s / 1e9:.4g} GB/s"
+
+
+def _band(sources: Sequence[Source], key: str) -> str:
+    """The band of a number, from its own source or that of all."""
+    bands = {source.key: source.band for source in sources}
+    band = bands.get(key, bands.get("*", 0.0))
+    return f"+-{band:.0%}" if band else ""

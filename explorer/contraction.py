@@ -1,0 +1,140 @@
+"""A layer's work as matrix products: which of its dimensions are rows, columns, depth and batch.
+
+    C[batch, rows, columns] = sum over depth of A[batch, rows, depth] B[batch, depth, columns]
+
+where A is the first tensor a layer reads and B its first parameter, or the second tensor it reads. A
+dimension in A, B and C is batch, in A and C rows, in B and C columns, and one that C lacks is depth
+(Mesh-TensorFlow, section 3, calls it an einsum). A convolution is a product of its unfolded input.
+
+Sizes are for one sample; samples multiply the rows (of experts too: tokens are dealt out evenly).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from explorer.graph import Layer, LayerGraph
+
+PRODUCTS = frozenset(
+    {"linear", "matmul", "einsum", "scores", "context", "router", "experts", "conv", "recurrent"}
+)
+"""Kinds of layers whose work is matrix products."""
+
+ROLES = ("batch", "rows", "columns", "depth")
+_AGREES = 0.02  # of FLOPs: a layer that states others is no single product, and is priced by its FLOPs
+
+
+class Contraction(NamedTuple):
+    """The matrix products of a layer's forward, for one sample."""
+
+    sizes: tuple[float, float, float, float]
+    """Batch, rows, columns, depth."""
+    roles: Mapping[str, int]
+    """Dimension -> position in `ROLES`."""
+    products: int = 1
+    """Products of this size in the forward."""
+
+    def shares(self, pieces: Iterable[tuple[str, float]]) -> tuple[float, float, float]:
+        """Shares of batch, columns and depth where a device has these shares of some dimensions."""
+        found = [1.0, 1.0, 1.0, 1.0]
+        for dim, piece in pieces:
+            if dim in self.roles:
+                found[self.roles[dim]] *= piece
+        return found[0], found[2], found[3]
+
+
+def contractions(graph: LayerGraph) -> tuple[Contraction | None, ...]:
+    """Per layer its products, None where it has none or they are not known."""
+
+    def make() -> tuple[Contraction | None, ...]:
+        known: dict[tuple[object, ...], Contraction | None] = {}
+        found = []
+        for layer in graph.layers:
+            key = (layer.kind, layer.dims, _dims(layer), layer.forward.flops)
+            if key not in known:
+                known[key] = contraction(layer)
+            found.append(known[key])
+        return tuple(found)
+
+    return graph.memo("contractions", make)
+
+
+def contraction(layer: Layer) -> Contraction | None:
+    """The products of one layer.
+
+    Returns:
+        None where a layer is of no kind in `PRODUCTS`, does not say where its dimensions stand, or states
+        FLOPs that are not those of the products (a source that knows only totals).
+    """
+    if layer.kind not in PRODUCTS:
+        return None
+    sizes = {dim.name: dim.size for dim in layer.dims}
+    found = _KINDS.get(layer.kind, _product)(layer, sizes)
+    if found is None:
+        return None
+    flops = 2 * found.products * math.prod(found.sizes)
+    return found if abs(flops - layer.forward.flops) <= _AGREES * flops else None
+
+
+def _dims(layer: Layer) -> tuple[tuple[str, ...], ...]:
+    uses = (*layer.reads[:2], *layer.parameters, *layer.writes[:1])
+    return tuple(use.dims for use in uses)
+
+
+def _product(layer: Layer, sizes: Mapping[str, float]) -> Contraction | None:
+    second = layer.parameters or layer.reads[1:]
+    if not (layer.reads and second and layer.writes):
+        return None
+    left, right, out = layer.reads[0].dims, second[0].dims, layer.writes[0].dims
+    if "kv_heads" in right and "heads" in left and "kv_heads" not in left:
+        right = tuple(
+            "heads" if dim == "kv_heads" else dim for dim in right
+        )  # each is read by its query heads
+    if not (left and right and out):
+        return None
+    roles = {dim: _role(dim, left, right, out) for dim in (*left, *right, *out) if dim}
+    if any(dim not in sizes for dim in roles):
+        return None
+    return Contraction(_sizes(roles, sizes), roles)
+
+
+def _role(dim: str, left: Sequence[str], right: Sequence[str], out: Sequence[str]) -> int:
+    if dim not in out:
+        return 3
+    if dim in left and dim in right:
+        return 0
+    return 2 if dim in right else 1
+
+
+def _sizes(roles: Mapping[str, int], sizes: Mapping[str, float]) -> tuple[float, float, float, float]:
+    found = [1.0, 1.0, 1.0, 1.0]
+    for dim, role in roles.items():
+        found[role] *= sizes[dim]
+    return found[0], found[1], found[2], found[3]
+
+
+def _experts(layer: Layer, sizes: Mapping[str, float]) -> Contraction | None:
+    """Gate, up and down of every expert: three products of equal work, one batch entry per expert."""
+    if not {"experts", "ffn", "embed"} <= sizes.keys():
+        return None
+    one = 2 * sizes["experts"] * sizes["ffn"] * sizes["embed"]
+    matrices = max(1, sum("ffn" in use.dims and "experts" in use.dims for use in layer.parameters))
+    rows = layer.forward.flops / (matrices * one) if one else 0.0
+    roles = {"experts": 0, "seq": 1, "ffn": 2, "embed": 3}
+    return Contraction((sizes["experts"], rows, sizes["ffn"], sizes["embed"]), roles, matrices)
+
+
+def _recurrent(layer: Layer, sizes: Mapping[str, float]) -> Contraction | None:
+    """One step: what was fed back, a row for each sample, by the weights of all gates.
+
+    A projection in the step is taken for more columns of the same product: its work is as much.
+    """
+    if not {"gates", "hidden", "state"} <= sizes.keys():
+        return None
+    columns = layer.forward.flops / (2 * sizes["state"])
+    return Contraction((1.0, 1.0, columns, sizes["state"]), {"gates": 2, "hidden": 2, "state": 3})
+
+
+_KINDS = {"experts": _experts, "recurrent": _recurrent}

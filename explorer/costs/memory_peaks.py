@@ -1,0 +1,205 @@
+"""What a device holds for a while: gradients under way, gathered tensors, placeholders of gradients.
+
+The backward goes through the layers from the last to the first. At layer i alive are the gradients of tensors
+that a layer from i on reads and one up to i writes; freed is what only layers after i saved. The most of
+alive - freed over the layers is what the backward needs beyond what the forward left.
+
+Buffers that Transformer Engine and Megatron-Core hold where products add their weight gradients straight into
+a sum of a wider type: autograd is handed an unwritten gradient of the weight's own type instead, one for
+each shape, kept from call to call (`get_dummy_wgrad` of Transformer Engine 2, 2025).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from explorer.costs.memory_arrays import BoolArray, FloatArray, GraphArrays, IntArray
+from explorer.graph import COMPUTE, LayerGraph
+from explorer.sharding.result import Collective, ShardedLayers
+from explorer.units import dtype_bytes
+
+PRODUCTS = frozenset({"linear", "matmul", "experts"})
+"""Kinds of layers whose weight gradients are added in place."""
+
+
+class Size(NamedTuple):
+    """Scalars in the workload's precision, and bytes of fixed types."""
+
+    compute: float = 0.0
+    fixed_bytes: float = 0.0
+
+    def bytes(self, compute_bytes: float) -> float:
+        """Bytes when a scalar of the workload's precision has `compute_bytes`."""
+        return self.compute * compute_bytes + self.fixed_bytes
+
+
+def largest(
+    compute: FloatArray, fixed: FloatArray, share: FloatArray, group: IntArray, item: IntArray
+) -> Size:
+    """Of groups of items the one with most bytes (two a scalar of the precision): group[k] has item[k]."""
+    if not len(group):
+        return Size()
+    part = share[item]
+    scalars = np.bincount(group, weights=compute[item] * part)
+    others = np.bincount(group, weights=fixed[item] * part)
+    most = int(np.argmax(2 * scalars + others))
+    return Size(float(scalars[most]), float(others[most]))
+
+
+def largest_layer(arrays: GraphArrays, share: FloatArray, inside: BoolArray) -> Size:
+    """Inputs and outputs of the layer that has most of them."""
+    mine = inside[arrays.touches.layer]
+    layer, item = arrays.touches.layer[mine], arrays.touches.item[mine]
+    return largest(arrays.compute, arrays.fixed, share, layer, item)
+
+
+def backward_peak(arrays: GraphArrays, held: FloatArray, gradient: FloatArray, inside: BoolArray) -> Size:
+    """Gradients alive less saved tensors freed, at the layer where that is most.
+
+    Args:
+        arrays: the graph.
+        held: per tensor the share that a device holds.
+        gradient: the same, 0 for tensors without a gradient.
+        inside: per layer whether the stage has it.
+    """
+    place = np.cumsum(inside) - 1
+    count = int(place[-1]) + 1
+    first, last = _alive(arrays, inside, place, count)
+    seen = (gradient > 0) & (last >= 0)
+    alive = _between(arrays, gradient, first, last, seen, count)
+    freed = _between(arrays, held, *_freed(arrays, inside, place, count), count)
+    net = alive - freed
+    most = int(np.argmax(2 * net[0] + net[1]))
+    return Size(float(net[0, most]), float(net[1, most]))
+
+
+def _alive(arrays: GraphArrays, inside: BoolArray, place: IntArray, count: int) -> tuple[IntArray, IntArray]:
+    """Per tensor the first and last layer of the stage at whose backward its gradient is there; -1 never."""
+    mine = inside[arrays.touches.layer]
+    layer, item = place[arrays.touches.layer[mine]], arrays.touches.item[mine]
+    first = np.full(len(arrays.compute), count)
+    last = np.full(len(arrays.compute), -1)
+    np.minimum.at(first, item, layer)
+    np.maximum.at(last, item, layer)
+    read_outside = arrays.reads.item[~inside[arrays.reads.layer]]
+    from_next = read_outside[(arrays.writer[read_outside] >= 0) & inside[arrays.writer[read_outside]]]
+    last[from_next] = count - 1
+    return first, last
+
+
+def _freed(
+    arrays: GraphArrays, inside: BoolArray, place: IntArray, count: int
+) -> tuple[IntArray, IntArray, BoolArray]:
+    """Per saved tensor the layers at whose backward it is gone: those before the first that saved it."""
+    mine = inside[arrays.saves.layer]
+    first = np.full(len(arrays.compute), count)
+    np.minimum.at(first, arrays.saves.item[mine], place[arrays.saves.layer[mine]])
+    return np.zeros_like(first), first - 1, first < count
+
+
+def _between(
+    arrays: GraphArrays, share: FloatArray, first: IntArray, last: IntArray, chosen: BoolArray, count: int
+) -> FloatArray:
+    """Per layer, scalars and fixed bytes of the chosen tensors that are there from `first` to `last`."""
+    found = np.zeros((2, count + 1))
+    for row, size in enumerate((arrays.compute, arrays.fixed)):
+        amount = (size * share)[chosen]
+        np.add.at(found[row], first[chosen], amount)
+        np.subtract.at(found[row], last[chosen] + 1, amount)
+    return np.cumsum(found, axis=1)[:, :-1]
+
+
+def placeholders(graph: LayerGraph, arrays: GraphArrays, part: FloatArray, inside: BoolArray) -> Size:
+    """Trained weights of matrix products: those of equal blocks once, and of a layer's experts one.
+
+    Args:
+        graph: the model.
+        arrays: the same as arrays.
+        part: per parameter the share of it that a device holds.
+        inside: per layer whether the stage has it.
+    """
+    names, experts = graph.memo("memory.products", lambda: _products(graph))
+    mine = inside[arrays.uses.layer] & (names[arrays.uses.item] >= 0)
+    item = np.unique(arrays.uses.item[mine])
+    item = item[part[item] > 0]
+    _, once = np.unique(names[item], return_index=True)
+    chosen = item[once]
+    share = part[chosen] * arrays.weight["trainable"][chosen]
+    one = np.maximum(1.0, experts[chosen] * part[chosen])  # of the experts that the device holds
+    compute, fixed = arrays.weight["compute"][chosen], arrays.weight["fixed"][chosen]
+    return Size(float(compute @ (share / one)), float(fixed @ (share / one)))
+
+
+def _products(graph: LayerGraph) -> tuple[IntArray, FloatArray]:
+    """Per parameter a number that equal weights of equal blocks share (-1: no product's), and its experts."""
+    position = {item.name: i for i, item in enumerate(graph.parameters)}
+    numbers: dict[object, int] = {}
+    names = np.full(len(graph.parameters), -1, dtype=np.int64)
+    experts = np.ones(len(graph.parameters))
+    for layer in graph.layers:
+        if layer.kind not in PRODUCTS:
+            continue
+        for use in layer.parameters:
+            parameter = graph.parameters[position[use.name]]
+            if len(parameter.shape) < 2:  # a bias
+                continue
+            key = (re.sub(r"\d+", "", use.name), parameter.shape)
+            names[position[use.name]] = numbers.setdefault(key, len(numbers))
+            if "experts" in use.dims:
+                experts[position[use.name]] = parameter.shape[use.dims.index("experts")]
+    return names, experts
+
+
+def exchanged(graph: LayerGraph, sharded: ShardedLayers, inside: BoolArray) -> Size:
+    """The largest buffer that a lane gathers, and the largest that it scatters, per sample.
+
+    A gathered tensor lives while its reader works, a sum until its part is kept; all-reduces are in place. A
+    ring holds the block at hand and the one that arrives, backward with their gradients.
+    """
+    sizes: FloatArray = sharded.memo("memory.exchanged", lambda: _exchanges(graph, sharded))
+    compute, fixed = sizes[:, :, inside].max(axis=2, initial=0.0).sum(axis=1)
+    return Size(float(compute), float(fixed))
+
+
+def _exchanges(graph: LayerGraph, sharded: ShardedLayers) -> FloatArray:
+    """Shape (2, 2, layers): scalars and bytes of fixed type; gathers and scatters."""
+    sizes = np.zeros((2, 2, len(graph.layers)))
+    rows = {"all_gather": 0, "reduce_scatter": 1, "ring": 0, "ring_gradient": 0}
+    blocks = {"ring": 2, "ring_gradient": 4}
+    for item in (*sharded.forward, *sharded.backward, *sharded.regather):
+        if item.op in rows:
+            kind, amount = _amount(item)
+            at = (kind, rows[item.op], graph.index[item.layer])
+            part = blocks[item.op] / item.size if item.op in blocks else 1.0
+            sizes[at] = max(sizes[at], amount * part)
+    return sizes
+
+
+def kept_twice(graph: LayerGraph, sharded: ShardedLayers) -> FloatArray:
+    """Shape (2, layers): scalars and bytes of fixed type that a layer saves in a form of its own.
+
+    An all-to-all makes another tensor for its reader. Where both its writer and the reader save it (what an
+    attention by heads writes, and the product behind it by sequence reads) it is kept twice.
+    """
+    found: FloatArray = sharded.memo("memory.kept twice", lambda: _twice(graph, sharded))
+    return found
+
+
+def _twice(graph: LayerGraph, sharded: ShardedLayers) -> FloatArray:
+    sizes = np.zeros((2, len(graph.layers)))
+    for item in sharded.forward:
+        writer = graph.producer.get(item.tensor, "")
+        both = writer and all(item.tensor in graph.layer[name].saves for name in (writer, item.layer))
+        if item.op == "all_to_all" and both:
+            kind, amount = _amount(item)
+            sizes[kind, graph.index[item.layer]] += amount
+    return sizes
+
+
+def _amount(item: Collective) -> tuple[int, float]:
+    if item.dtype == COMPUTE:
+        return 0, item.elements_per_sample
+    return 1, item.elements_per_sample * dtype_bytes(item.dtype)

@@ -1,0 +1,88 @@
+"""Seconds of matrix products by tile and wave quantisation, over arrays of sizes.
+
+A library cuts the result of m x n into tiles, deals them to the compute units of the device in *waves*, and
+every unit goes through the depth k of its tile (NVIDIA, Matrix Multiplication Background User's Guide):
+
+    seconds = waves x 2 r c (k / s + k0) / (f P / U),    waves = ceil(batch ceil(m / r) ceil(n / c) s / U)
+
+with U units of together P FLOP/s, tiles of r x c that reach the fraction f, and k0 for the start and the end
+of a tile. Where tiles are fewer than units the depth is split in s parts, whose sums are added in memory.
+The fastest of the device kind's tilings and splits counts, as a library chooses by heuristics that mostly
+find it. Sizes that do not fill 16 bytes keep only a fraction of the speed. Long products draw so much power
+that clocks fall: the curve `sustained`, over the FLOPs of a product, where a kind has one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.cluster import Curve, DeviceKind
+from explorer.units import dtype_bytes
+
+Array = npt.NDArray[np.float64]
+
+SPLITS = (1, 2, 4, 8)
+"""Parts that the depth is cut into."""
+ALIGNMENT_BYTES = 16
+_SUM_BYTES = 4.0  # partial sums are kept in fp32
+
+
+def product_seconds(
+    kind: DeviceKind,
+    precision: str,
+    batch: Array,
+    rows: Array,
+    columns: Array,
+    depth: Array,
+    *,
+    summed: bool = False,
+) -> Array:
+    """Seconds of batches of (rows x depth) by (depth x columns) products on a device kind with tiles.
+
+    Args:
+        kind: the device; it has `compute_units` and `tiles`.
+        precision: of the factors.
+        batch: products of each entry, shape (...,).
+        rows: m, as `batch`.
+        columns: n, as `batch`.
+        depth: k, as `batch`.
+        summed: a weight gradient, whose factors are stored by rows of the depth: rows and columns lie next
+            to each other in memory, and have to fill 16 bytes; else columns and depth.
+
+    Raises:
+        InputError: the kind has no peak for the precision.
+    """
+    per_unit = kind.peak(precision) / kind.compute_units
+    best = np.full(np.shape(rows), np.inf)
+    for tile in kind.tiles:
+        tiles = batch * np.ceil(rows / tile.rows) * np.ceil(columns / tile.columns)
+        step = 2.0 * tile.rows * tile.columns / (tile.fraction * per_unit)
+        for split in SPLITS:
+            waves = np.ceil(tiles * split / kind.compute_units)
+            seconds = waves * step * (depth / split + kind.tile_depth)
+            if split > 1:
+                moved = (split + 1) * _SUM_BYTES * batch * rows * columns
+                seconds = seconds + moved / kind.memory_bandwidth_bytes_per_s
+            np.minimum(best, seconds, out=best)
+    stored = rows if summed else depth
+    speed = np.where(_aligned(precision, columns, stored), 1.0, kind.unaligned_fraction)
+    sustained = dict(kind.efficiency).get("sustained")
+    if sustained is not None:
+        speed = speed * _at(sustained, 2.0 * batch * rows * columns * depth)
+    return best / speed
+
+
+def _at(curve: Curve, sizes: Array) -> Array:
+    """Fractions of a curve at sizes, linear in their logarithm."""
+    points, fractions = np.asarray(curve.points, dtype=float).T
+    found: Array = np.interp(np.log(np.maximum(sizes, 1e-300)), np.log(points), fractions)
+    return found
+
+
+def _aligned(precision: str, one: Array, other: Array) -> npt.NDArray[np.bool_]:
+    width = dtype_bytes(precision)
+    found: npt.NDArray[np.bool_] = (one * width % ALIGNMENT_BYTES == 0) & (
+        other * width % ALIGNMENT_BYTES == 0
+    )
+    return found | (width >= 4)

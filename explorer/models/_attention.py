@@ -1,0 +1,161 @@
+"""Attention as one fused kernel or as its parts, and dropout.
+
+Unfused, the scores are matrices in memory: query-key product, softmax (scale and mask fused into it),
+dropout, product with the values. The products have together the FLOPs of the fused kernel; what differs is
+what is moved, and what is kept: 5 as/h of the 34 + 5 as/h times sbh bytes of a block that Korthikanti et al.
+count (Reducing Activation Recomputation in Large Transformer Models, arXiv:2205.05198, equation 1).
+"""
+
+from __future__ import annotations
+
+from explorer.graph import COMPUTE, Work
+from explorer.models._parts import GraphParts, Value
+
+_MASK = 0.5
+"""Elements that one entry of a dropout mask is, a byte beside scalars of two."""
+
+
+def _part(x: Value) -> float:
+    """Elements of queries, keys or values, where they are a third of a fused tensor."""
+    return x.elements / (x.size("qkv") if "qkv" in x.dims else 1)
+
+
+def _without_parts(x: Value) -> Value:
+    return x.seen_as(*("" if dim == "qkv" else dim for dim in x.dims))
+
+
+class AttentionLayers(GraphParts):
+    """Methods of `GraphBuilder` for attention."""
+
+    def attention(self, name: str, *inputs: Value, heads: int, head: int, causal: bool = False) -> Value:
+        """Fused scaled dot-product attention of (q, k, v), or of one fused (seq, qkv, heads, head).
+
+        Args:
+            name: of the layer.
+            inputs: queries, keys and values, or all in one.
+            heads: query heads.
+            head: size of a head of the values, and so of the output.
+            causal: the kernel skips what the mask hides; FLOPs are counted in full all the same.
+
+        Returns:
+            (seq, heads, the values' own name of the head axis).
+
+        2 seq_q seq_k heads (head_k + head_v) FLOPs forward, twice that backward, all of it input gradient.
+        The backward makes the scores again, a fifth product that FLOP counts leave out, and so do we.
+        """
+        q, k = inputs[0], inputs[min(1, len(inputs) - 1)]
+        wide = q.dims[-1]
+        narrow = inputs[-1].dims[-1]
+        sizes = {"seq": q.shape[0], "heads": heads, narrow: head}
+        y = self.output(name, sizes, inputs)
+        statistics = self.internal(name, "statistics", {"heads": heads, "seq": q.shape[0]}, dtype="fp32")
+        flops = 2 * q.shape[0] * k.shape[0] * heads * (q.size(wide) + head)
+        moved = sum(value.elements for value in inputs) + y.elements
+        self.layer(
+            name, "attention", reads=inputs, writes=[y, statistics], saves=[*inputs, y, statistics],
+            fixed=("seq", "kv_seq", wide, narrow, "qkv"), forward=Work(flops=flops, moved_elements=moved),
+            input_grad=Work(flops=2 * flops, moved_elements=2 * moved), causal=causal,
+        )  # fmt: skip
+        return y
+
+    def attention_parts(
+        self,
+        name: str,
+        *inputs: Value,
+        heads: int,
+        head: int,
+        dropout: bool = False,
+        plain_softmax: bool = False,
+        bias: Value | None = None,
+    ) -> Value:
+        """Attention with its scores in memory: arguments and result as of `attention`.
+
+        Layers `name`.scores, .softmax (its steps as kernels of their own if `plain_softmax`), .dropout (if
+        asked for) and .context. Each of the two products has 2 seq_q seq_k heads head FLOPs forward and twice
+        that backward. A `bias` (heads, seq, kv_seq) is added to the scores, by a kernel of its own.
+        """
+        chance = self._scores(f"{name}.scores", *inputs, heads=heads)
+        if bias is not None:
+            chance = self._add_bias(f"{name}.bias", chance, bias)
+        chance = (self._plain_softmax if plain_softmax else self._softmax)(f"{name}.softmax", chance)
+        if dropout:
+            chance = self.dropout(f"{name}.dropout", chance)
+        return self._context(f"{name}.context", chance, inputs[-1], head=head)
+
+    def _scores(self, name: str, *inputs: Value, heads: int) -> Value:
+        """Products of queries and keys: (heads, seq, kv_seq)."""
+        q, k = inputs[0], inputs[min(1, len(inputs) - 1)]
+        used = _part(q) + _part(k)
+        q, k = _without_parts(q), _without_parts(k)
+        # One fused tensor is read twice: by its queries and by its keys, whose axes are different dimensions.
+        reads = [q, k.seen_as("kv_seq", *k.dims[1:])]
+        y = self.output(name, {"heads": heads, "seq": q.shape[0], "kv_seq": k.shape[0]}, inputs[:2])
+        flops = 2 * y.elements * q.size(q.dims[-1])
+        self.layer(
+            name, "scores", reads=reads, writes=[y], saves=inputs[:2],
+            forward=Work(flops=flops, moved_elements=used + y.elements),
+            input_grad=Work(flops=2 * flops, moved_elements=2 * used + y.elements),
+        )  # fmt: skip
+        return y
+
+    def _add_bias(self, name: str, x: Value, bias: Value) -> Value:
+        """Scores plus a bias; keeps nothing, and adds its gradient to that of the bias."""
+        y = self.output(name, dict(zip(x.dims, x.shape, strict=True)), [x, bias])
+        moved = Work(moved_elements=3 * x.elements)
+        self.layer(name, "elementwise", reads=[x, bias], writes=[y], forward=moved, input_grad=moved)
+        return y
+
+    def _softmax(self, name: str, x: Value) -> Value:
+        """Scale, mask and softmax over the keys as one kernel; keeps its output."""
+        y = self.output(name, dict(zip(x.dims, x.shape, strict=True)), [x])
+        self.layer(
+            name, "softmax", reads=[x], writes=[y], saves=[y], fixed=(x.dims[-1],),
+            forward=Work(moved_elements=2 * x.elements), input_grad=Work(moved_elements=3 * x.elements),
+        )  # fmt: skip
+        return y
+
+    def _plain_softmax(self, name: str, x: Value) -> Value:
+        """The same without a fused kernel: widened to fp32, scaled, masked, softmax, narrowed again."""
+        axes, n = dict(zip(x.dims, x.shape, strict=True)), x.elements
+        for part, moved in (("widen", 3), ("scale", 4), ("mask", 4 + _MASK), ("softmax", 4), ("narrow", 3)):
+            own = f"{name}.{part}"
+            y = self.output(own, axes, [x], dtype=COMPUTE if part == "narrow" else "fp32")
+            self.layer(
+                own, "softmax", reads=[x], writes=[y], saves=[y] if part == "softmax" else [],
+                fixed=(x.dims[-1],), forward=Work(moved_elements=moved * n),
+                input_grad=Work(moved_elements=(moved + 2 * (part == "softmax")) * n),
+            )  # fmt: skip
+            x = y
+        return x
+
+    def _context(self, name: str, chance: Value, v: Value, *, head: int) -> Value:
+        """Values weighted by the softmax: (seq, heads, head)."""
+        values = _without_parts(v)
+        values = values.seen_as("kv_seq", *values.dims[1:])
+        used = _part(v)
+        heads, seq, keys = chance.shape
+        y = self.output(name, {"seq": seq, "heads": heads, v.dims[-1]: head}, [chance, v])
+        flops = 2 * y.elements * keys
+        self.layer(
+            name, "context", reads=[chance, values], writes=[y], saves=[chance, v],
+            forward=Work(flops=flops, moved_elements=chance.elements + used + y.elements),
+            input_grad=Work(flops=2 * flops, moved_elements=2 * (chance.elements + used) + y.elements),
+        )  # fmt: skip
+        return y
+
+    def dropout(self, name: str, x: Value, *residual: Value) -> Value:
+        """Dropout of `x`, then plus `residual` in the same kernel (Megatron's bias-dropout-add).
+
+        Keeps its mask, one byte an element. The gradient of the residual is passed on unchanged; as for any
+        addition, adding it up where the residual has other readers is counted here.
+        """
+        axes = dict(zip(x.dims, x.shape, strict=True))
+        y = self.output(name, axes, [x, *residual])
+        mask = self.internal(name, "mask", axes, dtype="int8")
+        n, added = x.elements, sum(value.elements for value in residual)
+        self.layer(
+            name, "dropout", reads=[x, *residual], writes=[y, mask], saves=[mask],
+            forward=Work(moved_elements=(2 + _MASK) * n + added),
+            input_grad=Work(moved_elements=(2 + _MASK) * n + 3 * added),
+        )  # fmt: skip
+        return y

@@ -1,0 +1,115 @@
+"""What language models share: checks of their sizes, inputs, and the choice between kinds of attention."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from explorer.errors import InputError
+from explorer.models.builder import GraphBuilder, Value
+from explorer.registry import Option
+
+ATTENTION = Option(
+    name="attention",
+    default="fused",
+    help="fused: one kernel that keeps no scores; unfused: scores, softmax and product in memory",
+    choices=("fused", "unfused"),
+)
+
+FUSED_LOSS = Option(
+    name="fused_loss", default=False, help="cross entropy that writes its gradient over the logits"
+)
+
+
+def check_sizes(family: str, sizes: Mapping[str, int], *, least: int = 1) -> None:
+    """Refuse sizes that no model has.
+
+    Raises:
+        InputError: a size below `least`.
+    """
+    for name, size in sizes.items():
+        if size < least:
+            raise InputError(f"{family} with {name} {size}", key=name, found=size, allowed=f">= {least}")
+
+
+def check_divides(family: str, part: str, parts: int, whole: str, size: int) -> None:
+    """Refuse parts that are not equal.
+
+    Raises:
+        InputError: `size` is no multiple of `parts`.
+    """
+    if size % parts:
+        raise InputError(
+            f"{family} of {whole} {size} cannot have {part} {parts}",
+            key=part,
+            found=parts,
+            allowed=f"a divisor of {size}",
+        )
+
+
+def check_at_most(family: str, part: str, parts: int, whole: str, size: int) -> None:
+    """Refuse more parts than there are.
+
+    Raises:
+        InputError: `parts` is above `size`.
+    """
+    if parts > size:
+        raise InputError(
+            f"{family} of {whole} {size} cannot have {part} {parts}",
+            key=part,
+            found=parts,
+            allowed=f"at most {size}",
+        )
+
+
+def padded(vocab: int, multiple: int) -> int:
+    """Rows of an embedding padded up to a `multiple`, as Megatron does to split them evenly; 0: as it is.
+
+    >>> padded(50257, 128)
+    50304
+    """
+    return math.ceil(vocab / multiple) * multiple if multiple else vocab
+
+
+def positions_within(name: str, sequence_length: int | None, positions: int) -> int:
+    """The sequence length to build, `positions` if none is asked for.
+
+    Raises:
+        InputError: longer than the table of learned positions.
+    """
+    seq = sequence_length or positions
+    if seq > positions:
+        raise InputError(
+            f"{name} has {positions} learned positions and cannot read {seq} tokens",
+            key="sequence_length",
+            found=seq,
+            allowed=f"1 to {positions}",
+        )
+    return seq
+
+
+def tokens_and_targets(b: GraphBuilder, seq: int) -> tuple[Value, Value]:
+    """The inputs of a language model: tokens, and those that follow them."""
+    return b.input("tokens", {"seq": seq}, dtype="int64"), b.input("targets", {"seq": seq}, dtype="int64")
+
+
+def mix(
+    b: GraphBuilder,
+    name: str,
+    *inputs: Value,
+    heads: int,
+    head: int,
+    fused: bool = True,
+    causal: bool = True,
+    dropout: bool = False,
+    plain_softmax: bool = False,
+) -> Value:
+    """Attention as one layer `name`.attention, or as its parts `name`.scores, .softmax, ... .
+
+    The parts are computed for all pairs of tokens, whether or not the mask hides them.
+    """
+    if fused:
+        return b.attention(f"{name}.attention", *inputs, heads=heads, head=head, causal=causal)
+    return b.attention_parts(
+        name, *inputs, heads=heads, head=head, dropout=dropout, plain_softmax=plain_softmax
+    )

@@ -1,0 +1,59 @@
+"""What selective recomputation makes again, said layer by layer.
+
+Without a policy the core of an attention is made again (Korthikanti et al., Reducing Activation Recomputation
+in Large Transformer Models, 2022). torch's selective checkpointing decides by operator: its usual policy
+keeps what an attention and every other matrix product of a block write. A checkpoint of whole blocks stops
+once it has made the last tensor that the backward needs (`torch.utils.checkpoint`, early stop): the block's
+last product and what follows is not made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from explorer.graph import AGAIN, DROP, KEEP, Layer, LayerGraph
+
+_PRODUCTS = frozenset({"linear"})
+_SLOW = frozenset({"attention"})
+
+POLICIES: Mapping[str, str] = MappingProxyType({
+    "attention": "the core of attention",
+    "operators": "all but attention and every other matrix product",
+    "blocks": "all of a block that its backward needs",
+})  # fmt: skip
+"""Policies by name."""
+
+
+def with_policy(graph: LayerGraph, policy: str) -> LayerGraph:
+    """The same layers, which say what selective recomputation does with them.
+
+    Args:
+        graph: a model with blocks, whose layers stand in the order in which they run.
+        policy: a name in `POLICIES`; `attention` says nothing.
+    """
+    if policy == "attention":
+        return graph
+    said: dict[str, str] = {}
+    for names in graph.blocks.values():
+        layers = [graph.layer[name] for name in names if graph.layer[name].block]
+        said.update(_operators(layers) if policy == "operators" else _needed(layers))
+    changed = (replace(layer, selective=said.get(layer.name, "")) for layer in graph.layers)
+    return replace(graph, layers=tuple(changed))
+
+
+def _operators(layers: list[Layer]) -> dict[str, str]:
+    found = _needed(layers)
+    products = [layer.name for layer in layers if layer.kind in _PRODUCTS]
+    found.update(dict.fromkeys(products[::2], KEEP))
+    found.update({layer.name: KEEP for layer in layers if layer.kind in _SLOW})
+    return found
+
+
+def _needed(layers: list[Layer]) -> dict[str, str]:
+    """Everything up to the last tensor that a layer keeps."""
+    kept = {name for layer in layers for name in layer.saves}
+    needed = [i for i, layer in enumerate(layers) if any(use.name in kept for use in layer.writes)]
+    last = max(needed, default=-1)
+    return {layer.name: AGAIN if i <= last else DROP for i, layer in enumerate(layers)}

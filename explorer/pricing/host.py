@@ -1,0 +1,65 @@
+"""States and activations that a device keeps less of: pruned weights' states, and what its host holds for it.
+
+Sparse states (Singh, Bhatele: SAMO, IPDPS 2023): of phi weights of two bytes a share f is left by pruning.
+They stay dense for compute; master copy, gradients in both widths and optimizer states have the f phi that
+are left, with their index of 4 bytes each and a copy of 2 on the way: 2 phi + 24 f phi bytes with Adam.
+
+Offload (Rajbhandari et al., ZeRO-Infinity, 2021), over the device's link to its host, each way apart:
+
+    optimizer     states come for the update and go back, block by block: max(update, states / bandwidth)
+    activations   go out behind the forward and come back ahead of the backward: max(work, bytes / bandwidth);
+                  of a microbatch two blocks are on the device
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from explorer.cluster import Cluster
+from explorer.costs.memory import FP32_BYTES, StageMemory
+from explorer.costs.memory_counts import Counts
+from explorer.strategy import ACTIVATIONS, OPTIMIZER, Stage
+
+INDEX_BYTES, COPY_BYTES = 4.0, 2.0
+"""Of each weight left by pruning: its place, and the copy in which its states are brought up to date."""
+BLOCKS_HERE = 2
+"""Of offloaded tensors: the block that is worked on and the one that moves meanwhile."""
+
+
+def reduced_memory(memory: StageMemory, stage: Stage, held: Counts, width: float, blocks: int) -> StageMemory:
+    """Memory of a stage with sparse states and offload.
+
+    Args:
+        memory: without them.
+        stage: what is chosen.
+        held: what a device holds.
+        width: bytes of a gradient.
+        blocks: of the section.
+    """
+    share, part = stage.density, min(1.0, BLOCKS_HERE / blocks)
+    here = memory
+    if share < 1 and memory.gradient_bytes:
+        left = share * sum(item.trained.compute for item in held.weights)
+        extra = INDEX_BYTES + COPY_BYTES + (FP32_BYTES if width < FP32_BYTES else 0.0)
+        here = replace(
+            here,
+            gradient_bytes=share * here.gradient_bytes,
+            optimizer_bytes=share * here.optimizer_bytes,
+            buffer_bytes=here.buffer_bytes + extra * left,
+        )
+    if OPTIMIZER in stage.offload:
+        moving = part * here.optimizer_bytes
+        here = replace(here, optimizer_bytes=0.0, buffer_bytes=here.buffer_bytes + moving)
+    if ACTIVATIONS in stage.offload:
+        moving = part * here.activation_bytes_per_sample
+        here = replace(
+            here,
+            activation_bytes_per_sample=0.0,
+            buffer_bytes_per_sample=here.buffer_bytes_per_sample + moving,
+        )
+    return here
+
+
+def host_seconds(cluster: Cluster, devices: tuple[int, ...], bytes_count: float) -> float:
+    """Seconds to move bytes of each of some devices to its host, or back; the slowest counts."""
+    return bytes_count / min(cluster.kind_of(device).host_bandwidth_bytes_per_s for device in devices)

@@ -1,0 +1,1 @@
+"""Score: how far predictions are from what other people measured on real machines."""

@@ -1,0 +1,128 @@
+"""Fit: the most probable values of knobs, given what was believed before and rows that were measured.
+
+A knob's logarithm is normal around its prior; `WIDTHS` says how well documents know such a number. A row's
+logarithm of predicted over measured is judged by its square where it is small and by its size where it is
+large (pseudo-Huber: sqrt of 2 (sqrt(1 + z^2) - 1) at z = error / scatter), so that a row that the simulator
+does not explain bends nothing. What is least is found by `scipy.optimize.least_squares`, in units of the
+priors' standard deviations. Every prediction is one of `explorer.simulate`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.errors import InputError
+from explorer.score.knobs import Knob, most_of
+
+Array = npt.NDArray[np.float64]
+Values = Mapping[str, float]
+"""Values of knobs by key."""
+Errors = Callable[[Sequence[Values]], Sequence[Array]]
+"""For each of several trials, the logarithm of predicted over measured of every row."""
+
+WIDTHS = {
+    "tiles": 0.1, "tiles.small": 0.15, "tile_depth": 1.0, "unaligned_fraction": 0.5,
+    "launch_overhead_s": 2.0, "host_issue_s": 1.0, "action_overhead_s": 4.0,
+    "latency_s": 2.0, "collective_efficiency": 0.15, "collective_overhead_s": 4.0,
+    "bandwidth_bytes_per_s": 0.3, "reserved_bytes": 0.5,
+}  # fmt: skip
+"""80 % half-widths of priors: the number is between prior / (1 + width) and prior x (1 + width) in four of
+five machines. What software does (calling a stage, waiting for others) is known least."""
+CURVE_WIDTH = 0.15
+"""The same of a whole efficiency curve."""
+SCATTER = 0.04
+"""Standard deviation of rows around a perfect simulator, in logarithms."""
+
+_NORMAL_80 = 1.2816  # standard deviations to either side that hold 80 % of a normal distribution
+_STEP = 0.03  # of a logarithm, for finite differences: wider than the corners of a wave
+
+
+class Fit(NamedTuple):
+    """What came of a fit."""
+
+    values: dict[str, float]
+    """Of every knob, by key."""
+    before: Array
+    """Errors of rows at the priors, as logarithms."""
+    after: Array
+    """Errors of rows at the values."""
+
+
+def prior_sd(knob: Knob) -> float:
+    """Standard deviation of the logarithm of a knob under its prior.
+
+    Raises:
+        InputError: nothing says how well such a number is known.
+    """
+    name = knob.name
+    width = WIDTHS.get(name, CURVE_WIDTH if name.startswith("efficiency.") else 0.0)
+    if not width:
+        raise InputError(
+            f"nothing says how well {name!r} is known before a fit", key=knob.key, found=name,
+            allowed=", ".join(WIDTHS),
+        )  # fmt: skip
+    return math.log1p(width) / _NORMAL_80
+
+
+def fit(knobs: Sequence[Knob], errors: Errors, *, scatter: float | Array = SCATTER, rounds: int = 8) -> Fit:
+    """The most probable values of knobs.
+
+    Args:
+        knobs: what may move, from their priors.
+        errors: of all rows, at several trials at once.
+        scatter: standard deviation of rows, one for all or one each.
+        rounds: at most so many steps; each takes one trial and one more for every knob.
+
+    Raises:
+        InputError: no knobs, or one whose prior is not above 0.
+    """
+    from scipy.optimize import least_squares
+
+    if not knobs or any(knob.prior <= 0 for knob in knobs):
+        raise InputError(
+            "a fit needs knobs with priors above 0", key="prior",
+            found=[knob.key for knob in knobs if knob.prior <= 0] or "no knobs", allowed="above 0",
+        )  # fmt: skip
+    start = np.log([knob.prior for knob in knobs])
+    sd = np.array([prior_sd(knob) for knob in knobs])
+    most = np.log([knob.most for knob in knobs])
+
+    def values(x: Array) -> dict[str, float]:
+        at = np.exp(np.minimum(start + sd * x, most))
+        return {knob.key: float(value) for knob, value in zip(knobs, at, strict=True)}
+
+    def costs(trials: Sequence[Array]) -> list[Array]:
+        found = errors([values(x) for x in trials])
+        return [np.concatenate([_robust(e / scatter), x]) for e, x in zip(found, trials, strict=True)]
+
+    def slope(x: Array) -> Array:
+        steps = np.where(start + sd * x + _STEP <= most, _STEP, -_STEP) / sd
+        here, *there = costs([x, *(x + np.diag(steps))])
+        return np.stack([(other - here) / step for other, step in zip(there, steps, strict=True)], axis=1)
+
+    best = least_squares(
+        lambda x: costs([x])[0], np.zeros(len(knobs)), jac=slope, xtol=1e-3, ftol=1e-4, max_nfev=rounds
+    )
+    found = values(best.x)
+    before, after = errors([{knob.key: knob.prior for knob in knobs}, found])
+    return Fit(found, before, after)
+
+
+def _robust(z: Array) -> Array:
+    """Signed root of the pseudo-Huber loss: z where it is small, of the order sqrt(2 |z|) where large."""
+    found: Array = np.sign(z) * np.sqrt(2.0 * (np.sqrt(1.0 + z * z) - 1.0))
+    return found
+
+
+def rounded(values: Values, digits: int = 3) -> dict[str, float]:
+    """Values as a profile states them: so many digits, fractions at most 1.
+
+    >>> rounded({"k.tiles": 0.98765, "k.host_issue_s": 7.1234e-05})
+    {'k.tiles': 0.988, 'k.host_issue_s': 7.12e-05}
+    """
+    return {key: min(float(f"{value:.{digits}g}"), most_of(key)) for key, value in values.items()}

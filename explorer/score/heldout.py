@@ -1,0 +1,127 @@
+"""Leave one source out: the numbers of profiles as they would be had no row of a source been used.
+
+What was fitted on a source goes back to what was believed before (`Source.prior`), and is fitted again to the
+rows that other sources measured on the same device kinds (`explorer.score.fit`), where they hold it at all.
+Rows on more than `MOST_DEVICES` devices take no part, since a fit predicts each dozens of times; nor do
+ratios, in which what is to be known cancels. Where nobody else measured such devices, what was believed
+before stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from explorer.cluster import Cluster
+from explorer.errors import ExplorerError
+from explorer.score.fit import Array, fit
+from explorer.score.knobs import Knob, knobs_of
+from explorer.score.rows import SETS, Row
+from explorer.score.trials import Part, Trials
+
+MOST_DEVICES = 128
+"""Rows on more devices take no part in a fit."""
+ROUNDS = 3
+"""Steps of a fit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOut:
+    """Numbers without a source."""
+
+    values: Mapping[str, float]
+    """Of the knobs that were fitted on the source."""
+    fitted_on: tuple[str, ...]
+    """Sources that the numbers behind its rows still follow; none where they are all of documents."""
+
+
+def held_out(paths: Mapping[str, Path], reference: Path | None, *, processes: int = 1) -> dict[str, HeldOut]:
+    """For every set, the knobs of its clusters without its own source.
+
+    Args:
+        paths: by name of a set, where its rows lie.
+        reference: folder of the rows of other sources; None leaves what was believed before.
+        processes: at most so many.
+
+    Raises:
+        InputError: an unknown set, or a profile with a fitted number that cannot be turned.
+    """
+    found: dict[str, HeldOut] = {}
+    by_source: dict[tuple[str, tuple[Knob, ...]], HeldOut] = {}
+    for name, path in paths.items():
+        source = SETS.get(name).facts["source"]
+        knobs = _knobs(_rows(name, path))
+        own = tuple(knob for knob in knobs if knob.fitted_on == source)
+        kept = {knob.fitted_on for knob in knobs} - {source}
+        if (source, own) not in by_source:
+            parts = _others(name, own, reference) if own and reference is not None else ()
+            by_source[source, own] = _fitted(own, parts, processes)
+        without = by_source[source, own]
+        found[name] = HeldOut(values=without.values, fitted_on=tuple(sorted({*without.fitted_on, *kept})))
+    return found
+
+
+def _fitted(own: Sequence[Knob], parts: Sequence[Part], processes: int) -> HeldOut:
+    """Priors, and of the knobs that rows of `parts` hold, what they say."""
+    values = {knob.key: knob.prior for knob in own}
+    held = {knob.key for part in parts for knob in _knobs(_rows(part.name, Path(part.path)))}
+    knobs = [knob for knob in own if knob.key in held and knob.prior > 0]
+    if not knobs:
+        return HeldOut(values=values, fitted_on=())
+    with Trials(parts, processes=processes) as trials:
+        (start,) = trials.errors([values])
+        usable = np.isfinite(start)
+        if not usable.any():
+            return HeldOut(values=values, fitted_on=())
+
+        def errors(tried: Sequence[Mapping[str, float]]) -> list[Array]:
+            return [
+                np.where(usable, np.nan_to_num(e, nan=0.0), 0.0)
+                for e in trials.errors([{**values, **trial} for trial in tried])
+            ]
+
+        result = fit(knobs, errors, rounds=ROUNDS)
+    sources = {SETS.get(part.name).facts["source"] for part in parts}
+    return HeldOut(values={**values, **result.values}, fitted_on=tuple(sorted(sources)))
+
+
+def _others(name: str, own: Sequence[Knob], reference: Path) -> tuple[Part, ...]:
+    """Rows that other sources measured on the device kinds of a set, in pieces of work."""
+    facts = SETS.get(name).facts
+    keys = {knob.key for knob in own}
+    found = []
+    for other in SETS.names():
+        theirs = SETS.get(other).facts
+        same_device = set(theirs["device"]) & set(facts["device"])
+        if theirs["source"] == facts["source"] or not same_device or theirs["unit"] == "ratio":
+            continue
+        path = reference / theirs["path"]
+        rows = _rows(other, path)
+        chosen = [
+            i
+            for i, row in enumerate(rows)
+            if _devices(row) <= MOST_DEVICES and any(k.key in keys for k in knobs_of(row.case.cluster))
+        ]
+        found += [Part(other, str(path), (i,)) for i in chosen]
+    return tuple(found)
+
+
+def _devices(row: Row) -> int:
+    return len({d for stage in row.case.strategy.job.stages for mesh in stage.meshes for d in mesh.devices})
+
+
+def _rows(name: str, path: Path) -> tuple[Row, ...]:
+    """The rows of a set; none where it cannot be read, which scoring it reports."""
+    try:
+        return SETS.get(name).function(path).rows
+    except ExplorerError:
+        return ()
+
+
+def _knobs(rows: Sequence[Row]) -> tuple[Knob, ...]:
+    clusters: dict[int, Cluster] = {id(row.case.cluster): row.case.cluster for row in rows}
+    found = {knob.key: knob for cluster in clusters.values() for knob in knobs_of(cluster)}
+    return tuple(found[key] for key in sorted(found))

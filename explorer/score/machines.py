@@ -1,0 +1,70 @@
+"""Clusters of published runs: a bundled profile with as many nodes as the run had.
+
+Readers of sets take clusters from here, so that sets can be read with fitted numbers of profiles at other
+values: as they were before rows of the same source were used (`explorer.score.heldout`), or on trial
+(`explorer.score.fit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import lru_cache
+
+from explorer.cluster import Cluster
+from explorer.errors import InputError
+from explorer.profiles import load_cluster
+from explorer.score.knobs import turned
+
+Values = tuple[tuple[str, float], ...]
+"""Values of knobs by key, sorted."""
+
+_VALUES: ContextVar[Values] = ContextVar("values of knobs", default=())
+
+
+@contextmanager
+def knobs_at(values: Mapping[str, float] | Values) -> Iterator[None]:
+    """Inside, bundled profiles have these knobs at these values."""
+    token = _VALUES.set(tuple(sorted(dict(values).items())))
+    try:
+        yield
+    finally:
+        _VALUES.reset(token)
+
+
+def machine(name: str) -> Cluster:
+    """The bundled profile `name`, its knobs as `knobs_at` says.
+
+    Raises:
+        InputError: no such profile.
+    """
+    return _machine(name, _VALUES.get())
+
+
+@lru_cache(maxsize=32)
+def _machine(name: str, values: Values) -> Cluster:
+    return turned(load_cluster(name), dict(values))
+
+
+def nodes_of(name: str, devices: int) -> Cluster:
+    """The bundled profile `name` with enough of its nodes for `devices`.
+
+    Raises:
+        InputError: no such profile, several kinds of nodes, or devices that its levels do not join.
+    """
+    return _nodes_of(name, devices, _VALUES.get())
+
+
+@lru_cache(maxsize=128)
+def _nodes_of(name: str, devices: int, values: Values) -> Cluster:
+    cluster = _machine(name, values)
+    if len(cluster.nodes) != 1 or cluster.levels[-1].scope != "all":
+        raise InputError(
+            f"cluster {name!r} is not made of equal nodes on one network", key="cluster", found=name,
+            allowed="a profile with one kind of nodes",
+        )  # fmt: skip
+    group = cluster.nodes[0]
+    count = -(-devices // group.devices_per_node)
+    return replace(cluster, name=f"{name} x {count}", nodes=(replace(group, count=count, max_count=0),))

@@ -1,0 +1,197 @@
+"""Megatron-LM runs of GPT as problems for the simulator: what many published tables measured.
+
+Megatron numbers devices tensor innermost, cuts blocks evenly over pipeline stages (embedding on the first,
+head and loss on the last) and pads the vocabulary to a multiple of 128 x tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from explorer.cluster import Cluster
+from explorer.errors import ExplorerError, InputError
+from explorer.graph import LayerGraph
+from explorer.models import load_model
+from explorer.report import Report
+from explorer.score.rows import Case
+from explorer.sharding.layouts import megatron_layout
+from explorer.simulate import simulate
+from explorer.strategy import Strategy
+from explorer.uniform import uniform
+from explorer.workload import Job, Workload
+
+_SOFTMAX_BLOCK = 4
+_MOST_BLOCKS, _MOST_WIDTH = 1024, 1 << 20
+"""Larger than any model built; what is beyond is a mistyped number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpt:
+    """A GPT by its shapes."""
+
+    layers: int
+    """Blocks."""
+    embed: int
+    """Width."""
+    heads: int
+    """Attention heads."""
+    vocab: int
+    """Rows of the embedding before padding."""
+    sequence: int
+    """Tokens of a sample, and learned positions."""
+    attention: str = "unfused"
+    """fused or unfused."""
+    dropout: bool = True
+    """Whether there is dropout: Megatron's default of 0.1."""
+    pad_vocabulary: bool = True
+    """Whether the vocabulary is padded to a multiple of 128 x tensor."""
+    accumulation: str = "fused"
+    """How gradients are summed over microbatches: fused or separate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How a run was laid out."""
+
+    tensor: int
+    """Tensor-parallel size t."""
+    data: int
+    """Replicas d."""
+    pipeline: int
+    """Pipeline-parallel size p."""
+    micro: int
+    """Samples of a microbatch on one replica."""
+    batch: int
+    """Samples of a step."""
+    recompute: str = "none"
+    """none, selective or full."""
+    chunks: int = 1
+    """Groups of blocks per device: Megatron's interleaving."""
+    sequence_parallel: bool = False
+    """Whether norms, additions and dropout are split along the sequence."""
+    schedule: str = ""
+    """Name of a schedule; empty is 1F1B, interleaved where there are chunks."""
+    precision: str = "fp16"
+    """Compute precision."""
+    gradient_precision: str = ""
+    """Precision in which gradients are kept and reduced; empty is `precision`."""
+    zero: int = 0
+    """ZeRO level."""
+    ends_as_blocks: bool = False
+    """Whether embedding and head take the place of a block each when blocks are dealt out evenly."""
+
+
+def gpt_case(model: Gpt, layout: Layout, cluster: Cluster) -> Case:
+    """The problem of one run.
+
+    Raises:
+        InputError: sizes that do not divide each other as Megatron needs it.
+    """
+    _check(model, layout)
+    graph = gpt_graph(model, layout.tensor, layout.micro)
+    job = Job(
+        global_batch=layout.batch,
+        sequence_length=model.sequence,
+        precision=layout.precision,
+        gradient_precision=layout.gradient_precision,
+        optimizer="adam",
+    )
+    strategy = uniform(
+        graph, cluster, job,
+        stages=layout.pipeline, replicas=layout.data, tensor=layout.tensor, chunks=layout.chunks,
+        microbatch_size=layout.micro, schedule=layout.schedule, recompute=layout.recompute, zero=layout.zero,
+        cuts=even_cuts(graph, layout.pipeline * layout.chunks, ends_as_blocks=layout.ends_as_blocks),
+    )  # fmt: skip
+    if layout.sequence_parallel and layout.tensor > 1:
+        strategy = _sequence_parallel(strategy)
+    return Case(graph, cluster, Workload(jobs=(job,)), strategy)
+
+
+def gpt_graph(model: Gpt, tensor: int, micro: int) -> LayerGraph:
+    """The model with its vocabulary padded for `tensor` devices.
+
+    Megatron's fused softmax runs where a device's heads x samples are a multiple of 4 (of its kernel's
+    blocks); elsewhere every step is a kernel (Megatron-LM, fused_softmax.py, `is_kernel_available`).
+    """
+    unit = 128 * tensor if model.pad_vocabulary else 1
+    plain = model.attention == "unfused" and model.heads * micro // tensor % _SOFTMAX_BLOCK != 0
+    settings = {
+        "layers": str(model.layers), "embed": str(model.embed), "heads": str(model.heads),
+        "vocab": str(-(-model.vocab // unit) * unit), "positions": str(model.sequence),
+        "attention": model.attention, "softmax": "plain" if plain else "fused",
+        "dropout": str(model.dropout).lower(), "accumulation": model.accumulation,
+    }  # fmt: skip
+    return _graph(model.sequence, tuple(settings.items()))
+
+
+@cache
+def _graph(sequence: int, settings: tuple[tuple[str, str], ...]) -> LayerGraph:
+    return load_model("gpt", sequence_length=sequence, settings=dict(settings))
+
+
+def even_cuts(graph: LayerGraph, stages: int, *, ends_as_blocks: bool = False) -> list[int]:
+    """First layer of every stage but the first, where each has equally many blocks.
+
+    What stands before the first block goes with it, what stands after the last with that; or each counts as a
+    block of its own (`ends_as_blocks`).
+    """
+    first: dict[str, int] = {}
+    for i, layer in enumerate(graph.layers):
+        if layer.block:
+            first.setdefault(layer.block, i)
+    starts = sorted(first.values())
+    if ends_as_blocks:
+        last = max(i for i, layer in enumerate(graph.layers) if layer.block)
+        starts = [0, *starts, last + 1]
+    return [starts[i * len(starts) // stages] for i in range(1, stages)]
+
+
+def _sequence_parallel(strategy: Strategy) -> Strategy:
+    part = strategy.job
+    layout = megatron_layout(sequence_parallel=True)
+    return strategy.with_job(part.with_stages(replace(stage, layout=layout) for stage in part.stages))
+
+
+def _check(model: Gpt, layout: Layout) -> None:
+    stages = layout.pipeline * layout.chunks
+    for what, whole, by, part in (
+        ("layers", model.layers + 2 * layout.ends_as_blocks, "pipeline stages", stages),
+        ("attention heads", model.heads, "tensor-parallel devices", layout.tensor),
+        ("hidden size", model.embed, "attention heads", model.heads),
+        (
+            "samples of a step",
+            layout.batch,
+            "samples of a microbatch over all replicas",
+            layout.micro * layout.data,
+        ),
+    ):
+        if whole % part:
+            raise InputError(
+                f"{whole} {what} on {part} {by}", key=what, found=whole, allowed=f"a multiple of {part}"
+            )
+    if model.layers > _MOST_BLOCKS or max(model.embed, model.vocab, model.sequence) > _MOST_WIDTH:
+        raise InputError(
+            f"{model.layers} blocks of width {model.embed}",
+            key="layers",
+            found=model.layers,
+            allowed=f"at most {_MOST_BLOCKS} blocks, width, vocabulary and sequence at most {_MOST_WIDTH}",
+        )
+
+
+def best_of(cases: Sequence[Case]) -> Report:
+    """The fastest prediction that fits in memory, of all where none fits: authors tune before they publish.
+
+    Raises:
+        ExplorerError: the simulator refuses every one (the first reason).
+    """
+    reports, refused = [], []
+    for case in cases:
+        try:
+            reports.append(simulate(*case))
+        except ExplorerError as error:
+            refused.append(error)
+    if not reports:
+        raise refused[0]
+    return min(reports, key=lambda report: (not report.feasible, report.step_time_s))

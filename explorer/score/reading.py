@@ -1,0 +1,238 @@
+"""Reading rows that other people wrote: numbers checked one by one, a wrong row named by its line.
+
+A file that is no text of rows at all is an `InputError`; a row that is wrong is a `Problem`, and the others
+go on. Byte order marks, Windows line ends and blank lines are no faults.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from explorer.errors import ExplorerError, InputError
+from explorer.score.rows import Problem, Read, Row
+
+ENVIRONMENT = "EXPLORER_REFERENCE"
+"""Environment variable that names the folder of published measurements."""
+MOST = 10_000_000
+"""No size that a row states (layers, widths, batches, devices) is larger: a slip must not hang us."""
+LEAST_QUANTITY, MOST_QUANTITY = 1e-18, 1e24
+"""Nothing that is measured (seconds, bytes, operations a second) lies outside; ratios of two stay finite."""
+_SPAN = 20  # lines that a quoted cell may go over: a quote that nobody closed does not swallow the file
+
+
+class Record(NamedTuple):
+    """One line of a table: its cells by column."""
+
+    line: int
+    cells: Mapping[str, str]
+
+    def text(self, column: str) -> str:
+        """The cell of a column, without blanks around it.
+
+        Raises:
+            InputError: the row has no such cell, or it is empty.
+        """
+        found = self.cells.get(column, "").strip()
+        if not found:
+            raise InputError(f"no value for {column!r}", key=column, allowed="a value in every column")
+        return found
+
+    def count(self, column: str) -> int:
+        """The cell as a whole number from 1 to `MOST`."""
+        return count(self.text(column), column)
+
+    def positive(self, column: str) -> float:
+        """The cell as a finite number above 0."""
+        return positive(self.text(column), column)
+
+
+def count(value: object, key: str) -> int:
+    """A whole number from 1 to `MOST`.
+
+    >>> count(" 8 ", "GPUs")
+    8
+
+    Raises:
+        InputError: anything else.
+    """
+    number = _number(value)
+    if not (math.isfinite(number) and 1 <= number <= MOST and number == int(number)):
+        raise InputError(f"{value!r}", key=key, found=value, allowed=f"a whole number from 1 to {MOST:,}")
+    return int(number)
+
+
+def positive(value: object, key: str) -> float:
+    """A finite number above 0, from `LEAST_QUANTITY` to `MOST_QUANTITY`.
+
+    Raises:
+        InputError: anything else.
+    """
+    number = _number(value)
+    if not LEAST_QUANTITY <= number <= MOST_QUANTITY:
+        raise InputError(
+            f"{value!r}", key=key, found=value,
+            allowed=f"a finite number above 0, from {LEAST_QUANTITY:g} to {MOST_QUANTITY:g}",
+        )  # fmt: skip
+    return number
+
+
+def _number(value: object) -> float:
+    """Not a number stays NaN; `1_000` and booleans are no numbers here."""
+    if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
+        return math.nan
+    try:
+        return float(value) if isinstance(value, (int, float, str)) else math.nan
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        InputError: there is none, or it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"cannot read it: {error.strerror}", file=str(path), allowed="a file of rows"
+        ) from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file, byte order mark and Windows line ends taken away.
+
+    Bytes that are not UTF-8 become lone surrogates, so that only the rows that hold them are refused
+    (`no_surrogates`).
+
+    Raises:
+        InputError: the file cannot be read, or is binary.
+    """
+    data = read_bytes(path)
+    if b"\0" in data:
+        raise InputError("it holds NUL bytes", file=str(path), allowed="text in UTF-8")
+    text = data.decode("utf-8", errors="surrogateescape").removeprefix("\ufeff")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def no_surrogates(text: str) -> None:
+    """Refuse text with bytes that were not UTF-8.
+
+    Raises:
+        InputError: there are some.
+    """
+    if any("\udc80" <= letter <= "\udcff" for letter in text):
+        raise InputError("bytes that are not UTF-8", allowed="text in UTF-8")
+
+
+def read_table(path: Path, columns: Sequence[str]) -> tuple[list[Record], list[Problem]]:
+    """Rows of a CSV file whose first line names the columns; columns that are not asked for are left alone.
+
+    Args:
+        path: the file.
+        columns: those that must be there, in any order; letter case and blanks around do not count.
+
+    Raises:
+        InputError: no text, no head, or a column is missing or named twice.
+    """
+    lines = read_text(path).split("\n")
+    head = _heads(next(csv.reader(lines[:1]), []), columns, path)
+    records, problems = [], []
+    for number, cells in _rows_of(lines, len(head)):
+        try:
+            if isinstance(cells, csv.Error):
+                raise InputError(f"no CSV: {cells}", allowed="lines of cells")
+            if not any(cell.strip() for cell in cells):
+                continue
+            no_surrogates("".join(cells))
+            if len(cells) != len(head):
+                raise InputError(
+                    f"{len(cells)} cells", found=len(cells), allowed=f"{len(head)} as in the head"
+                )
+        except InputError as error:
+            problems.append(Problem(path.name, number, str(error)))
+            continue
+        records.append(Record(number, dict(zip(head, cells, strict=True))))
+    return records, problems
+
+
+def _rows_of(lines: Sequence[str], width: int) -> Iterator[tuple[int, list[str] | csv.Error]]:
+    """First line and cells of every row below the head.
+
+    A row may go over several lines where that gives it its `width`; else a quote was left open, and only the
+    line that opened it is wrong.
+    """
+    at = 1
+    while at < len(lines):
+        reader = csv.reader(f"{line}\n" for line in lines[at : at + _SPAN])
+        try:
+            cells: list[str] | csv.Error = next(reader)
+        except csv.Error as error:
+            cells = error
+        yield at + 1, cells
+        whole = not isinstance(cells, csv.Error) and len(cells) == width
+        at += reader.line_num if whole else 1
+
+
+def _heads(cells: Sequence[str], columns: Sequence[str], path: Path) -> list[str]:
+    """Column names as asked for, where they are asked for."""
+    asked = {_plain(name): name for name in columns}
+    found = [asked.get(_plain(cell), cell) for cell in cells]
+    missing = [name for name in columns if found.count(name) != 1]
+    if missing:
+        raise InputError(
+            f"the head needs each of these once: {', '.join(missing)}",
+            file=str(path),
+            key="line 1",
+            found=", ".join(cells)[:200],
+            allowed=", ".join(columns),
+        )
+    return found
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.lower().split())
+
+
+def read_rows(records: Iterable[Record], file: str, make: Callable[[Record], Row]) -> Read:
+    """Every record as a row; what `make` refuses becomes a problem with its line."""
+    rows, problems = [], []
+    for record in records:
+        try:
+            rows.append(make(record))
+        except ExplorerError as error:
+            problems.append(Problem(file, record.line, str(error)))
+    return Read(tuple(rows), tuple(problems))
+
+
+_given: list[Path] = []
+
+
+def use_reference(folder: Path | None) -> None:
+    """Take published measurements from `folder` in this process; None for the usual places."""
+    _given[:] = [] if folder is None else [folder]
+
+
+def reference_folder() -> Path:
+    """The folder of published measurements: given, else of the environment, else beside the project.
+
+    Raises:
+        InputError: it is not there.
+    """
+    beside = Path(__file__).resolve().parents[2].parent / "shared" / "reference"
+    named = os.environ.get(ENVIRONMENT)
+    folder = _given[0] if _given else Path(named) if named else beside
+    if not folder.is_dir():
+        raise InputError(
+            f"no folder of published measurements at {folder}",
+            key="--reference",
+            found=str(folder),
+            allowed=f"--reference DIR, the environment variable {ENVIRONMENT}, or only --rows SET=PATH",
+        )
+    return folder

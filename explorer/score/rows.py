@@ -1,0 +1,71 @@
+"""Rows: a published measurement as a complete problem for the simulator, beside what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from explorer.cluster import Cluster
+from explorer.graph import LayerGraph
+from explorer.registry import Registry
+from explorer.strategy import Strategy
+from explorer.workload import Workload
+
+
+class Case(NamedTuple):
+    """Everything that `simulate` needs for one row."""
+
+    graph: LayerGraph
+    cluster: Cluster
+    workload: Workload
+    strategy: Strategy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One measured configuration."""
+
+    name: str
+    """What tells it apart, for people."""
+    line: int
+    """Line (CSV, Markdown), element (JSON list, from 1) or 1 (one file a row)."""
+    group: str
+    """Rows of equal model, batch and devices: between these a user chooses."""
+    case: Case
+    """The problem."""
+    measured: float
+    """What was measured, in the set's `unit`: usually seconds of one step."""
+    measured_memory_bytes: float | None = None
+    """Most memory in use on any device; None unknown."""
+    tensors_only: bool = False
+    """Whether `measured_memory_bytes` is what an allocator had allocated, not all that its process used."""
+    predicted: Callable[[], float] | None = None
+    """How the measured quantity follows from the case where it is not `step_time_s` (a ratio, say)."""
+    note: Callable[[], str] | None = None
+    """What else the simulator says of the row, in words."""
+
+
+class Problem(NamedTuple):
+    """A row that cannot be read."""
+
+    file: str
+    line: int
+    message: str
+
+
+class Read(NamedTuple):
+    """What a reader found in a file or folder."""
+
+    rows: tuple[Row, ...]
+    problems: tuple[Problem, ...]
+
+
+Reader = Callable[[Path], Read]
+"""Reads one file or folder of a set. Raises InputError only if the file cannot be read at all."""
+
+SETS: Registry[Reader] = Registry("set of measurements", "explorer.score.sets")
+"""Sets by name. Facts of an entry: `path`, where its rows lie inside the reference folder; `device`, the
+device kinds it needs; `source`, whose measurements they are (leave-one-source-out keeps sources apart);
+`unit` of `measured`: `s`, `ratio`, `flops_per_s`, `samples_per_s` or `tokens_per_s`."""

@@ -1,0 +1,225 @@
+"""Predicting the rows of sets on several processes.
+
+A worker reads a set again rather than being sent its rows: what follows from a case may be any function, and
+graphs then stay shared between the rows of a worker. Rows of equal graph and cluster go to one worker, since
+what is known of a graph hangs on it.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+from explorer.errors import ExplorerError, InputError
+from explorer.report import Report
+from explorer.score.machines import Values, knobs_at
+from explorer.score.reading import reference_folder, use_reference
+from explorer.score.rows import SETS, Problem, Read, Row
+from explorer.score.statistics import Statistics, statistics
+from explorer.simulate import simulate
+
+
+class Outcome(NamedTuple):
+    """A row with what was predicted."""
+
+    name: str
+    line: int
+    group: str
+    predicted: float
+    measured: float
+    predicted_memory_bytes: float | None
+    measured_memory_bytes: float | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """A set with its outcome."""
+
+    name: str
+    """Of the set."""
+    file: str
+    """What was read."""
+    unit: str
+    """Of the measured quantity."""
+    outcomes: tuple[Outcome, ...]
+    """Rows in the order of the file."""
+    problems: tuple[Problem, ...]
+    """Rows that could not be read or predicted."""
+    seconds: float
+    """Seconds of work, added up over processes."""
+    too_noisy: tuple[Outcome, ...] | None = None
+    """Runs that do not count, as their machine was too busy; None for what others published."""
+
+    @property
+    def statistics(self) -> Statistics | None:
+        """What is said of the set; None where it has no valid row."""
+        if not self.outcomes:
+            return None
+        return statistics(
+            [(row.predicted, row.measured) for row in self.outcomes],
+            [row.group for row in self.outcomes],
+            [
+                (row.predicted_memory_bytes, row.measured_memory_bytes)
+                for row in self.outcomes
+                if row.predicted_memory_bytes is not None and row.measured_memory_bytes is not None
+            ],
+            larger_is_better=self.unit.endswith("per_s") or self.unit == "ratio",
+        )
+
+
+def paths_of(names: Sequence[str], given: Mapping[str, Path]) -> dict[str, Path]:
+    """Where the rows of each set lie: as given, else inside the reference folder.
+
+    Raises:
+        InputError: an unknown set, or no reference folder where one is needed.
+    """
+    return {name: given.get(name) or reference_folder() / SETS.get(name).facts["path"] for name in names}
+
+
+def score(
+    paths: Mapping[str, Path],
+    *,
+    processes: int | None = None,
+    values: Mapping[str, Mapping[str, float]] | None = None,
+) -> list[Scored]:
+    """Predict every row of the sets. What is wrong with a set or a row is found in its `problems`.
+
+    Args:
+        paths: by name of a set, the file or folder of its rows.
+        processes: at most so many; 1 works in this process; None is one per core.
+        values: by name of a set, other values of knobs (`explorer.score.knobs`) than the profiles state.
+
+    Raises:
+        InputError: an unknown set.
+    """
+    call = next(_CALLS)
+    knobs = {name: tuple(sorted((values or {}).get(name, {}).items())) for name in paths}
+    reads = {name: _read(call, name, str(path), knobs[name]) for name, path in paths.items()}
+    works = [
+        (call, name, str(paths[name]), knobs[name], part)
+        for name, read in reads.items()
+        for part in _parts(read.rows)
+    ]
+    done = _run(works, processes or os.cpu_count() or 1)
+    return [_gathered(name, paths[name], reads[name], works, done) for name in paths]
+
+
+Work = tuple[int, str, str, Values, tuple[int, ...]]
+"""Call, set, path, knobs, rows by number."""
+Answer = tuple[list["Outcome | Problem"], float]
+
+
+def _run(works: Sequence[Work], processes: int) -> list[Answer]:
+    if processes == 1 or len(works) <= 1:
+        return [_predict(work) for work in works]
+    # Largest first, so that no long piece is left to one process at the end.
+    order = sorted(range(len(works)), key=lambda i: -len(works[i][-1]))
+    with ProcessPoolExecutor(
+        min(processes, len(works)),
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=use_reference,
+        initargs=(_reference(),),
+    ) as pool:
+        answers = pool.map(_predict, [works[i] for i in order])
+        found = dict(zip(order, answers, strict=True))
+    return [found[i] for i in range(len(works))]
+
+
+def _reference() -> Path | None:
+    try:
+        return reference_folder()
+    except InputError:  # only rows given by hand, whose readers need none
+        return None
+
+
+_CALLS = count()
+"""Numbers of the calls in this process: what was read counts for one call, since files may change."""
+
+
+@lru_cache(maxsize=32)
+def _read(_call: int, name: str, path: str, values: Values) -> Read:
+    """The rows of a set; a file that cannot be read at all is one problem."""
+    reader = SETS.get(name).function
+    try:
+        with knobs_at(values):
+            return reader(Path(path))
+    except ExplorerError as error:
+        return Read((), (Problem(Path(path).name, 0, str(error)),))
+
+
+def _parts(rows: Sequence[Row]) -> list[tuple[int, ...]]:
+    """Rows in pieces of work, those with the same graph and cluster together."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for i, row in enumerate(rows):
+        found.setdefault((id(row.case.graph), id(row.case.cluster)), []).append(i)
+    return [tuple(part) for part in found.values()]
+
+
+def _predict(work: Work) -> Answer:
+    call, name, path, values, numbers = work
+    rows = _read(call, name, path, values).rows
+    start = time.perf_counter()
+    with knobs_at(values):
+        found = [_outcome(rows[i], Path(path)) for i in numbers]
+    return found, time.perf_counter() - start
+
+
+def _outcome(row: Row, path: Path) -> Outcome | Problem:
+    try:
+        return predicted(row)
+    except ExplorerError as error:
+        return Problem(path.name, row.line, f"{row.name}: {error}")
+
+
+def predicted(row: Row) -> Outcome:
+    """A row with what the simulator says of it.
+
+    Raises:
+        ExplorerError: the simulator refuses the case.
+    """
+    report = None
+    if row.predicted is None or row.measured_memory_bytes is not None:
+        report = simulate(*row.case)
+    value = row.predicted() if row.predicted is not None else report.step_time_s if report else math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise InputError(f"predicted {value}", found=value, allowed="a finite number above 0")
+    held = row.measured_memory_bytes
+    memory = _memory_bytes(row, report) if report and held is not None else None
+    note = row.note() if row.note is not None else ""
+    return Outcome(row.name, row.line, row.group, value, row.measured, memory, held, note)
+
+
+def _memory_bytes(row: Row, report: Report) -> float:
+    return max(report.allocated_memory_bytes if row.tensors_only else report.peak_memory_bytes)
+
+
+def _gathered(name: str, path: Path, read: Read, works: Sequence[Work], done: Sequence[Answer]) -> Scored:
+    rows: list[tuple[int, Outcome]] = []
+    problems, seconds = list(read.problems), 0.0
+    for (_, other, _, _, numbers), (answers, spent) in zip(works, done, strict=True):
+        if other != name:
+            continue
+        seconds += spent
+        for number, answer in zip(numbers, answers, strict=True):
+            if isinstance(answer, Problem):
+                problems.append(answer)
+            else:
+                rows.append((number, answer))
+    return Scored(
+        name=name,
+        file=str(path),
+        unit=SETS.get(name).facts["unit"],
+        outcomes=tuple(outcome for _, outcome in sorted(rows)),
+        problems=tuple(sorted(problems)),
+        seconds=seconds,
+    )

@@ -1,0 +1,72 @@
+"""Runs of the machine at hand as a set: the steps that a history of runs measured, beside what was predicted.
+
+A line of the history keeps the prediction that the simulator made before the run (`explorer validate
+--history`), so that nothing is predicted anew and no later change of the project makes it look better.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from explorer.calibrate.history import TOO_NOISY, Entry, numbered
+from explorer.errors import ExplorerError, InputError
+from explorer.score.reading import positive
+from explorer.score.rows import Problem
+from explorer.score.running import Outcome, Scored
+
+NAME = "runs"
+"""Name of the set."""
+_STEP = "step_time_s"
+
+
+def score_runs(path: Path) -> Scored:
+    """The runs of a history file as a set, in seconds of a step.
+
+    Runs that are equal in model, workload and machine make a group. Runs on a machine that was too busy for a
+    verdict are counted apart. Lines that are no runs, and runs without a step (traces), are problems.
+    """
+    try:
+        entries, broken = numbered(path)
+    except ExplorerError as error:
+        return _scored(path, [], [], [Problem(path.name, 0, str(error))])
+    problems = [Problem(path.name, line, why) for line, why in broken]
+    counted: list[Outcome] = []
+    aside: list[Outcome] = []
+    for line, entry in entries:
+        try:
+            (aside if entry.verdict == TOO_NOISY else counted).append(_outcome(entry, line))
+        except InputError as error:
+            problems.append(Problem(path.name, line, str(error)))
+    return _scored(path, counted, aside, problems)
+
+
+def _scored(path: Path, counted: list[Outcome], aside: list[Outcome], problems: list[Problem]) -> Scored:
+    return Scored(
+        name=NAME, file=str(path), unit="s", outcomes=tuple(counted), problems=tuple(sorted(problems)),
+        seconds=0.0, too_noisy=tuple(aside),
+    )  # fmt: skip
+
+
+def _outcome(entry: Entry, line: int) -> Outcome:
+    sides = (entry.predicted, entry.measured)
+    if any(_STEP not in side for side in sides):
+        raise InputError(
+            f"{entry.source or 'a run'} has no step", key=_STEP, allowed="its seconds, predicted and measured"
+        )
+    predicted, measured = (positive(side[_STEP], _STEP) for side in sides)
+    # nobody knows whether runs without fingerprints were of the same model
+    of = f"{entry.model} {entry.workload}" if entry.model and entry.workload else f"line {line}"
+    words = [entry.source, entry.strategy, entry.date]
+    return Outcome(
+        name=" ".join(word for word in words if word) or f"line {line}",
+        line=line,
+        group=f"{of} on {entry.machine} {entry.cluster}".strip(),
+        predicted=predicted,
+        measured=measured,
+        predicted_memory_bytes=None,
+        measured_memory_bytes=None,
+        note=f"predicted from the {entry.predicted_from}{_VERDICT.get(entry.verdict, '')}",
+    )
+
+
+_VERDICT = {TOO_NOISY: f"; {TOO_NOISY}, not counted"}

@@ -1,0 +1,129 @@
+"""Seconds per layer that Sailor publishes of OPT-350M: read, smoothed, and put on the graph.
+
+A profile is ``batch -> tensor degree -> layer -> [forward s, backward s, update s]``; layer 0 is all before
+the blocks, 1 to 24 are the blocks, 25 is all behind them. The all-reduces of tensor parallelism are in the
+seconds (on eight RTX 3090 of one server a block takes four times as long as on one), so that they are not
+priced once more (`Measured.collectives`). Updates are left to physics: a step of 32 single samples takes
+31 times as long as a step of one, with no room for the 0.01 s of updates that the profile of GH200 says.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from explorer.errors import InputError
+from explorer.graph import Layer, LayerGraph, Measured
+from explorer.models import load_model
+from explorer.score.reading import read_text
+
+SEQUENCE = 2048
+"""Tokens of a sample."""
+BLOCKS = 24
+LAYERS = BLOCKS + 2
+"""Layers of a profile: the embedding, the blocks, the head."""
+PREFIX = "profile_OPT-350_"
+
+Seconds = tuple[float, float]
+"""Forward, backward."""
+Profile = dict[int, dict[int, list[Seconds]]]
+"""Tensor degree -> batch, ascending -> seconds by layer."""
+
+
+def profile_names(folder: Path) -> list[str]:
+    """GPUs of which a folder has a profile, sorted."""
+    return sorted(path.stem.removeprefix(PREFIX) for path in folder.glob(f"{PREFIX}*.json"))
+
+
+@cache
+def read_profile(path: Path) -> Profile:
+    """Seconds of one GPU.
+
+    More samples never take less time, so that what was measured at a batch is taken to be no more than what
+    was measured at a larger one: single samples on fast GPUs are bound by the host, whose time varies.
+
+    Raises:
+        InputError: no such profile.
+    """
+    try:
+        table = json.loads(read_text(path))
+        found: Profile = {}
+        for batch in sorted(table, key=int, reverse=True):
+            for degree, layers in table[batch].items():
+                rows = [_seconds(layers[str(i)]) for i in range(LAYERS)]
+                known = found.setdefault(int(degree), {})
+                above = known[min(known)] if known else rows
+                known[int(batch)] = [
+                    (min(one[0], other[0]), min(one[1], other[1]))
+                    for one, other in zip(rows, above, strict=True)
+                ]
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+        raise InputError(
+            f"no profile of layers: {type(error).__name__} {error}",
+            file=path.name,
+            allowed=f"batch -> tensor degree -> layer 0 to {LAYERS - 1} -> [forward s, backward s, update s]",
+        ) from None
+    if not found:
+        raise InputError("no seconds", file=path.name, allowed="one batch or more")
+    return {degree: dict(sorted(batches.items())) for degree, batches in found.items()}
+
+
+def _seconds(values: Any) -> Seconds:
+    forward, backward = float(values[0]), float(values[1])
+    if not (math.isfinite(forward + backward) and forward >= 0 and backward >= 0):
+        raise ValueError(f"{values} are no seconds")
+    return forward, backward
+
+
+def group_of(graph: LayerGraph) -> dict[str, int]:
+    """Number in a profile of each layer of the graph."""
+    blocks = [layer.block for layer in graph.layers]
+    first = next(i for i, block in enumerate(blocks) if block)
+    number = {block: i + 1 for i, block in enumerate(dict.fromkeys(block for block in blocks if block))}
+    return {
+        layer.name: number[layer.block] if layer.block else 0 if i < first else BLOCKS + 1
+        for i, layer in enumerate(graph.layers)
+    }
+
+
+@cache
+def measured_graph(attention: str, profiles: tuple[tuple[str, Path], ...]) -> LayerGraph:
+    """OPT-350M with measured seconds.
+
+    Args:
+        attention: fused or unfused, for what it keeps.
+        profiles: (name of the device kind, file of its seconds).
+
+    Raises:
+        InputError: a file that is no profile.
+    """
+    graph = load_model("opt-350m", sequence_length=SEQUENCE, settings={"attention": attention})
+    known = [(kind, read_profile(path)) for kind, path in profiles]
+    group, carries = group_of(graph), set[int]()
+    layers = []
+    for layer in graph.layers:
+        number = group[layer.name]
+        layers.append(_with_seconds(layer, known, None if number in carries else number))
+        carries.add(number)
+    return replace(graph, layers=tuple(layers))
+
+
+def _with_seconds(layer: Layer, known: list[tuple[str, Profile]], number: int | None) -> Layer:
+    """All seconds of a group are its first layer's; others (no number) take none, as groups stay whole."""
+    rows = (row for kind, profile in known for row in _rows(kind, profile, number))
+    return replace(layer, measured=tuple(rows))
+
+
+def _rows(kind: str, profile: Profile, number: int | None) -> Iterator[Measured]:
+    for degree, batches in profile.items():
+        for batch, layers in batches.items():
+            forward, backward = (0.0, 0.0) if number is None else layers[number]
+            yield Measured(
+                forward_s=forward, input_grad_s=backward / 2, weight_grad_s=backward / 2, device_kind=kind,
+                batch=batch, tensor_degree=degree, halves=True, collectives=degree > 1,
+            )  # fmt: skip

@@ -1,0 +1,254 @@
+"""Sailor (Strati et al., SOSP 2025): OPT-350M on nodes of GH200 and on servers of unlike RTX cards.
+
+What published seconds and memory tell of the runs: single precision (TF32 where a GPU has it), nothing
+recomputed, 1F1B of a Megatron-DeepSpeed engine, whose stages wait for what they send and receive. Seconds of
+layers are the published profiles; links and what a process reserves are in the cluster profiles
+`sailor-gh200` and `sailor-rtx`. The two runs on pairs of RTX cards say less memory than the states of the
+model and its activations together.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from explorer.cluster import Cluster, DeviceKind, NodeGroup
+from explorer.errors import ExplorerError, InputError
+from explorer.graph import LayerGraph
+from explorer.score.machines import machine as bundled
+from explorer.score.reading import read_text, reference_folder
+from explorer.score.rows import SETS, Case, Problem, Read, Row
+from explorer.score.sets._sailor_plan import PlanStage, SailorPlan, read_plan
+from explorer.score.sets._sailor_profile import (
+    PREFIX,
+    SEQUENCE,
+    group_of,
+    measured_graph,
+    profile_names,
+)
+from explorer.sharding.layouts import megatron_layout
+from explorer.strategy import REPLICA, Mesh, Stage, Strategy, single
+from explorer.workload import Job, Workload
+
+PAPER = (
+    "Strati et al., Sailor: Automating Distributed Training over Dynamic, Heterogeneous, and Geo-distributed"
+    " Clusters, SOSP 2025"
+)
+_PATH = "measured/sailor"
+
+
+class _Machine(NamedTuple):
+    """Where GPUs of a name stand."""
+
+    cluster: str
+    """Bundled profile."""
+    kind: str
+    """Device kind of it."""
+    attention: str
+    """fused or unfused: whether the scores were kept, which the published memory tells."""
+    in_parts: bool
+    """Whether each device of a stage sends the next stage its part alone, or all of it, as the times tell."""
+
+
+MACHINES = {
+    "GH-96": _Machine("sailor-gh200", "sailor-gh200", "unfused", in_parts=False),
+    "RTX-3090": _Machine("sailor-rtx", "sailor-rtx-3090", "fused", in_parts=True),
+    "RTX-2080": _Machine("sailor-rtx", "sailor-rtx-2080", "fused", in_parts=True),
+    "Titan-RTX": _Machine("sailor-rtx", "sailor-titan-rtx", "fused", in_parts=True),
+}
+"""By the names in plans and profiles."""
+
+
+@SETS.add(
+    "sailor", title="Sailor, OPT-350M on GH200 and on mixed RTX", paper=PAPER, path=_PATH,
+    device=tuple(machine.kind for machine in MACHINES.values()), source="sailor", unit="s",
+)  # fmt: skip
+def read_sailor(path: Path) -> Read:
+    """A folder of plans, one JSON file each, or one such file; profiles lie beside them or in the reference.
+
+    Raises:
+        InputError: no such folder or file.
+    """
+    if not path.exists():
+        raise InputError(
+            "cannot read it: no such file", file=str(path), allowed="a folder of plans, or a plan"
+        )
+    files = [path] if path.is_file() else sorted(path.glob("*.json"))
+    folder = path.parent if path.is_file() else path
+    rows: list[Row] = []
+    problems: list[Problem] = []
+    for file in files:
+        if file.name.startswith(PREFIX):
+            continue
+        try:
+            rows.append(_row(file, folder))
+        except ExplorerError as error:
+            problems.append(Problem(file.name, 1, str(error)))
+    return Read(tuple(rows), tuple(problems))
+
+
+def _row(file: Path, folder: Path) -> Row:
+    plan = read_plan(_json(file))
+    gpus = " + ".join(f"{number} {name}" for name, number in sorted(plan.gpus.items()))
+    return Row(
+        name=file.stem,
+        line=1,
+        group=f"OPT-350M, batch {plan.batch}, {gpus}",
+        case=_case(plan, folder),
+        measured=plan.seconds,
+        measured_memory_bytes=plan.memory_bytes,
+    )
+
+
+def _json(file: Path) -> Any:
+    try:
+        return json.loads(read_text(file))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"no JSON: {error}", allowed="a plan in JSON") from None
+
+
+def _case(plan: SailorPlan, folder: Path) -> Case:
+    """The problem of one plan.
+
+    Raises:
+        InputError: a GPU without a profile of layers or a known cluster, or clusters that are not joined.
+    """
+    files = {name: _profile_of(name, folder) for name in plan.gpus}
+    unknown = sorted(set(files) - set(MACHINES))
+    clusters = {MACHINES[name].cluster for name in files if name in MACHINES}
+    if unknown or len(clusters) != 1:
+        raise InputError(
+            f"no cluster has {', '.join(sorted(files))}", key="tmp_per_stage", found=unknown or sorted(files),
+            allowed="GPUs of one cluster: GH-96, or any of RTX-3090, RTX-2080 and Titan-RTX",
+        )  # fmt: skip
+    runs = MACHINES[next(iter(files))]
+    profiles = tuple(sorted((MACHINES[name].kind, file) for name, file in files.items()))
+    graph = measured_graph(runs.attention, profiles)
+    machine = bundled(clusters.pop())
+    placed = _place(plan, machine)
+    job = Job(global_batch=plan.batch, sequence_length=SEQUENCE, precision="fp32", optimizer="adam")
+    strategy = _strategy(plan, graph, placed.devices, in_parts=runs.in_parts)
+    return Case(graph, _cluster(machine, placed.nodes), Workload(jobs=(job,)), strategy)
+
+
+def _profile_of(name: str, folder: Path) -> Path:
+    """The profile of a GPU, beside the plans or in the reference folder."""
+    places = [folder]
+    beside = folder / f"{PREFIX}{name}.json"
+    if not beside.is_file():
+        places.append(reference_folder() / _PATH)
+    known = sorted({known for place in places for known in profile_names(place)})
+    if name not in known:
+        raise InputError(
+            f"no profile of the layers on {name!r}", key="tmp_per_stage", found=name,
+            allowed=", ".join(known) or "a GPU with a profile beside the plans",
+        )  # fmt: skip
+    return (places[-1] / f"{PREFIX}{name}.json").resolve()
+
+
+# ---- where ---------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Node:
+    kind: str
+    used: int
+
+
+class _Placed(NamedTuple):
+    nodes: tuple[tuple[str, int], ...]
+    """(device kind, devices used) of every node."""
+    devices: tuple[tuple[tuple[int, ...], ...], ...]
+    """Per stage and replica."""
+
+
+def _place(plan: SailorPlan, machine: Cluster) -> _Placed:
+    """Devices of every replica: stage after stage, replica after replica, filling one node after another."""
+    room = {group.device_kind: group.devices_per_node for group in machine.nodes}
+    nodes: list[_Node] = []
+    open_nodes: dict[str, int] = {}
+    places: list[list[list[tuple[int, int]]]] = []
+    for stage in plan.stages:
+        places.append([])
+        for replica in stage.replicas:
+            taken: list[tuple[int, int]] = []
+            for name, number in replica.gpus:
+                kind = MACHINES[name].kind
+                taken += _take(nodes, open_nodes, kind, number, room[kind])
+            places[-1].append(taken)
+    first = [sum(node.used for node in nodes[:i]) for i in range(len(nodes))]
+    devices = tuple(
+        tuple(tuple(first[node] + slot for node, slot in taken) for taken in stage) for stage in places
+    )
+    return _Placed(tuple((node.kind, node.used) for node in nodes), devices)
+
+
+def _take(
+    nodes: list[_Node], open_nodes: dict[str, int], kind: str, number: int, room: int
+) -> Iterable[tuple[int, int]]:
+    """(node, device in it) of so many devices of a kind, in one node if they fit in one."""
+    taken = []
+    for k in range(number):
+        current = open_nodes.get(kind, -1)
+        needed = min(room, number - k) if k % room == 0 else 1
+        if current < 0 or nodes[current].used + needed > room:
+            current = open_nodes[kind] = len(nodes)
+            nodes.append(_Node(kind, 0))
+        taken.append((current, nodes[current].used))
+        nodes[current].used += 1
+    return taken
+
+
+@cache
+def _cluster(machine: Cluster, nodes: tuple[tuple[str, int], ...]) -> Cluster:
+    """A cluster of these nodes; all processes of a node have a context on its first device.
+
+    `DeviceKind.reserved_bytes` of the profile is that of one context.
+    """
+    most = {kind: max(used for other, used in nodes if other == kind) for kind, _ in nodes}
+    kinds = tuple(_reserving(kind, most[kind.name]) for kind in machine.device_kinds if kind.name in most)
+    groups = tuple(NodeGroup(count=1, device_kind=kind, devices_per_node=used) for kind, used in nodes)
+    return replace(machine, device_kinds=kinds, nodes=groups)
+
+
+def _reserving(kind: DeviceKind, contexts: int) -> DeviceKind:
+    return replace(kind, reserved_bytes=kind.reserved_bytes * contexts)
+
+
+# ---- what ----------------------------------------------------------------------------------------------
+
+
+def _strategy(
+    plan: SailorPlan,
+    graph: LayerGraph,
+    devices: tuple[tuple[tuple[int, ...], ...], ...],
+    *,
+    in_parts: bool,
+) -> Strategy:
+    group = group_of(graph)
+    stages = [
+        _stage(plan, stage, rows, tuple(name for name in group if group[name] in stage.layers))
+        for stage, rows in zip(plan.stages, devices, strict=True)
+    ]
+    transfers = "best" if in_parts else "direct"
+    return single(stages=tuple(stages), schedule="1f1b", options={"blocking": True}, transfers=transfers)
+
+
+def _stage(
+    plan: SailorPlan, stage: PlanStage, rows: tuple[tuple[int, ...], ...], layers: tuple[str, ...]
+) -> Stage:
+    replicas, tensor = len(stage.replicas), stage.replicas[0].tensor
+    mesh = Mesh(
+        devices=tuple(device for row in rows for device in row),
+        axes=((REPLICA, replicas), ("tensor", tensor)),
+    )
+    return Stage(
+        layers=layers,
+        meshes=(mesh,),
+        microbatch_samples=plan.micro * replicas,
+        layout=megatron_layout() if tensor > 1 else (),
+    )

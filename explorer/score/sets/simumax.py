@@ -1,0 +1,190 @@
+"""SimuMax (Moore Threads, 2025): Megatron-Core steps of Llama 3 and DeepSeek layers on eight B200.
+
+What is published of the runs: bf16 with fp32 gradients, Adam with its states over the data-parallel ranks
+(context-parallel ranks among them: Megatron's distributed optimizer), no recomputation, 1F1B, microbatches of
+one sample, sequence parallelism wherever there is tensor parallelism, experts over the data-parallel ranks.
+Context parallelism exchanges heads for positions around the attention (all-to-all): the efficiencies of
+attention measured for these runs are of whole sequences with a part of the heads. Where the model has dense
+blocks a run of few layers has one of them; vocabularies are padded to a multiple of 128 x tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from explorer.cluster import Cluster
+from explorer.errors import ExplorerError, InputError
+from explorer.graph import LayerGraph
+from explorer.models import load_model
+from explorer.score.machines import machine
+from explorer.score.megatron import even_cuts
+from explorer.score.reading import count
+from explorer.score.rows import SETS, Case, Problem, Read, Row
+from explorer.score.sets._simumax_rows import (
+    Shape,
+    elements,
+    measured,
+    model_file,
+    model_shapes,
+    shape_of,
+)
+from explorer.sharding.layouts import Layout, expert_layout, megatron_layout, ulysses_layout
+from explorer.strategy import REPLICA, Mesh, Sharding, Stage, single
+from explorer.units import GIB
+from explorer.workload import Job, Workload
+
+PAPER = "Moore Threads, SimuMax: simulator of LLM training with Megatron-LM, 2025"
+_MOST_LAYERS, _MOST_SIZE, _MOST_TOKENS = 512, 1 << 20, 1 << 22
+
+
+@SETS.add(
+    "simumax", title="SimuMax, 8 x B200", paper=PAPER, path="measured/simumax/b200.json",
+    device=("b200-sxm-180gb",), source="simumax", unit="s",
+)  # fmt: skip
+def read(path: Path) -> Read:
+    """Llama 3 and DeepSeek, 2 to 12 blocks, tensor x context x data x pipeline parallel."""
+    path = path / "b200.json" if path.is_dir() else path
+    rows, problems, cluster = [], [], _cluster()
+    for element in elements(path):
+        try:
+            if element.problem:
+                raise InputError(element.problem, allowed="an object of one row")
+            rows.append(_row(element.value, element.number, path.parent, cluster))
+        except ExplorerError as error:
+            problems.append(Problem(path.name, element.number, str(error)))
+    return Read(tuple(rows), tuple(problems))
+
+
+def _cluster() -> Cluster:
+    return machine("b200")
+
+
+def _row(row: Mapping[str, Any], number: int, folder: Path, cluster: Cluster) -> Row:
+    shape = shape_of(row, cluster.device_count)
+    seconds, memory = measured(row, "real_ms") / 1e3, measured(row, "real_alloc_gib") * GIB
+    batch = shape.data * shape.microbatches * shape.microbatch
+    return Row(
+        name=shape.case,
+        line=number,
+        group=f"{shape.model} l{shape.layers} s{shape.sequence} b{batch} n{cluster.device_count}",
+        case=_case(shape, folder, cluster),
+        measured=seconds,
+        measured_memory_bytes=memory,
+        tensors_only=True,
+    )
+
+
+def _case(shape: Shape, folder: Path, cluster: Cluster) -> Case:
+    graph = _graph(model_file(shape.model, folder), shape)
+    job = Job(
+        global_batch=shape.data * shape.microbatches * shape.microbatch,
+        sequence_length=shape.sequence,
+        precision="bf16",
+        gradient_precision="fp32",
+        optimizer="adam",
+    )
+    names = [layer.name for layer in graph.layers]
+    edges = [0, *even_cuts(graph, shape.pipeline), len(names)]
+    stages = tuple(
+        _stage(shape, position, tuple(names[start:stop]))
+        for position, (start, stop) in enumerate(pairwise(edges))
+    )
+    return Case(graph, cluster, Workload(jobs=(job,)), single(stages=stages, schedule="1f1b", job=job.name))
+
+
+def _stage(shape: Shape, position: int, layers: tuple[str, ...]) -> Stage:
+    """One stage: tensor innermost, then context, then replicas, as Megatron numbers devices."""
+    size = shape.data * shape.context * shape.tensor
+    devices = tuple(range(position * size, (position + 1) * size))
+    axes = ((REPLICA, shape.data), ("context", shape.context), ("tensor", shape.tensor))
+    kept = tuple((name, degree) for name, degree in axes if degree > 1 or name == REPLICA)
+    experts = Mesh(devices=devices, axes=((REPLICA, size // shape.expert), ("expert", shape.expert)))
+    sharding = Sharding(layers=("*.experts",), layout=expert_layout(), meshes=(experts,))
+    spread = shape.expert > 1 and any(sharding.covers(name) for name in layers)
+    return Stage(
+        layers=layers,
+        meshes=(Mesh(devices=devices, axes=kept),),
+        microbatch_samples=shape.data * shape.microbatch,
+        layout=_layout(shape),
+        shardings=(sharding,) if spread else (),
+        overlap=(("tensor", "weight_gradient"),) if shape.tensor > 1 else (),
+        zero=1,
+    )
+
+
+def _layout(shape: Shape) -> Layout:
+    layout: Layout = ()
+    if shape.tensor > 1:
+        layout += megatron_layout(sequence_parallel=True)
+    return layout + (ulysses_layout() if shape.context > 1 else ())
+
+
+def _graph(path: Path, shape: Shape) -> LayerGraph:
+    settings = _settings(model_shapes(path), shape)
+    return _load("deepseek" if "experts" in settings else "llama", shape.sequence, tuple(settings.items()))
+
+
+@cache
+def _load(family: str, sequence: int, settings: tuple[tuple[str, str], ...]) -> LayerGraph:
+    return load_model(family, sequence_length=sequence, settings=dict(settings))
+
+
+_LLAMA = {
+    "embed": "hidden_size", "heads": "head_num", "kv_heads": "kv_head_num", "head": "head_size",
+    "ffn": "intermediate_size",
+}  # fmt: skip
+_DEEPSEEK = {
+    "embed": "hidden_size", "heads": "head_num", "ffn": "intermediate_size", "q_lora": "q_lora_rank",
+    "kv_lora": "kv_lora_rank", "head": "qk_head_dim", "rope": "qk_pos_emb_head_dim", "v_head": "v_head_dim",
+    "experts": "expert_num", "active": "topk", "expert_ffn": "moe_ffn_hidden_size",
+    "shared_ffn": "moe_shared_expert_intermediate_size",
+}  # fmt: skip
+"""Settings of our families by their names in SimuMax's files."""
+
+
+def _settings(found: Mapping[str, Any], shape: Shape) -> dict[str, str]:
+    latent = found.get("attention_type") == "mla"
+    if not latent and found.get("model_type", "dense") != "dense":
+        raise InputError(
+            f"a {found.get('model_type')} model without latent attention", key="model", found=shape.model,
+            allowed="dense models, and those with latent attention",
+        )  # fmt: skip
+    names = _DEEPSEEK if latent else _LLAMA
+    sizes = {name: count(found.get(key, ""), key) for name, key in names.items()}
+    unit = 128 * shape.tensor
+    sizes["vocab"] = -(-count(found.get("vocab_size", ""), "vocab_size") // unit) * unit
+    _check_sizes(sizes, shape)
+    settings = {name: str(size) for name, size in sizes.items()}
+    settings |= {"layers": str(shape.layers), "fused_loss": str(shape.fused_loss).lower()}
+    if latent:
+        settings |= {"dense_layers": str(min(1, found.get("dense_layers", 0))), "balanced": "false"}
+    return settings
+
+
+def _check_sizes(sizes: Mapping[str, int], shape: Shape) -> None:
+    split = shape.tensor * shape.context
+    for name in ("heads", "kv_heads"):
+        if sizes.get(name, split) % split:
+            raise InputError(
+                f"{sizes[name]} {name} on {shape.tensor} tensor x {shape.context} context parallel",
+                key="case", found=sizes[name], allowed=f"a multiple of {split}",
+            )  # fmt: skip
+    if sizes.get("experts", shape.expert) % shape.expert:
+        raise InputError(
+            f"{sizes['experts']} experts on {shape.expert} devices", key="case", found=shape.expert,
+            allowed=f"a divisor of {sizes['experts']}",
+        )  # fmt: skip
+    if (
+        shape.layers > _MOST_LAYERS
+        or shape.sequence > _MOST_TOKENS
+        or shape.microbatches * shape.data > _MOST_TOKENS
+        or max(sizes.values()) > _MOST_SIZE
+    ):
+        raise InputError(
+            f"{shape.layers} layers of up to {max(sizes.values())}, {shape.sequence} tokens", key="case",
+            found=shape.case, allowed=f"at most {_MOST_LAYERS} layers and {_MOST_TOKENS} tokens or samples",
+        )  # fmt: skip

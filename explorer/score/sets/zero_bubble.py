@@ -1,0 +1,319 @@
+"""Zero Bubble Pipeline Parallelism (Qi et al., ICLR 2024): throughput (Table 4) and bubbles (Table 5).
+
+Table 4 is predicted as ratios: samples per second of a schedule over those of 1F1B, same model and
+microbatches. GPT on A100 80 GB without data or tensor parallelism; embedding and head take the place of a
+block each; unfused attention; fp16; interleaving has one block a chunk. Table 5 runs the published seconds
+of F, I, W and transfers through the simulator; its quantity is the step over its ideal m (F + I + W), that
+is 1 / (1 - bubble).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import NamedTuple
+
+from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup
+from explorer.errors import InputError
+from explorer.fold import fold_replicas
+from explorer.models.synthetic import chain
+from explorer.onejob import make_shape
+from explorer.pricing import Pricer
+from explorer.schedules.custom import lanes_text
+from explorer.score.machines import nodes_of
+from explorer.score.megatron import Gpt, Layout, gpt_case
+from explorer.score.published import PATH, Section, numbers, read_each, section_of
+from explorer.score.reading import Record, count, positive
+from explorer.score.rows import SETS, Case, Problem, Read, Row
+from explorer.score.zero_bubble import HALF, Seconds, handmade, zero_bubble
+from explorer.simulate import simulate
+from explorer.tasks.placement import place
+from explorer.uniform import uniform
+from explorer.workload import Job, Workload
+
+PAPER = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024"
+VOCABULARY = 50304
+BASE = "1F1B"
+
+
+class Model(NamedTuple):
+    """A model of the paper."""
+
+    name: str
+    layers: int
+    heads: int
+    hidden: int
+    sequence: int
+    stages: int
+    micro: int
+
+    @property
+    def chunks(self) -> int:
+        """Chunks a device of one block each, embedding and head counted as blocks."""
+        return (self.layers + 2) // self.stages
+
+    @property
+    def kept(self) -> float:
+        """Part of a block's activations that weight gradients read (section 3.1): 32 of 34 + 5 a s / h."""
+        return 32 / (34 + 5 * self.heads * self.sequence / self.hidden)
+
+
+def _models(section: Section) -> dict[str, Model]:
+    found = re.findall(r"([\d.]+B) (\d+)/(\d+)/(\d+)/(\d+)/(\d+)/(\d+)", section.prose)
+    return {
+        name: Model(name, *(count(part, f"shapes of {name}") for part in sizes)) for name, *sizes in found
+    }
+
+
+def _model(models: Mapping[str, Model], name: str) -> Model:
+    if name not in models:
+        raise InputError(f"no shapes of {name!r}", key="model", found=name, allowed=", ".join(models))
+    model = models[name]
+    if (model.layers + 2) % model.stages:
+        raise InputError(
+            f"{model.layers} layers and two ends on {model.stages} stages", key=name, found=model.layers,
+            allowed="2 less than a multiple of the stages",
+        )  # fmt: skip
+    return model
+
+
+# ---- Table 4 ------------------------------------------------------------------------------------
+
+
+@SETS.add(
+    "zero_bubble", title="Zero bubble: speed over 1F1B, 8 to 32 A100", paper=f"{PAPER}, table 4",
+    path=PATH, device=("a100-sxm-80gb",), source="zero_bubble", unit="ratio",
+)  # fmt: skip
+def read(path: Path) -> Read:
+    """Speed of each schedule over that of 1F1B."""
+    section = section_of(path, "Zero Bubble")
+    models = _models(section)
+    table = section.table("Table 4")
+    schedules, columns = table.head[0], table.head[1:]
+    base = next((record for record in table.records if record.cells[schedules] == BASE), None)
+    if base is None:
+        raise InputError(f"table 4 has no line {BASE}", file=str(path), key="Table 4", allowed="a line 1F1B")
+
+    def rows(record: Record) -> Iterator[Row]:
+        schedule = record.text(schedules)
+        if schedule == BASE:
+            return
+        make = _table_4_case(schedule)
+        for column in columns:
+            if " m=" in column:
+                yield from _speeds(_model(models, column.split()[0]), column, schedule, make, record, base)
+
+    return read_each(table, path.name, rows)
+
+
+def _speeds(
+    model: Model, column: str, schedule: str, make: Callable[[Model, int], Case], record: Record, base: Record
+) -> Iterator[Row]:
+    at = numbers(column.partition("m=")[2])
+    values = record.text(column).split("/")
+    bases = base.text(column).split("/")
+    if not len(values) == len(bases) == len(at):
+        raise InputError(
+            f"{record.text(column)!r} for {column!r}", key=column, found=record.text(column),
+            allowed=f"{len(at)} numbers with / between them",
+        )  # fmt: skip
+    for microbatches, value, other in zip(map(int, at), values, bases, strict=True):
+        case = make(model, microbatches)
+        yield Row(
+            name=f"{model.name} m{microbatches} {schedule}",
+            line=record.line,
+            group=f"{model.name} m{microbatches}",
+            case=case,
+            measured=positive(value, column) / positive(other, column),
+            predicted=partial(_ratio, model, microbatches, case),
+        )
+
+
+def _ratio(model: Model, microbatches: int, case: Case) -> float:
+    return _base_step_s(model, microbatches, case.cluster) / simulate(*case).step_time_s
+
+
+@lru_cache(maxsize=64)
+def _base_step_s(model: Model, microbatches: int, cluster: Cluster) -> float:
+    return simulate(*_gpt(model, microbatches)._replace(cluster=cluster)).step_time_s
+
+
+def _table_4_case(schedule: str) -> Callable[[Model, int], Case]:
+    if schedule.startswith("1F1B interleaved"):
+        return partial(_gpt, interleaved=True)
+    match = re.fullmatch(r"ZB-([12])p", schedule)
+    if match is None:
+        raise InputError(
+            f"unknown schedule {schedule!r}", key="schedule", found=schedule,
+            allowed="1F1B, 1F1B interleaved, ZB-1p, ZB-2p",
+        )  # fmt: skip
+    return partial(_gpt_zero_bubble, limit=int(match[1]))
+
+
+def _gpt(model: Model, microbatches: int, *, interleaved: bool = False) -> Case:
+    gpt = Gpt(
+        layers=model.layers, embed=model.hidden, heads=model.heads, vocab=VOCABULARY, sequence=model.sequence
+    )
+    layout = Layout(
+        tensor=1, data=1, pipeline=model.stages, micro=model.micro, batch=microbatches * model.micro,
+        chunks=model.chunks if interleaved else 1, ends_as_blocks=True,
+    )  # fmt: skip
+    return gpt_case(gpt, layout, nodes_of("dgx-a100-128", model.stages))
+
+
+def _gpt_zero_bubble(model: Model, microbatches: int, *, limit: int) -> Case:
+    case = _gpt(model, microbatches)
+    made = zero_bubble(stage_seconds(case), microbatches, limit=limit, kept=model.kept)
+    return with_order(case, lanes_text(made.lanes))
+
+
+def stage_seconds(case: Case) -> Seconds:
+    """Seconds of one microbatch on each stage, as the simulator prices them."""
+    graph, cluster, workload, strategy = case
+    job, part = workload.job, strategy.job
+    placement = place(graph, part, training=True)
+    shape = make_shape(
+        placement,
+        fold_replicas(cluster, placement.skeleton, part),
+        job,
+        Pricer(graph, cluster, job, part, placement),
+    )
+    return Seconds(shape.forward_s, shape.input_grad_s, shape.weight_grad_s)
+
+
+def with_order(case: Case, text: str) -> Case:
+    """The same case under a literal order."""
+    part = replace(case.strategy.job, schedule="custom", options=(("lanes", text),))
+    return case._replace(strategy=case.strategy.with_job(part))
+
+
+# ---- Table 5 ------------------------------------------------------------------------------------
+
+
+@SETS.add(
+    "zero_bubble_bubbles", title="Zero bubble: step over its ideal, from published stage times",
+    paper=f"{PAPER}, table 5", path=PATH, device=(), source="zero_bubble_times", unit="ratio",
+)  # fmt: skip
+def read_bubbles(path: Path) -> Read:
+    """Step over m (F + I + W): what is left to the simulator is order and waiting."""
+    section = section_of(path, "Zero Bubble")
+    models, times = _models(section), _times(section)
+    table = section.table("Table 5", "1F1B")
+    first, columns = table.head[0], [name for name in table.head[1:] if name in ORDERS]
+    current = ""
+
+    def rows(record: Record) -> Iterator[Row]:
+        nonlocal current
+        current = record.cells[first] or current
+        model = _model(models, current.split()[0] if current else "")
+        if model.name not in times:
+            raise InputError(
+                f"no times of {model.name}", key="model", found=model.name, allowed=", ".join(times)
+            )
+        microbatches, seconds = record.count("m"), times[model.name]
+        for column in columns:
+            rate = positive(record.text(column), column)
+            if rate >= 1:
+                raise InputError(f"bubble rate {rate}", key=column, found=rate, allowed="between 0 and 1")
+            case = ORDERS[column](model, microbatches, seconds)
+            yield Row(
+                name=f"{model.name} m{microbatches} {column}",
+                line=record.line,
+                group=f"{model.name} m{microbatches}",
+                case=case,
+                measured=1 / (1 - rate),
+                predicted=partial(_over_ideal, case, microbatches * sum(seconds[:3])),
+            )
+
+    found = read_each(table, path.name, rows)
+    return (
+        found if times else Read(found.rows, (*found.problems, Problem(path.name, section.line, "no times")))
+    )
+
+
+def _over_ideal(case: Case, ideal_s: float) -> float:
+    return simulate(*case).step_time_s / ideal_s
+
+
+Times = tuple[float, float, float, float]
+"""F, I, W of a stage and a transfer, seconds."""
+
+
+def _times(section: Section) -> dict[str, Times]:
+    form = r"([\d.]+B) p=\d+: ([\d.]+), ([\d.]+), ([\d.]+), ([\d.]+)"
+    return {
+        name: (float(f) / 1e3, float(b) / 1e3, float(w) / 1e3, float(c.rstrip(".")) / 1e3)
+        for name, f, b, w, c in re.findall(form, section.prose)
+    }
+
+
+def _line(model: Model, microbatches: int, times: Times, *, chunks: int = 1) -> Case:
+    """Equal stages with the published seconds; a transfer lasts the published time whatever its size."""
+    forward, inputs, weights, transfer = times
+    count_ = model.stages * chunks
+    graph = chain(
+        [forward / chunks] * count_, input_grad_s=inputs / chunks, weight_grad_s=weights / chunks,
+        activation_bytes=1.0, name=f"{model.name} of {count_} stages",
+    )  # fmt: skip
+    job = Job(global_batch=microbatches, precision="fp32", optimizer="none")
+    cluster = _transfers_of(model.stages, transfer)
+    strategy = uniform(
+        graph,
+        cluster,
+        job,
+        stages=model.stages,
+        chunks=chunks,
+        microbatch_size=1,
+        cuts=list(range(1, count_)),
+    )
+    return Case(graph, cluster, Workload(jobs=(job,)), strategy)
+
+
+@lru_cache(maxsize=64)
+def _transfers_of(devices: int, seconds: float) -> Cluster:
+    kind = DeviceKind(
+        name="any", memory_bytes=1e12, memory_bandwidth_bytes_per_s=1e12, peak_flops_per_s=(("fp32", 1e12),)
+    )
+    level = Level(name="any", kind="infiniband", scope="all", latency_s=seconds, bandwidth_bytes_per_s=1e15)
+    nodes = (NodeGroup(count=devices, device_kind="any", devices_per_node=1),)
+    return Cluster(name="given times", device_kinds=(kind,), nodes=nodes, levels=(level,))
+
+
+def _handmade(limit: int) -> Callable[[Model, int, Times], Case]:
+    """The paper's handcrafted orders (figure 2): ZB-H1 (limit 1) and ZB-H2 (limit 2)."""
+
+    def make(model: Model, microbatches: int, times: Times) -> Case:
+        lanes = handmade(model.stages, microbatches, limit=limit)
+        return with_order(_line(model, microbatches, times), lanes_text(lanes))
+
+    return make
+
+
+def _automatic(limit: int) -> Callable[[Model, int, Times], Case]:
+    """The order for the true seconds (ZB-1p, ZB-2p)."""
+
+    def make(model: Model, microbatches: int, times: Times) -> Case:
+        forward, inputs, weights = ([part] * model.stages for part in times[:3])
+        seconds = Seconds(forward, inputs, weights, times[3])
+        made = zero_bubble(seconds, microbatches, limit=limit, kept=HALF)
+        return with_order(_line(model, microbatches, times), lanes_text(made.lanes))
+
+    return make
+
+
+def _interleaved(model: Model, microbatches: int, times: Times) -> Case:
+    return _line(model, microbatches, times, chunks=model.chunks)
+
+
+ORDERS: Mapping[str, Callable[[Model, int, Times], Case]] = {
+    "1F1B": _line,
+    "interleaved": _interleaved,
+    "ZB-H1": _handmade(1),
+    "ZB-H2": _handmade(2),
+    "ZB-1p": _automatic(1),
+    "ZB-2p": _automatic(2),
+}
+"""How each column of table 5 is ordered."""

@@ -1,0 +1,149 @@
+"""How far predictions are from measurements: pure functions of two lists of numbers.
+
+All take positive numbers; errors are in per cent of what was measured. None where a number is not defined.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from explorer.calibrate.conformal import quantile, split_coverage
+
+Pairs = Sequence[tuple[float, float]]
+"""(predicted, measured)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """What is said of one set. Fields are the keys of the JSON."""
+
+    rows: int
+    """Rows that were predicted."""
+    mean_abs_error_pct: float
+    """Mean of |predicted / measured - 1|."""
+    median_abs_error_pct: float
+    """Median of the same."""
+    worst_abs_error_pct: float
+    """Largest of the same."""
+    bias_pct: float
+    """Mean of predicted / measured - 1: above 0 where predictions are too large."""
+    kendall_tau: float | None
+    """Kendall's tau-b between predicted and measured over all rows; None below two different ones."""
+    tau_within_groups: float | None
+    """Mean of tau-b within each group of two rows or more, weighted by its rows; None without any."""
+    top1_regret_pct: float | None
+    """Mean over groups of two rows or more: measured of the predicted best over the best measured, - 1."""
+    memory_mean_abs_error_pct: float | None
+    """Mean of |predicted / measured - 1| of memory, over rows where it was measured; None without any."""
+    band_80_pct: float | None
+    """Half-width that holds the next row in four of five cases, learned of all rows; None below four rows."""
+    coverage_pct: float | None
+    """Share of held-out rows inside bands learned of the others, no group on both sides; None where no half
+    has four rows."""
+
+
+def errors_pct(pairs: Pairs) -> list[float]:
+    """Signed errors in per cent.
+
+    >>> errors_pct([(110, 100), (45, 50)])
+    [10.0, -10.0]
+    """
+    return [round((predicted - measured) / measured * 100, 12) for predicted, measured in pairs]
+
+
+def statistics(
+    pairs: Pairs, groups: Sequence[str], memory: Pairs = (), *, larger_is_better: bool = False
+) -> Statistics:
+    """Everything said of a set.
+
+    Args:
+        pairs: (predicted, measured) by row.
+        groups: of each row, the group between whose rows a user chooses.
+        memory: (predicted, measured) bytes of the rows where memory was measured.
+        larger_is_better: whether the measured quantity is a speed, not a time.
+    """
+    errors = errors_pct(pairs)
+    sizes = [abs(error) for error in errors]
+    held = [abs(error) for error in errors_pct(memory)]
+    return Statistics(
+        rows=len(errors),
+        mean_abs_error_pct=fmean(sizes),
+        median_abs_error_pct=median(sizes),
+        worst_abs_error_pct=max(sizes),
+        bias_pct=fmean(errors),
+        kendall_tau=tau(pairs),
+        tau_within_groups=tau_within(pairs, groups),
+        top1_regret_pct=regret_pct(pairs, groups, larger_is_better=larger_is_better),
+        memory_mean_abs_error_pct=fmean(held) if held else None,
+        band_80_pct=band_pct(pairs),
+        coverage_pct=coverage_pct(pairs, groups),
+    )
+
+
+def tau(pairs: Pairs) -> float | None:
+    """Kendall's tau-b; None where fewer than two values differ on either side.
+
+    >>> tau([(1, 10), (2, 20), (3, 15)])
+    0.333333333333
+    """
+    from scipy.stats import kendalltau
+
+    if min((len({pair[side] for pair in pairs}) for side in (0, 1)), default=0) < 2:
+        return None
+    return round(float(kendalltau(*zip(*pairs, strict=True)).statistic), 12)
+
+
+def tau_within(pairs: Pairs, groups: Sequence[str]) -> float | None:
+    """Mean tau within groups, each weighted by its rows."""
+    found = [(value, len(rows)) for rows in _by_group(pairs, groups) if (value := tau(rows)) is not None]
+    return sum(v * n for v, n in found) / sum(n for _, n in found) if found else None
+
+
+def regret_pct(pairs: Pairs, groups: Sequence[str], *, larger_is_better: bool = False) -> float | None:
+    """What taking the predicted best costs, as a mean over groups; of equal ones the first is taken.
+
+    >>> regret_pct([(1, 12), (2, 10)], ["a", "a"])
+    20.0
+    """
+    best: Callable[..., tuple[float, float]] = max if larger_is_better else min
+    lost = []
+    for rows in _by_group(pairs, groups):
+        chosen = best(rows, key=lambda pair: pair[0])[1]
+        top = best(rows, key=lambda pair: pair[1])[1]
+        lost.append((top / chosen if larger_is_better else chosen / top) - 1)
+    return round(fmean(lost) * 100, 12) if lost else None
+
+
+def band_pct(pairs: Pairs) -> float | None:
+    """Half-width of the 80 % band: measured lies between predicted / (1 + b) and predicted x (1 + b).
+
+    >>> band_pct([(10, 11), (10, 10), (10, 10), (20, 25)])
+    25.0
+    """
+    limit = quantile(_log_ratios(pairs))
+    return None if limit is None else round(math.expm1(limit) * 100, 12)
+
+
+def coverage_pct(pairs: Pairs, groups: Sequence[str]) -> float | None:
+    """Share of rows inside 80 % bands that were learned without any row of their group.
+
+    See `explorer.calibrate.conformal.split_coverage`; groups are its blocks.
+    """
+    covered = split_coverage(_log_ratios(pairs), blocks=groups).covered
+    return None if math.isnan(covered) else covered * 100
+
+
+def _log_ratios(pairs: Pairs) -> list[float]:
+    return [math.log(measured) - math.log(predicted) for predicted, measured in pairs]
+
+
+def _by_group(pairs: Pairs, groups: Sequence[str]) -> list[list[tuple[float, float]]]:
+    """Groups of two rows or more."""
+    found: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    for pair, group in zip(pairs, groups, strict=True):
+        found[group].append(pair)
+    return [rows for rows in found.values() if len(rows) > 1]

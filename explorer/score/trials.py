@@ -1,0 +1,107 @@
+"""Trials: rows of sets predicted with the knobs of profiles at several values, over processes.
+
+A row that is no more than its case is simulated on its cluster with the knobs turned; one whose quantity
+follows from more (the best of several layouts, an order made from predicted times) is read again.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.cluster import Cluster
+from explorer.errors import ExplorerError
+from explorer.score.fit import Array
+from explorer.score.knobs import turned
+from explorer.score.machines import knobs_at
+from explorer.score.rows import SETS, Read, Row
+from explorer.simulate import simulate
+
+
+class Part(NamedTuple):
+    """Some rows of a set."""
+
+    name: str
+    """Of the set."""
+    path: str
+    """Where its rows lie."""
+    rows: tuple[int, ...]
+    """By number."""
+
+
+class Trials:
+    """Predictions of the same rows at other values of knobs.
+
+    Args:
+        parts: the rows.
+        processes: at most so many; 1 works in this process.
+    """
+
+    def __init__(self, parts: Sequence[Part], *, processes: int) -> None:
+        self.parts = tuple(parts)
+        self._pool = (
+            ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
+            if processes > 1
+            else None
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def errors(self, trials: Sequence[Mapping[str, float]]) -> list[Array]:
+        """Logarithms of predicted over measured by trial; NaN where the simulator refuses a row."""
+        works = [(part, tuple(sorted(trial.items()))) for trial in trials for part in self.parts]
+        found = list(self._pool.map(_errors, works) if self._pool else map(_errors, works))
+        n = len(self.parts)
+        return [np.concatenate(found[i * n : (i + 1) * n]) for i in range(len(trials))]
+
+
+Work = tuple[Part, tuple[tuple[str, float], ...]]
+
+
+def _errors(work: Work) -> npt.NDArray[np.float64]:
+    part, values = work
+    rows = _read(part.name, part.path, ()).rows
+    clusters: dict[int, Cluster] = {}
+    with knobs_at(values):
+        found = [_predicted(part, rows, i, dict(values), clusters) for i in part.rows]
+    measured = [rows[i].measured for i in part.rows]
+    with np.errstate(invalid="ignore"):
+        result: Array = np.log(np.array(found) / np.array(measured))
+    return result
+
+
+def _predicted(
+    part: Part, rows: Sequence[Row], number: int, values: Mapping[str, float], clusters: dict[int, Cluster]
+) -> float:
+    row = rows[number]
+    try:
+        if row.predicted is not None:
+            again = _read(part.name, part.path, tuple(values.items())).rows[number].predicted
+            return again() if again is not None else np.nan
+        base = row.case.cluster
+        if id(base) not in clusters:
+            clusters[id(base)] = turned(base, values)
+        return simulate(*row.case._replace(cluster=clusters[id(base)])).step_time_s
+    except ExplorerError:
+        return np.nan  # `Trials.errors` says so, and who fits leaves the row out
+
+
+@lru_cache(maxsize=8)
+def _read(name: str, path: str, values: tuple[tuple[str, float], ...]) -> Read:
+    with knobs_at(values):
+        return SETS.get(name).function(Path(path))

@@ -1,0 +1,46 @@
+"""Blocks take the longer of the device's kernels and the host's issuing of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from explorer.costs.compute import layer_costs
+from explorer.costs.work import KERNELS
+from explorer.models import load_model
+from explorer.profiles import load_cluster
+
+GRAPH = load_model("gpt2-small", sequence_length=128)
+KIND = replace(load_cluster("dgx-a100").device_kinds[0], host_issue_s=0.0)
+BLOCK = [i for i, layer in enumerate(GRAPH.layers) if layer.block == "layers.3"]
+
+
+def costs(host_issue_s: float, samples: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    found = layer_costs(GRAPH, replace(KIND, host_issue_s=host_issue_s), samples=samples, precision="bf16")
+    return found.seconds[:, BLOCK], found.slack[:, BLOCK]
+
+
+def test_a_slow_host_sets_the_time_of_a_block() -> None:
+    issue = 1e-3
+    seconds, slack = costs(issue)
+    kernels = np.array([KERNELS.get(GRAPH.layers[i].kind, (1, 1, 1)) for i in BLOCK]).T
+    active = costs(0.0)[0] > 0
+    assert seconds[0].sum() == pytest.approx(issue * (kernels * active)[0].sum(), rel=1e-12)
+    assert seconds[1:].sum() == pytest.approx(issue * (kernels * active)[1:].sum(), rel=1e-12)
+    device = costs(0.0)[0]
+    assert np.allclose(seconds - slack, device, rtol=1e-12)
+
+
+def test_a_fast_host_changes_nothing() -> None:
+    device, none = costs(0.0)
+    seconds, slack = costs(1e-9)
+    assert (seconds == device).all()
+    assert not none.any()
+    assert not slack.any()
+
+
+def test_a_host_bound_block_takes_no_longer_for_more_samples_until_the_device_does() -> None:
+    assert costs(1e-3, 1)[0].sum() == pytest.approx(costs(1e-3, 2)[0].sum(), rel=1e-12)
+    assert costs(1e-3, 4096)[0].sum() == pytest.approx(costs(0.0, 4096)[0].sum(), rel=1e-12)
