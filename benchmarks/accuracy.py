@@ -123,7 +123,7 @@ def line_of(scored: Scored, bundled: Scored | None = None, fitted_on: Sequence[s
         return "runs on this machine", *numbers, "", ""
     found = bundled.statistics
     mean = f"{found.mean_abs_error_pct:.2f} %" if found else ""
-    return SETS.get(name).title, *numbers, mean, ", ".join(fitted_on) or "nothing measured"
+    return SETS.get(name).title, *numbers, mean, ", ".join(fitted_on) or "nothing"
 
 
 def together(scores: Sequence[Scored]) -> str:

@@ -13,7 +13,7 @@ from explorer import onejob
 from explorer.cluster import Level
 from explorer.fold import UNFOLDED, fold_replicas
 from explorer.report import Report
-from explorer.strategy import Mesh
+from explorer.strategy import Mesh, Stage, single
 from explorer.tasks.placement import place
 from tests.random_plans import DEVICES, Case, cluster_of, even_cases, pipeline
 
@@ -105,3 +105,19 @@ def test_replicas_that_meet_on_a_shared_network(
     compare(found, plain)
     assert (found.timeline.program.kept_replicas is not None) == folded
     assert found.pass_name == "events"
+
+
+@pytest.mark.parametrize("cluster", ["dgx-1-v100", "ethernet-10g-4x4", "mixed-v100-a100"])
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (0, 4, 1, 5), (0, 1, 4, 5, 2, 3)])
+@pytest.mark.parametrize("zero", [1, 3])
+def test_groups_of_replicas_behind_other_links_are_no_class(
+    cluster: str, order: tuple[int, ...], zero: int
+) -> None:
+    """Groups that shard weights meet one link or two, or a network: alike are those that meet the same."""
+    graph, devices = explorer.load_model("gpt2-small"), explorer.load_cluster(cluster)
+    stage = Stage(
+        layers=tuple(layer.name for layer in graph.layers), meshes=(Mesh(devices=order),),
+        microbatch_samples=len(order), zero=zero, zero_replicas=2,
+    )  # fmt: skip
+    work = explorer.default_workload(graph).with_job(global_batch=2 * len(order))
+    compare(*both(Case(graph, devices, work, single(stages=(stage,), schedule="1f1b"))))

@@ -78,7 +78,7 @@ def test_everything_a_strategy_can_say_comes_back(tmp_path: Path) -> None:
         name="first",
         slices=(Slice(layer="layers.1", dim="d", start=0.25, stop=1.0),),
         shares=(2.0,),
-        layout=(("ffn", "tensor"),),
+        layout=(("seq", "context"), ("ffn", "tensor"), ("seq", "tensor")),  # a dimension over two axes
         shardings=(
             Sharding(layers=("*.experts",), layout=(("experts", "expert"),), meshes=job.stages[0].meshes),
         ),

@@ -373,6 +373,17 @@ BAD = {
     "less than no units": (
         "efficiency:", "compute_units: -4\n    efficiency:", "device_kinds[0].compute_units", "-4"
     ),
+    "no speed left": (
+        "efficiency:", "unaligned_fraction: 0\n    efficiency:",
+        "device_kinds[0].unaligned_fraction", "allowed",
+    ),
+    "slower than nothing": (
+        "efficiency:", "overlap_slowdown: 5\n    efficiency:", "device_kinds[0].overlap_slowdown", "0 to 1"
+    ),
+    "clocks that rise": (
+        "efficiency: {", "efficiency: {sustained: {points: [[1, 0.5], [2, 0.6]]}, ",
+        "device_kinds[0].efficiency.sustained.points", "do not rise",
+    ),
     "unknown operation": (
         "kind: pcie,", "kind: pcie, operation_efficiency: {all_reduced: 0.5},",
         "levels[0].operation_efficiency.all_reduced", "all_reduce",

@@ -236,6 +236,20 @@ def test_a_slow_input_pipeline_sets_the_step_time() -> None:
         assert step(2.0 * compute * replicas / 16) == pytest.approx(2 * compute, rel=1e-12)
 
 
+@pytest.mark.parametrize("name", ["14-swarm", "13-two-jobs"])
+def test_every_kind_of_run_waits_for_its_input_pipeline(name: str) -> None:
+    """Also a dispatch policy, and jobs side by side."""
+    file = next((Path(__file__).parent / "plans").glob(f"{name[:2]}-*.yaml"))
+    plan = explorer.load_plan(file)
+    graphs = dict(plan.graphs) if len(plan.graphs) > 1 else plan.graph
+    jobs = plan.plan.workload.jobs
+    slow = replace(plan.plan.workload, jobs=(replace(jobs[0], input_seconds_per_sample=1e6), *jobs[1:]))
+    found = explorer.simulate(graphs, plan.cluster, slow, plan.plan.strategy)
+    stage = plan.plan.strategy.jobs[0].stages[0]
+    replicas = sum(mesh.replicas for mesh in stage.meshes)
+    assert found.step_time_s == pytest.approx(1e6 * jobs[0].global_batch / replicas)
+
+
 def test_all_problems_are_listed() -> None:
     case = pipeline([1.0, 1.0], [1.0, 1.0], microbatches=2)
     first, second = case.strategy.job.stages

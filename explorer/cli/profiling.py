@@ -61,6 +61,10 @@ def _check_writable(path: Path) -> None:
             found=path.suffix,
             allowed=", ".join(SUFFIXES),
         )
+    if path.is_dir():
+        raise InputError(
+            "cannot write the file: it is a folder", file=str(path), key="output", allowed="a file's name"
+        )
     if not path.parent.is_dir():
         raise InputError(
             "cannot write the file: there is no such folder",

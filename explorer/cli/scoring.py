@@ -13,7 +13,7 @@ from explorer.cli.inputs import add_json, pairs
 from explorer.cli.output import emit_error, emit_json, say, table
 from explorer.errors import InputError
 from explorer.score.heldout import HeldOut, held_out
-from explorer.score.reading import reference_folder, use_reference
+from explorer.score.reading import reference_folder, reference_in
 from explorer.score.rows import SETS
 from explorer.score.running import Scored, paths_of, score
 from explorer.score.runs import score_runs
@@ -59,7 +59,11 @@ def run_score(options: argparse.Namespace) -> int:
         raise InputError(
             f"{options.processes} processes", key="--processes", found=options.processes, allowed=">= 1"
         )
-    use_reference(Path(options.reference) if options.reference else None)
+    with reference_in(Path(options.reference) if options.reference else None):
+        return _score(options, names, given)
+
+
+def _score(options: argparse.Namespace, names: list[str], given: dict[str, Path]) -> int:
     paths = paths_of(names, given)
     without = _held_out(options, paths)
     values = {name: item.values for name, item in without.items()}

@@ -124,8 +124,9 @@ class _Demands:
             row = section.rows[slot.piece.copy][replica]
             first = section.shard_group(slot.piece.copy, replica) * section.shards
             rows = everyone[first : first + section.shards]
+            beside = len(row) * max(1, len(everyone) // len(rows))  # as its price has it
             for k in range(len(row)):
-                use = ring_use(self.cluster, tuple(other[k] for other in rows), len(row))
+                use = ring_use(self.cluster, tuple(other[k] for other in rows), beside)
                 for item in use.of(row[k]):
                     if replica == own or item.resource in found:
                         before = found[item.resource].amount if item.resource in found else 0.0

@@ -99,7 +99,9 @@ class Pricer(Exchanges):
         fetched, sent = self._fetched(slot)
         if slot.kind == F:
             late = self._host_wait(slot, time.forward_s) + fetched
-            return SlotPrice(time.forward_s + late, time.forward_comm_s + late, 0.0, time.forward_bytes + sent)
+            return SlotPrice(
+                time.forward_s + late, time.forward_comm_s + late, 0.0, time.forward_bytes + sent
+            )
         seconds, comm = time.input_grad_s + time.recompute_s, time.backward_comm_s + time.recompute_comm_s
         if slot.kind == B:
             seconds += time.weight_grad_s - time.behind_weight_s

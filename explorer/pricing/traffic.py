@@ -51,7 +51,9 @@ class _Traffic:
             return self._part(slot, [item for group in groups for item in self._reduction(group)])
         places = [slot.piece._replace(replica=replica) for replica in self._alike(slot.piece)]
         if slot.kind == GATHER:
-            return self._part(slot, [item for piece in places for item in self._gather(piece, self.pricer.gathered(piece))])
+            return self._part(
+                slot, [item for piece in places for item in self._gather(piece, self.pricer.gathered(piece))]
+            )
         return [item for piece in places for item in self._inside(slot, piece)]
 
     def _part(self, slot: Slot, sent: list[Sent]) -> list[Sent]:

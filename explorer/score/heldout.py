@@ -54,8 +54,8 @@ def held_out(paths: Mapping[str, Path], reference: Path | None, *, processes: in
     for name, path in paths.items():
         source = SETS.get(name).facts["source"]
         knobs = _knobs(_rows(name, path))
-        own = tuple(knob for knob in knobs if knob.fitted_on == source)
-        kept = {knob.fitted_on for knob in knobs} - {source}
+        own = tuple(knob for knob in knobs if source in knob.fitted_on.split())
+        kept = {name for knob in knobs if knob not in own for name in knob.fitted_on.split()}
         if (source, own) not in by_source:
             parts = _others(name, own, reference) if own and reference is not None else ()
             by_source[source, own] = _fitted(own, parts, processes)

@@ -107,10 +107,7 @@ def sections(text: str, file: str = "") -> list[Section]:
     """
     lines = list(enumerate(text.split("\n"), start=1))
     starts = [i for i, (_, line) in enumerate(lines) if line.startswith("#")]
-    return [
-        _section(lines[start:stop], file)
-        for start, stop in pairwise([*starts, len(lines)])
-    ]
+    return [_section(lines[start:stop], file) for start, stop in pairwise([*starts, len(lines)])]
 
 
 def _section(lines: list[tuple[int, str]], file: str) -> Section:

@@ -10,6 +10,8 @@ import csv
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
@@ -211,12 +213,22 @@ def read_rows(records: Iterable[Record], file: str, make: Callable[[Record], Row
     return Read(tuple(rows), tuple(problems))
 
 
-_given: list[Path] = []
+_given: ContextVar[Path | None] = ContextVar("folder of published measurements", default=None)
 
 
 def use_reference(folder: Path | None) -> None:
-    """Take published measurements from `folder` in this process; None for the usual places."""
-    _given[:] = [] if folder is None else [folder]
+    """Take published measurements from `folder` from here on; None for the usual places."""
+    _given.set(folder)
+
+
+@contextmanager
+def reference_in(folder: Path | None) -> Iterator[None]:
+    """As `use_reference`, for the time being."""
+    before = _given.set(folder)
+    try:
+        yield
+    finally:
+        _given.reset(before)
 
 
 def reference_folder() -> Path:
@@ -227,7 +239,7 @@ def reference_folder() -> Path:
     """
     beside = Path(__file__).resolve().parents[2].parent / "shared" / "reference"
     named = os.environ.get(ENVIRONMENT)
-    folder = _given[0] if _given else Path(named) if named else beside
+    folder = _given.get() or (Path(named) if named else beside)
     if not folder.is_dir():
         raise InputError(
             f"no folder of published measurements at {folder}",

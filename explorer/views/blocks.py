@@ -149,7 +149,7 @@ def _memory(
     for _, first, end in block_ranges(graph):
         item = stage_memory(
             graph, tuple(layer.name for layer in graph.layers[first:end]), sharded,
-            precision=job.precision, optimizer=job.optimizer, zero=stage.zero,
+            precision=job.precision, optimizer=job.optimizer, zero=stage.zero if job.training else 0,
             replicas=stage.zero_replicas or stage.meshes[0].replicas, recompute=stage.recompute,
             training=job.training,
             gradient_precision=job.gradient_precision,

@@ -193,7 +193,7 @@ def _memory(scene: Scene, number: int) -> tuple[dict[str, float], int | None]:
     if not lanes:
         reserved = scene.cluster.kind_of(scene.group_devices[number][0]).reserved_bytes
         return {**dict.fromkeys(keys, 0.0), "other_bytes": reserved}, None
-    worst = max(lanes, key=lambda lane: sum(report.memory_parts_bytes[lane]))
+    worst = max(lanes, key=report.peak_memory_bytes.__getitem__)
     weights, versions, *rest, _ = report.memory_parts_bytes[worst]  # what is cached need not fit
     return dict(zip((*keys, "other_bytes"), (weights + versions, *rest), strict=True)), worst
 

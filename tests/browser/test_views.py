@@ -100,7 +100,7 @@ def test_plan_b_on_and_off(bench: Workbench) -> None:
     bench.tab("Compare")
     page.wait_for_selector(".jupyter-widget-tab td:visible:text-is('Step time')")
     button.click()
-    bench.until(lambda: bench.ask("explorer.other") is None, "ended")
+    bench.until(lambda: bench.ask("explorer.other is None"), "ended")
     bench.until(lambda: button.get_attribute("aria-pressed") == "false", "A/B is off")
     bench.until(lambda: bench.ask("not explorer.timeline.view_b"), "one plan in the timeline")
     assert bench.lane_of("layers.3") == "1", "the plan shown stays"

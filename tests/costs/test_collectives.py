@@ -260,6 +260,15 @@ def test_parameter_servers_on_the_workers_match_the_ring() -> None:
     assert both[0] == pytest.approx(both[1])
 
 
+def test_parameter_servers_reach_their_own_share_of_the_bandwidth() -> None:
+    base = flat(4, alpha=0.0)
+    level = replace(base.levels[0], operation_efficiency=(("parameter_server", 0.25),))
+    slow = replace(base, levels=(level,))
+    both = [collective_seconds(c, "parameter_server", everyone(c), 1e6) for c in (base, slow)]
+    assert both[1] == pytest.approx(both[0] * base.levels[0].collective_efficiency / 0.25)
+    assert both[1] > both[0]
+
+
 def test_one_server_among_the_workers() -> None:
     cluster = flat(4, alpha=0.0)
     found = collective_seconds(cluster, "parameter_server", (0, 1, 2, 3), B, servers=(0,))

@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.cluster import Curve, DeviceKind, Tile
+from explorer.costs.compute import layer_costs
 from explorer.costs.products import SPLITS, product_seconds
+from explorer.models import load_model
+from explorer.sharding import shard
 
 UNITS = 10
 KIND = DeviceKind(
@@ -94,3 +97,34 @@ def test_clocks_that_fall_slow_long_products_down() -> None:
     assert seconds(kind, *large) == pytest.approx(2 * seconds(KIND, *large))
     middle = (1, 1000, 1000, 5000)  # 1e10 FLOPs, halfway between by logarithm
     assert seconds(kind, *middle) == pytest.approx(seconds(KIND, *middle) / 0.75)
+
+
+def test_a_weight_gradient_is_stored_by_its_rows_and_columns() -> None:
+    """Its depth are the samples' rows: an odd number of them does not slow it down."""
+    kind = replace(KIND, unaligned_fraction=0.5)
+    sizes = {name: np.array([n]) for name, n in (("batch", 1.0), ("rows", 512.0), ("columns", 512.0))}
+    odd, even = (
+        product_seconds(kind, "bf16", **sizes, depth=np.array([depth]), summed=True)
+        for depth in (1001.0, 1002.0)
+    )
+    assert odd < even
+    assert product_seconds(kind, "bf16", **sizes, depth=np.array([1001.0])) > 1.9 * odd
+    sizes["rows"] += 1
+    assert product_seconds(kind, "bf16", **sizes, depth=np.array([1001.0]), summed=True) > 1.9 * odd
+
+
+@pytest.mark.parametrize(("ffn", "parts"), [(664, 12), (2296, 12), (4600, 12), (1240, 12), (4096, 8)])
+def test_a_piece_costs_what_a_whole_layer_of_its_size_does(ffn: int, parts: int) -> None:
+    """ceil(n / parts) of n, made a share and back, is whole again: 55.99... columns fill no 16 bytes."""
+    kind = replace(KIND, unaligned_fraction=0.5)
+    found = []
+    for size in (ffn, -(-ffn // parts)):
+        settings = {"layers": "1", "embed": "192", "heads": "12", "kv_heads": "12", "ffn": str(size)}
+        graph = load_model("llama", sequence_length=128, settings={**settings, "vocab": "512"})
+        names = tuple(layer.name for layer in graph.layers)
+        degree = parts if size == ffn else 1
+        shards = shard(graph, names, layout=(("ffn", "tensor"),), sizes={"tensor": degree})
+        costs = layer_costs(graph, kind, samples=1, precision="bf16", work=shards.work, split=shards.split)
+        chosen = [graph.index[f"layers.0.mlp.{name}"] for name in ("gate", "up", "down")]
+        found.append(costs.seconds[:, chosen])
+    assert found[0] == pytest.approx(found[1], rel=1e-9)

@@ -190,3 +190,11 @@ def test_exporting_needs_no_torch() -> None:
         "assert not {'torch', 'torchtitan', 'pydantic'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+
+
+def test_transfers_that_block_are_said() -> None:
+    plan = resolved(stages=2, microbatches=8, options={"blocking": True})
+    assert "blocking" in {use.name for use in uses(plan)}
+    for name in ("torchtitan", "torchrun"):
+        assert any("hold up both their ends" in text for text in notes(plan, name))
+    assert not any("hold up" in text for text in notes(resolved(stages=2, microbatches=8), "torchrun"))

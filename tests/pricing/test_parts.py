@@ -158,3 +158,19 @@ def test_buckets_are_checked(graph: LayerGraph) -> None:
         )
         problems = check(graph, cluster, workload, single(stages=(stage,), sync=(sync,)))
         assert any((words or "all_reduce only") in item for item in problems)
+
+
+def test_gradients_with_other_buckets_are_reduced_apart(graph: LayerGraph) -> None:
+    """Each in as many buckets as its own bytes fill."""
+    sync = (Sync(parameters=("*attention*",), bucket_bytes=5e6), Sync(parameters=("*",), bucket_bytes=5e7))
+    report = run(graph, explorer.load_cluster("dgx-a100"), 4, sync=sync)
+    sizes, found = [0.0, 0.0], {}
+    for item in graph.parameters:
+        sizes["attention" not in item.name] += 2.0 * item.elements
+    pricer = report.timeline.prices.pricer
+    for slot in report.timeline.program.slots:
+        if slot.kind == REDUCE:
+            found[slot.where] = pricer.parts(slot).total
+    expected = [math.ceil(size / one.bucket_bytes) for size, one in zip(sizes, sync, strict=True)]
+    assert sorted(found.values()) == sorted(expected)
+    assert len(set(expected)) == 2

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 import explorer
 from explorer.cluster import Cluster
 from explorer.costs.collectives import collective_seconds
+from explorer.costs.compute import layer_costs
 from explorer.graph import LayerGraph
 from explorer.pricing.lines import cut_row
 from explorer.report import MEMORY_PARTS, Report
 from explorer.sharding.layouts import context_layout, megatron_layout
 from explorer.strategy import REPLICA, Mesh, Stage, single
-from explorer.tasks.program import GATHER, REDUCE, F, U
+from explorer.tasks.program import GATHER, REDUCE, B, F, U
 from explorer.workload import Job, Workload
+from tests.support.clusters import device_bound
 
 SIZES = {"layers": "2", "embed": "512", "heads": "8", "kv_heads": "8", "ffn": "1024", "vocab": "1024"}
 
@@ -128,3 +130,78 @@ def test_cached_blocks_are_a_part_that_need_not_fit(graph: LayerGraph, cluster: 
     assert plain.memory_parts_bytes[0][:-1] == cached.memory_parts_bytes[0][:-1]
     assert plain.peak_memory_bytes == cached.peak_memory_bytes
     assert cached.allocated_memory_bytes[0] == pytest.approx(cached.peak_memory_bytes[0] - parts["reserved"])
+
+
+@pytest.mark.parametrize("axes", [{"replica": 1, "context": 8}, {"replica": 1, "context": 2, "tensor": 2}])
+def test_level_3_without_replicas_gathers_weights_from_its_lane(
+    graph: LayerGraph, cluster: Cluster, axes: dict[str, int]
+) -> None:
+    """What the lane spreads has to be there for every forward and backward, one after another."""
+    whole, spread = (run(graph, cluster, zero, **axes) for zero in (0, 3))
+    weights = MEMORY_PARTS.index("weights")
+    held = whole.memory_parts_bytes[0][weights]
+    assert spread.memory_parts_bytes[0][weights] == pytest.approx(held / axes["context"])
+    devices = tuple(range(0, 8, 8 // axes["context"])) if "tensor" not in axes else (0, 2)
+    beside = axes.get("tensor", 1)
+    gather = collective_seconds(cluster, "all_gather", devices, held, concurrent=beside)
+    for kind in (F, B):
+        assert seconds(spread, kind)[0] - seconds(whole, kind)[0] == pytest.approx(gather)
+    # 2 forwards and 2 backwards bring each device what it lacks; gradients go half of the way
+    count, rest = len(spread.devices), (axes["context"] - 1) / axes["context"] * held
+    sent = [sum(report.traffic_bytes.values()) for report in (whole, spread)]
+    assert sent[1] - sent[0] == pytest.approx(count * (4 - 1) * rest, rel=1e-3)  # norms apart
+
+
+def test_weights_spread_over_lanes_and_replicas_are_gathered_by_all(
+    graph: LayerGraph, cluster: Cluster
+) -> None:
+    """Every device passes on 7/8 of the weights, in 2 forwards, 2 backwards, and its gradients twice."""
+    report = run(graph, cluster, 3, replica=2, context=4)
+    plain = run(graph, cluster, 0, replica=2, context=4)
+    size = 7 / 8 * 2.0 * graph.parameter_count
+    gathers = [
+        float(report.timeline.prices.bytes[i])
+        for i, slot in enumerate(report.timeline.program.slots)
+        if slot.kind == GATHER and slot.piece.replica == 0
+    ]
+    assert sum(gathers) > 0
+    assert sum(report.traffic_bytes.values()) > sum(plain.traffic_bytes.values()) + 8 * 2 * size
+
+
+def test_serving_keeps_all_weights_on_every_replica(graph: LayerGraph, cluster: Cluster) -> None:
+    """Nothing gathers them where nothing trains."""
+    held = []
+    for zero in (0, 3):
+        stage = Stage(
+            layers=tuple(layer.name for layer in graph.layers), meshes=(Mesh(devices=(0, 1)),),
+            microbatch_samples=2, zero=zero,
+        )  # fmt: skip
+        job = Job(global_batch=4, sequence_length=512, mode="infer")
+        work = Workload(jobs=(job,))
+        found = explorer.simulate(graph, cluster, work, single(stages=(stage,), schedule="gpipe"))
+        assert not seconds(found, GATHER)
+        held.append(found.memory_parts_bytes[0][MEMORY_PARTS.index("weights")])
+    assert held[0] == held[1] == 2.0 * graph.parameter_count
+
+
+@pytest.mark.parametrize("issue_s", [0.0, 1e-5, 2e-5, 4e-5, 1e-3])
+def test_a_separate_input_gradient_hides_collectives_in_its_own_waits_only(
+    graph: LayerGraph, issue_s: float
+) -> None:
+    """The wait for the kernels of weight gradients comes with them, later where they are made apart."""
+    free, bound = device_bound("dgx-a100"), []
+    for issue in (0.0, issue_s):
+        kinds = tuple(replace(kind, host_issue_s=issue) for kind in free.device_kinds)
+        found = run(graph, replace(free, device_kinds=kinds), 0, replica=1, tensor=8)
+        pricer = found.timeline.prices.pricer
+        time = pricer.section_time(0, 0, 1)
+        shards = pricer.sharded[0]
+        costs = layer_costs(
+            graph, kinds[0], samples=1.0, precision="bf16", work=shards.shards.work,
+            split=shards.shards.split, tensor_degree=8,
+        )  # fmt: skip
+        bound.append((time, costs.slack.sum(axis=1)))
+    (plain, _), (time, waits) = bound
+    assert time.backward_comm_s == pytest.approx(max(0.0, plain.backward_comm_s - waits[1]), abs=1e-12)
+    both = max(0.0, plain.backward_comm_s - waits[1] - waits[2])
+    assert time.backward_comm_s - time.behind_weight_s == pytest.approx(both, abs=1e-12)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -67,3 +67,14 @@ def test_wrong_options(options: dict[str, object], said: str) -> None:
 def test_a_plan_too_large_for_a_dry_run_says_so() -> None:
     with pytest.raises(InputError, match="too large for a dry run"):
         make_experiment(plan(stages=4, microbatches=8), engine="dry", ranks=2)
+
+
+def test_a_dry_run_of_fewer_replicas_shards_over_those() -> None:
+    """Four replicas share their states in one group; the two that are left are one as well."""
+    whole = plan(replicas=4, microbatches=8, zero=1)
+    job = whole.plan.strategy.job
+    stages = [replace(stage, zero_replicas=4) for stage in job.stages]
+    grouped = replace(
+        whole, plan=replace(whole.plan, strategy=whole.plan.strategy.with_job(job.with_stages(stages)))
+    )
+    assert make_experiment(grouped, engine="dry", ranks=2, rounds=1).spec.ranks == 2

@@ -13,12 +13,14 @@ import pytest
 from explorer.cluster import Cluster
 from explorer.errors import InputError
 from explorer.graph import LayerGraph
+from explorer.models import load_model
 from explorer.profiles import load_cluster
 from explorer.search import OBJECTIVES, SEARCHERS, Evaluator, Problem, Progress, search
 from explorer.search._bounds import bounds_of
 from explorer.search.auto import improve
 from explorer.search.exhaustive import space
 from explorer.simulate import simulate
+from explorer.strategy import Mesh
 from explorer.uniform import uniform
 from explorer.workload import Job, Workload
 
@@ -275,6 +277,22 @@ def test_no_bound_exceeds_the_prediction(cluster: str, problem: Make) -> None:
         assert found.over_bytes <= max((o.over_bytes for o in report.overflows), default=0.0), point
         tight += found.peak_memory_bytes > 0.9 * max(report.peak_memory_bytes)
     assert tight > 30  # a bound of nothing would pass the rest
+
+
+def test_no_bound_takes_the_slowest_replica_of_every_stage() -> None:
+    """Replica 0 is slow in one stage, replica 1 in the other: no microbatch meets both."""
+    graph, cluster = load_model("gpt2-small"), load_cluster("mixed-v100-a100")
+    devices = ((0, 8), (9, 1))
+    job = Job(global_batch=4, sequence_length=1024)
+    base = uniform(graph, cluster, job, stages=2, replicas=2, microbatch_size=1)
+    stages = [
+        replace(stage, meshes=(Mesh(devices=found),))
+        for stage, found in zip(base.job.stages, devices, strict=True)
+    ]
+    strategy = base.with_job(base.job.with_stages(stages))
+    report = simulate(graph, cluster, Workload(jobs=(job,)), strategy)
+    found = bounds_of(graph, cluster, job, strategy.job, 2)
+    assert 0.7 * report.step_time_s < found.step_time_s <= report.step_time_s
 
 
 def test_the_least_memory_falls_with_recomputation_and_zero(problem: Make) -> None:

@@ -436,6 +436,12 @@ var Catalog = class {
     return [...names, ...parts].join(" and ") || "nothing";
   }
 };
+var stagesOf = (runs) => new Set(runs.map((run) => `${run.stage}|${run.copy ?? 0}`)).size;
+function ownFactor(lane) {
+  const whole = lane.forward_s + lane.backward_s;
+  const calls = (lane.call_s ?? 0) * stagesOf(lane.runs ?? []);
+  return (lane.time_factor ?? 1) * (whole > calls ? (whole - calls) / whole : 1);
+}
 function piecesOf(catalog, lane, expanded) {
   const known2 = kept.get(lane);
   if (known2 && known2.catalog === catalog && known2.expanded === expanded) return known2.pieces;
@@ -446,7 +452,7 @@ function piecesOf(catalog, lane, expanded) {
 var kept = /* @__PURE__ */ new WeakMap();
 function cut(catalog, lane, expanded) {
   const pieces = [];
-  const factor = lane.time_factor ?? 1;
+  const factors = { drawn: lane.time_factor ?? 1, own: ownFactor(lane) };
   lane.runs.forEach((run, r) => {
     const end2 = run.first + run.count;
     for (let at = run.first; at < end2; ) {
@@ -454,13 +460,13 @@ function cut(catalog, lane, expanded) {
       const block = catalog.blocks[b];
       const open = expanded.has(block.id) && block.layers.length > 1;
       const stop2 = open ? at + 1 : Math.min(end2, catalog.starts[b + 1]);
-      pieces.push(piece(catalog, run, r, b, at, stop2, open, factor));
+      pieces.push(piece(catalog, run, r, b, at, stop2, open, factors));
       at = stop2;
     }
   });
   return pieces;
 }
-function piece(catalog, run, r, b, first, stop2, open, factor) {
+function piece(catalog, run, r, b, first, stop2, open, factors) {
   const block = catalog.blocks[b];
   const whole = first === catalog.starts[b] && stop2 === catalog.starts[b + 1];
   const result = {
@@ -489,9 +495,9 @@ function piece(catalog, run, r, b, first, stop2, open, factor) {
       result.share = share;
       result.key += `%${run.stage}`;
     }
-    result.time_s += layer.time_s * factor * share;
-    result.forward_s += layer.forward_s * factor * share;
-    result.backward_s += layer.backward_s * factor * share;
+    result.time_s += layer.time_s * factors.drawn * share;
+    result.forward_s += layer.forward_s * factors.own * share;
+    result.backward_s += layer.backward_s * factors.own * share;
     result.state_bytes += layer.state_bytes * share;
     result.saved_bytes += layer.saved_bytes * share;
     result.parameters += (layer.parameters ?? 0) * share;
@@ -641,6 +647,7 @@ function makeChip() {
     h("i", { class: "b-foot" })
   );
 }
+var ownTime = (piece2) => piece2.forward_s + piece2.backward_s;
 var VALUE = {
   kind: () => 0,
   time: (piece2) => piece2.time_s,
@@ -708,7 +715,7 @@ function textsOf(ctx, place2, before, { lane }, { selected, away }, px2) {
   const { piece: piece2 } = place2;
   const { mode, value } = ctx.look;
   const timed = mode === "kind" || mode === "time";
-  const number = timed ? seconds(piece2.time_s) : bytes(value(piece2, lane));
+  const number = timed ? seconds(ownTime(piece2)) : bytes(value(piece2, lane));
   place2.number = number;
   const label = pieceLabel(piece2);
   if (px2 < 12 + 7 * label.length) return { label: "", number: "" };
@@ -728,7 +735,7 @@ function nameOf(ctx, piece2, lane, { held, away, broken }) {
     broken ? "out of order" : "",
     away ? `on ${away} in ${ctx.view.other_name}` : ""
   ].filter(Boolean);
-  return [pieceName(piece2), seconds(piece2.time_s), bytes(memory), lane.name, ...more].join(", ");
+  return [pieceName(piece2), seconds(ownTime(piece2)), bytes(memory), lane.name, ...more].join(", ");
 }
 var feet = /* @__PURE__ */ new WeakMap();
 function footOf(ctx, piece2) {
@@ -1259,12 +1266,6 @@ function including(runs, positions) {
   const at = runs.findIndex((run) => same2.includes(run));
   const others = runs.filter((run) => !same2.includes(run));
   return at < 0 ? [...merged, ...others] : [...others.slice(0, at), ...merged, ...others.slice(at)];
-}
-var stagesOf = (runs) => new Set(runs.map((run) => `${run.stage}|${run.copy ?? 0}`)).size;
-function ownFactor(lane) {
-  const whole = time2(lane);
-  const calls = (lane.call_s ?? 0) * stagesOf(lane.runs ?? []);
-  return (lane.time_factor ?? 1) * (whole > calls ? (whole - calls) / whole : 1);
 }
 function costOn(catalog, lane, positions) {
   const sum = { forward_s: 0, backward_s: 0, weight_bytes: 0, gradient_bytes: 0, optimizer_bytes: 0, activation_bytes: 0 };
@@ -5336,6 +5337,11 @@ function bandText(tile) {
   if (tile.compare === "difference" || value === 0) return `±${valueText2(tile, half)}`;
   return `±${percent(half / value, half < 0.1 * value ? 1 : 0)}`;
 }
+function endsText(tile) {
+  const [low, high] = [valueText2(tile, tile.low), valueText2(tile, tile.high)];
+  const [number, unit] = low.split(/(?=\u00a0\D|\s[^\d\s])/);
+  return unit && high.endsWith(unit) ? `${number}–${high}` : `${low}–${high}`;
+}
 function bandTitle(tile) {
   const from = tile.band_from ? `. ${tile.band_from}` : "";
   return `80 % band ${valueText2(tile, tile.low)} to ${valueText2(tile, tile.high)}${from}`;
@@ -5350,8 +5356,7 @@ function measuredText(tile) {
   if (known(tile.now)) return { lead: "now", value: valueText2(tile, tile.now) };
   if (tile.note) return { lead: tile.note, value: "" };
   if (!known(tile.low) || !known(tile.high) || !known(tile.value) || tile.value === 0) return { lead: "", value: "" };
-  const half = Math.max(tile.high - tile.value, tile.value - tile.low) / tile.value;
-  return { lead: "predicted", value: `±${percent(half, half < 0.1 ? 1 : 0)}` };
+  return { lead: "80 %", value: endsText(tile) };
 }
 function whyWords(rows, { working, all, open, shown }) {
   const old = rows.some((row) => row.old);
@@ -5390,7 +5395,7 @@ function drawTile(element, tile) {
     class: `t-tile ${tile.level ?? ""}${tile.preview ? " preview" : ""}${tile.waits ? " waits" : ""}`,
     "aria-label": `${tile.name} ${text} ${unit} ${tile.context ?? ""}${worse2}`.replace(/\s+/g, " ").trim()
   });
-  set(name.firstChild, { text: tile.name });
+  set(name.firstChild, { text: tile.name, title: tile.name });
   const half = bandText(tile);
   const said = half ? bandTitle(tile) : null;
   set(name.lastChild, { text: half ?? "", title: said, "aria-label": said, role: half ? "note" : null });

@@ -303,6 +303,11 @@ function bandText(tile) {
   if (tile.compare === "difference" || value === 0) return `±${valueText(tile, half)}`;
   return `±${percent(half / value, half < 0.1 * value ? 1 : 0)}`;
 }
+function endsText(tile) {
+  const [low, high] = [valueText(tile, tile.low), valueText(tile, tile.high)];
+  const [number, unit] = low.split(/(?=\u00a0\D|\s[^\d\s])/);
+  return unit && high.endsWith(unit) ? `${number}–${high}` : `${low}–${high}`;
+}
 function bandTitle(tile) {
   const from = tile.band_from ? `. ${tile.band_from}` : "";
   return `80 % band ${valueText(tile, tile.low)} to ${valueText(tile, tile.high)}${from}`;
@@ -317,8 +322,7 @@ function measuredText(tile) {
   if (known(tile.now)) return { lead: "now", value: valueText(tile, tile.now) };
   if (tile.note) return { lead: tile.note, value: "" };
   if (!known(tile.low) || !known(tile.high) || !known(tile.value) || tile.value === 0) return { lead: "", value: "" };
-  const half = Math.max(tile.high - tile.value, tile.value - tile.low) / tile.value;
-  return { lead: "predicted", value: `±${percent(half, half < 0.1 ? 1 : 0)}` };
+  return { lead: "80 %", value: endsText(tile) };
 }
 function whyWords(rows, { working, all, open, shown }) {
   const old = rows.some((row) => row.old);
@@ -357,7 +361,7 @@ function drawTile(element, tile) {
     class: `t-tile ${tile.level ?? ""}${tile.preview ? " preview" : ""}${tile.waits ? " waits" : ""}`,
     "aria-label": `${tile.name} ${text} ${unit} ${tile.context ?? ""}${worse}`.replace(/\s+/g, " ").trim()
   });
-  set(name.firstChild, { text: tile.name });
+  set(name.firstChild, { text: tile.name, title: tile.name });
   const half = bandText(tile);
   const said = half ? bandTitle(tile) : null;
   set(name.lastChild, { text: half ?? "", title: said, "aria-label": said, role: half ? "note" : null });

@@ -45,7 +45,7 @@ test("preview: its sentence has no buttons; without one the present sentence sta
 test("third line: measured, then the note, then the band", () => {
   assert.equal(measuredText({ ...tile, note: "6.6 × 1 device" }).lead, "measured");
   assert.deepEqual(measuredText({ ...tile, measured: null, note: "6.6 × 1 device" }), { lead: "6.6 × 1 device", value: "" });
-  assert.equal(measuredText({ ...tile, measured: null }).lead, "predicted");
+  assert.equal(measuredText({ ...tile, measured: null }).lead, "80 %");
 });
 
 test("band: half of it beside the name, whole and with its origin in words", () => {

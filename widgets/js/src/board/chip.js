@@ -17,6 +17,9 @@ export function makeChip() {
   );
 }
 
+/** Seconds of the layers themselves, as all other views tell them. */
+const ownTime = (piece) => piece.forward_s + piece.backward_s;
+
 const VALUE = {
   kind: () => 0,
   time: (piece) => piece.time_s,
@@ -95,7 +98,7 @@ function textsOf(ctx, place, before, { lane }, { selected, away }, px) {
   const { piece } = place;
   const { mode, value } = ctx.look;
   const timed = mode === "kind" || mode === "time";
-  const number = timed ? seconds(piece.time_s) : bytes(value(piece, lane));
+  const number = timed ? seconds(ownTime(piece)) : bytes(value(piece, lane));
   place.number = number;
   const label = pieceLabel(piece);
   if (px < 12 + 7 * label.length) return { label: "", number: "" };
@@ -116,7 +119,7 @@ function nameOf(ctx, piece, lane, { held, away, broken }) {
     broken ? "out of order" : "",
     away ? `on ${away} in ${ctx.view.other_name}` : "",
   ].filter(Boolean);
-  return [pieceName(piece), seconds(piece.time_s), bytes(memory), lane.name, ...more].join(", ");
+  return [pieceName(piece), seconds(ownTime(piece)), bytes(memory), lane.name, ...more].join(", ");
 }
 
 /** @type {WeakMap<object, string>} by piece */

@@ -1,6 +1,6 @@
 // What a move would do, added up from costs that Python sent. An estimate for the moment of the drag, never a result.
 
-import { holdsAny, ownersOf } from "./model.js";
+import { holdsAny, ownFactor, ownersOf, stagesOf } from "./model.js";
 
 /** @typedef {import("./model.js").Catalog} Catalog */
 
@@ -44,15 +44,6 @@ function including(runs, positions) {
   const at = runs.findIndex((run) => same.includes(run));
   const others = runs.filter((run) => !same.includes(run));
   return at < 0 ? [...merged, ...others] : [...others.slice(0, at), ...merged, ...others.slice(at)];
-}
-
-const stagesOf = (runs) => new Set(runs.map((run) => `${run.stage}|${run.copy ?? 0}`)).size;
-
-/** What a layer's seconds count for on a lane: `time_factor` without the share of the calls, which stay when layers go. */
-function ownFactor(lane) {
-  const whole = time(lane);
-  const calls = (lane.call_s ?? 0) * stagesOf(lane.runs ?? []);
-  return (lane.time_factor ?? 1) * (whole > calls ? (whole - calls) / whole : 1);
 }
 
 /** Costs of some layers on a lane. @param {Catalog} catalog @param {any} lane @param {Iterable<number>} positions */

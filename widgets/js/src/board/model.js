@@ -93,6 +93,16 @@ export class Catalog {
   }
 }
 
+/** Stages (and copies) of some runs. @param {Run[]} runs */
+export const stagesOf = (runs) => new Set(runs.map((run) => `${run.stage}|${run.copy ?? 0}`)).size;
+
+/** What a layer's seconds count for on a lane: `time_factor` without the share of the calls, which stay when layers go. */
+export function ownFactor(lane) {
+  const whole = lane.forward_s + lane.backward_s;
+  const calls = (lane.call_s ?? 0) * stagesOf(lane.runs ?? []);
+  return (lane.time_factor ?? 1) * (whole > calls ? (whole - calls) / whole : 1);
+}
+
 /**
  * Chips of one lane, in drawing order: each run cut at block edges; opened blocks cut into layers.
  * @param {Catalog} catalog @param {{runs: Run[], time_factor?: number}} lane @param {Set<string>} expanded @returns {Piece[]}
@@ -110,7 +120,7 @@ const kept = new WeakMap();
 
 function cut(catalog, lane, expanded) {
   const pieces = [];
-  const factor = lane.time_factor ?? 1;
+  const factors = { drawn: lane.time_factor ?? 1, own: ownFactor(lane) };
   lane.runs.forEach((run, r) => {
     const end = run.first + run.count;
     for (let at = run.first; at < end;) {
@@ -118,15 +128,15 @@ function cut(catalog, lane, expanded) {
       const block = catalog.blocks[b];
       const open = expanded.has(block.id) && block.layers.length > 1;
       const stop = open ? at + 1 : Math.min(end, catalog.starts[b + 1]);
-      pieces.push(piece(catalog, run, r, b, at, stop, open, factor));
+      pieces.push(piece(catalog, run, r, b, at, stop, open, factors));
       at = stop;
     }
   });
   return pieces;
 }
 
-/** @returns {Piece} */
-function piece(catalog, run, r, b, first, stop, open, factor) {
+/** `time_s` is the width drawn, so that chips fill the row; the other figures are the layers' own. @returns {Piece} */
+function piece(catalog, run, r, b, first, stop, open, factors) {
   const block = catalog.blocks[b];
   const whole = first === catalog.starts[b] && stop === catalog.starts[b + 1];
   const result = {
@@ -155,9 +165,9 @@ function piece(catalog, run, r, b, first, stop, open, factor) {
       result.share = share;
       result.key += `%${run.stage}`;
     }
-    result.time_s += layer.time_s * factor * share;
-    result.forward_s += layer.forward_s * factor * share;
-    result.backward_s += layer.backward_s * factor * share;
+    result.time_s += layer.time_s * factors.drawn * share;
+    result.forward_s += layer.forward_s * factors.own * share;
+    result.backward_s += layer.backward_s * factors.own * share;
     result.state_bytes += layer.state_bytes * share;
     result.saved_bytes += layer.saved_bytes * share;
     result.parameters += (layer.parameters ?? 0) * share;

@@ -24,7 +24,7 @@ export function drawTile(element, tile) {
     class: `t-tile ${tile.level ?? ""}${tile.preview ? " preview" : ""}${tile.waits ? " waits" : ""}`,
     "aria-label": `${tile.name} ${text} ${unit} ${tile.context ?? ""}${worse}`.replace(/\s+/g, " ").trim(),
   });
-  set(name.firstChild, { text: tile.name });
+  set(name.firstChild, { text: tile.name, title: tile.name });
   const half = bandText(tile);
   const said = half ? bandTitle(tile) : null;
   set(name.lastChild, { text: half ?? "", title: said, "aria-label": said, role: half ? "note" : null });

@@ -43,6 +43,13 @@ export function bandText(tile) {
   return `±${percent(half / value, half < 0.1 * value ? 1 : 0)}`;
 }
 
+/** "8.19–9.07 s": the ends of the band, their unit once where it is the same. */
+function endsText(tile) {
+  const [low, high] = [valueText(tile, tile.low), valueText(tile, tile.high)];
+  const [number, unit] = low.split(/(?=\u00a0\D|\s[^\d\s])/);
+  return unit && high.endsWith(unit) ? `${number}–${high}` : `${low}–${high}`;
+}
+
 /** The band in words, and where it comes from. */
 export function bandTitle(tile) {
   const from = tile.band_from ? `. ${tile.band_from}` : "";
@@ -53,7 +60,7 @@ export function bandTitle(tile) {
 export const outside = ({ measured, low, high, old }) =>
   !old && known(measured) && known(low) && known(high) && (measured < low || measured > high);
 
-/** Third line: measured value, what it is now (in a preview), a note, or the band alone ("±4 %"). @returns {{lead: string, value: string}} */
+/** Third line: measured value, what it is now (in a preview), a note, or the ends of the band ("80 % 8.19–9.07 s"). @returns {{lead: string, value: string}} */
 export function measuredText(tile) {
   if (known(tile.measured))
     return {
@@ -63,8 +70,7 @@ export function measuredText(tile) {
   if (known(tile.now)) return { lead: "now", value: valueText(tile, tile.now) };
   if (tile.note) return { lead: tile.note, value: "" };
   if (!known(tile.low) || !known(tile.high) || !known(tile.value) || tile.value === 0) return { lead: "", value: "" };
-  const half = Math.max(tile.high - tile.value, tile.value - tile.low) / tile.value;
-  return { lead: "predicted", value: `±${percent(half, half < 0.1 ? 1 : 0)}` };
+  return { lead: "80 %", value: endsText(tile) };
 }
 
 /**
