@@ -204,7 +204,7 @@ def _value(raw: Any, hint: Any, dimension: str | None, key: str) -> Any:
 
 
 def _items(raw: list[Any] | Mapping[Any, Any], hint: Any, dimension: str | None, key: str) -> list[Any]:
-    """A list of values of the type `hint`; for one of pairs a mapping, or a list of pairs with equal names."""
+    """A list of values of the type `hint`; for one of pairs a mapping, or pairs where names repeat."""
     pair = _pair(hint)
     if pair is not None and raw and isinstance(raw, list) and all(map(_names_a_value, raw)):
         return [[name, _value(item, pair, dimension, _show(key, name))] for name, item in raw]

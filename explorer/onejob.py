@@ -92,7 +92,7 @@ def simulate_job(
 
 
 def input_seconds(job: Job, skeleton: Skeleton) -> float:
-    """Seconds in which the input pipelines deliver the samples of a step, one pipeline per first-stage replica.
+    """Seconds in which input pipelines deliver a step's samples, one for each replica of the first stage.
 
     They run on hosts, ahead of the devices and at the same time: a step takes the longer of the two.
     """

@@ -48,6 +48,8 @@ def run_calibrate(options: argparse.Namespace) -> int:
         raise InputError(
             f"unknown kind of file {output.suffix!r}", file=str(output), allowed=", ".join(SUFFIXES)
         )
+    if options.history:
+        check_history(Path(options.history))
     cluster = load_cluster(options.cluster)
     evidence = [read_evidence(Path(file), cluster) for file in options.files]
     found = estimate(cluster, evidence)
@@ -76,6 +78,23 @@ def _remember(options: argparse.Namespace, cluster: Any, evidence: list[Any]) ->
         if not add(path, entry):
             say(f"explorer: {path} holds {part.name} already")
     tell_broken(path)
+
+
+def check_history(path: Path) -> None:
+    """Before minutes of running.
+
+    Raises:
+        InputError: it cannot be read, or there is no such folder.
+    """
+    from explorer.calibrate.history import read
+
+    if not path.parent.is_dir():
+        raise InputError(
+            "cannot write the history: there is no such folder",
+            file=str(path), key="--history", found=str(path.parent), allowed="a folder that exists",
+        )  # fmt: skip
+    if path.exists():
+        read(path)
 
 
 def tell_broken(path: Path) -> None:

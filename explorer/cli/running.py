@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explorer.cli.calibrating import add_history, tell_broken
+from explorer.cli.calibrating import add_history, check_history, tell_broken
 from explorer.cli.inputs import add_json
 from explorer.cli.output import emit_json, say, table
 from explorer.plan import Resolved, load_plan
@@ -35,6 +35,8 @@ def run_validate(options: argparse.Namespace) -> int:
     from explorer.run import validate
 
     resolved = load_plan(options.plan)
+    if options.history:
+        check_history(Path(options.history))
     comparison = validate(
         resolved,
         steps=options.steps,

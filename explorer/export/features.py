@@ -379,7 +379,7 @@ FEATURES: tuple[Feature, ...] = tuple(
         ("checkpoints", "a checkpoint period",
          lambda p: [f"{p.strategy.checkpoint_period_s:g} s"] if p.strategy.checkpoint_period_s else []),
         ("optimizer", "the optimizer", lambda p: [p.job.optimizer] if p.job.training else []),
-        ("precision", "the precision", lambda p: [p.job.precision]),
+        ("precision", "the precision", lambda p: [p.job.precision] if p.job.precision != "fp32" else []),
         ("gradient_precision", "gradients reduced in the precision of the weights",
          lambda p: [p.job.gradient_precision or p.job.precision]
          if p.job.training and (p.job.gradient_precision or p.job.precision) != "fp32" else []),

@@ -44,6 +44,10 @@ class Statistics:
     coverage_pct: float | None
     """Share of held-out rows inside bands learned of the others, no group on both sides; None where no half
     has four rows."""
+    one_row_median_pct: float | None
+    """Mean error left when all is scaled by what one row says: median over every choice of that row."""
+    one_row_worst_pct: float | None
+    """The same of the worst choice; both None below three rows."""
 
 
 def errors_pct(pairs: Pairs) -> list[float]:
@@ -69,6 +73,7 @@ def statistics(
     errors = errors_pct(pairs)
     sizes = [abs(error) for error in errors]
     held = [abs(error) for error in errors_pct(memory)]
+    left = calibrated_on_one_pct(pairs)
     return Statistics(
         rows=len(errors),
         mean_abs_error_pct=fmean(sizes),
@@ -81,7 +86,26 @@ def statistics(
         memory_mean_abs_error_pct=fmean(held) if held else None,
         band_80_pct=band_pct(pairs),
         coverage_pct=coverage_pct(pairs, groups),
+        one_row_median_pct=median(left) if left else None,
+        one_row_worst_pct=max(left, default=None),
     )
+
+
+def calibrated_on_one_pct(pairs: Pairs) -> list[float]:
+    """For every row as the only run that there is: mean error of the others, all scaled by its ratio.
+
+    The simplest calibration: one speed of the machine. Empty below three rows.
+
+    >>> [round(left, 6) for left in calibrated_on_one_pct([(10, 20), (5, 10), (4, 10)])]
+    [10.0, 10.0, 25.0]
+    """
+    if len(pairs) < 3:
+        return []
+    ratios = [predicted / measured for predicted, measured in pairs]
+    return [
+        round(fmean(abs(other / own - 1) * 100 for j, other in enumerate(ratios) if j != i), 12)
+        for i, own in enumerate(ratios)
+    ]
 
 
 def tau(pairs: Pairs) -> float | None:

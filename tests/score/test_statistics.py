@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from explorer.score.statistics import (
     band_pct,
+    calibrated_on_one_pct,
     coverage_pct,
     errors_pct,
     regret_pct,
@@ -130,3 +131,11 @@ def test_bands_know_only_ratios(pairs: list[tuple[float, float]], names: list[st
     assert covered is None or 0 <= covered <= 100
     assert covered is None or len(pairs) > 4
     assert covered is not None or len(pairs) < 8 or len(set(groups)) < 4
+
+
+@given(rows, st.sampled_from([0.5, 2.0, 8.0]))
+def test_one_row_takes_a_common_factor_away(pairs: list[tuple[float, float]], factor: float) -> None:
+    scaled = [(factor * predicted, measured) for predicted, measured in pairs]
+    assert calibrated_on_one_pct(scaled) == pytest.approx(calibrated_on_one_pct(pairs), rel=1e-6, abs=1e-6)
+    exact = [(factor * measured, measured) for _, measured in pairs]
+    assert calibrated_on_one_pct(exact) == [0.0] * (len(pairs) if len(pairs) > 2 else 0)
