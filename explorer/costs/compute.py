@@ -246,7 +246,7 @@ def _physics(
     idle = ~table.active | (samples * work <= 0)
     return (
         np.where(idle, 0.0, seconds * table.trips),
-        np.where(idle, 0.0, host * table.trips),
+        np.where(idle, 0.0, host),  # one call of a library issues all steps of a recurrent layer
     )
 
 

@@ -23,10 +23,15 @@ CLASSES: dict[str, str] = {
 NAMES = ("matmul", "attention", "conv", "memory")
 
 KERNELS: dict[str, tuple[int, int, int]] = {
-    "linear": (1, 1, 1), "scores": (1, 2, 0), "context": (1, 2, 0), "attention": (1, 2, 0),
-    "norm": (1, 1, 1), "experts": (8, 8, 4), "router": (4, 4, 1), "loss": (4, 3, 0), "recurrent": (2, 2, 1),
+    "linear": (5, 5, 5), "scores": (5, 10, 0), "context": (5, 10, 0), "attention": (5, 10, 0),
+    "softmax": (4, 4, 0), "dropout": (4, 4, 0), "norm": (3, 3, 3), "embedding": (4, 4, 4), "loss": (16, 12, 0),
+    "experts": (30, 30, 15), "router": (15, 15, 4), "recurrent": (2, 2, 1),
 }  # fmt: skip
-"""Kernels an eager framework issues for a layer: forward, input gradient, weight gradient; else 1 each."""
+"""Operations an eager framework issues for a layer: forward, input gradient, weight gradient; else 1 each.
+
+A linear layer of a parallel transformer is a product, views, copies, a bias and the nodes of its graph, so
+that about five stand for it; convolutions and pointwise functions are single calls of a library.
+"""
 
 HALF = 0.5  # of a causal mask is hidden
 BACKWARD_PRODUCTS = 1.25

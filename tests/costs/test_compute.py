@@ -74,8 +74,8 @@ def test_memory_bound_counts_parameters_once() -> None:
 
 def test_launch_overhead_and_trips() -> None:
     slow = kind(launch_overhead_s=0.25)
-    assert seconds(chain({"forward": BIG}), slow)[:, 0].tolist() == [1.25, 0.0, 0.0]
-    assert seconds(chain({"forward": BIG, "trips": 4}), slow)[0, 0] == 5.0
+    assert seconds(chain({"forward": BIG}), slow)[:, 0].tolist() == [2.25, 0.0, 0.0]  # five operations
+    assert seconds(chain({"forward": BIG, "trips": 4}), slow)[0, 0] == 9.0
 
 
 def test_efficiency_by_class_and_size() -> None:
