@@ -24,8 +24,8 @@ NAMES = ("matmul", "attention", "conv", "memory")
 
 KERNELS: dict[str, tuple[int, int, int]] = {
     "linear": (5, 5, 5), "scores": (5, 10, 0), "context": (5, 10, 0), "attention": (5, 10, 0),
-    "softmax": (4, 4, 0), "dropout": (4, 4, 0), "norm": (3, 3, 3), "embedding": (4, 4, 4), "loss": (16, 12, 0),
-    "experts": (30, 30, 15), "router": (15, 15, 4), "recurrent": (2, 2, 1),
+    "softmax": (4, 4, 0), "dropout": (4, 4, 0), "norm": (3, 3, 3), "embedding": (4, 4, 4),
+    "loss": (16, 12, 0), "experts": (30, 30, 15), "router": (15, 15, 4), "recurrent": (2, 2, 1),
 }  # fmt: skip
 """Operations an eager framework issues for a layer: forward, input gradient, weight gradient; else 1 each.
 
