@@ -876,6 +876,17 @@ function linkClass(kind) {
   if (kind === "pcie" || kind === "host" || kind === "shared") return "pcie";
   return kind === "internet" ? "internet" : "network";
 }
+var MOST_REPLICAS = 4;
+var MOST_LETTERS = 9;
+function shownReplicas(replicas) {
+  const words = replicas.map(rangeWords);
+  if (words.length <= MOST_REPLICAS && words.join("").length <= MOST_LETTERS) return words.length;
+  let count2 = 1;
+  while (count2 < Math.min(MOST_REPLICAS - 1, words.length) && words.slice(0, count2 + 1).join("").length <= MOST_LETTERS)
+    count2 += 1;
+  return count2;
+}
+var rangeWords = (group) => group.length > 1 ? `${group[0]}–${group[group.length - 1]}` : String(group[0] ?? "");
 
 // src/board/head.js
 var MODES = [
@@ -1125,11 +1136,11 @@ function drawName(parts, lane) {
   if (stale(parts.devices, [lane.replicas, lane.replica_link])) drawDevices(parts.devices, lane);
 }
 function drawDevices(element, lane) {
-  const many = lane.replicas.length > 4;
-  const items = (many ? lane.replicas.slice(0, 3) : lane.replicas).flatMap((group, i) => [
+  const shown = shownReplicas(lane.replicas);
+  const items = lane.replicas.slice(0, shown).flatMap((group, i) => [
     ...i && lane.replica_link ? [{ key: `link${i}`, link: lane.replica_link }] : [],
     { key: `r${i}`, text: rangeWords(group) }
-  ]).concat(many ? [{ key: "more", text: `+${lane.replicas.length - 3}` }] : []);
+  ]).concat(shown < lane.replicas.length ? [{ key: "more", text: `+${lane.replicas.length - shown}` }] : []);
   const link2 = lane.replica_link;
   const reduced = link2?.step_bytes ? `; ${bytes(link2.step_bytes)} of gradients a step over ${link2.name ?? link2.kind}` : "";
   patch(element, { title: deviceWords(lane) + reduced });
@@ -1149,7 +1160,6 @@ function drawDevices(element, lane) {
     }
   );
 }
-var rangeWords = (group) => group.length > 1 ? `${group[0]}–${group[group.length - 1]}` : String(group[0] ?? "");
 function deviceWords(lane) {
   const groups = lane.replicas.map(rangeWords);
   return `gpu ${groups.length > 1 ? `${groups.slice(0, -1).join(", ")} and ${groups[groups.length - 1]}` : groups[0] ?? "?"}`;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { costOn, moved, nearestStop, nextStop, stops } from "../src/board/estimate.js";
-import { fitScale, linkThickness, memoryLevel, memorySegments, rowAt, rowsOf } from "../src/board/layout.js";
+import { fitScale, linkThickness, memoryLevel, memorySegments, rowAt, rowsOf, shownReplicas } from "../src/board/layout.js";
 import { Catalog, pieceLabel, piecesOf } from "../src/board/model.js";
 
 const layer = (id, seconds = 1) => ({
@@ -171,4 +171,14 @@ test("hit test finds the row, or the nearest in reach", () => {
   assert.equal(rowAt(rows, 70), "b");
   assert.equal(rowAt(rows, 400), null);
   assert.ok(linkThickness(2 ** 30) === 2 && linkThickness(null) === 1 && linkThickness(2 ** 50) === 12);
+});
+
+test("as many replicas are named as the column holds", () => {
+  const range = (first, count) => Array.from({ length: count }, (_, i) => first + i);
+  assert.equal(shownReplicas([[0], [1]]), 2);
+  assert.equal(shownReplicas([range(0, 8), range(8, 8)]), 2);
+  assert.equal(shownReplicas([range(96, 8), range(104, 8)]), 1);
+  assert.equal(shownReplicas([[0], [1], [2], [3]]), 4);
+  assert.equal(shownReplicas([[0], [1], [2], [3], [4]]), 3);
+  assert.equal(shownReplicas([range(1000, 64)]), 1);
 });

@@ -5,7 +5,7 @@ import { bytes, seconds, secondsParts } from "../common/format.js";
 import { drawChip, makeChip } from "./chip.js";
 import { drawHandles } from "./handles.js";
 import { overIdeal } from "./head.js";
-import { linkClass, linkThickness } from "./layout.js";
+import { linkClass, linkThickness, rangeWords, shownReplicas } from "./layout.js";
 import { drawMemory, makeMemory } from "./memory-bar.js";
 import { holdsAny } from "./model.js";
 import { drawOther } from "./other.js";
@@ -105,13 +105,14 @@ function drawName(parts, lane) {
 }
 
 function drawDevices(element, lane) {
-  const many = lane.replicas.length > 4;
-  const items = (many ? lane.replicas.slice(0, 3) : lane.replicas)
+  const shown = shownReplicas(lane.replicas);
+  const items = lane.replicas
+    .slice(0, shown)
     .flatMap((group, i) => [
       ...(i && lane.replica_link ? [{ key: `link${i}`, link: lane.replica_link }] : []),
       { key: `r${i}`, text: rangeWords(group) },
     ])
-    .concat(many ? [{ key: "more", text: `+${lane.replicas.length - 3}` }] : []);
+    .concat(shown < lane.replicas.length ? [{ key: "more", text: `+${lane.replicas.length - shown}` }] : []);
   const link = lane.replica_link;
   const reduced = link?.step_bytes ? `; ${bytes(link.step_bytes)} of gradients a step over ${link.name ?? link.kind}` : "";
   patch(element, { title: deviceWords(lane) + reduced });
@@ -131,8 +132,6 @@ function drawDevices(element, lane) {
     },
   );
 }
-
-const rangeWords = (group) => (group.length > 1 ? `${group[0]}–${group[group.length - 1]}` : String(group[0] ?? ""));
 
 /** "gpu 4 and 5" */
 export function deviceWords(lane) {

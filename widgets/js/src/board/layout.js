@@ -108,3 +108,19 @@ export function linkClass(kind) {
   if (kind === "pcie" || kind === "host" || kind === "shared") return "pcie";
   return kind === "internet" ? "internet" : "network";
 }
+
+const MOST_REPLICAS = 4;
+const MOST_LETTERS = 9; // what the column holds beside "+1"; the title says all
+
+/** How many replicas are named: as many as fit. @param {number[][]} replicas */
+export function shownReplicas(replicas) {
+  const words = replicas.map(rangeWords);
+  if (words.length <= MOST_REPLICAS && words.join("").length <= MOST_LETTERS) return words.length;
+  let count = 1;
+  while (count < Math.min(MOST_REPLICAS - 1, words.length) && words.slice(0, count + 1).join("").length <= MOST_LETTERS)
+    count += 1;
+  return count;
+}
+
+/** "4–7". @param {number[]} group devices of one replica */
+export const rangeWords = (group) => (group.length > 1 ? `${group[0]}–${group[group.length - 1]}` : String(group[0] ?? ""));
