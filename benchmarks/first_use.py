@@ -107,7 +107,7 @@ def use(page: Any, address: str, watch: Stopwatch, saved: Path) -> str:
     page.locator(".lm-Menu-itemLabel", has_text=re.compile("^Run All Cells$")).click()
     page.wait_for_selector("[data-lane] [data-block]", timeout=90_000)
     watch.lap("Run, Run All Cells, until the board is there", 2)
-    watch.lap(f"drag a boundary, until the step time is new ({drag(page)})")
+    watch.lap(f"drag a boundary, until the tiles are new ({drag(page)})")
     page.locator(".c-bar [data-action=search]").first.click()
     page.wait_for_selector(".t-verdict[data-level=busy]", timeout=60_000)
     page.wait_for_selector(".t-verdict:not([data-level=busy]) [data-action=use_best]", timeout=90_000)
@@ -129,8 +129,10 @@ def use(page: Any, address: str, watch: Stopwatch, saved: Path) -> str:
 
 
 def drag(page: Any) -> str:
-    """Give a block over the first boundary; the step time before and after it."""
-    before = page.inner_text("[data-kpi=step_time] .t-value")
+    """Give a block over the first boundary; the tiles before and after it."""
+    tiles = "[data-kpi=step_time] .t-value, [data-kpi=memory] .t-value"
+    read = f"() => [...document.querySelectorAll('{tiles}')].map((tile) => tile.innerText).join(', ')"
+    before = page.evaluate(read)
     handle = page.locator(".b-lanes [data-boundary]").first
     handle.scroll_into_view_if_needed()
     box = handle.bounding_box()
@@ -140,10 +142,8 @@ def drag(page: Any) -> str:
     page.mouse.down()
     page.mouse.move(x - chip - 5, y, steps=8)
     page.mouse.up()
-    page.wait_for_function(
-        "(old) => document.querySelector('[data-kpi=step_time] .t-value').innerText !== old", arg=before
-    )
-    return f"{before} to {page.inner_text('[data-kpi=step_time] .t-value')}".replace("\n", " ")
+    page.wait_for_function(f"(old) => ({read})() !== old", arg=before)
+    return f"{before} to {page.evaluate(read)}".replace("\n", " ")
 
 
 def choose(page: Any) -> str:
