@@ -7,6 +7,7 @@ so that this package imports no user interface.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -30,15 +31,25 @@ def add_commands(commands: Any) -> None:
 
 def run_report(options: argparse.Namespace) -> int:
     """Write the report of a plan file."""
-    found = list(entry_points(group=GROUP, name=NAME))
-    if not found:
-        raise InputError(
-            "nothing installed here makes reports",
-            key="report", allowed="install strategy-explorer anew, or python -m widgets.report.page PLAN OUT",
-        )  # fmt: skip
-    size = found[0].load()(Path(options.plan), Path(options.output))
+    size = _writer()(Path(options.plan), Path(options.output))
     if options.json:
         emit_json("report", {"file": options.output, "bytes": size})
     else:
         say(f"explorer: wrote {options.output}, {size / 1e6:.1f} MB")
     return 0
+
+
+def _writer() -> Callable[[Path, Path], int]:
+    """What writes a plan's report to a file and says its bytes.
+
+    Raises:
+        InputError: nothing installed does, or what an older installation names is gone.
+    """
+    try:
+        writer: Callable[[Path, Path], int] = next(iter(entry_points(group=GROUP, name=NAME))).load()
+    except (StopIteration, ImportError):
+        raise InputError(
+            "nothing installed here makes reports",
+            key="report", allowed="install strategy-explorer anew, or python -m widgets.report.page PLAN OUT",
+        ) from None  # fmt: skip
+    return writer

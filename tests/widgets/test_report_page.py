@@ -136,6 +136,13 @@ def test_the_command(tmp_path: Path, bench: Explorer, monkeypatch: pytest.Monkey
     monkeypatch.setattr("explorer.cli.reporting.entry_points", lambda **_: [])
     assert command(arguments) == 2
 
+    class Gone:
+        def load(self) -> Callable[[Path, Path], int]:
+            raise ModuleNotFoundError("an older installation named it")
+
+    monkeypatch.setattr("explorer.cli.reporting.entry_points", lambda **_: [Gone()])
+    assert command(arguments) == 2
+
     class Entry:
         def load(self) -> Callable[[Path, Path], int]:
             return reportpage.report_of_plan
