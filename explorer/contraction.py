@@ -89,9 +89,8 @@ def _product(layer: Layer, sizes: Mapping[str, float]) -> Contraction | None:
         return None
     left, right, out = layer.reads[0].dims, second[0].dims, layer.writes[0].dims
     if "kv_heads" in right and "heads" in left and "kv_heads" not in left:
-        right = tuple(
-            "heads" if dim == "kv_heads" else dim for dim in right
-        )  # each is read by its query heads
+        # each key and value head is read by the query heads that share it
+        right = tuple("heads" if dim == "kv_heads" else dim for dim in right)
     if not (left and right and out):
         return None
     roles = {dim: _role(dim, left, right, out) for dim in (*left, *right, *out) if dim}

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from explorer.cluster import Curve, DeviceKind
 from explorer.costs.measured import Array, measured_rows
+from explorer.costs.memory_arrays import graph_arrays
 from explorer.costs.products import product_seconds
 from explorer.costs.work import NAMES, IntArray, WorkTable, work_table
 from explorer.errors import InputError
@@ -151,7 +152,7 @@ def _layer_costs(
     else:
         every = graph.memo("costs.every", lambda: table.taken(inverse))
         times, host = _physics(every, kind, samples, precision, work, split)
-    stretched = _hosted(times, host, graph.memo("costs.blocks", lambda: _block_numbers(graph)))
+    stretched = _hosted(times, host, graph_arrays(graph).own_block)
     times, slack = stretched, stretched - times
     key = f"costs.measured {kind.name} {degree}"
     for rows in graph.memo(key, lambda: measured_rows(graph, kind.name, degree)):
@@ -174,14 +175,6 @@ def _check(graph: LayerGraph, samples: float, work: Array | None, split: Array |
             raise InputError(
                 f"{name} of shape {array.shape}", key=name, found=array.shape, allowed=f"shape {shape}"
             )
-
-
-def _block_numbers(graph: LayerGraph) -> IntArray:
-    """Per layer its block; a layer without one is a block of its own."""
-    numbers: dict[str, int] = {}
-    return np.array(
-        [numbers.setdefault(layer.block or f"\n{layer.name}", len(numbers)) for layer in graph.layers]
-    )
 
 
 def _hosted(times: Array, host: Array, block: IntArray) -> Array:

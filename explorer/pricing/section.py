@@ -114,10 +114,11 @@ def section_time(
     """
     share = np.ones(len(layers)) if fractions is None else fractions
     again = share * made_again(graph, layers, recompute)
-    found = [_layer_costs(graph, cluster, kind, precision, sharded, samples) for kind in kinds]
+    devices = [kind for kind in cluster.device_kinds if kind.name in kinds]
+    found = [_layer_costs(graph, kind, precision, sharded, samples) for kind in devices]
     compute = np.max([item.seconds for item in found], axis=0)
     if sharded.inside is not None:
-        compute = compute * (1.0 + max(_kind(cluster, kind).lockstep_wait for kind in kinds))
+        compute = compute * (1.0 + max(kind.lockstep_wait for kind in devices))
     slack = np.min([item.slack for item in found], axis=0)
     forward, input_grad, weight_grad = (compute[:, layers] @ share).tolist()
     comm, sent, behind = [0.0] * 3, [0.0] * 3, 0.0
@@ -134,31 +135,19 @@ def section_time(
         here, made = np.zeros((2, len(graph.layers)))
         here[layers], made[layers] = share * apart, again * apart
         ways = beside_of(graph, sharded.shards, sharded.inside, overlap)
-        hidden = hidden_seconds(ways, costs[0], compute, here, made, _slowdown(cluster, kinds))
+        slowdown = max(kind.overlap_slowdown for kind in devices)
+        hidden = hidden_seconds(ways, costs[0], compute, here, made, slowdown)
         comm = [
             max(0.0, float(costs[0] @ number) - saved - float(wait))
             for number, saved, wait in zip(charged, hidden[:3], waits, strict=True)
         ]
         behind = hidden.weight_grad_s + float(slack[2, layers] @ share)
     remade = float(compute[0, layers] @ again)
-    call = _call_s(cluster, kinds)
+    call = max(kind.action_overhead_s for kind in devices)  # the row goes on together
     return SectionTime(
         forward + comm[0] + call, input_grad + comm[1] + call, weight_grad, comm[0], comm[1],
         remade + comm[2], comm[2], sent[0], sent[1], sent[2], min(behind, comm[1]),
     )  # fmt: skip
-
-
-def _kind(cluster: Cluster, name: str) -> DeviceKind:
-    return next(item for item in cluster.device_kinds if item.name == name)
-
-
-def _slowdown(cluster: Cluster, kinds: tuple[str, ...]) -> float:
-    return max(item.overlap_slowdown for item in cluster.device_kinds if item.name in kinds)
-
-
-def _call_s(cluster: Cluster, kinds: tuple[str, ...]) -> float:
-    """Host work and waiting of one forward or backward call of a stage, on the slowest kind of its row."""
-    return max(item.action_overhead_s for item in cluster.device_kinds if item.name in kinds)
 
 
 def _collectives(
@@ -197,10 +186,10 @@ def lane_sends(
 
 
 def _layer_costs(
-    graph: LayerGraph, cluster: Cluster, kind: str, precision: str, sharded: Sharded, samples: float
+    graph: LayerGraph, kind: DeviceKind, precision: str, sharded: Sharded, samples: float
 ) -> LayerCosts:
     return layer_costs(
-        graph, _kind(cluster, kind), samples=samples, precision=precision,
+        graph, kind, samples=samples, precision=precision,
         work=sharded.shards.work, split=sharded.shards.split, tensor_degree=sharded.degree,
     )  # fmt: skip
 

@@ -115,11 +115,11 @@ def gpt_graph(model: Gpt, tensor: int, micro: int) -> LayerGraph:
     Megatron's fused softmax runs where a device's heads x samples are a multiple of 4 (of its kernel's
     blocks); elsewhere every step is a kernel (Megatron-LM, fused_softmax.py, `is_kernel_available`).
     """
-    unit = 128 * tensor if model.pad_vocabulary else 1
     plain = model.attention == "unfused" and model.heads * micro // tensor % _SOFTMAX_BLOCK != 0
     settings = {
         "layers": str(model.layers), "embed": str(model.embed), "heads": str(model.heads),
-        "vocab": str(-(-model.vocab // unit) * unit), "positions": str(model.sequence),
+        "vocab": str(model.vocab), "pad_vocab_to": str(128 * tensor if model.pad_vocabulary else 0),
+        "positions": str(model.sequence),
         "attention": model.attention, "softmax": "plain" if plain else "fused",
         "dropout": str(model.dropout).lower(), "accumulation": model.accumulation,
     }  # fmt: skip
