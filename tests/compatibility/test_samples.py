@@ -1,0 +1,110 @@
+"""Files of version 0.1.0 open, and their reports are what that version gave."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import explorer
+from explorer.calibrate.files import read_evidence
+from explorer.calibrate.history import Entry, read
+from explorer.cli.predict import predict, report_json
+from explorer.models import saved
+from explorer.profiles import load_cluster
+from widgets.history.file import read_session
+from widgets.history.load import restore
+
+HERE = Path(__file__).parent
+PLANS = sorted((HERE / "plans").iterdir())
+RUN_SECONDS = [
+    3.00002e-06,
+    0.000503,
+    6.000028571428571e-06,
+    0.007148857142857143,
+    0.002004,
+    0.002731565289083417,
+]
+"""What the run timed, in the order of its observations."""
+
+
+def differences(was: Any, found: Any, where: str = "") -> Iterator[str]:
+    """Where a report is not what it was; keys that are new are none."""
+    if isinstance(was, dict):
+        for key in was:
+            if key in found:
+                yield from differences(was[key], found[key], f"{where}.{key}")
+            else:
+                yield f"{where}.{key} is gone"
+    elif isinstance(was, list) and len(was) == len(found):
+        for i, (a, b) in enumerate(zip(was, found, strict=True)):
+            yield from differences(a, b, f"{where}[{i}]")
+    elif isinstance(was, float) and isinstance(found, float):
+        if not math.isclose(was, found, rel_tol=1e-9, abs_tol=1e-15):
+            yield f"{where}: {was} -> {found}"
+    elif was != found:
+        yield f"{where}: {was} -> {found}"
+
+
+def test_every_plan_has_a_report() -> None:
+    assert {path.stem for path in PLANS} == {path.stem for path in (HERE / "expected").iterdir()}
+    assert len(PLANS) >= 13
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_a_plan_gives_the_same_report(path: Path) -> None:
+    was = json.loads((HERE / "expected" / f"{path.stem}.json").read_text("utf-8"))
+    report = json.loads(json.dumps(report_json(predict(explorer.load_plan(path)))))
+    assert list(differences(was, report)) == []
+
+
+@pytest.mark.parametrize("path", sorted((HERE / "clusters").iterdir()), ids=lambda path: path.stem)
+def test_a_profile_opens(path: Path) -> None:
+    cluster = load_cluster(path)
+    assert cluster.device_count > 0
+    assert all(math.isfinite(cluster.path(0, i).latency_s) for i in range(1, cluster.device_count))
+
+
+@pytest.mark.parametrize("path", sorted((HERE / "models").iterdir()), ids=lambda path: path.stem)
+def test_a_saved_graph_opens(path: Path) -> None:
+    assert saved.load(path).layers
+
+
+@pytest.mark.parametrize("path", sorted((HERE / "sessions").iterdir()), ids=lambda path: path.suffix[1:])
+def test_a_session_comes_back_whole(path: Path) -> None:
+    session = read_session(path)
+    restored = restore(session, known=None)
+    assert restored.remarks == ()
+    assert (len(restored.points), restored.at) == (9, 6)
+    for state, point in zip(session.states, restored.points, strict=True):
+        assert point.report.step_time_s == pytest.approx(state.step_time_s, rel=1e-9)
+        over = max((item.over_bytes for item in point.report.overflows), default=0.0)
+        assert over == pytest.approx(state.over_bytes, rel=1e-9)
+    assert [bool(point.holds.pinned) for point in restored.points][:3] == [False, False, True]
+    assert restored.points[3].holds.locked
+    assert restored.points[7].other is not None
+    assert (session.look.searcher, session.look.opened) == ("local", ("layers.1",))
+
+
+def test_a_history_is_read_as_it_was_written() -> None:
+    found = read(HERE / "runs" / "history.jsonl")
+    assert not found.broken
+    assert [(item.source, item.verdict) for item in found.entries] == [
+        ("validate interpreter", "confirmed"), ("validate interpreter", "too noisy"), ("trace x.json", ""),
+    ]  # fmt: skip
+    assert found.entries[0].predicted["step_time_s"] == 2.6
+    assert found.entries[0].measured["bubble_s"] == 0.1
+    assert found.entries[2] == Entry(
+        machine="a100-sxm-80gb", predicted={"operators_s": 1.0}, measured={"operators_s": 1.25},
+        source="trace x.json",
+    )  # fmt: skip
+
+
+def test_a_run_still_says_what_it_timed() -> None:
+    evidence = read_evidence(HERE / "runs" / "validate.json", load_cluster("cpu-2"))
+    seconds = [item.measured_s for item in evidence.observations]
+    assert seconds == pytest.approx(RUN_SECONDS, rel=1e-9)
