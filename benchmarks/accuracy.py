@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import explorer
+from explorer.base.errors import InputError, RunError
 from explorer.calibrate.conformal import split_coverage
 from explorer.calibrate.history import TOO_NOISY
 from explorer.calibrate.records import add, run_record
-from explorer.errors import InputError, RunError
 from explorer.plan import Reference, Resolved, make_plan
 from explorer.run import validate
 from explorer.run.compare import CONFIRMED, OFF
-from explorer.run.scale import Size
+from explorer.run.likeness import UnitSize
 from explorer.score.heldout import held_out
 from explorer.score.reading import reference_folder
 from explorer.score.rows import SETS
@@ -109,7 +109,7 @@ def run_once(plan: Plan, history: Path) -> str:
         RunError: the run broke off.
     """
     resolved = resolved_of(plan)
-    seen = validate(resolved, steps=ROUNDS, size=Size(d_model=plan.width, step_s=plan.step_s))
+    seen = validate(resolved, steps=ROUNDS, size=UnitSize(d_model=plan.width, step_s=plan.step_s))
     entry = run_record(asdict(seen), resolved, date=f"{datetime.now(UTC):%Y-%m-%d}", noisy=True)
     if entry is not None:
         add(history, entry)

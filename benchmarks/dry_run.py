@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
+from explorer.cluster_profiles import load_cluster
 from explorer.models.synthetic import chain
-from explorer.profiles import load_cluster
 from explorer.run.build import Prepared, prepare
 from explorer.run.compare import measure
 from explorer.run.launch import run

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 import explorer
-from explorer.edit import move_boundary
+from explorer.strategies.moves import move_boundary
 
 ROUNDS = 21
 

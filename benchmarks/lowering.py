@@ -14,8 +14,8 @@ from typing import NamedTuple
 from evaluate import empty_loop, milliseconds
 
 import explorer
-from explorer import onejob
-from explorer.report import Report
+from explorer.simulation import one_job
+from explorer.simulation.report import Report
 
 ROUNDS = 3
 
@@ -54,7 +54,7 @@ def evaluation(case: Case) -> Callable[[], Report]:
     strategy = explorer.uniform(graph, cluster, workload.job, **case._asdict())
 
     def run() -> Report:
-        onejob.clear_programs()
+        one_job.clear_programs()
         return explorer.simulate(graph, cluster, workload, strategy)
 
     return run

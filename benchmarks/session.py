@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 import explorer
-from explorer.report import Report
+from explorer.simulation.report import Report
 from widgets import Explorer
 
 ROUNDS = 500

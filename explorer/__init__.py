@@ -17,8 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from explorer.cluster import Cluster
-    from explorer.errors import (
+    from explorer.base.errors import (
         DeadlockError,
         ExplorerError,
         InfeasibleError,
@@ -26,43 +25,44 @@ if TYPE_CHECKING:
         PlanError,
         RunError,
     )
+    from explorer.cluster import Cluster
+    from explorer.cluster_profiles import load_cluster
     from explorer.graph import LayerGraph
     from explorer.models import load_model
     from explorer.plan import Plan, load_plan, make_plan, save_plan
-    from explorer.profiles import load_cluster
-    from explorer.report import Report
     from explorer.search import Problem, search
-    from explorer.simulate import simulate
+    from explorer.simulation.report import Report
+    from explorer.simulation.simulate import simulate
+    from explorer.strategies.uniform import uniform
     from explorer.strategy import Strategy
-    from explorer.uniform import uniform
     from explorer.workload import Job, Workload, default_workload
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Cluster": "cluster",
-    "DeadlockError": "errors",
-    "ExplorerError": "errors",
-    "InfeasibleError": "errors",
-    "InputError": "errors",
+    "DeadlockError": "base.errors",
+    "ExplorerError": "base.errors",
+    "InfeasibleError": "base.errors",
+    "InputError": "base.errors",
     "Job": "workload",
     "LayerGraph": "graph",
     "Plan": "plan",
-    "PlanError": "errors",
+    "PlanError": "base.errors",
     "Problem": "search",
-    "Report": "report",
-    "RunError": "errors",
+    "Report": "simulation.report",
+    "RunError": "base.errors",
     "Strategy": "strategy",
     "Workload": "workload",
     "default_workload": "workload",
-    "load_cluster": "profiles",
+    "load_cluster": "cluster_profiles",
     "load_model": "models",
     "load_plan": "plan",
     "make_plan": "plan",
     "save_plan": "plan",
     "search": "search",
-    "simulate": "simulate",
-    "uniform": "uniform",
+    "simulate": "simulation.simulate",
+    "uniform": "strategies.uniform",
 }
 
 __all__ = [
@@ -96,8 +96,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'explorer' has no attribute {name!r}")
-    # `search`, `simulate` and `uniform` are also names of modules, which importing puts here; those modules
-    # can be called, so that either way the name does what it says.
+    # `search` is also the name of a package, which importing puts here; it can be called (see there).
     value = getattr(import_module(f"explorer.{_HOME[name]}"), name)
     globals()[name] = value
     return value

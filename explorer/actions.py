@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 
 FORWARD, BACKWARD, INPUT_GRAD, WEIGHT_GRAD, UPDATE = OPS = ("F", "B", "I", "W", "U")
 
@@ -158,7 +158,7 @@ class Order:
     edges: tuple[Edge, ...] = ()
     """Extra dependencies."""
     blocking: bool = False
-    """Whether a transfer holds up both its ends: see `explorer.tasks.blocking`."""
+    """Whether a transfer holds up both its ends: see `explorer.tasks.blocking_transfers`."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Facts for views (`chunks`)."""
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, TypeVar
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from explorer.errors import InputError
-from explorer.units import dtype_bytes
+from explorer.base.errors import InputError
+from explorer.base.units import dtype_bytes
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -13,9 +13,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from explorer.base.errors import InputError
+from explorer.base.plain_data import (
+    parse_document,
+    read_document,
+    to_fields,
+    to_plain,
+    validate,
+    write_document,
+)
 from explorer.cluster import Cluster
-from explorer.documents import parse_document, read_document, to_fields, to_plain, validate, write_document
-from explorer.errors import InputError
 from explorer.graph import LayerGraph
 from explorer.strategy import Stage, Strategy
 from explorer.workload import Workload
@@ -160,8 +167,8 @@ def from_document(data: Any, *, folder: Path | None = None, file: str | None = N
 
 def resolve(plan: Plan, *, folder: Path | None = None, file: str | None = None) -> Resolved:
     """Load what a plan refers to, spell out its layer ranges, and compare fingerprints."""
+    from explorer.cluster_profiles import load_cluster
     from explorer.models import load_model
-    from explorer.profiles import load_cluster
 
     graphs: dict[str, LayerGraph] = {}
     mismatches: list[str] = []

@@ -14,17 +14,17 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 
 REPLICA = "replica"
 """The mesh axis whose coordinates are data-parallel replicas."""
 SPLIT, ROUND_ROBIN = "split", "round_robin"
 TRANSFERS = ("direct", "gather", "broadcast", "best")
-"""How tensors cross from one stage's mesh to another's: see `explorer.pricing.crossing`."""
+"""How tensors cross from one stage's mesh to another's: see `explorer.pricing.stage_transfers`."""
 OFFLOADS = (OPTIMIZER, ACTIVATIONS) = ("optimizer", "activations")
 """What a stage may keep in host memory."""
 OVERLAPS = (TILES, WEIGHT_GRADIENT) = ("tiles", "weight_gradient")
-"""How collectives inside a lane may run beside work: see `explorer.pricing.beside`."""
+"""How collectives inside a lane may run beside work: see `explorer.pricing.overlap`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
+from explorer.base.units import DTYPE_BYTES
 from explorer.graph import Defaults, LayerGraph
-from explorer.units import DTYPE_BYTES
 
 MODES = ("train", "infer", "prefill", "decode")
 

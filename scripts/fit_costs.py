@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.score.fit import SCATTER, Array, fit, rounded
 from explorer.score.knobs import Knob, knobs_of
 from explorer.score.reading import use_reference
 from explorer.score.rows import SETS
 from explorer.score.running import paths_of
-from explorer.score.trials import Part, Trials
+from explorer.score.trials import TrialPart, Trials
 
 PIECES = 8
 """Pieces of work of one set."""
@@ -54,12 +54,14 @@ def knobs_and_rows(paths: Mapping[str, Path]) -> tuple[list[Knob], dict[str, int
     return list(knobs.values()), counts
 
 
-def parts_of(paths: Mapping[str, Path], counts: Mapping[str, int], chosen: slice) -> list[Part]:
+def parts_of(paths: Mapping[str, Path], counts: Mapping[str, int], chosen: slice) -> list[TrialPart]:
     """Rows of sets in pieces of work, of each set in the order of the file."""
     found = []
     for name, path in paths.items():
         rows = range(counts[name])[chosen]
-        found += [Part(name, str(path), tuple(map(int, p))) for p in np.array_split(rows, PIECES) if len(p)]
+        found += [
+            TrialPart(name, str(path), tuple(map(int, p))) for p in np.array_split(rows, PIECES) if len(p)
+        ]
     return found
 
 
@@ -68,7 +70,7 @@ def mean_pct(errors: Array) -> float:
     return float(100 * np.abs(np.expm1(errors)).mean())
 
 
-def by_set(parts: Sequence[Part], errors: Array) -> dict[str, Array]:
+def by_set(parts: Sequence[TrialPart], errors: Array) -> dict[str, Array]:
     """Errors of the rows of each set."""
     names = np.array([part.name for part in parts for _ in part.rows])
     return {name: errors[names == name] for name in dict.fromkeys(names.tolist())}

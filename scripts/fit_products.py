@@ -23,8 +23,8 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 
 from explorer.cluster import DeviceKind, Tile
+from explorer.cluster_profiles import load_cluster
 from explorer.costs.products import product_seconds
-from explorer.profiles import load_cluster
 
 Array = npt.NDArray[np.float64]
 PRECISION = "bf16"

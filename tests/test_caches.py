@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import explorer
-from explorer import onejob
-from explorer.identity import IdentityCache
+from explorer.base.caching import IdentityCache
+from explorer.simulation import one_job
 
 
 def test_identity_cache_forgets_all_when_full() -> None:
@@ -42,7 +42,7 @@ def test_identity_cache_counts_sizes() -> None:
 
 
 def test_programs_are_kept_by_their_tasks() -> None:
-    onejob.clear_programs()
+    one_job.clear_programs()
     graph, cluster = explorer.load_model("gpt2-small"), explorer.load_cluster("dgx-a100")
     workload = explorer.default_workload(graph).with_job(global_batch=2048)
     sizes = []
@@ -52,16 +52,18 @@ def test_programs_are_kept_by_their_tasks() -> None:
                 graph, cluster, workload.job, stages=stages, microbatch_size=1, schedule=schedule
             )
             sizes.append(explorer.simulate(graph, cluster, workload, strategy).timeline.program.size)
-            kept = list(onejob._PROGRAMS.values())
+            kept = list(one_job._PROGRAMS.values())
             assert kept[-1].size == sizes[-1], "the last one is always there"
-            assert len(kept) <= onejob._FEWEST or sum(program.size for program in kept) <= onejob._TASK_LIMIT
-    assert sum(sizes) > onejob._TASK_LIMIT, "the limit was reached"
-    onejob.clear_programs()
+            assert (
+                len(kept) <= one_job._FEWEST or sum(program.size for program in kept) <= one_job._TASK_LIMIT
+            )
+    assert sum(sizes) > one_job._TASK_LIMIT, "the limit was reached"
+    one_job.clear_programs()
 
 
 def test_two_threads_simulate_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onejob, "_FEWEST", 1)
-    monkeypatch.setattr(onejob, "_TASK_LIMIT", 1)  # every program drops another
+    monkeypatch.setattr(one_job, "_FEWEST", 1)
+    monkeypatch.setattr(one_job, "_TASK_LIMIT", 1)  # every program drops another
     graph, cluster = explorer.load_model("gpt2-small"), explorer.load_cluster("dgx-a100")
     workload = explorer.default_workload(graph).with_job(global_batch=8)
     strategies = [explorer.uniform(graph, cluster, workload.job, stages=stages) for stages in (1, 2, 4)]
@@ -79,4 +81,4 @@ def test_two_threads_simulate_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     finally:
         sys.setswitchinterval(interval)
     assert found == [[expected[(i + turn) % 3] for i in range(60)] for turn in range(3)]
-    onejob.clear_programs()
+    one_job.clear_programs()

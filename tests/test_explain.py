@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import explorer
-from explorer.edit import groups_of, place_layers
-from explorer.errors import InfeasibleError
+from explorer.base.errors import InfeasibleError
+from explorer.base.units import format_bytes, format_seconds
 from explorer.explain import Sentence, explain, ordered, reasons, require_feasible
-from explorer.explain.asked import WORTH, Asked
 from explorer.explain.changes import everywhere
-from explorer.explain.shapes import recut, shape_of
-from explorer.units import format_bytes, format_seconds
+from explorer.explain.neighbours import recut, shape_of
+from explorer.explain.questions import WORTH, Asked
+from explorer.strategies.moves import groups_of, place_layers
 from explorer.workload import default_workload
 from tests.random_plans import Case, cluster_of, even_cases, pipeline
 
@@ -180,7 +180,7 @@ def test_most_useful_first() -> None:
 
 
 def test_reasons_pause_after_every_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
-    from explorer.explain import asked as module
+    from explorer.explain import questions as module
 
     case, simulated = llama(stages=4, replicas=2), 0
 

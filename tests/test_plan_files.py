@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer
-from explorer.errors import InputError
+from explorer.base.errors import InputError
+from explorer.cluster_profiles import save_cluster
 from explorer.models import saved
 from explorer.plan import Plan, Provenance, Reference, Resolved, fingerprint, from_document, to_document
-from explorer.profiles import save_cluster
 from explorer.strategy import Boundary, Sharding, Slice, Sync
 from tests.random_plans import Case, even_cases, uneven_cases
 

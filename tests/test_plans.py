@@ -12,13 +12,13 @@ import pytest
 
 import explorer
 from explorer.actions import parse_action
-from explorer.errors import InputError, PlanError
-from explorer.fold import UNFOLDED
+from explorer.base.errors import InputError, PlanError
 from explorer.graph import LayerGraph
-from explorer.onejob import make_shape
 from explorer.plan import Resolved
-from explorer.report import Report
 from explorer.schedules import make_order
+from explorer.simulation.folding import UNFOLDED
+from explorer.simulation.one_job import make_shape
+from explorer.simulation.report import Report
 from explorer.strategy import JobStrategy
 from explorer.tasks.lower import lower
 from explorer.tasks.placement import place

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer
+from explorer.base.errors import InputError
 from explorer.cluster import Cluster, Link
-from explorer.errors import InputError
 from explorer.plan import Resolved, make_plan
 from explorer.strategy import Mesh, Strategy, single
 from explorer.sweep import KEYS, sweep, sweeping, values_of, vary
 from explorer.sweep.devices import scaled, with_devices
-from explorer.sweep.vary import faster
+from explorer.sweep.variations import faster
 from explorer.workload import default_workload
 from tests.random_plans import Case, even_cases
 

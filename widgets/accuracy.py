@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from explorer.base.errors import ExplorerError
 from explorer.calibrate import history
 from explorer.calibrate.history import Learned
 from explorer.cluster import Cluster
-from explorer.errors import ExplorerError
-from explorer.simulate import simulate
+from explorer.simulation.simulate import simulate
 from explorer.sweep.bands import Band, Shift, combined, learned, shifting
 from explorer.views.scene import Scene
 from explorer.views.tiles import ADDITIVE, RUN_FIGURE, figures, with_bands, with_measured

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from explorer.errors import ExplorerError
+from explorer.base.errors import ExplorerError
 
 from .edits import move_layers, shift_boundary
 from .session import Point

@@ -16,11 +16,11 @@ from uuid import uuid4
 import traitlets
 from ipywidgets import VBox
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
+from explorer.base.units import format_seconds
 from explorer.plan import Plan, Resolved
-from explorer.report import Report
+from explorer.simulation.report import Report
 from explorer.strategy import Strategy
-from explorer.units import format_seconds
 from explorer.views import chrome_trace
 from explorer.views.tiles import Baseline
 from explorer.workload import Workload

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from explorer.edit import Group, place_layers
-from explorer.errors import ExplorerError, InputError
-from explorer.profiles import load_cluster
+from explorer.base.errors import ExplorerError, InputError
+from explorer.cluster_profiles import load_cluster
+from explorer.strategies.moves import DeviceGroup, place_layers
+from explorer.strategies.uniform import uniform
 from explorer.strategy import REPLICA, ROUND_ROBIN, JobStrategy, Stage, Strategy
-from explorer.uniform import uniform
 
 from .holds import check, with_lock, with_pins
 from .session import Inputs, Point, load_inputs, make_point, shared
@@ -130,7 +130,7 @@ class Shape:
     """Of the first stage."""
 
 
-def shape_of(strategy: Strategy, groups: Sequence[Group]) -> Shape:
+def shape_of(strategy: Strategy, groups: Sequence[DeviceGroup]) -> Shape:
     """Read the shape off a strategy and its device groups."""
     job = strategy.job
     first: Stage = job.stages[0]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from explorer.base.registry import Registry
+from explorer.base.units import DTYPE_BYTES
+from explorer.cluster_profiles import cluster_names
 from explorer.models import SOURCES
-from explorer.profiles import cluster_names
-from explorer.registry import Registry
 from explorer.schedules import SCHEDULES
-from explorer.units import DTYPE_BYTES
 
 from .edits import Shape, shape_of
 from .session import Point

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.explain import Sentence
 
 from .ahead import MOVES, Ahead

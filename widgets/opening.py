@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.plan import Resolved, load_plan, resolve
 
 from .edits import set_field

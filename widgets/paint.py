@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from explorer.errors import ExplorerError
-from explorer.identity import IdentityCache
-from explorer.simulate import simulate
+from explorer.base.caching import IdentityCache
+from explorer.base.errors import ExplorerError
+from explorer.simulation.simulate import simulate
 from explorer.views import (
     Scene,
     blocks_view,

@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from explorer.base.errors import InputError
 from explorer.cluster import Cluster
-from explorer.edit import Group, groups_of
-from explorer.errors import InputError
+from explorer.cluster_profiles import load_cluster
 from explorer.graph import LayerGraph
 from explorer.models import load_model_and_cluster
 from explorer.plan import Plan, Provenance, Reference, Resolved, fingerprint, located, make_plan
-from explorer.profiles import load_cluster
-from explorer.report import Report
-from explorer.simulate import simulate
+from explorer.simulation.report import Report
+from explorer.simulation.simulate import simulate
+from explorer.strategies.moves import DeviceGroup, groups_of
 from explorer.strategy import Strategy
 from explorer.views import Scene, make_scene
 from explorer.workload import Job, Workload, default_workload
@@ -79,7 +79,7 @@ class Outcome:
         self,
         inputs: Inputs,
         strategy: Strategy,
-        groups: Sequence[Group] = (),
+        groups: Sequence[DeviceGroup] = (),
         *,
         figures: Figures | None = None,
     ) -> None:
@@ -163,7 +163,7 @@ class Point:
         return self.outcome.figures
 
     @property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[DeviceGroup, ...]:
         """Device groups: board lanes, those without layers included."""
         return self.outcome.groups
 
@@ -185,7 +185,12 @@ class Point:
 
 
 def make_point(
-    inputs: Inputs, strategy: Strategy, groups: Sequence[Group] = (), *, note: str = "", maker: str = "board"
+    inputs: Inputs,
+    strategy: Strategy,
+    groups: Sequence[DeviceGroup] = (),
+    *,
+    note: str = "",
+    maker: str = "board",
 ) -> Point:
     """Simulate a strategy.
 
@@ -200,7 +205,7 @@ def make_point(
 def lazy_point(
     inputs: Inputs,
     strategy: Strategy,
-    groups: Sequence[Group] = (),
+    groups: Sequence[DeviceGroup] = (),
     *,
     figures: Figures | None = None,
     note: str = "",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from explorer.errors import ExplorerError
+from explorer.base.errors import ExplorerError
 
 from .accuracy import Accuracy
 from .fields import bar_view

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
-from explorer.errors import ExplorerError
-from explorer.report import Report
-from explorer.simulate import simulate
+from explorer.base.errors import ExplorerError
+from explorer.base.units import dtype_bytes
+from explorer.simulation.report import Report
+from explorer.simulation.simulate import simulate
+from explorer.strategies.uniform import uniform, units
 from explorer.strategy import Strategy
-from explorer.uniform import uniform, units
-from explorer.units import dtype_bytes
 from explorer.workload import OPTIMIZERS, Workload
 
 from .session import Inputs

@@ -11,10 +11,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from explorer.base.units import dtype_bytes
 from explorer.calibrate.estimate import MODEL_SD, Observation
 from explorer.cluster import Cluster
 from explorer.costs.collectives import collective_seconds
-from explorer.units import dtype_bytes
 
 _KERNEL = re.compile(r"^(?:nccl|rccl)(?:Dev)?Kernel_?(\w*)", re.IGNORECASE)
 _OPERATIONS = {

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from explorer.base.errors import InputError
 from explorer.calibrate.fit import MOST, Fit, Problem, fit
 from explorer.calibrate.numbers import Number, numbers_of, shifted, with_sources
 from explorer.calibrate.posterior import Array, band_of, sd_of
 from explorer.cluster import Cluster, Source
-from explorer.errors import InputError
 
 SUFFIX = " calibrated"
 """Of a corrected cluster's name."""

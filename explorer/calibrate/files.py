@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from explorer.base.errors import InputError
 from explorer.calibrate.estimate import Evidence
 from explorer.calibrate.kineto import trace_evidence
 from explorer.calibrate.runs import SCHEMA, run_evidence
 from explorer.cluster import Cluster
-from explorer.errors import InputError
 
 MAX_BYTES = 256 * 2**20
 """Longest file read, unpacked: a trace of a few steps is a tenth of it."""

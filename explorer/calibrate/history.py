@@ -18,10 +18,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+from explorer.base.errors import InputError
 from explorer.calibrate.conformal import FEWEST
 from explorer.calibrate.devices import same_device, used_kinds
 from explorer.cluster import Cluster
-from explorer.errors import InputError
 
 SCHEMA = "explorer.history/1"
 """Schema that every line names."""

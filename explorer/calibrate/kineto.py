@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from explorer.base.errors import InputError
 from explorer.calibrate.collective_kernels import collective_observations, is_collective
 from explorer.calibrate.devices import same_device, used_kinds
 from explorer.calibrate.estimate import MODEL_SD, Evidence, Observation
@@ -24,7 +25,6 @@ from explorer.calibrate.operators import Operator, kind_named
 from explorer.calibrate.posterior import centre
 from explorer.calibrate.torch_operators import operator_of
 from explorer.cluster import Cluster, DeviceKind
-from explorer.errors import InputError
 
 FEWEST_LAUNCHES = 50
 """Kernels that the host must have issued for its seconds of each to be believed."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from explorer.base.errors import InputError
 from explorer.cluster import Cluster, DeviceKind
 from explorer.costs.compute import layer_times
-from explorer.errors import InputError
 from explorer.graph import Dim, Layer, LayerGraph, Parameter, Tensor, Use, Work
 
 

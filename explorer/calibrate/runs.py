@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from explorer.base.errors import InputError
+from explorer.base.plain_data import to_fields, validate
 from explorer.calibrate.devices import RANK_KIND, same_device, used_kinds
 from explorer.calibrate.estimate import MODEL_SD, Evidence, Observation
 from explorer.calibrate.numbers import CLASSES, numbers_of
@@ -23,9 +25,7 @@ from explorer.calibrate.operators import Operator, kind_named
 from explorer.cluster import Cluster
 from explorer.costs.collectives import collective_seconds, transfer_seconds
 from explorer.costs.compute import update_seconds
-from explorer.costs.work import CLASSES as CLASSES_OF
-from explorer.documents import to_fields, validate
-from explorer.errors import InputError
+from explorer.costs.graph_work import CLASSES as CLASSES_OF
 from explorer.graph import Work
 
 SCHEMA = "explorer.validate/1"

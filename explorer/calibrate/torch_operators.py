@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
+from explorer.base.units import dtype_bytes
 from explorer.calibrate.operators import Operator, product
 from explorer.graph import Work
-from explorer.units import dtype_bytes
 
 Dims = Sequence[Sequence[int]]
 

@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from explorer.base.errors import InputError
+from explorer.base.plain_data import SUFFIXES
+from explorer.base.units import format_seconds
 from explorer.cli.inputs import add_json
 from explorer.cli.output import emit_json, say, table
-from explorer.documents import SUFFIXES
-from explorer.errors import InputError
-from explorer.profiles import load_cluster, save_cluster
-from explorer.units import format_seconds
+from explorer.cluster_profiles import load_cluster, save_cluster
 
 if TYPE_CHECKING:
     from explorer.calibrate.estimate import Change, Correction

@@ -7,10 +7,10 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from explorer.base.errors import InputError
+from explorer.base.registry import Registry
 from explorer.cli.inputs import add_json
 from explorer.cli.output import emit_json, table
-from explorer.errors import InputError
-from explorer.registry import Registry
 
 _REGISTRIES = {
     "schedules": ("explorer.schedules", "SCHEDULES"),
@@ -63,7 +63,7 @@ def _entries(what: str) -> list[dict[str, Any]]:
 
 
 def _clusters() -> list[dict[str, Any]]:
-    from explorer.profiles import cluster_names, load_cluster
+    from explorer.cluster_profiles import cluster_names, load_cluster
 
     found = []
     for name in cluster_names():

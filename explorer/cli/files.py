@@ -7,13 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from explorer.check import check
+from explorer.base.errors import InputError, PlanError
+from explorer.base.units import format_bytes, format_seconds
 from explorer.cli.inputs import add_json
 from explorer.cli.output import emit_json, say
 from explorer.cli.predict import predict
-from explorer.errors import InputError, PlanError
 from explorer.plan import load_plan
-from explorer.units import format_bytes, format_seconds
+from explorer.simulation.check import check
 
 
 def add_commands(commands: Any) -> None:
@@ -52,7 +52,7 @@ def run_check(options: argparse.Namespace) -> int:
 
 def run_diff(options: argparse.Namespace) -> int:
     """Differences of two plans."""
-    from explorer.compare import compare_plans
+    from explorer.strategies.differences import compare_plans
 
     a, b = load_plan(options.a), load_plan(options.b)
     first, second = predict(a), predict(b)

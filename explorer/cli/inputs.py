@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
+from explorer.base.errors import InputError
 from explorer.cluster import Cluster
-from explorer.errors import InputError
+from explorer.cluster_profiles import load_cluster
 from explorer.graph import LayerGraph
 from explorer.models import load_model_and_cluster
 from explorer.plan import Reference, Resolved, fingerprint, load_plan, make_plan
-from explorer.profiles import load_cluster
+from explorer.strategies.uniform import uniform
 from explorer.strategy import Strategy
-from explorer.uniform import uniform
 from explorer.workload import Workload, default_workload
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from explorer import __version__
+from explorer.base.errors import ExplorerError, InputError
 from explorer.cli import (
     calibrating,
     catalogue,
@@ -23,7 +24,6 @@ from explorer.cli import (
     searching,
 )
 from explorer.cli.output import emit_error
-from explorer.errors import ExplorerError, InputError
 
 Command = Callable[[argparse.Namespace], int]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from explorer import __version__
-from explorer.errors import ExplorerError
+from explorer.base.errors import ExplorerError
 
 
 def emit_json(schema: str, body: Mapping[str, Any]) -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from explorer.base.errors import ExplorerError, InfeasibleError, InputError
+from explorer.base.units import GIB, format_bytes, format_seconds
 from explorer.cli.inputs import add_json, add_model, add_shape, resolved_of
 from explorer.cli.output import emit_json, say, table
-from explorer.errors import ExplorerError, InfeasibleError, InputError
 from explorer.explain import explain, require_feasible
 from explorer.plan import Resolved
-from explorer.report import Report
-from explorer.simulate import simulate
+from explorer.simulation.report import Report
+from explorer.simulation.simulate import simulate
+from explorer.strategies.uniform import uniform
 from explorer.strategy import Strategy
-from explorer.sweep import Row, sweep
-from explorer.uniform import uniform
-from explorer.units import GIB, format_bytes, format_seconds
+from explorer.sweep import SweepRow, sweep
 
 
 def add_commands(commands: Any) -> None:
@@ -236,7 +236,7 @@ def run_sweep(options: argparse.Namespace) -> int:
     return 0
 
 
-def _sweep_json(key: str, row: Row) -> dict[str, Any]:
+def _sweep_json(key: str, row: SweepRow) -> dict[str, Any]:
     """One value of a sweep; what is not predicted is null."""
     report = row.report
     return {

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from explorer.base.errors import InputError
+from explorer.base.plain_data import SUFFIXES, to_plain
+from explorer.base.units import format_bytes, format_seconds
 from explorer.cli.inputs import add_json
 from explorer.cli.output import emit_json, say, table
 from explorer.cluster import Cluster, Source
-from explorer.documents import SUFFIXES, to_plain
-from explorer.errors import InputError
-from explorer.profiles import load_cluster, save_cluster
-from explorer.units import format_bytes, format_seconds
+from explorer.cluster_profiles import load_cluster, save_cluster
 
 
 def add_commands(commands: Any) -> None:
@@ -31,7 +31,7 @@ def add_commands(commands: Any) -> None:
 
 def run_profile(options: argparse.Namespace) -> int:
     """Measure, write, and read back what was written."""
-    from explorer.profile import profile_machine
+    from explorer.profiling import profile_machine
 
     path = Path(options.output)
     _check_writable(path)

@@ -12,9 +12,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from explorer.base.errors import InputError
 from explorer.cli.inputs import add_json
 from explorer.cli.output import emit_json, say
-from explorer.errors import InputError
 
 GROUP, NAME = "explorer.reports", "html"
 """Entry point of the function that writes a report: `(plan: Path, out: Path) -> bytes written`."""

@@ -8,11 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from explorer.base.units import format_seconds
 from explorer.cli.calibrating import add_history, check_history, tell_broken
 from explorer.cli.inputs import add_json
 from explorer.cli.output import emit_json, say, table
 from explorer.plan import Resolved, load_plan
-from explorer.units import format_seconds
 
 if TYPE_CHECKING:
     from explorer.run.compare import Comparison

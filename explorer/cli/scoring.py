@@ -9,9 +9,9 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from explorer.base.errors import InputError
 from explorer.cli.inputs import add_json, pairs
 from explorer.cli.output import emit_error, emit_json, say, table
-from explorer.errors import InputError
 from explorer.score.heldout import HeldOut, held_out
 from explorer.score.reading import reference_folder, reference_in
 from explorer.score.rows import SETS

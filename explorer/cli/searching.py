@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from explorer.base.errors import InfeasibleError, InputError
+from explorer.base.units import format_seconds
 from explorer.cli.inputs import Inputs, add_json, add_model, pairs, read_inputs
 from explorer.cli.output import emit_json, say
-from explorer.errors import InfeasibleError, InputError
 from explorer.plan import Plan, Provenance, load_plan, make_plan, save_plan, to_document
 from explorer.search import OBJECTIVES, Problem, Progress, search
-from explorer.units import format_seconds
 
 
 def add_commands(commands: Any) -> None:

@@ -32,11 +32,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.base.caching import remembered
+from explorer.base.errors import InputError
 from explorer.cluster import Cluster, Level, Path
-from explorer.costs.linked import spread_s_per_byte
-from explorer.costs.spans import Span, level_groups, span_of
-from explorer.errors import InputError
-from explorer.identity import remembered
+from explorer.costs.explicit_links import spread_s_per_byte
+from explorer.costs.group_tiers import Span, level_groups, span_of
 
 ALGORITHMS: dict[str, tuple[str, ...]] = {
     "all_reduce": ("ring", "tree", "hierarchical", "halving"),

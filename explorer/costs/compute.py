@@ -25,14 +25,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.base.errors import InputError
+from explorer.base.units import dtype_bytes
 from explorer.cluster import Curve, DeviceKind
+from explorer.costs.graph_work import NAMES, IntArray, WorkTable, work_table
 from explorer.costs.measured import Array, measured_rows
 from explorer.costs.memory_arrays import graph_arrays
 from explorer.costs.products import product_seconds
-from explorer.costs.work import NAMES, IntArray, WorkTable, work_table
-from explorer.errors import InputError
 from explorer.graph import LayerGraph
-from explorer.units import dtype_bytes
 from explorer.workload import OPTIMIZERS
 
 _MAX_RESULTS = 2048  # results remembered per graph

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.base.errors import InputError
 from explorer.cluster import Cluster
-from explorer.errors import InputError
 
 SECONDS_PER_HOUR = 3600.0
 

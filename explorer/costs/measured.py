@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.graph import Layer, LayerGraph, Measured
 
 Array = NDArray[np.float64]

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from explorer.base.errors import InputError
+from explorer.base.units import dtype_bytes
 from explorer.costs.memory_counts import Counts, counts
-from explorer.errors import InputError
 from explorer.graph import LayerGraph
 from explorer.sharding.result import ShardedLayers
-from explorer.units import dtype_bytes
 from explorer.workload import OPTIMIZERS
 
 RECOMPUTE = ("none", "selective", "full")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
+from explorer.base.units import dtype_bytes
 from explorer.graph import AGAIN, COMPUTE, KEEP, Layer, LayerGraph, Use
-from explorer.units import dtype_bytes
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from explorer.base.caching import STAGES_KEPT, remembered
 from explorer.costs.memory_arrays import BoolArray, FloatArray, GraphArrays, IntArray, graph_arrays
 from explorer.costs.memory_peaks import (
-    Size,
+    TensorSize,
     backward_peak,
     exchanged,
     kept_twice,
@@ -24,7 +25,6 @@ from explorer.costs.memory_peaks import (
     placeholders,
 )
 from explorer.graph import LayerGraph
-from explorer.identity import STAGES_KEPT, remembered
 from explorer.sharding.result import ShardedLayers
 
 
@@ -33,9 +33,9 @@ class Weights(NamedTuple):
 
     carved: float
     """How many times fewer replicas they have than the stage; below 1 where they have more."""
-    trained: Size
-    frozen: Size
-    touched: Size
+    trained: TensorSize
+    frozen: TensorSize
+    touched: TensorSize
     """Trained ones, by the share of them that a step touches (sparse tables)."""
     fixed_states: float
     """Scalars of fixed type that have optimizer states."""
@@ -57,24 +57,24 @@ class Counts:
     """Parameters by number of replicas."""
     held: FloatArray
     """Per parameter of the graph: the share of it that the device holds, 0 for those of other layers."""
-    largest_block: Size
+    largest_block: TensorSize
     """Trained parameters of the block that has most."""
-    largest_gathered: Size
+    largest_gathered: TensorSize
     """Parameters, frozen ones included, of the block that has most."""
-    saved: Mapping[str, Size]
+    saved: Mapping[str, TensorSize]
     """By recompute choice: kept from forward to backward, per sample."""
-    again: Mapping[str, Size]
+    again: Mapping[str, TensorSize]
     """By recompute choice: made again for the backward, the largest block of it, per sample."""
-    working: Mapping[str, Size]
+    working: Mapping[str, TensorSize]
     """By recompute choice, training: gradients alive at the worst point of the backward, beyond what it has
     freed by then, per sample."""
-    placeholders: Size
+    placeholders: TensorSize
     """Weights of matrix products, those of equal blocks once and of their experts one."""
-    exchanged: Size
+    exchanged: TensorSize
     """Largest buffer gathered from the lane and largest one scattered over it, per sample."""
-    passing: Size
+    passing: TensorSize
     """Inference: inputs and outputs of the largest layer, per sample."""
-    border: Size
+    border: TensorSize
     """Tensors sent on and gradients sent back, per sample."""
     logits: float
     """Scalars that a loss reads and converts to fp32, per sample."""
@@ -104,7 +104,7 @@ def counts(
         scale[index[name]] = fraction
     inside = scale > 0
     held = _held(arrays, sharded, scale)
-    twice = Size(*kept_twice(graph, sharded)[:, inside].sum(axis=1).tolist())
+    twice = TensorSize(*kept_twice(graph, sharded)[:, inside].sum(axis=1).tolist())
     saved, again = _saved(arrays, held, inside, twice)
     gradient = held * arrays.gradient
     loss = inside & arrays.is_loss
@@ -135,13 +135,13 @@ def _held(arrays: GraphArrays, sharded: ShardedLayers, scale: FloatArray) -> Flo
     return part * sharded.tensor_share
 
 
-def _size(arrays: GraphArrays, share: FloatArray) -> Size:
-    return Size(float(arrays.compute @ share), float(arrays.fixed @ share))
+def _size(arrays: GraphArrays, share: FloatArray) -> TensorSize:
+    return TensorSize(float(arrays.compute @ share), float(arrays.fixed @ share))
 
 
 def _saved(
-    arrays: GraphArrays, held: FloatArray, inside: BoolArray, twice: Size
-) -> tuple[dict[str, Size], dict[str, Size]]:
+    arrays: GraphArrays, held: FloatArray, inside: BoolArray, twice: TensorSize
+) -> tuple[dict[str, TensorSize], dict[str, TensorSize]]:
     mine = inside[arrays.saves.layer]
     layer, item = arrays.saves.layer[mine], arrays.saves.item[mine]
     block = arrays.block
@@ -170,20 +170,20 @@ def _saved(
         selective = largest(arrays.compute, arrays.fixed, held * ~lean, *blocks)
     return (
         {
-            name: _joined(_size(arrays, held * mask), Size() if name == "full" else twice)
+            name: _joined(_size(arrays, held * mask), TensorSize() if name == "full" else twice)
             for name, mask in sizes.items()
         },
-        {"none": Size(), "selective": selective, "full": full},
+        {"none": TensorSize(), "selective": selective, "full": full},
     )
 
 
-def _joined(one: Size, other: Size) -> Size:
-    return Size(one.compute + other.compute, one.fixed_bytes + other.fixed_bytes)
+def _joined(one: TensorSize, other: TensorSize) -> TensorSize:
+    return TensorSize(one.compute + other.compute, one.fixed_bytes + other.fixed_bytes)
 
 
 def _working(
     arrays: GraphArrays, held: FloatArray, gradient: FloatArray, inside: BoolArray
-) -> dict[str, Size]:
+) -> dict[str, TensorSize]:
     """Of blocks that are made again nothing is known to be free by the time a layer needs its gradients."""
     most = largest_layer(arrays, gradient, inside)
     return {"none": backward_peak(arrays, held, gradient, inside), "selective": most, "full": most}
@@ -204,7 +204,7 @@ def _block_inputs(arrays: GraphArrays, inside: BoolArray, block: IntArray) -> In
     return found
 
 
-def _border(arrays: GraphArrays, gradient: FloatArray, held: FloatArray, inside: BoolArray) -> Size:
+def _border(arrays: GraphArrays, gradient: FloatArray, held: FloatArray, inside: BoolArray) -> TensorSize:
     layer, item = arrays.reads.layer, arrays.reads.item
     writer = arrays.writer[item]
     made_here = (writer >= 0) & inside[writer]
@@ -240,8 +240,8 @@ def _weights(
         here = part * (carved == fewer)
         trained = here * table["trainable"]
 
-        def size(share: FloatArray) -> Size:
-            return Size(float(table["compute"] @ share), float(table["fixed"] @ share))
+        def size(share: FloatArray) -> TensorSize:
+            return TensorSize(float(table["compute"] @ share), float(table["fixed"] @ share))
 
         found.append(
             Weights(
@@ -287,7 +287,9 @@ def spread_axes(sharded: ShardedLayers) -> tuple[str, ...]:
     return found
 
 
-def _largest_blocks(arrays: GraphArrays, part: FloatArray, inside: BoolArray) -> tuple[Size, Size]:
+def _largest_blocks(
+    arrays: GraphArrays, part: FloatArray, inside: BoolArray
+) -> tuple[TensorSize, TensorSize]:
     """Trained, and all, parameters of the block that has most of them."""
     table = arrays.weight
     mine = inside[arrays.uses.layer]

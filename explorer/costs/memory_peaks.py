@@ -16,16 +16,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from explorer.base.units import dtype_bytes
 from explorer.costs.memory_arrays import BoolArray, FloatArray, GraphArrays, IntArray
 from explorer.graph import COMPUTE, LayerGraph
 from explorer.sharding.result import Collective, ShardedLayers
-from explorer.units import dtype_bytes
 
 PRODUCTS = frozenset({"linear", "matmul", "experts"})
 """Kinds of layers whose weight gradients are added in place."""
 
 
-class Size(NamedTuple):
+class TensorSize(NamedTuple):
     """Scalars in the workload's precision, and bytes of fixed types."""
 
     compute: float = 0.0
@@ -38,25 +38,27 @@ class Size(NamedTuple):
 
 def largest(
     compute: FloatArray, fixed: FloatArray, share: FloatArray, group: IntArray, item: IntArray
-) -> Size:
+) -> TensorSize:
     """Of groups of items the one with most bytes (two a scalar of the precision): group[k] has item[k]."""
     if not len(group):
-        return Size()
+        return TensorSize()
     part = share[item]
     scalars = np.bincount(group, weights=compute[item] * part)
     others = np.bincount(group, weights=fixed[item] * part)
     most = int(np.argmax(2 * scalars + others))
-    return Size(float(scalars[most]), float(others[most]))
+    return TensorSize(float(scalars[most]), float(others[most]))
 
 
-def largest_layer(arrays: GraphArrays, share: FloatArray, inside: BoolArray) -> Size:
+def largest_layer(arrays: GraphArrays, share: FloatArray, inside: BoolArray) -> TensorSize:
     """Inputs and outputs of the layer that has most of them."""
     mine = inside[arrays.touches.layer]
     layer, item = arrays.touches.layer[mine], arrays.touches.item[mine]
     return largest(arrays.compute, arrays.fixed, share, layer, item)
 
 
-def backward_peak(arrays: GraphArrays, held: FloatArray, gradient: FloatArray, inside: BoolArray) -> Size:
+def backward_peak(
+    arrays: GraphArrays, held: FloatArray, gradient: FloatArray, inside: BoolArray
+) -> TensorSize:
     """Gradients alive less saved tensors freed, at the layer where that is most.
 
     Args:
@@ -73,7 +75,7 @@ def backward_peak(arrays: GraphArrays, held: FloatArray, gradient: FloatArray, i
     freed = _between(arrays, held, *_freed(arrays, inside, place, count), count)
     net = alive - freed
     most = int(np.argmax(2 * net[0] + net[1]))
-    return Size(float(net[0, most]), float(net[1, most]))
+    return TensorSize(float(net[0, most]), float(net[1, most]))
 
 
 def _alive(arrays: GraphArrays, inside: BoolArray, place: IntArray, count: int) -> tuple[IntArray, IntArray]:
@@ -112,7 +114,7 @@ def _between(
     return np.cumsum(found, axis=1)[:, :-1]
 
 
-def placeholders(graph: LayerGraph, arrays: GraphArrays, part: FloatArray, inside: BoolArray) -> Size:
+def placeholders(graph: LayerGraph, arrays: GraphArrays, part: FloatArray, inside: BoolArray) -> TensorSize:
     """Trained weights of matrix products: those of equal blocks once, and of a layer's experts one.
 
     Args:
@@ -130,7 +132,7 @@ def placeholders(graph: LayerGraph, arrays: GraphArrays, part: FloatArray, insid
     share = part[chosen] * arrays.weight["trainable"][chosen]
     one = np.maximum(1.0, experts[chosen] * part[chosen])  # of the experts that the device holds
     compute, fixed = arrays.weight["compute"][chosen], arrays.weight["fixed"][chosen]
-    return Size(float(compute @ (share / one)), float(fixed @ (share / one)))
+    return TensorSize(float(compute @ (share / one)), float(fixed @ (share / one)))
 
 
 def _products(graph: LayerGraph) -> tuple[IntArray, FloatArray]:
@@ -153,7 +155,7 @@ def _products(graph: LayerGraph) -> tuple[IntArray, FloatArray]:
     return names, experts
 
 
-def exchanged(graph: LayerGraph, sharded: ShardedLayers, inside: BoolArray) -> Size:
+def exchanged(graph: LayerGraph, sharded: ShardedLayers, inside: BoolArray) -> TensorSize:
     """The largest buffer that a lane gathers, and the largest that it scatters, per sample.
 
     A gathered tensor lives while its reader works, a sum until its part is kept; all-reduces are in place. A
@@ -161,7 +163,7 @@ def exchanged(graph: LayerGraph, sharded: ShardedLayers, inside: BoolArray) -> S
     """
     sizes: FloatArray = sharded.memo("memory.exchanged", lambda: _exchanges(graph, sharded))
     compute, fixed = sizes[:, :, inside].max(axis=2, initial=0.0).sum(axis=1)
-    return Size(float(compute), float(fixed))
+    return TensorSize(float(compute), float(fixed))
 
 
 def _exchanges(graph: LayerGraph, sharded: ShardedLayers) -> FloatArray:

@@ -17,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from explorer.base.units import dtype_bytes
 from explorer.cluster import Curve, DeviceKind
-from explorer.units import dtype_bytes
 
 Array = npt.NDArray[np.float64]
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from explorer.base.errors import InfeasibleError
 from explorer.cluster import Cluster
-from explorer.errors import InfeasibleError
-from explorer.explain.asked import Asked, Sentence, Steps
 from explorer.explain.memory import memory, recompute
 from explorer.explain.network import communication, devices, shape
 from explorer.explain.pipeline import balance, bubble, runs
+from explorer.explain.questions import Asked, Sentence, Steps
 from explorer.graph import LayerGraph
-from explorer.report import Report
+from explorer.simulation.report import Report
 from explorer.strategy import Strategy
 from explorer.workload import Workload
 

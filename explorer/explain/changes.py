@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from explorer.edit import Group, groups_of, move_boundary, place_layers
-from explorer.explain.asked import MOST_ACTIONS, Asked, Change, Tried, actions, block_name
+from explorer.explain.questions import MOST_ACTIONS, Asked, Change, Tried, actions, block_name
 from explorer.schedules import SCHEDULES
+from explorer.strategies.moves import DeviceGroup, groups_of, move_boundary, place_layers
 from explorer.strategy import JobStrategy, Stage, Strategy
 
 RECOMPUTE = ("none", "selective", "full")
@@ -165,5 +165,5 @@ def mends(asked: Asked, broken: Sequence[int]) -> Iterator[Change]:
             yield f"put {what} with stage {other}", partial(_put, asked, names, lane, groups)
 
 
-def _put(asked: Asked, names: Sequence[str], lane: int, groups: Sequence[Group]) -> Strategy:
+def _put(asked: Asked, names: Sequence[str], lane: int, groups: Sequence[DeviceGroup]) -> Strategy:
     return asked.with_job(place_layers(asked.graph, asked.job, dict.fromkeys(names, lane), groups))

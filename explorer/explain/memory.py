@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from explorer.explain.asked import (
+from explorer.base.units import format_bytes, format_seconds
+from explorer.explain.changes import RECOMPUTE, as_exact, everywhere, savings, schedules
+from explorer.explain.questions import (
     WORTH,
     Asked,
     Change,
@@ -20,9 +22,7 @@ from explorer.explain.asked import (
     proposal,
     tries,
 )
-from explorer.explain.changes import RECOMPUTE, as_exact, everywhere, savings, schedules
-from explorer.report import MEMORY_PARTS, Report
-from explorer.units import format_bytes, format_seconds
+from explorer.simulation.report import MEMORY_PARTS, Report
 
 FREES = 0.05
 """Share of a device's memory from which a change counts as freeing some."""

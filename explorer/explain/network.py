@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from explorer.explain.asked import (
+from explorer.base.units import format_seconds
+from explorer.explain.changes import doubles, everywhere, zero_levels
+from explorer.explain.neighbours import larger, neighbours, shape_of
+from explorer.explain.questions import (
     WORTH,
     Asked,
     Sentence,
@@ -14,10 +17,7 @@ from explorer.explain.asked import (
     proposal,
     tries,
 )
-from explorer.explain.changes import doubles, everywhere, zero_levels
-from explorer.explain.shapes import larger, neighbours, shape_of
 from explorer.sharding.layouts import megatron_layout
-from explorer.units import format_seconds
 
 _NAMES = {
     "inside": "inside stages",

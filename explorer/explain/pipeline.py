@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.edit import groups_of
-from explorer.explain.asked import WORTH, Asked, Sentence, Steps, Tried, conclude, fastest, tries
+from explorer.base.units import format_seconds
 from explorer.explain.changes import as_exact, doubles, halves, mends, moves, quarters, schedules
-from explorer.explain.shapes import interleavings, shape_of
+from explorer.explain.neighbours import interleavings, shape_of
+from explorer.explain.questions import WORTH, Asked, Sentence, Steps, Tried, conclude, fastest, tries
 from explorer.schedules import SCHEDULES
-from explorer.units import format_seconds
+from explorer.strategies.moves import groups_of
 
 MOST_MOVES = 6
 """Moves made one after the other, as long as each helps."""

@@ -20,14 +20,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from explorer.check import check
-from explorer.errors import InputError, PlanError
+from explorer.base.errors import InputError, PlanError
+from explorer.base.registry import Entry, Registry
 from explorer.export._files import write_files
 from explorer.export._source import Source
 from explorer.export._support import Capabilities, Support
 from explorer.export.features import FEATURES, Use, uses
 from explorer.plan import Resolved
-from explorer.registry import Entry, Registry
+from explorer.simulation.check import check
 
 __all__ = ["EXPORTERS", "capability_rows", "export", "import_config", "notes", "preview", "refusals"]
 

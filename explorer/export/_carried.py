@@ -7,9 +7,9 @@ from pathlib import Path
 
 import yaml
 
-from explorer.documents import SUFFIXES, to_plain
+from explorer.base.plain_data import SUFFIXES, to_plain
+from explorer.cluster_profiles import SCHEMA, cluster_names
 from explorer.plan import Plan, Reference, Resolved
-from explorer.profiles import SCHEMA, cluster_names
 
 HF = "hf:"
 CONFIG = "config.json"

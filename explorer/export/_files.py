@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 
 MANIFEST = "export.json"
 SCHEMA = "explorer.export/1"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from explorer.actions import Order, Shape
-from explorer.fold import fold_replicas
-from explorer.onejob import make_shape
 from explorer.plan import Resolved
 from explorer.pricing import Pricer
 from explorer.schedules import SCHEDULES, make_order
+from explorer.simulation.folding import fold_replicas
+from explorer.simulation.one_job import make_shape
 from explorer.tasks.placement import place
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from explorer.base.errors import PlanError
 from explorer.cluster import Cluster
-from explorer.errors import PlanError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

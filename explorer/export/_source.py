@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

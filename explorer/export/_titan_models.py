@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.graph import LayerGraph
 
 VERSION = "0.3.0"

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from explorer.base.errors import InputError, PlanError
 from explorer.cluster import Cluster
-from explorer.errors import InputError, PlanError
+from explorer.cluster_profiles import load_cluster
 from explorer.export._source import Source
 from explorer.export._titan_models import flavor_named
 from explorer.export._titan_settings import TitanSettings, Unread
@@ -17,7 +18,6 @@ from explorer.export.features import CONTEXT, TENSOR
 from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.plan import Provenance, Reference, Resolved, make_plan
-from explorer.profiles import load_cluster
 from explorer.schedules import SCHEDULES
 from explorer.schedules._torch_notation import from_torch_csv
 from explorer.schedules.custom import lanes_text

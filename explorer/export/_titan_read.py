@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.export._titan_settings import TitanSettings, Unread
 
 ALLOWED = "a function that returns Trainer.Config(...) of constants"

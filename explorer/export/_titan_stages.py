@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from explorer.errors import InputError, PlanError
+from explorer.base.errors import InputError, PlanError
 from explorer.export._titan_models import EMBEDDINGS, HEAD, NORM, block_numbers, module_names
 from explorer.export._titan_settings import TitanSettings
 from explorer.graph import LayerGraph

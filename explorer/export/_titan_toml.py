@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from typing import Any
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.export._titan_settings import TitanSettings
 
 _TABLES = ("parallelism", "experimental", "training", "model", "optimizer", "activation_checkpoint")

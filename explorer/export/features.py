@@ -23,7 +23,7 @@ MEGATRON_DIMS = frozenset({"heads", "kv_heads", "ffn", "vocab"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class PlanPart:
     """One job of a plan with its inputs."""
 
     job: Job
@@ -44,7 +44,7 @@ class Feature:
     """Its key in capability tables."""
     title: str
     """For people, as in "cannot express TITLE"."""
-    find: Callable[[Part], Iterable[str]]
+    find: Callable[[PlanPart], Iterable[str]]
     """Where a job uses it (or which values of it), in words; nothing where it does not."""
 
 
@@ -60,12 +60,12 @@ class Use:
     """Where, or which value."""
 
 
-def parts(resolved: Resolved) -> list[Part]:
+def parts(resolved: Resolved) -> list[PlanPart]:
     """The jobs of a plan with their models."""
     graphs, jobs = resolved.graphs, {job.name: job for job in resolved.plan.workload.jobs}
     only = next(iter(graphs.values()))
     return [
-        Part(
+        PlanPart(
             job=jobs[item.job],
             strategy=item,
             graph=graphs.get(jobs[item.job].graph, only),
@@ -92,7 +92,7 @@ def uses(resolved: Resolved) -> list[Use]:
 # -- the DAG of stages ----------------------------------------------------------------------------------
 
 
-def stage_edges(part: Part) -> set[tuple[int, int]]:
+def stage_edges(part: PlanPart) -> set[tuple[int, int]]:
     """(from, to) of tensors that pass between stages."""
     home = {name: s for s, stage in enumerate(part.strategy.stages) for name in stage.all_layers}
     graph = part.graph
@@ -113,47 +113,47 @@ def _name(index: int, stage: Stage) -> str:
     return stage.name or f"stage {index}"
 
 
-def _stage_dag(part: Part) -> Iterator[str]:
+def _stage_dag(part: PlanPart) -> Iterator[str]:
     wrong = sorted(edge for edge in stage_edges(part) if edge[1] != edge[0] + 1)
     if wrong:
         yield "stages " + ", ".join(f"{a} -> {b}" for a, b in wrong[:4])
 
 
-def _uneven_stages(part: Part) -> Iterator[str]:
+def _uneven_stages(part: PlanPart) -> Iterator[str]:
     counts = [len(blocks_of(part.graph, stage)) for stage in part.strategy.stages]
     if len(set(counts)) > 1:
         yield f"{_list(counts)} blocks"
 
 
-def _virtual_stages(part: Part) -> Iterator[str]:
+def _virtual_stages(part: PlanPart) -> Iterator[str]:
     stages = part.strategy.stages
     if len(stages) > len({stage.meshes for stage in stages}):
         yield f"{len(stages)} stages on {len({stage.meshes for stage in stages})} device groups"
 
 
-def _overlapping(part: Part) -> Iterator[str]:
+def _overlapping(part: PlanPart) -> Iterator[str]:
     groups = [set(mesh.devices) for mesh in dict.fromkeys(_first_meshes(part))]
     shared = [(a, b) for a, b in combinations(groups, 2) if a & b]
     if shared:
         yield f"device {min(shared[0][0] & shared[0][1])} is in two different groups"
 
 
-def _first_meshes(part: Part) -> list[Mesh]:
+def _first_meshes(part: PlanPart) -> list[Mesh]:
     return [stage.meshes[0] for stage in part.strategy.stages]
 
 
-def _mesh_shapes(part: Part) -> Iterator[str]:
+def _mesh_shapes(part: PlanPart) -> Iterator[str]:
     shapes = list(dict.fromkeys(mesh.axes for mesh in _first_meshes(part)))
     if len(shapes) > 1:
         yield " and ".join(" x ".join(f"{size} {name}" for name, size in shape) for shape in shapes[:3])
 
 
-def _copies(part: Part) -> Iterator[str]:
+def _copies(part: PlanPart) -> Iterator[str]:
     if part.strategy.copies > 1:
         yield f"{part.strategy.copies} copies of every stage"
 
 
-def _where(part: Part, test: Callable[[Stage], bool]) -> list[str]:
+def _where(part: PlanPart, test: Callable[[Stage], bool]) -> list[str]:
     """One text that names all stages of which something is true; none where it is true of none."""
     stages = part.strategy.stages
     found = [_name(i, stage) for i, stage in enumerate(stages) if test(stage)]
@@ -173,13 +173,13 @@ def _uneven_share(stage: Stage) -> bool:
     return len(set(stage.shares)) > 1 or stage.microbatch_samples % stage.meshes[0].replicas > 0
 
 
-def _microbatch_sizes(part: Part) -> Iterator[str]:
+def _microbatch_sizes(part: PlanPart) -> Iterator[str]:
     sizes = sorted({stage.microbatch_samples for stage in part.strategy.stages})
     if len(sizes) > 1:
         yield f"{_list(sizes)} samples"
 
 
-def _split_blocks(part: Part) -> Iterator[str]:
+def _split_blocks(part: PlanPart) -> Iterator[str]:
     seen: dict[str, int] = {}
     for i, stage in enumerate(part.strategy.stages):
         for block in blocks_of(part.graph, stage):
@@ -188,7 +188,7 @@ def _split_blocks(part: Part) -> Iterator[str]:
                 return
 
 
-def _tied(part: Part) -> Iterator[str]:
+def _tied(part: PlanPart) -> Iterator[str]:
     home = {name: s for s, stage in enumerate(part.strategy.stages) for name in stage.all_layers}
     owners: dict[str, set[int]] = {}
     for layer in part.graph.layers:
@@ -223,7 +223,7 @@ def kinds_of_layout(layout: Iterable[tuple[str, str]], mesh: Mesh) -> set[str]:
     return kinds | ({"other"} if unused else set())
 
 
-def _layout(kind: str) -> Callable[[Part], list[str]]:
+def _layout(kind: str) -> Callable[[PlanPart], list[str]]:
     def test(stage: Stage) -> bool:
         own = kind in kinds_of_layout(stage.layout, stage.meshes[0])
         special = any(
@@ -235,12 +235,12 @@ def _layout(kind: str) -> Callable[[Part], list[str]]:
     return lambda part: _where(part, test)
 
 
-def _zero(level: int) -> Callable[[Part], list[str]]:
+def _zero(level: int) -> Callable[[PlanPart], list[str]]:
     return lambda part: _where(part, lambda stage: stage.zero == level and stage.meshes[0].replicas > 1)
 
 
-def _mixed(field: str) -> Callable[[Part], list[str]]:
-    def find(part: Part) -> list[str]:
+def _mixed(field: str) -> Callable[[PlanPart], list[str]]:
+    def find(part: PlanPart) -> list[str]:
         values = list(dict.fromkeys(getattr(stage, field) for stage in part.strategy.stages))
         return [_list(values)] if len(values) > 1 else []
 
@@ -250,10 +250,10 @@ def _mixed(field: str) -> Callable[[Part], list[str]]:
 # -- schedules, devices and the rest -------------------------------------------------------------------
 
 
-def _schedule(test: Callable[[Part, bool, str], bool]) -> Callable[[Part], list[str]]:
+def _schedule(test: Callable[[PlanPart, bool, str], bool]) -> Callable[[PlanPart], list[str]]:
     """Finds the schedule of a training job of which `test(part, flush, torch_name)` is true."""
 
-    def find(part: Part) -> list[str]:
+    def find(part: PlanPart) -> list[str]:
         facts = SCHEDULES.get(part.strategy.schedule).facts
         options = dict(part.strategy.options)
         said = options.get("flush", True)  # an order by hand says it itself
@@ -267,7 +267,7 @@ def _said(value: object) -> bool:
     return str(value).lower() not in ("false", "0", "no")
 
 
-def used_nodes(part: Part) -> dict[int, list[int]]:
+def used_nodes(part: PlanPart) -> dict[int, list[int]]:
     """Node -> its devices that the strategy uses, ascending."""
     nodes: dict[int, list[int]] = {}
     for device in part.strategy.devices:
@@ -275,19 +275,19 @@ def used_nodes(part: Part) -> dict[int, list[int]]:
     return nodes
 
 
-def _uneven_nodes(part: Part) -> Iterator[str]:
+def _uneven_nodes(part: PlanPart) -> Iterator[str]:
     counts = [len(devices) for devices in used_nodes(part).values()]
     if len(set(counts)) > 1:
         yield f"{_list(counts)} devices per node"
 
 
-def _mixed_devices(part: Part) -> Iterator[str]:
+def _mixed_devices(part: PlanPart) -> Iterator[str]:
     kinds = dict.fromkeys(part.cluster.kind_of(device).name for device in part.strategy.devices)
     if len(kinds) > 1:
         yield ", ".join(kinds)
 
 
-def _device_order(part: Part) -> Iterator[str]:
+def _device_order(part: PlanPart) -> Iterator[str]:
     order = list(dict.fromkeys(device for mesh in _first_meshes(part) for device in mesh.devices))
     for before, after in pairwise(order):
         if before > after:
@@ -295,15 +295,15 @@ def _device_order(part: Part) -> Iterator[str]:
             return
 
 
-def _sync(test: Callable[[object, str, int], bool]) -> Callable[[Part], list[str]]:
-    def find(part: Part) -> list[str]:
+def _sync(test: Callable[[object, str, int], bool]) -> Callable[[PlanPart], list[str]]:
+    def find(part: PlanPart) -> list[str]:
         found = [sync for sync in part.strategy.sync if test(sync.compressor, sync.method, sync.every)]
         return [_list(name for sync in found for name in sync.parameters)] if found else []
 
     return find
 
 
-def _compression(part: Part) -> Iterator[str]:
+def _compression(part: PlanPart) -> Iterator[str]:
     yield from _sync(lambda compressor, _method, _every: bool(compressor))(part)
     if codecs := [f"{item.source} -> {item.target}: {item.codec}" for item in part.strategy.boundaries]:
         yield _list(codecs)

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from explorer.documents import parse_document
+from explorer.base.plain_data import parse_document
 from explorer.export import EXPORTERS
 from explorer.export._carried import carried
 from explorer.export._source import Source

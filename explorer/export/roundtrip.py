@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from explorer.compare import compare_strategies
-from explorer.errors import ExplorerError
+from explorer.base.errors import ExplorerError
 from explorer.export import EXPORTERS, import_config
 from explorer.export._files import write_files
 from explorer.export._order import order_of
 from explorer.plan import Resolved
+from explorer.strategies.differences import compare_strategies
 
 SAME, ORDER, DIFFERENT, UNREADABLE, WRITE_ONLY = "same", "order", "different", "unreadable", "write only"
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from explorer.actions import BACKWARD, FORWARD, INPUT_GRAD, Order
-from explorer.errors import InputError
+from explorer.base.errors import InputError
+from explorer.cluster_profiles import load_cluster
 from explorer.export import EXPORTERS
 from explorer.export._order import order_of
 from explorer.export._source import Source
@@ -17,13 +18,12 @@ from explorer.export._support import Capabilities, no, yes
 from explorer.export.features import FEATURES
 from explorer.models import load_model
 from explorer.plan import Provenance, Resolved, make_plan
-from explorer.profiles import load_cluster
 from explorer.schedules import SCHEDULES
 from explorer.schedules._common import Lanes
 from explorer.schedules._torch_notation import from_torch_csv, to_torch_csv
 from explorer.schedules.custom import lanes_text
+from explorer.strategies.uniform import balanced_cuts
 from explorer.strategy import Mesh, Stage, single
-from explorer.uniform import balanced_cuts
 from explorer.workload import default_workload
 
 FILE = "schedule.csv"

@@ -1,7 +1,7 @@
 """A folder that runs the plan's likeness with our own worker under `torchrun`, on any cluster with torch.
 
-The likeness (see `explorer.run.scale`) keeps stages, replicas, schedule and order, one rank for each lane of
-the plan, and lets small layers stand for the model's own. On every node of the plan: `bash run.sh`. Each
+The likeness (see `explorer.run.likeness`) keeps stages, replicas, schedule and order, one rank for each lane
+of the plan, and lets small layers stand for the model's own. On every node of the plan: `bash run.sh`. Each
 rank leaves its stamps and numerics in `out/nodeN/result-RANK.json`.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 
-from explorer.errors import PlanError
+from explorer.base.errors import PlanError
 from explorer.export import EXPORTERS, notes
 from explorer.export._script import nodes_of, torchrun_script
 from explorer.export._source import Source

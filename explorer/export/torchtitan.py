@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.errors import PlanError
+from explorer.base.errors import PlanError
 from explorer.export import EXPORTERS, _titan_read, _titan_toml, notes
 from explorer.export._carried import carried
 from explorer.export._script import nodes_of, torchrun_script

@@ -19,9 +19,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
+from explorer.base.registry import Registry
 from explorer.graph import LayerGraph
-from explorer.registry import Registry
 
 if TYPE_CHECKING:
     from explorer.cluster import Cluster

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.graph import Defaults, Dim, Layer, LayerGraph, Parameter, Tensor, Use, Work
 
 T = TypeVar("T")

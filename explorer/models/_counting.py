@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from explorer.graph import COMPUTE, Work
 from explorer.models._axes import Axis
-from explorer.models._grouping import Group
+from explorer.models._grouping import OperationGroup
 from explorer.models._program import Operation, Program
 
 _OPEN = frozenset({"attention", "experts", "router", "linear", "other"})
@@ -45,7 +45,7 @@ class Traffic:
     """Values it writes that others read."""
 
 
-def kept_inside(program: Program, item: Group, traffic: Traffic) -> Iterator[Inside]:
+def kept_inside(program: Program, item: OperationGroup, traffic: Traffic) -> Iterator[Inside]:
     """What is kept of the inside of a layer."""
     known = {*traffic.reads, *traffic.writes}
     for op in item.operations:
@@ -61,7 +61,9 @@ def kept_inside(program: Program, item: Group, traffic: Traffic) -> Iterator[Ins
             yield from _intermediates(program, item, op, known)
 
 
-def _intermediates(program: Program, item: Group, op: Operation, known: set[str]) -> Iterator[Inside]:
+def _intermediates(
+    program: Program, item: OperationGroup, op: Operation, known: set[str]
+) -> Iterator[Inside]:
     for name in op.keeps:
         if name in known:
             continue
@@ -71,7 +73,7 @@ def _intermediates(program: Program, item: Group, op: Operation, known: set[str]
         yield Inside(part=maker, axes=value.axes, elements=value.elements, dtype=value.dtype)
 
 
-def kept_outside(program: Program, item: Group, traffic: Traffic) -> tuple[str, ...]:
+def kept_outside(program: Program, item: OperationGroup, traffic: Traffic) -> tuple[str, ...]:
     """Values crossing the border of a layer that its backward needs."""
     kept = dict.fromkeys(name for op in item.operations for name in op.keeps)
     touched = {*traffic.reads, *traffic.writes}
@@ -86,7 +88,7 @@ def kept_outside(program: Program, item: Group, traffic: Traffic) -> tuple[str, 
 
 
 def work(
-    program: Program, item: Group, traffic: Traffic, inside: Sequence[Inside], *, learning: bool
+    program: Program, item: OperationGroup, traffic: Traffic, inside: Sequence[Inside], *, learning: bool
 ) -> tuple[Work, Work, Work]:
     """Work of forward, input gradient and weight gradient; `learning` if a parameter gets a gradient."""
     elements = {name: program.values[name].elements for name in (*traffic.reads, *traffic.writes)}

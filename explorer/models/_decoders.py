@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
+from explorer.base.registry import Option
 from explorer.models.builder import GraphBuilder, Value
-from explorer.registry import Option
 
 ATTENTION = Option(
     name="attention",

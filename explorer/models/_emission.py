@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from explorer.graph import Dim, Layer, Parameter, Tensor, Use
 from explorer.models._counting import Inside, Traffic, kept_inside, kept_outside, work
-from explorer.models._grouping import Group
+from explorer.models._grouping import OperationGroup
 from explorer.models._naming import Names
 from explorer.models._program import Program, Value
 
@@ -26,7 +26,11 @@ class Parts(NamedTuple):
 
 
 def emit(
-    program: Program, groups: Sequence[Group], *, path: Callable[[str], str], trainable: Callable[[str], bool]
+    program: Program,
+    groups: Sequence[OperationGroup],
+    *,
+    path: Callable[[str], str],
+    trainable: Callable[[str], bool],
 ) -> Parts:
     """The layers of a program.
 
@@ -39,9 +43,9 @@ def emit(
     return _Emitter(program, _alive(groups, program.outputs), path, trainable).run()
 
 
-def _alive(groups: Sequence[Group], outputs: Iterable[str]) -> list[Group]:
+def _alive(groups: Sequence[OperationGroup], outputs: Iterable[str]) -> list[OperationGroup]:
     """Groups that an output depends on."""
-    needed, found = set(outputs), list[Group]()
+    needed, found = set(outputs), list[OperationGroup]()
     for item in reversed(groups):
         if needed & set(item.writes):
             needed |= set(item.reads)
@@ -55,7 +59,7 @@ class _Emitter:
     def __init__(
         self,
         program: Program,
-        groups: list[Group],
+        groups: list[OperationGroup],
         path: Callable[[str], str],
         trainable: Callable[[str], bool],
     ) -> None:
@@ -89,11 +93,11 @@ class _Emitter:
         shape = self._sizes(self.names.atoms(value.axes))
         self.tensors[name] = Tensor(name=name, shape=shape, dtype=value.dtype, backward=value.gradient)
 
-    def _name(self, item: Group) -> str:
+    def _name(self, item: OperationGroup) -> str:
         base = ".".join(part for part in (self.path(item.owner), item.label) if part) or "layer"
         return _free(base, self.layers, "_")
 
-    def _layer(self, item: Group, name: str) -> Layer:
+    def _layer(self, item: OperationGroup, name: str) -> Layer:
         written = [value for value in item.writes if value in self.read]
         for k, value in enumerate(written):
             self._tensor(name if len(written) == 1 else f"{name}.{k}", self.program.values[value])
@@ -146,7 +150,7 @@ class _Emitter:
             found[name] = atoms
         return found
 
-    def _tables(self, item: Group) -> dict[str, Atoms]:
+    def _tables(self, item: OperationGroup) -> dict[str, Atoms]:
         """Parameters of a layer with their atoms, matrices before vectors."""
         names = dict.fromkeys(ref.name for op in item.operations for ref in op.parameters)
         known = self.program.parameters
@@ -166,7 +170,7 @@ class _Emitter:
             if atom not in weights and not self.names.has_role(atom):
                 local[atom] = "experts"
 
-    def _skipped(self, item: Group) -> frozenset[int]:
+    def _skipped(self, item: OperationGroup) -> frozenset[int]:
         """Axes that a layer does not iterate: rows of a table looked up at places that never change."""
         return frozenset(
             atom
@@ -176,7 +180,7 @@ class _Emitter:
         )
 
     def _dims(
-        self, item: Group, local: Mapping[int, str], shapes: Iterable[Atoms], skipped: frozenset[int]
+        self, item: OperationGroup, local: Mapping[int, str], shapes: Iterable[Atoms], skipped: frozenset[int]
     ) -> tuple[Dim, ...]:
         fixed, found = self._fixed(item, local), dict[str, Dim]()
         for atom in (atom for atoms in shapes for atom in atoms if atom not in skipped):
@@ -185,7 +189,7 @@ class _Emitter:
             found.setdefault(name, Dim(name=name, size=size, splittable=name not in fixed))
         return tuple(found.values())
 
-    def _fixed(self, item: Group, local: Mapping[int, str]) -> set[str]:
+    def _fixed(self, item: OperationGroup, local: Mapping[int, str]) -> set[str]:
         """Dimensions whose splitting needs more than the einsum rule."""
         names = set(local.values())
         if item.kind in ("attention", "other"):
@@ -202,7 +206,7 @@ class _Emitter:
             return {local[atom] for atom in last if atom in local}
         return set()
 
-    def _normalised(self, item: Group) -> Atoms:
+    def _normalised(self, item: OperationGroup) -> Atoms:
         first = item.operations[0]
         if first.op == "batch_norm":
             return ()

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explorer.documents import parse_document
-from explorer.errors import InputError
+from explorer.base.errors import InputError
+from explorer.base.plain_data import parse_document
 from explorer.graph import LayerGraph
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ _FEW = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class OperationGroup:
     """The operations of one layer."""
 
     operations: tuple[Operation, ...]
@@ -57,7 +57,9 @@ class Group:
         return self.kind == "elementwise" and not any(item.parameters for item in self.operations)
 
 
-def group(program: Program, *, leaves: Collection[str], block_of: Callable[[str], str]) -> list[Group]:
+def group(
+    program: Program, *, leaves: Collection[str], block_of: Callable[[str], str]
+) -> list[OperationGroup]:
     """The layers of a program, without names yet.
 
     Args:
@@ -74,7 +76,7 @@ def group(program: Program, *, leaves: Collection[str], block_of: Callable[[str]
             path = path.rpartition(".")[0]
         return next((p for p in whole if path == p or path.startswith(p + ".")), path)
 
-    found: list[Group] = []
+    found: list[OperationGroup] = []
     for path, run in groupby(program.operations, key=owner):
         parts = _cut(list(run), path, leaf=path in leaves, experts=path in whole)
         found.extend(replace(part, block=block_of(path)) for part in parts)
@@ -93,19 +95,21 @@ def _expert_modules(operations: Sequence[Operation]) -> list[str]:
     )
 
 
-def _cut(run: list[Operation], path: str, *, leaf: bool, experts: bool) -> Iterator[Group]:
+def _cut(run: list[Operation], path: str, *, leaf: bool, experts: bool) -> Iterator[OperationGroup]:
     if experts:
-        yield Group(operations=tuple(run), kind="experts", owner=path)
+        yield OperationGroup(operations=tuple(run), kind="experts", owner=path)
         return
     products = [item for item in run if item.category == "matmul"]
     if len(products) <= 1 and any(item.op == "topk" for item in run):
-        yield Group(operations=tuple(run), kind="router", owner=path, label="" if leaf else "router")
+        yield OperationGroup(operations=tuple(run), kind="router", owner=path, label="" if leaf else "router")
         return
     parts = list(_pieces(run))
     for part in parts:
         kind = _kind(part)
         alone = leaf and len(parts) == 1
-        yield Group(operations=tuple(part), kind=kind, owner=path, label="" if alone else _label(part, kind))
+        yield OperationGroup(
+            operations=tuple(part), kind=kind, owner=path, label="" if alone else _label(part, kind)
+        )
 
 
 def _pieces(run: list[Operation]) -> Iterator[list[Operation]]:
@@ -168,13 +172,13 @@ def _label(part: list[Operation], kind: str) -> str:
     return {"add": "residual"}.get(part[-1].op, part[-1].op.strip("_"))
 
 
-def _merge(groups: list[Group], outputs: set[str]) -> list[Group]:
+def _merge(groups: list[OperationGroup], outputs: set[str]) -> list[OperationGroup]:
     """Step 3, until nothing joins any more; one pass in order does, as a piece only moves to a later one."""
     readers: dict[str, list[int]] = {}
     for i, item in enumerate(groups):
         for name in item.reads:
             readers.setdefault(name, []).append(i)
-    merged: dict[int, Group] = dict(enumerate(groups))
+    merged: dict[int, OperationGroup] = dict(enumerate(groups))
     for i in range(len(groups)):
         item = merged[i]
         targets = {j for name in item.writes for j in readers.get(name, ())} - {i}
@@ -190,7 +194,7 @@ def _merge(groups: list[Group], outputs: set[str]) -> list[Group]:
     return list(merged.values())
 
 
-def _joined(item: Group, target: Group) -> Group:
+def _joined(item: OperationGroup, target: OperationGroup) -> OperationGroup:
     operations = (*item.operations, *target.operations)
     if target.kind == "attention":
         return replace(target, operations=operations)

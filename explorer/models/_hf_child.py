@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def _answer(request: dict[str, Any]) -> bytes:
-    from explorer.errors import InputError
+    from explorer.base.errors import InputError
 
     family = _family(request["data"]) if request.pop("one_family", False) else None
     if family:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.graph import Dim, Layer, Parameter, Tensor, Use, Work
 from explorer.models._emission import Parts
 from explorer.models._stacks import find_stacks

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from explorer.models._axes import Axis
-from explorer.models._grouping import Group
+from explorer.models._grouping import OperationGroup
 from explorer.models._program import Operation, Program, Ref
 
 
 class Names:
     """Name of every atom of a program; see `local` for names inside one layer."""
 
-    def __init__(self, program: Program, groups: Sequence[Group]) -> None:
+    def __init__(self, program: Program, groups: Sequence[OperationGroup]) -> None:
         self._program = program
         self._names: dict[int, str] = {}
         self._places: dict[int, str] = {}
@@ -99,7 +99,7 @@ class Names:
             elif value.dtype != "compute" and len(value.axes) == 2:
                 self._give(value.axes[1], "decoder_seq" if "decoder" in name else "seq")
 
-    def _attentions(self, groups: Sequence[Group]) -> None:
+    def _attentions(self, groups: Sequence[OperationGroup]) -> None:
         for item in groups:
             if item.kind != "attention":
                 continue
@@ -143,7 +143,7 @@ class Names:
         self._heads_of(k)
         self._heads_of(v)
 
-    def _rotations(self, groups: Sequence[Group]) -> None:
+    def _rotations(self, groups: Sequence[OperationGroup]) -> None:
         """What is rotated has heads and otherwise parts of a head: halves, or pairs."""
         for item in groups:
             made = {self._names.get(atom) for name in item.writes for atom in self._of(name)}
@@ -177,7 +177,7 @@ class Names:
                 tokens = any(self.name(atom).endswith("seq") for atom in self.atoms(axes[:-1]))
                 self._give(axes[-1], "vocab" if tokens else "classes")
 
-    def _experts(self, groups: Sequence[Group]) -> None:
+    def _experts(self, groups: Sequence[OperationGroup]) -> None:
         counts: set[int] = set()
         for item in groups:
             if item.kind == "experts":
@@ -192,7 +192,7 @@ class Names:
                         axes = self._program.parameters[ref.name]
                         self._give(axes.axes[ref.sizes.index(min(ref.sizes))], "experts")
 
-    def _widths(self, groups: Sequence[Group]) -> None:
+    def _widths(self, groups: Sequence[OperationGroup]) -> None:
         """What a norm runs over is the model's width; of a size unlike that of the embedding, a latent's."""
         known = {self.size(atom) for atom, name in self._names.items() if name == "embed"}
         for item in groups:
@@ -218,7 +218,7 @@ class Names:
             for axis in weight.axes[:2]:
                 self._give(axis, "channels")
 
-    def _hidden(self, groups: Sequence[Group]) -> None:
+    def _hidden(self, groups: Sequence[OperationGroup]) -> None:
         """What one product of a block makes and another contracts is the feed-forward width."""
         made: dict[tuple[str, int], int] = {}
         for item in groups:
@@ -232,7 +232,7 @@ class Names:
                     made[item.block, atom] = atom
 
 
-def _weights(item: Group) -> Iterator[Ref]:
+def _weights(item: OperationGroup) -> Iterator[Ref]:
     for operation in item.operations:
         yield from operation.parameters
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 
 
 def topological(names: Sequence[str], edges: Iterable[tuple[str, str]]) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.graph import COMPUTE, Defaults, Dim, Layer, LayerGraph, Parameter, Tensor, Use, Work
 
 FREE, NO_DEFAULTS = Work(), Defaults()

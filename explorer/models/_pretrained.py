@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.graph import Defaults, LayerGraph
 from explorer.models.torch_export import capture
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
+from explorer.base.registry import Option
 from explorer.graph import Work
 from explorer.models.builder import GraphBuilder, Value
-from explorer.registry import Option
 
 
 def samples_per_step(default: int) -> Option:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.graph import Work
 from explorer.models._images import ImageLayers
 from explorer.models._parts import Value, Weight

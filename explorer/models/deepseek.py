@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from explorer.base.registry import Option
 from explorer.graph import Defaults, LayerGraph, Work
 from explorer.models import SOURCES
 from explorer.models._decoders import FUSED_LOSS, check_at_most, check_sizes, tokens_and_targets
 from explorer.models.builder import GraphBuilder, Value
 from explorer.models.llama import feed_forward_half, gated, head_and_loss
-from explorer.registry import Option
 
 V2 = "DeepSeek-AI 2024, DeepSeek-V2, arXiv:2405.04434, section 3.1.2"
 V3 = "DeepSeek-AI 2024, DeepSeek-V3 Technical Report, arXiv:2412.19437, section 4.2"

@@ -12,10 +12,10 @@ the profile of GNMT-8 that it published. MLPerf shares one embedding (`--set sha
 
 from __future__ import annotations
 
+from explorer.base.registry import Option
 from explorer.graph import Defaults, LayerGraph
 from explorer.models import SOURCES
 from explorer.models.builder import GraphBuilder, Value
-from explorer.registry import Option
 
 PAPER = "Wu et al. 2016, Google's Neural Machine Translation System, arXiv:1609.08144, section 3"
 _VOCAB, _EMBED = 32_320, 1024

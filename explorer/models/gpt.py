@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.base.registry import Option
 from explorer.graph import Defaults, LayerGraph
 from explorer.models import SOURCES
 from explorer.models._accumulate import with_accumulation
@@ -22,7 +23,6 @@ from explorer.models._decoders import (
     tokens_and_targets,
 )
 from explorer.models.builder import GraphBuilder, Value
-from explorer.registry import Option
 
 GPT2 = "Radford et al. 2019, Language Models are Unsupervised Multitask Learners, table 2"
 GPT3 = "Brown et al. 2020, Language Models are Few-Shot Learners, arXiv:2005.14165, table 2.1"

@@ -6,12 +6,12 @@ without (`--set aux=false`) 23,834,568, which is also what inference loads. Drop
 
 from __future__ import annotations
 
+from explorer.base.registry import Option
 from explorer.graph import Defaults, LayerGraph
 from explorer.models import SOURCES
 from explorer.models._images import Window
 from explorer.models.builder import GraphBuilder, Value
 from explorer.models.vgg import IMAGENET_SAMPLES, refuse_sequence
-from explorer.registry import Option
 
 PAPER = "Szegedy et al. 2015, Rethinking the Inception Architecture for Computer Vision, arXiv:1512.00567"
 _CLASSES = 1000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.base.registry import Option
 from explorer.graph import Defaults, LayerGraph
 from explorer.models import SOURCES
 from explorer.models._decoders import (
@@ -17,7 +18,6 @@ from explorer.models._decoders import (
 from explorer.models._eager import eager_gated, eager_loss, eager_norm, eager_rope, scaled
 from explorer.models._selective import POLICIES, with_policy
 from explorer.models.builder import GraphBuilder, Value
-from explorer.registry import Option
 
 PAPER = "Llama Team 2024, The Llama 3 Herd of Models, arXiv:2407.21783, table 3"
 

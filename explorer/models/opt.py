@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from explorer.base.registry import Option
 from explorer.graph import Defaults, LayerGraph
 from explorer.models import SOURCES
 from explorer.models._decoders import ATTENTION, positions_within, tokens_and_targets
 from explorer.models.builder import GraphBuilder, Value
 from explorer.models.gpt import attention_half, feed_forward_half, residual
-from explorer.registry import Option
 
 PAPER = "Zhang et al. 2022, OPT: Open Pre-trained Transformer Language Models, arXiv:2205.01068, table 1"
 _VOCAB, _WORD, _EMBED, _HEADS, _LAYERS, _POSITIONS = 50272, 512, 1024, 16, 24, 2048

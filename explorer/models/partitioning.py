@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from explorer.base.errors import InputError
+from explorer.base.units import MS
 from explorer.cluster import Cluster
-from explorer.errors import InputError
 from explorer.graph import Defaults, Layer, LayerGraph, Measured, Parameter, Tensor, Use
 from explorer.models._folding import fold_backward
 from explorer.models._host import ACCELERATOR, CPU, host_cluster
 from explorer.models._order import topological
-from explorer.units import MS
 
 __all__ = ["ACCELERATOR", "CPU", "fold_backward", "load_partitioning", "looks_like", "node_id", "read"]
 

@@ -19,11 +19,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
+from explorer.base.registry import Entry, Option
+from explorer.base.units import MS
 from explorer.graph import Defaults, Layer, LayerGraph, Measured, Parameter, Tensor, Use
 from explorer.models._order import topological
-from explorer.registry import Entry, Option
-from explorer.units import MS
 
 _NUMBER = r"[^,;\]\s]+"
 _NODE = re.compile(

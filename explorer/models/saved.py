@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from explorer import documents
-from explorer.errors import InputError
+from explorer.base import plain_data
+from explorer.base.errors import InputError
 from explorer.graph import LayerGraph
 
 SCHEMA = "explorer.layer_graph/1"
@@ -26,7 +26,7 @@ def to_json(graph: LayerGraph) -> str:
     >>> read(json.loads(to_json(chain([1.0])))) == chain([1.0])
     True
     """
-    content = {"schema": SCHEMA, **documents.to_plain(graph)}
+    content = {"schema": SCHEMA, **plain_data.to_plain(graph)}
     parts = [f"{json.dumps(key)}: {_lines(value)}" for key, value in content.items()]
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
@@ -76,7 +76,7 @@ def read(data: Any, *, file: str = "") -> LayerGraph:
         if found != SCHEMA:
             raise InputError(f"schema is {found!r}", key="schema", found=found, allowed=SCHEMA)
         fields = {key: value for key, value in data.items() if key != "schema"}
-        return _quickly(fields) or documents.validate(documents.to_fields(fields, LayerGraph), LayerGraph)
+        return _quickly(fields) or plain_data.validate(plain_data.to_fields(fields, LayerGraph), LayerGraph)
     except InputError as error:
         raise error.within(file=file or None) from None
 
@@ -94,7 +94,7 @@ def _quickly(fields: dict[str, Any]) -> LayerGraph | None:
         text = json.dumps(fields, allow_nan=False)
         if _NEGATIVE.search(text):
             return None
-        graph: LayerGraph = documents.adapter(LayerGraph).validate_json(text, strict=True, extra="forbid")
+        graph: LayerGraph = plain_data.adapter(LayerGraph).validate_json(text, strict=True, extra="forbid")
     except (InputError, TypeError, ValueError):  # pydantic's error is a ValueError
         return None
     return graph

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.graph import Defaults, Layer, LayerGraph, Measured, Parameter, Tensor, Use
 from explorer.models.builder import GraphBuilder
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.graph import Defaults, LayerGraph
 from explorer.models import SOURCES
 from explorer.models.builder import GraphBuilder

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from explorer.actions import Dispatch
+from explorer.base.errors import PlanError
 from explorer.cluster import Event
-from explorer.errors import PlanError
 from explorer.passes.rates import Demands, Rates
 
 F, B, TRANSFER = "F", "B", "transfer"

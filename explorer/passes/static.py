@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from explorer.identity import IdentityCache
+from explorer.base.caching import IdentityCache
 from explorer.passes.timing import FloatArray, Shares, Tasks, Timing
 
 TOLERANCE = 1e-9

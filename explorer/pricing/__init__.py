@@ -10,7 +10,7 @@ The only place where a placement meets the cost model.
     pricer   one placement's slots                       prices   all of a program's
 
 What a number depends on are the arguments of the function that makes it, and those are its cache key
-(`explorer.identity.remembered`): moving one layer re-prices two stages.
+(`explorer.base.caching.remembered`): moving one layer re-prices two stages.
 """
 
 from __future__ import annotations
@@ -18,6 +18,6 @@ from __future__ import annotations
 from explorer.pricing.pricer import Pricer
 from explorer.pricing.prices import Prices, price
 from explorer.pricing.routes import Route, lane_route
-from explorer.pricing.section import SectionTime
+from explorer.pricing.section_time import SectionTime
 
 __all__ = ["Pricer", "Prices", "Route", "SectionTime", "lane_route", "price"]

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from explorer.base.units import dtype_bytes
 from explorer.costs.compute import update_seconds
 from explorer.costs.memory import StageMemory
-from explorer.pricing.exchanges import Exchanges, Groups, Row
-from explorer.pricing.host import host_seconds, reduced_memory
-from explorer.pricing.section import (
+from explorer.pricing.gradient_sync import (
+    gather_price,
+    reduce_price,
+    updated_elements,
+)
+from explorer.pricing.host_memory import host_seconds, reduced_memory
+from explorer.pricing.piece_tensors import Exchanges, Groups, Row
+from explorer.pricing.section_time import (
     SectionTime,
     lane_sends,
     section_memory,
     section_time,
 )
-from explorer.pricing.states import (
-    gather_price,
-    reduce_price,
-    updated_elements,
-)
 from explorer.strategy import ACTIVATIONS, OPTIMIZER
 from explorer.tasks.placement import Piece
 from explorer.tasks.program import GATHER, TRANSFER, B, F, Slot, U, W
-from explorer.units import dtype_bytes
 
 
 class SlotPrice(NamedTuple):

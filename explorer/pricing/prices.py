@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explorer.base.caching import IdentityCache
 from explorer.costs.memory import StageMemory
-from explorer.identity import IdentityCache
 from explorer.passes.timing import FloatArray, Shares
-from explorer.pricing.demands import find_shares
+from explorer.pricing.link_shares import find_shares
 from explorer.pricing.pricer import Pricer
-from explorer.tasks.derived import derived
 from explorer.tasks.program import Program
+from explorer.tasks.program_tables import derived
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
+from explorer.base.caching import remembered
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
-from explorer.identity import remembered
 from explorer.sharding import ShardedLayers
 
 Pattern: TypeAlias = tuple[tuple[float, float, float], ...]
@@ -103,7 +103,7 @@ def _pairs(
     return found
 
 
-class Part(NamedTuple):
+class RoutePart(NamedTuple):
     """What a device needs of what some others hold."""
 
     owners: tuple[int, ...]
@@ -118,7 +118,9 @@ class Part(NamedTuple):
     """Its end."""
 
 
-def common_parts(source: tuple[int, ...], held: float, target: tuple[int, ...], needed: float) -> list[Part]:
+def common_parts(
+    source: tuple[int, ...], held: float, target: tuple[int, ...], needed: float
+) -> list[RoutePart]:
     """Parts of a tensor that one row holds and another needs.
 
     Shards lie in mesh order, devices with equal shards next to each other.
@@ -137,7 +139,7 @@ def common_parts(source: tuple[int, ...], held: float, target: tuple[int, ...], 
             low, high = part * held, (part + 1) * held if parts > 1 else 1.0
             first, last = max(start, low), min(stop, high, 1.0)
             if last - first > 1e-12:
-                found.append(Part(tuple(owners), device, turn, first, last))
+                found.append(RoutePart(tuple(owners), device, turn, first, last))
     return found
 
 

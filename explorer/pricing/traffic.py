@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from explorer.pricing.demands import dropped_groups
-from explorer.pricing.lines import Line, lines_along, summed_with
+from explorer.pricing.link_shares import dropped_groups
+from explorer.pricing.mesh_lines import Line, lines_along, summed_with
 from explorer.pricing.pricer import Pricer
 from explorer.pricing.prices import Prices
 from explorer.tasks.program import GATHER, REDUCE, TRANSFER, F, Program, Slot, U, W

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from explorer.check import check_job
+from explorer.base.errors import InputError, PlanError
 from explorer.cluster import Cluster
-from explorer.errors import InputError, PlanError
-from explorer.fold import UNFOLDED
 from explorer.graph import LayerGraph
-from explorer.onejob import make_shape
 from explorer.passes.static import run_static
 from explorer.passes.timing import Timing
 from explorer.pricing import Pricer, Prices, price
 from explorer.run.model import ModelSpec
-from explorer.run.spec import DRY, REAL, Case
+from explorer.run.spec import DRY, REAL, RunCase
 from explorer.schedules import SCHEDULES, make_order
 from explorer.schedules._torch_notation import unsupported
+from explorer.simulation.check import check_job
+from explorer.simulation.folding import UNFOLDED
+from explorer.simulation.one_job import make_shape
 from explorer.strategy import JobStrategy
 from explorer.tasks.lower import lower
 from explorer.tasks.placement import Placement, place
@@ -32,7 +32,7 @@ from explorer.workload import Job
 class Prepared:
     """A strategy ready to run: its case and what was predicted for the very same program."""
 
-    case: Case
+    case: RunCase
     """What is launched."""
     program: Program
     """Its tasks."""
@@ -71,7 +71,7 @@ def prepare(
         steps: steps in the program.
         model: what is computed; None makes a dry case.
         scale: predicted seconds are multiplied by it (dry cases).
-        fields: further fields of `Case`.
+        fields: further fields of `RunCase`.
 
     Raises:
         PlanError: everything that is wrong with the strategy.
@@ -86,7 +86,7 @@ def prepare(
     program = lower(placement.skeleton, shape, order)
     prices = price(program, pricer)
     seconds = prices.seconds * scale
-    case = Case(
+    case = RunCase(
         name=name,
         skeleton=placement.skeleton,
         shape=shape,
@@ -195,7 +195,7 @@ def begins(program: Program, ends_s: dict[int, float]) -> dict[int, float]:
     return found
 
 
-def unsupported_by_torch(case: Case) -> list[str]:
+def unsupported_by_torch(case: RunCase) -> list[str]:
     """Why torch's own machinery (see `explorer.run.engines`) cannot run a case; [] where it can."""
     if case.model is None or any(unit.tied for unit in case.model.units):
         return ["tied weights"]

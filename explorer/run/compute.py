@@ -13,14 +13,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from explorer.errors import InputError
-from explorer.run.lane import Interval, Lanes, LaneTask, Reduction, Transfer, sample_interval
+from explorer.base.errors import InputError
+from explorer.run.lane import Interval, LaneTask, RankLanes, Reduction, Transfer, sample_interval
 from explorer.run.mailbox import Mailbox
 from explorer.run.model import HEAD, parameter_names
 from explorer.run.modules import DTYPES, Weights, initial_weights, run_units, sample_tokens
 from explorer.run.optimizers import Optimizer
-from explorer.run.reads import find_reads
-from explorer.run.spec import Case
+from explorer.run.spec import RunCase
+from explorer.run.weight_reads import find_reads
 from explorer.tasks.placement import Piece
 
 Gradients = dict[str, torch.Tensor]
@@ -31,7 +31,7 @@ class Compute:
 
     reduce_op: Any = dist.ReduceOp.SUM
 
-    def __init__(self, case: Case, lanes: Lanes, lane: int, device: torch.device) -> None:
+    def __init__(self, case: RunCase, lanes: RankLanes, lane: int, device: torch.device) -> None:
         if case.model is None:
             raise InputError(f"case {case.name!r} has no model", key="model", found=None, allowed="a model")
         self.case, self.model, self.lanes, self.lane, self.device = case, case.model, lanes, lane, device

@@ -16,15 +16,15 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.run.build import unsupported_by_torch
 from explorer.run.compute import Compute
 from explorer.run.emulate import compare_with_emulation
-from explorer.run.lane import Lanes, sample_interval
+from explorer.run.lane import RankLanes, sample_interval
 from explorer.run.model import ModelSpec
 from explorer.run.modules import run_units, sample_tokens
 from explorer.run.optimizers import Optimizer
-from explorer.run.spec import Case
+from explorer.run.spec import RunCase
 from explorer.run.status import COMPUTING
 from explorer.run.transport import Transport
 from explorer.schedules import _torch_notation as torch_notation
@@ -59,11 +59,11 @@ class Units(nn.Module):
         return {name: p.grad for name, p in zip(self.names, self.held, strict=True) if p.grad is not None}
 
 
-def torch_player(case: Case, desk: Says, transport: Transport) -> Callable[[], dict[str, Any]]:
+def torch_player(case: RunCase, desk: Says, transport: Transport) -> Callable[[], dict[str, Any]]:
     """Build a case on torch's machinery; the result runs all its steps once."""
     if problems := unsupported_by_torch(case):
         raise InputError(f"torch cannot run {'; '.join(problems)}", key="engine", allowed="interpreter")
-    lanes = Lanes(case.lowered())
+    lanes = RankLanes(case.lowered())
     local = Compute(case, lanes, transport.rank, transport.device)
     modules = {
         piece.section: Units(local.model, case.sections[piece.section], local.versions[piece][0])

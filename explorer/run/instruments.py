@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from explorer.base.errors import InputError
+from explorer.base.plain_data import to_plain
 from explorer.cluster import Cluster
-from explorer.documents import to_plain
-from explorer.errors import InputError
 from explorer.graph import LayerGraph
 from explorer.plan import Resolved, load_plan
 from explorer.run import compare
@@ -24,7 +24,7 @@ from explorer.run.build import Prepared, prepare, unsupported_by_torch
 from explorer.run.calibrate import Calibrated, calibrate, machine_times, uncalibrated
 from explorer.run.compare import Comparison, Measurement, StageTime
 from explorer.run.launch import RunResult
-from explorer.run.scale import Scaled, Size, scale
+from explorer.run.likeness import Scaled, UnitSize, scale
 from explorer.run.spec import Calibration, RunSpec
 from explorer.strategy import JobStrategy, Mesh, Stage
 
@@ -68,7 +68,7 @@ def make_experiment(
     engine: str = "interpreter",
     baseline: str | Resolved | None = None,
     ranks: int | None = None,
-    size: Size | None = None,
+    size: UnitSize | None = None,
     warmup_rounds: int = WARMUP_ROUNDS,
 ) -> Experiment:
     """The launch that validates a plan.
@@ -100,7 +100,7 @@ def make_experiment(
         return dry_run(resolved, rounds=min(rounds, 3), ranks=ranks or DRY_RANKS)
     return short_run(
         resolved, rounds=rounds, engine=engine, baseline=baseline, ranks=ranks or available_ranks(),
-        size=size or Size(), warmup_rounds=warmup_rounds,
+        size=size or UnitSize(), warmup_rounds=warmup_rounds,
     )  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def short_run(
     engine: str,
     baseline: str | Resolved | None,
     ranks: int,
-    size: Size,
+    size: UnitSize,
     warmup_rounds: int = WARMUP_ROUNDS,
 ) -> Experiment:
     """Real compute and transport of the plan's likeness, its baseline and their calibration, interleaved."""
@@ -273,7 +273,7 @@ def _engine_times(rows: list[list[dict[str, Any]]]) -> list[float]:
     return [max(rank[number]["seconds"] for rank in rows) for number in range(len(rows[0]))]
 
 
-def _baseline(asked: str | Resolved | None, scaled: Scaled, size: Size) -> tuple[str, JobStrategy]:
+def _baseline(asked: str | Resolved | None, scaled: Scaled, size: UnitSize) -> tuple[str, JobStrategy]:
     """Name and strategy of the baseline, on the same runnable model."""
     name = asked if asked is not None else ("data_parallel" if len(scaled.strategy.stages) > 1 else "single")
     if name == "even":

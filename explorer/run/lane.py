@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.tasks.placement import Piece, SectionShape
 from explorer.tasks.program import CLOSING, GATHER, JOIN, KINDS, OPENING, REDUCE, TRANSFER, Program, Slot
 
@@ -113,7 +113,7 @@ def sample_interval(section: SectionShape, replica: int, number: int) -> Interva
     return base + section.offsets[replica], base + section.offsets[replica + 1]
 
 
-class Lanes:
+class RankLanes:
     """Plans of the lanes of a program; what all of them need is worked out once."""
 
     def __init__(self, program: Program) -> None:

@@ -26,7 +26,7 @@ from typing import Any, Self
 
 import psutil
 
-from explorer.errors import RunError
+from explorer.base.errors import RunError
 from explorer.run.guard import process_start
 from explorer.run.spec import RunSpec, write_spec
 from explorer.run.status import COMPUTING, IDLE, STARTING, StatusPages

@@ -11,7 +11,7 @@ from collections.abc import Hashable
 
 import torch
 
-from explorer.errors import RunError
+from explorer.base.errors import RunError
 from explorer.run.lane import Interval
 
 

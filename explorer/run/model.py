@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.graph import Defaults, Layer, LayerGraph, Measured, Parameter, Tensor, Use, Work
 
 EMBED, BLOCK, MLP, CONV, HEAD = UNIT_KINDS = ("embed", "block", "mlp", "conv", "head")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import torch
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 
 MOMENTUM, BETA1, BETA2, EPSILON, DECAY = 0.9, 0.9, 0.999, 1e-8, 0.01
 KINDS = ("none", "sgd", "momentum", "adam", "adamw")

@@ -11,9 +11,9 @@ import torch
 
 from explorer.run import guard
 from explorer.run.interpreter import Backend, Hooks, Interpreter
-from explorer.run.lane import LanePlan, Lanes
+from explorer.run.lane import LanePlan, RankLanes
 from explorer.run.sleeper import Sleeper
-from explorer.run.spec import DRY, Case, RunSpec
+from explorer.run.spec import DRY, RunCase, RunSpec
 from explorer.run.status import IDLE, WAITING
 from explorer.run.transport import Transport, connect
 
@@ -43,12 +43,12 @@ def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
     players = [_player(case, i, spec, desk, transport) for i, case in enumerate(spec.cases)]
     calibrator = None
     if spec.calibration is not None:
-        from explorer.run.stopwatch import Stopwatch
+        from explorer.run.calibration_timing import Stopwatch
 
         calibrator = Stopwatch(spec.calibration, transport)
     surveyor = None
     if spec.survey is not None:
-        from explorer.run.surveyor import Surveyor
+        from explorer.run.machine_survey import Surveyor
 
         surveyor = Surveyor(spec.survey, transport, desk.status)
     result: dict[str, Any] = {
@@ -112,14 +112,14 @@ def _pin(ranks: int) -> None:
 
 
 def _player(
-    case: Case, index: int, spec: RunSpec, desk: Reports, transport: Transport
+    case: RunCase, index: int, spec: RunSpec, desk: Reports, transport: Transport
 ) -> Callable[[], dict[str, Any]]:
     """Build a case; the result runs it once."""
     if case.engine == "torch":
         from explorer.run.engines import torch_player
 
         return torch_player(case, desk, transport)
-    lanes = Lanes(case.lowered())
+    lanes = RankLanes(case.lowered())
     count = len(lanes.program.programs)
     transport.open(lanes.wires, lanes.groups)
     lane = 0 if case.everywhere else transport.rank
@@ -156,7 +156,7 @@ def _play(
     backend: Backend | None,
     transport: Transport,
     hooks: Hooks,
-    case: Case,
+    case: RunCase,
     desk: Reports,
 ) -> dict[str, Any]:
     """Start together, run, and hand back the stamps."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.actions import Action, Edge, Order, Place, ReadRule, Shape, parse_action
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.run.model import ModelSpec, Unit
 from explorer.tasks.lower import lower
 from explorer.tasks.placement import Flow, Holders, Piece, SectionShape, Skeleton
@@ -45,7 +45,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class RunCase:
     """One program to run."""
 
     name: str
@@ -130,7 +130,7 @@ class RunSpec:
 
     ranks: int
     """Processes."""
-    cases: tuple[Case, ...] = ()
+    cases: tuple[RunCase, ...] = ()
     """Run in this order in every round."""
     rounds: int = 1
     """Rounds that are measured."""
@@ -213,7 +213,7 @@ def from_data(data: Mapping[str, Any]) -> RunSpec:
     return RunSpec(**values)
 
 
-def _case_data(case: Case) -> dict[str, Any]:
+def _case_data(case: RunCase) -> dict[str, Any]:
     data = {item.name: getattr(case, item.name) for item in fields(case)}
     order, shape = case.order, case.shape
     data["order"] = {
@@ -233,7 +233,7 @@ def _case_data(case: Case) -> dict[str, Any]:
     return data
 
 
-def _case(data: Mapping[str, Any]) -> Case:
+def _case(data: Mapping[str, Any]) -> RunCase:
     values = dict(_tuples(data))
     order, shape, skeleton = data["order"], _tuples(data["shape"]), _tuples(data["skeleton"])
     values["order"] = Order(
@@ -257,7 +257,7 @@ def _case(data: Mapping[str, Any]) -> Case:
         updates=skeleton["updates"],
     )
     values["model"] = _model(data["model"]) if data["model"] else None
-    return Case(**values)
+    return RunCase(**values)
 
 
 def _actions(text: str) -> tuple[Action, ...]:
@@ -279,4 +279,4 @@ def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
     return {key: convert(value) for key, value in data.items()}
 
 
-__all__ = ["Calibration", "Case", "Fault", "RunSpec", "Survey", "read_spec", "write_spec"]
+__all__ = ["Calibration", "Fault", "RunCase", "RunSpec", "Survey", "read_spec", "write_spec"]

@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from explorer.actions import Dispatch, Order, Shape
-from explorer.errors import InputError, PlanError
-from explorer.registry import Registry
+from explorer.base.errors import InputError, PlanError
+from explorer.base.registry import Registry
 
 __all__ = ["SCHEDULES", "make_dispatch", "make_order"]
 

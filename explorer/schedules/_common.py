@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from explorer.actions import UPDATE, Action, Place, Shape
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 
 Lanes = tuple[tuple[Action, ...], ...]
 

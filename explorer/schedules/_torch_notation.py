@@ -12,7 +12,7 @@ import io
 import re
 
 from explorer.actions import UPDATE, Action, Order, Place, Shape, parse_action
-from explorer.errors import InputError, PlanError
+from explorer.base.errors import InputError, PlanError
 from explorer.schedules._common import Lanes, roles, turns
 
 _OVERLAP = re.compile(r"^\((.+);(.+)\)OVERLAP_F_B$")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from explorer.actions import Action, Order, Place, Shape
-from explorer.errors import InputError
-from explorer.registry import Option
+from explorer.base.errors import InputError
+from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES
 from explorer.schedules._clock import by_tick, clock_of, ticked
 from explorer.schedules._common import (

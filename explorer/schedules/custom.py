@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable
 
 from explorer.actions import UPDATE, Action, Order, Place, ReadRule, Shape, parse_action
-from explorer.errors import InputError, PlanError
-from explorer.registry import Option
+from explorer.base.errors import InputError, PlanError
+from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES
 from explorer.schedules._common import Lanes, roles, updates
 from explorer.schedules.check import coverage

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from explorer.actions import BACKWARD, FORWARD, UPDATE, Action, Edge, Order, Place, Shape
-from explorer.registry import Option
+from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES
 from explorer.schedules._clock import Ticked, by_tick
 from explorer.schedules._common import each_lane, need_equal_microbatches, own, per_copy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from explorer.actions import BACKWARD, FORWARD, Action, Order, Place, Shape
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.schedules import SCHEDULES
 from explorer.schedules._common import (
     each_step,

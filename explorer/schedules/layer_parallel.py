@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from explorer.actions import BACKWARD, FORWARD, Action, Order, Place, Shape
-from explorer.errors import InputError
-from explorer.registry import Option
+from explorer.base.errors import InputError
+from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES
 from explorer.schedules._clock import clock_of, one_step
 from explorer.schedules._common import each_step, new_action, own, updates

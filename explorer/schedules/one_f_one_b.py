@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.actions import Order, Shape
-from explorer.registry import Option
+from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES
 from explorer.schedules._clock import clock_of, one_step
 from explorer.schedules._common import each_step, updates

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from explorer.actions import BACKWARD, UPDATE, Action, Order, Place, ReadRule, Shape
-from explorer.registry import Option
+from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES
 from explorer.schedules._clock import Clock, Ticked, by_tick, clock_of, ticked
 from explorer.schedules._common import each_lane, need_copies, new_action, turns

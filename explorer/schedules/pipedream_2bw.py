@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.actions import UPDATE, Action, Order, Place, ReadRule, Shape
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.schedules import SCHEDULES
 from explorer.schedules._clock import Clock, Ticked, by_tick, clock_of, ticked
 from explorer.schedules._common import each_lane, need_copies

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from explorer.actions import WIRINGS, Dispatch, Shape
-from explorer.errors import InputError
-from explorer.registry import Option
+from explorer.base.errors import InputError
+from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES
 
 OPTIONS = (

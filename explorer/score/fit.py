@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.score.knobs import Knob, most_of
 
 Array = npt.NDArray[np.float64]

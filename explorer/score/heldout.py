@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
+from explorer.base.errors import ExplorerError
 from explorer.cluster import Cluster
-from explorer.errors import ExplorerError
 from explorer.score.fit import Array, fit
 from explorer.score.knobs import Knob, knobs_of
-from explorer.score.rows import SETS, Row
-from explorer.score.trials import Part, Trials
+from explorer.score.rows import SETS, ScoredRow
+from explorer.score.trials import TrialPart, Trials
 
 MOST_DEVICES = 128
 """Rows on more devices take no part in a fit."""
@@ -64,7 +64,7 @@ def held_out(paths: Mapping[str, Path], reference: Path | None, *, processes: in
     return found
 
 
-def _fitted(own: Sequence[Knob], parts: Sequence[Part], processes: int) -> HeldOut:
+def _fitted(own: Sequence[Knob], parts: Sequence[TrialPart], processes: int) -> HeldOut:
     """Priors, and of the knobs that rows of `parts` hold, what they say."""
     values = {knob.key: knob.prior for knob in own}
     held = {knob.key for part in parts for knob in _knobs(_rows(part.name, Path(part.path)))}
@@ -88,7 +88,7 @@ def _fitted(own: Sequence[Knob], parts: Sequence[Part], processes: int) -> HeldO
     return HeldOut(values={**values, **result.values}, fitted_on=tuple(sorted(sources)))
 
 
-def _others(name: str, own: Sequence[Knob], reference: Path) -> tuple[Part, ...]:
+def _others(name: str, own: Sequence[Knob], reference: Path) -> tuple[TrialPart, ...]:
     """Rows that other sources measured on the device kinds of a set, in pieces of work."""
     facts = SETS.get(name).facts
     keys = {knob.key for knob in own}
@@ -105,15 +105,15 @@ def _others(name: str, own: Sequence[Knob], reference: Path) -> tuple[Part, ...]
             for i, row in enumerate(rows)
             if _devices(row) <= MOST_DEVICES and any(k.key in keys for k in knobs_of(row.case.cluster))
         ]
-        found += [Part(other, str(path), (i,)) for i in chosen]
+        found += [TrialPart(other, str(path), (i,)) for i in chosen]
     return tuple(found)
 
 
-def _devices(row: Row) -> int:
+def _devices(row: ScoredRow) -> int:
     return len({d for stage in row.case.strategy.job.stages for mesh in stage.meshes for d in mesh.devices})
 
 
-def _rows(name: str, path: Path) -> tuple[Row, ...]:
+def _rows(name: str, path: Path) -> tuple[ScoredRow, ...]:
     """The rows of a set; none where it cannot be read, which scoring it reports."""
     try:
         return SETS.get(name).function(path).rows
@@ -121,7 +121,7 @@ def _rows(name: str, path: Path) -> tuple[Row, ...]:
         return ()
 
 
-def _knobs(rows: Sequence[Row]) -> tuple[Knob, ...]:
+def _knobs(rows: Sequence[ScoredRow]) -> tuple[Knob, ...]:
     clusters: dict[int, Cluster] = {id(row.case.cluster): row.case.cluster for row in rows}
     found = {knob.key: knob for cluster in clusters.values() for knob in knobs_of(cluster)}
     return tuple(found[key] for key in sorted(found))

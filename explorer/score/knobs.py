@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from explorer.base.errors import InputError
 from explorer.cluster import Cluster, Curve, DeviceKind, Level, Source, Tile
-from explorer.errors import InputError
 
 _SQUARE = 128  # a tile with a shorter side than this is a small one
 _CURVES = "efficiency."

@@ -11,15 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 
+from explorer.base.errors import InputError
+from explorer.base.units import MIB
 from explorer.cluster import Cluster
-from explorer.errors import InputError
 from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.score.megatron import even_cuts
-from explorer.score.rows import Case
+from explorer.score.rows import ScoredCase
 from explorer.sharding.layouts import megatron_layout
 from explorer.strategy import REPLICA, TILES, Mesh, Stage, Strategy, Sync, single
-from explorer.units import MIB
 from explorer.workload import Job, Workload
 
 BUCKET_BYTES = 25 * MIB
@@ -76,7 +76,7 @@ class Run:
     """What selective recomputation makes again: a policy of the model family."""
 
 
-def llama_case(shape: Shape, run: Run, cluster: Cluster) -> Case:
+def llama_case(shape: Shape, run: Run, cluster: Cluster) -> ScoredCase:
     """The problem of one run.
 
     Raises:
@@ -88,7 +88,7 @@ def llama_case(shape: Shape, run: Run, cluster: Cluster) -> Case:
         global_batch=run.batch, sequence_length=run.sequence, precision="bf16", gradient_precision="fp32",
         optimizer="adamw",
     )  # fmt: skip
-    return Case(graph, cluster, Workload(jobs=(job,)), _strategy(graph, run))
+    return ScoredCase(graph, cluster, Workload(jobs=(job,)), _strategy(graph, run))
 
 
 def llama_graph(shape: Shape, run: Run) -> LayerGraph:

@@ -13,9 +13,9 @@ from contextvars import ContextVar
 from dataclasses import replace
 from functools import lru_cache
 
+from explorer.base.errors import InputError
 from explorer.cluster import Cluster
-from explorer.errors import InputError
-from explorer.profiles import load_cluster
+from explorer.cluster_profiles import load_cluster
 from explorer.score.knobs import turned
 
 Values = tuple[tuple[str, float], ...]

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+from explorer.base.errors import ExplorerError, InputError
 from explorer.cluster import Cluster
-from explorer.errors import ExplorerError, InputError
 from explorer.graph import LayerGraph
 from explorer.models import load_model
-from explorer.report import Report
-from explorer.score.rows import Case
+from explorer.score.rows import ScoredCase
 from explorer.sharding.layouts import megatron_layout
-from explorer.simulate import simulate
+from explorer.simulation.report import Report
+from explorer.simulation.simulate import simulate
+from explorer.strategies.uniform import uniform
 from explorer.strategy import Strategy
-from explorer.uniform import uniform
 from explorer.workload import Job, Workload
 
 _SOFTMAX_BLOCK = 4
@@ -83,7 +83,7 @@ class Layout:
     """Whether embedding and head take the place of a block each when blocks are dealt out evenly."""
 
 
-def gpt_case(model: Gpt, layout: Layout, cluster: Cluster) -> Case:
+def gpt_case(model: Gpt, layout: Layout, cluster: Cluster) -> ScoredCase:
     """The problem of one run.
 
     Raises:
@@ -106,7 +106,7 @@ def gpt_case(model: Gpt, layout: Layout, cluster: Cluster) -> Case:
     )  # fmt: skip
     if layout.sequence_parallel and layout.tensor > 1:
         strategy = _sequence_parallel(strategy)
-    return Case(graph, cluster, Workload(jobs=(job,)), strategy)
+    return ScoredCase(graph, cluster, Workload(jobs=(job,)), strategy)
 
 
 def gpt_graph(model: Gpt, tensor: int, micro: int) -> LayerGraph:
@@ -180,7 +180,7 @@ def _check(model: Gpt, layout: Layout) -> None:
         )
 
 
-def best_of(cases: Sequence[Case]) -> Report:
+def best_of(cases: Sequence[ScoredCase]) -> Report:
     """The fastest prediction that fits in memory, of all where none fits: authors tune before they publish.
 
     Raises:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.score.running import Outcome, Scored
 from explorer.score.tables import cells
 

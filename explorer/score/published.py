@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from explorer.errors import ExplorerError, InputError
+from explorer.base.errors import ExplorerError, InputError
 from explorer.score.reading import Record, no_surrogates, read_text
-from explorer.score.rows import Problem, Read, Row
+from explorer.score.rows import Read, RowProblem, ScoredRow
 
 PATH = "published.md"
 """Name of the file in the folder of references."""
@@ -29,7 +29,7 @@ class Table:
     """Names of its columns."""
     records: tuple[Record, ...]
     """Its rows."""
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[RowProblem, ...] = ()
     """Lines that have another number of cells than the head, or are not UTF-8."""
 
     def column(self, word: str) -> str:
@@ -144,7 +144,7 @@ def _table(lines: Iterable[tuple[int, str]], file: str) -> Table:
                     f"{len(cells)} cells", found=len(cells), allowed=f"{len(head)} as in the head"
                 )
         except InputError as error:
-            problems.append(Problem(file, number, str(error)))
+            problems.append(RowProblem(file, number, str(error)))
             continue
         records.append(Record(number, dict(zip(head, cells, strict=True))))
     return Table(head=head, records=tuple(records), problems=tuple(problems))
@@ -154,15 +154,15 @@ def _cells(line: str) -> tuple[str, ...]:
     return tuple(cell.strip() for cell in line.strip().removesuffix("|").removeprefix("|").split("|"))
 
 
-def read_each(table: Table, file: str, make: Callable[[Record], Iterable[Row]]) -> Read:
+def read_each(table: Table, file: str, make: Callable[[Record], Iterable[ScoredRow]]) -> Read:
     """Every line of a table as rows (a line may hold several); what `make` refuses becomes a problem."""
-    rows: list[Row] = []
+    rows: list[ScoredRow] = []
     problems = list(table.problems)
     for record in table.records:
         try:
             rows += make(record)
         except ExplorerError as error:
-            problems.append(Problem(file, record.line, str(error)))
+            problems.append(RowProblem(file, record.line, str(error)))
     return Read(tuple(rows), tuple(problems))
 
 

@@ -1,7 +1,7 @@
 """Reading rows that other people wrote: numbers checked one by one, a wrong row named by its line.
 
-A file that is no text of rows at all is an `InputError`; a row that is wrong is a `Problem`, and the others
-go on. Byte order marks, Windows line ends and blank lines are no faults.
+A file that is no text of rows at all is an `InputError`; a row that is wrong is a `RowProblem`, and the
+others go on. Byte order marks, Windows line ends and blank lines are no faults.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
-from explorer.errors import ExplorerError, InputError
-from explorer.score.rows import Problem, Read, Row
+from explorer.base.errors import ExplorerError, InputError
+from explorer.score.rows import Read, RowProblem, ScoredRow
 
 ENVIRONMENT = "EXPLORER_REFERENCE"
 """Environment variable that names the folder of published measurements."""
@@ -133,7 +133,7 @@ def no_surrogates(text: str) -> None:
         raise InputError("bytes that are not UTF-8", allowed="text in UTF-8")
 
 
-def read_table(path: Path, columns: Sequence[str]) -> tuple[list[Record], list[Problem]]:
+def read_table(path: Path, columns: Sequence[str]) -> tuple[list[Record], list[RowProblem]]:
     """Rows of a CSV file whose first line names the columns; columns that are not asked for are left alone.
 
     Args:
@@ -158,7 +158,7 @@ def read_table(path: Path, columns: Sequence[str]) -> tuple[list[Record], list[P
                     f"{len(cells)} cells", found=len(cells), allowed=f"{len(head)} as in the head"
                 )
         except InputError as error:
-            problems.append(Problem(path.name, number, str(error)))
+            problems.append(RowProblem(path.name, number, str(error)))
             continue
         records.append(Record(number, dict(zip(head, cells, strict=True))))
     return records, problems
@@ -202,14 +202,14 @@ def _plain(name: str) -> str:
     return " ".join(name.lower().split())
 
 
-def read_rows(records: Iterable[Record], file: str, make: Callable[[Record], Row]) -> Read:
+def read_rows(records: Iterable[Record], file: str, make: Callable[[Record], ScoredRow]) -> Read:
     """Every record as a row; what `make` refuses becomes a problem with its line."""
     rows, problems = [], []
     for record in records:
         try:
             rows.append(make(record))
         except ExplorerError as error:
-            problems.append(Problem(file, record.line, str(error)))
+            problems.append(RowProblem(file, record.line, str(error)))
     return Read(tuple(rows), tuple(problems))
 
 

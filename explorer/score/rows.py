@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from explorer.base.registry import Registry
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
-from explorer.registry import Registry
 from explorer.strategy import Strategy
 from explorer.workload import Workload
 
 
-class Case(NamedTuple):
+class ScoredCase(NamedTuple):
     """Everything that `simulate` needs for one row."""
 
     graph: LayerGraph
@@ -24,7 +24,7 @@ class Case(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ScoredRow:
     """One measured configuration."""
 
     name: str
@@ -33,7 +33,7 @@ class Row:
     """Line (CSV, Markdown), element (JSON list, from 1) or 1 (one file a row)."""
     group: str
     """Rows of equal model, batch and devices: between these a user chooses."""
-    case: Case
+    case: ScoredCase
     """The problem."""
     measured: float
     """What was measured, in the set's `unit`: usually seconds of one step."""
@@ -47,7 +47,7 @@ class Row:
     """What else the simulator says of the row, in words."""
 
 
-class Problem(NamedTuple):
+class RowProblem(NamedTuple):
     """A row that cannot be read."""
 
     file: str
@@ -58,8 +58,8 @@ class Problem(NamedTuple):
 class Read(NamedTuple):
     """What a reader found in a file or folder."""
 
-    rows: tuple[Row, ...]
-    problems: tuple[Problem, ...]
+    rows: tuple[ScoredRow, ...]
+    problems: tuple[RowProblem, ...]
 
 
 Reader = Callable[[Path], Read]

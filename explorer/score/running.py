@@ -19,13 +19,13 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from explorer.errors import ExplorerError, InputError
-from explorer.report import Report
+from explorer.base.errors import ExplorerError, InputError
 from explorer.score.machines import Values, knobs_at
 from explorer.score.reading import reference_folder, use_reference
-from explorer.score.rows import SETS, Problem, Read, Row
+from explorer.score.rows import SETS, Read, RowProblem, ScoredRow
 from explorer.score.statistics import Statistics, statistics
-from explorer.simulate import simulate
+from explorer.simulation.report import Report
+from explorer.simulation.simulate import simulate
 
 
 class Outcome(NamedTuple):
@@ -53,7 +53,7 @@ class Scored:
     """Of the measured quantity."""
     outcomes: tuple[Outcome, ...]
     """Rows in the order of the file."""
-    problems: tuple[Problem, ...]
+    problems: tuple[RowProblem, ...]
     """Rows that could not be read or predicted."""
     seconds: float
     """Seconds of work, added up over processes."""
@@ -116,7 +116,7 @@ def score(
 
 Work = tuple[int, str, str, Values, tuple[int, ...]]
 """Call, set, path, knobs, rows by number."""
-Answer = tuple[list["Outcome | Problem"], float]
+Answer = tuple[list["Outcome | RowProblem"], float]
 
 
 def _run(works: Sequence[Work], processes: int) -> list[Answer]:
@@ -154,10 +154,10 @@ def _read(_call: int, name: str, path: str, values: Values) -> Read:
         with knobs_at(values):
             return reader(Path(path))
     except ExplorerError as error:
-        return Read((), (Problem(Path(path).name, 0, str(error)),))
+        return Read((), (RowProblem(Path(path).name, 0, str(error)),))
 
 
-def _parts(rows: Sequence[Row]) -> list[tuple[int, ...]]:
+def _parts(rows: Sequence[ScoredRow]) -> list[tuple[int, ...]]:
     """Rows in pieces of work, those with the same graph and cluster together."""
     found: dict[tuple[int, int], list[int]] = {}
     for i, row in enumerate(rows):
@@ -174,14 +174,14 @@ def _predict(work: Work) -> Answer:
     return found, time.perf_counter() - start
 
 
-def _outcome(row: Row, path: Path) -> Outcome | Problem:
+def _outcome(row: ScoredRow, path: Path) -> Outcome | RowProblem:
     try:
         return predicted(row)
     except ExplorerError as error:
-        return Problem(path.name, row.line, f"{row.name}: {error}")
+        return RowProblem(path.name, row.line, f"{row.name}: {error}")
 
 
-def predicted(row: Row) -> Outcome:
+def predicted(row: ScoredRow) -> Outcome:
     """A row with what the simulator says of it.
 
     Raises:
@@ -199,7 +199,7 @@ def predicted(row: Row) -> Outcome:
     return Outcome(row.name, row.line, row.group, value, row.measured, memory, held, note)
 
 
-def _memory_bytes(row: Row, report: Report) -> float:
+def _memory_bytes(row: ScoredRow, report: Report) -> float:
     return max(report.allocated_memory_bytes if row.tensors_only else report.peak_memory_bytes)
 
 
@@ -211,7 +211,7 @@ def _gathered(name: str, path: Path, read: Read, works: Sequence[Work], done: Se
             continue
         seconds += spent
         for number, answer in zip(numbers, answers, strict=True):
-            if isinstance(answer, Problem):
+            if isinstance(answer, RowProblem):
                 problems.append(answer)
             else:
                 rows.append((number, answer))

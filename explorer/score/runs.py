@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from explorer.base.errors import ExplorerError, InputError
 from explorer.calibrate.history import TOO_NOISY, Entry, numbered
-from explorer.errors import ExplorerError, InputError
 from explorer.score.reading import positive
-from explorer.score.rows import Problem
+from explorer.score.rows import RowProblem
 from explorer.score.running import Outcome, Scored
 
 NAME = "runs"
@@ -28,19 +28,19 @@ def score_runs(path: Path) -> Scored:
     try:
         entries, broken = numbered(path)
     except ExplorerError as error:
-        return _scored(path, [], [], [Problem(path.name, 0, str(error))])
-    problems = [Problem(path.name, line, why) for line, why in broken]
+        return _scored(path, [], [], [RowProblem(path.name, 0, str(error))])
+    problems = [RowProblem(path.name, line, why) for line, why in broken]
     counted: list[Outcome] = []
     aside: list[Outcome] = []
     for line, entry in entries:
         try:
             (aside if entry.verdict == TOO_NOISY else counted).append(_outcome(entry, line))
         except InputError as error:
-            problems.append(Problem(path.name, line, str(error)))
+            problems.append(RowProblem(path.name, line, str(error)))
     return _scored(path, counted, aside, problems)
 
 
-def _scored(path: Path, counted: list[Outcome], aside: list[Outcome], problems: list[Problem]) -> Scored:
+def _scored(path: Path, counted: list[Outcome], aside: list[Outcome], problems: list[RowProblem]) -> Scored:
     return Scored(
         name=NAME, file=str(path), unit="s", outcomes=tuple(counted), problems=tuple(sorted(problems)),
         seconds=0.0, too_noisy=tuple(aside),

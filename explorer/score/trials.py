@@ -17,16 +17,16 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from explorer.base.errors import ExplorerError
 from explorer.cluster import Cluster
-from explorer.errors import ExplorerError
 from explorer.score.fit import Array
 from explorer.score.knobs import turned
 from explorer.score.machines import knobs_at
-from explorer.score.rows import SETS, Read, Row
-from explorer.simulate import simulate
+from explorer.score.rows import SETS, Read, ScoredRow
+from explorer.simulation.simulate import simulate
 
 
-class Part(NamedTuple):
+class TrialPart(NamedTuple):
     """Some rows of a set."""
 
     name: str
@@ -45,7 +45,7 @@ class Trials:
         processes: at most so many; 1 works in this process.
     """
 
-    def __init__(self, parts: Sequence[Part], *, processes: int) -> None:
+    def __init__(self, parts: Sequence[TrialPart], *, processes: int) -> None:
         self.parts = tuple(parts)
         self._pool = (
             ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn"))
@@ -70,7 +70,7 @@ class Trials:
         return [np.concatenate(found[i * n : (i + 1) * n]) for i in range(len(trials))]
 
 
-Work = tuple[Part, tuple[tuple[str, float], ...]]
+Work = tuple[TrialPart, tuple[tuple[str, float], ...]]
 
 
 def _errors(work: Work) -> npt.NDArray[np.float64]:
@@ -86,7 +86,11 @@ def _errors(work: Work) -> npt.NDArray[np.float64]:
 
 
 def _predicted(
-    part: Part, rows: Sequence[Row], number: int, values: Mapping[str, float], clusters: dict[int, Cluster]
+    part: TrialPart,
+    rows: Sequence[ScoredRow],
+    number: int,
+    values: Mapping[str, float],
+    clusters: dict[int, Cluster],
 ) -> float:
     row = rows[number]
     try:

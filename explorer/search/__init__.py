@@ -10,13 +10,14 @@ A searcher is one file with one decorated generator. Facts beside title and pape
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
 from typing import Any
 
-from explorer.callable_module import make_callable
-from explorer.errors import InputError
-from explorer.registry import Registry
+from explorer.base.errors import InputError
+from explorer.base.registry import Registry
 from explorer.search.problem import OBJECTIVES, Candidate, Evaluator, Problem, Progress, Searcher
 
 __all__ = ["OBJECTIVES", "REFUSED", "SEARCHERS", "Candidate", "Evaluator", "Problem", "Progress", "search"]
@@ -82,4 +83,11 @@ def _progress(searcher: str, evaluator: Evaluator, wall_s: float, new: Candidate
     )
 
 
-make_callable(__name__)
+class _CallableModule(ModuleType):
+    """Passes calls on to `search`: importing this package binds it to the name that users call."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Iterator[Progress]:
+        return search(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, islice
 
-from explorer.edit import move_boundary
-from explorer.errors import ExplorerError, InputError
-from explorer.registry import Option
+from explorer.base.errors import ExplorerError, InputError
+from explorer.base.registry import Option
 from explorer.search import SEARCHERS
 from explorer.search.exhaustive import exhaustive
 from explorer.search.local import descend
 from explorer.search.megatron import megatron
 from explorer.search.problem import Candidate, Evaluator, Problem
+from explorer.strategies.moves import move_boundary
 from explorer.strategy import Strategy
 
 KICKS = 2

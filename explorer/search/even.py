@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from explorer.errors import InputError
-from explorer.registry import Option
+from explorer.base.errors import InputError
+from explorer.base.registry import Option
 from explorer.search import SEARCHERS
 from explorer.search.problem import Candidate, Evaluator, Problem
-from explorer.uniform import uniform
+from explorer.strategies.uniform import uniform
 
 
 @SEARCHERS.add(
@@ -32,7 +32,7 @@ def even(
     schedule: str,
 ) -> Iterator[Candidate | None]:
     """One candidate: stages of equal FLOPs (the exact minimum of the heaviest, over blocks)."""
-    from explorer.uniform import units
+    from explorer.strategies.uniform import units
 
     devices = problem.device_count
     if problem.cluster is None:

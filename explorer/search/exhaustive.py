@@ -16,14 +16,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from explorer.base.errors import ExplorerError, InputError
+from explorer.base.registry import Option
 from explorer.cluster import Cluster
-from explorer.errors import ExplorerError, InputError
-from explorer.registry import Option
 from explorer.search import SEARCHERS
 from explorer.search._bounds import bounds_of, value_bound
 from explorer.search.problem import Candidate, Evaluator, Problem, respecting
+from explorer.strategies.uniform import balanced_cuts, uniform, units
 from explorer.strategy import Strategy
-from explorer.uniform import balanced_cuts, uniform, units
 
 BOUND = "uniform strategies"
 _RECOMPUTE = ("none", "selective", "full")  # from most to least memory

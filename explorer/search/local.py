@@ -14,14 +14,14 @@ import random
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
 
-from explorer.edit import groups_of, move_boundary, place_layers
-from explorer.errors import ExplorerError, InputError
-from explorer.registry import Option
+from explorer.base.errors import ExplorerError, InputError
+from explorer.base.registry import Option
 from explorer.search import SEARCHERS
-from explorer.search._rules import Rules, bits_of
+from explorer.search._pins import Rules, bits_of
 from explorer.search.problem import Candidate, Evaluator, Problem
+from explorer.strategies.moves import groups_of, move_boundary, place_layers
+from explorer.strategies.uniform import uniform, units
 from explorer.strategy import ROUND_ROBIN, JobStrategy, Stage, Strategy
-from explorer.uniform import uniform, units
 
 SUFFIX = ", improved"
 """On the label of what was found from a strategy of that label."""

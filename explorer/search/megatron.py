@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from explorer.errors import ExplorerError, InputError
-from explorer.registry import Option
+from explorer.base.errors import ExplorerError, InputError
+from explorer.base.registry import Option
 from explorer.search import SEARCHERS
 from explorer.search.problem import Candidate, Evaluator, Problem
-from explorer.uniform import uniform, units
+from explorer.strategies.uniform import uniform, units
 
 
 @SEARCHERS.add(

@@ -11,15 +11,15 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from explorer.base.errors import InputError
+from explorer.base.registry import Option
 from explorer.cluster import Cluster
-from explorer.errors import InputError
-from explorer.registry import Option
 from explorer.search import SEARCHERS
 from explorer.search._antichains import States, find_states
-from explorer.search._placing import Task, names_of, strategies
-from explorer.search._planning import Choice, Cut, PlanLevel, Planned, dense_size, plan_dense
-from explorer.search._profiled import profiled
-from explorer.search._threshold import plan_threshold
+from explorer.search._pipedream_bisection import plan_threshold
+from explorer.search._pipedream_profile import profiled
+from explorer.search._pipedream_program import Choice, Cut, PlanLevel, Planned, dense_size, plan_dense
+from explorer.search._pipedream_strategies import Task, names_of, strategies
 from explorer.search.problem import Candidate, Evaluator, Problem
 from explorer.strategy import Strategy
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from explorer.base.errors import ExplorerError, InputError
 from explorer.cluster import Cluster
 from explorer.costs.energy import dollars, energy_joules
-from explorer.errors import ExplorerError, InputError
 from explorer.graph import LayerGraph
-from explorer.report import Report
-from explorer.search._rules import Rules, recut, rules_of
-from explorer.simulate import simulate
+from explorer.search._pins import Rules, recut, rules_of
+from explorer.simulation.report import Report
+from explorer.simulation.simulate import simulate
 from explorer.strategy import Strategy
 from explorer.workload import Workload
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.graph import LayerGraph
 from explorer.sharding.layouts import (
     context_layout,

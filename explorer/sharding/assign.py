@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.graph import Layer, LayerGraph
 from explorer.sharding.derive import (
     Inner,
@@ -28,7 +28,7 @@ from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, Placement
 from explorer.sharding.wiring import Shapes, Template, Wiring, wiring
 
 
-class Group(NamedTuple):
+class TemplateGroup(NamedTuple):
     """Layers with a common layout and mesh."""
 
     layout: tuple[tuple[str, str], ...]
@@ -86,7 +86,9 @@ class LayerPlan:
     """Remarks for people (sizes that do not divide)."""
 
 
-def assign(graph: LayerGraph, groups: Sequence[Group], axes: tuple[Axis, ...]) -> tuple[LayerPlan, ...]:
+def assign(
+    graph: LayerGraph, groups: Sequence[TemplateGroup], axes: tuple[Axis, ...]
+) -> tuple[LayerPlan, ...]:
     """The plan of every layer.
 
     Args:
@@ -128,7 +130,7 @@ def _followed(
 
 
 def make_plan(
-    template: Template, group: Group, axes: tuple[Axis, ...], follow: dict[int, State] | None = None
+    template: Template, group: TemplateGroup, axes: tuple[Axis, ...], follow: dict[int, State] | None = None
 ) -> LayerPlan:
     """The plan of one distinct layer.
 
@@ -184,7 +186,7 @@ def _is_replicated(signature: Signature, axis: Axis) -> bool:
     return not signature.dims and not axis.carved
 
 
-def _signature(layer: Layer, i: int, axis: Axis, group: Group, follow: State | None) -> Signature:
+def _signature(layer: Layer, i: int, axis: Axis, group: TemplateGroup, follow: State | None) -> Signature:
     if i not in group.own:
         # Another mesh over the same devices: along an axis it lacks, devices differ in samples or tokens.
         tokens = None
@@ -229,7 +231,7 @@ def _pieces(
 
 
 def _held(
-    template: Template, chosen: Sequence[Signature], group: Group, axes: Sequence[Axis]
+    template: Template, chosen: Sequence[Signature], group: TemplateGroup, axes: Sequence[Axis]
 ) -> tuple[Held, ...]:
     own = sorted(group.own)
     whole = tuple(Axis(name=axes[i].name, size=axes[i].size) for i in own)
@@ -268,7 +270,7 @@ def _exchanges(
 
 
 def _notes(
-    sizes: dict[str, float], chosen: Sequence[Signature], axes: Sequence[Axis], group: Group
+    sizes: dict[str, float], chosen: Sequence[Signature], axes: Sequence[Axis], group: TemplateGroup
 ) -> tuple[str, ...]:
     found = []
     for signature, axis in zip(chosen, axes, strict=True):

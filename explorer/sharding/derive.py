@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
+from explorer.base.registry import Registry
 from explorer.graph import Layer, Use, Work
-from explorer.registry import Registry
 from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, State, dual, piece
 
 ALIGNED = frozenset({"heads", "kv_heads"})

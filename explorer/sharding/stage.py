@@ -13,10 +13,10 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from explorer.contraction import contractions
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.graph import LayerGraph
-from explorer.sharding.assign import Exchange, Group, Held, LayerPlan, assign
+from explorer.matrix_products import contractions
+from explorer.sharding.assign import Exchange, Held, LayerPlan, TemplateGroup, assign
 from explorer.sharding.result import Collective, FloatArray, Override, ShardedLayers
 from explorer.sharding.states import Axis
 from explorer.sharding.traffic import Sent, Traffic, at_rest, traffic
@@ -226,7 +226,7 @@ def _split(graph: LayerGraph, plans: Sequence[LayerPlan]) -> FloatArray:
     return shares
 
 
-def _fewer_replicas(group: Group, axes: Sequence[Axis]) -> float:
+def _fewer_replicas(group: TemplateGroup, axes: Sequence[Axis]) -> float:
     """Replicas of the stage over those of a group on the same devices: axes it has over axes it lacks."""
     taken = math.prod(axes[i].size for i in group.own if axes[i].carved)
     given = math.prod(axis.size for i, axis in enumerate(axes) if not axis.carved and i not in group.own)
@@ -242,10 +242,10 @@ def _joined(one: Held, other: Held) -> Held:
     return Held(fraction, common, tuple(dict.fromkeys((*one.sums, *other.sums))))
 
 
-def _groups(request: Request) -> tuple[Group, list[Group], tuple[Axis, ...]]:
+def _groups(request: Request) -> tuple[TemplateGroup, list[TemplateGroup], tuple[Axis, ...]]:
     """The stage's group, one per override, and all mesh axes: the stage's, then those carved out."""
     axes = [Axis(name=name, size=size) for name, size in request.sizes]
-    base = Group(request.layout, frozenset(range(len(axes))))
+    base = TemplateGroup(request.layout, frozenset(range(len(axes))))
     by_override = []
     for item in request.overrides:
         own = []
@@ -257,18 +257,21 @@ def _groups(request: Request) -> tuple[Group, list[Group], tuple[Axis, ...]]:
                 if axis not in axes:
                     axes.append(axis)
                 own.append(axes.index(axis))
-        by_override.append(Group(item.layout, frozenset(own)))
+        by_override.append(TemplateGroup(item.layout, frozenset(own)))
     return base, by_override, tuple(axes)
 
 
 def _group_of_layers(
-    graph: LayerGraph, base: Group, overrides: Sequence[Override], by_override: Sequence[Group]
-) -> list[Group]:
+    graph: LayerGraph,
+    base: TemplateGroup,
+    overrides: Sequence[Override],
+    by_override: Sequence[TemplateGroup],
+) -> list[TemplateGroup]:
     if not overrides:
         return [base] * len(graph.layers)
     pairs = list(zip(overrides, by_override, strict=True))
 
-    def group_of(name: str) -> Group:
+    def group_of(name: str) -> TemplateGroup:
         matching = (g for item, g in pairs if any(fnmatchcase(name, pattern) for pattern in item.layers))
         return next(matching, base)
 

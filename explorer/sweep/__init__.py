@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from explorer.errors import ExplorerError, InputError, PlanError
+from explorer.base.errors import ExplorerError, InputError, PlanError
 from explorer.plan import Resolved
-from explorer.report import Report
-from explorer.sweep.vary import KEYS, Case, vary
+from explorer.simulation.report import Report
+from explorer.sweep.variations import KEYS, Variation, vary
 
-__all__ = ["KEYS", "Case", "Row", "first_problem", "sweep", "sweeping", "values_of", "vary"]
+__all__ = ["KEYS", "SweepRow", "Variation", "first_problem", "sweep", "sweeping", "values_of", "vary"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class SweepRow:
     """One value of a sweep."""
 
     value: float
@@ -25,7 +25,9 @@ class Row:
     """Why not."""
 
 
-def sweep(resolved: Resolved, key: str, values: Sequence[str | float], *, weak: bool = False) -> list[Row]:
+def sweep(
+    resolved: Resolved, key: str, values: Sequence[str | float], *, weak: bool = False
+) -> list[SweepRow]:
     """Re-simulate a plan for every value.
 
     Args:
@@ -40,7 +42,9 @@ def sweep(resolved: Resolved, key: str, values: Sequence[str | float], *, weak: 
     return list(sweeping(resolved, key, values_of(key, values), weak=weak))
 
 
-def sweeping(resolved: Resolved, key: str, values: Sequence[float], *, weak: bool = False) -> Iterator[Row]:
+def sweeping(
+    resolved: Resolved, key: str, values: Sequence[float], *, weak: bool = False
+) -> Iterator[SweepRow]:
     """The rows of `sweep` one by one, so that the caller can stop; values are checked already."""
     return (_row(resolved, key, value, weak=weak) for value in values)
 
@@ -70,12 +74,12 @@ def _number(key: str, value: str | float) -> float:
     return number
 
 
-def _row(resolved: Resolved, key: str, value: float, *, weak: bool) -> Row:
+def _row(resolved: Resolved, key: str, value: float, *, weak: bool) -> SweepRow:
     try:
         report = vary(resolved, {key: value}, weak=weak).report()
     except ExplorerError as error:
-        return Row(value=value, report=None, problem=first_problem(error))
-    return Row(value=value, report=report)
+        return SweepRow(value=value, report=None, problem=first_problem(error))
+    return SweepRow(value=value, report=report)
 
 
 def first_problem(error: ExplorerError) -> str:

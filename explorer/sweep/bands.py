@@ -26,8 +26,8 @@ from explorer.calibrate.history import Learned
 from explorer.calibrate.numbers import Number, numbers_of, shifted
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
-from explorer.report import Report
-from explorer.simulate import simulate
+from explorer.simulation.report import Report
+from explorer.simulation.simulate import simulate
 from explorer.strategy import Strategy
 from explorer.workload import Workload
 

@@ -9,8 +9,8 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+from explorer.base.errors import InputError
 from explorer.cluster import Cluster
-from explorer.errors import InputError
 from explorer.strategy import REPLICA, SPLIT, JobStrategy, Mesh, Stage
 
 MOST_DEVICES = 65_536

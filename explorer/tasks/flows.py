@@ -9,7 +9,7 @@ import numpy as np
 
 from explorer.graph import LayerGraph
 from explorer.strategy import JobStrategy, Slice
-from explorer.tasks.sections import Run
+from explorer.tasks.sections import LayerRun
 from explorer.tasks.skeleton import Flow, IntArray, SectionShape
 
 
@@ -33,7 +33,7 @@ def layer_edges(graph: LayerGraph) -> tuple[IntArray, IntArray, IntArray]:
 def find_flows(
     graph: LayerGraph,
     strategy: JobStrategy,
-    runs: list[Run],
+    runs: list[LayerRun],
     shapes: tuple[SectionShape, ...],
     *,
     sliced: bool,
@@ -69,7 +69,7 @@ def _same_place(shapes: tuple[SectionShape, ...], targets: tuple[int, ...]) -> I
     return [tuple(group) for group in groups.values()]
 
 
-def _whole_crossings(graph: LayerGraph, runs: list[Run]) -> Iterable[tuple[int, int, int, float]]:
+def _whole_crossings(graph: LayerGraph, runs: list[LayerRun]) -> Iterable[tuple[int, int, int, float]]:
     section = np.empty(len(graph.layers), dtype=np.int64)
     for i, run in enumerate(runs):
         section[run.layers] = i
@@ -83,7 +83,7 @@ def _whole_crossings(graph: LayerGraph, runs: list[Run]) -> Iterable[tuple[int, 
 
 
 def _sliced_crossings(
-    graph: LayerGraph, strategy: JobStrategy, runs: list[Run]
+    graph: LayerGraph, strategy: JobStrategy, runs: list[LayerRun]
 ) -> Iterable[tuple[int, int, int, float]]:
     """Crossings where layers are cut: a slice writes its range and reads what its range needs."""
     sections_of: dict[int, list[int]] = {}

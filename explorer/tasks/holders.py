@@ -9,12 +9,12 @@ from collections.abc import Iterable
 
 from explorer.graph import LayerGraph
 from explorer.strategy import JobStrategy, Sharding, Stage
-from explorer.tasks.sections import Run, splits
+from explorer.tasks.sections import LayerRun, splits
 from explorer.tasks.skeleton import Holders, Piece, SectionShape
 
 
 def find_holders(
-    graph: LayerGraph, strategy: JobStrategy, runs: list[Run], shapes: tuple[SectionShape, ...]
+    graph: LayerGraph, strategy: JobStrategy, runs: list[LayerRun], shapes: tuple[SectionShape, ...]
 ) -> tuple[tuple[Holders, ...], tuple[tuple[int, ...], ...]]:
     """Groups in order, and for each the parameters it reduces."""
     shared = {**_shared_parameters(graph), **_cut_parameters(graph, strategy)}
@@ -38,7 +38,7 @@ def find_holders(
 def _section_groups(
     graph: LayerGraph,
     strategy: JobStrategy,
-    runs: list[Run],
+    runs: list[LayerRun],
     shapes: tuple[SectionShape, ...],
     section: int,
     stage: Stage,
@@ -66,7 +66,7 @@ def _section_groups(
 def _groups(
     graph: LayerGraph,
     strategy: JobStrategy,
-    runs: list[Run],
+    runs: list[LayerRun],
     shapes: tuple[SectionShape, ...],
     sections: tuple[int, ...],
     layer: int,

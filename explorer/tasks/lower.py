@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from explorer.actions import Action, Order, Shape
-from explorer.errors import DeadlockError, PlanError
+from explorer.base.errors import DeadlockError, PlanError
 from explorer.tasks.lanes import Lanes, find_lanes
 from explorer.tasks.placement import Piece, Skeleton
 from explorer.tasks.program import Program, Slot
@@ -99,11 +99,11 @@ def lower(skeleton: Skeleton, shape: Shape, order: Order, replicas: tuple[int, .
         PlanError: an action misses its data; every such miss is listed.
         DeadlockError: program order and dependencies form a cycle.
     """
-    from explorer.tasks.assemble import assemble
-    from explorer.tasks.blocking import add_blocking
+    from explorer.tasks.assembly import assemble
+    from explorer.tasks.blocking_transfers import add_blocking
     from explorer.tasks.collectives import add_gathers, add_reductions
     from explorer.tasks.compute import add_compute
-    from explorer.tasks.waits import add_waits
+    from explorer.tasks.dependencies import add_waits
 
     with uncollected():
         work = Lowering(skeleton, shape, order, find_lanes(skeleton.sections, replicas))

@@ -34,7 +34,7 @@ __all__ = [
 
 
 def place(graph: LayerGraph, strategy: JobStrategy, *, training: bool = True) -> Placement:
-    """Resolve a checked strategy against its graph (see `explorer.check` for what is checked)."""
+    """Resolve a checked strategy against its graph (see `explorer.simulation.check` for what is checked)."""
     stages = strategy.stages
     runs = [run for s, stage in enumerate(stages) for run in stage_runs(graph, s, stage)]
     shapes = tuple(shape_of(run, stages[run.stage], training=training) for run in runs)

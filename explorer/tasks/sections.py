@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from explorer.base.caching import STAGES_KEPT, remembered
 from explorer.graph import LayerGraph
-from explorer.identity import STAGES_KEPT, remembered
 from explorer.strategy import ROUND_ROBIN, Mesh, Slice, Stage
 from explorer.tasks.skeleton import FloatArray, IntArray, SectionShape, split_offsets
 
 
-class Run(NamedTuple):
+class LayerRun(NamedTuple):
     """A section before its shape."""
 
     stage: int
@@ -34,10 +34,10 @@ class Run(NamedTuple):
 
 def _make_run(
     graph: LayerGraph, s: int, stage: Stage, meshes: tuple[Mesh, ...], members: list[tuple[int, float]]
-) -> Run:
+) -> LayerRun:
     trains = _trains(graph)
     whole = all(share == 1.0 for _, share in members)
-    return Run(
+    return LayerRun(
         stage=s,
         meshes=meshes,
         members=tuple(members),
@@ -75,7 +75,7 @@ def stage_layers(graph: LayerGraph, stage: Stage) -> IntArray:
 
 
 @remembered(STAGES_KEPT)
-def stage_runs(graph: LayerGraph, s: int, stage: Stage) -> list[Run]:
+def stage_runs(graph: LayerGraph, s: int, stage: Stage) -> list[LayerRun]:
     """Runs of layers of a stage with one device set each, in model order."""
     index = graph.index
     whole = graph.memo("whole members", lambda: [(i, 1.0) for i in range(len(graph.layers))])
@@ -109,7 +109,7 @@ def _trains(graph: LayerGraph) -> tuple[bool, ...]:
     )
 
 
-def shape_of(run: Run, stage: Stage, *, training: bool) -> SectionShape:
+def shape_of(run: LayerRun, stage: Stage, *, training: bool) -> SectionShape:
     """What tasks need to know of a run; equal runs give the same object."""
     return _shape(
         run.stage,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from explorer.actions import Action, ReadRule
-from explorer.errors import PlanError
+from explorer.base.errors import PlanError
 from explorer.tasks.skeleton import Piece
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from explorer.registry import Registry
+from explorer.base.registry import Registry
 
 __all__ = ["UPDATES", "Apply", "UpdateRule"]
 

@@ -18,7 +18,7 @@ from explorer.costs.compute import layer_times
 from explorer.costs.memory import stage_memory
 from explorer.graph import Layer, LayerGraph
 from explorer.passes.timing import FloatArray
-from explorer.pricing.section import made_again
+from explorer.pricing.section_time import made_again
 from explorer.sharding import ShardedLayers, overrides_of, shard
 from explorer.strategy import Stage
 from explorer.views.scene import Scene

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from explorer.base.units import format_bytes, format_seconds
 from explorer.pricing import lane_route
 from explorer.tasks.placement import IntArray
 from explorer.tasks.program import REDUCE, TRANSFER, Program, Slot
-from explorer.units import format_bytes, format_seconds
 from explorer.views.scene import Scene
 
 LINK_NAMES = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from explorer.check import check as check_plan
-from explorer.errors import ExplorerError, PlanError
+from explorer.base.errors import ExplorerError, PlanError
 from explorer.plan import Resolved
+from explorer.simulation.check import check as check_plan
 
 MOST_CHARACTERS = 20_000
 """Of one file that are shown; the download has them all."""

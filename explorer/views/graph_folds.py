@@ -19,12 +19,12 @@ MOST_RUNS = 24
 SHORTEST_LAYERS = 3
 """Equal single layers in a row that are folded; of modules two are enough."""
 
-SiblingPairs = Callable[[Sequence["Part"]], set[tuple[int, int]]]
+SiblingPairs = Callable[[Sequence["GraphPart"]], set[tuple[int, int]]]
 """Which of some parts feeds which, as positions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class GraphPart:
     """A layer, or a group of them that opens."""
 
     id: str
@@ -37,7 +37,7 @@ class Part:
     """`layer`, `module` (by path), `repeat` (equal neighbours) or `run` (others without a common path)."""
     layers: tuple[int, ...]
     """Positions of its layers in the model, ascending."""
-    children: tuple[Part, ...]
+    children: tuple[GraphPart, ...]
     """What is in it, in a topological order."""
     signature: int
     """Equal for parts that look and cost the same."""
@@ -68,7 +68,7 @@ def label_of_leaf(path: Sequence[str], kind: str) -> str:
     return f"{word} {number[1]}" if number else ".".join(path[-2:])
 
 
-def _range_label(first: Part, last: Part) -> str:
+def _range_label(first: GraphPart, last: GraphPart) -> str:
     """From the first to the last: `block 3–9`, `nodes 6–17` of a numbered list, else both labels."""
     start, end = _end(first, 0), _end(last, -1)
     one, other = (_NUMBERED.match(part.id.rpartition(".")[2]) for part in (start, end))
@@ -80,7 +80,7 @@ def _range_label(first: Part, last: Part) -> str:
     return f"{start.label} – {end.label}"
 
 
-def _end(part: Part, at: int) -> Part:
+def _end(part: GraphPart, at: int) -> GraphPart:
     """The first or last thing in a part that has a name of its own."""
     while part.kind in {"run", "repeat"}:
         part = part.children[at]
@@ -124,7 +124,7 @@ class Signatures:
             )
         )
 
-    def of_module(self, name: str, children: Iterable[Part], wiring: tuple[tuple[int, int], ...]) -> int:
+    def of_module(self, name: str, children: Iterable[GraphPart], wiring: tuple[tuple[int, int], ...]) -> int:
         """Equal for modules of the same name without numbers, with equal children wired alike."""
         return self._intern((stem(name), tuple(child.signature for child in children), wiring))
 
@@ -138,7 +138,7 @@ def relative(members: Sequence[int], pairs: Iterable[tuple[int, int]]) -> tuple[
 # ---- many to few ---------------------------------------------------------------------------------
 
 
-def fold(parts: Sequence[Part], pairs_of: SiblingPairs) -> list[Part]:
+def fold(parts: Sequence[GraphPart], pairs_of: SiblingPairs) -> list[GraphPart]:
     """At most `MOST_SIBLINGS` parts: equal neighbours as one, then cells between waists, then even runs."""
     folded = _repeats(parts)
     if len(folded) > MOST_SIBLINGS:
@@ -146,8 +146,8 @@ def fold(parts: Sequence[Part], pairs_of: SiblingPairs) -> list[Part]:
     return _runs(folded)
 
 
-def _repeats(parts: Sequence[Part]) -> list[Part]:
-    result: list[Part] = []
+def _repeats(parts: Sequence[GraphPart]) -> list[GraphPart]:
+    result: list[GraphPart] = []
     at = 0
     while at < len(parts):
         end = at + 1
@@ -160,10 +160,10 @@ def _repeats(parts: Sequence[Part]) -> list[Part]:
     return result
 
 
-def repeat_of(parts: tuple[Part, ...]) -> Part:
+def repeat_of(parts: tuple[GraphPart, ...]) -> GraphPart:
     """Equal neighbours as one part."""
     first, last = parts[0], parts[-1]
-    return Part(
+    return GraphPart(
         id=f"{first.id}×{len(parts)}",
         label=f"{_noun(first)} × {len(parts)}",
         name=_range_label(first, last),
@@ -174,18 +174,18 @@ def repeat_of(parts: tuple[Part, ...]) -> Part:
     )
 
 
-def _layers(parts: Iterable[Part]) -> tuple[int, ...]:
+def _layers(parts: Iterable[GraphPart]) -> tuple[int, ...]:
     return tuple(sorted(layer for part in parts for layer in part.layers))
 
 
-def _noun(part: Part) -> str:
+def _noun(part: GraphPart) -> str:
     """What is repeated: the label without its number."""
     if part.kind == "run":
         return "block"
     return re.sub(r"[ _.]*\d+$", "", part.label) or "block"
 
 
-def _cells(parts: Sequence[Part], pairs: set[tuple[int, int]]) -> list[Part]:
+def _cells(parts: Sequence[GraphPart], pairs: set[tuple[int, int]]) -> list[GraphPart]:
     """Neighbours between waists (parts that all later ones hang on alone) as one part each."""
     reach = list(range(len(parts)))
     for a, b in pairs:
@@ -204,7 +204,7 @@ def _cells(parts: Sequence[Part], pairs: set[tuple[int, int]]) -> list[Part]:
     ]
 
 
-def _joined(cells: list[list[int]], parts: Sequence[Part]) -> list[list[int]]:
+def _joined(cells: list[list[int]], parts: Sequence[GraphPart]) -> list[list[int]]:
     """An activation right behind branches belongs to them."""
     result: list[list[int]] = []
     for cell in cells:
@@ -216,12 +216,14 @@ def _joined(cells: list[list[int]], parts: Sequence[Part]) -> list[list[int]]:
     return result
 
 
-def run_of(parts: Sequence[Part], pairs: set[tuple[int, int]] | None = None, start: int = 0) -> Part:
+def run_of(
+    parts: Sequence[GraphPart], pairs: set[tuple[int, int]] | None = None, start: int = 0
+) -> GraphPart:
     """Neighbours without a common path as one part."""
     end = start + len(parts)
     wiring = tuple(sorted((a - start, b - start) for a, b in pairs or () if a >= start and b < end))
     children = tuple(_runs(_repeats(parts)))
-    return Part(
+    return GraphPart(
         id=f"{parts[0].id}..{parts[-1].id}",
         label=_range_label(parts[0], parts[-1]),
         name=_range_label(parts[0], parts[-1]),
@@ -232,7 +234,7 @@ def run_of(parts: Sequence[Part], pairs: set[tuple[int, int]] | None = None, sta
     )
 
 
-def _runs(parts: Sequence[Part]) -> list[Part]:
+def _runs(parts: Sequence[GraphPart]) -> list[GraphPart]:
     """Evenly many neighbours in a run, where there are too many."""
     if len(parts) <= MOST_SIBLINGS:
         return list(parts)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from explorer.graph import LayerGraph
-from explorer.views.graph_folds import Part, repeat_of
+from explorer.views.graph_folds import GraphPart, repeat_of
 from explorer.views.graph_tree import Tree, module_tree
 
 MOST_AT_FIRST = 40
@@ -24,7 +24,7 @@ MOST_UNFOLDED = 200
 class Shown:
     """One node of the picture: a closed part, or the frame of an open one."""
 
-    part: Part
+    part: GraphPart
     """What it stands for; for some members of a repeat, a repeat of those."""
     parent: str | None
     """Id of the frame it stands in."""
@@ -65,7 +65,7 @@ def canonical(tree: Tree, opened: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def _levels(part: Part) -> list[str]:
+def _levels(part: GraphPart) -> list[str]:
     """Modules in a part, level by level, as long as at most `MOST_AT_FIRST` nodes show."""
     found: list[str] = []
     level = list(part.children)
@@ -92,7 +92,9 @@ def shown_parts(tree: Tree, opened: Iterable[str], most: int = MOST_SHOWN) -> tu
     return picture.shown, picture.refused
 
 
-def _members(parts: Iterable[Part], opened: frozenset[str]) -> Iterator[tuple[Part, str | None, bool]]:
+def _members(
+    parts: Iterable[GraphPart], opened: frozenset[str]
+) -> Iterator[tuple[GraphPart, str | None, bool]]:
     """(part, its repeat, unfolded) of one level, repeats unfolded or cut around their open members."""
     for part in parts:
         if part.kind != "repeat":
@@ -105,9 +107,9 @@ def _members(parts: Iterable[Part], opened: frozenset[str]) -> Iterator[tuple[Pa
             yield from ((piece, part.id, False) for piece in _pieces(part, opened))
 
 
-def _pieces(repeat: Part, opened: frozenset[str]) -> Iterator[Part]:
+def _pieces(repeat: GraphPart, opened: frozenset[str]) -> Iterator[GraphPart]:
     """A repeat cut around its open members."""
-    closed: list[Part] = []
+    closed: list[GraphPart] = []
     for child in repeat.children:
         if child.id in opened:
             yield from _closed(closed)
@@ -118,11 +120,11 @@ def _pieces(repeat: Part, opened: frozenset[str]) -> Iterator[Part]:
     yield from [repeat] if len(closed) == len(repeat.children) else _closed(closed)
 
 
-def _closed(parts: list[Part]) -> list[Part]:
+def _closed(parts: list[GraphPart]) -> list[GraphPart]:
     return [repeat_of(tuple(parts))] if len(parts) > 1 else list(parts)
 
 
-def _show(picture: _Picture, parts: Iterable[Part], parent: str | None) -> None:
+def _show(picture: _Picture, parts: Iterable[GraphPart], parent: str | None) -> None:
     for part, repeat, unfolded in _members(parts, picture.opened):
         wanted = part.id in picture.opened and bool(part.children) and part.kind != "repeat"
         if wanted:

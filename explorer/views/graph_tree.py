@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from explorer.graph import Layer, LayerGraph
 from explorer.views.blocks import block_ranges
 from explorer.views.graph_folds import (
-    Part,
+    GraphPart,
     Signatures,
     fold,
     label_of_leaf,
@@ -29,20 +29,20 @@ Pairs = list[tuple[int, int]]
 class Tree:
     """All parts of a model."""
 
-    roots: tuple[Part, ...]
+    roots: tuple[GraphPart, ...]
     """What shows when nothing is open."""
-    part: dict[str, Part] = field(default_factory=dict)
+    part: dict[str, GraphPart] = field(default_factory=dict)
     """By id."""
     parent: dict[str, str | None] = field(default_factory=dict)
     """Id of the part that holds a part; None at the root."""
     alias: dict[str, str] = field(default_factory=dict)
     """Other ids that mean a part: paths that were merged into it, and ids of the board's blocks."""
 
-    def find(self, key: str) -> Part | None:
+    def find(self, key: str) -> GraphPart | None:
         """The part with this id or another name of it; None if there is none."""
         return self.part.get(self.alias.get(key, key))
 
-    def above(self, key: str) -> Iterator[Part]:
+    def above(self, key: str) -> Iterator[GraphPart]:
         """The parts that hold `key`, innermost first."""
         up = self.parent[key]
         while up is not None:
@@ -92,7 +92,7 @@ class _Builder:
     def tree(self) -> Tree:
         roots = fold(self.level(range(len(self.paths)), layer_pairs(self.graph), 0), self.sibling_pairs)
         tree = Tree(roots=tuple(roots), alias=self.alias)
-        waiting: list[tuple[str | None, Sequence[Part]]] = [(None, roots)]
+        waiting: list[tuple[str | None, Sequence[GraphPart]]] = [(None, roots)]
         while waiting:
             up, parts = waiting.pop()
             for part in parts:
@@ -104,7 +104,7 @@ class _Builder:
 
     # -- levels -----------------------------------------------------------------------------------
 
-    def level(self, members: Iterable[int], pairs: Pairs, depth: int) -> list[Part]:
+    def level(self, members: Iterable[int], pairs: Pairs, depth: int) -> list[GraphPart]:
         """Parts of one level, in a topological order: layers that end here and modules that go deeper."""
         groups = self.groups(members, depth)
         number = {layer: g for g, own in enumerate(groups) for layer in own}
@@ -131,7 +131,7 @@ class _Builder:
             found.setdefault((path[depth], layer if last else -1), []).append(layer)
         return list(found.values())
 
-    def part(self, members: list[int], pairs: Pairs, depth: int) -> Part:
+    def part(self, members: list[int], pairs: Pairs, depth: int) -> GraphPart:
         """A layer, or a module with what is in it."""
         first = self.paths[members[0]]
         if len(members) == 1:
@@ -149,7 +149,7 @@ class _Builder:
         if len(children) == 1 and children[0].kind == "repeat":  # `layers` says no more than "block x 32"
             self.alias[key] = children[0].id
             return children[0]
-        return Part(
+        return GraphPart(
             id=key,
             label=label_of_module(first[: depth + 1], self.graph.layers[members[0]].block)
             + (f" ({key.rpartition('#')[2]})" if key != own else ""),
@@ -160,12 +160,12 @@ class _Builder:
             signature=self.signatures.of_module(first[depth], children, relative(members, pairs)),
         )
 
-    def leaf(self, layer: int, depth: int) -> Part:
+    def leaf(self, layer: int, depth: int) -> GraphPart:
         """A layer; a module that holds nothing else is left out, its path stays in the label."""
         own, path = self.graph.layers[layer], self.paths[layer]
         for stop in range(depth + 1, len(path)):
             self.alias.setdefault(".".join(path[:stop]), own.name)
-        return Part(
+        return GraphPart(
             id=own.name,
             label=label_of_leaf(path[depth:], own.kind),
             name=own.name,
@@ -184,7 +184,7 @@ class _Builder:
         self.used.add(key)
         return key
 
-    def sibling_pairs(self, parts: Sequence[Part]) -> set[tuple[int, int]]:
+    def sibling_pairs(self, parts: Sequence[GraphPart]) -> set[tuple[int, int]]:
         """Which of these feeds which, as positions."""
         number = {layer: i for i, part in enumerate(parts) for layer in part.layers}
         found = {(number[a], number[b]) for a, b in layer_pairs(self.graph) if a in number and b in number}

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from explorer.base.caching import IdentityCache
 from explorer.cluster import Cluster
-from explorer.identity import IdentityCache
-from explorer.pricing.occupancy import LinkUse, link_use
-from explorer.report import Report
+from explorer.pricing.link_occupancy import LinkUse, link_use
+from explorer.simulation.report import Report
 from explorer.views.scene import MOST_ROWS, Scene
 
 COLUMNS = 480
@@ -108,7 +108,7 @@ def _note(report: Report) -> str | None:
 
 
 def _end_of(cluster: Cluster, name: str) -> _End:
-    """What a link's name says of its place (see `Cluster.path` and `explorer.pricing.occupancy`)."""
+    """What a link's name says of its place (see `Cluster.path` and `explorer.pricing.link_occupancy`)."""
     level_name, _, rest = name.partition(":")
     way, _, unit = rest.partition(":")
     if level_name == "pair" and way.isdigit():

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from explorer.passes.timing import FloatArray
-from explorer.report import MEMORY_PARTS, Report
-from explorer.views.scene import Row, Scene, device_rows
+from explorer.simulation.report import MEMORY_PARTS, Report
+from explorer.views.scene import LaneRow, Scene, device_rows
 
 COLUMNS = 240
 """Slices of time."""
@@ -42,7 +42,7 @@ def memory_view(scene: Scene, *, columns: int = COLUMNS, name: str = "") -> tupl
     }, cells.astype("<f4").tobytes()
 
 
-def _lanes_of(report: Report, rows: list[Row]) -> list[list[int]]:
+def _lanes_of(report: Report, rows: list[LaneRow]) -> list[list[int]]:
     """Per row: the report's lanes that its devices are in."""
     lane_of = {device: lane for lane, devices in enumerate(report.lane_devices) for device in devices}
     return [sorted({lane_of[device] for device in row.devices}) for row in rows]

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from explorer.units import format_seconds
+from explorer.base.units import format_seconds
 
 if TYPE_CHECKING:
     from explorer.run import Comparison
-    from explorer.run.correct import Correction
+    from explorer.run.profile_correction import Correction
 
 _LARGE = 0.25
 """Error from which a part is marked."""

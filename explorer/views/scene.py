@@ -1,7 +1,7 @@
 """Scene: one strategy with its inputs and its report, and the rows ("board lanes") that pictures share.
 
-A board lane is a device group of `explorer.edit`: all replicas of the stages that run on it. It stays a row
-when it has lost its last layer, so groups are given apart from the strategy.
+A board lane is a device group of `explorer.strategies.moves`: all replicas of the stages that run on it.
+It stays a row when it has lost its last layer, so groups are given apart from the strategy.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from explorer.cluster import Cluster
-from explorer.edit import Group, groups_of
 from explorer.graph import LayerGraph
-from explorer.report import Report
+from explorer.simulation.report import Report
+from explorer.strategies.moves import DeviceGroup, groups_of
 from explorer.strategy import JobStrategy, Strategy
 from explorer.workload import Job, Workload
 
@@ -37,7 +37,7 @@ class Scene:
     """What is chosen."""
     report: Report
     """What is predicted of it."""
-    groups: tuple[Group, ...]
+    groups: tuple[DeviceGroup, ...]
     """Device groups, one per board lane; those of the strategy and maybe more."""
     _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -99,7 +99,7 @@ def _lane_of_device(scene: Scene) -> dict[int, int]:
     return found
 
 
-def _devices(group: Group) -> tuple[int, ...]:
+def _devices(group: DeviceGroup) -> tuple[int, ...]:
     return tuple(dict.fromkeys(device for mesh in group.meshes for device in mesh.devices))
 
 
@@ -128,7 +128,7 @@ def make_scene(
     workload: Workload,
     strategy: Strategy,
     report: Report,
-    groups: Sequence[Group] = (),
+    groups: Sequence[DeviceGroup] = (),
 ) -> Scene:
     """A scene of one job; device groups of the strategy that `groups` lacks are added."""
     known = {group.meshes: group for group in groups}
@@ -145,7 +145,7 @@ def make_scene(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class LaneRow:
     """One row of a picture by device."""
 
     name: str
@@ -160,7 +160,7 @@ class Row:
         return {"name": self.name, "lane": self.lane, "count": len(self.devices)}
 
 
-def device_rows(scene: Scene) -> list[Row]:
+def device_rows(scene: Scene) -> list[LaneRow]:
     """Rows of the used devices, folded by node (then by evenly many nodes) above `MOST_ROWS`."""
     lanes = scene.lane_of_device
     devices = scene.report.devices
@@ -179,6 +179,6 @@ def device_rows(scene: Scene) -> list[Row]:
     return rows
 
 
-def _row(name: str, devices: tuple[int, ...], lanes: dict[int, int]) -> Row:
+def _row(name: str, devices: tuple[int, ...], lanes: dict[int, int]) -> LaneRow:
     held = {lanes[device] for device in devices if device in lanes}
-    return Row(name=name, devices=devices, lane=str(held.pop()) if len(held) == 1 else None)
+    return LaneRow(name=name, devices=devices, lane=str(held.pop()) if len(held) == 1 else None)

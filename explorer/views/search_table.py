@@ -19,7 +19,7 @@ _ANSWERS = {"running": "best so far", "timed": "best so far", "ended": "ended", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class SearchRow:
     """A searcher, or the strategy on the board, in the leaderboard."""
 
     searcher: str
@@ -41,7 +41,7 @@ class Row:
 
 
 def leaderboard_rows(
-    rows: Sequence[Row],
+    rows: Sequence[SearchRow],
     *,
     yours: Candidate | None,
     bound_s: float | None,
@@ -76,7 +76,7 @@ def _your_row(yours: Candidate, bound_s: float | None) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def _row(row: Row, yours: Candidate | None, bound_s: float | None, held: str) -> dict[str, Any]:
+def _row(row: SearchRow, yours: Candidate | None, bound_s: float | None, held: str) -> dict[str, Any]:
     run, best = row.run, row.run.best if row.run else None
     step = best.report.step_time_s if best else None
     return _plain(
@@ -92,7 +92,7 @@ def _row(row: Row, yours: Candidate | None, bound_s: float | None, held: str) ->
     )  # fmt: skip
 
 
-def _change(row: Row, step_s: float | None, yours: Candidate | None, *, timely: bool) -> float | None:
+def _change(row: SearchRow, step_s: float | None, yours: Candidate | None, *, timely: bool) -> float | None:
     """Objective against that of yours; where one of them does not fit, step time against step time."""
     if yours is None or step_s is None:
         return None
@@ -106,7 +106,7 @@ def _plain(**fields: Any) -> dict[str, Any]:
     return known | fields
 
 
-def _label(row: Row, held: str) -> str:
+def _label(row: SearchRow, held: str) -> str:
     """The best strategy in words, or why there is none."""
     run = row.run
     if run is not None and run.best is not None:
@@ -120,7 +120,7 @@ def _label(row: Row, held: str) -> str:
     return "nothing that fits" + (" yet" if row.state == RUNNING else "")
 
 
-def _answer(row: Row) -> str:
+def _answer(row: SearchRow) -> str:
     run = row.run
     if row.state in ("ended", "timed") and run is not None:
         if run.optimal:
@@ -132,7 +132,7 @@ def _answer(row: Row) -> str:
     return _ANSWERS[row.state]
 
 
-def _note(row: Row) -> str:
+def _note(row: SearchRow) -> str:
     """What else has to be known before it is loaded."""
     run, parts = row.run, []
     if run is not None and run.best is not None:

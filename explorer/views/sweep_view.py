@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from explorer.report import Report
-from explorer.sweep import Row
+from explorer.simulation.report import Report
+from explorer.sweep import SweepRow
 from explorer.views.tiles import TIGHT, figures
 
 NAMES = {
@@ -59,7 +59,7 @@ def what_if_rows(
 
 
 def curve_points(
-    key: str, rows: Sequence[Row], *, now: Report, now_value: float, tokens: int = 0
+    key: str, rows: Sequence[SweepRow], *, now: Report, now_value: float, tokens: int = 0
 ) -> list[dict[str, Any]]:
     """Points of a sweep, ascending, each with what the table behind the chart says.
 
@@ -70,7 +70,7 @@ def curve_points(
     return [_point(key, row, base, now_value, tokens) for row in sorted(rows, key=lambda item: item.value)]
 
 
-def _point(key: str, row: Row, base: float, now_value: float, tokens: int) -> dict[str, Any]:
+def _point(key: str, row: SweepRow, base: float, now_value: float, tokens: int) -> dict[str, Any]:
     report = row.report
     point: dict[str, Any] = {
         "value": row.value, "now": row.value == now_value, "problem": row.problem or None,

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.report import Report
+from explorer.base.units import GIB
+from explorer.simulation.report import Report
 from explorer.sweep.bands import HISTORY, Band
-from explorer.units import GIB
 from explorer.views.scene import Scene
 
 TIGHT = 0.9

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from explorer.passes.critical import CriticalPath, critical_path
-from explorer.report import Report
+from explorer.passes.critical_path import CriticalPath, critical_path
+from explorer.simulation.report import Report
 from explorer.tasks.placement import IntArray
 from explorer.tasks.program import GATHER, JOIN, REDUCE, TRANSFER, B, F, I, Program, U, W
 from explorer.views.link_map import shown_steps

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from explorer.report import Report
+from explorer.simulation.report import Report
 from explorer.tasks.program import GATHER, JOIN, KINDS, TRANSFER, Program, U
 
 _COMPUTE = 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from explorer.base.units import format_bytes, format_seconds
 from explorer.explain import Sentence
-from explorer.units import format_bytes, format_seconds
 from explorer.views.scene import Scene
 from explorer.views.why import button
 

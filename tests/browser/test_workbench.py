@@ -142,7 +142,7 @@ def test_an_exception_is_shown(bench: Workbench) -> None:
 ENDLESS = """
 import time
 from explorer.search import SEARCHERS
-from explorer.uniform import uniform
+from explorer.strategies.uniform import uniform
 
 @SEARCHERS.add("endless", title="finds the same for ever")
 def endless(problem, evaluator):

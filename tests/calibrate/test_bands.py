@@ -14,10 +14,10 @@ from explorer.calibrate.history import Learned
 from explorer.calibrate.numbers import numbers_of, shifted
 from explorer.calibrate.posterior import sd_of
 from explorer.cluster import Cluster, Curve, Level, Source
+from explorer.cluster_profiles import cluster_names
 from explorer.costs.collectives import transfer_seconds
 from explorer.graph import LayerGraph
 from explorer.models import load_model
-from explorer.profiles import cluster_names
 from explorer.strategy import Strategy
 from explorer.sweep.bands import (
     HISTORY,

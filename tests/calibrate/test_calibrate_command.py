@@ -12,7 +12,7 @@ from explorer.calibrate.history import read
 from explorer.calibrate.numbers import shifted
 from explorer.calibrate.operators import product
 from explorer.cli.main import main
-from explorer.profiles import load_cluster, save_cluster
+from explorer.cluster_profiles import load_cluster, save_cluster
 from tests.calibrate.machines import GPU, machine
 from tests.calibrate.traces import call, trace
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from explorer.base.errors import InputError
 from explorer.calibrate.estimate import Correction, Evidence, Observation, estimate
 from explorer.calibrate.numbers import numbers_of, shifted
 from explorer.calibrate.operators import Operator, product
 from explorer.calibrate.posterior import Normal, band_of, posterior, sd_of
 from explorer.cluster import Cluster
+from explorer.cluster_profiles import load_cluster, save_cluster
 from explorer.costs.collectives import collective_seconds, transfer_seconds
-from explorer.errors import InputError
 from explorer.graph import Work
-from explorer.profiles import load_cluster, save_cluster
 from tests.calibrate.machines import GPU, machine
 
 Predict = Callable[[Cluster], float]

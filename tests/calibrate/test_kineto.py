@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from explorer.base.errors import ExplorerError, InputError
 from explorer.calibrate.estimate import MODEL_SD, estimate
 from explorer.calibrate.files import read_evidence, read_json
 from explorer.calibrate.kineto import FEWEST_LAUNCHES, trace_evidence
@@ -20,7 +21,6 @@ from explorer.calibrate.operators import graph_of, product
 from explorer.calibrate.torch_operators import operator_of
 from explorer.cluster import Cluster
 from explorer.costs.collectives import collective_seconds
-from explorer.errors import ExplorerError, InputError
 from tests.calibrate.machines import CPU, GPU, machine
 from tests.calibrate.traces import call, collective, span, trace
 

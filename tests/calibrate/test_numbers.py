@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import explorer
 from explorer.calibrate.numbers import numbers_of, shifted, with_sources
 from explorer.cluster import Tile
-from explorer.profiles import cluster_names
+from explorer.cluster_profiles import cluster_names
 from tests.calibrate.machines import GPU, machine, source
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from explorer.base.errors import InputError
+from explorer.base.plain_data import to_plain
 from explorer.calibrate.estimate import estimate
 from explorer.calibrate.files import read_evidence
 from explorer.calibrate.numbers import shifted
@@ -16,8 +18,6 @@ from explorer.calibrate.runs import SCHEMA, LayerTime, MachineTimes, machine_evi
 from explorer.cluster import Cluster
 from explorer.costs.collectives import collective_seconds, transfer_seconds
 from explorer.costs.compute import update_seconds
-from explorer.documents import to_plain
-from explorer.errors import InputError
 from explorer.graph import Work
 from tests.calibrate.machines import CPU, GPU, machine
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from explorer.base.errors import InputError
 from explorer.calibrate.history import MAX_LINE, SCHEMA, Entry, append, learn, machine_of, read
 from explorer.calibrate.records import add, run_record
-from explorer.errors import InputError
 from tests.calibrate.machines import GPU, machine
 
 RUN = Entry(machine=GPU, predicted={"step_time_s": 1.0}, measured={"step_time_s": 1.2}, date="in May")

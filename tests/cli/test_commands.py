@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from explorer.base.errors import RunError
 from explorer.cli import main, searching
-from explorer.errors import RunError
 
 SMALL = ["--model", "gpt2-small", "--cluster", "dgx-a100", "--global-batch", "16"]
 SHAPE = ["--stages", "4", "--microbatches", "8"]

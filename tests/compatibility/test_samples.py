@@ -14,8 +14,8 @@ import explorer
 from explorer.calibrate.files import read_evidence
 from explorer.calibrate.history import Entry, read
 from explorer.cli.predict import predict, report_json
+from explorer.cluster_profiles import load_cluster
 from explorer.models import saved
-from explorer.profiles import load_cluster
 from widgets.history.file import read_session
 from widgets.history.load import restore
 

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from explorer.base.errors import InputError
 from explorer.cluster import LOCAL, Cluster, DeviceKind, Level, Link, NodeGroup, Path
+from explorer.cluster_profiles import cluster_names, load_cluster
 from explorer.costs.collectives import (
     ALGORITHMS,
     collective_seconds,
     collective_wire_bytes,
     transfer_seconds,
 )
-from explorer.costs.linked import _narrowest_cut
-from explorer.costs.spans import span_of
-from explorer.errors import InputError
-from explorer.profiles import cluster_names, load_cluster
+from explorer.costs.explicit_links import _narrowest_cut
+from explorer.costs.group_tiers import span_of
 
 BOX = DeviceKind(
     name="box", memory_bytes=1, memory_bandwidth_bytes_per_s=1, peak_flops_per_s=(("fp32", 1.0),)

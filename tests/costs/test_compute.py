@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from explorer.base.errors import InputError
 from explorer.cluster import Curve, DeviceKind
+from explorer.cluster_profiles import cluster_names, load_cluster
 from explorer.costs.compute import layer_times, update_seconds
-from explorer.errors import InputError
 from explorer.graph import Layer, LayerGraph, Measured, Parameter, Tensor, Use, Work
-from explorer.profiles import cluster_names, load_cluster
 
 IDEAL = DeviceKind(
     name="ideal", memory_bytes=1e9, memory_bandwidth_bytes_per_s=1e9, peak_flops_per_s=(("fp32", 1e12),)

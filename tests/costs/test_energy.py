@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from explorer.base.errors import InputError
+from explorer.cluster_profiles import load_cluster
 from explorer.costs.energy import dollars, dollars_per_hour, energy_joules
-from explorer.errors import InputError
-from explorer.profiles import load_cluster
 
 
 def test_energy_is_busy_and_idle_watts() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from explorer.cluster_profiles import load_cluster
 from explorer.costs.products import product_seconds
-from explorer.profiles import load_cluster
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "fit_products.py"
 SIZES = [(m, n, k) for m in (2048, 4096, 8192) for n in (1024, 5120, 28672) for k in (1024, 4096, 16384)]

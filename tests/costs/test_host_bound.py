@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from explorer.cluster_profiles import load_cluster
 from explorer.costs.compute import layer_costs
-from explorer.costs.work import KERNELS
+from explorer.costs.graph_work import KERNELS
 from explorer.models import load_model
-from explorer.profiles import load_cluster
 
 GRAPH = load_model("gpt2-small", sequence_length=128)
 KIND = replace(load_cluster("dgx-a100").device_kinds[0], host_issue_s=0.0)

@@ -9,8 +9,8 @@ import pytest
 import explorer
 from explorer.costs.measured import with_collectives
 from explorer.graph import LayerGraph, Measured
-from explorer.report import Report
 from explorer.sharding import megatron_layout
+from explorer.simulation.report import Report
 from explorer.strategy import REPLICA, Mesh, Stage, single
 from explorer.tasks.program import B, F
 from explorer.workload import default_workload

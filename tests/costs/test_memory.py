@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from explorer.base.errors import InputError
 from explorer.costs.memory import StageMemory, stage_memory
-from explorer.errors import InputError
 from explorer.graph import Layer, LayerGraph, Parameter, Tensor, Use
 from explorer.models import load_model
 from explorer.models.builder import GraphBuilder

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from explorer.cluster import DeviceKind, Tile
-from explorer.contraction import contraction
 from explorer.costs.compute import layer_times
 from explorer.graph import LayerGraph
+from explorer.matrix_products import contraction
 from explorer.models import load_model
 from explorer.models._tables import lookup_sum
 from explorer.models.builder import GraphBuilder

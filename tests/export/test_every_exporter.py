@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.check import check
-from explorer.errors import InputError, PlanError
+from explorer.base.errors import InputError, PlanError
 from explorer.export import (
     EXPORTERS,
     capability_rows,
@@ -20,6 +19,7 @@ from explorer.export import (
 )
 from explorer.export.features import FEATURES, uses
 from explorer.plan import Resolved, load_plan
+from explorer.simulation.check import check
 from tests.export.samples import UNIFORM, changed, context_parallel, folded, resolved, uniform
 
 NAMES = EXPORTERS.names()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.export import export
 from explorer.export._files import MANIFEST, write_files
 from tests.export.samples import uniform

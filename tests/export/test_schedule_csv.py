@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer
-from explorer.errors import InputError, PlanError
+from explorer.base.errors import InputError, PlanError
 from explorer.export import export, import_config, preview
 from tests.export.samples import folded, resolved, uniform
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer
-from explorer.errors import InputError, PlanError
+from explorer.base.errors import InputError, PlanError
 from explorer.export import import_config
 from explorer.export._titan_read import read
 from explorer.plan import Resolved

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from explorer.base.errors import PlanError
 from explorer.cluster import Cluster
-from explorer.errors import PlanError
+from explorer.cluster_profiles import load_cluster
 from explorer.export import export, preview
 from explorer.export._script import nodes_of
-from explorer.profiles import load_cluster
 from tests.export.samples import UNIFORM, resolved, uniform
 
 
@@ -126,7 +126,7 @@ def test_ranks_are_numbered_node_by_node(four_nodes: Cluster) -> None:
 @pytest.mark.slow
 def test_two_ranks_run_it(tmp_path: Path) -> None:
     from explorer.run.instruments import make_experiment
-    from explorer.run.scale import SMALL
+    from explorer.run.likeness import SMALL
     from explorer.run.spec import write_spec
 
     plan = resolved(stages=2, microbatches=2)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.graph import Layer
 from explorer.models.builder import GraphBuilder, Value
 

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.models import factory
 
 HERE = "tests.models.torch_factories"

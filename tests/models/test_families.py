@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.sharding import megatron_layout, shard

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.graph import LayerGraph
 from explorer.models import hf
 

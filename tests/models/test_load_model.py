@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.models import load_model, load_model_and_cluster, saved
 from explorer.models.synthetic import chain
 

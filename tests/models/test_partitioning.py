@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.models.partitioning import ACCELERATOR, CPU, fold_backward, node_id, read
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.graph import Defaults, Dim, Layer, LayerGraph, Measured, Parameter, Tensor, Use, Work
 from explorer.models import SOURCES, load_model, saved
 from explorer.models.synthetic import branches, chain

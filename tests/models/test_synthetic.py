@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.models.synthetic import branches, chain, mlp, tied
 
 SECONDS = st.lists(st.floats(0, 10), min_size=1, max_size=8)

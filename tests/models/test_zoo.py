@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.graph import Layer, LayerGraph
 from explorer.models import SOURCES, load_model
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.models import load_model
 from explorer.models._tables import touched_share
 from explorer.models.dlrm import ROWS

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.actions import WIRINGS, Dispatch
+from explorer.base.errors import PlanError
 from explorer.cluster import Event
-from explorer.errors import PlanError
 from explorer.passes.dispatch import DispatchRun, Edge, Peer, run_dispatch
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer import onejob
 from explorer.cluster import Cluster, Level
+from explorer.costs.collective_ports import ring_use, server_use
 from explorer.costs.collectives import collective_seconds
-from explorer.costs.port_use import ring_use, server_use
-from explorer.fold import UNFOLDED
-from explorer.report import Report
+from explorer.simulation import one_job
+from explorer.simulation.folding import UNFOLDED
+from explorer.simulation.report import Report
 from explorer.strategy import REPLICA, Mesh, Stage, Strategy, Sync
 from explorer.tasks.program import CLOSING, GATHER, REDUCE
 from tests.random_plans import Case, cluster_of, pipeline
@@ -46,7 +46,7 @@ def stages_over_nodes(stages: int, parameter_bytes: float, **stage: object) -> C
 
 def unfolded(case: Case) -> Report:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(onejob, "fold_replicas", lambda *_: UNFOLDED)
+        patch.setattr(one_job, "fold_replicas", lambda *_: UNFOLDED)
         return explorer.simulate(*case)
 
 

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer
-from explorer.check import check
+from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.costs.collectives import collective_seconds
-from explorer.errors import InputError
 from explorer.graph import LayerGraph
 from explorer.pricing.traffic import device_traffic
-from explorer.report import MEMORY_PARTS, Report
+from explorer.simulation.check import check
+from explorer.simulation.report import MEMORY_PARTS, Report
 from explorer.strategy import Mesh, Stage, Sync, single
 from explorer.tasks.program import CLOSING, GATHER, OPENING, REDUCE, WHOLE, B, F, U
 from explorer.workload import default_workload

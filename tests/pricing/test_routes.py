@@ -10,11 +10,11 @@ import explorer
 from explorer.graph import LayerGraph
 from explorer.pricing import lane_route
 from explorer.pricing.traffic import device_traffic
-from explorer.report import Report
 from explorer.sharding import megatron_layout
+from explorer.simulation.report import Report
+from explorer.strategies.uniform import balanced_cuts
 from explorer.strategy import REPLICA, Mesh, Stage, Strategy, single
 from explorer.tasks.program import TRANSFER
-from explorer.uniform import balanced_cuts
 from explorer.workload import default_workload
 from tests.random_plans import clusters
 

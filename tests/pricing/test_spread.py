@@ -13,9 +13,9 @@ from explorer.cluster import Cluster
 from explorer.costs.collectives import collective_seconds
 from explorer.costs.compute import layer_costs
 from explorer.graph import LayerGraph
-from explorer.pricing.lines import cut_row
-from explorer.report import MEMORY_PARTS, Report
+from explorer.pricing.mesh_lines import cut_row
 from explorer.sharding.layouts import context_layout, megatron_layout
+from explorer.simulation.report import MEMORY_PARTS, Report
 from explorer.strategy import REPLICA, Mesh, Stage, single
 from explorer.tasks.program import GATHER, REDUCE, B, F, U
 from explorer.workload import Job, Workload

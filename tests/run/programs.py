@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from explorer.cluster_profiles import load_cluster
 from explorer.models.synthetic import chain
-from explorer.profiles import load_cluster
 from explorer.run.build import Prepared, prepare
 from explorer.run.model import ModelSpec, model_graph, transformer
 from explorer.strategy import JobStrategy, Mesh, Stage

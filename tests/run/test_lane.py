@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.errors import InputError
-from explorer.run.lane import LanePlan, Lanes, Wire
+from explorer.base.errors import InputError
+from explorer.run.lane import LanePlan, RankLanes, Wire
 from explorer.tasks.program import REDUCE, TRANSFER
 from tests.run.programs import SCHEDULES, real
 
 
-def plans_of(lanes: Lanes) -> list[LanePlan]:
+def plans_of(lanes: RankLanes) -> list[LanePlan]:
     return [lanes.plan(lane) for lane in range(len(lanes.program.programs))]
 
 
@@ -64,7 +64,9 @@ def test_wires_agree_and_nothing_deadlocks(
 ) -> None:
     if schedule == "interleaved_1f1b" and (shape[0] == 1 or shape == (3, 1)):
         return
-    lanes = Lanes(real(schedule, *shape, microbatches=microbatches, batch=8 * shape[1], turns=turns).program)
+    lanes = RankLanes(
+        real(schedule, *shape, microbatches=microbatches, batch=8 * shape[1], turns=turns).program
+    )
     plans = plans_of(lanes)
     sent = {w: [] for w in lanes.wires}
     for plan in plans:
@@ -87,7 +89,7 @@ def test_a_wrong_sequence_is_noticed() -> None:
     """The oracle above can fail: one rank that reduces in another place hangs its group."""
     from dataclasses import replace
 
-    plans = plans_of(Lanes(real("1f1b", 1, 2).program))
+    plans = plans_of(RankLanes(real("1f1b", 1, 2).program))
     assert executes(plans)
     moved = list(plans[0].collectives)
     where = next(i for i, items in enumerate(moved) if items)
@@ -105,7 +107,9 @@ def test_samples_of_a_message_are_those_that_both_ends_mean() -> None:
         Stage(layers=tuple(names[:4]), meshes=(Mesh(devices=(0, 1, 2)),), microbatch_samples=6),
         Stage(layers=tuple(names[4:]), meshes=(Mesh(devices=(3, 4)),), microbatch_samples=6),
     )
-    lanes = Lanes(real("1f1b", 0, 0, batch=6, microbatches=1, stages=stages, steps=1, name="uneven").program)
+    lanes = RankLanes(
+        real("1f1b", 0, 0, batch=6, microbatches=1, stages=stages, steps=1, name="uneven").program
+    )
     forward = sorted(t.interval for t in lanes.transfers.values() if not t.backward)
     assert forward == [(0, 2), (2, 3), (3, 4), (4, 6)]
     backward = sorted(t.interval for t in lanes.transfers.values() if t.backward)
@@ -121,6 +125,6 @@ def test_a_part_on_several_lanes_is_refused() -> None:
     program = real("gpipe", 0, 0, stages=stages, name="subset").program
     if program.other_lanes:
         with pytest.raises(InputError, match="several lanes"):
-            Lanes(program)
+            RankLanes(program)
     else:
-        assert executes(plans_of(Lanes(program)))
+        assert executes(plans_of(RankLanes(program)))

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from explorer.errors import RunError
+from explorer.base.errors import RunError
 from explorer.run.launch import RunHandle, start
 from explorer.run.spec import Fault, RunSpec
 from tests.run.programs import dry

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from explorer.run.build import Prepared
-from explorer.run.lane import Lanes
+from explorer.run.lane import RankLanes
 from explorer.run.launch import RunResult, run
 from explorer.run.model import transformer
 from explorer.run.modules import initial_weights, run_units, sample_tokens
-from explorer.run.reads import find_reads
 from explorer.run.spec import RunSpec
+from explorer.run.weight_reads import find_reads
 from explorer.strategy import Mesh, Stage
 from tests.run.programs import MODEL, SCHEDULES, real
 
@@ -124,7 +124,7 @@ def test_stamps_cover_every_task_in_order(launch: Launch) -> None:
 @pytest.mark.parametrize("p", [2, 4])
 def test_pipedream_reads_the_version_of_its_place(p: int) -> None:
     """Stage s runs microbatch n on the weights of n - (p - s - 1) updates."""
-    lanes = Lanes(real("pipedream", p, 1).program)
+    lanes = RankLanes(real("pipedream", p, 1).program)
     reads = find_reads(lanes, [lanes.plan(i) for i in range(p)])
     for piece, found in reads.version.items():
         stage = lanes.sections[piece.section].stage
@@ -132,7 +132,7 @@ def test_pipedream_reads_the_version_of_its_place(p: int) -> None:
 
 
 def test_2bw_reads_the_version_before_the_last() -> None:
-    lanes = Lanes(real("pipedream_2bw", 2, 1).program)
+    lanes = RankLanes(real("pipedream_2bw", 2, 1).program)
     reads = find_reads(lanes, [lanes.plan(i) for i in range(2)])
     assert all(found[n] == max(0, n // 4 - 1) for found in reads.version.values() for n in range(12))
 

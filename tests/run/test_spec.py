@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.run.model import Unit, transformer
 from explorer.run.spec import Calibration, Fault, RunSpec, read_spec, to_data, write_spec
 from tests.run.programs import SCHEDULES, dry, real

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
-from explorer.errors import RunError
+from explorer.base.errors import RunError
 from explorer.run.mailbox import Mailbox
 from explorer.run.model import (
     BLOCK,

@@ -6,14 +6,14 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
+from explorer.cluster_profiles import load_cluster
 from explorer.models import load_model
 from explorer.plan import Resolved, make_plan, resolve
-from explorer.profiles import load_cluster
 from explorer.run import make_experiment, validate
 from explorer.run.compare import CONFIRMED, OFF, TOO_NOISY
-from explorer.run.scale import SMALL
-from explorer.uniform import uniform
+from explorer.run.likeness import SMALL
+from explorer.strategies.uniform import uniform
 from explorer.workload import default_workload
 
 KEYS = {

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.actions import ReadRule
-from explorer.errors import InputError, PlanError
+from explorer.base.errors import InputError, PlanError
 from explorer.schedules import SCHEDULES, make_order
 from explorer.schedules.custom import lanes_text, parse_lanes
 from tests.schedules.shapes import line, replicated, shapes_for

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.actions import Order, Shape
-from explorer.errors import ExplorerError, InputError, PlanError
+from explorer.base.errors import ExplorerError, InputError, PlanError
 from explorer.schedules import SCHEDULES, make_order
 from explorer.schedules.check import coverage
 from explorer.schedules.custom import lanes_text

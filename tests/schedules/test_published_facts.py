@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.actions import Order, Shape
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.schedules import make_order
 from explorer.schedules._clock import clock_of
 from explorer.schedules._common import turns

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from explorer.actions import Order, parse_action
-from explorer.errors import InputError, PlanError
+from explorer.base.errors import InputError, PlanError
 from explorer.schedules import SCHEDULES, make_order
 from explorer.schedules._torch_notation import from_torch_csv, to_torch_csv, unsupported
 from explorer.schedules.custom import lanes_text

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from explorer.base.errors import InputError
 from explorer.cli import main
 from explorer.cluster import Cluster, Source
-from explorer.errors import InputError
-from explorer.profiles import cluster_names, load_cluster, save_cluster
+from explorer.cluster_profiles import cluster_names, load_cluster, save_cluster
 from explorer.score.fit import WIDTHS, fit, prior_sd, rounded
 from explorer.score.heldout import held_out
 from explorer.score.knobs import Knob, knobs_of, turned
@@ -23,7 +23,7 @@ from explorer.score.machines import knobs_at, machine, nodes_of
 from explorer.score.rows import SETS
 from explorer.score.running import predicted, score
 from explorer.score.sets.vtrain import COLUMNS
-from explorer.score.trials import Part, Trials
+from explorer.score.trials import TrialPart, Trials
 
 HEAD = ",".join(COLUMNS)
 LINES = ("2,16,8,1024,16,12,1024,1,1,2,200.5", "2,16,8,1024,16,12,1024,2,1,1,210.5")
@@ -204,7 +204,7 @@ def test_trials_are_predictions_of_the_simulator(tmp_path: Path) -> None:
     """Cluster put into the case, rows read again, and a scored set: one answer."""
     path = rows_file(tmp_path)
     values = {"a100-sxm-80gb.host_issue_s": 300e-6}
-    with Trials([Part("vtrain_single", str(path), (0, 1))], processes=1) as trials:
+    with Trials([TrialPart("vtrain_single", str(path), (0, 1))], processes=1) as trials:
         plain, slower = trials.errors([{}, values])
     with knobs_at(values):
         rows = SETS.get("vtrain_single").function(path).rows

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.score.published import section_of, sections
 from explorer.score.rows import SETS, Read
 from explorer.score.sets.pipedream import stage_counts

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.score.reading import count, positive, read_table, reference_folder, use_reference
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from explorer.score.running import paths_of, score
 from explorer.score.sets.zero_bubble import read_bubbles
-from explorer.simulate import simulate
+from explorer.simulation.simulate import simulate
 
 pytestmark = pytest.mark.reference
 

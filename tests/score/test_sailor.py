@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.errors import InputError
-from explorer.profiles import load_cluster
-from explorer.report import Report
+from explorer.base.errors import InputError
+from explorer.cluster_profiles import load_cluster
 from explorer.score.reading import reference_folder
-from explorer.score.rows import Read, Row
+from explorer.score.rows import Read, ScoredRow
 from explorer.score.sets._sailor_profile import LAYERS, PREFIX, group_of, measured_graph, read_profile
 from explorer.score.sets.sailor import MACHINES, read_sailor
-from explorer.simulate import simulate
+from explorer.simulation.report import Report
+from explorer.simulation.simulate import simulate
 from explorer.strategy import REPLICA
 from explorer.tasks.program import TRANSFER, B, F
 
@@ -71,7 +71,7 @@ def read(folder: Path, *plans: Any) -> Read:
     return read_sailor(folder)
 
 
-def report(row: Row) -> Report:
+def report(row: ScoredRow) -> Report:
     return simulate(*row.case)
 
 
@@ -176,7 +176,7 @@ def test_every_layer_of_the_graph_has_a_number(tmp_path: Path) -> None:
 # ---- where ---------------------------------------------------------------------------------------------
 
 
-def nodes(row: Row) -> list[tuple[str, int]]:
+def nodes(row: ScoredRow) -> list[tuple[str, int]]:
     groups = row.case.cluster.nodes
     return [(g.device_kind, g.devices_per_node) for g in groups for _ in range(g.count)]
 
@@ -289,7 +289,7 @@ def test_an_unknown_gpu_is_told_what_there_is(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def published() -> list[tuple[Row, Report]]:
+def published() -> list[tuple[ScoredRow, Report]]:
     try:
         folder = reference_folder() / "measured" / "sailor"
     except InputError as error:
@@ -302,16 +302,16 @@ def errors(pairs: list[tuple[float, float]]) -> float:
 
 
 @pytest.mark.parametrize("place", ["", "clariden", "mit"])
-def test_seconds_of_published_runs(published: list[tuple[Row, Report]], place: str) -> None:
+def test_seconds_of_published_runs(published: list[tuple[ScoredRow, Report]], place: str) -> None:
     pairs = [(r.step_time_s, row.measured) for row, r in published if row.name.startswith(place)]
     assert errors(pairs) < 0.10
 
 
-def test_memory_of_published_runs(published: list[tuple[Row, Report]]) -> None:
+def test_memory_of_published_runs(published: list[tuple[ScoredRow, Report]]) -> None:
     pairs = [(max(r.peak_memory_bytes), row.measured_memory_bytes or 0.0) for row, r in published]
     assert errors(pairs) < 0.10
 
 
-def test_same_model_batch_and_devices_are_one_group(published: list[tuple[Row, Report]]) -> None:
+def test_same_model_batch_and_devices_are_one_group(published: list[tuple[ScoredRow, Report]]) -> None:
     names = {row.name.rpartition("plan_config_")[2]: row.group for row, _ in published}
     assert names["N16_D4"] == names["N16_D8"] == names["N16_D16"] != names["N32_D16"]

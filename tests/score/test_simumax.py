@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.score.rows import Read
 from explorer.score.sets._simumax_rows import elements, shape_of
 from explorer.score.sets.simumax import read
 from explorer.sharding.layouts import megatron_layout, ulysses_layout
-from explorer.simulate import simulate
+from explorer.simulation.simulate import simulate
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference" / "measured" / "simumax"
 PUBLISHED = pytest.mark.skipif(

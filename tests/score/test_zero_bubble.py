@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from explorer.actions import Action
 from explorer.models.synthetic import chain
 from explorer.schedules.custom import lanes_text
-from explorer.score.rows import Case
+from explorer.score.rows import ScoredCase
 from explorer.score.sets.zero_bubble import _transfers_of, with_order
 from explorer.score.zero_bubble import Seconds, handmade, zero_bubble
-from explorer.simulate import simulate
-from explorer.uniform import uniform
+from explorer.simulation.simulate import simulate
+from explorer.strategies.uniform import uniform
 from explorer.workload import Job, Workload
 
 Lanes = tuple[tuple[Action, ...], ...]
@@ -26,7 +26,7 @@ def step_s(lanes: Lanes, microbatches: int, f: float, i: float, w: float) -> flo
     job = Job(global_batch=microbatches, precision="fp32", optimizer="none")
     strategy = uniform(graph, cluster, job, stages=stages, microbatch_size=1, cuts=list(range(1, stages)))
     return simulate(
-        *with_order(Case(graph, cluster, Workload(jobs=(job,)), strategy), lanes_text(lanes))
+        *with_order(ScoredCase(graph, cluster, Workload(jobs=(job,)), strategy), lanes_text(lanes))
     ).step_time_s
 
 

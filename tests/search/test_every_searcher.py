@@ -10,18 +10,18 @@ from dataclasses import replace
 
 import pytest
 
+from explorer.base.errors import InputError
 from explorer.cluster import Cluster
-from explorer.errors import InputError
+from explorer.cluster_profiles import load_cluster
 from explorer.graph import LayerGraph
 from explorer.models import load_model
-from explorer.profiles import load_cluster
 from explorer.search import OBJECTIVES, SEARCHERS, Evaluator, Problem, Progress, search
 from explorer.search._bounds import bounds_of
 from explorer.search.auto import improve
 from explorer.search.exhaustive import space
-from explorer.simulate import simulate
+from explorer.simulation.simulate import simulate
+from explorer.strategies.uniform import uniform
 from explorer.strategy import Mesh
-from explorer.uniform import uniform
 from explorer.workload import Job, Workload
 
 NAMES = SEARCHERS.names()

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from explorer.cluster_profiles import load_cluster
 from explorer.graph import LayerGraph
-from explorer.profiles import load_cluster
 from explorer.search import REFUSED, SEARCHERS, Evaluator, Problem, search
-from explorer.search._rules import allowed_cuts, bits_of, recut, rules_of
+from explorer.search._pins import allowed_cuts, bits_of, recut, rules_of
 from explorer.search.local import SUFFIX, descend, neighbours
 from explorer.search.problem import respecting, respects
-from explorer.simulate import simulate
+from explorer.simulation.simulate import simulate
+from explorer.strategies.uniform import default_weights, uniform, units
 from explorer.strategy import JobStrategy
-from explorer.uniform import default_weights, uniform, units
 from explorer.workload import Job, Workload
 
 NAMES = SEARCHERS.names()

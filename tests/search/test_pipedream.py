@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
+from explorer.cluster_profiles import load_cluster
 from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.models.pipedream import read
-from explorer.profiles import load_cluster
 from explorer.search import Problem, Progress, search
 from explorer.search._antichains import LayerCosts, States, bits, find_states, mask
-from explorer.search._planning import Choice, PlanLevel, plan_dense
-from explorer.search._threshold import plan_threshold
+from explorer.search._pipedream_bisection import plan_threshold
+from explorer.search._pipedream_program import Choice, PlanLevel, plan_dense
 from explorer.workload import default_workload
 
 BANDWIDTH = 1e9

@@ -12,8 +12,8 @@ import explorer
 from explorer.graph import LayerGraph
 from explorer.models.builder import GraphBuilder
 from explorer.pricing.traffic import device_traffic
-from explorer.report import Report
 from explorer.sharding import shard
+from explorer.simulation.report import Report
 from explorer.strategy import REPLICA, Mesh, Sharding, Stage, single
 from explorer.workload import Job, Workload
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.graph import Dim, Layer, LayerGraph, Tensor, Use
 from explorer.models.builder import GraphBuilder
 from explorer.sharding import expert_layout, layout_problems, megatron_layout, shard

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.actions import Action, Edge, Order, Shape, parse_action
-from explorer.errors import DeadlockError, PlanError
-from explorer.fold import UNFOLDED
-from explorer.onejob import make_shape
+from explorer.base.errors import DeadlockError, PlanError
 from explorer.passes import run_static
 from explorer.schedules import make_order
+from explorer.simulation.folding import UNFOLDED
+from explorer.simulation.one_job import make_shape
 from explorer.strategy import Sync
 from explorer.tasks.lower import lower
 from explorer.tasks.placement import Placement, place, split_offsets

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from explorer.actions import ReadRule, parse_action
-from explorer.errors import PlanError
+from explorer.base.errors import PlanError
 from explorer.tasks.versions import count_versions
 
 

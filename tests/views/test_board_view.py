@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 import explorer
-from explorer.edit import place_layers
+from explorer.strategies.moves import place_layers
 from explorer.strategy import single
 from explorer.views import Scene, board_view, make_scene
 from explorer.views.board import estimate_view

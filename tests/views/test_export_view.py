@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 
 import explorer
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.export import EXPORTERS, notes, preview, refusals
 from explorer.export import roundtrip as back
 from explorer.export.roundtrip import load_back

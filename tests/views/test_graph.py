@@ -385,7 +385,7 @@ def test_without_a_run_the_reason_is_said(llama: Scene) -> None:
 
 
 def test_a_second_plan_says_where_each_layer_is_in_it(llama: Scene) -> None:
-    from explorer.edit import place_layers
+    from explorer.strategies.moves import place_layers
 
     graph = llama.graph
     moves = {layer.name: 2 for layer in graph.layers if layer.block == "layers.16"}

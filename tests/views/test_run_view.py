@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "widgets"))
 from sample_run import comparison
 
 from explorer.run.compare import CONFIRMED, OFF, TOO_NOISY, WRONG
-from explorer.run.correct import Change, Correction
+from explorer.run.profile_correction import Change, Correction
 from explorer.views.run_view import calibration_view, comparison_view, error_of
 from widgets import shapes
 from widgets.base import refuse_unsendable
@@ -114,7 +114,7 @@ def test_more_rounds_are_told_by_the_spread() -> None:
 
 
 def test_calibration_says_what_it_would_do_or_why_not() -> None:
-    from explorer.profiles import load_cluster
+    from explorer.cluster_profiles import load_cluster
 
     change = Change(what="pcie", before=22e9, after=17e9, quantity="bytes_per_s")
     some = Correction(cluster=load_cluster("dgx-a100"), changes=(change,), kept=("lan: no",))

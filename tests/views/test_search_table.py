@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from explorer.cluster_profiles import load_cluster
 from explorer.models import load_model
-from explorer.profiles import load_cluster
 from explorer.search import REFUSED, Candidate, Evaluator, Problem, Progress, search
+from explorer.strategies.uniform import uniform
 from explorer.strategy import Mesh, Stage, Strategy, single
-from explorer.uniform import uniform
 from explorer.views.search_table import (
-    Row,
+    SearchRow,
     frontier_points,
     frontier_strategies,
     leaderboard_rows,
@@ -53,7 +53,8 @@ def runs(problem: Problem) -> dict[str, Progress]:
 
 def rows_of(runs: dict[str, Progress], yours: Candidate | None, **more: Any) -> list[dict[str, Any]]:
     rows = [
-        Row(searcher=name, run=run, value=run.best.value if run.best else None) for name, run in runs.items()
+        SearchRow(searcher=name, run=run, value=run.best.value if run.best else None)
+        for name, run in runs.items()
     ]
     return leaderboard_rows(rows, yours=yours, **{"bound_s": 0.01, **more})
 
@@ -75,9 +76,9 @@ def test_rows_at_work_stand_below_in_the_order_they_were_started(
     runs: dict[str, Progress], yours: Candidate
 ) -> None:
     rows = [
-        Row(searcher="even", run=runs["even"], state="running", value=0.0),
-        Row(searcher="megatron", run=runs["megatron"], value=9.0),
-        Row(searcher="auto", state="waiting"),
+        SearchRow(searcher="even", run=runs["even"], state="running", value=0.0),
+        SearchRow(searcher="megatron", run=runs["megatron"], value=9.0),
+        SearchRow(searcher="auto", state="waiting"),
     ]
     found = leaderboard_rows(rows, yours=yours, bound_s=None)
     assert [row["id"] for row in found] == ["yours", "megatron", "even", "auto"]
@@ -91,13 +92,18 @@ def test_each_way_of_finding_nothing_is_said(yours: Candidate) -> None:
     none = Progress(searcher="x", objective="time", best=None, evaluations=0, wall_s=0.1)
     refused = replace(none, details={REFUSED: 4})
     cases = [
-        (Row(searcher="x", run=none), "", "nothing that fits", "ended"),
-        (Row(searcher="x", run=none, state="running"), "", "nothing that fits yet", "searching"),
-        (Row(searcher="x", run=refused), "3 pins", "no strategy that respects 3 pins", "ended"),
-        (Row(searcher="x", run=replace(refused, evaluations=1)), "3 pins", "nothing that fits", "ended"),
-        (Row(searcher="x", state="failed", error="too many cuts"), "", "too many cuts", "failed"),
-        (Row(searcher="x", run=none, state="timed"), "", "nothing that fits", "time is up"),
-        (Row(searcher="x", state="stopped"), "", "nothing", "stopped"),
+        (SearchRow(searcher="x", run=none), "", "nothing that fits", "ended"),
+        (SearchRow(searcher="x", run=none, state="running"), "", "nothing that fits yet", "searching"),
+        (SearchRow(searcher="x", run=refused), "3 pins", "no strategy that respects 3 pins", "ended"),
+        (
+            SearchRow(searcher="x", run=replace(refused, evaluations=1)),
+            "3 pins",
+            "nothing that fits",
+            "ended",
+        ),
+        (SearchRow(searcher="x", state="failed", error="too many cuts"), "", "too many cuts", "failed"),
+        (SearchRow(searcher="x", run=none, state="timed"), "", "nothing that fits", "time is up"),
+        (SearchRow(searcher="x", state="stopped"), "", "nothing", "stopped"),
     ]
     for row, held, label, answer in cases:
         found = next(item for item in leaderboard_rows([row], yours=yours, bound_s=1.0, held=held)
@@ -111,9 +117,9 @@ def test_what_has_to_be_known_before_loading_is_said(runs: dict[str, Progress], 
     assert run.best is not None
     start = replace(run, best=replace(run.best, label="start"))
     rows = [
-        Row(searcher="a", run=run, state="failed", error="broke", own=False, value=1.0),
-        Row(searcher="b", run=start, value=1.0),
-        Row(searcher="c", run=run, value=None, releases="2 pins"),
+        SearchRow(searcher="a", run=run, state="failed", error="broke", own=False, value=1.0),
+        SearchRow(searcher="b", run=start, value=1.0),
+        SearchRow(searcher="c", run=run, value=None, releases="2 pins"),
     ]
     notes = {row["id"]: row["note"] for row in leaderboard_rows(rows, yours=yours, bound_s=None)}
     assert notes["a"] == "result of the search before; this one failed: broke"

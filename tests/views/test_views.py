@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 import explorer
-from explorer.edit import groups_of, place_layers
-from explorer.errors import ExplorerError
+from explorer.base.errors import ExplorerError
 from explorer.explain import explain
 from explorer.models import SOURCES
-from explorer.report import MEMORY_PARTS
+from explorer.simulation.report import MEMORY_PARTS
+from explorer.strategies.moves import groups_of, place_layers
 from explorer.strategy import Slice, Stage, single
 from explorer.views import (
     Scene,

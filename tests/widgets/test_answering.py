@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.views import board_view
 from widgets import Board, Tiles
 from widgets.ahead import Ahead, placed

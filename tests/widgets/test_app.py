@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 import explorer as core
-from explorer.errors import ExplorerError, InputError
+from explorer.base.errors import ExplorerError, InputError
 from widgets import Explorer, shapes
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from widgets import Explorer
 
 PLANS = Path(__file__).parent.parent / "plans"

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 import explorer as core
+from explorer.base.errors import InputError
 from explorer.cli import main as command
-from explorer.errors import InputError
+from explorer.cluster_profiles import save_cluster
 from explorer.models import saved
 from explorer.plan import fingerprint
-from explorer.profiles import save_cluster
 from widgets import Explorer
 from widgets.report import page as reportpage
 from widgets.report.page import page_html, report_html

@@ -16,14 +16,14 @@ from pydantic import TypeAdapter
 from sample_run import comparison
 
 import explorer.run
+from explorer.base.errors import InputError, RunError
 from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup
-from explorer.errors import InputError, RunError
-from explorer.profiles import load_cluster, save_cluster
+from explorer.cluster_profiles import load_cluster, save_cluster
 from explorer.run import compare
 from explorer.run.calibrate import calibrate
 from explorer.run.compare import TOO_NOISY, StageTime
+from explorer.run.likeness import SMALL
 from explorer.run.model import transformer
-from explorer.run.scale import SMALL
 from widgets import Explorer, shapes
 from widgets.run import task as run_task
 from widgets.run.calibrating import free_name

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from jupyter_client.manager import KernelManager
 
 import explorer as core
-from explorer.errors import ExplorerError, InputError
-from explorer.profiles import save_cluster
+from explorer.base.errors import ExplorerError, InputError
+from explorer.cluster_profiles import save_cluster
 from explorer.strategy import JobStrategy
 from widgets import Explorer
 from widgets.edits import lock_lane, move_layers, pin_layers, set_field

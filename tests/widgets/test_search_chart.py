@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from explorer.base.units import GIB
+from explorer.cluster_profiles import load_cluster
 from explorer.models import load_model
-from explorer.profiles import load_cluster
 from explorer.search import Candidate, Evaluator, Problem, Progress, search
-from explorer.uniform import uniform
-from explorer.units import GIB
+from explorer.strategies.uniform import uniform
 from explorer.workload import default_workload
 from widgets.search.charts import SearchChart
 from widgets.search.points import bests_of, clear, frontier_of, staircase

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.search import SEARCHERS, Evaluator, Problem
-from explorer.uniform import uniform
+from explorer.strategies.uniform import uniform
 from widgets import Explorer, shapes
 from widgets.holds import Holds
 from widgets.search.labels import place

@@ -9,8 +9,8 @@ from typing import Any
 
 from ipywidgets import HTML, Layout, VBox
 
-from explorer.errors import ExplorerError, InputError
-from explorer.units import format_bytes, format_seconds
+from explorer.base.errors import ExplorerError, InputError
+from explorer.base.units import format_bytes, format_seconds
 from explorer.views.tiles import figures
 from widgets.base import Widget
 from widgets.controls import Controls

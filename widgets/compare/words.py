@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from typing import Any
 
-from explorer.compare import compare_plans
+from explorer.strategies.differences import compare_plans
 from explorer.strategy import Stage
 from widgets.session import Point
 

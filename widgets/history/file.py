@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 
 import yaml
 
-from explorer.documents import SUFFIXES, read_document, to_fields, to_plain, validate
-from explorer.edit import Group, groups_of
-from explorer.errors import InputError
+from explorer.base.errors import InputError
+from explorer.base.plain_data import SUFFIXES, read_document, to_fields, to_plain, validate
 from explorer.graph import LayerGraph
 from explorer.plan import Reference, fingerprint, layer_ranges
+from explorer.strategies.moves import DeviceGroup, groups_of
 from explorer.strategy import Boundary, JobStrategy, Mesh, Stage, Strategy, Sync
 from explorer.workload import Workload
 from widgets.holds import Holds
@@ -244,7 +244,7 @@ class _Writer:
         plain: dict[str, Any] = to_plain(saved)
         return plain
 
-    def _group(self, graph: LayerGraph, group: Group) -> dict[str, Any]:
+    def _group(self, graph: LayerGraph, group: DeviceGroup) -> dict[str, Any]:
         saved = SavedGroup(meshes=group.meshes, template=self._stage(graph, group.template))
         plain: dict[str, Any] = to_plain(saved)
         return plain

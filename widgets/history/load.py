@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from explorer.edit import Group
-from explorer.errors import ExplorerError, InputError
+from explorer.base.errors import ExplorerError, InputError
+from explorer.cluster_profiles import load_cluster
 from explorer.models import load_model_and_cluster
 from explorer.plan import fingerprint, range_layers, spelt_out
-from explorer.profiles import load_cluster
+from explorer.strategies.moves import DeviceGroup
 from explorer.strategy import Stage, Strategy
 from widgets.holds import Holds
 from widgets.session import Figures, Inputs, Point, lazy_point, shared
@@ -88,7 +88,7 @@ class _Reader:
     def _made(self, state: SavedState, inputs: Inputs) -> Point:
         session, number = self._session, state.inputs
         groups = [
-            Group(meshes=row.meshes, template=self._stage(number, inputs, row.template))
+            DeviceGroup(meshes=row.meshes, template=self._stage(number, inputs, row.template))
             for row in (session.groups[i] for i in state.groups)
         ]
         figures = Figures(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from ipywidgets import Layout, VBox
 
-from explorer.documents import parse_document, read_document
-from explorer.errors import ExplorerError, InputError
+from explorer.base.errors import ExplorerError, InputError
+from explorer.base.plain_data import parse_document, read_document
 from explorer.plan import from_document, to_document
 from widgets.base import Widget
 from widgets.opening import file_point, plan_point

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from explorer import __version__
-from explorer.documents import SUFFIXES
-from explorer.errors import InputError
+from explorer.base.errors import InputError
+from explorer.base.plain_data import SUFFIXES
 from widgets.jobs import Idle, at_once
 
 from .file import Recorder, SavedSession, read_session, write_session

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from explorer.errors import ExplorerError, InputError
+from explorer.base.errors import ExplorerError, InputError
 from explorer.plan import to_document
 from explorer.views import graph_view
 from widgets.base import STATIC, Widget

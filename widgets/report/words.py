@@ -10,9 +10,9 @@ from html import escape
 from typing import Any
 
 from explorer import __version__
+from explorer.base.units import format_bytes, format_seconds
 from explorer.cluster import Source
-from explorer.report import MEMORY_PARTS
-from explorer.units import format_bytes, format_seconds
+from explorer.simulation.report import MEMORY_PARTS
 from explorer.views import board_view
 from explorer.views.tiles import figures
 from widgets.compare.panel import compare_html

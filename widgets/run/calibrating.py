@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explorer.errors import InputError
-from explorer.profiles import load_cluster, save_cluster
+from explorer.base.errors import InputError
+from explorer.cluster_profiles import load_cluster, save_cluster
 from explorer.views.run_view import calibration_view
 from widgets.session import Point, make_point
 
@@ -20,7 +20,7 @@ from .task import Done
 
 if TYPE_CHECKING:
     from explorer.cluster import Cluster
-    from explorer.run.correct import Correction
+    from explorer.run.profile_correction import Correction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ def calibration_of(now: Point, done: Done, folder: Path) -> Calibration | None:
         ExplorerError: the plan cannot be simulated on the corrected cluster.
     """
     from explorer.run.compare import TOO_NOISY, WRONG
-    from explorer.run.correct import Correction, correct
+    from explorer.run.profile_correction import Correction, correct
 
     if done.known is None:
         return None

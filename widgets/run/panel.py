@@ -10,8 +10,8 @@ from typing import Any
 
 from ipywidgets import Layout, VBox
 
+from explorer.base.errors import ExplorerError, InputError
 from explorer.calibrate.records import add, run_record
-from explorer.errors import ExplorerError, InputError
 from explorer.views.run_view import comparison_view, figure_words, verdict_words
 from widgets.base import Widget
 from widgets.controls import Controls

@@ -115,7 +115,7 @@ class RunTask:
             RuntimeError: no event loop.
         """
         from explorer import run
-        from explorer.run.scale import Size
+        from explorer.run.likeness import UnitSize
 
         self.stop()
         experiment = run.make_experiment(
@@ -123,7 +123,7 @@ class RunTask:
             engine=engine,
             rounds=rounds,
             warmup_rounds=WARMUP_ROUNDS,
-            size=Size(step_s=STEP_S),
+            size=UnitSize(step_s=STEP_S),
         )
         self._turn += 1
         turn, handle = self._turn, run.start(experiment.spec)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from explorer.units import format_seconds
+from explorer.base.units import format_seconds
 from explorer.views.run_view import share_words
 
 from .progress import Progress, round_words

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from explorer.base.units import GIB
 from explorer.search import OBJECTIVES, Candidate
-from explorer.units import GIB
 
 from .labels import place
 from .points import (

@@ -7,13 +7,13 @@ from typing import Any
 
 from ipywidgets import Box, Layout, VBox
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.search import SEARCHERS, Candidate, Problem
 from explorer.search.problem import objective_value
 from explorer.strategy import Strategy
 from explorer.views.search_table import (
     YOURS,
-    Row,
+    SearchRow,
     frontier_points,
     frontier_strategies,
     leaderboard_rows,
@@ -331,11 +331,11 @@ class SearchPanel(Panel):
             "points_omitted": max(0, len(points) - MOST_POINTS),
         }
 
-    def _row(self, item: Entrant, judge: Problem, now: Point) -> Row:
+    def _row(self, item: Entrant, judge: Problem, now: Point) -> SearchRow:
         best = item.run.best if item.run else None
         value = objective_value(judge, best.report) if best else None
         broken = released(now.holds, now.strategy.job, best.strategy.job) if best else Holds()
-        return Row(
+        return SearchRow(
             searcher=item.name,
             space=str(SEARCHERS.get(item.name).facts.get("space", "")),
             state=item.state,

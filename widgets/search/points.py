@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from explorer.base.units import GIB
 from explorer.search import Candidate
 from explorer.strategy import Strategy
-from explorer.units import GIB
 
 from .labels import place
 from .task import Entrant, Spot

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
+from explorer.base.units import GIB, format_bytes, format_seconds
 from explorer.search import OBJECTIVES, REFUSED, SEARCHERS, Candidate
-from explorer.units import GIB, format_bytes, format_seconds
 from explorer.views.search_table import strategy_words
 from widgets.edits import whole_number
 from widgets.holds import Holds

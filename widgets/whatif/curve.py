@@ -10,8 +10,8 @@ from typing import Any
 
 from ipywidgets import HTML, Box, Layout, VBox
 
-from explorer.errors import InputError
-from explorer.sweep import KEYS, Row, sweeping, values_of
+from explorer.base.errors import InputError
+from explorer.sweep import KEYS, SweepRow, sweeping, values_of
 from explorer.views.sweep_view import SCALING, curve_points
 from widgets.controls import Controls
 from widgets.jobs import PAUSE_S, Job
@@ -33,7 +33,7 @@ class SweepCurve:
         """What is varied."""
         self.weak = False
         """Whether the batch grows with the devices."""
-        self.rows: list[Row] = []
+        self.rows: list[SweepRow] = []
         """What has been simulated."""
         self.wanted = 0
         """Values asked for."""
@@ -120,7 +120,7 @@ class SweepCurve:
             self._job.cancel()
             self._job = None
 
-    async def _run(self, rows: Iterator[Row]) -> None:
+    async def _run(self, rows: Iterator[SweepRow]) -> None:
         """The table fills first: a first chart takes seconds."""
         job, more = self._job, True
         while more and self._job is job:
@@ -134,7 +134,7 @@ class SweepCurve:
             self._job = None
             self._bench.guard(self.draw)
 
-    def _next(self, job: Job | None, rows: Iterator[Row]) -> bool:
+    def _next(self, job: Job | None, rows: Iterator[SweepRow]) -> bool:
         """Simulate one more value and draw it; whether there was one that is still wanted."""
         with self._bench.lock:
             if self._job is not job:  # ended by a gesture on another thread

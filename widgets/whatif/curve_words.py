@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from explorer.sweep import KEYS, Row
-from explorer.units import format_seconds
+from explorer.base.units import format_seconds
+from explorer.sweep import KEYS, SweepRow
 from explorer.views.sweep_view import NAMES, SCALING
 from widgets.edits import shape_of
 from widgets.panels import block, percent
@@ -91,7 +91,9 @@ def fields(
     }  # fmt: skip
 
 
-def status_html(key: str, rows: Sequence[Row], wanted: int, *, weak: bool, running: bool, old: bool) -> str:
+def status_html(
+    key: str, rows: Sequence[SweepRow], wanted: int, *, weak: bool, running: bool, old: bool
+) -> str:
     """How the plan is scaled, and how far the curve is."""
     how = f"{_HOW[key]} {_SCALING[weak]}" if key in SCALING else _HOW[key]
     said = f'<div class="sub">{escape(how)}</div>'

@@ -8,8 +8,8 @@ from typing import Any
 
 from ipywidgets import Layout, VBox
 
-from explorer.errors import ExplorerError, InputError
-from explorer.report import Report
+from explorer.base.errors import ExplorerError, InputError
+from explorer.simulation.report import Report
 from explorer.sweep import first_problem, vary
 from widgets.base import Widget
 from widgets.panel import Bench, Panel

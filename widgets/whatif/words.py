@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from explorer.errors import ExplorerError
-from explorer.report import Report
+from explorer.base.errors import ExplorerError
+from explorer.base.units import format_bytes, format_seconds
+from explorer.simulation.report import Report
 from explorer.strategy import JobStrategy
 from explorer.sweep.devices import scaled
-from explorer.units import format_bytes, format_seconds
 from explorer.views.sweep_view import what_if_rows
 from widgets.holds import released
 from widgets.search.words import held_words

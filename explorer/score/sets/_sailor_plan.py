@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.score.reading import count, positive
 from explorer.score.sets._sailor_profile import LAYERS
 

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.graph import Layer, LayerGraph, Measured
 from explorer.models import load_model
 from explorer.score.reading import read_text

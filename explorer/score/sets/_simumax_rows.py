@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.score.reading import count, no_surrogates, positive, read_text, reference_folder
 
 FOLDER = Path("measured") / "simumax"

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from functools import lru_cache, partial
 from pathlib import Path
 
+from explorer.base.errors import InputError
 from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup
-from explorer.errors import InputError
 from explorer.models.synthetic import chain
 from explorer.score.published import PATH, section_of
 from explorer.score.reading import count, positive
-from explorer.score.rows import SETS, Case, Problem, Read, Row
-from explorer.simulate import simulate
-from explorer.uniform import uniform
+from explorer.score.rows import SETS, Read, RowProblem, ScoredCase, ScoredRow
+from explorer.simulation.simulate import simulate
+from explorer.strategies.uniform import uniform
 from explorer.workload import Job, Workload
 
 BLOCKS = 48
@@ -36,18 +36,18 @@ FORWARD_S = 1e-3
 def read(path: Path) -> Read:
     """Throughput over that of two devices and one microbatch."""
     section = section_of(path, "GPipe")
-    rows: list[Row] = []
+    rows: list[ScoredRow] = []
     problems = []
     for line, text in section.text:
         for part in re.split(r"[;.](?=\s|$)", text):
             try:
                 rows += _rows(line, part.strip())
             except InputError as error:
-                problems.append(Problem(path.name, line, str(error)))
+                problems.append(RowProblem(path.name, line, str(error)))
     return Read(tuple(rows), tuple(problems))
 
 
-def _rows(line: int, text: str) -> Iterator[Row]:
+def _rows(line: int, text: str) -> Iterator[ScoredRow]:
     match = re.fullmatch(r"M=(\d+): (?:K=(\S+) )?(\S+)", text)
     if match is None:
         return  # a sentence, not a series
@@ -59,7 +59,7 @@ def _rows(line: int, text: str) -> Iterator[Row]:
         if (k, microbatches) == BASE:
             continue
         case = _case(k, microbatches)
-        yield Row(
+        yield ScoredRow(
             name=f"K={k} M={microbatches}",
             line=line,
             group=f"M={microbatches}",
@@ -69,19 +69,19 @@ def _rows(line: int, text: str) -> Iterator[Row]:
         )
 
 
-def _ratio(case: Case) -> float:
+def _ratio(case: ScoredCase) -> float:
     return simulate(*_case(*BASE)).step_time_s / simulate(*case).step_time_s
 
 
 @lru_cache(maxsize=64)
-def _case(devices: int, microbatches: int) -> Case:
+def _case(devices: int, microbatches: int) -> ScoredCase:
     # One sample is the whole batch: a microbatch has a part of its work.
     forward = FORWARD_S / microbatches
     graph = chain([forward] * BLOCKS, backward_s=3 * forward, name=f"transformer-{BLOCKS}")
     job = Job(global_batch=microbatches, precision="fp32", optimizer="none")
     cluster = _cluster(devices)
     strategy = uniform(graph, cluster, job, stages=devices, microbatch_size=1, schedule="gpipe")
-    return Case(graph, cluster, Workload(jobs=(job,)), strategy)
+    return ScoredCase(graph, cluster, Workload(jobs=(job,)), strategy)
 
 
 def _cluster(devices: int) -> Cluster:

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.score.machines import nodes_of
 from explorer.score.megatron import Gpt, Layout, gpt_case
 from explorer.score.published import PATH, read_each, section_of
 from explorer.score.reading import Record, count, positive
-from explorer.score.rows import SETS, Read, Row
+from explorer.score.rows import SETS, Read, ScoredRow
 
 VOCABULARY, SEQUENCE = 51200, 2048
 MODEL, LAID_OUT, BATCH = "model", "GPUs t/p/d, interleave", "batch / micro"
@@ -34,7 +34,7 @@ def read(path: Path) -> Read:
     return read_each(section_of(path, "Korthikanti").table("model", "full", "selective"), path.name, _rows)
 
 
-def _rows(record: Record) -> Iterator[Row]:
+def _rows(record: Record) -> Iterator[ScoredRow]:
     name = record.text(MODEL)
     model = _model(name)
     layout = _parts(record.text(LAID_OUT), r"(\d+): *(\d+)/(\d+)/(\d+), *(\d+)", LAID_OUT, "64: 8/8/1, 3")
@@ -51,7 +51,7 @@ def _rows(record: Record) -> Iterator[Row]:
             tensor=tensor, data=data, pipeline=pipeline, micro=micro, batch=batch, chunks=chunks,
             recompute=recompute, sequence_parallel=sequence_parallel,
         )  # fmt: skip
-        yield Row(
+        yield ScoredRow(
             name=f"{name.split()[0]} {column}",
             line=record.line,
             group=f"{name.split()[0]} b{batch} n{devices}",

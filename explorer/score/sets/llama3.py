@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.score.llama import Run, Shape, llama_case, with_chunks
 from explorer.score.machines import nodes_of
 from explorer.score.megatron import best_of
 from explorer.score.published import PATH, read_each, section_of
 from explorer.score.reading import Record, count
-from explorer.score.rows import SETS, Case, Read, Row
+from explorer.score.rows import SETS, Read, ScoredCase, ScoredRow
 
 BLOCKS_A_CHUNK = (1, 2, 4)
 _SHAPES = r"(\d+) layers, hidden (\d+), ffn (\d+), heads (\d+), kv heads (\d+), vocabulary (\d+)"
@@ -42,7 +42,7 @@ def read(path: Path) -> Read:
     return read_each(section.table("GPUs", "TFLOP/s"), path.name, lambda record: _rows(record, shape))
 
 
-def _rows(record: Record, shape: Shape) -> Iterator[Row]:
+def _rows(record: Record, shape: Shape) -> Iterator[ScoredRow]:
     names = ("GPUs", "TP", "CP", "PP", "DP", "seq", "batch per DP")
     devices, tensor, context, pipeline, data, sequence, batch = map(record.count, names)
     if tensor * context * pipeline * data != devices:
@@ -57,7 +57,7 @@ def _rows(record: Record, shape: Shape) -> Iterator[Row]:
     per_device = (shape.layers + 2) // pipeline
     chunks = sorted({1, *(per_device // n for n in BLOCKS_A_CHUNK if per_device % n == 0)} - {0})
     cases = [llama_case(shape, with_chunks(run, n), cluster) for n in chunks]
-    yield Row(
+    yield ScoredRow(
         name=f"{devices} GPUs t{tensor} c{context} p{pipeline} d{data} s{sequence}",
         line=record.line,
         group=f"s{sequence} b{batch * data} n{devices}",
@@ -67,6 +67,6 @@ def _rows(record: Record, shape: Shape) -> Iterator[Row]:
     )
 
 
-def _flops_per_s(cases: list[Case]) -> float:
+def _flops_per_s(cases: list[ScoredCase]) -> float:
     report, cluster = best_of(cases), cases[0].cluster
     return report.mfu * cluster.kind_of(0).peak("bf16")

@@ -15,12 +15,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from explorer.errors import InputError
+from explorer.base.errors import InputError
 from explorer.score.machines import nodes_of
 from explorer.score.megatron import Gpt, Layout, best_of, gpt_case
 from explorer.score.published import PATH, read_each, section_of
 from explorer.score.reading import Record
-from explorer.score.rows import SETS, Case, Read, Row
+from explorer.score.rows import SETS, Read, ScoredCase, ScoredRow
 
 VOCABULARY, SEQUENCE = 51200, 2048
 MICROBATCHES = (1, 2, 4, 8)
@@ -49,7 +49,7 @@ def step_flops(model: Gpt, batch: int) -> float:
     return 96.0 * batch * model.sequence * layers * width**2 * extra
 
 
-def _rows(record: Record) -> Iterator[Row]:
+def _rows(record: Record) -> Iterator[ScoredRow]:
     heads, hidden, layers, tensor, pipeline, devices, batch = (
         record.count(name) for name in ("heads", "hidden", "layers", "TP", "PP", "GPUs", "batch")
     )
@@ -61,7 +61,7 @@ def _rows(record: Record) -> Iterator[Row]:
     model = Gpt(layers=layers, embed=hidden, heads=heads, vocab=VOCABULARY, sequence=SEQUENCE)
     cases = _cases(model, devices=devices, tensor=tensor, pipeline=pipeline, batch=batch)
     flops = step_flops(model, batch)
-    yield Row(
+    yield ScoredRow(
         name=f"{record.text('params B')}B t{tensor} p{pipeline} n{devices} b{batch}",
         line=record.line,
         group=f"{record.text('params B')}B b{batch} n{devices}",
@@ -71,11 +71,11 @@ def _rows(record: Record) -> Iterator[Row]:
     )
 
 
-def _flops_per_s(cases: list[Case], flops: float) -> float:
+def _flops_per_s(cases: list[ScoredCase], flops: float) -> float:
     return flops / best_of(cases).step_time_s
 
 
-def _cases(model: Gpt, *, devices: int, tensor: int, pipeline: int, batch: int) -> list[Case]:
+def _cases(model: Gpt, *, devices: int, tensor: int, pipeline: int, batch: int) -> list[ScoredCase]:
     """What the authors ran, or may have run; at least one."""
     cluster = nodes_of("dgx-a100-128", devices)
     data = devices // (tensor * pipeline)

@@ -18,18 +18,18 @@ from functools import cache, partial
 from itertools import accumulate
 from pathlib import Path
 
+from explorer.base.errors import InputError
+from explorer.base.units import MIB
 from explorer.cluster import Cluster
-from explorer.errors import InputError
 from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.score.machines import nodes_of
 from explorer.score.published import PATH, read_each, section_of
 from explorer.score.reading import Record, count, positive
-from explorer.score.rows import SETS, Case, Read, Row
-from explorer.simulate import simulate
+from explorer.score.rows import SETS, Read, ScoredCase, ScoredRow
+from explorer.simulation.simulate import simulate
+from explorer.strategies.uniform import default_weights, uniform
 from explorer.strategy import ROUND_ROBIN, SPLIT, Mesh, Stage, Strategy, Sync, single
-from explorer.uniform import default_weights, uniform
-from explorer.units import MIB
 from explorer.workload import Job, Workload, default_workload
 
 PROFILES = {
@@ -55,7 +55,7 @@ def read(path: Path) -> Read:
     return read_each(table, path.name, lambda record: _rows(record, table.head, path.parent))
 
 
-def _rows(record: Record, head: tuple[str, ...], folder: Path) -> Iterator[Row]:
+def _rows(record: Record, head: tuple[str, ...], folder: Path) -> Iterator[ScoredRow]:
     model, machines, configuration, speedup = map(record.text, head[:4])
     form = re.fullmatch(r"(\S+) \((\d+)\)", model)
     place = re.fullmatch(r"(\d+)x(\d+) (\w)", machines)
@@ -70,7 +70,7 @@ def _rows(record: Record, head: tuple[str, ...], folder: Path) -> Iterator[Row]:
     graph = _profile(form[1], folder)
     cluster = nodes_of(CLUSTERS[place[3]], devices)
     counts = stage_counts(configuration, devices)
-    yield Row(
+    yield ScoredRow(
         name=f"{model} {machines} {configuration}",
         line=record.line,
         group=f"{model} {machines}",
@@ -139,7 +139,7 @@ def _chosen(graph: LayerGraph, cluster: Cluster, devices: int, batch: int) -> st
 
 
 @cache
-def best_case(graph: LayerGraph, cluster: Cluster, counts: Counts, batch: int) -> Case:
+def best_case(graph: LayerGraph, cluster: Cluster, counts: Counts, batch: int) -> ScoredCase:
     """A configuration with its best cut, `batch` samples a replica."""
     if len(counts) == 1:
         return _data_parallel(graph, cluster, counts[0], batch)
@@ -147,7 +147,7 @@ def best_case(graph: LayerGraph, cluster: Cluster, counts: Counts, batch: int) -
     return max(cases, key=_speed) if len(cases) > 1 else cases[0]
 
 
-def _speed(case: Case) -> float:
+def _speed(case: ScoredCase) -> float:
     return simulate(*case).throughput_samples_per_s
 
 
@@ -155,16 +155,16 @@ def _job(graph: LayerGraph, batch: int) -> Job:
     return replace(default_workload(graph).job, global_batch=batch)
 
 
-def _data_parallel(graph: LayerGraph, cluster: Cluster, devices: int, batch: int) -> Case:
+def _data_parallel(graph: LayerGraph, cluster: Cluster, devices: int, batch: int) -> ScoredCase:
     job = _job(graph, batch * devices)
     plain = uniform(graph, cluster, job, replicas=devices, microbatch_size=batch)
     part = replace(plain.job, sync=(BUCKETS,))
-    return Case(graph, cluster, Workload(jobs=(job,)), plain.with_job(part))
+    return ScoredCase(graph, cluster, Workload(jobs=(job,)), plain.with_job(part))
 
 
-def _pipeline(graph: LayerGraph, cluster: Cluster, counts: Counts, cuts: Counts, batch: int) -> Case:
+def _pipeline(graph: LayerGraph, cluster: Cluster, counts: Counts, cuts: Counts, batch: int) -> ScoredCase:
     job = _job(graph, batch * math.lcm(*counts))
-    return Case(graph, cluster, Workload(jobs=(job,)), _stages(graph, counts, cuts, batch))
+    return ScoredCase(graph, cluster, Workload(jobs=(job,)), _stages(graph, counts, cuts, batch))
 
 
 def _stages(graph: LayerGraph, counts: Counts, cuts: Counts, batch: int) -> Strategy:

@@ -16,12 +16,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from explorer.base.errors import ExplorerError, InputError
 from explorer.cluster import Cluster, DeviceKind, NodeGroup
-from explorer.errors import ExplorerError, InputError
 from explorer.graph import LayerGraph
 from explorer.score.machines import machine as bundled
 from explorer.score.reading import read_text, reference_folder
-from explorer.score.rows import SETS, Case, Problem, Read, Row
+from explorer.score.rows import SETS, Read, RowProblem, ScoredCase, ScoredRow
 from explorer.score.sets._sailor_plan import PlanStage, SailorPlan, read_plan
 from explorer.score.sets._sailor_profile import (
     PREFIX,
@@ -79,22 +79,22 @@ def read_sailor(path: Path) -> Read:
         )
     files = [path] if path.is_file() else sorted(path.glob("*.json"))
     folder = path.parent if path.is_file() else path
-    rows: list[Row] = []
-    problems: list[Problem] = []
+    rows: list[ScoredRow] = []
+    problems: list[RowProblem] = []
     for file in files:
         if file.name.startswith(PREFIX):
             continue
         try:
             rows.append(_row(file, folder))
         except ExplorerError as error:
-            problems.append(Problem(file.name, 1, str(error)))
+            problems.append(RowProblem(file.name, 1, str(error)))
     return Read(tuple(rows), tuple(problems))
 
 
-def _row(file: Path, folder: Path) -> Row:
+def _row(file: Path, folder: Path) -> ScoredRow:
     plan = read_plan(_json(file))
     gpus = " + ".join(f"{number} {name}" for name, number in sorted(plan.gpus.items()))
-    return Row(
+    return ScoredRow(
         name=file.stem,
         line=1,
         group=f"OPT-350M, batch {plan.batch}, {gpus}",
@@ -111,7 +111,7 @@ def _json(file: Path) -> Any:
         raise InputError(f"no JSON: {error}", allowed="a plan in JSON") from None
 
 
-def _case(plan: SailorPlan, folder: Path) -> Case:
+def _case(plan: SailorPlan, folder: Path) -> ScoredCase:
     """The problem of one plan.
 
     Raises:
@@ -132,7 +132,7 @@ def _case(plan: SailorPlan, folder: Path) -> Case:
     placed = _place(plan, machine)
     job = Job(global_batch=plan.batch, sequence_length=SEQUENCE, precision="fp32", optimizer="adam")
     strategy = _strategy(plan, graph, placed.devices, in_parts=runs.in_parts)
-    return Case(graph, _cluster(machine, placed.nodes), Workload(jobs=(job,)), strategy)
+    return ScoredCase(graph, _cluster(machine, placed.nodes), Workload(jobs=(job,)), strategy)
 
 
 def _profile_of(name: str, folder: Path) -> Path:

@@ -16,14 +16,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from explorer.base.errors import ExplorerError, InputError
+from explorer.base.units import GIB
 from explorer.cluster import Cluster
-from explorer.errors import ExplorerError, InputError
 from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.score.machines import machine
 from explorer.score.megatron import even_cuts
 from explorer.score.reading import count
-from explorer.score.rows import SETS, Case, Problem, Read, Row
+from explorer.score.rows import SETS, Read, RowProblem, ScoredCase, ScoredRow
 from explorer.score.sets._simumax_rows import (
     Shape,
     elements,
@@ -34,7 +35,6 @@ from explorer.score.sets._simumax_rows import (
 )
 from explorer.sharding.layouts import Layout, expert_layout, megatron_layout, ulysses_layout
 from explorer.strategy import REPLICA, Mesh, Sharding, Stage, single
-from explorer.units import GIB
 from explorer.workload import Job, Workload
 
 PAPER = "Moore Threads, SimuMax: simulator of LLM training with Megatron-LM, 2025"
@@ -55,7 +55,7 @@ def read(path: Path) -> Read:
                 raise InputError(element.problem, allowed="an object of one row")
             rows.append(_row(element.value, element.number, path.parent, cluster))
         except ExplorerError as error:
-            problems.append(Problem(path.name, element.number, str(error)))
+            problems.append(RowProblem(path.name, element.number, str(error)))
     return Read(tuple(rows), tuple(problems))
 
 
@@ -63,11 +63,11 @@ def _cluster() -> Cluster:
     return machine("b200")
 
 
-def _row(row: Mapping[str, Any], number: int, folder: Path, cluster: Cluster) -> Row:
+def _row(row: Mapping[str, Any], number: int, folder: Path, cluster: Cluster) -> ScoredRow:
     shape = shape_of(row, cluster.device_count)
     seconds, memory = measured(row, "real_ms") / 1e3, measured(row, "real_alloc_gib") * GIB
     batch = shape.data * shape.microbatches * shape.microbatch
-    return Row(
+    return ScoredRow(
         name=shape.case,
         line=number,
         group=f"{shape.model} l{shape.layers} s{shape.sequence} b{batch} n{cluster.device_count}",
@@ -78,7 +78,7 @@ def _row(row: Mapping[str, Any], number: int, folder: Path, cluster: Cluster) ->
     )
 
 
-def _case(shape: Shape, folder: Path, cluster: Cluster) -> Case:
+def _case(shape: Shape, folder: Path, cluster: Cluster) -> ScoredCase:
     graph = _graph(model_file(shape.model, folder), shape)
     job = Job(
         global_batch=shape.data * shape.microbatches * shape.microbatch,
@@ -93,7 +93,9 @@ def _case(shape: Shape, folder: Path, cluster: Cluster) -> Case:
         _stage(shape, position, tuple(names[start:stop]))
         for position, (start, stop) in enumerate(pairwise(edges))
     )
-    return Case(graph, cluster, Workload(jobs=(job,)), single(stages=stages, schedule="1f1b", job=job.name))
+    return ScoredCase(
+        graph, cluster, Workload(jobs=(job,)), single(stages=stages, schedule="1f1b", job=job.name)
+    )
 
 
 def _stage(shape: Shape, position: int, layers: tuple[str, ...]) -> Stage:

@@ -17,15 +17,15 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
+from explorer.base.errors import ExplorerError, InputError
+from explorer.base.units import GIB
 from explorer.cluster import Cluster, Curve, DeviceKind
-from explorer.errors import ExplorerError, InputError
 from explorer.score.llama import Run, Shape, llama_case
 from explorer.score.machines import nodes_of
 from explorer.score.published import PATH, Section, section_of
 from explorer.score.reading import count, positive
-from explorer.score.rows import SETS, Case, Problem, Read, Row
-from explorer.simulate import simulate
-from explorer.units import GIB
+from explorer.score.rows import SETS, Read, RowProblem, ScoredCase, ScoredRow
+from explorer.simulation.simulate import simulate
 
 MODELS = {
     "8B": Shape(layers=32, embed=4096, heads=32, kv_heads=8, ffn=14336),
@@ -53,13 +53,13 @@ def read(path: Path) -> Read:
     section = section_of(path, "torchtitan")
     found = re.search(r"sequence (\d+)", section.prose)
     sequence = count(found[1], "sequence") if found else 8192
-    rows: list[Row] = []
+    rows: list[ScoredRow] = []
     problems = []
     for line, sentence in sentences(section):
         try:
             rows += _rows(line, sentence, sequence)
         except ExplorerError as error:
-            problems.append(Problem(path.name, line, str(error)))
+            problems.append(RowProblem(path.name, line, str(error)))
     return Read(tuple(rows), tuple(problems))
 
 
@@ -76,7 +76,7 @@ def sentences(section: Section) -> list[tuple[int, str]]:
     ]
 
 
-def _rows(line: int, sentence: str, sequence: int) -> Iterator[Row]:
+def _rows(line: int, sentence: str, sequence: int) -> Iterator[ScoredRow]:
     setting, colon, results = sentence.partition(":")
     if not colon:
         raise InputError(f"{sentence[:60]!r} has no results", key="torchtitan", allowed="SETTING: RESULTS")
@@ -93,7 +93,7 @@ def _rows(line: int, sentence: str, sequence: int) -> Iterator[Row]:
         chunks = CHUNKS if label.startswith("interleaved") else 1
         laid_out = _techniques(replace(run, chunks=chunks), f"{setting}, {label}")
         case = llama_case(MODELS[name], laid_out, _products_in_fp8(cluster) if laid_out.fp8 else cluster)
-        yield Row(
+        yield ScoredRow(
             name=f"{setting}{' ' if label else ''}{label}",
             line=line,
             group=f"{name} b{run.batch} n{devices}",
@@ -163,6 +163,6 @@ def _fp8(kind: DeviceKind) -> DeviceKind:
     return replace(kind, peak_flops_per_s=tuple(peaks.items()), efficiency=tuple(curves.items()))
 
 
-def _tokens_per_s(case: Case, devices: int) -> float:
+def _tokens_per_s(case: ScoredCase, devices: int) -> float:
     job = case.workload.job
     return job.global_batch * job.sequence_length / simulate(*case).step_time_s / devices

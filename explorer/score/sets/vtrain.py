@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from explorer.base.errors import InputError
 from explorer.cluster import Cluster
-from explorer.errors import InputError
 from explorer.score.machines import machine
 from explorer.score.megatron import Gpt, Layout, gpt_case
 from explorer.score.reading import Record, read_rows, read_table
-from explorer.score.rows import SETS, Read, Row
+from explorer.score.rows import SETS, Read, ScoredRow
 
 PAPER = "Bang et al., vTrain: A Simulation Framework for Cost-effective LLM Training, MICRO 2024"
 VOCABULARY = 50257
@@ -51,7 +51,7 @@ def _read(path: Path, cluster: str) -> Read:
     return Read(found.rows, (*problems, *found.problems))
 
 
-def _row(record: Record, cluster: Cluster) -> Row:
+def _row(record: Record, cluster: Cluster) -> ScoredRow:
     devices, batch, micro, hidden, heads, layers, sequence, tensor, data, pipeline = (
         record.count(column) for column in COLUMNS[:-1]
     )
@@ -70,7 +70,7 @@ def _row(record: Record, cluster: Cluster) -> Row:
         pad_vocabulary=tensor > 1,
     )
     layout = Layout(tensor=tensor, data=data, pipeline=pipeline, micro=micro, batch=batch, recompute="full")
-    return Row(
+    return ScoredRow(
         name=f"l{layers} h{hidden} b{batch} t{tensor} d{data} p{pipeline} m{micro}",
         line=record.line,
         group=f"l{layers} h{hidden} a{heads} s{sequence} b{batch} n{devices}",

@@ -16,22 +16,22 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
+from explorer.base.errors import InputError
 from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup
-from explorer.errors import InputError
-from explorer.fold import fold_replicas
 from explorer.models.synthetic import chain
-from explorer.onejob import make_shape
 from explorer.pricing import Pricer
 from explorer.schedules.custom import lanes_text
 from explorer.score.machines import nodes_of
 from explorer.score.megatron import Gpt, Layout, gpt_case
 from explorer.score.published import PATH, Section, numbers, read_each, section_of
 from explorer.score.reading import Record, count, positive
-from explorer.score.rows import SETS, Case, Problem, Read, Row
+from explorer.score.rows import SETS, Read, RowProblem, ScoredCase, ScoredRow
 from explorer.score.zero_bubble import HALF, Seconds, handmade, zero_bubble
-from explorer.simulate import simulate
+from explorer.simulation.folding import fold_replicas
+from explorer.simulation.one_job import make_shape
+from explorer.simulation.simulate import simulate
+from explorer.strategies.uniform import uniform
 from explorer.tasks.placement import place
-from explorer.uniform import uniform
 from explorer.workload import Job, Workload
 
 PAPER = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024"
@@ -97,7 +97,7 @@ def read(path: Path) -> Read:
     if base is None:
         raise InputError(f"table 4 has no line {BASE}", file=str(path), key="Table 4", allowed="a line 1F1B")
 
-    def rows(record: Record) -> Iterator[Row]:
+    def rows(record: Record) -> Iterator[ScoredRow]:
         schedule = record.text(schedules)
         if schedule == BASE:
             return
@@ -110,8 +110,13 @@ def read(path: Path) -> Read:
 
 
 def _speeds(
-    model: Model, column: str, schedule: str, make: Callable[[Model, int], Case], record: Record, base: Record
-) -> Iterator[Row]:
+    model: Model,
+    column: str,
+    schedule: str,
+    make: Callable[[Model, int], ScoredCase],
+    record: Record,
+    base: Record,
+) -> Iterator[ScoredRow]:
     at = numbers(column.partition("m=")[2])
     values = record.text(column).split("/")
     bases = base.text(column).split("/")
@@ -122,7 +127,7 @@ def _speeds(
         )  # fmt: skip
     for microbatches, value, other in zip(map(int, at), values, bases, strict=True):
         case = make(model, microbatches)
-        yield Row(
+        yield ScoredRow(
             name=f"{model.name} m{microbatches} {schedule}",
             line=record.line,
             group=f"{model.name} m{microbatches}",
@@ -132,7 +137,7 @@ def _speeds(
         )
 
 
-def _ratio(model: Model, microbatches: int, case: Case) -> float:
+def _ratio(model: Model, microbatches: int, case: ScoredCase) -> float:
     return _base_step_s(model, microbatches, case.cluster) / simulate(*case).step_time_s
 
 
@@ -141,7 +146,7 @@ def _base_step_s(model: Model, microbatches: int, cluster: Cluster) -> float:
     return simulate(*_gpt(model, microbatches)._replace(cluster=cluster)).step_time_s
 
 
-def _table_4_case(schedule: str) -> Callable[[Model, int], Case]:
+def _table_4_case(schedule: str) -> Callable[[Model, int], ScoredCase]:
     if schedule.startswith("1F1B interleaved"):
         return partial(_gpt, interleaved=True)
     match = re.fullmatch(r"ZB-([12])p", schedule)
@@ -153,7 +158,7 @@ def _table_4_case(schedule: str) -> Callable[[Model, int], Case]:
     return partial(_gpt_zero_bubble, limit=int(match[1]))
 
 
-def _gpt(model: Model, microbatches: int, *, interleaved: bool = False) -> Case:
+def _gpt(model: Model, microbatches: int, *, interleaved: bool = False) -> ScoredCase:
     gpt = Gpt(
         layers=model.layers, embed=model.hidden, heads=model.heads, vocab=VOCABULARY, sequence=model.sequence
     )
@@ -164,13 +169,13 @@ def _gpt(model: Model, microbatches: int, *, interleaved: bool = False) -> Case:
     return gpt_case(gpt, layout, nodes_of("dgx-a100-128", model.stages))
 
 
-def _gpt_zero_bubble(model: Model, microbatches: int, *, limit: int) -> Case:
+def _gpt_zero_bubble(model: Model, microbatches: int, *, limit: int) -> ScoredCase:
     case = _gpt(model, microbatches)
     made = zero_bubble(stage_seconds(case), microbatches, limit=limit, kept=model.kept)
     return with_order(case, lanes_text(made.lanes))
 
 
-def stage_seconds(case: Case) -> Seconds:
+def stage_seconds(case: ScoredCase) -> Seconds:
     """Seconds of one microbatch on each stage, as the simulator prices them."""
     graph, cluster, workload, strategy = case
     job, part = workload.job, strategy.job
@@ -184,7 +189,7 @@ def stage_seconds(case: Case) -> Seconds:
     return Seconds(shape.forward_s, shape.input_grad_s, shape.weight_grad_s)
 
 
-def with_order(case: Case, text: str) -> Case:
+def with_order(case: ScoredCase, text: str) -> ScoredCase:
     """The same case under a literal order."""
     part = replace(case.strategy.job, schedule="custom", options=(("lanes", text),))
     return case._replace(strategy=case.strategy.with_job(part))
@@ -205,7 +210,7 @@ def read_bubbles(path: Path) -> Read:
     first, columns = table.head[0], [name for name in table.head[1:] if name in ORDERS]
     current = ""
 
-    def rows(record: Record) -> Iterator[Row]:
+    def rows(record: Record) -> Iterator[ScoredRow]:
         nonlocal current
         current = record.cells[first] or current
         model = _model(models, current.split()[0] if current else "")
@@ -219,7 +224,7 @@ def read_bubbles(path: Path) -> Read:
             if rate >= 1:
                 raise InputError(f"bubble rate {rate}", key=column, found=rate, allowed="between 0 and 1")
             case = ORDERS[column](model, microbatches, seconds)
-            yield Row(
+            yield ScoredRow(
                 name=f"{model.name} m{microbatches} {column}",
                 line=record.line,
                 group=f"{model.name} m{microbatches}",
@@ -230,11 +235,13 @@ def read_bubbles(path: Path) -> Read:
 
     found = read_each(table, path.name, rows)
     return (
-        found if times else Read(found.rows, (*found.problems, Problem(path.name, section.line, "no times")))
+        found
+        if times
+        else Read(found.rows, (*found.problems, RowProblem(path.name, section.line, "no times")))
     )
 
 
-def _over_ideal(case: Case, ideal_s: float) -> float:
+def _over_ideal(case: ScoredCase, ideal_s: float) -> float:
     return simulate(*case).step_time_s / ideal_s
 
 
@@ -250,7 +257,7 @@ def _times(section: Section) -> dict[str, Times]:
     }
 
 
-def _line(model: Model, microbatches: int, times: Times, *, chunks: int = 1) -> Case:
+def _line(model: Model, microbatches: int, times: Times, *, chunks: int = 1) -> ScoredCase:
     """Equal stages with the published seconds; a transfer lasts the published time whatever its size."""
     forward, inputs, weights, transfer = times
     count_ = model.stages * chunks
@@ -269,7 +276,7 @@ def _line(model: Model, microbatches: int, times: Times, *, chunks: int = 1) -> 
         microbatch_size=1,
         cuts=list(range(1, count_)),
     )
-    return Case(graph, cluster, Workload(jobs=(job,)), strategy)
+    return ScoredCase(graph, cluster, Workload(jobs=(job,)), strategy)
 
 
 @lru_cache(maxsize=64)
@@ -282,20 +289,20 @@ def _transfers_of(devices: int, seconds: float) -> Cluster:
     return Cluster(name="given times", device_kinds=(kind,), nodes=nodes, levels=(level,))
 
 
-def _handmade(limit: int) -> Callable[[Model, int, Times], Case]:
+def _handmade(limit: int) -> Callable[[Model, int, Times], ScoredCase]:
     """The paper's handcrafted orders (figure 2): ZB-H1 (limit 1) and ZB-H2 (limit 2)."""
 
-    def make(model: Model, microbatches: int, times: Times) -> Case:
+    def make(model: Model, microbatches: int, times: Times) -> ScoredCase:
         lanes = handmade(model.stages, microbatches, limit=limit)
         return with_order(_line(model, microbatches, times), lanes_text(lanes))
 
     return make
 
 
-def _automatic(limit: int) -> Callable[[Model, int, Times], Case]:
+def _automatic(limit: int) -> Callable[[Model, int, Times], ScoredCase]:
     """The order for the true seconds (ZB-1p, ZB-2p)."""
 
-    def make(model: Model, microbatches: int, times: Times) -> Case:
+    def make(model: Model, microbatches: int, times: Times) -> ScoredCase:
         forward, inputs, weights = ([part] * model.stages for part in times[:3])
         seconds = Seconds(forward, inputs, weights, times[3])
         made = zero_bubble(seconds, microbatches, limit=limit, kept=HALF)
@@ -304,11 +311,11 @@ def _automatic(limit: int) -> Callable[[Model, int, Times], Case]:
     return make
 
 
-def _interleaved(model: Model, microbatches: int, times: Times) -> Case:
+def _interleaved(model: Model, microbatches: int, times: Times) -> ScoredCase:
     return _line(model, microbatches, times, chunks=model.chunks)
 
 
-ORDERS: Mapping[str, Callable[[Model, int, Times], Case]] = {
+ORDERS: Mapping[str, Callable[[Model, int, Times], ScoredCase]] = {
     "1F1B": _line,
     "interleaved": _interleaved,
     "ZB-H1": _handmade(1),

@@ -1,0 +1,337 @@
+"""YAML and JSON at the border: a file as plain data, and plain data as the fields of our dataclasses.
+
+Files may write a quantity as a number or as text with its unit (``80 GiB``), and pairs of name and value
+as a mapping (``{bf16: 312 TFLOP/s}``); inside there are only numbers and tuples. Nothing here runs code
+that stands in a file. Every complaint is one `InputError` with the path of the key.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import typing
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from difflib import get_close_matches
+from functools import cache, reduce
+from pathlib import Path
+from reprlib import repr as short_repr
+from typing import Any, TypeVar
+
+import yaml
+
+from explorer.base.errors import InputError
+from explorer.base.units import parse_quantity
+
+T = TypeVar("T")
+
+SUFFIXES = (".yaml", ".yml", ".json")
+"""File name endings that are read."""
+
+MAX_BYTES = 16 * 2**20
+"""Longest file read; a profile of the largest cluster is a thousandth of it."""
+
+_POINTS = tuple[tuple[float, float], ...]
+
+_DIMENSIONS = (  # the longer suffix first: `_bytes_per_s` also ends in `_s`
+    ("_flops_per_s", "flops_per_s"),
+    ("_bytes_per_s", "bytes_per_s"),
+    ("_bytes", "bytes"),
+    ("_watts", "watts"),
+    ("_s", "s"),
+)
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Safe YAML (data only) that refuses a key given twice."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002
+        """A mapping, its keys checked before the later would silently win."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
+                place = f"line {key.start_mark.line + 1}"
+                raise _DuplicateKeyError(f"{place}: the key {key.value!r} is given twice", str(key.value))
+            if isinstance(key.value, str):
+                seen.add(key.value)
+        result: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
+        return result
+
+
+class _DuplicateKeyError(Exception):
+    """Carries the message and the key out of a parser."""
+
+    def __init__(self, message: str, key: str) -> None:
+        super().__init__(message)
+        self.message, self.key = message, key
+
+
+def read_document(path: Path) -> Any:
+    """The plain data of a YAML or JSON file.
+
+    Raises:
+        InputError: a missing, unreadable or too long file, a syntax error, or a key given twice.
+    """
+    file = str(path)
+    if path.suffix not in SUFFIXES:
+        raise InputError(
+            f"unknown kind of file {path.suffix!r}", file=file, found=path.suffix, allowed=", ".join(SUFFIXES)
+        )
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError("the file is too long", file=file, allowed=f"up to {MAX_BYTES} bytes")
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise InputError(f"cannot read the file: {reason}", file=file, found=file) from None
+    try:
+        return parse_document(text, json_text=path.suffix == ".json")
+    except InputError as error:
+        raise error.within(file=file) from None
+
+
+def parse_document(text: str, *, json_text: bool = False) -> Any:
+    r"""The plain data of YAML or JSON text.
+
+    >>> parse_document("name: small\nlevels: [a, b]")
+    {'name': 'small', 'levels': ['a', 'b']}
+
+    Raises:
+        InputError: a syntax error, or a key given twice.
+    """
+    try:
+        if json_text:
+            return json.loads(text, object_pairs_hook=_unique)
+        return yaml.load(text, Loader=_Loader)  # data only: a SafeLoader
+    except _DuplicateKeyError as error:
+        raise InputError(error.message, key=error.key, found=error.key, allowed="each key once") from None
+    except json.JSONDecodeError as error:
+        raise InputError(f"line {error.lineno}: not JSON: {error.msg}", allowed="JSON") from None
+    except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        problem = " ".join(str(error.problem or error.context).split())
+        raise InputError(f"{line}not plain YAML: {problem}", allowed="plain YAML data") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        problem = " ".join(str(error).split())
+        raise InputError(f"not plain YAML: {problem}", allowed="plain YAML data") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            raise _DuplicateKeyError(f"the key {key!r} is given twice", key)
+        result[key] = value
+    return result
+
+
+def write_document(data: Any, path: Path) -> None:
+    """Write plain data as YAML or, where the name ends in `.json`, as JSON.
+
+    Raises:
+        InputError: a folder that is missing or may not be written, or another ending.
+    """
+    if path.suffix not in SUFFIXES:
+        raise InputError(f"unknown kind of file {path.suffix!r}", file=str(path), allowed=", ".join(SUFFIXES))
+    if path.suffix == ".json":
+        text = json.dumps(data, indent=2, allow_nan=False) + "\n"
+    else:
+        text = yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=110)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write the file: {error.strerror}", file=str(path)) from None
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(cls)
+    return {item.name: hints[item.name] for item in fields(cls) if item.init}
+
+
+def _dimension(name: str) -> str | None:
+    return next((dimension for suffix, dimension in _DIMENSIONS if name.endswith(suffix)), None)
+
+
+def _show(key: str, name: str | int) -> str:
+    if isinstance(name, int):
+        return f"{key}[{name}]"
+    return f"{key}.{name}" if key else name
+
+
+def to_fields(raw: Any, cls: type, key: str = "") -> dict[str, Any]:
+    """Plain data as written in a file -> the same with units converted and pairs as lists, for `cls`.
+
+    Raises:
+        InputError: an unknown or missing key, or a quantity that is none. Other types are left to pydantic.
+    """
+    if not isinstance(raw, Mapping):
+        raise InputError(
+            f"{short_repr(raw)} where fields are needed",
+            key=key,
+            found=raw,
+            allowed=f"a mapping with {', '.join(_hints(cls))}",
+        )
+    hints = _hints(cls)
+    for name in raw:
+        if name not in hints:
+            near = get_close_matches(str(name), hints, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise InputError(
+                f"unknown key {short_repr(name)}{hint}",
+                key=_show(key, str(name)),
+                found=name,
+                allowed=", ".join(hints),
+            )
+    for item in fields(cls):
+        if item.init and item.default is MISSING and item.default_factory is MISSING and item.name not in raw:
+            raise InputError("missing", key=_show(key, item.name), allowed="a value: it has no default")
+    return {
+        name: _value(value, hints[name], _dimension(name), _show(key, name)) for name, value in raw.items()
+    }
+
+
+def _value(raw: Any, hint: Any, dimension: str | None, key: str) -> Any:
+    if hint is float:
+        return _number(raw, dimension, key)
+    if hint == _POINTS:
+        return _points(raw, key)
+    if is_dataclass(hint):
+        return to_fields(raw, typing.cast("type", hint), key)
+    if typing.get_origin(hint) is tuple and isinstance(raw, (list, Mapping)):
+        return _items(raw, typing.get_args(hint)[0], dimension, key)
+    return raw
+
+
+def _items(raw: list[Any] | Mapping[Any, Any], hint: Any, dimension: str | None, key: str) -> list[Any]:
+    """A list of values of the type `hint`; for one of pairs a mapping, or pairs where names repeat."""
+    pair = _pair(hint)
+    if pair is not None and raw and isinstance(raw, list) and all(map(_names_a_value, raw)):
+        return [[name, _value(item, pair, dimension, _show(key, name))] for name, item in raw]
+    if isinstance(raw, Mapping) is (pair is None):
+        allowed = "a list" if pair is None else "a mapping of names to values"
+        raise InputError(f"{short_repr(raw)} is not valid", key=key, found=raw, allowed=allowed)
+    if isinstance(raw, Mapping):
+        return [[name, _value(item, pair, dimension, _show(key, str(name)))] for name, item in raw.items()]
+    return [_value(item, hint, dimension, _show(key, i)) for i, item in enumerate(raw)]
+
+
+def _pair(hint: Any) -> Any:
+    """The value type of a pair (name, value); None for other types."""
+    inner = typing.get_args(hint)
+    is_pair = typing.get_origin(hint) is tuple and len(inner) == 2 and inner[0] is str
+    return inner[1] if is_pair and inner[1] is not Ellipsis else None
+
+
+def _names_a_value(raw: Any) -> bool:
+    return isinstance(raw, list) and len(raw) == 2 and isinstance(raw[0], str)
+
+
+def _points(raw: Any, key: str) -> Any:
+    if not isinstance(raw, list) or any(not isinstance(row, list) or len(row) != 2 for row in raw):
+        raise InputError(
+            f"{short_repr(raw)} is no list of points", key=key, found=raw, allowed="[[size, fraction], ...]"
+        )
+    return [
+        [_number(item, None, _show(_show(key, i), j)) for j, item in enumerate(row)]
+        for i, row in enumerate(raw)
+    ]
+
+
+def _number(raw: Any, dimension: str | None, key: str) -> float:
+    """A finite number of 0 or more: nothing that a profile holds can be negative."""
+    try:
+        if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
+            raise ValueError
+        value = parse_quantity(raw, dimension) if dimension else float(raw)
+    except InputError as error:
+        raise error.within(key=key) from None
+    except (ValueError, OverflowError):
+        raise InputError(f"{short_repr(raw)} is no number", key=key, found=raw, allowed="a number") from None
+    if not math.isfinite(value) or value < 0:
+        raise InputError(f"{raw!r} is out of range", key=key, found=raw, allowed="a finite number >= 0")
+    return value
+
+
+def to_plain(value: Any) -> Any:
+    """A dataclass as plain data for a file, defaults left out: `to_fields` takes it back exactly."""
+    if is_dataclass(value) and not isinstance(value, type):
+        hints = _hints(type(value))
+        shown = {}
+        for item in fields(value):
+            found = getattr(value, item.name) if item.init else item.default
+            if item.init and found != item.default:
+                shown[item.name] = _plain_field(found, hints[item.name])
+        return shown
+    return [to_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _plain_field(value: Any, hint: Any) -> Any:
+    if typing.get_origin(hint) is tuple and _pair(typing.get_args(hint)[0]) is not None:
+        pairs = [[name, to_plain(item)] for name, item in value]
+        found = dict(pairs)
+        return found if len(found) == len(pairs) else pairs  # a dimension over two axes of a layout
+    return to_plain(value)
+
+
+@cache
+def adapter(cls: type) -> Any:
+    """The pydantic validator of a dataclass, made once; pydantic is slow to import and waits until here."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(cls)
+
+
+def validate(data: Mapping[str, Any], cls: type[T]) -> T:
+    """Make `cls` from the result of `to_fields`, every type checked strictly.
+
+    Raises:
+        InputError: a value of the wrong type, or one that the dataclass itself refuses.
+    """
+    from pydantic import ValidationError
+
+    try:
+        made: T = adapter(typing.cast("type", cls)).validate_json(json.dumps(data, default=str), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = reduce(_show, first["loc"], "")
+        found = first.get("input")
+        raise InputError(
+            f"{short_repr(found)} is not valid", key=key, found=found, allowed=_allowed(first["msg"])
+        ) from None
+    except InputError as error:
+        raise _located(error, data, cls) from None
+    return made
+
+
+def _allowed(message: str) -> str:
+    text = message.removeprefix("Input should be ").removeprefix("Value error, ")
+    return text[:1].lower() + text[1:]
+
+
+def _located(error: InputError, data: Any, cls: type, key: str = "") -> InputError:
+    """The error with the path of the part that refused itself: the parts are tried again, one by one."""
+    for child_key, child, child_cls in _children(data, cls, key):
+        try:
+            adapter(child_cls).validate_json(json.dumps(child, default=str), strict=True)
+        except InputError as inner:
+            return _located(inner, child, child_cls, child_key)
+    path = _show(key, error.key) if error.key else key
+    return InputError(error.message, key=path, found=error.found, allowed=error.allowed)
+
+
+def _children(data: Any, cls: type, key: str) -> Iterator[tuple[str, Any, type]]:
+    hints = _hints(cls)
+    for name, value in data.items():
+        hint = hints[name]
+        if is_dataclass(hint):
+            yield _show(key, name), value, typing.cast("type", hint)
+        if typing.get_origin(hint) is not tuple or not isinstance(value, list):
+            continue
+        inner = typing.get_args(hint)[0]
+        pair = _pair(inner)
+        for i, item in enumerate(value):
+            if is_dataclass(inner):
+                yield _show(_show(key, name), i), item, typing.cast("type", inner)
+            elif is_dataclass(pair):
+                yield _show(_show(key, name), item[0]), item[1], typing.cast("type", pair)

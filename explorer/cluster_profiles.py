@@ -1,0 +1,319 @@
+"""Cluster profiles: YAML or JSON files that describe a cluster, bundled by name or anywhere by path.
+
+A profile is data: the fields of `explorer.cluster.Cluster`, quantities as numbers or text with a unit,
+and beside them ``schema: explorer.cluster/1`` and, optionally, ``extends: NAME`` or a list of names. The
+named profiles (bundled, or beside the file) are read first and this file's keys go over theirs; device
+kinds are merged by name, every other list is replaced whole. A device kind may itself say ``extends:
+KIND``: it takes that kind's numbers with their sources and states its own over them (an A100 with less
+memory). Kinds that a profile has only because of what it extends are left out where no node has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from explorer.base.errors import InputError
+from explorer.base.plain_data import SUFFIXES, read_document, to_fields, to_plain, validate, write_document
+from explorer.cluster import Cluster, Curve, DeviceKind, Level
+
+SCHEMA = "explorer.cluster/1"
+"""Format name and version; stands in every file."""
+
+LINK_KINDS = ("nvlink", "nvswitch", "pcie", "infiniband", "ethernet", "internet", "shared_memory")
+"""Kinds of link that views have a colour and a word for."""
+
+HOWS = ("datasheet", "measured", "fitted", "derived", "assumed")
+"""Ways in which a number can be known."""
+
+OPERATIONS = (
+    "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "parameter_server",
+)  # fmt: skip
+"""Collectives whose efficiency a level may state apart."""
+
+_EVENT_KINDS = ("fail", "leave", "join")
+_SPOT_CHECKS = 64  # devices between which a profile without a level over all is tried, pair by pair
+
+
+@cache
+def sample_folder(part: str) -> Path:
+    """The folder of bundled samples called `part` (`clusters`, `models`).
+
+    An installed package carries it as ``explorer/sample_profiles``; in a source checkout it stands beside
+    the package.
+    """
+    package = Path(__file__).resolve().parent
+    inside = package / "sample_profiles" / part
+    return inside if inside.is_dir() else package.parent / "sample_profiles" / part
+
+
+def cluster_names() -> list[str]:
+    """Names of the bundled cluster profiles, sorted."""
+    return sorted(path.stem for path in sample_folder("clusters").glob("*.yaml"))
+
+
+def load_cluster(reference: str | Path) -> Cluster:
+    """A bundled profile by name, or the profile in a YAML or JSON file.
+
+    >>> load_cluster("dgx-a100").device_count
+    8
+
+    Raises:
+        InputError: no such name or file, or a wrong file: one line with file, key, value and what is allowed.
+    """
+    path = _path_of(reference)
+    raw, own = _resolved(path, ())
+    raw.pop("schema")
+    try:
+        cluster = validate(to_fields(raw, Cluster), Cluster)
+        _check(cluster)
+        cluster = _without_strays(cluster, own)
+    except InputError as error:
+        raise error.within(file=str(path)) from None
+    # the same object as long as the file says the same: what is known of a cluster is known by its identity
+    if _LOADED.get(path) != cluster:
+        _LOADED[path] = cluster
+    return _LOADED[path]
+
+
+_LOADED: dict[Path, Cluster] = {}
+
+
+def save_cluster(cluster: Cluster, path: str | Path) -> None:
+    """Write a cluster so that `load_cluster` gives an equal one back.
+
+    Raises:
+        InputError: the file cannot be written, or its name ends in neither YAML's nor JSON's way.
+    """
+    write_document({"schema": SCHEMA, **to_plain(cluster)}, Path(path))
+
+
+def _path_of(reference: str | Path) -> Path:
+    text = str(reference)
+    if isinstance(reference, Path) or text.endswith(SUFFIXES) or "/" in text or "\\" in text:
+        return Path(reference)
+    if text in cluster_names():
+        return sample_folder("clusters") / f"{text}.yaml"
+    raise InputError(
+        f"unknown cluster {text!r}",
+        key="cluster",
+        found=text,
+        allowed=f"a YAML or JSON file, or one of {', '.join(cluster_names())}",
+    )
+
+
+def _resolved(path: Path, below: tuple[Path, ...]) -> tuple[dict[str, Any], frozenset[str]]:
+    """The plain data of a profile with those it extends merged in, and the names of its own device kinds.
+
+    `below` are the files that led here.
+    """
+    raw, file = read_document(path), str(path)
+    if not isinstance(raw, Mapping):
+        raise InputError(
+            "a profile must be a mapping of keys", file=file, found=raw, allowed=f"schema: {SCHEMA}"
+        )
+    if raw.get("schema") != SCHEMA:
+        found = raw.get("schema")
+        message = "missing" if found is None else f"unknown schema {found!r}"
+        raise InputError(message, file=file, key="schema", found=found, allowed=SCHEMA)
+    own = dict(raw)
+    bases = own.pop("extends", [])
+    merged: dict[str, Any] = {}
+    for name in [bases] if isinstance(bases, str) else bases if isinstance(bases, list) else [None]:
+        base = _base_path(name, path)
+        if base in (*below, path):
+            chain = " -> ".join(item.stem for item in (*below, path, base))
+            raise InputError(f"extends itself: {chain}", file=file, key="extends", found=name)
+        merged = _merged(merged, _resolved(base, (*below, path))[0])
+    kinds = own.get("device_kinds")
+    names = (
+        {str(kind.get("name")) for kind in kinds if isinstance(kind, Mapping)}
+        if isinstance(kinds, list)
+        else ()
+    )
+    try:
+        return _merged(merged, own), frozenset(names)
+    except InputError as error:
+        raise error.within(file=file) from None
+
+
+def _base_path(name: Any, path: Path) -> Path:
+    """The file of a profile that `path` extends: beside it, or bundled; a plain name, so never elsewhere."""
+    allowed = f"a file's name beside this one, or one of {', '.join(cluster_names())}"
+    if isinstance(name, str) and name and name == Path(name).name and not name.startswith("."):
+        for folder in (path.parent, sample_folder("clusters")):
+            for suffix in SUFFIXES:
+                if (candidate := folder / f"{name}{suffix}").is_file():
+                    return candidate
+    raise InputError(f"cannot extend {name!r}", file=str(path), key="extends", found=name, allowed=allowed)
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    result = {**base, **over}
+    ours, theirs = over.get("device_kinds"), base.get("device_kinds", [])
+    if isinstance(ours, list) and isinstance(theirs, list) and all(isinstance(k, Mapping) for k in ours):
+        kinds = {kind["name"]: dict(kind) for kind in theirs if isinstance(kind, Mapping) and "name" in kind}
+        for i, kind in enumerate(ours):
+            name = kind.get("name", i)
+            kinds[name] = {**kinds.get(name, {}), **_inherited(kind, kinds, f"device_kinds[{i}]")}
+        result["device_kinds"] = list(kinds.values())
+    elif ours is None and theirs:
+        result["device_kinds"] = theirs
+    return result
+
+
+def _inherited(kind: Mapping[str, Any], known: Mapping[Any, Any], key: str) -> dict[str, Any]:
+    """A device kind with what it takes from the one it extends; of two sources for a field its own stays.
+
+    Raises:
+        InputError: there is no such kind above it.
+    """
+    own = dict(kind)
+    if "extends" not in own:
+        return own
+    parent = own.pop("extends")
+    if not isinstance(parent, str) or parent not in known or parent == own.get("name"):
+        raise InputError(
+            f"cannot extend the device kind {parent!r}",
+            key=f"{key}.extends",
+            found=parent,
+            allowed=f"a kind above it or of a profile extended: {', '.join(map(str, known)) or 'none'}",
+        )
+    result = {**known[parent], **own}
+    sources = [known[parent].get("sources", []), own.get("sources", [])]
+    if all(isinstance(part, list) and all(isinstance(s, Mapping) for s in part) for part in sources):
+        result["sources"] = list({source.get("key"): source for part in sources for source in part}.values())
+    return result
+
+
+def _without_strays(cluster: Cluster, own: frozenset[str]) -> Cluster:
+    """The cluster without device kinds that no node has, save those that its own file lists."""
+    wanted = own | {group.device_kind for group in cluster.nodes}
+    kept = tuple(kind for kind in cluster.device_kinds if kind.name in wanted)
+    return cluster if len(kept) == len(cluster.device_kinds) else replace(cluster, device_kinds=kept)
+
+
+def _check(cluster: Cluster) -> None:
+    """What no single part can see for itself.
+
+    Raises:
+        InputError: the first thing that is wrong.
+    """
+    _check_names(cluster)
+    for i, kind in enumerate(cluster.device_kinds):
+        _check_kind(kind, f"device_kinds[{i}]")
+    for i, group in enumerate(cluster.nodes):
+        if group.max_count and group.max_count < group.count:
+            _refuse(f"nodes[{i}].max_count", group.max_count, f"0, or at least count = {group.count}")
+    for i, level in enumerate(cluster.levels):
+        _check_level(level, f"levels[{i}]")
+    _check_links(cluster)
+    _check_connected(cluster)
+
+
+def _refuse(key: str, found: object, allowed: str) -> None:
+    raise InputError(f"{found!r} is not valid", key=key, found=found, allowed=allowed)
+
+
+def _check_names(cluster: Cluster) -> None:
+    for key, names in (
+        ("device_kinds", [kind.name for kind in cluster.device_kinds]),
+        ("levels", [level.name for level in cluster.levels]),
+        ("shared", [name for name, _ in cluster.shared]),
+    ):
+        repeated = [name for i, name in enumerate(names) if name in names[:i]]
+        if repeated:
+            raise InputError(
+                f"the name {repeated[0]!r} stands twice", key=key, found=repeated[0], allowed="each name once"
+            )
+    parts = (
+        ("sources", cluster.sources),
+        *((f"device_kinds[{i}].sources", kind.sources) for i, kind in enumerate(cluster.device_kinds)),
+        *((f"levels[{i}].sources", level.sources) for i, level in enumerate(cluster.levels)),
+    )
+    for key, sources in parts:
+        for j, source in enumerate(sources):
+            if source.how not in HOWS:
+                _refuse(f"{key}[{j}].how", source.how, ", ".join(HOWS))
+            if source.fitted_on and source.prior is None:
+                _refuse(f"{key}[{j}].prior", source.prior, "what was believed before it was fitted on rows")
+
+
+def _check_kind(kind: DeviceKind, key: str) -> None:
+    for name, curve in kind.efficiency:
+        _check_curve(curve, f"{key}.efficiency.{name}")
+        if name == "sustained":
+            _check_sustained(curve, f"{key}.efficiency.{name}")
+    if kind.compute_units < 0:
+        _refuse(f"{key}.compute_units", kind.compute_units, "0 (unknown) or more")
+    if not 0 < kind.unaligned_fraction <= 1:
+        _refuse(f"{key}.unaligned_fraction", kind.unaligned_fraction, "a fraction in (0, 1]")
+    if kind.overlap_slowdown > 1:
+        _refuse(f"{key}.overlap_slowdown", kind.overlap_slowdown, "0 to 1: 0.05 is 5 %")
+    if kind.tiles and not kind.compute_units:
+        _refuse(f"{key}.compute_units", kind.compute_units, "1 or more: tiles are dealt to compute units")
+    shapes = [(tile.rows, tile.columns) for tile in kind.tiles]
+    for i, shape in enumerate(shapes):
+        if shape in shapes[:i]:
+            _refuse(f"{key}.tiles[{i}]", f"{shape[0]} x {shape[1]}", "each shape of a tile once")
+
+
+def _check_sustained(curve: Curve, key: str) -> None:
+    """Clocks fall as products go on; were they to rise, more work could take less time."""
+    fractions = [fraction for _, fraction in curve.points]
+    if any(before < after for before, after in pairwise(fractions)):
+        _refuse(f"{key}.points", fractions, "fractions that do not rise")
+
+
+def _check_curve(curve: Curve, key: str) -> None:
+    sizes = [size for size, _ in curve.points]
+    if sizes[0] <= 0 or any(low >= high for low, high in pairwise(sizes)):
+        _refuse(f"{key}.points", sizes, "sizes above 0, each larger than the one before")
+
+
+def _check_level(level: Level, key: str) -> None:
+    if level.kind not in LINK_KINDS:
+        _refuse(f"{key}.kind", level.kind, ", ".join(LINK_KINDS))
+    if not 0 < level.collective_efficiency <= 1:
+        _refuse(f"{key}.collective_efficiency", level.collective_efficiency, "a fraction in (0, 1]")
+    for name, fraction in level.operation_efficiency:
+        if name not in OPERATIONS:
+            _refuse(f"{key}.operation_efficiency.{name}", name, ", ".join(OPERATIONS))
+        if not 0 < fraction <= 1:
+            _refuse(f"{key}.operation_efficiency.{name}", fraction, "a fraction in (0, 1]")
+
+
+def _check_links(cluster: Cluster) -> None:
+    shared = dict(cluster.shared)
+    names = ", ".join(shared) or "none given"
+    for i, link in enumerate(cluster.links):
+        if link.kind not in LINK_KINDS:
+            _refuse(f"links[{i}].kind", link.kind, ", ".join(LINK_KINDS))
+        if link.bandwidth_bytes_per_s <= 0:
+            _refuse(f"links[{i}].bandwidth_bytes_per_s", link.bandwidth_bytes_per_s, "> 0")
+        if link.shared and link.shared not in shared:
+            _refuse(f"links[{i}].shared", link.shared, f"a name in shared: {names}")
+        if not 0 < link.collective_efficiency <= 1:
+            _refuse(f"links[{i}].collective_efficiency", link.collective_efficiency, "a fraction in (0, 1]")
+    for name, capacity in cluster.shared:
+        if capacity <= 0:
+            _refuse(f"shared.{name}", capacity, "> 0 bytes/s")
+    for i, event in enumerate(cluster.events):
+        if event.kind not in _EVENT_KINDS:
+            _refuse(f"events[{i}].kind", event.kind, ", ".join(_EVENT_KINDS))
+        if not 0 <= event.device < cluster.device_count:
+            _refuse(f"events[{i}].device", event.device, f"0 to {cluster.device_count - 1}")
+
+
+def _check_connected(cluster: Cluster) -> None:
+    if cluster.device_count == 1 or any(level.scope == "all" for level in cluster.levels):
+        return
+    some = range(min(cluster.device_count, _SPOT_CHECKS))
+    for source in some:
+        for target in some:
+            cluster.path(source, target)
+    cluster.path(0, cluster.device_count - 1)

@@ -1,0 +1,188 @@
+"""Tiers and ports, and those of explicit links: how fast a mesh such as a DGX-1's carries a collective."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.base.errors import InputError
+from explorer.cluster import Cluster, Link
+
+_CUT_SEARCHED = 128  # devices up to which the narrowest cut is sought; beyond, that of one device counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """How the units of one shape send over a tier."""
+
+    members: int
+    """Devices of the group in one unit."""
+    peers: int
+    """Devices of the group that it reaches over this tier."""
+    size: int
+    """Devices that the unit holds on the cluster, of this group or not."""
+    device_bytes_per_s: float
+    """What one device sends in a ring, over all its links of this tier."""
+    exchange_bytes_per_s: float
+    """What one device sends when it has something for every peer."""
+    uplink_bytes_per_s: float = math.inf
+    """What the unit sends at most, shared with other groups."""
+
+    def rate(self, concurrent: int = 1, *, exchange: bool = False) -> float:
+        """Bytes/s that one unit sends for this group while `concurrent` groups like it run.
+
+        No more groups can share an uplink than its unit has devices for.
+        """
+        each = self.exchange_bytes_per_s if exchange else self.device_bytes_per_s
+        if self.uplink_bytes_per_s == math.inf:
+            return self.members * each
+        groups = max(1, min(concurrent, self.size // self.members))
+        return min(self.members * each, self.uplink_bytes_per_s / groups)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tier:
+    """One level of interconnect, as a group uses it."""
+
+    name: str
+    """Of the level; `links` for explicit ones."""
+    latency_s: float
+    """Start-up time of one message."""
+    units: int
+    """The most units that it joins into one."""
+    hops: int
+    """Hops of a ring over the whole group that cross it."""
+    ports: tuple[Port, ...]
+    """The different ways in which units are attached."""
+    even: bool
+    """Whether it joins equally many equal units everywhere."""
+    overhead_s: float = 0.0
+    """Seconds of every collective over it beside its messages."""
+    speed: tuple[tuple[str, float], ...] = ()
+    """Operation -> bandwidth that it reaches over what the ports say."""
+
+    def rate(self, concurrent: int = 1, op: str = "") -> float:
+        """Bytes/s that every unit can send at once in a ring of an operation."""
+        return min(port.rate(concurrent) for port in self.ports) * self.speed_of(op)
+
+    def speed_of(self, op: str) -> float:
+        """Bandwidth that an operation reaches over what the ports say: 1 where nothing is known apart."""
+        return dict(self.speed).get(op, 1.0)
+
+
+def joined_by_links(cluster: Cluster, members: NDArray[np.int64]) -> tuple[NDArray[np.int64], Tier | None]:
+    """Units after explicit links have joined what they can: the connected components."""
+    inside = set(members.tolist())
+    links = [link for link in cluster.links if link.source in inside and link.target in inside]
+    root = {device: device for device in inside}
+    for link in links:
+        low, high = sorted((_root(root, link.source), _root(root, link.target)))
+        root[high] = low
+    names, units = np.unique([_root(root, int(device)) for device in members], return_inverse=True)
+    counts = np.bincount(units)
+    if counts.max() == 1:
+        return units, None
+    ports = [
+        _link_port(cluster, [link for link in links if _root(root, link.source) == name])
+        for name in names[counts > 1].tolist()
+    ]
+    return units, Tier(
+        name="links",
+        latency_s=max(link.latency_s for link in links),
+        units=int(counts.max()),
+        hops=int((counts - 1).sum()),
+        ports=tuple(dict.fromkeys(ports)),
+        even=len(set(counts.tolist())) == 1,
+        # explicit links join the devices of an innermost group: its collectives start alike
+        overhead_s=cluster.levels[0].collective_overhead_s if cluster.levels else 0.0,
+    )
+
+
+def _root(root: dict[int, int], device: int) -> int:
+    while root[device] != device:
+        root[device] = device = root[root[device]]
+    return device
+
+
+def _link_port(cluster: Cluster, links: list[Link]) -> Port:
+    """What one device of a linked component sends.
+
+    Rings and trees over disjoint links run side by side, so together they are as fast as the narrowest cut
+    through the component (a DGX-1's six links a device carry six rings). Wang et al., Blink, MLSys 2020.
+    """
+    devices = sorted({link.source for link in links} | {link.target for link in links})
+    fraction = min(link.collective_efficiency for link in links)
+    demand: dict[str, int] = {}
+    for link in links:
+        if link.shared:
+            demand[link.shared] = demand.get(link.shared, 0) + 1
+    shared = [  # a ring's hops meet a shared resource as often as the links do
+        capacity * len(links) / (demand[name] * len(devices))
+        for name, capacity in cluster.shared
+        if name in demand
+    ]
+    slowest = max(
+        spread_s_per_byte(cluster, device, [peer for peer in devices if peer != device]) for device in devices
+    )
+    return Port(
+        members=1,
+        peers=len(devices) - 1,
+        size=len(devices),
+        device_bytes_per_s=_narrowest_cut(links, devices) * fraction,
+        exchange_bytes_per_s=(len(devices) - 1) / slowest * fraction,
+        uplink_bytes_per_s=min(shared, default=math.inf) * fraction,
+    )
+
+
+def _narrowest_cut(links: list[Link], devices: list[int]) -> float:
+    """Bytes/s each way over the narrowest cut: Stoer and Wagner, A Simple Min-Cut Algorithm, 1997.
+
+    A link's capacity counts half for each way, so that one-way rings count as what they carry.
+    """
+    place = {device: i for i, device in enumerate(devices)}
+    weight = np.zeros((len(devices), len(devices)))
+    for link in links:
+        half = link.bandwidth_bytes_per_s / 2
+        weight[place[link.source], place[link.target]] += half
+        weight[place[link.target], place[link.source]] += half
+    best = float(weight.sum(axis=0).min())
+    alive = list(range(len(devices))) if len(devices) <= _CUT_SEARCHED else []
+    while len(alive) > 1:
+        key, order = weight[0, :] * 0.0, list(alive)
+        last = before = order[0]
+        while order:  # the vertex most tightly connected to those taken comes next
+            before, last = last, max(order, key=key.__getitem__)
+            order.remove(last)
+            key = key + weight[last]
+        best = min(best, float(weight[last, alive].sum()))
+        weight[before] += weight[last]
+        weight[:, before] += weight[:, last]
+        weight[before, before] = 0.0
+        alive.remove(last)
+    return best
+
+
+def spread_s_per_byte(cluster: Cluster, device: int, peers: list[int]) -> float:
+    """Seconds for a device to send one byte to each of `peers`: links at once, other paths one by one.
+
+    A peer that nothing joins to it directly is reached through others, at half the speed of its own links.
+    """
+    links = cluster.memo("link bandwidths", lambda: _bandwidths(cluster))
+    linked = [links[device, peer] for peer in peers if (device, peer) in links]
+    slowest = max((1 / bandwidth for bandwidth in linked), default=0.0)
+    others = 0.0
+    for peer in peers:
+        if (device, peer) not in links:
+            try:
+                others += 1 / cluster.path(device, peer).bandwidth_bytes_per_s
+            except InputError:
+                own = [rate for (source, _), rate in links.items() if source == device]
+                others += 2 / sum(own) if own else 0.0
+    return max(slowest, others)
+
+
+def _bandwidths(cluster: Cluster) -> dict[tuple[int, int], float]:
+    return {(link.source, link.target): link.bandwidth_bytes_per_s for link in cluster.links}

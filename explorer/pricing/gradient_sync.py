@@ -1,0 +1,170 @@
+"""Weights and gradients: seconds of updates, reductions and gathers, and what they move.
+
+Gradients that are partial sums inside a replica (norms under sequence parallelism, everything under context
+parallelism) are added over lane and replicas at once, by one all-reduce over all those devices; what it
+moves counts as its two halves: (n-1)/n around the lane, then the n-th part of it between replicas. Where no
+replica reduces, the lane's own part comes before the update.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from explorer.base.caching import remembered
+from explorer.cluster import Cluster
+from explorer.costs.collectives import collective_seconds
+from explorer.costs.memory_arrays import graph_arrays
+from explorer.costs.memory_counts import Counts
+from explorer.graph import LayerGraph
+from explorer.pricing.mesh_lines import Line, Lines, summed_with
+from explorer.sharding import ShardedLayers
+
+Sums = tuple[tuple[str, int], ...]
+"""(mesh axis, devices along it) that gradients have to be added over; () where they are whole."""
+
+
+class Moved(NamedTuple):
+    """Price of a reduction or gather."""
+
+    seconds: float
+    bytes: float
+    """Buffer between replicas, of one device of each row."""
+    lane_bytes: float
+    """Sent by each device around its own lane."""
+
+
+def updated_elements(held: Counts, zero: int, replicas: int) -> float:
+    """Scalars that one device updates; under ZeRO its share of those that its replicas hold."""
+    return sum(item.updated / (item.replicas(replicas) if zero else 1.0) for item in held.weights)
+
+
+@remembered(8192)
+def gradient_parts(
+    graph: LayerGraph, shards: ShardedLayers, held: Counts, parameters: tuple[int, ...], width: float
+) -> tuple[tuple[Sums, float], ...]:
+    """Bytes of the gradients of some parameters on one device, by what they have to be added over.
+
+    Args:
+        graph: the model.
+        shards: how it is sharded.
+        held: what the device holds.
+        parameters: their positions.
+        width: bytes of a gradient of the workload's precision.
+    """
+    table, chosen = graph_arrays(graph).weight, list(parameters)
+    sizes = (table["compute"] * width + table["fixed"]) * table["density"] * held.held
+    found: dict[Sums, float] = {}
+    if not shards.partial_sums:
+        return (((), float(sizes[chosen].sum())),)
+    for p in chosen:
+        sums = shards.partial_sums.get(graph.parameters[p].name, ())
+        found[sums] = found.get(sums, 0.0) + float(sizes[p])
+    return tuple(sorted(found.items()))
+
+
+@remembered(8192)
+def reduce_price(
+    cluster: Cluster,
+    method: str,
+    zero: int,
+    servers: tuple[int, ...],
+    rows: tuple[Line, ...],
+    lines: tuple[Lines, ...],
+    parts: tuple[tuple[Sums, float], ...],
+    chunks: tuple[int, ...] = (),
+) -> Moved:
+    """A reduction over rows of devices that hold the same shards; its parts run one after another.
+
+    Args:
+        cluster: where they are.
+        method: all_reduce, or a name of a parameter server's.
+        zero: level; from 1 on each replica gets its own shard of the sum only.
+        servers: of a parameter server.
+        rows: the rows.
+        lines: per row the devices along its axes; () where nothing is a partial sum.
+        parts: bytes of one device by what they are partial over.
+        chunks: per row the group of replicas that its shards lie in, where ZeRO shards over fewer than all:
+            a reduce-scatter inside each, then an all-reduce of each shard over the groups (HSDP). () is one.
+    """
+    op = "parameter_server"
+    if method == "all_reduce":
+        op = "reduce_scatter" if zero else "all_reduce"
+    seconds = moved = inside = 0.0
+    for sums, size in parts:
+        groups: list[Line] = [(row[0],) for row in rows]
+        if sums:
+            groups = [summed_with(along, row[0], sums) for row, along in zip(rows, lines, strict=True)]
+        count = len(groups[0])
+        devices = tuple(dict.fromkeys(device for group in groups for device in group))
+        concurrent = max(1, len(rows[0]) // count)
+        if zero and len(set(chunks)) > 1:
+            seconds += _hybrid_seconds(cluster, groups, chunks, size, concurrent)
+        elif len(devices) > 1 or servers:
+            seconds += collective_seconds(cluster, op, devices, size, concurrent=concurrent, servers=servers)
+        moved += size / count
+        inside += 2 * (count - 1) / count * size
+    return Moved(seconds, moved, inside)
+
+
+def _hybrid_seconds(
+    cluster: Cluster, groups: list[Line], chunks: tuple[int, ...], size: float, concurrent: int
+) -> float:
+    """Reduce-scatter inside each group of replicas, then all-reduce of each shard over the groups."""
+    members: dict[int, list[Line]] = {}
+    for chunk, group in zip(chunks, groups, strict=True):
+        members.setdefault(chunk, []).append(group)
+    seconds = 0.0
+    for held in members.values():
+        devices = tuple(dict.fromkeys(device for group in held for device in group))
+        if len(devices) > 1:
+            beside = concurrent * len(members)
+            scatter = collective_seconds(cluster, "reduce_scatter", devices, size, concurrent=beside)
+            seconds = max(seconds, scatter)
+    shards = min(map(len, members.values()))
+    across = tuple(held[0][0] for held in members.values())
+    beside = concurrent * shards
+    return seconds + collective_seconds(cluster, "all_reduce", across, size / shards, concurrent=beside)
+
+
+@remembered(8192)
+def gather_price(cluster: Cluster, groups: tuple[tuple[tuple[Line, ...], float], ...]) -> Moved:
+    """Gathers of shards over replicas, one after another.
+
+    Args:
+        cluster: where they are.
+        groups: rows that hold equal parameters, and the bytes of them all that one device of a row needs;
+            the first group is of all rows of the section.
+
+    Returns:
+        `bytes` as if all went around the rows of the first group.
+    """
+    everyone = len(groups[0][0])
+    seconds = moved = 0.0
+    for rows, size in groups:
+        if len(rows) > 1 and size:
+            devices = tuple(row[0] for row in rows)
+            beside = len(rows[0]) * max(1, everyone // len(rows))
+            seconds += collective_seconds(cluster, "all_gather", devices, size, concurrent=beside)
+            moved += size * (len(rows) - 1) / len(rows) * everyone / (everyone - 1)
+    return Moved(seconds, moved, 0.0)
+
+
+@remembered(8192)
+def gathered_bytes(held: Counts, zero: int, width: float) -> tuple[tuple[float, float], ...]:
+    """(how many times fewer replicas, bytes) of the weights that a gather brings to one device.
+
+    Levels 1 and 2 gather what was updated, level 3 all that a forward reads; rows that no step touched
+    come along.
+    """
+    return tuple(
+        (item.carved, item.trained.bytes(width) + (item.frozen.bytes(width) if zero == 3 else 0.0))
+        for item in held.weights
+    )
+
+
+def with_partial_sums(graph: LayerGraph, shards: ShardedLayers, held: Counts) -> tuple[int, ...]:
+    """Parameters on a device whose gradients are partial sums inside a replica."""
+    names = shards.partial_sums
+    return tuple(p for p in np.flatnonzero(held.held).tolist() if graph.parameters[p].name in names)

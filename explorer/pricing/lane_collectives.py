@@ -1,0 +1,95 @@
+"""Collectives inside a lane (tensor, context, expert parallelism): counts by layer, seconds and bytes.
+
+Which part of them runs beside work is in `explorer.pricing.overlap`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.base.caching import remembered
+from explorer.base.units import dtype_bytes
+from explorer.cluster import Cluster
+from explorer.costs.collectives import collective_seconds, passes_seconds
+from explorer.graph import COMPUTE, LayerGraph
+from explorer.pricing.mesh_lines import Line, Lines, lines_along
+from explorer.sharding import Collective, ShardedLayers
+from explorer.sharding.reshard import wire_factor
+
+FloatArray = npt.NDArray[np.float64]
+
+Kind = tuple[str, str, int, float, str]
+"""(op, axis, devices along it, elements per sample, data type)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Inside:
+    """Collectives of a graph under one layout, equal ones counted together."""
+
+    kinds: tuple[Kind, ...]
+    """The different ones."""
+    forward: FloatArray
+    """(layers, kinds): how many each layer's forward has."""
+    backward: FloatArray
+    """As `forward`, of the backward."""
+    regather: FloatArray
+    """As `forward`: gathers that the backward repeats unseen, behind other work."""
+
+
+def inside_of(graph: LayerGraph, shards: ShardedLayers) -> Inside | None:
+    """The collectives of a sharding of the whole graph; None if it has none."""
+    return shards.memo("collectives", lambda: _count(graph, shards))
+
+
+def _count(graph: LayerGraph, shards: ShardedLayers) -> Inside | None:
+    ways = (shards.forward, shards.backward, shards.regather)
+    kinds: dict[Kind, int] = {}
+    for way in ways:
+        for item in way:
+            kinds.setdefault(kind_of(item), len(kinds))
+    if not kinds:
+        return None
+    tables = []
+    for way in ways:
+        table = np.zeros((len(graph.layers), len(kinds)))
+        for item in way:
+            table[graph.index[item.layer], kinds[kind_of(item)]] += 1.0
+        tables.append(table)
+    return Inside(kinds=tuple(kinds), forward=tables[0], backward=tables[1], regather=tables[2])
+
+
+def kind_of(item: Collective) -> Kind:
+    """What the price of a collective depends on."""
+    return (item.op, item.axis, item.size, item.elements_per_sample, item.dtype)
+
+
+@remembered(8192)
+def kind_costs(cluster: Cluster, inside: Inside, lines: Lines, precision: str, samples: float) -> FloatArray:
+    """(2, kinds): seconds of each kind of collective on a row, and bytes that one of its devices sends.
+
+    The lines of an axis run side by side and share what their nodes share; the slowest counts, since the
+    row goes on together.
+    """
+    found = np.zeros((2, len(inside.kinds)))
+    for k, (op, axis, size, elements, dtype) in enumerate(inside.kinds):
+        buffer = elements * samples * dtype_bytes(precision if dtype == COMPUTE else dtype)
+        side_by_side = lines_along(lines, axis, size)
+        if side_by_side:
+            found[0, k] = _seconds(cluster, op, side_by_side, size, buffer)
+            found[1, k] = wire_factor(op, size) * buffer
+    return found
+
+
+def _seconds(cluster: Cluster, op: str, lines: tuple[Line, ...], size: int, buffer: float) -> float:
+    if op == "halo":  # to both neighbours at once
+        hops = tuple(hop for line in lines for a, b in pairwise(line) for hop in ((a, b), (b, a)))
+        return passes_seconds(cluster, hops, buffer)
+    if op in ("ring", "ring_gradient"):  # so many passes of one block, one after another
+        hops = tuple(hop for line in lines for hop in zip(line, (*line[1:], line[0]), strict=True))
+        passes = wire_factor(op, size) * size
+        return passes * passes_seconds(cluster, hops, buffer / size)
+    return max(collective_seconds(cluster, op, line, buffer, concurrent=len(lines)) for line in lines)

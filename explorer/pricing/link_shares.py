@@ -1,0 +1,156 @@
+"""Demands: what transfers, reductions and gathers ask of shared links, and with whom they share them.
+
+Demands do not depend on sizes, so they are found once per program, cluster and sharding. Of folded
+replicas the kept ones ask for themselves and for the equal ones that use the same links.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple
+
+import numpy as np
+
+from explorer.cluster import Cluster
+from explorer.costs.collective_ports import PortUse, ring_use, server_use
+from explorer.passes.timing import Shares
+from explorer.pricing.routes import Pattern, lane_route, reversed_pattern
+from explorer.tasks.program import GATHER, REDUCE, TRANSFER, Program, Slot
+from explorer.tasks.skeleton import Holders, Piece
+
+Row = tuple[int, ...]
+
+
+class Demand(NamedTuple):
+    """What is asked of one resource."""
+
+    capacity: float
+    amount: float
+
+
+def find_shares(program: Program, cluster: Cluster, patterns: tuple[Pattern, ...]) -> Shares:
+    """Shared rates of all slots of a program.
+
+    Args:
+        program: the tasks.
+        cluster: the links.
+        patterns: per flow who holds and needs which share of its tensors.
+    """
+    work = _Demands(program, cluster)
+    index: dict[str, int] = {}
+    capacity: list[float] = []
+    demands: list[tuple[tuple[int, float], ...]] = []
+    for slot in program.slots:
+        asked: dict[str, Demand] = {}
+        if slot.kind == TRANSFER:
+            asked = work.transfer(slot, patterns[slot.where])
+        elif slot.kind == REDUCE:
+            asked = work.reduction(slot)
+        elif slot.kind == GATHER:
+            asked = work.gather(slot)
+        for name, demand in asked.items():
+            if name not in index:
+                index[name] = len(capacity)
+                capacity.append(demand.capacity)
+        demands.append(tuple((index[name], demand.amount) for name, demand in asked.items()))
+    return Shares(capacity=np.array(capacity), names=tuple(index), demands=tuple(demands))
+
+
+class _Demands:
+    """Demands of one program's slots."""
+
+    def __init__(self, program: Program, cluster: Cluster) -> None:
+        self.program, self.cluster = program, cluster
+        self.sections, self.holders = program.skeleton.sections, program.skeleton.holders
+        self.dropped = dropped_groups(program)
+
+    def row(self, piece: Piece) -> Row:
+        return self.sections[piece.section].rows[piece.copy][piece.replica]
+
+    def transfer(self, slot: Slot, pattern: Pattern) -> dict[str, Demand]:
+        """A folded replica's transfer also asks for those of the replicas it stands for, at the same time."""
+        way = reversed_pattern(pattern) if slot.backward else pattern
+        members = self.program.replica_classes.get(slot.piece.replica, ())
+        users: dict[str, float] = defaultdict(float)
+        for replica in members if len(members) > 1 else ():
+            source = self.row(slot.piece._replace(replica=replica))
+            target = self.row(slot.peer._replace(replica=replica))
+            for name, _, amount in lane_route(self.cluster, source, target, way).resources:
+                users[name] += amount
+        route = lane_route(self.cluster, self.row(slot.piece), self.row(slot.peer), way)
+        return {name: Demand(room, users.get(name, amount)) for name, room, amount in route.resources}
+
+    def reduction(self, slot: Slot) -> dict[str, Demand]:
+        """The whole group's demand, on what the lowered rows use; equal groups folded away are added."""
+        asked = self._group(self.holders[slot.where], None)
+        for other in self.dropped.get(slot.where, ()):
+            for name, demand in self._group(self.holders[other], asked).items():
+                asked[name] = Demand(demand.capacity, asked[name].amount + demand.amount)
+        return asked
+
+    def _group(self, group: Holders, among: dict[str, Demand] | None) -> dict[str, Demand]:
+        """Demand of a group; of one that was folded away only on the resources `among` these."""
+        kept = self.program.kept_replicas
+        rows = tuple(dict.fromkeys(self.row(piece) for piece in group.pieces))
+        pieces = [p for p in group.pieces if among is not None or kept is None or p.replica in kept]
+        found: dict[str, Demand] = {}
+        for k in range(len(rows[0])):
+            use = self._ring(group, rows, k)
+            asking = [row[k % len(row)] for row in map(self.row, pieces)] + list(group.servers)
+            column: dict[str, Demand] = {}
+            for device in dict.fromkeys(asking):
+                for item in use.of(device):
+                    if among is None or item.resource in among:
+                        column[item.resource] = Demand(item.capacity, item.group)
+            for name, demand in column.items():
+                before = found[name].amount if name in found else 0.0
+                found[name] = Demand(demand.capacity, min(demand.capacity, before + demand.amount))
+        return found
+
+    def _ring(self, group: Holders, rows: tuple[Row, ...], k: int) -> PortUse:
+        devices = tuple(row[k % len(row)] for row in rows)
+        if group.method == "all_reduce":
+            return ring_use(self.cluster, devices, len(rows[0]))
+        return server_use(self.cluster, devices, group.servers or devices, len(rows[0]))
+
+    def gather(self, slot: Slot) -> dict[str, Demand]:
+        """One replica's own part of the gather, and of the replicas it stands for on the same resources."""
+        section = self.sections[slot.where]
+        everyone = [row for copy in section.rows for row in copy]
+        own = slot.piece.replica
+        classes = self.program.replica_classes.get(own, (own,))
+        found: dict[str, Demand] = {}
+        for replica in (own, *(other for other in classes if other != own)):
+            row = section.rows[slot.piece.copy][replica]
+            first = section.shard_group(slot.piece.copy, replica) * section.shards
+            rows = everyone[first : first + section.shards]
+            beside = len(row) * max(1, len(everyone) // len(rows))  # as its price has it
+            for k in range(len(row)):
+                use = ring_use(self.cluster, tuple(other[k] for other in rows), beside)
+                for item in use.of(row[k]):
+                    if replica == own or item.resource in found:
+                        before = found[item.resource].amount if item.resource in found else 0.0
+                        found[item.resource] = Demand(item.capacity, min(item.capacity, before + item.own))
+        return found
+
+
+def dropped_groups(program: Program) -> dict[int, list[int]]:
+    """Lowered group -> equal groups of folded replicas, which run at the same time as it does."""
+    kept = program.kept_replicas
+    if kept is None:
+        return {}
+    home = {replica: first for first, members in program.replica_classes.items() for replica in members}
+    lowered: dict[object, list[int]] = defaultdict(list)
+    folded: list[tuple[int, object]] = []
+    for g, group in enumerate(program.skeleton.holders):
+        places = sorted((p.section, p.copy, home.get(p.replica, p.replica)) for p in group.pieces)
+        alike = (tuple(places), group.method, group.servers, group.every)
+        if any(piece.replica in kept for piece in group.pieces):
+            lowered[alike].append(g)
+        else:
+            folded.append((g, alike))
+    found: dict[int, list[int]] = defaultdict(list)
+    for number, (g, key) in enumerate(folded):
+        if same := lowered.get(key):
+            found[same[number % len(same)]].append(g)
+    return found

@@ -1,0 +1,80 @@
+"""Lines: the devices along one mesh axis through the devices of a row.
+
+    mesh (replica 2, context 2, tensor 2) over 0..7, row (0 1 2 3):
+        context, 2: (0 2) (1 3)         tensor, 2: (0 1) (2 3)
+
+An axis of another mesh (experts over the data-parallel ranks) may leave the row.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from explorer.base.caching import STAGES_KEPT, remembered
+from explorer.strategy import REPLICA, Mesh, Stage
+
+Line: TypeAlias = tuple[int, ...]
+Lines: TypeAlias = tuple[tuple[str, int, tuple[Line, ...]], ...]
+"""(axis, size, lines through the row's devices, each once)."""
+
+
+@remembered(STAGES_KEPT)
+def axis_lines(stage: Stage, copy: int, row: Line) -> Lines:
+    """Lines of a row along every axis but the replicas': of the stage's mesh, then of its shardings'."""
+    found: dict[tuple[str, int], tuple[Line, ...]] = {}
+    others = [item.meshes[copy] for item in stage.shardings if item.meshes]
+    for mesh in dict.fromkeys((stage.meshes[copy], *others)):
+        for axis, size in mesh.axes:
+            inner = axis != REPLICA and size > 1 and (axis, size) not in found
+            if inner and (lines := _lines(mesh, axis, row)):
+                found[axis, size] = lines
+    return tuple((axis, size, lines) for (axis, size), lines in found.items())
+
+
+def _lines(mesh: Mesh, axis: str, row: Line) -> tuple[Line, ...]:
+    place = _places(mesh)
+    stride = 1
+    for name, size in reversed(mesh.axes):
+        if name == axis:
+            break
+        stride *= size
+    starts = [place[d] - place[d] // stride % size * stride for d in row if d in place]
+    return tuple(tuple(mesh.devices[s + k * stride] for k in range(size)) for s in dict.fromkeys(starts))
+
+
+@remembered(1024)
+def _places(mesh: Mesh) -> dict[int, int]:
+    """Position of each device of a mesh."""
+    return {device: i for i, device in enumerate(mesh.devices)}
+
+
+def cut_row(mesh: Mesh, row: Line, axes: tuple[str, ...]) -> tuple[Line, ...]:
+    """The devices of a row that have equal coordinates along some axes of its mesh, by coordinate."""
+    place = _places(mesh)
+    parts: dict[tuple[int, ...], list[int]] = {}
+    for device in row:
+        found = mesh.coordinates(place[device])
+        parts.setdefault(tuple(found.get(axis, 0) for axis in axes), []).append(device)
+    return tuple(map(tuple, parts.values()))
+
+
+def lines_along(lines: Lines, axis: str, size: int) -> tuple[Line, ...]:
+    """The lines along an axis of a size; () if the row has none."""
+    return next((found for name, count, found in lines if name == axis and count == size), ())
+
+
+def summed_with(lines: Lines, device: int, sums: tuple[tuple[str, int], ...]) -> Line:
+    """Devices whose partial sums are added to those of `device`: along each axis so many neighbours.
+
+    Pieces of a parameter that is split less finely than its axis are held by neighbours along it.
+    """
+    group = [device]
+    for axis, count in sums:
+        along = [line for name, _, found in lines if name == axis for line in found]
+        wider: list[int] = []
+        for member in group:
+            line = next((line for line in along if member in line), (member,))
+            first = line.index(member) // count * count
+            wider += line[first : first + count]
+        group = list(dict.fromkeys(wider))
+    return tuple(group)

@@ -1,0 +1,202 @@
+"""Exchanges: what the pieces of one placement hold, reduce, gather and send to one another."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from explorer.base.units import dtype_bytes
+from explorer.cluster import Cluster
+from explorer.costs.memory_counts import Counts, spread_axes
+from explorer.graph import LayerGraph
+from explorer.pricing.gradient_sync import Sums, gathered_bytes, gradient_parts, with_partial_sums
+from explorer.pricing.mesh_lines import Lines, axis_lines, cut_row
+from explorer.pricing.routes import Pattern, Route, flow_pattern, lane_route, reversed_pattern
+from explorer.pricing.section_time import section_counts, sharded_of
+from explorer.pricing.stage_transfers import crossing_route
+from explorer.strategy import JobStrategy
+from explorer.tasks.placement import Piece, Placement
+from explorer.tasks.program import GATHER, OPENING, WHOLE, Slot
+from explorer.workload import Job
+
+Row = tuple[int, ...]
+Groups = tuple[tuple[tuple[Row, ...], float], ...]
+"""Rows that hold equal weights, and bytes of them that one device of a row needs."""
+
+
+class Parts(NamedTuple):
+    """Of a collective that runs in equal parts."""
+
+    total: int
+    """Parts of it."""
+    here: int
+    """Parts that one slot has."""
+
+
+class Exchanges:
+    """One placement: who holds what, and what has to be brought to whom. `Pricer` adds the seconds."""
+
+    def __init__(
+        self, graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy, placement: Placement
+    ) -> None:
+        self.graph, self.cluster, self.job = graph, cluster, job
+        self.strategy, self.placement = strategy, placement
+        self.sections = placement.skeleton.sections
+        self.stages = [strategy.stages[section.stage] for section in self.sections]
+        self.sharded = [sharded_of(graph, stage) for stage in self.stages]
+        self._reduced: list[set[int]] | None = None
+        self._flows: dict[int, tuple[float, Pattern]] = {}
+
+    def row(self, piece: Piece) -> Row:
+        """Devices of a piece."""
+        return self.sections[piece.section].rows[piece.copy][piece.replica]
+
+    def lines(self, section: int, copy: int, row: Row) -> Lines:
+        """Devices along the axes of a row."""
+        return axis_lines(self.stages[section], copy, row)
+
+    # ---- held and reduced -------------------------------------------------------------------------
+
+    def whole(self, section: int) -> tuple[int, ...]:
+        """Parameters of cut layers that a section holds whole all the same."""
+        return self.placement.whole[section] if self.placement.whole else ()
+
+    def held(self, section: int) -> Counts:
+        """What one device of a section holds."""
+        return section_counts(
+            self.graph, self.sharded[section].shards, self.placement.layers[section],
+            self.placement.fractions[section], self.whole(section),
+        )  # fmt: skip
+
+    def unreduced(self, section: int) -> tuple[int, ...]:
+        """Parameters of a section with partial sums inside the replica that no reduction adds up."""
+        shards = self.sharded[section].shards
+        if not shards.partial_sums or not self.job.training:
+            return ()
+        if self._reduced is None:
+            self._reduced = [set() for _ in self.sections]
+            for group, found in zip(self.placement.skeleton.holders, self.placement.held, strict=True):
+                for i in {piece.section for piece in group.pieces}:
+                    self._reduced[i].update(found)
+        reduced = self._reduced[section]
+        return tuple(p for p in with_partial_sums(self.graph, shards, self.held(section)) if p not in reduced)
+
+    def summed(self, piece: Piece) -> tuple[tuple[Sums, float], ...]:
+        """Bytes of the partial sums that a device of a piece adds up before its update."""
+        parameters = self.unreduced(piece.section)
+        return self.gradients(piece.section, parameters) if parameters else ()
+
+    def gradients(self, section: int, parameters: tuple[int, ...]) -> tuple[tuple[Sums, float], ...]:
+        """Bytes of gradients of some parameters on one device, by what they have to be added over."""
+        width = dtype_bytes(self.job.gradient_precision or self.job.precision)
+        width *= self.stages[section].density
+        return gradient_parts(self.graph, self.sharded[section].shards, self.held(section), parameters, width)
+
+    def parts(self, slot: Slot) -> Parts:
+        """How many equal parts a collective runs in, and how many of them a slot has."""
+        if slot.part == WHOLE:
+            return Parts(1, 1)
+        if slot.kind == GATHER:
+            count = self.blocks(slot.where)
+            return Parts(count, 1 if slot.part == OPENING else count - 1)
+        name = self.graph.parameters[self.placement.held[slot.where][0]].name
+        sync = self.strategy.sync_of(name)
+        size = sum(size for _, size in self.reduced(slot.where)[2])
+        count = max(1, math.ceil(size / sync.bucket_bytes)) if sync and sync.bucket_bytes else 1
+        return Parts(count, count - 1 if slot.part == OPENING else 1)
+
+    def blocks(self, section: int) -> int:
+        """Blocks of a section; layers outside of any go with one of them."""
+        names = self.graph.memo("block names", lambda: np.array([item.block for item in self.graph.layers]))
+        found = set(names[self.placement.layers[section]].tolist()) - {""}
+        return max(1, len(found))
+
+    def chunks(self, number: int) -> tuple[int, ...]:
+        """Per row of a holders group the group of replicas that ZeRO's shards of it lie in."""
+        places: dict[Row, int] = {}
+        for piece in self.placement.skeleton.holders[number].pieces:
+            section = self.sections[piece.section]
+            places.setdefault(self.row(piece), section.shard_group(piece.copy, piece.replica))
+        return tuple(places.values())
+
+    def reduced(
+        self, number: int
+    ) -> tuple[tuple[Row, ...], tuple[Lines, ...], tuple[tuple[Sums, float], ...]]:
+        """Rows of a holders group, devices along their axes if that matters, and bytes of its gradients."""
+        pieces = self.placement.skeleton.holders[number].pieces
+        parts = self.gradients(pieces[0].section, self.placement.held[number])
+        places = {self.row(piece): piece for piece in reversed(pieces)}
+        rows = tuple(dict.fromkeys([self.row(piece) for piece in pieces]))
+        if not any(sums for sums, _ in parts):
+            return rows, (), parts
+        lines = tuple(self.lines(places[row].section, places[row].copy, row) for row in rows)
+        return rows, lines, parts
+
+    # ---- gathered ---------------------------------------------------------------------------------
+
+    def gathered(self, piece: Piece) -> Groups:
+        """What ZeRO gathers for a piece: first all rows of the section, of which nothing is asked."""
+        section = piece.section
+        everyone = tuple(row for copy in self.sections[section].rows for row in copy)
+        found = [(everyone, 0.0)]
+        width = dtype_bytes(self.job.precision)
+        shape = self.sections[section]
+        own = shape.shard_group(piece.copy, piece.replica) * shape.shards
+        near = everyone[own : own + shape.shards]
+        for carved, size in gathered_bytes(self.held(section), self.stages[section].zero, width):
+            if carved < 1.0:
+                rows = self._spread_rows(piece.section, near)
+            else:
+                rows = near if carved == 1.0 else tuple(r for r in self._carved_rows(piece) if r in near)
+            found.append((rows, size))
+        return tuple(found)
+
+    def spread(self, piece: Piece) -> Groups:
+        """What ZeRO gathers from within a lane, where it shards over no other replica."""
+        if not self.sections[piece.section].zero or self.sections[piece.section].shards > 1:
+            return ()
+        return tuple((rows, size) for rows, size in self.gathered(piece)[1:] if len(rows) > 1)
+
+    def _spread_rows(self, section: int, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+        """Rows cut along the axes that split no parameter: all parts hold the same."""
+        axes = spread_axes(self.sharded[section].shards)
+        mesh_of = {
+            row: self.stages[section].meshes[copy]
+            for copy, found in enumerate(self.sections[section].rows)
+            for row in found
+        }
+        return tuple(part for row in rows for part in cut_row(mesh_of[row], row, axes))
+
+    def _carved_rows(self, piece: Piece) -> tuple[Row, ...]:
+        """Rows that hold the same shards of the parameters that a mesh of their own spreads over replicas."""
+        carved = self.sharded[piece.section].shards.carved
+        for group, found in zip(self.placement.skeleton.holders, self.placement.held, strict=True):
+            if piece in group.pieces and any(self.graph.parameters[p].name in carved for p in found):
+                return tuple(dict.fromkeys([self.row(item) for item in group.pieces]))
+        return (self.row(piece),)
+
+    # ---- sent -------------------------------------------------------------------------------------
+
+    def flow(self, number: int) -> tuple[float, Pattern]:
+        """Bytes of one sample of a flow's whole tensors, and who holds and needs which share of them."""
+        known = self._flows.get(number)
+        if known is None:
+            found = self.placement.skeleton.flows[number]
+            targets = [self.sharded[target].shards for target in found.targets]
+            known = self._flows[number] = flow_pattern(
+                self.graph, self.job.precision, self.placement.flow_tensors[number],
+                self.sharded[found.source].shards, *targets,
+            )  # fmt: skip
+        return known
+
+    def route(self, slot: Slot) -> Route:
+        """Who sends which share to whom in a transfer; a gather that follows it is part of its latency."""
+        size, pattern = self.flow(slot.where)
+        way = reversed_pattern(pattern) if slot.backward else pattern
+        source, target = self.row(slot.piece), self.row(slot.peer)
+        if self.strategy.transfers == "direct":
+            return lane_route(self.cluster, source, target, way)
+        sent = float(size * slot.samples)
+        return crossing_route(self.cluster, source, target, way, sent, self.strategy.transfers)

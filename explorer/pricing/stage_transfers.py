@@ -1,0 +1,109 @@
+"""Crossing meshes: ways to bring tensors from one row of devices to another, and the fastest of them.
+
+    direct      every receiver gets what it needs from a device that has it
+    gather      receivers that need the same are sent a part each, and gather the rest among themselves
+    broadcast   the devices that hold a slice each send a part of it down a chain of all that need it, in
+                chunks: S / B + hops alpha; all hops but the first are between receivers
+
+Zhuang et al., On Optimizing the Communication of Model Parallelism, MLSys 2023, section 3. As in their
+limit of many chunks, no chunk waits for more than one message a hop, and all chains run at the same time.
+All ways bring the same: |T| for each device that needs the whole.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from explorer.base.caching import remembered
+from explorer.cluster import Cluster
+from explorer.costs.collectives import collective_seconds
+from explorer.pricing.routes import Pattern, Route, common_parts, lane_route, route_of
+from explorer.strategy import TRANSFERS
+
+
+@remembered(16384)
+def crossing_route(
+    cluster: Cluster,
+    source: tuple[int, ...],
+    target: tuple[int, ...],
+    pattern: Pattern,
+    size: float,
+    way: str = "best",
+) -> Route:
+    """The way to bring tensors of `size` bytes in all from one row to another; `best` is the fastest.
+
+    Args:
+        cluster: the links.
+        source: devices that hold the tensors, in mesh order.
+        target: devices that need them.
+        pattern: who holds and needs which share of them.
+        size: bytes of the whole tensors.
+        way: a name in `explorer.strategy.TRANSFERS`.
+    """
+    if way == "direct":
+        return lane_route(cluster, source, target, pattern)
+    if way == "gather":
+        return gather_route(cluster, source, target, pattern, size)
+    if way == "broadcast":
+        return broadcast_route(cluster, source, target, pattern)
+    names = [name for name in TRANSFERS if name != "best"]
+    routes = [crossing_route(cluster, source, target, pattern, size, name) for name in names]
+    return min(routes, key=lambda route: route.latency_s + size * route.seconds_per_byte)
+
+
+def gather_route(
+    cluster: Cluster, source: tuple[int, ...], target: tuple[int, ...], pattern: Pattern, size: float
+) -> Route:
+    """Parts sent, then gathered by those that need the whole; the gather counts as latency."""
+    route = lane_route(cluster, source, target, scattered(pattern, len(target)))
+    whole, n = sum(weight for _, needed, weight in pattern if needed == 1.0), len(target)
+    ring = zip(target, (*target[1:], target[0]), strict=True) if whole and n > 1 else ()
+    around = tuple((a, b, whole * (n - 1) / n) for a, b in ring)
+    seconds = collective_seconds(cluster, "all_gather", target, whole * size) if around else 0.0
+    return route._replace(latency_s=route.latency_s + seconds, pairs=(*route.pairs, *around))
+
+
+def scattered(pattern: Pattern, devices: int) -> Pattern:
+    """The pattern where every one of some receiving devices is sent its part alone of what all need whole.
+
+    Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM, 2021,
+    section 4.1 (scatter/gather): they gather the parts among themselves.
+    """
+    return tuple(
+        (held, needed / devices if needed == 1.0 else needed, part) for held, needed, part in pattern
+    )
+
+
+@remembered(16384)
+def broadcast_route(
+    cluster: Cluster, source: tuple[int, ...], target: tuple[int, ...], pattern: Pattern
+) -> Route:
+    """Every holder of a slice sends its part of it down a chain through all devices that need the slice."""
+    amounts: dict[tuple[int, int], float] = defaultdict(float)
+    latency = 0.0
+    for held, needed, weight in pattern:
+        for owners, receivers, share in _units(source, held, target, needed):
+            for k, owner in enumerate(owners):
+                others = [device for device in _turned(receivers, k, len(owners)) if device != owner]
+                chain = [owner, *others]
+                hops = list(zip(chain, others, strict=False))
+                for hop in hops:
+                    amounts[hop] += weight * share / len(owners)
+                latency = max(latency, sum(cluster.path(*hop).latency_s for hop in hops))
+    return route_of(cluster, amounts or {(source[0], source[0]): 1.0}, latency)
+
+
+def _units(
+    source: tuple[int, ...], held: float, target: tuple[int, ...], needed: float
+) -> list[tuple[tuple[int, ...], tuple[int, ...], float]]:
+    """(devices that have a slice, devices that need it, share of the tensor)."""
+    found: dict[tuple[tuple[int, ...], float, float], list[int]] = {}
+    for part in common_parts(source, held, target, needed):
+        found.setdefault((part.owners, part.start, part.stop), []).append(part.receiver)
+    return [(owners, tuple(devices), high - low) for (owners, low, high), devices in found.items()]
+
+
+def _turned(devices: tuple[int, ...], turn: int, turns: int) -> tuple[int, ...]:
+    """The devices in the same circle from another start, so that chains enter by different devices."""
+    start = turn * len(devices) // turns
+    return (*devices[start:], *devices[:start])

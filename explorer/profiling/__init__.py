@@ -1,0 +1,74 @@
+"""Profile: measure this machine and write what was found as a cluster profile.
+
+One rank runs on each GPU (NCCL between them) or core (gloo), all at once, as in training; every round
+measures everything once, so that a disturbance hits all sizes alike, and medians over rounds and ranks
+become the numbers, their spread the bands.
+
+>>> from explorer.profiling import profile_machine                      # doctest: +SKIP
+>>> cluster = profile_machine("my-machine", quick=True)                # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from explorer.cluster import Cluster
+from explorer.profiling.assemble import assemble
+from explorer.profiling.machine import chosen, this_host
+from explorer.profiling.sizes import CUDA, survey_of
+from explorer.run.launch import RunResult, start
+from explorer.run.spec import RunSpec, Survey
+
+__all__ = ["ROUNDS", "profile_machine", "profile_of"]
+
+ROUNDS = 7
+QUICK_ROUNDS = 3
+_GROUP_TIMEOUT_S = 120.0  # the longest thing measured, on the slowest machine
+
+
+def profile_machine(
+    name: str,
+    *,
+    devices: str = "auto",
+    ranks: int | None = None,
+    quick: bool = False,
+    survey: Survey | None = None,
+    on_event: Callable[[dict[str, Any]], None] | None = None,
+) -> Cluster:
+    """Measure this machine.
+
+    Args:
+        name: of the profile.
+        devices: auto (GPUs where there are any), cpu or cuda.
+        ranks: processes; None is one for each GPU or core.
+        quick: fewer sizes and rounds: seconds instead of minutes, and wider bands.
+        survey: what to measure; None is what training meets.
+        on_event: told every event of the ranks.
+
+    Raises:
+        InputError: devices that are not here, or more ranks than devices.
+        RunError: a rank failed; nothing of the launch is left.
+    """
+    device, count = chosen(devices, ranks)
+    precisions = ("bf16", "fp16", "tf32", "fp32") if device == CUDA else ("fp32", "bf16")
+    spec = RunSpec(
+        ranks=count,
+        survey=survey or survey_of(device, precisions, quick=quick),
+        rounds=QUICK_ROUNDS if quick else ROUNDS,
+        warmup_rounds=1,
+        group_timeout_s=_GROUP_TIMEOUT_S,
+        device=device,
+    )
+    with start(spec) as handle:
+        for event in handle.events():
+            if on_event is not None:
+                on_event(event)
+        return profile_of(name, handle.result())
+
+
+def profile_of(name: str, result: RunResult) -> Cluster:
+    """The profile that a finished launch with a survey gives."""
+    machines = [rank["machine"] for rank in result.ranks]
+    rows = [row for rank in result.ranks for measured in rank["survey"] for row in measured]
+    return assemble(name, this_host(), machines, rows)

@@ -1,0 +1,292 @@
+"""From what ranks measured to a cluster profile: every number with where it came from and its band."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup, Source
+from explorer.cluster_profiles import cluster_names, load_cluster
+from explorer.costs.graph_work import HALF
+from explorer.profiling import fit
+from explorer.profiling.fit import Key, Timing
+from explorer.profiling.machine import Host
+from explorer.run.profile_correction import same_device
+
+PCIE_MOST = 64e9
+"""Bytes/s in one direction that no PCIe 5.0 x16 slot reaches: what is faster goes over NVLink."""
+_SAME_MEMORY = 0.1  # a card tells a few per cent less memory than its data sheet
+
+Found = Mapping[Key, Timing]
+
+
+def assemble(
+    name: str, host: Host, machines: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]
+) -> Cluster:
+    """The profile of one machine.
+
+    Args:
+        name: of the profile.
+        host: what the system tells.
+        machines: per rank, what it tells of its device.
+        rows: of all ranks and rounds: `what`, `precision`, `size` and `seconds`.
+    """
+    found = fit.timings(rows)
+    first, ranks = machines[0], len(machines)
+    where = _where(host, first, ranks)
+    kind = _kind(first, ranks, found, where)
+    levels = _levels(first, ranks, kind, found, where)
+    group = NodeGroup(count=1, device_kind=kind.name, devices_per_node=ranks)
+    cores = f"{host.cores} cores" + (f" in {host.memory_nodes} memory nodes" if host.memory_nodes > 1 else "")
+    return Cluster(
+        name=name,
+        title=f"{ranks} x {first['name']} of one machine with {cores}",
+        device_kinds=(kind,),
+        nodes=(group,),
+        levels=levels,
+        sources=(Source(key="*", how="measured", reference=f"{where}: what the system tells"),),
+    )
+
+
+def _where(host: Host, first: Mapping[str, Any], ranks: int) -> str:
+    device = host.processor if first["name"] == "cpu" else first["name"]
+    machine = f"{device} of a machine with {host.cores} cores"
+    return f"explorer profile, {ranks} ranks on {machine}, torch {first['torch']}"
+
+
+# -- device ---------------------------------------------------------------------------------------------
+
+
+def _kind(first: Mapping[str, Any], ranks: int, found: Found, where: str) -> DeviceKind:
+    base = _base(first, ranks, found, where)
+    on_cpu = first["name"] == "cpu"
+    issue, action = found[Key("issue", "", ())], found[Key("action", "", ())]
+    launch = issue if on_cpu else found[Key("launch", "", ())]
+    kind = replace(
+        base,
+        launch_overhead_s=_short(launch.seconds),
+        host_issue_s=0.0 if on_cpu else _short(issue.seconds),
+        action_overhead_s=_short(action.seconds),
+        reserved_bytes=float(first["reserved_bytes"]),
+    )
+    how = [
+        _measured("launch_overhead_s", where, launch, "a chain of operators on one element"),
+        _measured("action_overhead_s", where, action, "a backward call beside its kernels"),
+        _measured("reserved_bytes", where, None, "memory of a rank before its first tensor"),
+    ]
+    if not on_cpu:
+        kind, more = _host_copies(kind, found, where)
+        how += [*more, _measured("host_issue_s", where, issue, "host seconds of an operator on one element")]
+    kind, more = _overlap(kind, found, where)
+    how += more
+    kind, more = _efficiency(kind, found, where)
+    return _with_sources(kind, (*how, *more))
+
+
+def _base(first: Mapping[str, Any], ranks: int, found: Found, where: str) -> DeviceKind:
+    """The kind with its peaks: a data sheet's for a card that is known, else the fastest that was reached."""
+    if known := _known_kind(first):
+        plain = replace(known, efficiency=(), tiles=(), tile_depth=0.0)
+        return replace(plain, memory_bytes=float(first["memory_bytes"]))
+    overhead = _overhead(first, found)
+    precisions = _precisions(found)
+    room = _headroom(found, precisions[0], overhead)
+    peaks = {
+        precision: room * fit.best_rate(_flops_seconds(found, "product", precision), overhead)
+        for precision in precisions
+    }
+    shared = ranks if first["name"] == "cpu" else 1
+    measured = (
+        Source(key="*", how="measured", reference=f"{where}: what the system tells"),
+        _measured(
+            "peak_flops_per_s",
+            where,
+            None,
+            "the fastest product of each precision, or what is faster",
+            _band(found, "product"),
+        ),
+        _measured(
+            "memory_bandwidth_bytes_per_s",
+            where,
+            None,
+            "the fastest size of x + 1, small ones stay in caches",
+            _band(found, "memory"),
+        ),
+    )
+    return DeviceKind(
+        name=kind_name(str(first["name"])),
+        memory_bytes=float(first["memory_bytes"]) / shared,
+        memory_bandwidth_bytes_per_s=_short(fit.best_rate(_moved_seconds(found), overhead)),
+        peak_flops_per_s=tuple((precision, _short(peak)) for precision, peak in peaks.items()),
+        compute_units=int(first.get("compute_units", 0)),
+        sources=measured,
+    )
+
+
+def _headroom(found: Found, precision: str, overhead: float) -> float:
+    """How much faster than products the fastest class is: a convolution may do fewer FLOPs than counted."""
+    products = fit.best_rate(_flops_seconds(found, "product", precision), overhead)
+    others = [work for what in ("attention", "conv") if (work := _flops_seconds(found, what, precision))]
+    return max([1.0, *(fit.best_rate(work, overhead) / products for work in others)])
+
+
+def kind_name(device: str) -> str:
+    """Name of a device kind from what torch calls the device.
+
+    >>> kind_name("NVIDIA GeForce RTX 4090"), kind_name("NVIDIA A100-SXM4-80GB"), kind_name("cpu")
+    ('rtx-4090', 'a100-sxm4-80gb', 'cpu')
+    """
+    plain = re.sub(r"\b(nvidia|geforce|tesla|quadro)\b", " ", device.lower())
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-") or "device"
+
+
+def _known_kind(first: Mapping[str, Any]) -> DeviceKind | None:
+    """The bundled kind of a card: its name, its compute units and its memory agree."""
+    if first["name"] == "cpu":
+        return None
+    for name in cluster_names():
+        for kind in load_cluster(name).device_kinds:
+            alike = abs(kind.memory_bytes / float(first["memory_bytes"]) - 1) < _SAME_MEMORY
+            if (
+                alike
+                and kind.compute_units == first["compute_units"]
+                and same_device(kind.name, first["name"])
+            ):
+                return kind
+    return None
+
+
+def _efficiency(kind: DeviceKind, found: Found, where: str) -> tuple[DeviceKind, list[Source]]:
+    """Curves of all classes; on a device with compute units tiles as well."""
+    precision = _precisions(found)[0]
+    peak, overhead = kind.peak(precision), kind.launch_overhead_s
+    curves = {"matmul": fit.curve(_flops_seconds(found, "product", precision), peak, overhead)}
+    for what in ("attention", "conv"):
+        if work := _flops_seconds(found, what, precision):
+            curves[what] = fit.curve(work, peak, overhead)
+    curves["memory"] = fit.curve(_moved_seconds(found), kind.memory_bandwidth_bytes_per_s, overhead)
+    kind = replace(kind, efficiency=tuple(curves.items()))
+    spread = _band(found, "product", "attention", "conv", "memory")
+    what = f"products, attention and convolutions in {precision}, copies, by size"
+    how = [_measured("efficiency", where, None, what, spread)]
+    if not kind.compute_units:
+        return kind, how
+    products = {
+        (key.size[0], key.size[1], key.size[2]): timing.seconds
+        for key, timing in found.items()
+        if key.what == "product" and key.precision == precision
+    }
+    kind, error = fit.fit_tiles(kind, precision, products, overhead)
+    text = f"at which {len(products)} products in {precision} come out within {error:.1%} in the mean"
+    width = round(max(error, spread), 3)
+    return kind, [*how, *(_measured(key, where, None, text, width) for key in ("tiles", "tile_depth"))]
+
+
+def _host_copies(kind: DeviceKind, found: Found, where: str) -> tuple[DeviceKind, list[Source]]:
+    copies = {key.size[0]: timing for key, timing in found.items() if key.what == "host_copy"}
+    if not copies:
+        return kind, []
+    largest = max(copies)
+    made = replace(kind, host_bandwidth_bytes_per_s=_short(largest / copies[largest].seconds))
+    what = "a copy from pinned memory to the device"
+    return made, [_measured("host_bandwidth_bytes_per_s", where, copies[largest], what)]
+
+
+def _overlap(kind: DeviceKind, found: Found, where: str) -> tuple[DeviceKind, list[Source]]:
+    ratios = [timing for key, timing in found.items() if key.what == "overlap"]
+    if not ratios:
+        return replace(kind, overlap_slowdown=0.0), []
+    what = "matrix products beside an all-reduce"
+    slower = replace(kind, overlap_slowdown=_short(max(0.0, ratios[0].seconds - 1)))
+    return slower, [_measured("overlap_slowdown", where, ratios[0], what)]
+
+
+# -- links ----------------------------------------------------------------------------------------------
+
+
+def _levels(
+    first: Mapping[str, Any], ranks: int, kind: DeviceKind, found: Found, where: str
+) -> tuple[Level, ...]:
+    if ranks == 1:
+        return ()
+    messages = {key.size[0]: timing for key, timing in found.items() if key.what == "message"}
+    reduces = {key.size[0]: timing for key, timing in found.items() if key.what == "reduce"}
+    latency, bandwidth = map(_short, fit.line({size: timing.seconds for size, timing in messages.items()}))
+    name, link = _link(first, bandwidth)
+    level = Level(name=name, kind=link, scope="all", latency_s=latency, bandwidth_bytes_per_s=bandwidth)
+    group = NodeGroup(count=1, device_kind=kind.name, devices_per_node=ranks)
+    bare = Cluster(name=name, device_kinds=(kind,), nodes=(group,), levels=(level,))
+    overhead, share = fit.collective_line(bare, {size: timing.seconds for size, timing in reduces.items()})
+    level = replace(level, collective_overhead_s=_short(overhead), collective_efficiency=_short(share))
+    sent, reduced = fit.mean_band(messages.values()), fit.mean_band(reduces.values())
+    sources = (
+        _measured("*", where, None, "messages between neighbours, one way", sent),
+        _measured("collective_efficiency", where, None, "all-reduces over all ranks, by size", reduced),
+        _measured("collective_overhead_s", where, None, "all-reduces over all ranks, by size", reduced),
+    )
+    return (replace(level, sources=sources),)
+
+
+def _link(first: Mapping[str, Any], bandwidth: float) -> tuple[str, str]:
+    """Name and kind of what joins the devices."""
+    if first["name"] == "cpu":
+        return "host", "shared_memory"
+    if first.get("peer_access") and bandwidth > PCIE_MOST:
+        return "nvlink", "nvlink"
+    return "pcie", "pcie"
+
+
+# -- timings --------------------------------------------------------------------------------------------
+
+
+def _precisions(found: Found) -> list[str]:
+    return list(dict.fromkeys(key.precision for key in found if key.what == "product"))
+
+
+def _overhead(first: Mapping[str, Any], found: Found) -> float:
+    what = "issue" if first["name"] == "cpu" else "launch"
+    return found[Key(what, "", ())].seconds
+
+
+def _flops_seconds(found: Found, what: str, precision: str) -> dict[float, float]:
+    pairs = [
+        (flops_of(what, key.size), timing.seconds)
+        for key, timing in found.items()
+        if key.what == what and key.precision == precision
+    ]
+    return fit.by_size(pairs)
+
+
+def _moved_seconds(found: Found) -> dict[float, float]:
+    return fit.by_size((float(key.size[0]), t.seconds) for key, t in found.items() if key.what == "memory")
+
+
+def flops_of(what: str, size: tuple[int, ...]) -> float:
+    """FLOPs: 2 m n k of a product, half of 4 h t^2 w of causal attention, 18 s c^2 e^2 of a convolution."""
+    a, b, c = size
+    if what == "product":
+        return 2.0 * a * b * c
+    return HALF * 4.0 * a * b * b * c if what == "attention" else 18.0 * a * b * b * c * c
+
+
+def _short(number: float) -> float:
+    """Four digits: more of a measurement mean nothing."""
+    return float(f"{number:.4g}")
+
+
+def _band(found: Found, *whats: str) -> float:
+    return fit.mean_band(timing for key, timing in found.items() if key.what in whats)
+
+
+def _measured(key: str, where: str, timing: Timing | None, what: str, band: float = 0.0) -> Source:
+    width = round(timing.band, 3) if timing is not None else band
+    return Source(key=key, how="measured", reference=f"{where}: {what}", band=width)
+
+
+def _with_sources(kind: DeviceKind, sources: Sequence[Source]) -> DeviceKind:
+    """New sources go before those of the same key that the kind has."""
+    keys = {source.key for source in sources}
+    kept = tuple(source for source in kind.sources if source.key not in keys)
+    return replace(kind, sources=(*kept, *sources))

@@ -1,0 +1,82 @@
+"""What the system tells of itself without measuring: cores, memory nodes, the processor's name."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+from explorer.base.errors import InputError
+from explorer.profiling.sizes import CPU, CUDA
+
+_NODES = Path("/sys/devices/system/node")
+_PROCESSOR = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """The machine under the ranks."""
+
+    cores: int
+    """Cores that this process may use."""
+    memory_nodes: int
+    """Parts of memory that are nearer to some cores than to others (NUMA); 1 where nothing is known."""
+    processor: str
+    """Its name, for people."""
+
+
+def this_host() -> Host:
+    """What is known of this machine; nothing that names it."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    nodes = len(list(_NODES.glob("node[0-9]*"))) if _NODES.is_dir() else 1
+    return Host(cores=cores, memory_nodes=max(1, nodes), processor=_processor())
+
+
+def _processor() -> str:
+    if _PROCESSOR.exists():
+        for text in _PROCESSOR.read_text("utf-8", "replace").splitlines():
+            key, _, value = text.partition(":")
+            if key.strip() == "model name" and value.strip():
+                return value.strip()
+    return platform.processor() or platform.machine() or "processor"
+
+
+def cuda_devices() -> int:
+    """GPUs that torch can use here."""
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def chosen(devices: str, ranks: int | None) -> tuple[str, int]:
+    """Device type and number of ranks.
+
+    Args:
+        devices: auto, cpu or cuda.
+        ranks: processes, each on a core or GPU of its own; None is as many as there are.
+
+    Raises:
+        InputError: no such device here, or more ranks than devices: they would time each other.
+    """
+    if devices not in ("auto", CPU, CUDA):
+        raise InputError(
+            f"unknown devices {devices!r}", key="devices", found=devices, allowed="auto, cpu, cuda"
+        )
+    count = 0 if devices == CPU else cuda_devices()
+    if devices == CUDA and not count:
+        raise InputError(
+            "torch finds no CUDA device here", key="devices", found=devices, allowed="cpu, or auto"
+        )
+    device = CUDA if count else CPU
+    most = count or this_host().cores
+    wanted = most if ranks is None else ranks
+    if not 1 <= wanted <= most:
+        what = "GPU" if device == CUDA else "core"
+        raise InputError(
+            f"{wanted} ranks on {most} {what}s: each needs one of its own",
+            key="ranks",
+            found=wanted,
+            allowed=f"1 to {most}",
+        )
+    return device, wanted

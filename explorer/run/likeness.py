@@ -1,0 +1,325 @@
+"""Scale: a plan for many devices as something that runs here, with a record of what was kept.
+
+Kept are the things a real run can tell about: schedule, order and weight versions, how stages are chained
+and cut in time, how replicas divide work. Not kept: widths, tensor parallelism, sharded states. Stages on
+devices that fall together are merged where they follow each other; replicas are dropped from the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from explorer.base.errors import InputError
+from explorer.cluster import Cluster
+from explorer.graph import LayerGraph
+from explorer.pricing import Pricer
+from explorer.run.model import BLOCK, CONV, EMBED, HEAD, MLP, ModelSpec, Unit, model_graph
+from explorer.strategy import JobStrategy, Mesh, Stage
+from explorer.tasks.placement import place
+from explorer.workload import Job
+
+MAX_MICROBATCHES = 8
+UNITS_PER_STAGE = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitSize:
+    """How large the runnable model is."""
+
+    d_model: int = 256
+    """Width."""
+    heads: int = 4
+    """Attention heads."""
+    seq: int = 64
+    """Tokens."""
+    vocab: int = 512
+    """Distinct tokens."""
+    samples: int = 2
+    """Samples of a microbatch per replica."""
+    step_s: float = 1.6
+    """Wanted seconds of one step in one process."""
+    flops_per_s: float = 3e10
+    """What a core is taken to do, for this."""
+
+
+SMALL = UnitSize(d_model=16, heads=2, seq=4, vocab=16, samples=1, step_s=1e-4)
+"""For tests of correctness."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaled:
+    """A plan's likeness that runs on a few ranks."""
+
+    model: ModelSpec
+    """What is computed."""
+    graph: LayerGraph
+    """Its graph, not calibrated."""
+    job: Job
+    """Its workload."""
+    strategy: JobStrategy
+    """Its strategy."""
+    ranks: int
+    """Processes it needs."""
+    validated: tuple[str, ...]
+    """What was kept, in words."""
+    not_validated: tuple[str, ...]
+    """What was not."""
+    groups: tuple[tuple[int, ...], ...] = ()
+    """Per stage here: the stages of the plan that it stands for."""
+
+
+class _Record:
+    """Words on what was kept."""
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+        self.lost: list[str] = []
+
+    def count(self, what: str, before: int, after: int) -> None:
+        """Something that has a number."""
+        if before == after:
+            self.kept.append(f"{what}: {before}")
+        else:
+            self.lost.append(f"{what}: {before} in the plan, {after} here")
+
+
+def scale(
+    graph: LayerGraph,
+    cluster: Cluster,
+    job: Job,
+    strategy: JobStrategy,
+    *,
+    ranks: int,
+    size: UnitSize = UnitSize(),
+) -> Scaled:
+    """Make a plan's likeness for at most `ranks` processes.
+
+    Raises:
+        InputError: a strategy whose shape cannot be brought down to so few ranks.
+    """
+    record = _Record()
+    record.kept.append(f"schedule {strategy.schedule}, its order, and the weight versions it reads")
+    seconds = _stage_seconds(graph, cluster, job, strategy)
+    edges = _stage_edges(graph, strategy)
+    meshes, used = _meshes(strategy, ranks, record)
+    groups = _merged(meshes, edges, strategy)
+    if len(groups) > 1 or len(strategy.stages) > 1:
+        record.count("stages", len(strategy.stages), len(groups))
+    microbatches = _microbatches(job, strategy, record)
+    stages, batch = _batches(strategy, groups, meshes, microbatches, size, record)
+    shares = [sum(seconds[s] for s in group) for group in groups]
+    target = size.step_s * size.flops_per_s / (3 * batch)
+    model = _model(graph, strategy, groups, _group_edges(groups, edges), shares, target, size)
+    units = _units_of(model, len(groups))
+    made = tuple(
+        replace(stage, layers=tuple(model.units[u].name for u in units[i])) for i, stage in enumerate(stages)
+    )
+    if len(groups) > 1:
+        record.kept.append("ratio of the stages' times")
+    record.lost.append(f"the layers themselves: {len(model.units)} small ones stand for {len(graph.layers)}")
+    if strategy.sync:
+        record.lost.append("gradients reduced otherwise than by an all-reduce at every update")
+    if strategy.boundaries:
+        record.lost.append("codecs between stages")
+    precision = "fp32"
+    if job.precision != precision:
+        record.lost.append(f"precision: {job.precision} in the plan, {precision} here")
+    scaled_job = replace(job, global_batch=batch, precision=precision, gradient_precision="")
+    return Scaled(
+        model=model,
+        graph=model_graph(model),
+        job=scaled_job,
+        strategy=replace(strategy, stages=made, sync=(), boundaries=(), checkpoint_period_s=0.0),
+        ranks=used,
+        validated=tuple(record.kept),
+        not_validated=tuple(record.lost),
+        groups=tuple(map(tuple, groups)),
+    )
+
+
+def _stage_seconds(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy) -> list[float]:
+    """Predicted seconds of forward and backward of one microbatch on one lane of each stage."""
+    placement = place(graph, strategy, training=job.training)
+    pricer = Pricer(graph, cluster, job, strategy, placement)
+    found = [0.0] * len(strategy.stages)
+    for i, section in enumerate(placement.skeleton.sections):
+        time = pricer.section_time(i, section.rows[0][0][0], max(1, section.samples(0)))
+        found[section.stage] += time.forward_s + time.input_grad_s + time.weight_grad_s
+    return found
+
+
+def _stage_edges(graph: LayerGraph, strategy: JobStrategy) -> set[tuple[int, int]]:
+    """Stage DAG."""
+    stage_of = {name: s for s, stage in enumerate(strategy.stages) for name in stage.all_layers}
+    return {
+        (stage_of[source], stage_of[target])
+        for source, target in graph.digraph.edges
+        if stage_of[source] != stage_of[target]
+    }
+
+
+def _meshes(
+    strategy: JobStrategy, ranks: int, record: _Record
+) -> tuple[list[tuple[tuple[int, ...], ...]], int]:
+    """Per stage and copy the ranks of its replicas, and how many ranks there are."""
+    rows = [[[row[0] for row in mesh.rows] for mesh in stage.meshes] for stage in strategy.stages]
+    widest = max(len(row) for stage in strategy.stages for mesh in stage.meshes for row in mesh.rows)
+    if widest > 1:
+        record.lost.append(f"tensor parallelism: {widest} devices of a lane in the plan, 1 here")
+    most = max(len(copy) for stage in rows for copy in stage)
+    keep = most
+    while keep > 1 and len({d for stage in rows for copy in stage for d in copy[:keep]}) > ranks:
+        keep -= 1
+    rows = [[copy[:keep] for copy in stage] for stage in rows]
+    if most > 1:
+        record.count("replicas", most, keep)
+    devices = list(dict.fromkeys(d for stage in rows for copy in stage for d in copy))
+    used = min(ranks, len(devices))
+    rank_of = {device: i * used // len(devices) for i, device in enumerate(devices)}
+    if len(devices) > 1 or used > 1:
+        record.count("pipeline devices" if keep == 1 else "devices", len(strategy.devices), used)
+    return [tuple(tuple(dict.fromkeys(rank_of[d] for d in copy)) for copy in stage) for stage in rows], used
+
+
+def _merged(
+    meshes: list[tuple[tuple[int, ...], ...]], edges: set[tuple[int, int]], strategy: JobStrategy
+) -> list[list[int]]:
+    """Runs of stages that follow each other on the same ranks; elsewhere a stage stays alone."""
+    chain = edges == {(s, s + 1) for s in range(len(meshes) - 1)}
+    groups: list[list[int]] = []
+    for s, mesh in enumerate(meshes):
+        same = groups and meshes[groups[-1][-1]] == mesh
+        alike = groups and _cut(strategy.stages[groups[-1][-1]]) == _cut(strategy.stages[s])
+        if chain and same and alike:
+            groups[-1].append(s)
+        else:
+            groups.append([s])
+    return groups
+
+
+def _cut(stage: Stage) -> tuple[object, ...]:
+    return stage.microbatch_samples, stage.replicas, stage.shares
+
+
+def _group_edges(groups: list[list[int]], edges: set[tuple[int, int]]) -> set[tuple[int, int]]:
+    group_of = {s: g for g, group in enumerate(groups) for s in group}
+    return {(group_of[a], group_of[b]) for a, b in edges if group_of[a] != group_of[b]}
+
+
+def _microbatches(job: Job, strategy: JobStrategy, record: _Record) -> int:
+    """Microbatches of the largest size in one step here."""
+    size = max(stage.microbatch_samples for stage in strategy.stages)
+    before = job.global_batch // size
+    rings = [stage.meshes[0].replicas for stage in strategy.stages if stage.replicas == "round_robin"]
+    after = min(before, max([MAX_MICROBATCHES, len(strategy.stages) + 1, *rings]))
+    for ring in rings:
+        after = max(ring, after - after % ring)
+    record.count("microbatches per step", before, after)
+    return after
+
+
+def _batches(
+    strategy: JobStrategy,
+    groups: list[list[int]],
+    meshes: list[tuple[tuple[int, ...], ...]],
+    microbatches: int,
+    size: UnitSize,
+    record: _Record,
+) -> tuple[list[Stage], int]:
+    """Stages without layers yet, with small microbatches in the plan's proportions; and the batch."""
+    sizes = [strategy.stages[group[0]].microbatch_samples for group in groups]
+    smallest = min(sizes)
+    if any(value % smallest for value in sizes):
+        raise InputError(
+            "microbatch sizes that are no multiples of each other cannot be run yet",
+            key="microbatch_samples", found=sizes, allowed="multiples of the smallest",
+        )  # fmt: skip
+    splits = [len(meshes[group[0]][0]) for group in groups if strategy.stages[group[0]].replicas == "split"]
+    unit = size.samples * int(np.lcm.reduce(splits or [1]))
+    stages = []
+    for group, value in zip(groups, sizes, strict=True):
+        first = strategy.stages[group[0]]
+        ranks = meshes[group[0]]
+        same = len(ranks[0]) == first.meshes[0].replicas
+        shares = first.shares if same else ()
+        if first.shares and not same:
+            record.lost.append("uneven shares of replicas")
+        if first.zero:
+            record.lost.append(f"ZeRO level {first.zero}")
+        if first.recompute == "selective":
+            record.lost.append("selective recomputation")
+        stages.append(
+            Stage(
+                layers=("?",),
+                meshes=tuple(Mesh(devices=copy) for copy in ranks),
+                microbatch_samples=unit * (value // smallest),
+                replicas=first.replicas,
+                shares=shares,
+                recompute="full" if first.recompute == "full" else "none",
+            )
+        )
+    record.lost = list(dict.fromkeys(record.lost))
+    return stages, unit * (max(sizes) // smallest) * microbatches
+
+
+def _model(
+    graph: LayerGraph,
+    strategy: JobStrategy,
+    groups: list[list[int]],
+    edges: set[tuple[int, int]],
+    shares: list[float],
+    target_flops: float,
+    size: UnitSize,
+) -> ModelSpec:
+    """Units whose FLOPs stand in the ratio of the stages' times."""
+    units = [Unit(name="embed", kind=EMBED)]
+    last: dict[int, int] = {}
+    total = sum(shares) or float(len(shares))
+    for g, group in enumerate(groups):
+        share = shares[g] / total if sum(shares) else 1 / len(shares)
+        sources = sorted(last[a] for a, b in edges if b == g) or [0]
+        kind = _kind(graph, strategy, group)
+        flops = share * target_flops / UNITS_PER_STAGE
+        for i in range(UNITS_PER_STAGE):
+            own, ffn = _width(kind, flops, size)
+            reads = tuple(sources) if i == 0 else (len(units) - 1,)
+            units.append(Unit(name=f"stage{g}.{i}", kind=own, ffn=ffn, reads=reads))
+        last[g] = len(units) - 1
+    sinks = sorted(last[g] for g in last if not any(a == g for a, _ in edges))
+    units.append(Unit(name="head", kind=HEAD, reads=tuple(sinks)))
+    return ModelSpec(
+        units=tuple(units), d_model=size.d_model, heads=size.heads, seq=size.seq, vocab=size.vocab
+    )
+
+
+def _kind(graph: LayerGraph, strategy: JobStrategy, group: list[int]) -> str:
+    """The kind of unit that is most like the layers of some stages."""
+    kinds = {graph.layer[name].kind for s in group for name in strategy.stages[s].all_layers}
+    if kinds & {"attention", "scores", "experts"}:
+        return BLOCK
+    return CONV if "conv" in kinds else MLP
+
+
+def _width(kind: str, flops: float, size: UnitSize) -> tuple[str, int]:
+    """(kind, hidden width) of about so many FLOPs a sample; what is too small for a block is an MLP."""
+    d, s = size.d_model, size.seq
+    attention = 8.0 * s * d * d + 4.0 * s * s * d
+    if kind == BLOCK and flops > 1.25 * attention:
+        return BLOCK, max(1, round((flops - attention) / (4.0 * s * d)))
+    per_width = 8.0 * s * d if kind == CONV else 4.0 * s * d
+    return (CONV if kind == CONV else MLP), max(1, round(flops / per_width))
+
+
+def _units_of(model: ModelSpec, groups: int) -> list[list[int]]:
+    """Units of each stage: the embedding with the first, the head with the last."""
+    found: list[list[int]] = [[] for _ in range(groups)]
+    for i, unit in enumerate(model.units):
+        if unit.kind == EMBED:
+            found[0].append(i)
+        elif unit.kind == HEAD:
+            found[-1].append(i)
+        else:
+            found[int(unit.name.removeprefix("stage").partition(".")[0])].append(i)
+    return found

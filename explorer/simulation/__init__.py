@@ -1,0 +1,1 @@
+"""Simulation: from a strategy to its report."""

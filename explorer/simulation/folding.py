@@ -1,0 +1,190 @@
+"""Folding equal replicas: data-parallel replicas that see equal devices and links run equal timelines.
+
+Where every stage splits its microbatches evenly over the same number of replicas and replica r talks
+only to replica r, replicas whose devices and routes are alike behave alike; one of each class is
+lowered and stands for the others. Collectives still span all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+from explorer.base.caching import remembered
+from explorer.cluster import Cluster, Path
+from explorer.costs.group_tiers import level_groups, span_of
+from explorer.pricing.mesh_lines import axis_lines
+from explorer.strategy import JobStrategy, Stage
+from explorer.tasks.skeleton import Flow, SectionShape, Skeleton
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folding:
+    """Which replicas are lowered, and whom each stands for."""
+
+    kept: tuple[int, ...] | None
+    """Replicas lowered; None for all."""
+    classes: dict[int, tuple[int, ...]]
+    """Kept replica -> replicas it stands for, itself included; empty without folding."""
+    rows: dict[tuple[int, ...], tuple[int, ...]]
+    """Devices of a kept row -> devices it stands for."""
+
+    def stands_for(self, lanes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+        """Per lane: all devices it stands for."""
+        by_device: dict[int, set[int]] = {}
+        for row, devices in self.rows.items():
+            for i, device in enumerate(row):
+                by_device.setdefault(device, set()).update(devices[i :: len(row)])
+        return tuple(
+            tuple(sorted({d for device in lane for d in by_device.get(device, {device})})) for lane in lanes
+        )
+
+
+UNFOLDED = Folding(kept=None, classes={}, rows={})
+
+
+def fold_replicas(cluster: Cluster, skeleton: Skeleton, strategy: JobStrategy) -> Folding:
+    """Group the replicas of a strategy into classes of equal ones."""
+    sections = skeleton.sections
+    replicas = sections[0].replicas
+    regular = replicas > 1 and all(
+        section.replicas == replicas
+        and not section.round_robin
+        and len(section.rows) == 1
+        and len({b - a for a, b in zip(section.offsets, section.offsets[1:], strict=False)}) == 1
+        for section in sections
+    )
+    if not regular or any(sync.servers for sync in strategy.sync):
+        return UNFOLDED
+    inner = tuple(_inner_lines(strategy.stages[section.stage], section) for section in sections)
+    return _fold(cluster, sections, skeleton.flows, inner)
+
+
+InnerLines = tuple[tuple[tuple[int, ...], ...], ...]
+"""Per replica of a section: the lines of devices along the axes of its row."""
+
+
+def _inner_lines(stage: Stage, section: SectionShape) -> InnerLines:
+    """() where a row is one device, on axes of its own."""
+    if len(section.rows[0][0]) == 1 and not any(item.meshes for item in stage.shardings):
+        return ()
+    return tuple(
+        tuple(line for _, _, lines in axis_lines(stage, 0, row) for line in lines) for row in section.rows[0]
+    )
+
+
+@remembered(1024)
+def _fold(
+    cluster: Cluster,
+    sections: tuple[SectionShape, ...],
+    flows: tuple[Flow, ...],
+    inner: tuple[InnerLines, ...],
+) -> Folding:
+    used = _Used(cluster, sections, flows, inner)
+    classes: dict[tuple[object, ...], list[int]] = {}
+    for replica in range(sections[0].replicas):
+        classes.setdefault(used.signature(replica), []).append(replica)
+    kept = tuple(members[0] for members in classes.values())
+    if len(kept) == sections[0].replicas or any(used.crossed(members) for members in classes.values()):
+        return UNFOLDED
+    by_replica = {members[0]: tuple(members) for members in classes.values()}
+    rows = {
+        section.rows[0][replica]: tuple(d for r in members for d in section.rows[0][r])
+        for replica, members in by_replica.items()
+        for section in sections
+    }
+    return Folding(kept=kept, classes=by_replica, rows=rows)
+
+
+def _neighbours(
+    cluster: Cluster, sections: tuple[SectionShape, ...]
+) -> list[dict[int, tuple[tuple[int, int], ...]]]:
+    """Per level with shared uplinks, for each device: how many devices of each section share its uplink.
+
+    Reductions of all these sections meet there.
+    """
+    found = []
+    for depth, level in enumerate(cluster.levels):
+        if depth and level.uplink_bytes_per_s:
+            unit = level_groups(cluster, depth - 1)
+            held: dict[int, Counter[int]] = defaultdict(Counter)
+            places = [(i, d) for i, section in enumerate(sections) for row in section.rows[0] for d in row]
+            for i, device in places:
+                held[int(unit[device])][i] += 1
+            alike = {number: tuple(sorted(counts.items())) for number, counts in held.items()}
+            found.append({device: alike[int(unit[device])] for _, device in places})
+    return found
+
+
+class _Used:
+    """What every replica meets: kinds of devices, routes inside and between rows, and shared resources."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        sections: tuple[SectionShape, ...],
+        flows: tuple[Flow, ...],
+        inner: tuple[InnerLines, ...],
+    ) -> None:
+        self.cluster, self.sections, self.inner = cluster, sections, inner
+        self.pairs = [(flow.source, target) for flow in flows for target in flow.targets]
+        self.around = _neighbours(cluster, sections)
+        replicas = range(self.sections[0].replicas)
+        self.paths = [[self._paths(replica, *pair) for pair in self.pairs] for replica in replicas]
+        self.users: dict[str, Counter[int]] = defaultdict(Counter)
+        for by_pair in self.paths:
+            for number, paths in enumerate(by_pair):
+                for name in {name for path in paths for name, _ in path.resources}:
+                    self.users[name][number] += 1
+
+    def _paths(self, replica: int, source: int, target: int) -> list[Path]:
+        ours, theirs = self.sections[source].rows[0][replica], self.sections[target].rows[0][replica]
+        return [
+            self.cluster.path(ours[i % len(ours)], theirs[i % len(theirs)])
+            for i in range(max(len(ours), len(theirs)))
+        ]
+
+    def signature(self, replica: int) -> tuple[object, ...]:
+        """Kinds and routes a replica meets, and how many replicas share them, without names of devices."""
+        rows = [section.rows[0][replica] for section in self.sections]
+        kinds = tuple(self.cluster.kind_of(device).name for row in rows for device in row)
+        spans = tuple(
+            span_of(self.cluster, line).tiers for lines in self.inner if lines for line in lines[replica]
+        )
+        around = tuple(counts[device] for counts in self.around for row in rows for device in row)
+        routes = tuple(
+            (path.kind, path.latency_s, path.bandwidth_bytes_per_s, self._sharing(path))
+            for paths in self.paths[replica]
+            for path in paths
+        )
+        return (kinds, routes, spans, around, self._shards(replica))
+
+    def _shards(self, replica: int) -> tuple[object, ...]:
+        """What lies between the devices that a replica shares its weights with, where there are groups."""
+        found = []
+        for section in self.sections:
+            if section.zero and section.shards < section.replicas:
+                first = section.shard_group(0, replica) * section.shards
+                rows = section.rows[0][first : first + section.shards]
+                found += [span_of(self.cluster, line).tiers for line in zip(*rows, strict=True)]
+        return tuple(found)
+
+    def _sharing(self, path: Path) -> tuple[object, ...]:
+        return tuple((room, tuple(sorted(self.users[name].items()))) for name, room in path.resources)
+
+    def crossed(self, members: list[int]) -> bool:
+        """Whether one of a class shares in a flow of the first what the first does not use in that flow."""
+        first, own = self.paths[members[0]], set(members)
+        mine = {name for paths in first for path in paths for name, _ in path.resources}
+        for number, paths in enumerate(first):
+            here = {name for path in paths for name, _ in path.resources}
+            others = {
+                name
+                for replica in own
+                for path in self.paths[replica][number]
+                for name, _ in path.resources
+                if name in mine
+            }
+            if others - here:
+                return True
+        return False

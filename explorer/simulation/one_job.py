@@ -1,0 +1,232 @@
+"""One job: from strategy to report, with the structure of known shapes cached.
+
+Tasks and dependencies depend on the skeleton of a strategy alone; a strategy of known structure costs one
+pricing of some hundred slots and one pass over arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from dataclasses import replace
+from threading import Lock
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from explorer.actions import Order, Shape
+from explorer.base.errors import PlanError
+from explorer.cluster import Cluster
+from explorer.graph import LayerGraph
+from explorer.passes.events import run_events
+from explorer.passes.static import overfull_resources, run_static
+from explorer.passes.timing import FloatArray, Timing
+from explorer.pricing import Pricer, Prices, price
+from explorer.schedules import SCHEDULES, make_order
+from explorer.simulation.check import check_job
+from explorer.simulation.dispatch_job import simulate_dispatch
+from explorer.simulation.folding import UNFOLDED, Folding, fold_replicas
+from explorer.simulation.report import Report, Timeline, build_report
+from explorer.strategy import JobStrategy
+from explorer.tasks.lanes import find_lanes
+from explorer.tasks.lower import lower, uncollected
+from explorer.tasks.placement import Placement, Skeleton, place
+from explorer.tasks.program import Program
+from explorer.tasks.program_tables import derived
+from explorer.workload import Job
+
+MAX_STEPS, MAX_TASKS = 48, 100_000
+"""Steps, or tasks, after which an asynchronous schedule counts as not settling."""
+
+_PROGRAMS: OrderedDict[Any, Program] = OrderedDict()
+_ALIVE: WeakValueDictionary[Any, Program] = WeakValueDictionary()
+"""Also those that only a report holds: what is shown is never lowered again, whatever was tried since."""
+_LOCK = Lock()
+"""Around changes of the order: a search may be at work on another thread."""
+_PROGRAM_LIMIT, _TASK_LIMIT, _FEWEST = 512, 100_000, 2
+"""Programs kept, tasks of all of them together (280 bytes each), and programs kept whatever their size."""
+
+
+def clear_programs() -> None:
+    """Forget all lowered programs, so that the next evaluation is cold."""
+    with _LOCK:
+        _PROGRAMS.clear()
+    _ALIVE.clear()
+
+
+def simulate_job(
+    graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy, *, force_events: bool = False
+) -> Report:
+    """Predict time, memory and traffic of one job's strategy (see `explorer.simulation.simulate`)."""
+    problems = check_job(graph, cluster, job, strategy)
+    if problems:
+        raise PlanError(problems)
+    placement = place(graph, strategy, training=job.training)
+    folding = fold_replicas(cluster, placement.skeleton, strategy)
+    pricer = Pricer(graph, cluster, job, strategy, placement)
+    entry = SCHEDULES.get(strategy.schedule)
+    if entry.facts.get("dispatch", False):
+        shape = make_shape(placement, UNFOLDED, job)
+        least_s = input_seconds(job, placement.skeleton)
+        return simulate_dispatch(cluster, job, strategy, placement, pricer, shape, least_s=least_s)
+    flush = bool(entry.facts.get("flush", True)) and job.training
+    drain = _drain_steps(placement.skeleton, job)
+    every = _reduction_period(strategy)
+    steps = 2 * every if flush else _first_steps(drain)
+    while True:
+        program = get_program(placement, folding, job, strategy, pricer, steps)
+        flush = program.order.flush and job.training
+        prices = price(program, pricer)
+        timing = _run(program, prices, force_events=force_events)
+        period, settled = period_of(program, timing, flush=flush, drain=drain, every=every)
+        if settled or steps >= MAX_STEPS or program.size > MAX_TASKS:
+            break
+        steps = min(MAX_STEPS, steps + max(2, steps // 2))
+    period = np.maximum(period, input_seconds(job, placement.skeleton))
+    timeline = Timeline(program=program, prices=prices, timing=timing, placement=placement)
+    return build_report(
+        cluster, job, strategy, timeline,
+        folded=folding.stands_for(program.lane_devices), periods=(period, settled),
+    )  # fmt: skip
+
+
+def input_seconds(job: Job, skeleton: Skeleton) -> float:
+    """Seconds in which input pipelines deliver a step's samples, one for each replica of the first stage.
+
+    They run on hosts, ahead of the devices and at the same time: a step takes the longer of the two.
+    """
+    first = skeleton.sections[0]
+    return job.input_seconds_per_sample * job.global_batch / (first.replicas * len(first.rows))
+
+
+def _run(program: Program, prices: Prices, *, force_events: bool) -> Timing:
+    if force_events:
+        return run_events(program, prices.seconds, prices.shares)
+    timing = run_static(program, prices.seconds)
+    if overfull_resources(program, timing, prices.shares):
+        return run_events(program, prices.seconds, prices.shares)
+    return timing
+
+
+def _reduction_period(strategy: JobStrategy) -> int:
+    """Steps after which reductions repeat: the least common multiple of `Sync.every`."""
+    return math.lcm(*(sync.every for sync in strategy.sync)) if strategy.sync else 1
+
+
+def _drain_steps(skeleton: Skeleton, job: Job) -> int:
+    """Steps at the end of an asynchronous run whose gaps are drain, not period."""
+    stages = 1 + max(section.stage for section in skeleton.sections)
+    fewest = min(job.global_batch // s.microbatch_samples for s in skeleton.sections)
+    return 1 + -(-stages // max(1, fewest))
+
+
+def _first_steps(drain: int) -> int:
+    """Steps of an asynchronous run that settle at once if only filling and draining disturb it.
+
+    The pipeline fills for `drain - 1` steps; then come two periods to compare, between three ends of
+    steps; then it drains.
+    """
+    return (drain - 1) + 3 + drain
+
+
+def make_shape(placement: Placement, folding: Folding, job: Job, pricer: Pricer | None = None) -> Shape:
+    """What the schedule may know; seconds only where `pricer` is given."""
+    skeleton = placement.skeleton
+    sections = skeleton.sections
+    lanes = find_lanes(sections, folding.kept)
+    stages = 1 + max(section.stage for section in sections)
+    by_stage = {section.stage: section for section in reversed(sections)}
+    edges = sorted(
+        {
+            (sections[flow.source].stage, sections[target].stage)
+            for flow in skeleton.flows
+            for target in flow.targets
+            if sections[flow.source].stage != sections[target].stage
+        }
+    )
+    seconds: dict[str, tuple[float, ...]] = {}
+    if pricer is not None:
+        times = [[0.0, 0.0, 0.0] for _ in range(stages)]
+        for i, section in enumerate(sections):
+            found = pricer.section_time(i, section.rows[0][0][0], section.samples(0))
+            for k in range(3):
+                times[section.stage][k] += found[k]
+        seconds = {
+            "forward_s": tuple(row[0] for row in times),
+            "input_grad_s": tuple(row[1] for row in times),
+            "weight_grad_s": tuple(row[2] for row in times),
+        }
+    return Shape(
+        stages=stages,
+        edges=tuple(edges),
+        lanes=lanes.places,
+        microbatches=tuple(job.global_batch // by_stage[s].microbatch_samples for s in range(stages)),
+        copies=max(len(section.rows) for section in sections),
+        replicas=tuple(by_stage[s].replicas for s in range(stages)),
+        round_robin=tuple(by_stage[s].round_robin for s in range(stages)),
+        training=job.training,
+        **seconds,
+    )
+
+
+def get_program(
+    placement: Placement,
+    folding: Folding,
+    job: Job,
+    strategy: JobStrategy,
+    pricer: Pricer,
+    steps: int,
+) -> Program:
+    """The lowered program of a placement, from the cache where its structure is known."""
+    entry = SCHEDULES.get(strategy.schedule)
+    costs = bool(entry.facts.get("needs_costs", False))
+    options = dict(strategy.options)
+    shape_key = None
+    if costs:
+        shape_key = make_shape(placement, folding, job, pricer)
+    key = (
+        placement.skeleton, folding.kept, tuple(folding.classes.items()), strategy.schedule,
+        repr(strategy.options), job.training, job.global_batch, steps, repr(shape_key),
+    )  # fmt: skip
+    program = _ALIVE.get(key)
+    if program is None:
+        shape = shape_key or make_shape(placement, folding, job)
+        with uncollected():
+            order: Order = make_order(strategy.schedule, shape, steps=steps, options=options)
+            program = lower(placement.skeleton, shape, order, folding.kept)
+        program = replace(program, kept_replicas=folding.kept, replica_classes=folding.classes)
+        _ALIVE[key] = program
+    with _LOCK:
+        if key in _PROGRAMS:
+            _PROGRAMS.move_to_end(key)
+        else:
+            _PROGRAMS[key] = program
+            _keep_few()
+    return program
+
+
+def _keep_few() -> None:
+    """Drop programs unused for longest, but never the last few."""
+    tasks = sum(program.size for program in _PROGRAMS.values())
+    while len(_PROGRAMS) > _FEWEST and (len(_PROGRAMS) > _PROGRAM_LIMIT or tasks > _TASK_LIMIT):
+        tasks -= _PROGRAMS.popitem(last=False)[1].size
+
+
+def period_of(
+    program: Program, timing: Timing, *, flush: bool, drain: int, every: int = 1
+) -> tuple[FloatArray, bool]:
+    """Per lane: seconds between equal points of consecutive steps, and whether they have settled.
+
+    With flush every round of `every` steps (after which reductions repeat) lasts as long as the first.
+    """
+    ends = np.append(timing.end_s, 0.0)[derived(program).step_last]
+    if flush:
+        return (ends[2 * every - 1] - ends[every - 1]) / every, True
+    gaps = np.diff(ends, axis=0)
+    usable = gaps[: max(1, len(gaps) - drain)]
+    if len(usable) < 2:
+        return usable[-1], False
+    scale = max(float(usable[-1].max()), 1e-30)
+    settled = bool(np.all(np.abs(usable[-1] - usable[-2]) <= 1e-9 * scale))
+    return usable[-1], settled

@@ -1,0 +1,319 @@
+"""Report: everything predicted for one strategy. Built from a program, its prices and its timing.
+
+Numbers that are cheap are fields; what only some views need (traffic by device pair, memory over time,
+exposed communication) is computed on first use from the same arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from explorer.base.caching import remembered
+from explorer.cluster import Cluster
+from explorer.passes.timing import FloatArray, Timing
+from explorer.pricing import Prices
+from explorer.pricing.traffic import device_traffic
+from explorer.strategy import JobStrategy
+from explorer.tasks.placement import Placement
+from explorer.tasks.program import GATHER, JOIN, REDUCE, TRANSFER, Program
+from explorer.tasks.program_tables import derived
+from explorer.workload import Job
+
+MEMORY_PARTS = (
+    "weights", "versions", "gradients", "optimizer", "activations", "buffers", "reserved", "cached"
+)  # fmt: skip
+"""Parts of a device's memory, in the order they are stacked. Tensors come first; `reserved` is what a process
+takes beside them, `cached` what its allocator holds and would give back before it fails."""
+_TENSORS, _GIVEN_BACK = MEMORY_PARTS.index("reserved"), MEMORY_PARTS.index("cached")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overflow:
+    """One device that does not fit."""
+
+    device: int
+    """First device of the lane."""
+    lane: int
+    """The lane."""
+    over_bytes: float
+    """By how much."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchOutcome:
+    """What only a run under a dispatch policy has."""
+
+    applied: int
+    """Microbatches simulated, each applied exactly once."""
+    redone: int
+    """Forwards done again because their peer left before the backward."""
+    rates: tuple[tuple[float, float, float], ...]
+    """(from, to, samples per second) between events of the cluster; the last is the report's."""
+    settled: bool
+    """Whether the run lasted beyond the last event."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """Everything a drawing of the step needs."""
+
+    program: Program
+    """Tasks."""
+    prices: Prices
+    """Seconds and bytes by slot."""
+    timing: Timing
+    """When each runs."""
+    placement: Placement
+    """Layers by section, tensors by flow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a strategy is predicted to do."""
+
+    step_time_s: float
+    """Longest period over devices between equal points of consecutive steps; per global batch."""
+    makespan_s: float
+    """One step from idle."""
+    device_span_s: tuple[float, ...]
+    """Per lane: first start to last end within the first step."""
+    throughput_samples_per_s: float
+    """Global batch over step time."""
+    bubble_fraction: float
+    """Share of the used devices' time in which nothing is computed."""
+    mfu: float
+    """Model FLOPs (3 x forward in training) over peak FLOPs of the used devices in a step."""
+    feasible: bool
+    """Whether everything fits in memory."""
+    overflows: tuple[Overflow, ...]
+    """Devices that do not fit."""
+    lanes: tuple[tuple[int, ...], ...]
+    """Devices of each lane (equal replicas folded into one lane of the first)."""
+    lane_devices: tuple[tuple[int, ...], ...]
+    """Per lane: all devices it stands for, folded replicas included."""
+    memory_parts_bytes: tuple[tuple[float, ...], ...]
+    """Per lane: bytes of one device at its peak, by `MEMORY_PARTS`."""
+    capacity_bytes: tuple[float, ...]
+    """Per lane: memory of one device."""
+    busy_s: tuple[float, ...]
+    """Per lane: seconds of compute in one step."""
+    versions: tuple[int, ...]
+    """Per stage: most weight versions alive."""
+    delay: tuple[int, ...]
+    """Per stage: updates between read and apply."""
+    pass_name: str
+    """static or events."""
+    settled: bool
+    """Whether two successive periods agreed on every lane."""
+    global_batch: int
+    """Samples of one step."""
+    timeline: Timeline
+    """Tasks with their times."""
+    baseline: str = ""
+    """Name of the baseline of `speedup`."""
+    speedup: float | None = None
+    """Baseline's step time over this one's."""
+    dispatch: DispatchOutcome | None = None
+    """Where places were decided while time ran: what came of it."""
+    jobs: tuple[tuple[str, Report], ...] = ()
+    """Where several jobs share the cluster: each one's own report (this one then sums them up)."""
+    _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def peak_memory_bytes(self) -> tuple[float, ...]:
+        """Per lane: peak of one device, all parts but `cached`: what has to fit."""
+        return tuple(sum(parts[:_GIVEN_BACK]) for parts in self.memory_parts_bytes)
+
+    @property
+    def allocated_memory_bytes(self) -> tuple[float, ...]:
+        """Per lane: tensors of one device at its peak, as an allocator counts them."""
+        return tuple(sum(parts[:_TENSORS]) for parts in self.memory_parts_bytes)
+
+    @property
+    def devices(self) -> tuple[int, ...]:
+        """All devices used, ascending."""
+        return tuple(sorted(device for lane in self.lane_devices for device in lane))
+
+    def per_device(self, values: tuple[float, ...]) -> list[float]:
+        """Values by lane, spread over `devices`."""
+        of = {device: value for lane, value in zip(self.lane_devices, values, strict=True) for device in lane}
+        return [of[device] for device in self.devices]
+
+    @property
+    def traffic_bytes(self) -> dict[tuple[int, int], float]:
+        """Bytes one step sends from device to device; collectives as a ring over their group."""
+        if "traffic" not in self._memo:
+            self._memo["traffic"] = device_traffic(self.timeline.program, self.timeline.prices)
+        found: dict[tuple[int, int], float] = self._memo["traffic"]
+        return found
+
+    @property
+    def exposed_communication_s(self) -> dict[str, float]:
+        """Seconds of the busiest lane's step in which it waits for, or is inside, communication, by kind."""
+        if "exposed" not in self._memo:
+            self._memo["exposed"] = _exposed(self)
+        found: dict[str, float] = self._memo["exposed"]
+        return found
+
+    def against(self, name: str, step_time_s: float) -> Report:
+        """The same with `speedup` over a named baseline."""
+        return replace(self, baseline=name, speedup=step_time_s / self.step_time_s)
+
+
+def memory_by_lane(program: Program, prices: Prices) -> tuple[FloatArray, FloatArray]:
+    """(lanes, parts) bytes at each lane's peak, and activation level after every memory event."""
+    memory, lanes = prices.memory, len(program.lane_devices)
+    parts = np.zeros((lanes, len(MEMORY_PARTS)))
+    for lane, sections in enumerate(derived(program).sections):
+        for section, samples in sections:
+            item = memory[section]
+            extra = (program.versions[section] - 1) * item.version_bytes
+            parts[lane, :4] += (item.weight_bytes, extra, item.gradient_bytes, item.optimizer_bytes)
+            buffers = item.buffer_bytes + item.buffer_bytes_per_sample * samples
+            if buffers > parts[lane, 5]:
+                parts[lane, 5] = buffers
+    events = program.memory
+    if not len(events.lane):
+        return parts, np.zeros(0)
+    kept = np.array([item.activation_bytes_per_sample for item in memory])
+    again = np.array([item.recompute_peak_bytes_per_sample for item in memory])
+    change = events.samples * np.where(events.temporary, again[events.section], kept[events.section])
+    level = np.cumsum(change)
+    before = np.concatenate(([0.0], level))[events.lane_start]
+    peak = np.maximum.reduceat(level, events.lane_start) - before
+    parts[events.lane[events.lane_start], 4] = np.maximum(peak, 0.0)
+    return parts, level
+
+
+def build_report(
+    cluster: Cluster,
+    job: Job,
+    strategy: JobStrategy,
+    timeline: Timeline,
+    *,
+    folded: tuple[tuple[int, ...], ...],
+    periods: tuple[FloatArray, bool],
+) -> Report:
+    """Gather the numbers. `folded`: per lane all devices it stands for; `periods`: per lane, and settled."""
+    program, timing, prices = timeline.program, timeline.timing, timeline.prices
+    period, settled = periods
+    step = float(period.max())
+    makespan = float(timing.end_s[derived(program).first_step].max())
+    busy, span = _lane_times(program, timing, prices)
+    parts, _ = memory_by_lane(program, prices)
+    capacity, reserved, cached = _room(cluster, program.lane_devices)
+    parts[:, 6] = reserved
+    total = parts.sum(axis=1)
+    parts[:, 7] = np.array(cached) * (parts[:, 4] + parts[:, 5])
+    overflows = tuple(
+        Overflow(device=devices[0], lane=lane, over_bytes=float(total[lane] - capacity[lane]))
+        for lane, devices in enumerate(program.lane_devices)
+        if total[lane] > capacity[lane]
+    )
+    weights = np.array([len(devices) for devices in folded], dtype=np.float64)
+    bubble = 1.0 - float((np.array(busy) * weights).sum() / (step * weights.sum())) if step else 0.0
+    stages = len(strategy.stages)
+    return Report(
+        step_time_s=step,
+        makespan_s=makespan,
+        device_span_s=tuple(span),
+        throughput_samples_per_s=job.global_batch / step if step else 0.0,
+        bubble_fraction=max(0.0, bubble),
+        mfu=_mfu(cluster, job, prices, folded, step),
+        feasible=not overflows,
+        overflows=overflows,
+        lanes=program.lane_devices,
+        lane_devices=folded,
+        memory_parts_bytes=tuple(map(tuple, parts.tolist())),
+        capacity_bytes=capacity,
+        busy_s=tuple(busy),
+        versions=_by_stage(program, program.versions, stages),
+        delay=_by_stage(program, program.delay, stages),
+        pass_name=timing.pass_name,
+        settled=settled,
+        global_batch=job.global_batch,
+        timeline=timeline,
+    )
+
+
+def _by_stage(program: Program, values: tuple[int, ...], stages: int) -> tuple[int, ...]:
+    found = [0] * stages
+    for section, value in zip(program.skeleton.sections, values, strict=True):
+        found[section.stage] = max(found[section.stage], value)
+    return tuple(found)
+
+
+def _lane_times(program: Program, timing: Timing, prices: Prices) -> tuple[list[float], list[float]]:
+    """Per lane: compute seconds of one step (averaged over the steps), span within the first."""
+    table = derived(program)
+    busy = table.work @ (prices.seconds - prices.comm_s)
+    start, end = np.append(timing.start_s, 0.0), np.append(timing.end_s, 0.0)
+    span = end[table.step_last[0]] - start[table.first]
+    return busy.tolist(), span.tolist()
+
+
+@remembered(256)
+def _room(
+    cluster: Cluster, lanes: tuple[tuple[int, ...], ...]
+) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+    """Per lane: memory of its smallest device, what its greediest process reserves, the share it caches."""
+    kinds = [[cluster.kind_of(device) for device in devices] for devices in lanes]
+    return (
+        tuple(min(kind.memory_bytes for kind in row) for row in kinds),
+        tuple(max(kind.reserved_bytes for kind in row) for row in kinds),
+        tuple(max(kind.cached_fraction for kind in row) for row in kinds),
+    )
+
+
+@remembered(256)
+def _peak_flops_per_s(cluster: Cluster, lanes: tuple[tuple[int, ...], ...], precision: str) -> float:
+    """Peak of all devices together."""
+    return sum(cluster.kind_of(device).peak(precision) for devices in lanes for device in devices)
+
+
+def _mfu(
+    cluster: Cluster, job: Job, prices: Prices, folded: tuple[tuple[int, ...], ...], step_s: float
+) -> float:
+    flops = float(prices.flops.sum()) * job.global_batch * (3.0 if job.training else 1.0)
+    peak = _peak_flops_per_s(cluster, folded, job.precision)
+    return flops / (peak * step_s) if step_s else 0.0
+
+
+_WAITS = {TRANSFER: "transfer", REDUCE: "reduce", GATHER: "gather"}
+
+
+def _exposed(report: Report) -> dict[str, float]:
+    """Of the busiest lane in the last step: waits that end with communication, and what is inside tasks."""
+    program, timing, prices = report.timeline.program, report.timeline.timing, report.timeline.prices
+    tasks = program.programs[int(np.argmax(report.busy_s))]
+    last = program.order.steps - 1
+    inside = tasks[program.step[tasks] == last]
+    found = dict.fromkeys((*_WAITS.values(), "inside"), 0.0)
+    found["inside"] = float(prices.comm_s[program.slot[inside]].sum())
+    for before, task in pairwise(tasks.tolist()):
+        wait = float(timing.start_s[task] - timing.end_s[before])
+        if program.step[task] != last or wait <= 0:
+            continue
+        for cause in _leaves(program, task):
+            name = _WAITS.get(int(program.kind[cause]))
+            if name and timing.end_s[cause] >= timing.start_s[task] * (1 - 1e-12):
+                found[name] += min(wait, float(timing.end_s[cause] - timing.start_s[cause]))
+                break
+    return found
+
+
+def _leaves(program: Program, task: int) -> list[int]:
+    """Predecessors of a task, those behind joins included."""
+    found, open_tasks = [], [task]
+    while open_tasks:
+        current = open_tasks.pop()
+        for pred in (program.first[current], program.second[current]):
+            if pred and program.kind[pred - 1] == JOIN:
+                open_tasks.append(pred - 1)
+            elif pred:
+                found.append(pred - 1)
+    return found

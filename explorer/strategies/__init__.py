@@ -1,0 +1,1 @@
+"""Strategies: how they are made, changed and told apart."""

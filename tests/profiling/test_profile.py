@@ -1,0 +1,208 @@
+"""`explorer profile`: synthetic ranks give their numbers back, a short real run a profile that loads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explorer.base.errors import InputError
+from explorer.cli.main import main
+from explorer.cluster_profiles import load_cluster, save_cluster
+from explorer.costs.collectives import transfer_seconds
+from explorer.profiling import profile_machine
+from explorer.profiling.assemble import assemble, flops_of, kind_name
+from explorer.profiling.machine import Host, chosen, this_host
+from explorer.profiling.sizes import survey_of
+from explorer.run.calibrate import Calibrated, uncalibrated
+from explorer.run.model import model_graph, transformer
+from explorer.run.profile_correction import correct, same_device
+from explorer.run.spec import RunSpec, Survey, from_data, to_data
+from explorer.workload import Job
+
+HOST = Host(cores=8, memory_nodes=1, processor="Some Processor")
+CPU = {"name": "cpu", "torch": "2.0", "memory_bytes": 16e9, "reserved_bytes": 2e8}
+CARD = {"name": "NVIDIA Nonesuch 9-20GB", "torch": "2.0", "memory_bytes": 20e9, "reserved_bytes": 1e9,
+        "compute_units": 50, "peer_access": True}  # fmt: skip
+
+
+def rows(peak: float, bandwidth: float, link: float, launch: float) -> list[dict[str, Any]]:
+    """What a machine with these numbers takes: products at half of the peak, the largest at all of it."""
+    made: list[dict[str, Any]] = []
+
+    def add(what: str, size: tuple[int, ...], seconds: float, precision: str = "") -> None:
+        made.append({"what": what, "precision": precision, "size": list(size), "seconds": seconds})
+
+    for n in (256, 512, 1024):
+        share = 1.0 if n == 1024 else 0.5
+        add("product", (n, n, n), flops_of("product", (n, n, n)) / (peak * share) + launch, "fp32")
+    for size in (10**6, 10**8):
+        add("memory", (size,), size / bandwidth + launch)
+    for size in (10**3, 10**8):
+        add("message", (size,), 1e-5 + size / link)
+        add("reduce", (size,), 3e-5 + 1e-5 * 2 + size / (0.5 * link))
+    add("issue", (), launch)
+    add("launch", (), launch)
+    add("action", (), 7e-5)
+    add("overlap", (10**8,), 1.25)
+    add("host_copy", (10**8,), 1e8 / 2.5e10)
+    return made
+
+
+def test_a_cpu_gives_its_numbers_back() -> None:
+    cluster = assemble("mine", HOST, [CPU, CPU], rows(1e11, 2e10, 4e9, 1e-6))
+    kind, level = cluster.device_kinds[0], cluster.levels[0]
+    assert (cluster.name, cluster.device_count, kind.name) == ("mine", 2, "cpu")
+    assert kind.peak("fp32") == pytest.approx(1e11)
+    assert kind.memory_bandwidth_bytes_per_s == pytest.approx(2e10)
+    assert dict(kind.efficiency)["matmul"].at(2.0 * 256**3) == pytest.approx(0.5)
+    assert (kind.launch_overhead_s, kind.host_issue_s, kind.action_overhead_s) == (1e-6, 0.0, 7e-5)
+    assert kind.overlap_slowdown == pytest.approx(0.25)
+    assert kind.memory_bytes == 8e9  # of the machine's, for each rank
+    assert (level.kind, level.latency_s) == ("shared_memory", pytest.approx(1e-5))
+    assert transfer_seconds(cluster.path(0, 1), 1e8) == pytest.approx(1e-5 + 1e8 / 4e9)
+    assert level.collective_overhead_s == pytest.approx(3e-5, rel=1e-2)
+    assert level.collective_efficiency == pytest.approx(0.5, rel=1e-2)
+    assert not kind.tiles
+
+
+def test_an_unknown_card_has_tiles_and_what_it_reached() -> None:
+    cluster = assemble("mine", HOST, [CARD, CARD], rows(4e13, 1e12, 2e11, 2e-6))
+    kind = cluster.device_kinds[0]
+    assert same_device(kind.name, str(CARD["name"]))
+    assert (kind.compute_units, kind.memory_bytes) == (50, 20e9)
+    assert kind.tiles
+    assert kind.host_issue_s == kind.launch_overhead_s == 2e-6
+    assert kind.host_bandwidth_bytes_per_s == pytest.approx(2.5e10)
+    assert cluster.levels[0].kind == "nvlink"  # no PCIe slot is as fast
+
+
+def test_a_known_card_keeps_the_peaks_of_its_data_sheet() -> None:
+    known = load_cluster("dgx-a100").device_kinds[0]
+    card = {**CARD, "name": "NVIDIA A100-SXM4-80GB", "memory_bytes": 85.1e9, "compute_units": 108}
+    cluster = assemble("mine", HOST, [card], rows(1e13, 1.5e12, 2e10, 2e-6))
+    kind = cluster.device_kinds[0]
+    assert (kind.name, kind.peak_flops_per_s) == (known.name, known.peak_flops_per_s)
+    assert cluster.levels == ()
+    sources = {source.key: source.how for source in kind.sources}
+    assert (sources["*"], sources["efficiency"], sources["tiles"]) == ("datasheet", "measured", "measured")
+
+
+@pytest.mark.parametrize("machines", [[CPU, CPU], [CARD, CARD], [CARD]])
+def test_a_profile_loads_and_says_where_every_number_is_from(machines: list[Any], tmp_path: Path) -> None:
+    cluster = assemble("mine", HOST, machines, rows(1e12, 1e11, 1e10, 2e-6))
+    save_cluster(cluster, tmp_path / "mine.yaml")
+    assert load_cluster(tmp_path / "mine.yaml") == cluster
+    for part in (*cluster.device_kinds, *cluster.levels):
+        assert any(source.key == "*" for source in part.sources)
+        assert all(source.how == "measured" for source in part.sources)
+        named = {source.key for source in part.sources}
+        assert named - {"*"} <= set(type(part).__dataclass_fields__)
+
+
+def test_flops_of_what_is_timed() -> None:
+    assert flops_of("product", (2, 3, 5)) == 60
+    assert flops_of("attention", (2, 10, 4)) == 0.5 * (2 * 2 * 10 * 10 * 4 * 2)
+    assert flops_of("conv", (2, 3, 5)) == 2 * (2 * 3 * 3 * 9) * 25
+
+
+def test_names_of_device_kinds() -> None:
+    names = ("NVIDIA H200", "Tesla V100-SXM2-16GB", "NVIDIA GeForce RTX 3090", "NVIDIA TITAN RTX", "cpu")
+    assert [kind_name(name) for name in names] == ["h200", "v100-sxm2-16gb", "rtx-3090", "titan-rtx", "cpu"]
+    assert all(same_device(kind_name(name), name) for name in names)
+
+
+def test_a_survey_travels_in_a_specification() -> None:
+    spec = RunSpec(ranks=2, survey=survey_of("cuda", ("bf16", "fp32")))
+    assert from_data(json.loads(json.dumps(to_data(spec)))) == spec
+
+
+def test_quick_measures_a_few_sizes_between_smallest_and_largest() -> None:
+    for device in ("cpu", "cuda"):
+        whole, quick = survey_of(device, ("fp32", "bf16")), survey_of(device, ("fp32", "bf16"), quick=True)
+        assert set(quick.products) < set(whole.products)
+        assert (quick.reduce_bytes[0], quick.reduce_bytes[-1]) == (
+            whole.reduce_bytes[0], whole.reduce_bytes[-1]
+        )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------- real runs
+
+TINY = Survey(
+    precisions=("fp32",),
+    products=((32, 32, 32), (128, 128, 128)),
+    moved_bytes=(4096, 1 << 20),
+    message_bytes=(256, 1 << 16),
+    reduce_bytes=(256, 1 << 16),
+)
+
+
+def test_two_ranks_measure_this_machine(tmp_path: Path) -> None:
+    if this_host().cores < 2:
+        pytest.skip("needs two cores")
+    told: list[str] = []
+    cluster = profile_machine(
+        "here", devices="cpu", ranks=2, quick=True, survey=TINY, on_event=lambda e: told.append(e["event"])
+    )
+    assert told.count("survey") == 2 * 4  # a warm-up and three rounds on each rank
+    kind, level = cluster.device_kinds[0], cluster.levels[0]
+    assert 1e8 < kind.peak("fp32") < 1e13
+    assert 1e8 < kind.memory_bandwidth_bytes_per_s < 1e13
+    assert 1e-8 < kind.launch_overhead_s < 1e-2
+    assert level.latency_s > 0
+    assert 0 < level.collective_efficiency <= 1
+    save_cluster(cluster, tmp_path / "here.yaml")
+    assert load_cluster(tmp_path / "here.yaml").device_count == 2
+
+
+# ------------------------------------------------------------------------------------------ bad arguments
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["-o", "x.txt"], ".txt"),
+        (["-o", "nowhere/x.yaml"], "no such folder"),
+        (["-o", "x.yaml", "--ranks", "0", "--devices", "cpu"], "0 ranks"),
+        (["-o", "x.yaml", "--ranks", "100000", "--devices", "cpu"], "100000 ranks"),
+        (["-o", "x.yaml", "--devices", "tpu"], "tpu"),
+        ([], "-o"),
+    ],
+)
+def test_bad_arguments_are_one_line_before_anything_is_measured(
+    flags: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["profile", *flags]) == 2
+    told = capsys.readouterr().err
+    assert says in told
+    assert told.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_cuda_has_to_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("explorer.profiling.machine.cuda_devices", lambda: 0)
+    with pytest.raises(InputError, match="no CUDA device"):
+        chosen("cuda", None)
+    monkeypatch.setattr("explorer.profiling.machine.cuda_devices", lambda: 4)
+    assert chosen("auto", None) == ("cuda", 4)
+    with pytest.raises(InputError, match="5 ranks on 4 GPUs"):
+        chosen("auto", 5)
+
+
+# ----------------------------------------------------------------------------------------- the CPU cluster
+
+
+def test_a_run_on_processors_can_correct_the_cpu_cluster() -> None:
+    cluster = load_cluster("cpu-2")
+    known = Calibrated(
+        graph=model_graph(transformer(2)), cluster=uncalibrated(2), cpu_share=1.0, seconds={}, optimizer="sgd"
+    )
+    found = correct(cluster, Job(global_batch=8), known, device="cpu")
+    assert not found.refusal
+    assert found.cluster is not None
+    refused = correct(load_cluster("dgx-a100"), Job(global_batch=8), known, device="cpu")
+    assert refused.cluster is None
+    assert "a100" in refused.refusal
