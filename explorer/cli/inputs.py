@@ -23,7 +23,9 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def add_model(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Model, cluster and workload flags."""
-    parser.add_argument("--model", required=required, help="zoo name, file, hf:PATH or module.path:factory")
+    parser.add_argument(
+        "--model", required=required, help="zoo name, file, hf:PATH, module.path:factory or file.py:factory"
+    )
     parser.add_argument("--cluster", help="bundled profile name or file")
     parser.add_argument("--global-batch", type=int, help="samples of one optimizer step")
     parser.add_argument("--microbatch-size", type=int, help="samples of one microbatch per replica")

@@ -14,6 +14,7 @@ from explorer.base.errors import ExplorerError, InputError
 from explorer.cli import (
     calibrating,
     catalogue,
+    completion,
     exchange,
     files,
     predict,
@@ -45,6 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     for module in (
         catalogue, predict, searching, running, calibrating, exchange, files, reporting, scoring, profiling,
+        completion,
     ):  # fmt: skip
         module.add_commands(commands)
     return parser
@@ -56,7 +58,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     as_json = "--json" in arguments
     warnings.showwarning = _show_warning
     try:
-        options = build_parser().parse_args(arguments)
+        parser = build_parser()
+        if "_ARGCOMPLETE" in os.environ:
+            completion.complete(parser)
+        options = parser.parse_args(arguments)
         command: Command = options.run
         return command(options)
     except ExplorerError as error:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from explorer import __version__
 from explorer.base.errors import ExplorerError, InfeasibleError, InputError
 from explorer.base.units import GIB, format_bytes, format_seconds
 from explorer.cli.inputs import add_json, add_model, add_shape, resolved_of
 from explorer.cli.output import emit_json, say, table
 from explorer.explain import explain, require_feasible
-from explorer.plan import Resolved
+from explorer.plan import Plan, Resolved, save_plan
 from explorer.simulation.report import Report
 from explorer.simulation.simulate import simulate
 from explorer.strategies.uniform import uniform
 from explorer.strategy import Strategy
 from explorer.sweep import SweepRow, sweep
+from explorer.sweep.bands import Band, report_bands
 
 
 def add_commands(commands: Any) -> None:
@@ -26,6 +30,10 @@ def add_commands(commands: Any) -> None:
     add_shape(parser)
     parser.add_argument("--baseline", default="single", help="single, dp, even, or a plan file")
     parser.add_argument("--require-feasible", action="store_true", help="exit 3 where it does not fit")
+    parser.add_argument(
+        "--bands", action="store_true", help="80 %% band of every figure, by the profile's own bands"
+    )
+    parser.add_argument("-o", "--output", help="write the plan here (.yaml or .json)")
     add_json(parser)
     parser.set_defaults(run=run_simulate)
 
@@ -110,13 +118,47 @@ def run_simulate(options: argparse.Namespace) -> int:
         name, base = baseline_of(resolved, options.baseline)
         report = report.against(name, base.step_time_s)
     problem = _infeasible(resolved, report) if options.require_feasible else None
+    if options.output:
+        save_plan(_made_by_hand(resolved.plan, report), resolved.graphs, options.output)
+        say(f"explorer: wrote {options.output}")
+    bands = bands_of(resolved) if options.bands else None
     if options.json:
-        emit_json("simulate", report_json(report) | ({"error": problem.as_dict()} if problem else {}))
+        found = report_json(report) | ({"bands": bands_json(bands)} if bands is not None else {})
+        emit_json("simulate", found | ({"error": problem.as_dict()} if problem else {}))
         return problem.exit_status if problem else 0
-    print(report_text(report))
+    print(report_text(report, bands))
     if problem is not None:
         raise problem
     return 0
+
+
+def bands_of(resolved: Resolved) -> dict[str, Band]:
+    """Return the 80 % band of every figure of a plan's report, by key; {} if its profile states no bands."""
+    graphs = resolved.graphs if len(resolved.graphs) > 1 else resolved.graph
+    return report_bands(graphs, resolved.cluster, resolved.plan.workload, resolved.plan.strategy)
+
+
+def bands_json(bands: Mapping[str, Band]) -> dict[str, Any]:
+    """Return bands as plain data: ends, basis, and the numbers of the profile that widen each most."""
+    return {
+        key: {
+            "low": band.low, "high": band.high, "basis": band.basis,
+            "causes": [number.key for number in band.causes],
+        }
+        for key, band in bands.items()
+    }  # fmt: skip
+
+
+def _made_by_hand(plan: Plan, report: Report) -> Plan:
+    """Return the plan with its provenance filled in, unless another maker is named."""
+    known = plan.provenance
+    made = replace(
+        known,
+        searcher=known.searcher or "hand",
+        version=known.version or __version__,
+        step_time_s=known.step_time_s or report.step_time_s,
+    )
+    return replace(plan, provenance=made)
 
 
 def _infeasible(resolved: Resolved, report: Report) -> InfeasibleError | None:
@@ -156,15 +198,33 @@ def report_json(report: Report) -> dict[str, Any]:
     }
 
 
-def report_text(report: Report) -> str:
-    """The numbers that matter, and a table of lanes."""
+def report_text(report: Report, bands: Mapping[str, Band] | None = None) -> str:
+    """The numbers that matter, each with its band if known, and a table of lanes."""
+
+    def within(key: str, show: Callable[[float], str]) -> str:
+        band = (bands or {}).get(key)
+        return f"  ({show(band.low)} to {show(band.high)})" if band else ""
+
+    def rate(value: float) -> str:
+        return f"{value:.4g} samples/s"
+
+    def share(value: float) -> str:
+        return f"{value:.1%}"
+
     head = [
-        ("step time", format_seconds(report.step_time_s)),
-        ("throughput", f"{report.throughput_samples_per_s:.4g} samples/s"),
-        ("bubble", f"{report.bubble_fraction:.1%}"),
-        ("MFU", f"{report.mfu:.1%}"),
+        ("step time", format_seconds(report.step_time_s) + within("step_time_s", format_seconds)),
+        (
+            "throughput",
+            rate(report.throughput_samples_per_s) + within("throughput_samples_per_s", rate),
+        ),
+        ("bubble", share(report.bubble_fraction) + within("bubble_fraction", share)),
+        ("MFU", share(report.mfu) + within("mfu", share)),
         ("fits", "yes" if report.feasible else "NO"),
     ]
+    if bands is not None:
+        peak = max(report.peak_memory_bytes)
+        head.append(("most memory", format_bytes(peak) + within("peak_memory_bytes", format_bytes)))
+        head.append(("bands", "80 %, by those of the profile" if bands else "the profile states none"))
     if report.speedup is not None:
         head.insert(1, ("speedup", f"{report.speedup:.2f} x over {report.baseline}"))
     rows = [("devices", "busy", "memory", "of")]

@@ -51,9 +51,18 @@ class _Zoo(Registry[Builder]):
 SOURCES: Registry[Builder] = _Zoo("model", "explorer.models")
 """The zoo by name; facts of an entry: `parameters`, its published count, and `family`."""
 
-_FACTORY = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")
+_FACTORY = re.compile(r"^(?:[A-Za-z_][\w.]*|.+\.py):[A-Za-z_][\w.]*$")
 _FILE_SUFFIXES = (".txt", ".json", ".yaml", ".yml")
-_ALLOWED = "a zoo name (`explorer list models`), a file, hf:PATH or module.path:factory"
+_ALLOWED = "a zoo name (`explorer list models`), a file, hf:PATH, module.path:factory or file.py:factory"
+
+
+def names_code(reference: str) -> bool:
+    """Tell whether loading a model reference runs code: `module.path:factory` or `file.py:factory`.
+
+    >>> names_code("mymodels.small:make"), names_code("models/small.py:make"), names_code("gpt2-small")
+    (True, True, False)
+    """
+    return not reference.startswith("hf:") and bool(_FACTORY.match(reference))
 
 
 def load_model(
@@ -66,7 +75,8 @@ def load_model(
 
     Args:
         reference: a zoo name; a file (PipeDream `*.graph.txt`, partitioning JSON, saved LayerGraph JSON; `-`
-            reads one from standard input); `hf:PATH`; or `module.path:factory`, which runs that code.
+            reads one from standard input); `hf:PATH`; `module.path:factory` or `file.py:factory`, which
+            run that code.
         sequence_length: tokens of one sample; None for the model's own.
         settings: what `--set` gave, e.g. ``{"samples_per_microbatch": "128"}`` for a PipeDream profile.
 
@@ -96,7 +106,7 @@ def load_model_and_cluster(
         return _from_zoo(reference, sequence_length, tuple(sorted(given.items()))), None
     if reference == "-" or reference.endswith(_FILE_SUFFIXES) or Path(reference).exists():
         return _from_file(reference, sequence_length, given)
-    if _FACTORY.match(reference):
+    if names_code(reference):
         factory = importlib.import_module("explorer.models.factory")
         return factory.load(reference, sequence_length=sequence_length, settings=given), None
     raise _unknown(reference)

@@ -1,4 +1,4 @@
-"""`module.path:factory`: a model from the user's own Python. **This runs that code**, and says so.
+"""`module.path:factory`, `file.py:factory`: a model from the user's own Python. **This runs that code.**
 
 The factory is called without arguments (or with `sequence_length`, if it has a parameter of that name) and
 returns a `LayerGraph`, or a module with example inputs of one sample:
@@ -13,11 +13,13 @@ The module is captured on shapes alone (`torch_export`), so that its parameters 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import logging
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from explorer.base.errors import InputError
@@ -65,11 +67,11 @@ def load(
 def _find(reference: str) -> Callable[..., Any]:
     path, _, name = reference.partition(":")
     logger.warning("importing %s, which runs its code", path)
-    here = str(Path.cwd())
-    # As `python -m` does, but only while importing.
+    # As `python -m` does, and `python file.py`, but only while importing.
+    here = str(Path(path).resolve().parent if path.endswith(".py") else Path.cwd())
     sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(path)
+        found: Any = _imported_file(path) if path.endswith(".py") else importlib.import_module(path)
         for part in name.split("."):
             found = getattr(found, part)
     except Exception as error:
@@ -87,13 +89,23 @@ def _find(reference: str) -> Callable[..., Any]:
     return factory
 
 
+def _imported_file(path: str) -> ModuleType:
+    """Import a file by its path, under its own name, which leaves other modules of that name alone."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    if spec is None or spec.loader is None or not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def _failed(reference: str, doing: str, error: Exception) -> InputError:
     text = " ".join(str(error).split())[:200]
     return InputError(
         f"{doing} raised {type(error).__name__}: {text}",
         key=reference,
         found=reference,
-        allowed="module.path:factory that can be imported and called",
+        allowed="module.path:factory or file.py:factory that can be imported and called",
     )
 
 

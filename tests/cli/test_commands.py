@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -372,3 +373,50 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
             main(arguments)
         assert ended.value.code == 0
         assert "explorer" in capsys.readouterr().out
+
+
+def test_simulate_writes_the_plan_that_it_made(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "plan.yaml"
+    made = run("simulate", *SMALL, *SHAPE, "-o", file, "--json").json
+    again = run("simulate", "--plan", file, "--json").json
+    assert again == made
+    assert "searcher: hand" in file.read_text("utf-8")
+
+
+def test_bands_stand_beside_figures(run: Run) -> None:
+    found = run("simulate", *SMALL, *SHAPE, "--bands", "--json").json
+    band = found["bands"]["step_time_s"]
+    assert band["low"] < found["step_time_s"] < band["high"]
+    assert band["causes"]
+    text = run("simulate", *SMALL, *SHAPE, "--bands").out
+    assert " to " in text.splitlines()[0]
+    assert "bands" not in run("simulate", *SMALL, *SHAPE, "--json").json
+
+
+def test_a_factory_may_be_named_by_its_file(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "my-models.py"
+    file.write_text(
+        "import torch\ndef make():\n    return torch.nn.Linear(8, 8), (torch.zeros(1, 8),)\n",
+        encoding="utf-8",
+    )
+    report = ("--cluster", "dgx-a100", "--global-batch", "8", "--json")
+    assert run("simulate", "--model", f"{file}:make", *report).json["feasible"]
+    missing = run("simulate", "--model", f"{tmp_path}/none.py:make", *report)
+    assert missing.status == 2
+    assert "there is no file" in missing.out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_code_for_a_shell(run: Run, shell: str) -> None:
+    assert "explorer" in run("completion", shell).out
+
+
+def test_a_shell_completes_names_of_schedules(tmp_path: Path) -> None:
+    answer, line = tmp_path / "answer", "explorer simulate --schedule pipedream"
+    asked = {
+        "_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": str(answer), "IFS": "\n",
+        "COMP_LINE": line, "COMP_POINT": str(len(line)),
+    }  # fmt: skip
+    command = [sys.executable, "-m", "explorer"]
+    subprocess.run(command, env=os.environ | asked, check=True, cwd=Path(__file__).parents[2])
+    assert set(answer.read_text("utf-8").split()) >= {"pipedream", "pipedream_2bw"}
