@@ -399,15 +399,22 @@ def test_swarm() -> None:
     assert report.delay == (1, 1)
 
 
-@pytest.mark.parametrize("name", ["chimera", "pipedream", "cyclic"])
-def test_swarm_needs_peers(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("chimera", "runs 1 copy of every stage, not 2"),
+        ("pipedream", "replicas that take whole microbatches"),
+        ("cyclic", "runs 1 copy of every stage, not"),
+    ],
+)
+def test_swarm_needs_peers(name: str, said: str) -> None:
     plan = loaded(name)
     stages = tuple(replace(stage, replicas="split") for stage in plan.plan.strategy.job.stages)
     strategy = JobStrategy(stages=stages, schedule="swarm")
     sizes = max(stage.meshes[0].replicas for stage in stages)
     stages = tuple(replace(stage, microbatch_samples=sizes) for stage in stages)
     workload = plan.plan.workload.with_job(global_batch=12)
-    with pytest.raises(InputError, match="peers that take whole microbatches"):
+    with pytest.raises(InputError, match=said):
         explorer.simulate(
             plan.graph, plan.cluster, workload, explorer.Strategy(jobs=(strategy.with_stages(stages),))
         )

@@ -1,9 +1,10 @@
 """The folder is the registry: a decorated function in a new file of a package is found.
 
->>> from explorer.base.registry import Registry
->>> registry = Registry("schedule", "explorer.schedules")
+>>> from explorer.base.registry import Registry, Spec
+>>> registry: Registry[Spec] = Registry("schedule", "explorer.schedules")
 
-A package makes one `Registry`; each of its files decorates one function with `registry.add(...)`;
+A package makes one `Registry` of a typed spec, a frozen dataclass that extends `Spec` with what its users
+and tests need to know. Each file of the package decorates one function with `registry.add(MySpec(...))`;
 `registry.names()` imports the package's files on first use. Nothing else has to be touched.
 """
 
@@ -12,12 +13,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar, cast, overload
 
 from explorer.base.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
+S = TypeVar("S", bound="Spec")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,30 +34,61 @@ class Option:
     """One line."""
     choices: tuple[Any, ...] = ()
     """Allowed values; empty for any of the default's type."""
+    minimum: float | None = None
+    """Least value of a number; None for any."""
+
+    def read(self, value: Any) -> Any:
+        """Return a given value in the type of the default.
+
+        Raises:
+            InputError: a value of another type, outside the choices or below the minimum.
+        """
+        kind = type(self.default)
+        try:
+            if kind is bool and isinstance(value, str):
+                value = _BOOLEANS[value.lower()]
+            elif self.default is not None and not isinstance(value, kind):
+                value = kind(value)
+        except (KeyError, TypeError, ValueError):
+            raise self._refused(value, kind.__name__) from None
+        if self.choices and value not in self.choices:
+            raise self._refused(value, ", ".join(map(str, self.choices)))
+        if self.minimum is not None and not value >= self.minimum:
+            raise self._refused(value, f"{self.minimum:g} or more")
+        return value
+
+    def _refused(self, value: Any, allowed: str) -> InputError:
+        return InputError(f"option {self.name} is {value!r}", key=self.name, found=value, allowed=allowed)
+
+
+_BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+def unregistered(*_: Any, **__: Any) -> Any:
+    """Stand in for the function of a spec that no registry holds."""
+    raise TypeError("a spec is called through its registry, which knows its function")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry(Generic[F]):
-    """A registered function with what `explorer list` says of it."""
+class Spec:
+    """What every plug-in says of itself; a package's own spec adds its fields."""
 
     name: str
     """Unique in its registry."""
-    function: F
-    """The function itself."""
     title: str
     """One line."""
     paper: str = ""
     """Paper or other origin."""
     options: tuple[Option, ...] = ()
-    """Options it takes as keyword arguments."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """What else this registry's tests and users need to know, by key."""
+    """Options that the function takes as keyword arguments."""
+    function: Callable[..., Any] = unregistered
+    """The decorated function, which the registry puts in."""
 
     def read_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Given options over the defaults, text converted to each default's type.
+        """Return the given options over the defaults, text converted to each default's type.
 
         Raises:
-            InputError: an unknown option or a value of the wrong type or choice.
+            InputError: an unknown option or a value of the wrong type, choice or range.
         """
         known = {option.name: option for option in self.options}
         result = {option.name: option.default for option in self.options}
@@ -67,52 +100,47 @@ class Entry(Generic[F]):
                     found=value,
                     allowed=", ".join(known) or "no options",
                 )
-            result[key] = _convert(known[key], value)
+            result[key] = known[key].read(value)
         return result
 
 
-def _convert(option: Option, value: Any) -> Any:
-    kind = type(option.default)
-    try:
-        if kind is bool and isinstance(value, str):
-            value = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[
-                value.lower()
-            ]
-        elif option.default is not None and not isinstance(value, kind):
-            value = kind(value)
-    except (KeyError, TypeError, ValueError):
-        raise InputError(
-            f"option {option.name} is {value!r}", key=option.name, found=value, allowed=kind.__name__
-        ) from None
-    if option.choices and value not in option.choices:
-        allowed = ", ".join(map(str, option.choices))
-        raise InputError(f"option {option.name} is {value!r}", key=option.name, found=value, allowed=allowed)
-    return value
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry(Spec, Generic[F]):
+    """The spec of a registry that has no type of its own: what else it says stands in `facts`."""
+
+    function: F
+    """The decorated function."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What this registry's tests and users need to know, by key."""
 
 
-class Registry(Generic[F]):
-    """Named functions found in the files of one package."""
+_COMMON = ("title", "paper", "options")
+
+
+class Registry(Generic[S]):
+    """Named functions, each with its spec, found in the files of one package."""
 
     def __init__(self, noun: str, package: str) -> None:
         self.noun, self.package = noun, package
-        self._entries: dict[str, Entry[F]] = {}
+        self._entries: dict[str, S] = {}
         self._loaded = False
 
-    def add(
-        self,
-        name: str,
-        *,
-        title: str,
-        paper: str = "",
-        options: tuple[Option, ...] = (),
-        **facts: Any,
-    ) -> Callable[[F], F]:
-        """Decorator that registers a function under `name`."""
+    @overload
+    def add(self, spec: S, /) -> Callable[[F], F]: ...
+
+    @overload
+    def add(self, spec: str, /, **fields: Any) -> Callable[[F], F]: ...
+
+    def add(self, spec: S | str, /, **fields: Any) -> Callable[[F], F]:
+        """Return a decorator that registers a function under a spec, or under a name and loose facts."""
 
         def register(function: F) -> F:
-            self._entries[name] = Entry(
-                name=name, function=function, title=title, paper=paper, options=options, facts=facts
-            )
+            if isinstance(spec, str):
+                facts = {key: value for key, value in fields.items() if key not in _COMMON}
+                known = {key: fields[key] for key in _COMMON if key in fields}
+                self._entries[spec] = cast("S", Entry(name=spec, function=function, facts=facts, **known))
+            else:
+                self._entries[spec.name] = replace(spec, function=function)
             return function
 
         return register
@@ -127,15 +155,15 @@ class Registry(Generic[F]):
         self._loaded = True
 
     def names(self) -> list[str]:
-        """All names, sorted."""
+        """Return all names, sorted."""
         self._load()
         return sorted(self._entries)
 
-    def __iter__(self) -> Iterator[Entry[F]]:
+    def __iter__(self) -> Iterator[S]:
         return iter([self._entries[name] for name in self.names()])
 
-    def get(self, name: str) -> Entry[F]:
-        """The entry called `name`.
+    def get(self, name: str) -> S:
+        """Return the spec called `name`.
 
         Raises:
             InputError: there is none.

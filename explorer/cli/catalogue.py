@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Callable
 from typing import Any
 
 from explorer.base.errors import InputError
-from explorer.base.registry import Registry
+from explorer.base.registry import Registry, Spec
 from explorer.cli.inputs import add_json
 from explorer.cli.output import emit_json, table
 
@@ -41,13 +40,14 @@ def run_list(options: argparse.Namespace) -> int:
     if options.json:
         emit_json("list", {options.what: rows})
     else:
-        print(table([("name", "title"), *((row["name"], row["title"]) for row in rows)]))
+        shown = ("name", "title", *(key for key in ("placement", "needs") if key in rows[0]))
+        print(table([shown, *(tuple(str(row[key]) for key in shown) for row in rows)]))
     return 0
 
 
 def _entries(what: str) -> list[dict[str, Any]]:
     module, name = _REGISTRIES[what]
-    registry: Registry[Callable[..., Any]] = getattr(importlib.import_module(module), name)
+    registry: Registry[Spec] = getattr(importlib.import_module(module), name)
     return [
         {
             "name": entry.name,
@@ -57,9 +57,25 @@ def _entries(what: str) -> list[dict[str, Any]]:
                 {"name": o.name, "default": o.default, "help": o.help, "choices": list(o.choices)}
                 for o in entry.options
             ],
+            **_own(entry),
         }
         for entry in registry
     ]
+
+
+def _own(entry: Spec) -> dict[str, Any]:
+    """Return what only a schedule's spec says."""
+    from explorer.schedules import Schedule
+
+    if not isinstance(entry, Schedule):
+        return {}
+    return {
+        "placement": entry.placement.name,
+        "needs": entry.needs.words(),
+        "reads": list(entry.reads),
+        "flush": entry.flush,
+        "torch_name": entry.torch_name,
+    }
 
 
 def _clusters() -> list[dict[str, Any]]:

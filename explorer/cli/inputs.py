@@ -44,11 +44,15 @@ def add_model(parser: argparse.ArgumentParser, *, required: bool = True) -> None
 def add_shape(parser: argparse.ArgumentParser) -> None:
     """Flags of a uniform strategy."""
     parser.add_argument("--schedule", help="a name from `explorer list schedules`")
-    parser.add_argument("--stages", type=int, help="pipeline stages p")
+    parser.add_argument(
+        "--stages", type=int, help="pipeline stages p (positions of the schedule's placement)"
+    )
     parser.add_argument("--microbatches", type=int, help="microbatches per step m")
     parser.add_argument("--dp", type=int, help="data-parallel replicas d")
     parser.add_argument("--tp", type=int, help="tensor-parallel size t")
-    parser.add_argument("--chunks", type=int, default=1, help="stages per pipeline device")
+    parser.add_argument(
+        "--chunks", type=int, help="stages per pipeline position; default: what the schedule's placement has"
+    )
 
 
 def pairs(texts: list[str], flag: str) -> dict[str, str]:

@@ -84,10 +84,9 @@ def schedules(asked: Asked) -> Iterator[Change]:
     """
     long = actions(asked.job, asked.batch) > MOST_ACTIONS
     for entry in SCHEDULES:
-        literal = any(option.name == "lanes" for option in entry.options)
-        if entry.facts.get("dispatch") or literal or entry.name == asked.job.schedule:
+        if entry.dispatch or entry.literal or entry.name == asked.job.schedule:
             continue
-        if long and (not entry.facts.get("flush") or entry.options):
+        if long and (not entry.flush or entry.options):
             continue
         yield f"use schedule {entry.name}", partial(_scheduled, asked, entry.name)
 

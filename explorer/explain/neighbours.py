@@ -14,6 +14,7 @@ from explorer.cluster import Cluster
 from explorer.explain.questions import Asked, Change
 from explorer.graph import LayerGraph
 from explorer.schedules import SCHEDULES
+from explorer.schedules.placements import LOOP
 from explorer.strategies.uniform import uniform
 from explorer.strategy import REPLICA, SPLIT, JobStrategy, Strategy
 from explorer.workload import Job
@@ -125,7 +126,7 @@ def larger(asked: Asked, shape: Shape) -> Iterator[Change]:
 
 def interleavings(asked: Asked, shape: Shape) -> Iterator[Change]:
     """Two and four chunks a device, or none again, under the schedules that take them."""
-    names = [entry.name for entry in SCHEDULES if entry.facts.get("placement") == "looped"]
+    names = [entry.name for entry in SCHEDULES if entry.placement is LOOP]
     if shape.stages < 2:
         return
     for name in names:

@@ -9,6 +9,7 @@ from explorer.explain.changes import as_exact, doubles, halves, mends, moves, qu
 from explorer.explain.neighbours import interleavings, shape_of
 from explorer.explain.questions import WORTH, Asked, Sentence, Steps, Tried, conclude, fastest, tries
 from explorer.schedules import SCHEDULES
+from explorer.schedules.placements import ANY, LINE
 from explorer.strategies.moves import groups_of
 
 MOST_MOVES = 6
@@ -90,7 +91,7 @@ def runs(asked: Asked) -> Steps[Sentence | None]:
     """Device groups that the model comes back to; None where there are none, or the schedule wants them."""
     job = asked.job
     groups = groups_of(job)
-    wanted = SCHEDULES.get(job.schedule).facts.get("placement") not in ("line", "any")
+    wanted = SCHEDULES.get(job.schedule).placement not in (LINE, ANY)
     if len(groups) == len(job.stages) or wanted:
         return None
     broken = []

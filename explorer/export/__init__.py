@@ -33,7 +33,7 @@ __all__ = ["EXPORTERS", "capability_rows", "export", "import_config", "notes", "
 
 Writer = Callable[[Resolved], Mapping[str, str]]
 
-EXPORTERS: Registry[Writer] = Registry("exporter", "explorer.export")
+EXPORTERS: Registry[Entry[Writer]] = Registry("exporter", "explorer.export")
 
 
 def export(resolved: Resolved, name: str, directory: Path) -> list[Path]:

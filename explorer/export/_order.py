@@ -22,7 +22,7 @@ def order_of(resolved: Resolved) -> tuple[Order, Shape]:
     placement = place(resolved.graph, strategy, training=job.training)
     folding = fold_replicas(resolved.cluster, placement.skeleton, strategy)
     pricer = None
-    if SCHEDULES.get(strategy.schedule).facts.get("needs_costs", False):
+    if SCHEDULES.get(strategy.schedule).reads:
         pricer = Pricer(resolved.graph, resolved.cluster, job, strategy, placement)
     shape = make_shape(placement, folding, job, pricer)
     options = dict(strategy.options)

@@ -63,7 +63,7 @@ def _without_word(settings: TitanSettings) -> list[str]:
     csv = settings.get(f"{_P}pipeline_parallel_schedule_csv", "")
     replicate = settings.get(f"{_P}data_parallel_replicate_degree", 1)
     shard = settings.get(f"{_P}data_parallel_shard_degree", -1)
-    known = ", ".join(filter(None, (str(item.facts.get("torch_name", "")) for item in SCHEDULES)))
+    known = ", ".join(item.torch_name for item in SCHEDULES if item.torch_name)
     checks: tuple[tuple[bool, str], ...] = (
         (settings.get(f"{_P}expert_parallel_degree", 1) != 1, "expert_parallel_degree above 1: set it to 1"),
         (
@@ -219,7 +219,7 @@ def _microbatch(settings: TitanSettings, local: int) -> int:
 def _schedule(name: str) -> str | None:
     """Our name of torch's schedule."""
     return next(
-        (item.name for item in SCHEDULES if str(item.facts.get("torch_name", "")).lower() == name.lower()),
+        (item.name for item in SCHEDULES if item.torch_name.lower() == name.lower()),
         None,
     )
 

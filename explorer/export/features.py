@@ -13,7 +13,7 @@ from itertools import combinations, pairwise
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
 from explorer.plan import Resolved
-from explorer.schedules import SCHEDULES
+from explorer.schedules import SCHEDULES, Schedule
 from explorer.strategy import REPLICA, ROUND_ROBIN, SPLIT, JobStrategy, Mesh, Stage
 from explorer.workload import Job
 
@@ -250,15 +250,13 @@ def _mixed(field: str) -> Callable[[PlanPart], list[str]]:
 # -- schedules, devices and the rest -------------------------------------------------------------------
 
 
-def _schedule(test: Callable[[PlanPart, bool, str], bool]) -> Callable[[PlanPart], list[str]]:
-    """Finds the schedule of a training job of which `test(part, flush, torch_name)` is true."""
+def _schedule(test: Callable[[PlanPart, bool, Schedule], bool]) -> Callable[[PlanPart], list[str]]:
+    """Finds the schedule of a training job of which `test(part, flush, schedule)` is true."""
 
     def find(part: PlanPart) -> list[str]:
-        facts = SCHEDULES.get(part.strategy.schedule).facts
-        options = dict(part.strategy.options)
-        said = options.get("flush", True)  # an order by hand says it itself
-        flush = bool(facts.get("flush", True)) and _said(said)
-        return [part.strategy.schedule] if test(part, flush, str(facts.get("torch_name", ""))) else []
+        schedule = SCHEDULES.get(part.strategy.schedule)
+        flush = schedule.flushes(dict(part.strategy.options))
+        return [schedule.name] if test(part, flush, schedule) else []
 
     return find
 
@@ -352,15 +350,15 @@ FEATURES: tuple[Feature, ...] = tuple(
         ("recompute_full", "full recomputation", lambda p: _where(p, lambda s: s.recompute == "full")),
         ("mixed_recompute", "recomputation that differs between stages", _mixed("recompute")),
         ("torch_schedule", "a schedule that torch has",
-         _schedule(lambda p, flush, torch: flush and bool(torch) and p.job.training)),
+         _schedule(lambda p, flush, item: flush and bool(item.torch_name) and p.job.training)),
         ("other_schedule", "a synchronous schedule that torch has not",
-         _schedule(lambda p, flush, torch: flush and not torch and p.strategy.schedule != "custom")),
+         _schedule(lambda _part, flush, item: flush and not item.torch_name and not item.literal)),
         ("custom_order", "a custom order",
-         _schedule(lambda p, flush, _torch: flush and p.strategy.schedule == "custom")),
+         _schedule(lambda _part, flush, item: flush and item.literal)),
         ("asynchronous", "an asynchronous schedule (several weight versions)",
-         _schedule(lambda _part, flush, _torch: not flush)),
+         _schedule(lambda _part, flush, _item: not flush)),
         ("dispatch", "a dispatch policy in place of an order",
-         lambda p: [p.strategy.schedule] if SCHEDULES.get(p.strategy.schedule).facts.get("dispatch") else []),
+         lambda p: [p.strategy.schedule] if SCHEDULES.get(p.strategy.schedule).dispatch else []),
         ("blocking", "transfers that hold up both their ends",
          lambda p: [p.strategy.schedule] if _said(dict(p.strategy.options).get("blocking", False)) else []),
         ("mixed_devices", "devices of several kinds", _mixed_devices),

@@ -140,8 +140,7 @@ def problems(resolved: Resolved) -> list[str]:
         InputError: a shape that the schedule cannot order.
         PlanError: a literal order that does not cover the shape.
     """
-    facts = SCHEDULES.get(resolved.plan.strategy.job.schedule).facts
-    if facts.get("dispatch"):
+    if SCHEDULES.get(resolved.plan.strategy.job.schedule).dispatch:
         return []
     order, _ = order_of(resolved)
     found = [f"schedule_csv cannot express {text}" for text in _only_in_order(order)]

@@ -23,6 +23,7 @@ from explorer.export.schedule_csv import csv_of, rows_of
 from explorer.export.schedule_csv import problems as order_problems
 from explorer.plan import Resolved
 from explorer.schedules import SCHEDULES
+from explorer.schedules.placements import LOOP
 from explorer.strategy import JobStrategy
 
 FILE = f"{MODULE}.py"
@@ -219,7 +220,7 @@ def _folded(grid: _Grid) -> bool:
 def _schedule_name(strategy: JobStrategy, grid: _Grid) -> str:
     """Class of schedule; with a CSV it still says which rank has which stages. Empty where none does."""
     if _named(strategy, grid):
-        return str(SCHEDULES.get(strategy.schedule).facts["torch_name"])
+        return SCHEDULES.get(strategy.schedule).torch_name
     if _looped(grid):
         return "1F1B" if len(grid.stages) == grid.pipeline else "Interleaved1F1B"
     return "ZBVZeroBubble" if _folded(grid) else ""
@@ -227,12 +228,12 @@ def _schedule_name(strategy: JobStrategy, grid: _Grid) -> str:
 
 def _named(strategy: JobStrategy, grid: _Grid) -> bool:
     """Whether torch's own schedule of that name makes the same order."""
-    entry = SCHEDULES.get(strategy.schedule)
-    defaults = {option.name: option.default for option in entry.options}
-    if not entry.facts.get("torch_name") or entry.read_options(dict(strategy.options)) != defaults:
+    schedule = SCHEDULES.get(strategy.schedule)
+    defaults = schedule.read_options({})
+    if not schedule.torch_name or schedule.read_options(dict(strategy.options)) != defaults:
         return False
     chunks = len(grid.stages) // grid.pipeline
-    return _looped(grid) and (chunks > 1) == (entry.facts.get("placement") == "looped")
+    return _looped(grid) and (chunks > 1) == (schedule.placement is LOOP)
 
 
 def _split_modules(strategy: JobStrategy, modules: dict[str, str]) -> list[str]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.base.errors import InputError
-from explorer.base.registry import Registry
+from explorer.base.registry import Entry, Registry
 from explorer.graph import LayerGraph
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _NOT_ZOO = frozenset(
 """Files that read or help to build, so that listing the zoo imports neither torch nor pydantic."""
 
 
-class _Zoo(Registry[Builder]):
+class _Zoo(Registry[Entry[Builder]]):
     """The registry of zoo files; a new file in this folder is found."""
 
     def _load(self) -> None:
@@ -48,7 +48,7 @@ class _Zoo(Registry[Builder]):
         self._loaded = True
 
 
-SOURCES: Registry[Builder] = _Zoo("model", "explorer.models")
+SOURCES: Registry[Entry[Builder]] = _Zoo("model", "explorer.models")
 """The zoo by name; facts of an entry: `parameters`, its published count, and `family`."""
 
 _FACTORY = re.compile(r"^(?:[A-Za-z_][\w.]*|.+\.py):[A-Za-z_][\w.]*$")

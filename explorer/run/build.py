@@ -80,8 +80,8 @@ def prepare(
         raise PlanError(problems)
     placement = place(graph, strategy, training=job.training)
     pricer = Pricer(graph, cluster, job, strategy, placement)
-    needs_costs = bool(SCHEDULES.get(strategy.schedule).facts.get("needs_costs", False))
-    shape = make_shape(placement, UNFOLDED, job, pricer if needs_costs else None)
+    reads = SCHEDULES.get(strategy.schedule).reads
+    shape = make_shape(placement, UNFOLDED, job, pricer if reads else None)
     order = make_order(strategy.schedule, shape, steps=steps, options=dict(strategy.options))
     program = lower(placement.skeleton, shape, order)
     prices = price(program, pricer)

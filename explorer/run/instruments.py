@@ -176,7 +176,7 @@ def _prepared(
 ) -> Prepared:
     from explorer.schedules import SCHEDULES
 
-    flush = bool(SCHEDULES.get(strategy.schedule).facts.get("flush", True))
+    flush = SCHEDULES.get(strategy.schedule).flushes(dict(strategy.options))
     return prepare(
         name, graph or scaled.graph, cluster, scaled.job, strategy,
         steps=3 if flush else 4, model=scaled.model, **fields,

@@ -107,35 +107,3 @@ def each_step(shape: Shape, steps: int, make: Callable[[tuple[Place, ...], int],
         return actions
 
     return each_lane(shape, lane)
-
-
-def need_copies(shape: Shape, schedule: str, copies: int) -> None:
-    """Refuses a shape with another number of copies.
-
-    Raises:
-        InputError: saying how many are needed.
-    """
-    if shape.copies != copies:
-        raise InputError(
-            f"{schedule} runs {copies} copies of every stage, not {shape.copies}",
-            key="schedule",
-            found=shape.copies,
-            allowed=f"{copies} meshes per stage",
-        )
-
-
-def need_equal_microbatches(shape: Shape, schedule: str) -> int:
-    """Microbatches of a step, the same for all stages.
-
-    Raises:
-        InputError: stages have microbatches of different sizes.
-    """
-    counts = sorted(set(shape.microbatches))
-    if len(counts) != 1:
-        raise InputError(
-            f"{schedule} needs one microbatch size, stages have {', '.join(map(str, counts))} microbatches",
-            key="microbatch_samples",
-            found=counts,
-            allowed="the same for all stages, or the schedules 1f1b and gpipe",
-        )
-    return counts[0]

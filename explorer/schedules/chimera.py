@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from explorer.actions import Action, Order, Place, Shape
-from explorer.base.errors import InputError
 from explorer.base.registry import Option
-from explorer.schedules import SCHEDULES
+from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
 from explorer.schedules._clock import by_tick, clock_of, ticked
-from explorer.schedules._common import (
-    each_step,
-    need_copies,
-    need_equal_microbatches,
-    per_copy,
-    updates,
-)
+from explorer.schedules._common import each_step, per_copy, updates
+from explorer.schedules.placements import BIDIRECTIONAL
 
 CONCATENATE = Option(
     name="concatenate",
@@ -22,22 +16,23 @@ CONCATENATE = Option(
 )
 
 
-def makespan(p: int, m: int, forward_s: float, backward_s: float, chunks: int = 1) -> float | None:
+def makespan(of: Pipeline) -> float | None:
     """m(F + B) + (p - 2) max(F, B) from m = p on, of which the paper gives B = F and B = 2F at m = p."""
-    if chunks > 1 or m < p:
+    if of.chunks > 1 or of.m < of.p:
         return None
-    return m * (forward_s + backward_s) + (p - 2) * max(forward_s, backward_s)
+    return of.m * of.round_s + (of.p - 2) * max(of.forward_s, of.backward_s)
 
 
 @SCHEDULES.add(
-    "chimera",
-    title="Bidirectional: two copies in opposite directions",
-    paper="Chimera (Li and Hoefler, 2021)",
-    options=(CONCATENATE,),
-    flush=True,
-    torch_name="",
-    placement="bidirectional",
-    closed_form=("exact", makespan),
+    Schedule(
+        name="chimera",
+        title="Bidirectional: two copies in opposite directions",
+        paper="Chimera (Li and Hoefler, 2021)",
+        options=(CONCATENATE,),
+        placement=BIDIRECTIONAL,
+        needs=Needs(copies=(2,), equal_microbatches=True, stage_multiple=2),
+        closed_form=ClosedForm(makespan=makespan),
+    )
 )
 def order(shape: Shape, *, steps: int, concatenate: bool = False) -> Order:
     """Each copy runs 1F1B on its half of the step; the clock merges them without conflict.
@@ -48,16 +43,7 @@ def order(shape: Shape, *, steps: int, concatenate: bool = False) -> Order:
     `concatenate`, units of D microbatches follow each other 2 D ticks apart, when the first lanes
     have gone empty (the paper's direct concatenation: D/2 + 1 in flight on the outer lanes, but idle
     time in every unit where B is longer than F).
-
-    Raises:
-        InputError: not two copies, an odd number of stages or microbatches, or several sizes.
     """
-    need_copies(shape, "chimera", 2)
-    need_equal_microbatches(shape, "chimera")
-    if shape.stages % 2:
-        raise InputError(
-            f"chimera with {shape.stages} stages", key="stages", found=shape.stages, allowed="an even number"
-        )
     clock = clock_of(shape)
     unit = shape.stages // 2  # microbatches that each copy adds to a unit
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from explorer.actions import UPDATE, Action, Order, Place, ReadRule, Shape, parse_action
 from explorer.base.errors import InputError, PlanError
 from explorer.base.registry import Option
-from explorer.schedules import SCHEDULES
+from explorer.schedules import SCHEDULES, Schedule
 from explorer.schedules._common import Lanes, roles, updates
 from explorer.schedules.check import coverage
 
@@ -28,12 +28,12 @@ OPTIONS = (
 
 
 @SCHEDULES.add(
-    "custom",
-    title="A literal order per lane",
-    options=OPTIONS,
-    flush=True,
-    torch_name="",
-    placement="any",
+    Schedule(
+        name="custom",
+        title="A literal order per lane",
+        options=OPTIONS,
+        literal=True,
+    )
 )
 def order(
     shape: Shape,

@@ -7,9 +7,10 @@ from itertools import pairwise
 
 from explorer.actions import BACKWARD, FORWARD, UPDATE, Action, Edge, Order, Place, Shape
 from explorer.base.registry import Option
-from explorer.schedules import SCHEDULES
+from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
 from explorer.schedules._clock import Ticked, by_tick
-from explorer.schedules._common import each_lane, need_equal_microbatches, own, per_copy
+from explorer.schedules._common import each_lane, own, per_copy
+from explorer.schedules.placements import WORKERS
 
 RULE = Option(
     name="rule",
@@ -56,29 +57,32 @@ class Cycle:
         return Action(FORWARD if forward else BACKWARD, stage, first_microbatch + position, 1, worker)
 
 
-def makespan(p: int, m: int, forward_s: float, backward_s: float, chunks: int = 1) -> float | None:
+def makespan(of: Pipeline) -> float | None:
     """The last worker's start, counted along the workers' actions, and its own share of the step."""
-    if m % p:
+    if of.m % of.p:
         return None
-    cycle = Cycle(stages=chunks, workers=p, each=m // p)
-    starts = [cycle.start(worker, 0) for worker in range(p)]
+    chunks = of.chunks
+    cycle = Cycle(stages=chunks, workers=of.p, each=of.m // of.p)
+    starts = [cycle.start(worker, 0) for worker in range(of.p)]
     waited = 0.0
     for slots in (after - before for before, after in pairwise(starts)):
         rounds, rest = divmod(slots, 2 * chunks)
-        waited += (rounds * chunks + min(rest, chunks)) * forward_s
-        waited += (rounds * chunks + max(rest - chunks, 0)) * backward_s
-    return waited + cycle.each * chunks * (forward_s + backward_s)
+        waited += (rounds * chunks + min(rest, chunks)) * of.forward_s
+        waited += (rounds * chunks + max(rest - chunks, 0)) * of.backward_s
+    return waited + cycle.each * chunks * of.round_s
 
 
 @SCHEDULES.add(
-    "cyclic",
-    title="Cyclic data parallelism: staggered workers, constant activation memory",
-    paper="Cyclic Data Parallelism (Fournier and Oyallon, 2024)",
-    options=(RULE,),
-    flush=False,
-    torch_name="",
-    placement="workers",
-    closed_form=("exact", makespan),
+    Schedule(
+        name="cyclic",
+        title="Cyclic data parallelism: staggered workers, constant activation memory",
+        paper="Cyclic Data Parallelism (Fournier and Oyallon, 2024)",
+        options=(RULE,),
+        flush=False,
+        placement=WORKERS,
+        needs=Needs(equal_microbatches=True),
+        closed_form=ClosedForm(makespan=makespan),
+    )
 )
 def order(shape: Shape, *, steps: int, rule: str = "v1") -> Order:
     """Copies are workers: copy w runs all stages of its part of each step, w/N of a step late.
@@ -87,11 +91,7 @@ def order(shape: Shape, *, steps: int, rule: str = "v1") -> Order:
     whichever workers ran them. With v1 the gradients of step t - 1 are applied between a worker's
     steps t and t + 1: every read is one update old and one version is enough. With v2 a stage whose
     gradients of step t - 1 are all in before the worker's forward of step t applies them at once.
-
-    Raises:
-        InputError: several microbatch sizes, or microbatches that the workers cannot share equally.
     """
-    need_equal_microbatches(shape, "cyclic")
     cycle = Cycle(stages=shape.stages, workers=shape.copies, each=per_copy(shape, 0))
 
     def lane(places: tuple[Place, ...]) -> list[Action]:

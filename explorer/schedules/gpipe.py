@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from explorer.actions import BACKWARD, FORWARD, Action, Order, Place, Shape
-from explorer.schedules import SCHEDULES
+from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
 from explorer.schedules._common import each_step, new_action, own, updates
+from explorer.schedules.placements import LINE
 
 
-def makespan(p: int, m: int, forward_s: float, backward_s: float, chunks: int = 1) -> float:
+def makespan(of: Pipeline) -> float:
     """(m + p - 1)(F + B); with c chunks each of the first c - 1 rounds takes max(m, p) slots."""
-    return ((chunks - 1) * max(m, p) + m + p - 1) * (forward_s + backward_s)
+    return ((of.chunks - 1) * max(of.m, of.p) + of.m + of.p - 1) * of.round_s
 
 
 @SCHEDULES.add(
-    "gpipe",
-    title="All forwards, then all backwards",
-    paper="GPipe (Huang et al., 2019)",
-    flush=True,
-    torch_name="GPipe",
-    placement="line",
-    closed_form=("exact", makespan),
+    Schedule(
+        name="gpipe",
+        title="All forwards, then all backwards",
+        paper="GPipe (Huang et al., 2019)",
+        torch_name="GPipe",
+        placement=LINE,
+        closed_form=ClosedForm(makespan=makespan),
+    )
 )
 def order(shape: Shape, *, steps: int) -> Order:
     """Stage by stage through the step, and back; a lane with several stages runs breadth-first.

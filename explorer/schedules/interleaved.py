@@ -5,35 +5,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from explorer.actions import BACKWARD, FORWARD, Action, Order, Place, Shape
-from explorer.base.errors import InputError
-from explorer.schedules import SCHEDULES
-from explorer.schedules._common import (
-    each_step,
-    need_copies,
-    need_equal_microbatches,
-    new_action,
-    own,
-    roles,
-    turns,
-    updates,
+from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
+from explorer.schedules._common import each_step, new_action, own, turns, updates
+from explorer.schedules.needs import Multiple, positions_of
+from explorer.schedules.placements import LOOP
+
+NEEDS = Needs(
+    copies=(1,),
+    placed=True,
+    equal_microbatches=True,
+    equal_turns=True,
+    multiple=Multiple(
+        text="microbatches in equal rounds (a multiple of p will do)",
+        of=lambda size: rounds(size.microbatches, size.positions),
+    ),
 )
 
-NAME = "interleaved_1f1b"
+
+def rounds(microbatches: int, positions: int) -> int:
+    """Return the rounds in which microbatches pass: as many as keep every position busy."""
+    return max(1, microbatches // positions)
 
 
-def makespan(p: int, m: int, forward_s: float, backward_s: float, chunks: int = 1) -> float | None:
+def makespan(of: Pipeline) -> float | None:
     """(m v + p - 1)(F + B) for m a multiple of p: bubble (p - 1)/(v m) of the ideal."""
-    return (m * chunks + p - 1) * (forward_s + backward_s) if m % p == 0 else None
+    return (of.m * of.chunks + of.p - 1) * of.round_s if of.m % of.p == 0 else None
 
 
 @SCHEDULES.add(
-    NAME,
-    title="1F1B over several chunks per lane",
-    paper="Megatron-LM (Narayanan et al., 2021)",
-    flush=True,
-    torch_name="Interleaved1F1B",
-    placement="looped",
-    closed_form=("exact", makespan),
+    Schedule(
+        name="interleaved_1f1b",
+        title="1F1B over several chunks per lane",
+        paper="Megatron-LM (Narayanan et al., 2021)",
+        torch_name="Interleaved1F1B",
+        placement=LOOP,
+        needs=NEEDS,
+        closed_form=ClosedForm(makespan=makespan),
+    )
 )
 def order(shape: Shape, *, steps: int) -> Order:
     """Rank r of p holds stages r, r + p, ...; microbatches pass in rounds, chunk after chunk.
@@ -44,16 +52,10 @@ def order(shape: Shape, *, steps: int) -> Order:
     may also be any multiple of m div p (or less than p): then q = m / max(1, m div p).
 
     A stage DAG runs as the chain of its stage numbers, which keeps every dependency.
-
-    Raises:
-        InputError: stages not looped over the lanes, several copies, microbatch sizes or numbers of
-            replicas that take turns, or a number of microbatches that makes no equal rounds.
     """
-    need_copies(shape, NAME, 1)
-    microbatches = need_equal_microbatches(shape, NAME)
-    ranks = _ranks(shape)
-    in_turn = _equal_turns(shape)
-    per_round = _round(microbatches // in_turn, ranks)
+    ranks = len(positions_of(shape))
+    microbatches = shape.microbatches[0] // turns(shape, 0)
+    per_round = microbatches // rounds(microbatches, ranks)
 
     def lane(places: tuple[Place, ...], step: int) -> list[Action]:
         if not places:
@@ -87,46 +89,3 @@ def _alternate(forwards: list[Action], backwards: list[Action], ahead: int) -> l
     steady = max(len(forwards) - ahead, 0)
     pairs = zip(forwards[ahead:], backwards, strict=False)
     return [*forwards[:ahead], *(action for pair in pairs for action in pair), *backwards[steady:]]
-
-
-def _ranks(shape: Shape) -> int:
-    """Number p of different lanes, which must hold stages r, r + p, r + 2 p, ..."""
-    held = {roles(shape, places) for places in shape.lanes if places}
-    found = {tuple(place.stage for place in places) for places in held}
-    ranks = len(found)
-    looped = {tuple(range(rank, shape.stages, ranks)) for rank in range(ranks)}
-    if found != looped or shape.stages % ranks:
-        raise InputError(
-            f"{NAME} needs stage i on lane i mod p, lanes hold stages "
-            + ", ".join("+".join(map(str, stages)) for stages in sorted(found)),
-            key="stages",
-            found=sorted(found),
-            allowed="stages dealt out over the lanes in turn, equally many each; or the schedule 1f1b",
-        )
-    return ranks
-
-
-def _equal_turns(shape: Shape) -> int:
-    """Replicas that take turns, the same number for every stage and a divisor of the microbatches."""
-    found = sorted({turns(shape, stage) for stage in range(shape.stages)})
-    if len(found) > 1 or shape.microbatches[0] % found[0]:
-        raise InputError(
-            f"{NAME} with {found} replicas taking turns at {shape.microbatches[0]} microbatches",
-            key="replicas",
-            found=found,
-            allowed="the same number for all stages, which divides the microbatches",
-        )
-    return found[0]
-
-
-def _round(microbatches: int, ranks: int) -> int:
-    """Microbatches of one round."""
-    rounds = max(1, microbatches // ranks)
-    if microbatches % rounds:
-        raise InputError(
-            f"{NAME} cannot pass {microbatches} microbatches over {ranks} lanes in {rounds} equal rounds",
-            key="microbatches",
-            found=microbatches,
-            allowed=f"a multiple of {ranks} (or of {rounds})",
-        )
-    return microbatches // rounds

@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 from explorer.actions import BACKWARD, FORWARD, Action, Order, Place, Shape
-from explorer.base.errors import InputError
 from explorer.base.registry import Option
-from explorer.schedules import SCHEDULES
+from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
 from explorer.schedules._clock import clock_of, one_step
 from explorer.schedules._common import each_step, new_action, own, updates
+from explorer.schedules.placements import LINE
 
 DEFAULT_SWEEPS = 2
 SWEEPS = Option(
     name="sweeps",
     default=DEFAULT_SWEEPS,
-    help="parallel sweeps before the serial correction, 0 or more",
+    help="parallel sweeps before the serial correction",
+    minimum=0,
 )
 
 
-def makespan(p: int, m: int, forward_s: float, backward_s: float, chunks: int = 1) -> float | None:
+def makespan(of: Pipeline) -> float | None:
     """r m (F + B) for the parallel sweeps, then 1F1B: at m = 1 the paper's r T/p + T."""
-    if chunks > 1:
-        return None
-    return (DEFAULT_SWEEPS * m + m + p - 1) * (forward_s + backward_s)
+    return (DEFAULT_SWEEPS * of.m + of.m + of.p - 1) * of.round_s if of.chunks == 1 else None
 
 
 @SCHEDULES.add(
-    "layer_parallel",
-    title="Parallel sweeps over all stages, then a serial correction",
-    paper="Layer-Parallel Training of Residual Networks (Sun et al., 2021)",
-    options=(SWEEPS,),
-    flush=True,
-    torch_name="",
-    placement="line",
-    closed_form=("exact", makespan),
+    Schedule(
+        name="layer_parallel",
+        title="Parallel sweeps over all stages, then a serial correction",
+        paper="Layer-Parallel Training of Residual Networks (Sun et al., 2021)",
+        options=(SWEEPS,),
+        placement=LINE,
+        closed_form=ClosedForm(makespan=makespan),
+    )
 )
 def order(shape: Shape, *, steps: int, sweeps: int = DEFAULT_SWEEPS) -> Order:
     """Sweeps 0 to r - 1 have lag 1, sweep r has lag 0; every sweep ends with its own update.
@@ -40,12 +39,7 @@ def order(shape: Shape, *, steps: int, sweeps: int = DEFAULT_SWEEPS) -> Order:
     In a parallel sweep each stage runs F and B of every microbatch with what its neighbours made one
     sweep before (in the first: what the boundary variables held, which nothing has to make). The
     correction is one 1F1B pass in which values travel through all stages.
-
-    Raises:
-        InputError: a negative number of sweeps.
     """
-    if sweeps < 0:
-        raise InputError(f"{sweeps} sweeps", key="sweeps", found=sweeps, allowed="0 or more")
     clock = clock_of(shape)
 
     def lane(places: tuple[Place, ...], step: int) -> list[Action]:

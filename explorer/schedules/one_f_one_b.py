@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from explorer.actions import Order, Shape
 from explorer.base.registry import Option
-from explorer.schedules import SCHEDULES
+from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
 from explorer.schedules._clock import clock_of, one_step
 from explorer.schedules._common import each_step, updates
+from explorer.schedules.placements import LINE
 
 OPTIONS = (Option(name="blocking", default=False, help="stages wait for what they send and receive"),)
 
 
-def makespan(p: int, m: int, forward_s: float, backward_s: float, chunks: int = 1) -> float | None:
+def makespan(of: Pipeline) -> float | None:
     """(m + p - 1)(F + B), as GPipe; the gain is memory. None for several chunks."""
-    return (m + p - 1) * (forward_s + backward_s) if chunks == 1 else None
+    return (of.m + of.p - 1) * of.round_s if of.chunks == 1 else None
 
 
 @SCHEDULES.add(
-    "1f1b",
-    title="Early backward, flush at the end of the step (PipeDream-Flush, DAPPLE)",
-    paper="DAPPLE (Fan et al., 2021); PipeDream-2BW (Narayanan et al., 2021)",
-    flush=True,
-    options=OPTIONS,
-    torch_name="1F1B",
-    placement="line",
-    closed_form=("exact", makespan),
+    Schedule(
+        name="1f1b",
+        title="Early backward, flush at the end of the step (PipeDream-Flush, DAPPLE)",
+        paper="DAPPLE (Fan et al., 2021); PipeDream-2BW (Narayanan et al., 2021)",
+        options=OPTIONS,
+        torch_name="1F1B",
+        placement=LINE,
+        closed_form=ClosedForm(makespan=makespan),
+    )
 )
 def order(shape: Shape, *, steps: int, blocking: bool = False) -> Order:
     """At most 1 + (stages on the longest path behind) microbatches in flight on a stage.

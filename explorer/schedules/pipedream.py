@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from explorer.actions import BACKWARD, UPDATE, Action, Order, Place, ReadRule, Shape
 from explorer.base.registry import Option
-from explorer.schedules import SCHEDULES
+from explorer.schedules import SCHEDULES, ClosedForm, Needs, Schedule
 from explorer.schedules._clock import Clock, Ticked, by_tick, clock_of, ticked
-from explorer.schedules._common import each_lane, need_copies, new_action, turns
+from explorer.schedules._common import each_lane, new_action, turns
 from explorer.schedules.one_f_one_b import makespan
+from explorer.schedules.placements import LINE
 
 TOGETHER = Option(
     name="together",
@@ -19,14 +20,16 @@ TOGETHER = Option(
 
 
 @SCHEDULES.add(
-    "pipedream",
-    title="Asynchronous 1F1B with weight stashing",
-    paper="PipeDream (Harlap et al., 2018; Narayanan et al., 2019)",
-    options=(TOGETHER,),
-    flush=False,
-    torch_name="",
-    placement="line",
-    closed_form=("exact", makespan),
+    Schedule(
+        name="pipedream",
+        title="Asynchronous 1F1B with weight stashing",
+        paper="PipeDream (Harlap et al., 2018; Narayanan et al., 2019)",
+        options=(TOGETHER,),
+        flush=False,
+        placement=LINE,
+        needs=Needs(copies=(1,)),
+        closed_form=ClosedForm(makespan=makespan),
+    )
 )
 def order(shape: Shape, *, steps: int, together: bool = False) -> Order:
     """No flush between steps; the pipeline fills once and drains once, after the last step.
@@ -39,11 +42,7 @@ def order(shape: Shape, *, steps: int, together: bool = False) -> Order:
     waits for another (the gradient reaches the others when it does). With `together` the U names the
     whole round of R microbatches on every replica and waits for all R backwards. Replicas that split
     each microbatch always apply it together.
-
-    Raises:
-        InputError: several copies.
     """
-    need_copies(shape, "pipedream", 1)
     clock = clock_of(shape)
 
     def lane(places: tuple[Place, ...]) -> list[Action]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from explorer.base.registry import Registry
+from explorer.base.registry import Entry, Registry
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
 from explorer.strategy import Strategy
@@ -65,7 +65,7 @@ class Read(NamedTuple):
 Reader = Callable[[Path], Read]
 """Reads one file or folder of a set. Raises InputError only if the file cannot be read at all."""
 
-SETS: Registry[Reader] = Registry("set of measurements", "explorer.score.sets")
+SETS: Registry[Entry[Reader]] = Registry("set of measurements", "explorer.score.sets")
 """Sets by name. Facts of an entry: `path`, where its rows lie inside the reference folder; `device`, the
 device kinds it needs; `source`, whose measurements they are (leave-one-source-out keeps sources apart);
 `unit` of `measured`: `s`, `ratio`, `flops_per_s`, `samples_per_s` or `tokens_per_s`."""

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from explorer.base.errors import InputError
-from explorer.base.registry import Registry
+from explorer.base.registry import Entry, Registry
 from explorer.search.problem import OBJECTIVES, Candidate, Evaluator, Problem, Progress, Searcher
 
 __all__ = ["OBJECTIVES", "REFUSED", "SEARCHERS", "Candidate", "Evaluator", "Problem", "Progress", "search"]
@@ -25,7 +25,7 @@ __all__ = ["OBJECTIVES", "REFUSED", "SEARCHERS", "Candidate", "Evaluator", "Prob
 REFUSED = "refused"
 """Key of `Progress.details`: candidates that broke pins or bans and were not costed."""
 
-SEARCHERS: Registry[Searcher] = Registry("searcher", "explorer.search")
+SEARCHERS: Registry[Entry[Searcher]] = Registry("searcher", "explorer.search")
 
 
 def search(

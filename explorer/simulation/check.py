@@ -207,7 +207,7 @@ def _states(cluster: Cluster, stage: Stage) -> Iterator[str]:
 def _dispatches(strategy: JobStrategy) -> bool:
     """Whether replicas take what is ready rather than turns; an unknown schedule is said elsewhere."""
     known = strategy.schedule in SCHEDULES.names()
-    return known and bool(SCHEDULES.get(strategy.schedule).facts.get("dispatch", False))
+    return known and SCHEDULES.get(strategy.schedule).dispatch
 
 
 def _layouts(graph: LayerGraph, stage: Stage) -> Iterator[str]:

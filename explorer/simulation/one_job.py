@@ -66,11 +66,11 @@ def simulate_job(
     folding = fold_replicas(cluster, placement.skeleton, strategy)
     pricer = Pricer(graph, cluster, job, strategy, placement)
     entry = SCHEDULES.get(strategy.schedule)
-    if entry.facts.get("dispatch", False):
+    if entry.dispatch:
         shape = make_shape(placement, UNFOLDED, job)
         least_s = input_seconds(job, placement.skeleton)
         return simulate_dispatch(cluster, job, strategy, placement, pricer, shape, least_s=least_s)
-    flush = bool(entry.facts.get("flush", True)) and job.training
+    flush = entry.flushes(dict(strategy.options)) and job.training
     drain = _drain_steps(placement.skeleton, job)
     every = _reduction_period(strategy)
     steps = 2 * every if flush else _first_steps(drain)
@@ -180,10 +180,9 @@ def get_program(
 ) -> Program:
     """The lowered program of a placement, from the cache where its structure is known."""
     entry = SCHEDULES.get(strategy.schedule)
-    costs = bool(entry.facts.get("needs_costs", False))
     options = dict(strategy.options)
     shape_key = None
-    if costs:
+    if entry.reads:
         shape_key = make_shape(placement, folding, job, pricer)
     key = (
         placement.skeleton, folding.kept, tuple(folding.classes.items()), strategy.schedule,

@@ -1,7 +1,8 @@
 """Uniform strategies: p stages x d replicas x t-way tensor parallelism, as command lines and searchers ask.
 
 Devices are numbered as Megatron does it: tensor innermost (so that it stays inside a node), then
-replicas, then pipeline stages outermost. Chunks (interleaving) go round the pipeline devices.
+replicas, then pipeline positions outermost. The schedule's placement says which stages and copies run at
+which position (see `explorer.schedules.placements`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
+from explorer.schedules import SCHEDULES
 from explorer.sharding.layouts import megatron_layout
 from explorer.strategy import REPLICA, Mesh, Stage, Strategy, single
 from explorer.workload import Job
@@ -25,7 +27,7 @@ def uniform(
     stages: int = 1,
     replicas: int = 1,
     tensor: int = 1,
-    chunks: int = 1,
+    chunks: int | None = None,
     microbatches: int | None = None,
     microbatch_size: int | None = None,
     schedule: str = "",
@@ -41,10 +43,10 @@ def uniform(
         graph: the model.
         cluster: the devices; the first stages x replicas x tensor of them are used.
         job: for the global batch.
-        stages: pipeline devices p (in tensor groups).
+        stages: pipeline positions p (groups of replicas x tensor devices).
         replicas: data-parallel replicas d.
         tensor: tensor-parallel size t.
-        chunks: stages per pipeline device (virtual stages).
+        chunks: stages per position (virtual stages); None for what the schedule's placement has.
         microbatches: per step; or give `microbatch_size`.
         microbatch_size: samples per replica.
         schedule: name; empty is 1f1b, or interleaved_1f1b where chunks > 1.
@@ -55,11 +57,17 @@ def uniform(
         cuts: first layer index of every stage but the first, instead of balancing.
 
     Raises:
-        InputError: the cluster is too small, or there are fewer units than stages.
+        InputError: the cluster is too small, there are fewer units than stages, or an unknown schedule.
     """
-    _check_counts(cluster, stages=stages, replicas=replicas, tensor=tensor, chunks=chunks)
+    name = schedule or ("interleaved_1f1b" if (chunks or 1) > 1 else "1f1b")
+    placement = SCHEDULES.get(name).placement
+    _check_counts(
+        cluster, stages=stages, replicas=replicas, tensor=tensor, chunks=1 if chunks is None else chunks
+    )
     size = _microbatch_samples(job, replicas, microbatches, microbatch_size)
-    count = stages * chunks
+    grid = placement.grid(stages, chunks)
+    count = placement.stages(grid)
+    homes = [stage_mesh(position, replicas, tensor) for position in range(stages)]
     if cuts is None:
         cuts = balanced_cuts(graph, count, weights)
     bounds = [0, *cuts, len(graph.layers)]
@@ -68,7 +76,7 @@ def uniform(
     made = tuple(
         Stage(
             layers=tuple(names[bounds[i] : bounds[i + 1]]),
-            meshes=(stage_mesh(i % stages, replicas, tensor),),
+            meshes=tuple(homes[placement.position(i, copy, grid)] for copy in range(grid.copies)),
             microbatch_samples=size,
             layout=layout,
             recompute=recompute,
@@ -76,7 +84,6 @@ def uniform(
         )
         for i in range(count)
     )
-    name = schedule or ("interleaved_1f1b" if chunks > 1 else "1f1b")
     return single(stages=made, schedule=name, options=dict(options or {}), job=job.name)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from explorer.base.registry import Registry
+from explorer.base.registry import Entry, Registry
 
 __all__ = ["UPDATES", "Apply", "UpdateRule"]
 
@@ -36,4 +36,4 @@ class UpdateRule:
     """Weight bytes -> bytes kept beside weights, gradients and optimizer states."""
 
 
-UPDATES: Registry[Callable[..., UpdateRule]] = Registry("update rule", "explorer.updates")
+UPDATES: Registry[Entry[Callable[..., UpdateRule]]] = Registry("update rule", "explorer.updates")

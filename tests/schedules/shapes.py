@@ -1,4 +1,4 @@
-"""Shapes for tests: one per placement, and hypothesis strategies over them."""
+"""Shapes for tests: of every placement and stage DAG, and hypothesis strategies over them."""
 
 from __future__ import annotations
 
@@ -7,59 +7,28 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from explorer.actions import Place, Shape
-
-
-def chain(p: int) -> tuple[tuple[int, int], ...]:
-    return tuple((s, s + 1) for s in range(p - 1))
+from explorer.schedules import Schedule
+from explorer.schedules.placements import BIDIRECTIONAL, LINE, LOOP, PLACEMENTS, WORKERS
 
 
 def line(p: int, m: int, *, training: bool = True) -> Shape:
     """Stage i on lane i."""
-    return looped(p, m, 1, training=training)
+    return LINE.shape(LINE.grid(p), m, training=training)
 
 
 def looped(p: int, m: int, chunks: int, *, training: bool = True) -> Shape:
     """Stage i on lane i mod p."""
-    return Shape(
-        stages=p * chunks,
-        edges=chain(p * chunks),
-        lanes=tuple(tuple(Place(r + p * c, 0, 0) for c in range(chunks)) for r in range(p)),
-        microbatches=(m,) * (p * chunks),
-        training=training,
-    )
+    return LOOP.shape(LOOP.grid(p, chunks), m, training=training)
 
 
 def bidirectional(p: int, m: int, *, training: bool = True) -> Shape:
     """Copy 0 of stage i and copy 1 of stage p-1-i on lane i."""
-    return Shape(
-        stages=p,
-        edges=chain(p),
-        lanes=tuple(tuple(sorted((Place(i, 0, 0), Place(p - 1 - i, 1, 0)))) for i in range(p)),
-        microbatches=(m,) * p,
-        copies=2,
-        training=training,
-    )
+    return BIDIRECTIONAL.shape(BIDIRECTIONAL.grid(p), m, training=training)
 
 
 def workers(n: int, m: int, stages: int, *, training: bool = True) -> Shape:
     """Every lane one whole copy."""
-    return Shape(
-        stages=stages,
-        edges=chain(stages),
-        lanes=tuple(tuple(Place(s, w, 0) for s in range(stages)) for w in range(n)),
-        microbatches=(m,) * stages,
-        copies=n,
-        training=training,
-    )
-
-
-def placed(placement: str, p: int, m: int, chunks: int = 1) -> Shape:
-    """The shape that a closed form is about."""
-    if placement == "bidirectional":
-        return bidirectional(p, m)
-    if placement == "workers":
-        return workers(p, m, chunks)
-    return looped(p, m, chunks)
+    return WORKERS.shape(WORKERS.grid(n, stages), m, training=training)
 
 
 def replicated(
@@ -104,14 +73,19 @@ def dags(draw: st.DrawFn, *, training: bool | None = None) -> Shape:
 
 
 @st.composite
-def shapes_for(draw: st.DrawFn, placement: str) -> Shape:
-    """Shapes that a schedule of this placement must order."""
-    training = draw(st.integers(0, 4)) > 0
-    p = draw(st.integers(1, 5))
-    if placement == "looped":
-        return looped(p, p * draw(st.integers(1, 3)), draw(st.integers(1, 3)), training=training)
-    if placement == "bidirectional":
-        return bidirectional(2 * p, 2 * draw(st.integers(1, 9)), training=training)
-    if placement == "workers":
-        return workers(p, p * draw(st.integers(1, 3)), draw(st.integers(1, 5)), training=training)
-    return draw(dags(training=training))
+def placed(draw: st.DrawFn, schedule: Schedule | None = None) -> Shape:
+    """Even pipelines in the schedule's placement, or in any, whether or not they meet its needs."""
+    placement = schedule.placement if schedule else draw(st.sampled_from(PLACEMENTS))
+    p, m = draw(st.integers(1, 6)), draw(st.integers(1, 18))
+    chunks = draw(st.none() | st.integers(1, 4))
+    return placement.shape(placement.grid(p, chunks), m, training=draw(st.integers(0, 4)) > 0)
+
+
+@st.composite
+def shapes_for(draw: st.DrawFn, schedule: Schedule) -> Shape:
+    """Shapes that meet the needs of a schedule: in its placement, or stage DAGs where it orders them."""
+    if draw(st.booleans()):
+        shape = draw(dags())
+        if not schedule.unmet(shape):
+            return shape
+    return draw(placed(schedule).filter(lambda shape: not schedule.unmet(shape)))

@@ -108,7 +108,7 @@ def mutated(lane: list[Action], kind: str, at: int) -> list[Action]:
 @given(data=st.data())
 def test_any_single_change_is_found(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["gpipe", "1f1b", "pipedream", "layer_parallel", "chimera", "cyclic"]))
-    shape = data.draw(shapes_for(SCHEDULES.get(name).facts["placement"]))
+    shape = data.draw(shapes_for(SCHEDULES.get(name)))
     order = make_order(name, shape, steps=2)
     busy = [lane for lane, actions in enumerate(order.lanes) if actions]
     lane = data.draw(st.sampled_from(busy))

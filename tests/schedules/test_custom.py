@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,6 +42,23 @@ def test_read_rule_flush_and_lag() -> None:
     assert make_order("custom", line(1, 1), options=sweeps).lag == (1, 0)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"lanes": "0F0 0B0"},
+        {"lanes": "0F0 0B0; 1F0 1X0"},
+        {"lanes": "0F0 0B0; 1F0"},
+        {"lanes": "0F0 0B0; 1F0 1B0", "read_rule": "newest"},
+        {"lanes": "0F0 0B0; 1F0 1B0", "covers": 2},
+        {"lanes": "0F0 0B0; 1F0 1B0", "lag": "one"},
+    ],
+)
+def test_refuses_bad_texts(options: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as caught:
+        make_order("custom", line(2, 1), options=options)
+    assert caught.value.allowed or isinstance(caught.value, PlanError)
+
+
 def test_every_problem_is_listed() -> None:
     with pytest.raises(PlanError) as caught:
         make_order("custom", line(2, 2), options={"lanes": "0F0 0B0; 1F0 1B0"})
@@ -50,6 +69,6 @@ def test_every_problem_is_listed() -> None:
 @given(data=st.data())
 def test_text_round_trip(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["gpipe", "1f1b", "layer_parallel", "chimera"]))
-    shape = data.draw(shapes_for(SCHEDULES.get(name).facts["placement"]))
+    shape = data.draw(shapes_for(SCHEDULES.get(name)))
     lanes = make_order(name, shape, steps=2).lanes
     assert parse_lanes(lanes_text(lanes)) == lanes

@@ -2,99 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.actions import Order, Shape
-from explorer.base.errors import ExplorerError, InputError, PlanError
-from explorer.schedules import SCHEDULES, make_order
+from explorer.base.errors import InputError
+from explorer.schedules import SCHEDULES, Pipeline, Schedule, make_dispatch, make_order
 from explorer.schedules.check import coverage
 from explorer.schedules.custom import lanes_text
-from tests.schedules.shapes import bidirectional, line, looped, placed, shapes_for, workers
+from explorer.schedules.placements import PLACEMENTS
+from tests.schedules.shapes import dags, line, placed, shapes_for
 from tests.schedules.slots import simulate
 
-NAMES = [entry.name for entry in SCHEDULES if not entry.facts.get("dispatch")]
-FACTS = {"flush": bool, "torch_name": str, "placement": str}
-
-BAD: dict[str, list[tuple[Shape, dict[str, Any]]]] = {
-    "gpipe": [(line(2, 4), {"recompute": True})],
-    "1f1b": [(line(2, 4), {"depth": 3})],
-    "interleaved_1f1b": [
-        (looped(4, 11, 2), {}),
-        (bidirectional(4, 4), {}),
-        (Shape(stages=2, edges=((0, 1),), lanes=line(2, 1).lanes, microbatches=(2, 4)), {}),
-        # V placement
-        (Shape(stages=4, edges=(), lanes=(looped(2, 1, 2).lanes[0], ()), microbatches=(2,) * 4), {}),
-    ],
-    "chimera": [(line(4, 4), {}), (bidirectional(4, 3), {}), (bidirectional(3, 4), {})],
-    "pipedream": [(bidirectional(4, 4), {}), (line(2, 2), {"together": "maybe"})],
-    "pipedream_2bw": [(line(4, 3), {}), (bidirectional(4, 4), {})],
-    "cyclic": [(workers(3, 4, 3), {}), (workers(3, 3, 3), {"rule": "v3"})],
-    "layer_parallel": [(line(3, 3), {"sweeps": -1})],
-    "custom": [
-        (line(2, 1), {"lanes": "0F0 0B0"}),
-        (line(2, 1), {"lanes": "0F0 0B0; 1F0 1X0"}),
-        (line(2, 1), {"lanes": "0F0 0B0; 1F0"}),
-        (line(2, 1), {"lanes": "0F0 0B0; 1F0 1B0", "read_rule": "newest"}),
-        (line(2, 1), {"lanes": "0F0 0B0; 1F0 1B0", "covers": 2}),
-        (line(2, 1), {"lanes": "0F0 0B0; 1F0 1B0", "lag": "one"}),
-    ],
-}
+every = pytest.mark.parametrize("schedule", list(SCHEDULES), ids=lambda schedule: schedule.name)
+every_order = pytest.mark.parametrize(
+    "schedule", [item for item in SCHEDULES if not item.dispatch], ids=lambda schedule: schedule.name
+)
+with_closed_form = pytest.mark.parametrize(
+    "schedule", [item for item in SCHEDULES if item.closed_form], ids=lambda schedule: schedule.name
+)
 
 
-def ordered(name: str, shape: Shape, steps: int) -> Order | None:
-    """The order under default options, or None where the schedule says that it needs another shape."""
+def ordered(schedule: Schedule, shape: Shape, steps: int) -> Order:
+    """The order under default options; a literal schedule is given 1F1B's."""
     options = {}
-    if name == "custom":
+    if schedule.literal:
         options = {"lanes": lanes_text(make_order("1f1b", shape, steps=steps).lanes), "covers": steps}
-    try:
-        return make_order(name, shape, steps=steps, options=options)
-    except InputError as error:
-        if name == "pipedream_2bw" and error.key == "microbatches" and error.allowed:
-            return None
-        raise
+    return make_order(schedule.name, shape, steps=steps, options=options)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_registers_its_facts(name: str) -> None:
-    entry = SCHEDULES.get(name)
-    for fact, kind in FACTS.items():
-        assert isinstance(entry.facts[fact], kind)
-    assert entry.facts["placement"] in {"line", "looped", "bidirectional", "workers", "any"}
-    assert entry.title
-    assert entry.paper or name == "custom"
+@every
+def test_says_what_it_is(schedule: Schedule) -> None:
+    assert schedule.title
+    assert schedule.paper or schedule.literal
+    assert schedule.placement in PLACEMENTS
+    assert set(schedule.reads) <= {"seconds", "transfers", "memory"}
+    assert not (schedule.torch_name and schedule.dispatch)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_order
 @settings(max_examples=40, deadline=None)
 @given(data=st.data(), steps=st.integers(1, 3))
-def test_covers_its_shape_without_deadlock(name: str, data: st.DataObject, steps: int) -> None:
-    entry = SCHEDULES.get(name)
-    shape = data.draw(shapes_for(entry.facts["placement"]))
-    order = ordered(name, shape, steps)
-    if order is None:
-        return
+def test_covers_its_shape_without_deadlock(schedule: Schedule, data: st.DataObject, steps: int) -> None:
+    shape = data.draw(shapes_for(schedule))
+    order = ordered(schedule, shape, steps)
     assert coverage(order, shape) == []
     assert simulate(order, shape).blocked == ()
-    assert order == ordered(name, shape, steps)
-    assert (order.flush, order.steps) == (entry.facts["flush"], steps)
+    assert order == ordered(schedule, shape, steps)
+    assert (order.flush, order.steps) == (schedule.flush, steps)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every_order
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
-def test_steps_chain_on(name: str, data: st.DataObject) -> None:
+def test_steps_chain_on(schedule: Schedule, data: st.DataObject) -> None:
     """More steps go on where fewer end: a flush repeats itself, all others keep each stage's forwards."""
-    entry = SCHEDULES.get(name)
-    shape = data.draw(shapes_for(entry.facts["placement"]))
-    one, two = ordered(name, shape, 1), ordered(name, shape, 2)
-    if one is None or two is None:
-        return
+    shape = data.draw(shapes_for(schedule))
+    one, two = ordered(schedule, shape, 1), ordered(schedule, shape, 2)
     for places, before, after in zip(shape.lanes, one.lanes, two.lanes, strict=True):
-        if entry.facts["flush"]:
+        if schedule.flush:
             assert after[: len(before)] == before
         for stage in {place.stage for place in places}:
             short, long = (
@@ -105,35 +75,63 @@ def test_steps_chain_on(name: str, data: st.DataObject) -> None:
             assert all(a.first_microbatch >= shape.microbatches[stage] for a in long[len(short) :])
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_refuses_bad_samples(name: str) -> None:
-    for shape, options in BAD[name]:
-        with pytest.raises(ExplorerError) as caught:
-            make_order(name, shape, steps=1, options=options)
-        assert isinstance(caught.value, InputError)
-        assert caught.value.allowed or isinstance(caught.value, PlanError)
+@every
+@settings(max_examples=60, deadline=None)
+@given(shape=placed() | dags())
+def test_orders_what_meets_its_needs_and_nothing_else(schedule: Schedule, shape: Shape) -> None:
+    """Of shapes in every placement; numbers of microbatches that a refusal names are taken."""
+    unmet = schedule.unmet(shape)
+    if unmet:
+        with pytest.raises(InputError) as caught:
+            (make_dispatch if schedule.dispatch else make_order)(schedule.name, shape)
+        assert (caught.value.key, caught.value.found) == (unmet[0].key, unmet[0].found)
+        assert schedule.name in str(caught.value)
+        assert caught.value.allowed
+    elif schedule.dispatch:
+        assert make_dispatch(schedule.name, shape).in_flight > 0
+    else:
+        assert coverage(ordered(schedule, shape, 1), shape) == []
+    if unmet and unmet[0].key == "microbatches" and len(set(shape.microbatches)) == 1:
+        for number in map(int, re.findall(r"\d+", unmet[0].allowed)):
+            changed = replace(shape, microbatches=(number,) * shape.stages)
+            assert not {item.text for item in schedule.unmet(changed) if item.key == "microbatches"}
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if "closed_form" in SCHEDULES.get(n).facts])
-@pytest.mark.parametrize("seconds", [(1, 1), (1, 2), (3, 5)])
-def test_closed_form(name: str, seconds: tuple[float, float]) -> None:
-    facts = SCHEDULES.get(name).facts
-    kind, formula = facts["closed_form"]
+@every
+def test_refuses_bad_options(schedule: Schedule) -> None:
+    with pytest.raises(InputError, match="has no option 'no_such'"):
+        schedule.read_options({"no_such": 1})
+    for option in schedule.options:
+        bad = ["some text"] if option.choices or not isinstance(option.default, str) else []
+        bad += [option.minimum - 1] if option.minimum is not None else []  # type: ignore[list-item]
+        for value in bad:
+            with pytest.raises(InputError) as caught:
+                schedule.read_options({option.name: value})
+            assert (caught.value.key, caught.value.found) == (option.name, value)
+            assert caught.value.allowed
+
+
+@with_closed_form
+@pytest.mark.parametrize("seconds", [(1, 1, 0), (1, 1, 1), (2, 2, 1), (3, 4, 1), (5, 3, 3)])
+def test_closed_form(schedule: Schedule, seconds: tuple[float, float, float]) -> None:
+    assert schedule.closed_form
+    forward, first, second = seconds
     tried = 0
     for p in (1, 2, 4, 6):
         for m in (1, 2, 4, 6, 8, 12, 24):
-            for chunks in (1, 2, 3):
-                expected = formula(p, m, *seconds, chunks)
-                shape = placed(facts["placement"], p, m, chunks)
-                try:
-                    order = make_order(name, shape, steps=1)
-                except InputError:
-                    continue
-                if expected is None:
+            for chunks in (1, 2, 3, 4):
+                shape = schedule.placement.shape(schedule.placement.grid(p, chunks), m)
+                even = Pipeline(
+                    p=p, m=m, chunks=chunks, forward_s=forward, input_grad_s=first, weight_grad_s=second
+                )
+                expected = schedule.closed_form.makespan(even)
+                if expected is None or schedule.unmet(shape):
                     continue
                 tried += 1
-                found = simulate(order, shape, {"F": seconds[0], "B": seconds[1]}).makespan
-                if kind == "exact":
+                order = make_order(schedule.name, shape, steps=1)
+                costs = {"F": forward, "B": first + second, "I": first, "W": second}
+                found = simulate(order, shape, costs).makespan
+                if schedule.closed_form.kind == "exact":
                     assert found == pytest.approx(expected, rel=1e-12), (p, m, chunks)
                 else:
                     assert found >= expected - 1e-9, (p, m, chunks)

@@ -15,7 +15,7 @@ from explorer.schedules._torch_notation import from_torch_csv, to_torch_csv, uns
 from explorer.schedules.custom import lanes_text
 from tests.schedules.shapes import bidirectional, line, looped, replicated, workers
 
-NAMES = [entry.name for entry in SCHEDULES if entry.facts["torch_name"]]
+NAMES = [entry.name for entry in SCHEDULES if entry.torch_name]
 
 CASES = [
     *[(name, p, m, 1) for name in ("gpipe", "1f1b") for p in (2, 4, 8) for m in (1, 2, 3, 8, 13)],
@@ -98,7 +98,7 @@ def test_every_torch_name_is_compared() -> None:
 
 @pytest.mark.parametrize(("name", "p", "m", "chunks"), CASES)
 def test_order_is_torchs(name: str, p: int, m: int, chunks: int) -> None:
-    torch_name = SCHEDULES.get(name).facts["torch_name"]
+    torch_name = SCHEDULES.get(name).torch_name
     found = computed(make_order(name, looped(p, m, chunks)))
     if chunks == 1:
         assert found == executed(torch_name, p, m)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import explorer
 from explorer.base.errors import InputError
 from explorer.models.synthetic import chain
+from explorer.schedules import SCHEDULES
 from explorer.simulation.check import check
 from explorer.strategies.uniform import balanced_cuts, stage_mesh, uniform, units
 from explorer.workload import default_workload
@@ -38,6 +39,28 @@ def test_a_uniform_strategy_is_whole_and_legal(p: int, d: int, t: int, chunks: i
     for i, stage in enumerate(strategy.job.stages):
         assert stage.meshes[0] == strategy.job.stages[i % p].meshes[0]
         assert stage.microbatch_samples == d
+
+
+@pytest.mark.parametrize("name", [item.name for item in SCHEDULES if not item.literal])
+def test_every_schedule_runs_by_name(name: str) -> None:
+    """A uniform strategy has the copies, chunks and positions that the schedule's placement asks for."""
+    schedule = SCHEDULES.get(name)
+    strategy = uniform(GPT, CLUSTER, WORKLOAD.job, stages=4, microbatch_size=1, schedule=name)
+    grid = schedule.placement.grid(4)
+    held: list[list[tuple[int, int]]] = [[] for _ in range(4)]
+    for i, stage in enumerate(strategy.job.stages):
+        for copy, mesh in enumerate(stage.meshes):
+            held[mesh.devices[0]].append((i, copy))
+    assert tuple(map(tuple, held)) == schedule.placement.held(grid)
+    assert schedule.unmet_even(4, 32) == ()
+    assert explorer.simulate(GPT, CLUSTER, WORKLOAD, strategy).step_time_s > 0
+
+
+def test_a_schedule_refuses_what_it_cannot_order() -> None:
+    strategy = uniform(GPT, CLUSTER, WORKLOAD.job, stages=3, schedule="chimera")
+    with pytest.raises(InputError, match="multiple of 2") as caught:
+        explorer.simulate(GPT, CLUSTER, WORKLOAD, strategy)
+    assert caught.value.allowed == "2 or 4"
 
 
 @settings(max_examples=60)

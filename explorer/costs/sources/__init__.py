@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from explorer.base.registry import Registry
+from explorer.base.registry import Entry, Registry
 
-registry: Registry[Callable[..., Any]] = Registry("cost source", "explorer.costs.sources")
+registry: Registry[Entry[Callable[..., Any]]] = Registry("cost source", "explorer.costs.sources")
 """Cost models by name."""

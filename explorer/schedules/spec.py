@@ -1,0 +1,92 @@
+"""What a schedule says of itself: one typed spec that strategies, pickers, searchers and tests ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from explorer.actions import Dispatch, Order, Shape
+from explorer.base.registry import Spec, unregistered
+from explorer.schedules.needs import NO_NEEDS, Needs, Unmet
+from explorer.schedules.placements import ANY, Placement
+
+Read = Literal["seconds", "transfers", "memory"]
+"""What of a shape a schedule looks at beside its sizes: seconds per stage (`forward_s`, `input_grad_s`,
+`weight_grad_s`), seconds per edge (`transfer_s`), or `activation_bytes` and `memory_cap_bytes`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """The even pipeline that closed forms speak of: equal stages, one device per position, updates free."""
+
+    p: int
+    """Pipeline positions."""
+    m: int
+    """Microbatches of one step, over all copies."""
+    chunks: int = 1
+    """Stages of one copy at each position."""
+    forward_s: float = 1.0
+    """F: seconds of a forward of one stage and microbatch."""
+    input_grad_s: float = 1.0
+    """I: seconds of the input gradient."""
+    weight_grad_s: float = 0.0
+    """W: seconds of the weight gradient."""
+    transfer_s: float = 0.0
+    """Seconds of a transfer between two positions, beside all work."""
+
+    @property
+    def backward_s(self) -> float:
+        """B = I + W: seconds of a whole backward."""
+        return self.input_grad_s + self.weight_grad_s
+
+    @property
+    def round_s(self) -> float:
+        """F + B: seconds of one stage's work on one microbatch."""
+        return self.forward_s + self.backward_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedForm:
+    """A formula for the makespan in seconds of one step from idle, with default options."""
+
+    makespan: Callable[[Pipeline], float | None]
+    """The formula; None for a pipeline that it does not cover."""
+    kind: Literal["exact", "lower"] = "exact"
+    """Whether the makespan equals it, or is never below it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule(Spec):
+    """A registered schedule: a pure function from a `Shape` to an `Order`, or to a `Dispatch`."""
+
+    placement: Placement = ANY
+    """Where it wants the stages; what flags and pickers build."""
+    needs: Needs = NO_NEEDS
+    """What it needs of a shape."""
+    reads: tuple[Read, ...] = ()
+    """What it looks at beside the sizes of a shape."""
+    flush: bool = True
+    """Whether every step ends with all gradients applied before the next one starts."""
+    closed_form: ClosedForm | None = None
+    """Makespan of an even pipeline."""
+    torch_name: str = ""
+    """What `torch.distributed.pipelining` calls it; empty if it has none."""
+    literal: bool = False
+    """Whether its options spell the order out, so that it makes none by default."""
+    dispatch: bool = False
+    """Whether it makes a `Dispatch` (see `make_dispatch`) instead of an order."""
+    function: Callable[..., Order | Dispatch] = unregistered
+    """`function(shape, steps=..., **options)`."""
+
+    def unmet(self, shape: Shape) -> tuple[Unmet, ...]:
+        """Return everything that a shape lacks for this schedule; () if it can order it."""
+        return self.needs.unmet(shape, self.placement, self.name)
+
+    def unmet_even(self, positions: int, microbatches: int, chunks: int | None = None) -> tuple[Unmet, ...]:
+        """Return what is lacking if its own placement is laid over so many positions; () if nothing is."""
+        return self.unmet(self.placement.shape(self.placement.grid(positions, chunks), microbatches))
+
+    def flushes(self, options: Mapping[str, Any]) -> bool:
+        """Return whether it flushes under these options (an order by hand says so itself)."""
+        return self.flush and bool(self.read_options(options).get("flush", True))
