@@ -91,15 +91,17 @@ class Shape:
     forward_s: tuple[float, ...] = ()
     """Per stage: seconds of a forward of one microbatch; () where the caller has none."""
     input_grad_s: tuple[float, ...] = ()
-    """Per stage: seconds of the input gradient."""
+    """Per stage: seconds of the input gradient, with what it recomputes."""
     weight_grad_s: tuple[float, ...] = ()
     """Per stage: seconds of the weight gradient."""
     transfer_s: tuple[float, ...] = ()
-    """Per edge of `edges`: seconds of one microbatch's transfer."""
+    """Per edge of `edges`: seconds of one microbatch's transfer, 0 on one device."""
     activation_bytes: tuple[float, ...] = ()
-    """Per stage: bytes one in-flight microbatch holds."""
+    """Per stage: bytes that a microbatch in flight holds on a device, from its F to its B or I."""
+    waiting_bytes: tuple[float, ...] = ()
+    """Per stage: bytes of it that wait from I to W, where the backward is split."""
     memory_cap_bytes: tuple[float, ...] = ()
-    """Per lane: bytes left for activations."""
+    """Per lane: bytes of its smallest device that nothing but microbatches in flight takes."""
 
     @cached_property
     def depth_to_end(self) -> tuple[int, ...]:

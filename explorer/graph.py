@@ -26,6 +26,8 @@ COMPUTE = "compute"
 """Data type that follows the precision of the workload; others (``int64``, ``fp32``) stay as they are."""
 KEEP, AGAIN, DROP = "keep", "again", "drop"
 """What selective recomputation does with what a layer writes."""
+BY_INPUT, BY_WEIGHT = "input", "weight"
+"""Which gradient is the last to read a saved tensor, where a backward is split in two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +149,9 @@ class Layer:
     """Work of the gradient with respect to its parameters."""
     saves: tuple[str, ...] = ()
     """Tensors kept from forward to backward; a tensor that two layers save is kept once."""
+    last_read_by: tuple[str, ...] = ()
+    """For each tensor of `saves`, the gradient that reads it last: `input`, or `weight` (also where both read
+    it, since the input gradient comes first). () follows from the kind: `explorer.costs.split_backward`."""
     measured: tuple[Measured, ...] = ()
     """Measured seconds, by device kind, batch and tensor degree."""
     occupancy: float = 1.0
@@ -312,6 +317,7 @@ def _check_uses(graph: LayerGraph) -> None:
     written: set[str] = set()
     all_written = {use.name for item in graph.layers for use in item.writes}
     for item in graph.layers:
+        _check_readers(item)
         for use in item.reads:
             if use.name not in tensors:
                 raise InputError(
@@ -344,6 +350,19 @@ def _check_uses(graph: LayerGraph) -> None:
                     allowed="a tensor with one writer",
                 )
             written.add(use.name)
+
+
+def _check_readers(layer: Layer) -> None:
+    if not layer.last_read_by:
+        return
+    known = set(layer.last_read_by) <= {BY_INPUT, BY_WEIGHT}
+    if not known or len(layer.last_read_by) != len(layer.saves):
+        raise InputError(
+            f"layer {layer.name!r} saves {len(layer.saves)} tensors, last read by {layer.last_read_by}",
+            key=f"layers.{layer.name}.last_read_by",
+            found=layer.last_read_by,
+            allowed=f"nothing, or {BY_INPUT!r} or {BY_WEIGHT!r} for each tensor of saves",
+        )
 
 
 def _consumers(graph: LayerGraph) -> dict[str, tuple[str, ...]]:

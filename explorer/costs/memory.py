@@ -44,6 +44,10 @@ class StageMemory:
     """Kept from forward to backward, for each sample in flight."""
     recompute_peak_bytes_per_sample: float
     """Made again and live during a backward, on top, for each sample of one microbatch."""
+    waiting_bytes_per_sample: float
+    """Kept from the input gradient to the weight gradient where a backward is split, for each sample."""
+    recompute_rest_bytes_per_sample: float
+    """Made again and live at the end of an input gradient, beside all that waits for the weight gradient."""
     buffer_bytes: float
     """ZeRO: gathered weights of two blocks (level 3) and gradients of one before they are scattered (2)."""
     buffer_bytes_per_sample: float
@@ -106,6 +110,8 @@ def stage_memory(
         **states,
         activation_bytes_per_sample=found.saved[recompute].bytes(width) if training else 0.0,
         recompute_peak_bytes_per_sample=found.again[recompute].bytes(width) if training else 0.0,
+        waiting_bytes_per_sample=found.waiting.bytes(width) if training else 0.0,
+        recompute_rest_bytes_per_sample=found.again_for_inputs[recompute].bytes(width) if training else 0.0,
         buffer_bytes_per_sample=_temporaries(found, width, recompute, training=training),
     )
 

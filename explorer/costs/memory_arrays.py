@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from explorer.base.errors import InputError
 from explorer.base.units import dtype_bytes
-from explorer.graph import AGAIN, COMPUTE, KEEP, Layer, LayerGraph, Use
+from explorer.costs.split_backward import last_readers, puts_off
+from explorer.graph import AGAIN, BY_WEIGHT, COMPUTE, KEEP, Layer, LayerGraph, Use
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -48,6 +49,10 @@ class GraphArrays:
     """Per tensor whether a layer says that selective recomputation keeps it; None where no layer says."""
     saves: Pairs
     """Tensors that layers save."""
+    saves_for_weights: Pairs
+    """Those of them that the weight gradient reads last."""
+    puts_off: BoolArray
+    """Per layer whether its weight gradient waits for the second half of a split backward."""
     reads: Pairs
     """Tensors that layers read."""
     touches: Pairs
@@ -118,6 +123,17 @@ def _make_arrays(graph: LayerGraph) -> GraphArrays:
         inner=inner,
         policy=_policy(graph, writer),
         saves=saves,
+        saves_for_weights=_pairs(
+            (
+                (i, name)
+                for i, x in enumerate(graph.layers)
+                for name, reader in zip(x.saves, last_readers(graph, x), strict=True)
+                if reader == BY_WEIGHT
+            ),
+            tensor,
+            graph,
+        ),
+        puts_off=np.array([puts_off(graph, x) for x in graph.layers], dtype=bool),
         reads=reads,
         touches=Pairs(
             layer=np.concatenate([reads.layer, writes.layer]), item=np.concatenate([reads.item, writes.item])

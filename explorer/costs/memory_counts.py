@@ -65,6 +65,11 @@ class Counts:
     """By recompute choice: kept from forward to backward, per sample."""
     again: Mapping[str, TensorSize]
     """By recompute choice: made again for the backward, the largest block of it, per sample."""
+    again_for_inputs: Mapping[str, TensorSize]
+    """The same without what a weight gradient reads."""
+    waiting: TensorSize
+    """Kept from the input gradient to the weight gradient where a backward is split: what the latter reads of
+    what was saved (or made again), and gradients of what its layers write, per sample."""
     working: Mapping[str, TensorSize]
     """By recompute choice, training: gradients alive at the worst point of the backward, beyond what it has
     freed by then, per sample."""
@@ -105,7 +110,8 @@ def counts(
     inside = scale > 0
     held = _held(arrays, sharded, scale)
     twice = TensorSize(*kept_twice(graph, sharded)[:, inside].sum(axis=1).tolist())
-    saved, again = _saved(arrays, held, inside, twice)
+    late = _late(arrays, inside)
+    saved, again, again_for_inputs = _saved(arrays, held, inside, twice, late)
     gradient = held * arrays.gradient
     loss = inside & arrays.is_loss
     reads_loss = arrays.reads.item[loss[arrays.reads.layer]]
@@ -118,6 +124,8 @@ def counts(
         largest_gathered=largest_gathered,
         saved=saved,
         again=again,
+        again_for_inputs=again_for_inputs,
+        waiting=_waiting(graph, arrays, sharded, gradient, held * late, inside),
         working=_working(arrays, held, gradient, inside),
         placeholders=placeholders(graph, arrays, part, inside),
         exchanged=exchanged(graph, sharded, inside),
@@ -140,8 +148,9 @@ def _size(arrays: GraphArrays, share: FloatArray) -> TensorSize:
 
 
 def _saved(
-    arrays: GraphArrays, held: FloatArray, inside: BoolArray, twice: TensorSize
-) -> tuple[dict[str, TensorSize], dict[str, TensorSize]]:
+    arrays: GraphArrays, held: FloatArray, inside: BoolArray, twice: TensorSize, late: BoolArray
+) -> tuple[dict[str, TensorSize], dict[str, TensorSize], dict[str, TensorSize]]:
+    """By recompute choice: what is kept, what is made again, and the latter without what W reads (`late`)."""
     mine = inside[arrays.saves.layer]
     layer, item = arrays.saves.layer[mine], arrays.saves.item[mine]
     block = arrays.block
@@ -153,28 +162,49 @@ def _saved(
     inputs = np.zeros(len(held), dtype=bool)
     inputs[item[block[layer] < 0]] = True
     inputs[_block_inputs(arrays, inside, block)] = True
-    sizes = {"none": kept, "selective": lean, "full": inputs}
     within = block[layer] >= 0
-    full = largest(
-        arrays.compute,
-        arrays.fixed,
-        held * ~inputs,
-        *_distinct(block[layer][within], item[within], len(held)),
-    )
+    blocks = _distinct(block[layer][within], item[within], len(held))
     if arrays.policy is None:
-        pairs = _distinct(arrays.own_block[layer], item, len(held))
-        selective = largest(arrays.compute, arrays.fixed, held * arrays.inner, *pairs)
+        cores = _distinct(arrays.own_block[layer], item, len(held))
+        dropped = {"selective": (arrays.inner, cores), "full": (~inputs, blocks)}
     else:
-        sizes["selective"] = lean = inputs | arrays.policy
-        blocks = _distinct(block[layer][within], item[within], len(held))
-        selective = largest(arrays.compute, arrays.fixed, held * ~lean, *blocks)
-    return (
-        {
-            name: _joined(_size(arrays, held * mask), TensorSize() if name == "full" else twice)
-            for name, mask in sizes.items()
-        },
-        {"none": TensorSize(), "selective": selective, "full": full},
-    )
+        lean = inputs | arrays.policy
+        dropped = {"selective": (~lean, blocks), "full": (~inputs, blocks)}
+    again, for_inputs = {"none": TensorSize()}, {"none": TensorSize()}
+    for name, (mask, pairs) in dropped.items():
+        again[name] = largest(arrays.compute, arrays.fixed, held * mask, *pairs)
+        for_inputs[name] = largest(arrays.compute, arrays.fixed, held * (mask & ~late), *pairs)
+    sizes = {"none": kept, "selective": lean, "full": inputs}
+    saved = {
+        name: _joined(_size(arrays, held * mask), TensorSize() if name == "full" else twice)
+        for name, mask in sizes.items()
+    }
+    return saved, again, for_inputs
+
+
+def _late(arrays: GraphArrays, inside: BoolArray) -> BoolArray:
+    """Per tensor whether a weight gradient of the stage is the last to read what was saved of it."""
+    late = np.zeros(len(arrays.compute), dtype=bool)
+    late[arrays.saves_for_weights.item[inside[arrays.saves_for_weights.layer]]] = True
+    return late
+
+
+def _waiting(
+    graph: LayerGraph,
+    arrays: GraphArrays,
+    sharded: ShardedLayers,
+    gradient: FloatArray,
+    saved: FloatArray,
+    inside: BoolArray,
+) -> TensorSize:
+    """What lies between the two halves of a split backward: see `explorer.costs.split_backward`."""
+    off = inside & arrays.puts_off
+    found = arrays.writer >= 0
+    found[found] = off[arrays.writer[found]]
+    readers = np.zeros_like(inside)
+    readers[arrays.saves_for_weights.layer] = True
+    twice = TensorSize(*kept_twice(graph, sharded)[:, inside & readers].sum(axis=1).tolist())
+    return _joined(_size(arrays, saved + gradient * found), twice)
 
 
 def _joined(one: TensorSize, other: TensorSize) -> TensorSize:

@@ -12,7 +12,19 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from explorer.base.errors import InputError
-from explorer.graph import COMPUTE, Defaults, Dim, Layer, LayerGraph, Parameter, Tensor, Use, Work
+from explorer.graph import (
+    BY_INPUT,
+    BY_WEIGHT,
+    COMPUTE,
+    Defaults,
+    Dim,
+    Layer,
+    LayerGraph,
+    Parameter,
+    Tensor,
+    Use,
+    Work,
+)
 
 FREE, NO_DEFAULTS = Work(), Defaults()
 
@@ -129,6 +141,7 @@ class GraphParts:
         writes: Sequence[Value],
         weights: Sequence[Weight] = (),
         saves: Collection[Value] = (),
+        for_weights: Collection[Value] | None = None,
         fixed: Collection[str] = (),
         sizes: Mapping[str, float] | None = None,
         forward: Work = FREE,
@@ -139,9 +152,10 @@ class GraphParts:
     ) -> None:
         """Any layer, in words of its own: all other methods end here.
 
-        `fixed` names dimensions whose splitting needs more than the einsum rule; `sizes` gives extents that
-        differ from the axes' (the output height of a strided convolution) or that no tensor has. The dropping
-        of gradients that nobody needs, and of what would be kept for them, happens here.
+        `for_weights` are those of `saves` that the weight gradient reads last, where the kind does not say
+        it (None). `fixed` names dimensions whose splitting needs more than the einsum rule; `sizes` gives
+        extents that differ from the axes' (the output height of a strided convolution) or that no tensor
+        has. The dropping of gradients that nobody needs, and of what would be kept for them, happens here.
         """
         moving = any(value.needs_gradient for value in reads)
         learning = any(weight.trainable for weight in weights)
@@ -150,6 +164,9 @@ class GraphParts:
         for item in touched:
             axes.update(zip(item.dims, item.shape, strict=True))
         axes.update(sizes or {})
+        saved = tuple(dict.fromkeys(value.name for value in saves)) if moving or learning else ()
+        late = {value.name for value in for_weights or ()}
+        said = for_weights is not None and learning
         self._layers.append(
             Layer(
                 name=self.full(name),
@@ -162,7 +179,8 @@ class GraphParts:
                 forward=forward,
                 input_grad=input_grad if moving else FREE,
                 weight_grad=weight_grad if learning else FREE,
-                saves=tuple(dict.fromkeys(value.name for value in saves)) if moving or learning else (),
+                saves=saved,
+                last_read_by=tuple(BY_WEIGHT if item in late else BY_INPUT for item in saved) if said else (),
                 causal=causal,
                 trips=trips,
             )

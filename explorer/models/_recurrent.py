@@ -54,6 +54,7 @@ class RecurrentLayers(AttentionLayers):
         step = Work(flops=2 * state * hidden * (GATES + bool(projection)), moved_elements=moved)
         self.layer(
             name, "recurrent", reads=[z], writes=[y, *kept], weights=weights, saves=[*kept, y],
+            for_weights=[*kept[2:], y],  # what gates and projection multiply
             fixed=("seq", "gates", "hidden", "state"), forward=step, input_grad=step, weight_grad=step,
             trips=int(steps),
         )  # fmt: skip

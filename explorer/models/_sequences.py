@@ -112,11 +112,12 @@ class SequenceLayers(AttentionLayers):
         rows = {"seq": seq, "experts": active}
         kept = [self.internal(name, part, {**rows, "ffn": ffn}) for part in ("gate", "up", "product")]
         kept += [self.internal(name, part, {**rows, "embed": embed}) for part in ("dispatched", "outputs")]
+        factors = [kept[2], kept[3]]  # the products' inputs; the rest is read by the input gradient
         y = self.output(name, {"seq": seq, "embed": embed}, [x, scores], weights)
         moved = x.elements + y.elements + 2 * sum(value.elements for value in kept)
         work = Work(flops=6 * seq * active * embed * ffn, moved_elements=moved)
         self.layer(
             name, "experts", reads=[x, scores], writes=[y, *kept], weights=weights, saves=[*kept, scores],
-            sizes={"experts": experts}, forward=work, input_grad=work, weight_grad=work,
+            for_weights=factors, sizes={"experts": experts}, forward=work, input_grad=work, weight_grad=work,
         )  # fmt: skip
         return y

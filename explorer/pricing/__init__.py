@@ -8,6 +8,7 @@ The only place where a placement meets the cost model.
     routes   transfers between two rows                  crossing the same by gathers and broadcasts
     demands  what slots ask of shared links              exchanges who holds, reduces, gathers and sends what
     pricer   one placement's slots                       prices   all of a program's
+    schedule_costs  what schedules that look at seconds and bytes are told
 
 What a number depends on are the arguments of the function that makes it, and those are its cache key
 (`explorer.base.caching.remembered`): moving one layer re-prices two stages.
@@ -18,6 +19,9 @@ from __future__ import annotations
 from explorer.pricing.pricer import Pricer
 from explorer.pricing.prices import Prices, price
 from explorer.pricing.routes import Route, lane_route
+from explorer.pricing.schedule_costs import ScheduleCosts, schedule_costs
 from explorer.pricing.section_time import SectionTime
 
-__all__ = ["Pricer", "Prices", "Route", "SectionTime", "lane_route", "price"]
+__all__ = [
+    "Pricer", "Prices", "Route", "ScheduleCosts", "SectionTime", "lane_route", "price", "schedule_costs"
+]  # fmt: skip

@@ -27,7 +27,7 @@ from explorer.simulation.report import DispatchOutcome, Report, Timeline, build_
 from explorer.strategy import JobStrategy
 from explorer.tasks.lanes import Lanes, find_lanes
 from explorer.tasks.placement import Placement
-from explorer.tasks.program import TRANSFER, B, F, MemoryEvents, Program, Slot
+from explorer.tasks.program import SAVED, TRANSFER, B, F, MemoryEvents, Program, Slot
 from explorer.tasks.skeleton import Piece
 from explorer.workload import Job
 
@@ -266,8 +266,9 @@ def _memory(rows: list[_Written], programs: list[list[int]]) -> MemoryEvents:
         lane=np.array(columns[0], dtype=np.int64),
         section=np.array(columns[1], dtype=np.int64),
         samples=np.array(columns[2], dtype=np.float64),
-        temporary=np.zeros(len(found), dtype=np.bool_),
+        part=np.full(len(found), SAVED, dtype=np.int8),
         task=np.array(columns[3], dtype=np.int64),
+        at_end=np.array(columns[2], dtype=np.float64) < 0,
         lane_start=np.array(starts, dtype=np.int64),
     )
 

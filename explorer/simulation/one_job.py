@@ -22,7 +22,7 @@ from explorer.graph import LayerGraph
 from explorer.passes.events import run_events
 from explorer.passes.static import overfull_resources, run_static
 from explorer.passes.timing import FloatArray, Timing
-from explorer.pricing import Pricer, Prices, price
+from explorer.pricing import Pricer, Prices, ScheduleCosts, price, schedule_costs
 from explorer.schedules import SCHEDULES, make_order
 from explorer.simulation.check import check_job
 from explorer.simulation.dispatch_job import simulate_dispatch
@@ -130,44 +130,43 @@ def _first_steps(drain: int) -> int:
     return (drain - 1) + 3 + drain
 
 
-def make_shape(placement: Placement, folding: Folding, job: Job, pricer: Pricer | None = None) -> Shape:
-    """What the schedule may know; seconds only where `pricer` is given."""
-    skeleton = placement.skeleton
-    sections = skeleton.sections
+def make_shape(
+    placement: Placement,
+    folding: Folding,
+    job: Job,
+    pricer: Pricer | None = None,
+    *,
+    costs: ScheduleCosts | None = None,
+) -> Shape:
+    """Return what the schedule may know; seconds and bytes are `costs`, or those of `pricer`, if given."""
+    sections = placement.skeleton.sections
     lanes = find_lanes(sections, folding.kept)
     stages = 1 + max(section.stage for section in sections)
     by_stage = {section.stage: section for section in reversed(sections)}
-    edges = sorted(
-        {
-            (sections[flow.source].stage, sections[target].stage)
-            for flow in skeleton.flows
-            for target in flow.targets
-            if sections[flow.source].stage != sections[target].stage
-        }
-    )
-    seconds: dict[str, tuple[float, ...]] = {}
-    if pricer is not None:
-        times = [[0.0, 0.0, 0.0] for _ in range(stages)]
-        for i, section in enumerate(sections):
-            found = pricer.section_time(i, section.rows[0][0][0], section.samples(0))
-            for k in range(3):
-                times[section.stage][k] += found[k]
-        seconds = {
-            "forward_s": tuple(row[0] for row in times),
-            "input_grad_s": tuple(row[1] for row in times),
-            "weight_grad_s": tuple(row[2] for row in times),
-        }
+    if costs is None and pricer is not None:
+        costs = schedule_costs(pricer, lanes, stage_edges(placement.skeleton))
     return Shape(
         stages=stages,
-        edges=tuple(edges),
+        edges=stage_edges(placement.skeleton),
         lanes=lanes.places,
         microbatches=tuple(job.global_batch // by_stage[s].microbatch_samples for s in range(stages)),
         copies=max(len(section.rows) for section in sections),
         replicas=tuple(by_stage[s].replicas for s in range(stages)),
         round_robin=tuple(by_stage[s].round_robin for s in range(stages)),
         training=job.training,
-        **seconds,
+        **(costs._asdict() if costs else {}),
     )
+
+
+def stage_edges(skeleton: Skeleton) -> tuple[tuple[int, int], ...]:
+    """Return the (from, to) of stages between which something flows, ascending."""
+    sections = skeleton.sections
+    edges = {
+        (sections[flow.source].stage, sections[target].stage)
+        for flow in skeleton.flows
+        for target in flow.targets
+    }
+    return tuple(sorted(edge for edge in edges if edge[0] != edge[1]))
 
 
 def get_program(
@@ -181,16 +180,17 @@ def get_program(
     """The lowered program of a placement, from the cache where its structure is known."""
     entry = SCHEDULES.get(strategy.schedule)
     options = dict(strategy.options)
-    shape_key = None
+    costs = None
     if entry.reads:
-        shape_key = make_shape(placement, folding, job, pricer)
+        lanes = find_lanes(placement.skeleton.sections, folding.kept)
+        costs = schedule_costs(pricer, lanes, stage_edges(placement.skeleton))
     key = (
         placement.skeleton, folding.kept, tuple(folding.classes.items()), strategy.schedule,
-        repr(strategy.options), job.training, job.global_batch, steps, repr(shape_key),
+        repr(strategy.options), job.training, job.global_batch, steps, costs,
     )  # fmt: skip
     program = _ALIVE.get(key)
     if program is None:
-        shape = shape_key or make_shape(placement, folding, job)
+        shape = make_shape(placement, folding, job, costs=costs)
         with uncollected():
             order: Order = make_order(strategy.schedule, shape, steps=steps, options=options)
             program = lower(placement.skeleton, shape, order, folding.kept)

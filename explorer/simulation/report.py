@@ -179,14 +179,29 @@ def memory_by_lane(program: Program, prices: Prices) -> tuple[FloatArray, FloatA
     events = program.memory
     if not len(events.lane):
         return parts, np.zeros(0)
-    kept = np.array([item.activation_bytes_per_sample for item in memory])
-    again = np.array([item.recompute_peak_bytes_per_sample for item in memory])
-    change = events.samples * np.where(events.temporary, again[events.section], kept[events.section])
-    level = np.cumsum(change)
+    level = np.cumsum(activation_changes(program, prices))
     before = np.concatenate(([0.0], level))[events.lane_start]
     peak = np.maximum.reduceat(level, events.lane_start) - before
     parts[events.lane[events.lane_start], 4] = np.maximum(peak, 0.0)
     return parts, level
+
+
+def activation_changes(program: Program, prices: Prices) -> FloatArray:
+    """Bytes that each memory event of a program allocates (above 0) or frees on one device."""
+    sizes = np.array(
+        [
+            (
+                item.activation_bytes_per_sample,
+                item.recompute_peak_bytes_per_sample,
+                item.waiting_bytes_per_sample,
+                item.recompute_rest_bytes_per_sample,
+            )
+            for item in prices.memory
+        ]
+    )
+    events = program.memory
+    changes: FloatArray = events.samples * sizes[events.section, events.part]
+    return changes
 
 
 def build_report(

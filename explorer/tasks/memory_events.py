@@ -1,4 +1,8 @@
-"""Memory events of a program: what each compute task allocates and frees, in the order of its lane."""
+"""Memory events of a program: what each compute task allocates and frees, in the order of its lane.
+
+A forward leaves what the backward needs. A backward in one part frees it all; of one in two parts the input
+gradient frees it and leaves what the weight gradient needs, which is freed with that.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.tasks.lower import Lowering
-from explorer.tasks.program import B, F, I, MemoryEvents, Slot, W
+from explorer.tasks.program import REMADE, REMADE_REST, SAVED, WAITING, B, F, I, MemoryEvents, Slot, W
 
 
 def memory_events(work: Lowering, slots: tuple[Slot, ...], index: npt.NDArray[np.int64]) -> MemoryEvents:
-    """Forward allocates what backward needs; the last op that needs it frees it.
+    """The memory events of all lanes.
 
     Args:
         work: finished lowering.
@@ -35,19 +39,26 @@ def memory_events(work: Lowering, slots: tuple[Slot, ...], index: npt.NDArray[np
         lane=lane,
         section=np.repeat(where[slot], count),
         samples=table[event, 0].astype(np.float64),
-        temporary=table[event, 1].astype(np.bool_),
+        part=table[event, 1].astype(np.int8),
         task=np.repeat(index[tasks], count),
+        at_end=(table[event, 0] < 0) | (table[event, 1] >= WAITING),
         lane_start=np.flatnonzero(np.diff(lane, prepend=-1)),
     )
 
 
-def _of_slot(work: Lowering, slot: Slot, splits: set[int]) -> list[tuple[int, bool]]:
-    """(samples allocated or freed, whether only while recomputing) of a task of a slot, in order."""
+def _of_slot(work: Lowering, slot: Slot, splits: set[int]) -> list[tuple[int, int]]:
+    """(samples allocated or freed, of what) of a task of a slot, in order."""
+    n = slot.samples
     if slot.kind == F:
-        kept = [(slot.samples, False)]
-        return kept if work.shape.training else [*kept, (-slot.samples, False)]
-    if slot.kind not in (B, W) and (slot.kind != I or slot.where in splits):
+        kept = [(n, SAVED)]
+        return kept if work.shape.training else [*kept, (-n, SAVED)]
+    if slot.kind == W:
+        return [(-n, WAITING)]
+    if slot.kind not in (B, I):
         return []
-    again = [(slot.samples, True), (-slot.samples, True)]
-    freed = [(-slot.samples, False)]
-    return [*again, *freed] if work.sections[slot.where].full_recompute else freed
+    remade = work.sections[slot.where].full_recompute
+    again = [(n, REMADE), (-n, REMADE)] if remade else []
+    if slot.kind == B or slot.where not in splits:
+        return [*again, (-n, SAVED)]
+    rest = [(n, REMADE_REST), (-n, REMADE_REST)] if remade else []
+    return [*again, (-n, SAVED), (n, WAITING), *rest]

@@ -48,6 +48,11 @@ class Slot(NamedTuple):
     """For a collective that runs in parts: which."""
 
 
+SAVED, REMADE, WAITING, REMADE_REST = range(4)
+"""What a memory event is of: what a forward leaves; what exists only while a backward recomputes; what waits
+from an input gradient to its weight gradient; what is recomputed of the last block beside all that waits."""
+
+
 class MemoryEvents(NamedTuple):
     """Changes of activation memory by lane, in the order they happen whatever the durations are."""
 
@@ -55,10 +60,12 @@ class MemoryEvents(NamedTuple):
     section: npt.NDArray[np.int64]
     samples: npt.NDArray[np.float64]
     """Signed: allocated above 0, freed below."""
-    temporary: npt.NDArray[np.bool_]
-    """True for what exists only while recomputing."""
+    part: npt.NDArray[np.int8]
+    """SAVED, REMADE, WAITING or REMADE_REST."""
     task: npt.NDArray[np.int64]
-    """Task at whose start (allocated) or end (freed) it happens."""
+    """Task at whose start or end it happens."""
+    at_end: npt.NDArray[np.bool_]
+    """Whether it happens at the end: all that is freed, and what an input gradient leaves."""
     lane_start: npt.NDArray[np.int64]
     """First event of each lane that has any."""
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from explorer.passes.timing import FloatArray
-from explorer.simulation.report import MEMORY_PARTS, Report
+from explorer.simulation.report import MEMORY_PARTS, Report, activation_changes
 from explorer.views.scene import LaneRow, Scene, device_rows
 
 COLUMNS = 240
@@ -79,13 +79,11 @@ def memory_levels(report: Report, columns: int) -> FloatArray:
 def _activations(report: Report) -> dict[int, tuple[FloatArray, FloatArray]]:
     """Per lane: times of the first step's memory events, and the activation bytes after each."""
     line = report.timeline
-    events, memory = line.program.memory, line.prices.memory
+    events = line.program.memory
     if not len(events.lane) or report.makespan_s <= 0:
         return {}
-    kept = np.array([item.activation_bytes_per_sample for item in memory])
-    again = np.array([item.recompute_peak_bytes_per_sample for item in memory])
-    change = events.samples * np.where(events.temporary, again[events.section], kept[events.section])
-    time = np.where(events.samples > 0, line.timing.start_s[events.task], line.timing.end_s[events.task])
+    change = activation_changes(line.program, line.prices)
+    time = np.where(events.at_end, line.timing.end_s[events.task], line.timing.start_s[events.task])
     first = line.program.step[events.task] == 0
     found = {}
     for start, stop in zip(events.lane_start, [*events.lane_start[1:], len(change)], strict=True):

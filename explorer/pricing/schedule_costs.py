@@ -1,0 +1,97 @@
+"""Seconds and bytes for schedules that look at them: of stages, of the edges between them, of lanes.
+
+Greedy and optimal schedules place an action where it fits in time and in memory (`Shape.forward_s` to
+`Shape.memory_cap_bytes`). What they are told is what the simulator charges for the same action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from explorer.costs.memory import StageMemory
+from explorer.pricing.pricer import Pricer
+from explorer.tasks.lanes import Lanes
+from explorer.tasks.placement import Piece
+from explorer.tasks.program import TRANSFER, F, I, Slot, W
+
+
+class ScheduleCosts(NamedTuple):
+    """Fields of `Shape` under their names there."""
+
+    forward_s: tuple[float, ...]
+    input_grad_s: tuple[float, ...]
+    weight_grad_s: tuple[float, ...]
+    transfer_s: tuple[float, ...]
+    activation_bytes: tuple[float, ...]
+    waiting_bytes: tuple[float, ...]
+    memory_cap_bytes: tuple[float, ...]
+
+
+def schedule_costs(pricer: Pricer, lanes: Lanes, edges: tuple[tuple[int, int], ...]) -> ScheduleCosts:
+    """Return the costs of one microbatch of every stage, on the first replica of its first copy.
+
+    Args:
+        pricer: prices of the strategy.
+        lanes: those that the schedule orders.
+        edges: (from, to) of stages.
+    """
+    sections = pricer.sections
+    stages = 1 + max(section.stage for section in sections)
+
+    def by_stage(value: Callable[[int], float]) -> tuple[float, ...]:
+        found = [0.0] * stages
+        for i, section in enumerate(sections):
+            found[section.stage] += value(i)
+        return tuple(found)
+
+    def seconds(kind: int) -> tuple[float, ...]:
+        return by_stage(lambda i: pricer.price(_slot(pricer, kind, i)).seconds)
+
+    def held(size: Callable[[StageMemory], float]) -> tuple[float, ...]:
+        return by_stage(lambda i: size(pricer.memory(i)) * sections[i].samples(0))
+
+    return ScheduleCosts(
+        forward_s=seconds(F),
+        input_grad_s=seconds(I),
+        weight_grad_s=seconds(W),
+        transfer_s=tuple(_transfer_seconds(pricer, *edge) for edge in edges),
+        activation_bytes=held(lambda item: item.activation_bytes_per_sample),
+        waiting_bytes=held(lambda item: item.waiting_bytes_per_sample),
+        memory_cap_bytes=tuple(
+            _room(pricer, devices, pieces)
+            for devices, pieces in zip(lanes.devices, lanes.pieces, strict=True)
+        ),
+    )
+
+
+def _slot(pricer: Pricer, kind: int, section: int) -> Slot:
+    piece = Piece(section, 0, 0)
+    return Slot(kind, section, piece, piece, pricer.sections[section].samples(0))
+
+
+def _transfer_seconds(pricer: Pricer, source: int, target: int) -> float:
+    """All that one microbatch sends forward from a stage to another, one after the other; 0 on one device."""
+    sections, total = pricer.sections, 0.0
+    for f, flow in enumerate(pricer.placement.skeleton.flows):
+        sender = Piece(flow.source, 0, 0)
+        for receiver in (Piece(i, 0, 0) for i in flow.targets if sections[i].stage == target):
+            if sections[flow.source].stage == source and pricer.row(sender) != pricer.row(receiver):
+                samples = min(sections[flow.source].samples(0), sections[receiver.section].samples(0))
+                total += pricer.price(Slot(TRANSFER, f, sender, receiver, samples)).seconds
+                break  # targets of a flow share their devices
+    return total
+
+
+def _room(pricer: Pricer, devices: tuple[int, ...], pieces: tuple[Piece, ...]) -> float:
+    """Bytes of a lane's smallest device that are left for activations in flight."""
+    kinds = [pricer.cluster.kind_of(device) for device in devices]
+    room = min(kind.memory_bytes - kind.reserved_bytes for kind in kinds)
+    most = 0.0
+    for section in dict.fromkeys(piece.section for piece in pieces):
+        memory = pricer.memory(section)
+        samples = max(pricer.sections[section].samples(p.replica) for p in pieces if p.section == section)
+        room -= memory.weight_bytes + memory.gradient_bytes + memory.optimizer_bytes
+        beside = memory.recompute_peak_bytes_per_sample if pricer.sections[section].full_recompute else 0.0
+        most = max(most, memory.buffer_bytes + (memory.buffer_bytes_per_sample + beside) * samples)
+    return room - most
