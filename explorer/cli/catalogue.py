@@ -17,15 +17,14 @@ _REGISTRIES = {
     "updates": ("explorer.updates", "UPDATES"),
     "exporters": ("explorer.export", "EXPORTERS"),
     "models": ("explorer.models", "SOURCES"),
+    "systems": ("explorer.library", "SYSTEMS"),
 }
 
 
 def add_commands(commands: Any) -> None:
     """Add `list` and `schema`."""
     parser = commands.add_parser("list", help="what is registered")
-    parser.add_argument(
-        "what", choices=("models", "clusters", "schedules", "searchers", "updates", "exporters")
-    )
+    parser.add_argument("what", choices=("clusters", *_REGISTRIES))
     add_json(parser)
     parser.set_defaults(run=run_list)
     parser = commands.add_parser("schema", help="JSON schema of a file format")

@@ -20,6 +20,7 @@ from explorer.cli import (
     predict,
     profiling,
     reporting,
+    reproducing,
     running,
     scoring,
     searching,
@@ -46,7 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     for module in (
         catalogue, predict, searching, running, calibrating, exchange, files, reporting, scoring, profiling,
-        completion,
+        reproducing, completion,
     ):  # fmt: skip
         module.add_commands(commands)
     return parser

@@ -420,3 +420,25 @@ def test_a_shell_completes_names_of_schedules(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "explorer"]
     subprocess.run(command, env=os.environ | asked, check=True, cwd=Path(__file__).parents[2])
     assert set(answer.read_text("utf-8").split()) >= {"pipedream", "pipedream_2bw"}
+
+
+def test_reproduce_prints_claims_beside_our_figures(run: Run, tmp_path: Path) -> None:
+    (system,) = run("reproduce", "chimera", "--json").json["systems"]
+    assert {"name", "title", "paper", "uses", "claims"} <= set(system)
+    keys = {"text", "published", "ours", "unit", "within", "holds", "why"}
+    assert all(set(claim) == keys and claim["holds"] for claim in system["claims"])
+    plan = tmp_path / "chimera.yaml"
+    assert "8 of 8 claims of 1 systems hold" in run("reproduce", "chimera", "-o", plan).out
+    assert run("simulate", "--plan", plan, "--json").json["feasible"]
+
+
+@pytest.mark.parametrize("arguments", [(), ("gpipe", "--all"), ("nosuch",), ("--all", "-o", "plan.yaml")])
+def test_reproduce_says_what_it_takes(run: Run, arguments: tuple[str, ...]) -> None:
+    found = run("reproduce", *arguments)
+    assert found.status == 2
+    assert found.err.count("\n") == 1
+
+
+def test_list_shows_systems_with_their_papers(run: Run) -> None:
+    rows = run("list", "systems", "--json").json["systems"]
+    assert "GPipe" in next(row["paper"] for row in rows if row["name"] == "gpipe")

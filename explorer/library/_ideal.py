@@ -1,0 +1,103 @@
+"""Ideal pipelines: equal stages of given seconds on equal devices with free links, as papers draw them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup
+from explorer.models.synthetic import chain
+from explorer.schedules import SCHEDULES
+from explorer.simulation.report import MEMORY_PARTS, Report
+from explorer.simulation.simulate import simulate
+from explorer.strategies.uniform import uniform
+from explorer.workload import Job, Workload
+
+ACTIVATIONS = MEMORY_PARTS.index("activations")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ideal:
+    """An ideal pipeline: one sample a microbatch, seconds per stage and microbatch."""
+
+    p: int
+    """Pipeline positions, one device each (times `replicas`)."""
+    m: int
+    """Microbatches of one step."""
+    schedule: str
+    """A registered schedule."""
+    forward_s: float = 1.0
+    """F, of one stage."""
+    backward_s: float = 2.0
+    """B = I + W, of one stage."""
+    weight_grad_s: float | None = None
+    """W; None for half of B."""
+    chunks: int | None = None
+    """Stages at each position; None for what the schedule's placement has."""
+    replicas: int = 1
+    """Data-parallel replicas."""
+    parameter_bytes: float = 0.0
+    """Weights of one stage."""
+    bandwidth_bytes_per_s: float = 1e30
+    """Between any two devices."""
+    recompute: str = "none"
+    """none or full."""
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Options of the schedule."""
+
+    def report(self) -> Report:
+        """Return the report; every stage keeps one byte per microbatch for its backward."""
+        grid = SCHEDULES.get(self.schedule).placement.grid(self.p, self.chunks)
+        stages = SCHEDULES.get(self.schedule).placement.stages(grid)
+        weight = self.backward_s / 2 if self.weight_grad_s is None else self.weight_grad_s
+        graph = chain(
+            [self.forward_s] * stages,
+            input_grad_s=self.backward_s - weight,
+            weight_grad_s=weight,
+            saved_bytes=1.0,
+            parameter_bytes=self.parameter_bytes,
+        )
+        job = Job(global_batch=self.m * self.replicas, precision="fp32", optimizer="none")
+        cluster = free_cluster(self.p * self.replicas, self.bandwidth_bytes_per_s)
+        strategy = uniform(
+            graph, cluster, job, stages=self.p, replicas=self.replicas, chunks=self.chunks,
+            microbatch_size=1, schedule=self.schedule, options=self.options, recompute=self.recompute,
+        )  # fmt: skip
+        return simulate(graph, cluster, Workload(jobs=(job,)), strategy)
+
+    def idle_s(self) -> float:
+        """Return the seconds of one step, from idle, in which the first device computes nothing."""
+        report = self.report()
+        return report.makespan_s - report.busy_s[0]
+
+    def bubble(self) -> float:
+        """Return idle time over the makespan: the bubble fraction."""
+        return self.idle_s() / self.report().makespan_s
+
+    def bubble_over_ideal(self) -> float:
+        """Return idle time over useful time, as Megatron-LM counts the bubble."""
+        return self.idle_s() / self.report().busy_s[0]
+
+    def activations(self, position: int) -> float:
+        """Return the most microbatches of one stage held for their backward at a position."""
+        report = self.report()
+        lane = next(i for i, devices in enumerate(report.lanes) if position * self.replicas in devices)
+        return report.memory_parts_bytes[lane][ACTIVATIONS]
+
+
+@cache
+def free_cluster(devices: int, bandwidth_bytes_per_s: float = 1e30) -> Cluster:
+    """Return equal devices without overheads, all joined by links of one bandwidth and no latency."""
+    kind = DeviceKind(
+        name="unit",
+        memory_bytes=1e18,
+        memory_bandwidth_bytes_per_s=1e18,
+        peak_flops_per_s=(("fp32", 1e18),),
+    )
+    wire = Level(
+        name="wire", kind="nvlink", scope="all", latency_s=0.0, bandwidth_bytes_per_s=bandwidth_bytes_per_s
+    )
+    nodes = (NodeGroup(count=1, device_kind="unit", devices_per_node=devices),)
+    return Cluster(name="ideal", device_kinds=(kind,), nodes=nodes, levels=(wire,))

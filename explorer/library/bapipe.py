@@ -1,0 +1,100 @@
+"""BaPipe: balance by cutting a layer in two where no cut between layers is even."""
+
+from __future__ import annotations
+
+from explorer.cluster import Cluster
+from explorer.graph import Defaults, Dim, Layer, LayerGraph, Measured, Parameter, Tensor, Use
+from explorer.library._ideal import free_cluster
+from explorer.library.system import SYSTEMS, Claim, Example, System, Uses
+from explorer.simulation.simulate import simulate
+from explorer.strategies.uniform import uniform
+from explorer.strategy import Mesh, Slice, Stage, Strategy, single
+from explorer.workload import Job, Workload
+
+M = 8
+
+
+def _three_layers() -> LayerGraph:
+    """Three layers of 1 s forward and 2 s back; the middle one can be cut along its outputs."""
+    second = Measured(forward_s=1.0, input_grad_s=1.0, weight_grad_s=1.0)
+    writes = {"before": Use(name="t0"), "middle": Use(name="t1", dims=("out",)), "after": Use(name="t2")}
+    reads = {"before": "x", "middle": "t0", "after": "t1"}
+    layers = tuple(
+        Layer(
+            name=name,
+            dims=(Dim(name="out", size=8),) if name == "middle" else (),
+            reads=(Use(name=reads[name]),),
+            writes=(writes[name],),
+            parameters=(Use(name=f"{name}.weight", dims=("out",) if name == "middle" else ()),),
+            measured=(second,),
+        )
+        for name in reads
+    )
+    tensors = (
+        Tensor(name="x", shape=(0.0,), dtype="byte", backward=False),
+        Tensor(name="t0", shape=(0.0,), dtype="byte"),
+        Tensor(name="t1", shape=(8.0,), dtype="byte"),
+        Tensor(name="t2", shape=(0.0,), dtype="byte"),
+    )
+    parameters = tuple(Parameter(name=f"{name}.weight", shape=(8.0,), dtype="fp32") for name in reads)
+    return LayerGraph(
+        name="three", layers=layers, tensors=tensors, parameters=parameters,
+        defaults=Defaults(precision="fp32", optimizer="none"),
+    )  # fmt: skip
+
+
+def _makespan(*, sliced: bool) -> float:
+    """Seconds of a step of GPipe over two devices, the middle layer cut in halves or not."""
+    graph, cluster = _three_layers(), free_cluster(2)
+    workload = Workload(jobs=(Job(global_batch=M, precision="fp32", optimizer="none"),))
+    if not sliced:
+        return simulate(graph, cluster, workload, _whole(graph, cluster, workload.job)).makespan_s
+    halves = (
+        Slice(layer="middle", dim="out", start=0.0, stop=0.5),
+        Slice(layer="middle", dim="out", start=0.5, stop=1.0),
+    )
+    stages = tuple(
+        Stage(layers=(name,), slices=(half,), meshes=(Mesh(devices=(device,)),))
+        for device, (name, half) in enumerate(zip(("before", "after"), halves, strict=True))
+    )
+    return simulate(graph, cluster, workload, single(stages=stages, schedule="gpipe")).makespan_s
+
+
+def _whole(graph: LayerGraph, cluster: Cluster, job: Job) -> Strategy:
+    return uniform(graph, cluster, job, stages=2, microbatch_size=1, schedule="gpipe")
+
+
+@SYSTEMS.add(
+    System(
+        name="bapipe",
+        title="Balanced pipelines with layers cut over two stages",
+        paper="Zhao et al., BaPipe: Exploration of Balanced Pipeline Parallelism for DNN Training, 2020",
+        year=2020,
+        uses=Uses(schedules=("gpipe",), options=("slices of layers",)),
+        missing="its planner, and the schedules without overlap of transfers",
+        claims=(
+            Claim(
+                text=f"three equal layers over two devices, the middle one halved: (m + 1) 4.5 s at m = {M}",
+                published=(M + 1) * 4.5,
+                unit="s",
+                measure=lambda: _makespan(sliced=True),
+                why="worked out by hand from the mechanism; the paper prints no such case",
+            ),
+            Claim(
+                text="and cut between layers, two against one: 3 + 6 m s",
+                published=3 + 6 * M,
+                unit="s",
+                measure=lambda: _makespan(sliced=False),
+                why="worked out by hand from the mechanism; the paper prints no such case",
+            ),
+        ),
+    )
+)
+def example() -> Example:
+    """ResNet-50 over four V100."""
+    return Example(
+        model="resnet50",
+        cluster="dgx-1-v100",
+        global_batch=128,
+        shape={"stages": 4, "microbatches": 8, "schedule": "gpipe"},
+    )

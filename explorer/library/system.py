@@ -1,0 +1,163 @@
+"""What the library says of a published system, and how its claims are reproduced."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from explorer.base.errors import InputError
+from explorer.base.registry import Registry, Spec, unregistered
+from explorer.cluster import Cluster
+from explorer.cluster_profiles import load_cluster
+from explorer.graph import LayerGraph
+from explorer.models import load_model
+from explorer.plan import Provenance, Reference, Resolved, make_plan
+from explorer.strategies.uniform import uniform
+from explorer.strategy import Strategy
+from explorer.workload import Job, default_workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uses:
+    """Names of what a system is made of, by registry; `explorer list` shows each of them."""
+
+    schedules: tuple[str, ...] = ()
+    """Names in `explorer.schedules`."""
+    searchers: tuple[str, ...] = ()
+    """Names in `explorer.search`."""
+    updates: tuple[str, ...] = ()
+    """Names in `explorer.updates`."""
+    options: tuple[str, ...] = ()
+    """Fields of a strategy in words: "tensor layout", "ZeRO", "stage DAG"."""
+
+    def as_dict(self) -> dict[str, list[str]]:
+        """Return what is used by kind, without empty kinds."""
+        found = {item.name: list(getattr(self, item.name)) for item in fields(self)}
+        return {kind: names for kind, names in found.items() if names}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One statement of a paper, with its figure and the way to compute it here.
+
+    Raises:
+        InputError: a published figure or tolerance that is no finite number.
+    """
+
+    text: str
+    """What the paper says, with the case that the figure is of."""
+    published: float
+    """The figure of the paper (or of its formula at the stated case)."""
+    unit: str
+    """Unit of the figure; "" for counts and ratios."""
+    measure: Callable[[], float]
+    """Compute our figure."""
+    within: float = 1e-9
+    """Largest relative difference that counts as the same; exact statements keep the default."""
+    why: str = ""
+    """Reason for a difference, or what the figure rests on; needed wherever the claim does not hold."""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.published) and 0 <= self.within < 1):
+            raise InputError(
+                f"claim {self.text!r} of {self.published} within {self.within}",
+                key="published",
+                found=self.published,
+                allowed="a finite figure, and a tolerance from 0 to below 1",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A claim with our figure beside it."""
+
+    claim: Claim
+    """The claim."""
+    ours: float
+    """Our figure, in the claim's unit."""
+
+    @property
+    def difference(self) -> float:
+        """Relative difference: ours over published less 1 (the plain difference if 0 was published)."""
+        published = self.claim.published
+        return self.ours / published - 1 if published else self.ours
+
+    @property
+    def holds(self) -> bool:
+        """Whether the two agree within the claim's tolerance."""
+        return abs(self.difference) <= self.claim.within
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what `explorer reproduce --json` prints of a claim."""
+        claim = self.claim
+        return {
+            "text": claim.text, "published": claim.published, "ours": self.ours, "unit": claim.unit,
+            "within": claim.within, "holds": self.holds, "why": claim.why,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A problem for the board that shows a system at work."""
+
+    model: str
+    """A zoo name."""
+    cluster: str
+    """A bundled cluster profile."""
+    global_batch: int
+    """Samples of one step."""
+    shape: Mapping[str, Any] = field(default_factory=dict)
+    """How the model is divided: keywords of `explorer.uniform`."""
+    divide: Callable[[LayerGraph, Cluster, Job], Strategy] | None = None
+    """Make the strategy where it is not uniform; None for `shape`."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the model."""
+
+    def resolved(self, *, title: str = "") -> Resolved:
+        """Return the plan of the example, ready for `simulate`, the board or a file."""
+        graph = load_model(self.model, settings=self.settings)
+        cluster = load_cluster(self.cluster)
+        workload = default_workload(graph).with_job(global_batch=self.global_batch)
+        if self.divide is not None:
+            strategy = self.divide(graph, cluster, workload.job)
+        else:
+            strategy = uniform(graph, cluster, workload.job, **self.shape)
+        model = Reference(reference=self.model, settings=tuple(self.settings.items()))
+        made = Provenance(searcher="library", note=title)
+        plan = make_plan(model, graph, self.cluster, cluster, workload, strategy, made)
+        return Resolved(plan=plan, graphs={"model": graph}, cluster=cluster)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System(Spec):
+    """A published system: its paper, what it is in our terms, and its claims."""
+
+    uses: Uses
+    """What it is made of here."""
+    claims: tuple[Claim, ...]
+    """What its paper says, at least one."""
+    year: int
+    """Year of the first publication."""
+    missing: str = ""
+    """What of the system is not here, in words; empty if nothing is."""
+    function: Callable[[], Example] = unregistered
+    """Return the example problem."""
+
+    def as_dict(self, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
+        """Return what `explorer reproduce --json` prints of a system."""
+        return {
+            "name": self.name, "title": self.title, "paper": self.paper, "year": self.year,
+            "uses": self.uses.as_dict(), "missing": self.missing,
+            "claims": [outcome.as_dict() for outcome in outcomes],
+        }  # fmt: skip
+
+
+SYSTEMS: Registry[System] = Registry("system", "explorer.library")
+
+
+def reproduce(system: System) -> Iterator[Outcome]:
+    """Yield every claim of a system with our figure, computed when it is asked for."""
+    for claim in system.claims:
+        yield Outcome(claim=claim, ours=float(claim.measure()))
