@@ -1,23 +1,34 @@
 # Two commands do all set-up on a machine with Python 3.11, pip and make:
 #   make explore    the workbench in JupyterLab
-#   make test       every test
+#   make test       the tests
 PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
+# `make test-all` runs this share of the slower tests, chosen by this number: a new choice every day.
+SHARE ?= 1
+SEED ?= $(shell date -u +%Y%m%d)
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help explore test check fix bundle figures clean
+.PHONY: help explore test test-all test-alone check fix bundle figures clean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 explore: $(VENV)/.app ## JupyterLab open on your copy of notebooks/explore.ipynb (ARGS="--port=9999" goes to jupyter lab)
 	@scripts/explore.sh $(VENV) $(ARGS)
 
-test: $(VENV)/.dev ## all tests, with what they need installed first (ARGS="-k board" goes to pytest)
+test: $(VENV)/.dev ## the tests but the slowest, with what they need installed first (ARGS="-k board" goes to pytest)
 	@scripts/chromium.sh $(VENV) || true
-	EXPLORER_REQUIRE_BROWSER=1 $(BIN)/python -m pytest $(ARGS)
+	EXPLORER_REQUIRE_BROWSER=1 $(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+test-all: $(VENV)/.dev ## the slower rest (SHARE=0.3 of it, chosen by SEED=7)
+	@scripts/chromium.sh $(VENV) || true
+	EXPLORER_REQUIRE_BROWSER=1 HYPOTHESIS_PROFILE=sample EXPLORER_TEST_SEED=$(SEED) EXPLORER_SLOW_SHARE=$(SHARE) \
+	  $(BIN)/python -m pytest -m slow --hypothesis-seed=$(SEED) $(ARGS)
+
+test-alone: $(VENV)/.dev ## the tests that read the reference folder, in a clone that has none
+	scripts/test_alone.sh $(VENV) $(ARGS)
 
 check: $(VENV)/.dev ## lint, format, types, JavaScript
 	$(BIN)/ruff check .

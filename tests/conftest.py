@@ -1,9 +1,10 @@
-"""What all tests share: hypothesis profiles, reference data, a browser, torchtitan, and the `gpu` marker."""
+"""What all tests share: hypothesis profiles, the slow tests to run, reference data, Chromium, torchtitan."""
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -19,8 +20,39 @@ ROOT = Path(__file__).parents[1]
 # A busy machine must not change the outcome, hence no deadline and no complaint about slow examples.
 _ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("ci", derandomize=True, database=None, print_blob=True, **_ANY_SPEED)
+settings.register_profile("sample", database=None, print_blob=True, **_ANY_SPEED)  # with --hypothesis-seed
 settings.register_profile("search", max_examples=2000, **_ANY_SPEED)  # look for new failures
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+SEED = int(os.environ.get("EXPLORER_TEST_SEED", "0"))
+"""Chooses which slow tests are run; `make test-all` sets it and says it."""
+SLOW_SHARE = float(os.environ.get("EXPLORER_SLOW_SHARE", "1"))
+"""Share of the slow tests that are run."""
+
+
+def sampled(names: list[str], share: float, seed: int) -> set[str]:
+    """Return a share of some names, at least one, chosen by a seed and by nothing else."""
+    count = min(len(names), max(1, round(share * len(names)))) if names else 0
+    return set(random.Random(seed).sample(sorted(names), count))
+
+
+def pytest_report_header() -> str:
+    """Say how to repeat this run."""
+    return f"slow tests: {SLOW_SHARE:.0%} of them, by EXPLORER_TEST_SEED={SEED}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what uses reference data, and leave out slow tests that the sample does not hold."""
+    for item in items:
+        if "reference_dir" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.reference)
+    if SLOW_SHARE >= 1:
+        return
+    slow = {item.nodeid for item in items if item.get_closest_marker("slow")}
+    left_out = slow - sampled(list(slow), SLOW_SHARE, SEED)
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+    items[:] = [item for item in items if item.nodeid not in left_out]
 
 
 @pytest.fixture(scope="session")

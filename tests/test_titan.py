@@ -9,6 +9,7 @@ import pytest
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_torchtitan_loads_its_own_config(load_titan_config: Callable[..., dict[str, Any]]) -> None:
     override = ("--parallelism.tensor_parallel_degree", "2")
     config = load_titan_config("llama3", "llama3_debugmodel", *override)

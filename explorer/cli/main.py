@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 import warnings
@@ -44,6 +45,10 @@ def build_parser() -> argparse.ArgumentParser:
         description="Decide how to split a neural network over accelerators, and check that it is true.",
     )
     parser.add_argument("--version", action="version", version=f"explorer {__version__}")
+    parser.add_argument(
+        "-v", "--verbose", action="count", default=0,
+        help="say on standard error what is going on; twice for every step of it",
+    )  # fmt: skip
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     for module in (
         catalogue, predict, searching, running, calibrating, exchange, files, reporting, scoring, profiling,
@@ -63,6 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if "_ARGCOMPLETE" in os.environ:
             completion.complete(parser)
         options = parser.parse_args(arguments)
+        _say_what_goes_on(options.verbose)
         command: Command = options.run
         return command(options)
     except ExplorerError as error:
@@ -74,6 +80,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader (head, less) has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _say_what_goes_on(verbose: int) -> None:
+    """Send what the package logs to standard error; without `-v` only warnings go there."""
+    if verbose:
+        logging.basicConfig(format="%(name)s: %(message)s", force=True)
+        logging.getLogger("explorer").setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
 
 
 def _show_warning(message: Warning | str, *_args: object, **_kwargs: object) -> None:

@@ -1,12 +1,8 @@
 """Export and import: one neutral plan as what other programs take, and their configs as plans.
 
-One file per target, found by its decorator. It registers ``write(resolved) -> {file name: text}`` with
-
-- ``capabilities``: for every feature of `explorer.export.features` whether the target has it and how;
-  what it has not is refused by name before anything is written, never left out in silence;
-- ``problems``: optional, ``problems(resolved) -> [text]``: what else of a plan of one job it has not;
-- ``read``: ``read(source) -> Resolved`` where its files can be read back, else None;
-- ``main``: the file that `read` is given where a folder is imported.
+One file per target, found by its decorator, which takes an `Exporter`: what the target can express, what else
+it refuses, how its files are read back and what of a plan then comes back. It registers
+``write(resolved) -> {file name: text}``.
 
 >>> from explorer.export import EXPORTERS
 >>> "plan" in EXPORTERS.names()
@@ -16,24 +12,31 @@ True
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from explorer.base.errors import InputError, PlanError
-from explorer.base.registry import Entry, Registry
+from explorer.base.registry import Registry
 from explorer.export._files import write_files
 from explorer.export._source import Source
-from explorer.export._support import Capabilities, Support
+from explorer.export._support import Support
 from explorer.export.features import FEATURES, Use, uses
+from explorer.export.spec import Exporter
 from explorer.plan import Resolved
 from explorer.simulation.check import check
 
-__all__ = ["EXPORTERS", "capability_rows", "export", "import_config", "notes", "preview", "refusals"]
+__all__ = [
+    "EXPORTERS",
+    "Exporter",
+    "capability_rows",
+    "export",
+    "import_config",
+    "notes",
+    "preview",
+    "refusals",
+]
 
-Writer = Callable[[Resolved], Mapping[str, str]]
-
-EXPORTERS: Registry[Entry[Writer]] = Registry("exporter", "explorer.export")
+EXPORTERS: Registry[Exporter] = Registry("exporter", "explorer.export")
 
 
 def export(resolved: Resolved, name: str, directory: Path) -> list[Path]:
@@ -72,28 +75,26 @@ def refusals(resolved: Resolved, name: str) -> list[str]:
     entry = EXPORTERS.get(name)
     found = [
         f"{name} cannot express {use.feature} ({use.where}): {support.how}"
-        for use, support in _supports(resolved, _capabilities(entry))
+        for use, support in _supports(resolved, entry)
         if not support.covers(use)
     ]
-    more = entry.facts.get("problems")
-    if more is not None and len(resolved.plan.strategy.jobs) == 1:
-        found += more(resolved)
+    if len(resolved.plan.strategy.jobs) == 1:
+        found += entry.problems(resolved)
     return found
 
 
 def notes(resolved: Resolved, name: str) -> list[str]:
     """What of a plan the target expresses, but not to the letter, and how."""
-    table = _capabilities(EXPORTERS.get(name))
     return [
         f"{use.feature} ({use.where}): {support.how}"
-        for use, support in _supports(resolved, table)
+        for use, support in _supports(resolved, EXPORTERS.get(name))
         if support.covers(use) and not support.exact
     ]
 
 
 def capability_rows(name: str) -> list[dict[str, Any]]:
     """The capability table of a target as plain rows: feature, title, supported, exact, how."""
-    table = _capabilities(EXPORTERS.get(name))
+    table = EXPORTERS.get(name).capabilities
     return [
         {
             "feature": feature.name,
@@ -119,18 +120,17 @@ def import_config(path: Path, source: str, *, model: str | None, cluster: str | 
         InputError: an unknown or write-only target, or a config that cannot be read as a plan.
     """
     entry = EXPORTERS.get(source)
-    read = entry.facts.get("read")
-    if read is None:
-        readable = [item.name for item in EXPORTERS if item.facts.get("read") is not None]
+    if entry.read is None:
+        readable = [item.name for item in EXPORTERS if item.read is not None]
         raise InputError(
             f"configs of {source!r} cannot be read back",
             key="--from",
             found=source,
             allowed=", ".join(readable),
         )
-    found = _source(path, str(entry.facts["main"]), model, cluster)
+    found = _source(path, entry.main, model, cluster)
     try:
-        resolved: Resolved = read(found)
+        resolved = entry.read(found)
     except PlanError as error:
         raise PlanError(error.problems, file=error.file or found.name) from None
     except InputError as error:
@@ -158,10 +158,5 @@ def _source(path: Path, main: str, model: str | None, cluster: str | None) -> So
     return Source(name=str(path), text=text, folder=path.parent, part=part, model=model, cluster=cluster)
 
 
-def _capabilities(entry: Entry[Writer]) -> Capabilities:
-    table: Capabilities = entry.facts["capabilities"]
-    return table
-
-
-def _supports(resolved: Resolved, table: Capabilities) -> list[tuple[Use, Support]]:
-    return [(use, table[use.name]) for use in uses(resolved)]
+def _supports(resolved: Resolved, exporter: Exporter) -> list[tuple[Use, Support]]:
+    return [(use, exporter.capabilities[use.name]) for use in uses(resolved)]

@@ -12,6 +12,7 @@ from explorer.export._carried import carried
 from explorer.export._source import Source
 from explorer.export._support import yes
 from explorer.export.features import FEATURES
+from explorer.export.spec import Exporter
 from explorer.plan import Resolved, from_document, to_document
 
 FILE = "plan.yaml"
@@ -32,11 +33,13 @@ def read_plan(source: Source) -> Resolved:
 
 
 @EXPORTERS.add(
-    "plan",
-    title="The plan itself (YAML), with the model and cluster files it refers to",
-    capabilities={feature.name: yes("as it is") for feature in FEATURES},
-    read=read_plan,
-    main=FILE,
+    Exporter(
+        name="plan",
+        title="The plan itself (YAML), with the model and cluster files it refers to",
+        capabilities={feature.name: yes("as it is") for feature in FEATURES},
+        read=read_plan,
+        main=FILE,
+    )
 )
 def write(resolved: Resolved) -> dict[str, str]:
     """`plan.yaml`, and copies of the files that it refers to."""

@@ -35,7 +35,7 @@ def load_back(resolved: Resolved, name: str, files: Mapping[str, str]) -> Back:
     Raises:
         InputError: an unknown target.
     """
-    if EXPORTERS.get(name).facts.get("read") is None:
+    if EXPORTERS.get(name).read is None:
         return Back(outcome=WRITE_ONLY)
     with TemporaryDirectory(prefix="explorer-export-") as folder:
         write_files(Path(folder), name, files)

@@ -16,6 +16,7 @@ from explorer.export._order import order_of
 from explorer.export._source import Source
 from explorer.export._support import Capabilities, no, yes
 from explorer.export.features import FEATURES
+from explorer.export.spec import ORDER, Exporter
 from explorer.models import load_model
 from explorer.plan import Provenance, Resolved, make_plan
 from explorer.schedules import SCHEDULES
@@ -159,12 +160,15 @@ def _only_in_order(order: Order) -> list[str]:
 
 
 @EXPORTERS.add(
-    "schedule_csv",
-    title="The order as CSV for torch.distributed.pipelining (_PipelineScheduleRuntime)",
-    capabilities=_table(),
-    problems=problems,
-    read=read,
-    main=FILE,
+    Exporter(
+        name="schedule_csv",
+        title="The order as CSV for torch.distributed.pipelining (_PipelineScheduleRuntime)",
+        capabilities=_table(),
+        problems=problems,
+        read=read,
+        main=FILE,
+        keeps=ORDER,
+    )
 )
 def write(resolved: Resolved) -> dict[str, str]:
     """`schedule.csv`.

@@ -17,6 +17,7 @@ from explorer.export._support import Capabilities, nearly, no, yes
 from explorer.export.features import FEATURES
 from explorer.export.plan import FILE as PLAN
 from explorer.export.plan import plan_files, read_plan
+from explorer.export.spec import Exporter
 from explorer.plan import Resolved
 
 SPEC = "spec.json"
@@ -74,11 +75,13 @@ def read(source: Source) -> Resolved:
 
 
 @EXPORTERS.add(
-    "torchrun",
-    title="A script and specification that run the plan with our worker, on any cluster",
-    capabilities=CAPABILITIES,
-    read=read,
-    main=PLAN,
+    Exporter(
+        name="torchrun",
+        title="A script and specification that run the plan with our worker, on any cluster",
+        capabilities=CAPABILITIES,
+        read=read,
+        main=PLAN,
+    )
 )
 def write(resolved: Resolved) -> dict[str, str]:
     """`run.sh`, `spec.json` and `plan.yaml`.

@@ -21,6 +21,7 @@ from explorer.export._titan_text import MODULE, Fields, module_text
 from explorer.export.features import CONTEXT, TENSOR, kinds_of_layout
 from explorer.export.schedule_csv import csv_of, rows_of
 from explorer.export.schedule_csv import problems as order_problems
+from explorer.export.spec import STAGES, Exporter
 from explorer.plan import Resolved
 from explorer.schedules import SCHEDULES
 from explorer.schedules.placements import LOOP
@@ -152,13 +153,16 @@ def problems(resolved: Resolved) -> list[str]:
 
 
 @EXPORTERS.add(
-    "torchtitan",
-    title=f"torchtitan {VERSION}: a config module, a start script and, where needed, a schedule CSV",
-    paper="torchtitan (Liang et al., 2024), arXiv:2410.06511",
-    capabilities=CAPABILITIES,
-    problems=problems,
-    read=read,
-    main=FILE,
+    Exporter(
+        name="torchtitan",
+        title=f"torchtitan {VERSION}: a config module, a start script and, where needed, a schedule CSV",
+        paper="torchtitan (Liang et al., 2024), arXiv:2410.06511",
+        capabilities=CAPABILITIES,
+        problems=problems,
+        read=read,
+        main=FILE,
+        keeps=STAGES,
+    )
 )
 def write(resolved: Resolved) -> dict[str, str]:
     """`explorer_plan.py`, `run.sh` and, for an order that has no name there, `schedule.csv`.

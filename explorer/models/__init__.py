@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import logging
 import pkgutil
 import re
 from collections.abc import Callable, Mapping
@@ -51,6 +52,7 @@ class _Zoo(Registry[Entry[Builder]]):
 SOURCES: Registry[Entry[Builder]] = _Zoo("model", "explorer.models")
 """The zoo by name; facts of an entry: `parameters`, its published count, and `family`."""
 
+logger = logging.getLogger(__name__)
 _FACTORY = re.compile(r"^(?:[A-Za-z_][\w.]*|.+\.py):[A-Za-z_][\w.]*$")
 _FILE_SUFFIXES = (".txt", ".json", ".yaml", ".yml")
 _ALLOWED = "a zoo name (`explorer list models`), a file, hf:PATH, module.path:factory or file.py:factory"
@@ -99,6 +101,7 @@ def load_model_and_cluster(
     """
     _check_sequence_length(sequence_length)
     given = dict(settings or {})
+    logger.info("reading model %s %s", reference, given or "")
     if reference.startswith("hf:"):
         hf = importlib.import_module("explorer.models.hf")
         return hf.load(reference[3:], sequence_length=sequence_length, settings=given), None

@@ -24,7 +24,6 @@ __all__ = ["ROUNDS", "profile_machine", "profile_of"]
 
 ROUNDS = 7
 QUICK_ROUNDS = 3
-_GROUP_TIMEOUT_S = 120.0  # the longest thing measured, on the slowest machine
 
 
 def profile_machine(
@@ -57,7 +56,6 @@ def profile_machine(
         survey=survey or survey_of(device, precisions, quick=quick),
         rounds=QUICK_ROUNDS if quick else ROUNDS,
         warmup_rounds=1,
-        group_timeout_s=_GROUP_TIMEOUT_S,
         device=device,
     )
     with start(spec) as handle:

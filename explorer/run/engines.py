@@ -83,7 +83,7 @@ def torch_player(case: RunCase, desk: Says, transport: Transport) -> Callable[[]
         begin = time.perf_counter()
         optimizer = Optimizer(case.optimizer, case.learning_rate)
         for number in range(case.order.steps):
-            desk.status(COMPUTING, f"step {number} on torch's engine", sum(case.seconds) + 1)
+            desk.status(COMPUTING, f"step {number} on torch's engine", sum(case.seconds) + 4)
             step(number)
             _update(local, modules, optimizer, number)
         seconds = time.perf_counter() - begin

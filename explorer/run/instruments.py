@@ -149,7 +149,7 @@ def short_run(
         rounds=rounds,
         warmup_rounds=warmup_rounds,
         calibration=_calibration(scaled, (main, against)),
-        group_timeout_s=max(20.0, 10 + 5 * max(main.case.seconds)),
+        group_timeout_s=max(600.0, 10 + 5 * max(main.case.seconds)),
         pin=True,
     )
 
@@ -337,7 +337,7 @@ def dry_run(resolved: Resolved, *, rounds: int, ranks: int = DRY_RANKS, steps: i
     longest = max(main.case.seconds)
     spec = RunSpec(
         ranks=len(main.program.programs), cases=(main.case,), rounds=rounds,
-        group_timeout_s=max(20.0, 10 + 5 * longest, float(main.timing.end_s.max())), device="cpu",
+        group_timeout_s=max(600.0, 10 + 5 * longest, float(main.timing.end_s.max())), device="cpu",
     )  # fmt: skip
 
     def finish(result: RunResult) -> Comparison:

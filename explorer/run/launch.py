@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import re
 import shutil
@@ -29,17 +30,18 @@ import psutil
 from explorer.base.errors import RunError
 from explorer.run.guard import process_start
 from explorer.run.spec import RunSpec, write_spec
-from explorer.run.status import COMPUTING, IDLE, STARTING, StatusPages
+from explorer.run.status import StatusPages
+from explorer.run.watchdog import Watchdog
 
 POLL_S = 0.05
 TERM_WAIT_S = 1.5
-START_LIMIT_S = 180.0
-"""Longest start-up of a rank: importing torch on a busy machine."""
 SETTLE_S = 1.0
 """After the first fault: how long to wait for the others' words before the cause is picked."""
 _FAILED = re.compile(
     r"exitcode\s*:\s*(-?\d+)\s*\(pid:\s*(\d+)\)|exitcode: (-?\d+)\) local_rank: \d+ \(pid: (\d+)\)"
 )
+
+logger = logging.getLogger(__name__)
 
 Event = dict[str, Any]
 """One JSON line of a rank: `event`, `rank` and what belongs to it."""
@@ -109,7 +111,7 @@ class RunHandle:
         self._done: dict[int, Event] = {}
         self._faults: dict[int, Event] = {}
         self._first_trouble_s = 0.0
-        self._moved = [(-1, self._began)] * spec.ranks
+        self._watchdog = Watchdog(spec.ranks, spec.patience_s)
         self._error: RunError | None = None
         self._stopped = False
         self._result: RunResult | None = None
@@ -119,6 +121,7 @@ class RunHandle:
         (self.folder / "launcher.json").write_text(json.dumps(launcher), encoding="utf-8")
         write_spec(spec, self.folder / "spec.json")
         self._log = (self.folder / "log").open("wb")
+        logger.info("starting %d ranks in %s", spec.ranks, self.folder)
         self.process = subprocess.Popen(
             command(spec, self.folder / "spec.json"),
             stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT,
@@ -209,6 +212,7 @@ class RunHandle:
         fresh: list[Event] = [json.loads(line) for line in whole.splitlines()]
         for event in fresh:
             rank = int(event["rank"])
+            logger.debug("rank %d: %s", rank, {k: v for k, v in event.items() if k not in ("rank", "log")})
             if event["event"] == "start":
                 self._pids[rank] = int(event["pid"])
             elif event["event"] == "done":
@@ -231,6 +235,7 @@ class RunHandle:
         self._end_processes()
 
     def _fail(self, error: RunError) -> None:
+        logger.info("the run failed: %s", error)
         self._error = error
         self._end_processes()
 
@@ -278,38 +283,9 @@ class RunHandle:
         return None
 
     def _stuck(self) -> RunError | None:
-        """The watchdog: a rank whose action takes more than five times what was predicted, and then some."""
-        now = time.monotonic()
-        waiting: list[tuple[int, str, float]] = []
-        for rank in range(self.spec.ranks):
-            status = self.pages.read(rank)
-            if status.changes != self._moved[rank][0]:
-                self._moved[rank] = (status.changes, now)
-            still_s = now - self._moved[rank][1]
-            limit_s = 5 * status.predicted_s + self.spec.patience_s
-            if status.state == STARTING:
-                limit_s = START_LIMIT_S
-            if status.state == IDLE or rank in self._done:
-                continue
-            if status.state in (COMPUTING, STARTING) and still_s > limit_s:
-                what = status.text or "its start"
-                return self._stuck_error(rank, what, still_s, status.predicted_s)
-            if status.state not in (COMPUTING, STARTING):
-                waiting.append((rank, status.text, still_s))
-        busy = self.spec.ranks - len(self._done) - len(waiting)
-        idle = sum(self.pages.read(rank).state == IDLE for rank in range(self.spec.ranks))
-        if waiting and busy <= idle and min(item[2] for item in waiting) > self.spec.group_timeout_s + 2:
-            rank, text, still_s = max(waiting, key=lambda item: item[2])
-            return self._stuck_error(rank, text, still_s, 0.0)
-        return None
-
-    def _stuck_error(self, rank: int, what: str, still_s: float, predicted_s: float) -> RunError:
-        expected = f" (predicted {predicted_s:.3g} s)" if predicted_s else ""
-        return RunError(
-            f"rank {rank} stands still: {what} for {still_s:.1f} s{expected}; the run was ended",
-            rank=rank,
-            log=self.log(),
-        )
+        """What the watchdog says."""
+        found = self._watchdog.judge(self.pages.read, self._pids, self._done)
+        return RunError(f"{found}; the run was ended", rank=found.rank, log=self.log()) if found else None
 
 
 def _where(event: Event) -> str:

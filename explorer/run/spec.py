@@ -142,10 +142,10 @@ class RunSpec:
     """Measured at the end of every round."""
     faults: tuple[Fault, ...] = ()
     """What goes wrong on purpose."""
-    group_timeout_s: float = 20.0
-    """Seconds after which a rank that waits for others gives up."""
+    group_timeout_s: float = 600.0
+    """Seconds after which a rank that waits for others gives up; the launcher's watchdog is sooner."""
     patience_s: float = 5.0
-    """The watchdog's allowance beyond five times the predicted seconds of an action."""
+    """How long an action may show no sign of life, beyond five times its predicted seconds."""
     pin: bool = False
     """Give every rank a core of its own."""
     device: str = "auto"

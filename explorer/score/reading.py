@@ -231,6 +231,14 @@ def reference_in(folder: Path | None) -> Iterator[None]:
         _given.reset(before)
 
 
+def reference_if_any() -> Path | None:
+    """Return the folder of published measurements, or None if there is none."""
+    try:
+        return reference_folder()
+    except InputError:
+        return None
+
+
 def reference_folder() -> Path:
     """The folder of published measurements: given, else of the environment, else beside the project.
 

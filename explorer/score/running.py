@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from explorer.base.errors import ExplorerError, InputError
 from explorer.score.machines import Values, knobs_at
-from explorer.score.reading import reference_folder, use_reference
+from explorer.score.reading import reference_folder, reference_if_any, use_reference
 from explorer.score.rows import SETS, Read, RowProblem, ScoredRow
 from explorer.score.statistics import Statistics, statistics
 from explorer.simulation.report import Report
@@ -83,7 +83,8 @@ def paths_of(names: Sequence[str], given: Mapping[str, Path]) -> dict[str, Path]
     Raises:
         InputError: an unknown set, or no reference folder where one is needed.
     """
-    return {name: given.get(name) or reference_folder() / SETS.get(name).facts["path"] for name in names}
+    inside = {name: SETS.get(name).facts["path"] for name in names}
+    return {name: given.get(name) or reference_folder() / inside[name] for name in names}
 
 
 def score(
@@ -128,18 +129,11 @@ def _run(works: Sequence[Work], processes: int) -> list[Answer]:
         min(processes, len(works)),
         mp_context=multiprocessing.get_context("spawn"),
         initializer=use_reference,
-        initargs=(_reference(),),
+        initargs=(reference_if_any(),),
     ) as pool:
         answers = pool.map(_predict, [works[i] for i in order])
         found = dict(zip(order, answers, strict=True))
     return [found[i] for i in range(len(works))]
-
-
-def _reference() -> Path | None:
-    try:
-        return reference_folder()
-    except InputError:  # only rows given by hand, whose readers need none
-        return None
 
 
 _CALLS = count()

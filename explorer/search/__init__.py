@@ -10,6 +10,7 @@ A searcher is one file with one decorated generator. Facts beside title and pape
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +22,8 @@ from explorer.base.registry import Entry, Registry
 from explorer.search.problem import OBJECTIVES, Candidate, Evaluator, Problem, Progress, Searcher
 
 __all__ = ["OBJECTIVES", "REFUSED", "SEARCHERS", "Candidate", "Evaluator", "Problem", "Progress", "search"]
+
+logger = logging.getLogger(__name__)
 
 REFUSED = "refused"
 """Key of `Progress.details`: candidates that broke pins or bans and were not costed."""
@@ -52,10 +55,13 @@ def search(
             raise InputError(f"{key} is {limit}", key=key, found=limit, allowed=">= 0")
     evaluator = Evaluator(problem=problem, max_evaluations=max_evaluations)
     began = clock()
+    logger.info("%s begins: %s within %s s", searcher, problem.objective, budget_s)
     if problem.start is not None and problem.cluster is not None:
         evaluator.evaluate(problem.start, "start")
         yield _progress(searcher, evaluator, clock() - began, evaluator.best)
     for found in entry.function(problem, evaluator, **chosen):
+        if found is not None:
+            logger.debug("%s: %s is %s", searcher, found.label, found.value)
         yield _progress(searcher, evaluator, clock() - began, found)
         if evaluator.exhausted or (budget_s is not None and clock() - began >= budget_s):
             return

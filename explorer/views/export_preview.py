@@ -58,7 +58,7 @@ def export_view(resolved: Resolved, target: str, *, check: bool = True) -> dict[
         "notes": [] if refused else notes(resolved, target),
         "refusals": [_split(target, text) for text in refused],
         "back": _back(resolved, target, files) if files and check else None,
-        "can_check": bool(files) and EXPORTERS.get(target).facts.get("read") is not None,
+        "can_check": bool(files) and EXPORTERS.get(target).read is not None,
         "capabilities": rows,
     }
 
@@ -73,7 +73,7 @@ def capability_table(resolved: Resolved) -> list[dict[str, Any]]:
         row = found.setdefault(use.name, {"feature": use.feature, "where": [], "answers": {}})
         row["where"].append(use.where)
         for entry in EXPORTERS:
-            support = entry.facts["capabilities"][use.name]
+            support = entry.capabilities[use.name]
             answer = NO if not support.covers(use) else YES if support.exact else NOTE
             before = row["answers"].get(entry.name, {"answer": YES})["answer"]
             worst = max(before, answer, key=(YES, NOTE, NO).index)

@@ -25,7 +25,8 @@ CHROMIUM_FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-START_LIMIT_S = 60
+LIMIT_S = 240.0
+"""Longest wait for anything: only what never comes takes it, however busy the machine is."""
 BOARD = "[data-lane] [data-block]"
 """What is there once a workbench is drawn."""
 SETTINGS = {
@@ -123,7 +124,7 @@ def _command(lab: Lab, root: Path) -> list[str]:
 
 
 def _wait_until_up(process: subprocess.Popen[bytes], lab: Lab, log: Path) -> None:
-    for _ in range(START_LIMIT_S * 5):
+    for _ in range(int(LIMIT_S * 5)):
         if process.poll() is not None:
             break
         try:
@@ -159,17 +160,17 @@ class Workbench:
     def __init__(self, page: Any) -> None:
         self.page = page
         self.errors: list[str] = []
+        page.set_default_timeout(1000 * LIMIT_S)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
 
     def open(self, lab: Lab, notebook: str = "notebooks/explore.ipynb", ready: str = BOARD) -> None:
         """Open the notebook, run all cells, wait for the board (or what is ready) or for an error."""
         page = self.page
         page.goto(lab.url(notebook))
-        page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
+        page.wait_for_selector(".jp-Notebook .jp-CodeCell")
         page.wait_for_function(
             """() => { const c = window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel;
-                       return c?.status === 'idle' && c?.connectionStatus === 'connected'; }""",
-            timeout=60_000,
+                       return c?.status === 'idle' && c?.connectionStatus === 'connected'; }"""
         )
         self.run_all(ready)
 
@@ -178,8 +179,7 @@ class Workbench:
         page = self.page
         page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); return 1; }")
         page.wait_for_selector(
-            f"{ready}, .jp-OutputArea-output[data-mime-type='application/vnd.jupyter.error']",
-            timeout=60_000,
+            f"{ready}, .jp-OutputArea-output[data-mime-type='application/vnd.jupyter.error']"
         )
         wrong = page.query_selector("[data-mime-type='application/vnd.jupyter.error']")
         assert wrong is None, wrong.inner_text()
@@ -191,7 +191,7 @@ class Workbench:
               const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
               const request = kernel.requestExecute({code: '', silent: false, store_history: false,
                                                      user_expressions: {x: code}});
-              const late = new Promise((_, no) => setTimeout(() => no(new Error('kernel is silent')), 20000));
+              const late = new Promise((_, no) => setTimeout(() => no(new Error('no answer')), 120000));
               return Promise.race([request.done.then((r) => r.content.user_expressions.x), late]);
             }""",
             f"__import__('json').dumps({expression})",
@@ -203,9 +203,9 @@ class Workbench:
         """Run an expression in the kernel for its effect."""
         assert self.ask(f"({code}, True)[1]")
 
-    def until(self, condition: Callable[[], bool], what: str, limit_s: float = 20.0) -> None:
+    def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for a condition of the kernel or the page."""
-        for _ in range(int(limit_s / 0.1)):
+        for _ in range(int(LIMIT_S / 0.1)):
             if condition():
                 return
             self.page.wait_for_timeout(100)
@@ -219,6 +219,14 @@ class Workbench:
         self.page.evaluate(
             "() => new Promise((d) => requestAnimationFrame(() => requestAnimationFrame(() => d(1))))"
         )
+
+    def at_rest(self) -> None:
+        """Wait until no colour eases any more; what turns for ever is not waited for."""
+        self.page.wait_for_function(
+            "() => document.getAnimations().every("
+            "(a) => a.playState !== 'running' || a.effect?.getTiming().iterations === Infinity)"
+        )
+        self.settled()
 
     def kpi(self, key: str) -> str:
         """Text of a tile's value."""

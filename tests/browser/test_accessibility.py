@@ -74,7 +74,7 @@ def test_no_serious_finding(bench: Workbench, state: Callable[[Workbench], None]
     bench.theme(theme)
     state(bench)
     bench.settled()
-    bench.page.wait_for_timeout(300)  # colours ease over 150 ms
+    bench.at_rest()
     assert findings(bench) == []
 
 

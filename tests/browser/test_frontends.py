@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from lab import Lab, Workbench, running_lab
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 CHIP = "[data-lane='0'] [data-block='layers.3']"
 
@@ -26,7 +26,7 @@ def _open(server: Lab, page: Any) -> Workbench:
         bench.open(server)
     else:
         page.goto(server.url(""))
-        page.wait_for_selector("[data-lane] [data-block]", timeout=90_000)
+        page.wait_for_selector("[data-lane] [data-block]")
     return bench
 
 

@@ -141,7 +141,7 @@ def _nothing(bench: Workbench) -> None:
 
 def _searched(bench: Workbench) -> None:
     bench.do("explorer.search_panel.start(['even'])")
-    bench.until(lambda: not bench.ask("explorer.search_panel.task.running"), "searched", 60)
+    bench.until(lambda: not bench.ask("explorer.search_panel.task.running"), "searched")
 
 
 SPOTS: dict[str, tuple[str, Callable[[Workbench], Any]]] = {

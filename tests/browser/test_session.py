@@ -71,7 +71,7 @@ def test_an_export_is_downloaded(bench: Workbench, tmp_path: Path) -> None:
 
 def test_a_report_opens_offline(bench: Workbench, tmp_path: Path) -> None:
     bench.tab("History")
-    with bench.page.expect_download(timeout=30_000) as download:
+    with bench.page.expect_download() as download:
         bench.page.locator("[data-action=make_report]").click()
     path = tmp_path / download.value.suggested_filename
     download.value.save_as(path)
@@ -133,7 +133,6 @@ def test_a_restarted_kernel_goes_on(bench: Workbench) -> None:
     page.wait_for_function(
         """() => window.sxBack && window.jupyterapp.shell.currentWidget.sessionContext
                    .session.kernel.status === 'idle'""",
-        timeout=60_000,
     )
     page.evaluate(
         "() => { window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs'); return 1; }"

@@ -375,6 +375,15 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         assert "explorer" in capsys.readouterr().out
 
 
+def test_verbose_says_what_goes_on_and_keeps_the_output_clean() -> None:
+    command = [sys.executable, "-m", "explorer", "-vv", "search", *SMALL, "--searcher", "even", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    json.loads(done.stdout)
+    assert "explorer.models: reading model" in done.stderr
+    assert "explorer.search: even begins: time" in done.stderr
+
+
 def test_simulate_writes_the_plan_that_it_made(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "plan.yaml"
     made = run("simulate", *SMALL, *SHAPE, "-o", file, "--json").json

@@ -18,12 +18,13 @@ from explorer.export import (
     refusals,
 )
 from explorer.export.features import FEATURES, uses
+from explorer.export.spec import KEEPS, PLAN, STAGES, Exporter
 from explorer.plan import Resolved, load_plan
 from explorer.simulation.check import check
 from tests.export.samples import UNIFORM, changed, context_parallel, folded, resolved, uniform
 
 NAMES = EXPORTERS.names()
-READABLE = [entry.name for entry in EXPORTERS if entry.facts["read"] is not None]
+READABLE = [entry.name for entry in EXPORTERS if entry.read is not None]
 PLANS = sorted((Path(__file__).parents[1] / "plans").glob("*.yaml"))
 
 
@@ -42,7 +43,7 @@ def test_all_four_are_there() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_table_says_something_of_every_feature(name: str) -> None:
-    table = EXPORTERS.get(name).facts["capabilities"]
+    table = EXPORTERS.get(name).capabilities
     assert set(table) == {feature.name for feature in FEATURES}
     rows = capability_rows(name)
     assert [row["feature"] for row in rows] == [feature.name for feature in FEATURES]
@@ -53,25 +54,54 @@ def test_table_says_something_of_every_feature(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("sample", UNIFORM)
 def test_exports_and_comes_back(name: str, sample: str, tmp_path: Path) -> None:
-    plan = uniform(sample)
-    assert refusals(plan, name) == []
+    plan, exporter = uniform(sample), EXPORTERS.get(name)
+    if problems := refusals(plan, name):
+        check_refusal(plan, exporter, problems, tmp_path / "out")
+        return
     paths = export(plan, name, tmp_path / "out")
     assert paths
     assert all(path.is_file() and path.parent == tmp_path / "out" for path in paths)
     assert {path.name: path.read_text("utf-8") for path in paths} == preview(plan, name)
-    if name not in READABLE:
+    if exporter.read is None:
         return
     back = import_config(tmp_path / "out", name, model="llama3-8b", cluster="dgx-a100")
     job, strategy = back.plan.workload.job, back.plan.strategy
     assert check(back.graph, back.cluster, back.plan.workload, strategy) == []
     assert job.global_batch == plan.plan.workload.job.global_batch
     assert actions_of(back) == actions_of(plan)
-    if name == "schedule_csv":  # says nothing but the order
-        assert len(strategy.job.stages) == len(plan.plan.strategy.job.stages)
-    elif strategy.job.schedule == plan.plan.strategy.job.schedule != "custom":
+    assert len(strategy.job.stages) == len(plan.plan.strategy.job.stages)
+    if exporter.keeps == PLAN:
         assert strategy == plan.plan.strategy
-    else:
+    elif exporter.keeps == STAGES:
         assert strategy.job.stages == plan.plan.strategy.job.stages
+        if strategy.job.schedule == plan.plan.strategy.job.schedule != "custom":
+            assert strategy == plan.plan.strategy
+
+
+def check_refusal(plan: Resolved, exporter: Exporter, problems: list[str], folder: Path) -> None:
+    """What is refused is what the plan uses and the target has not, by name; and nothing is written."""
+    with pytest.raises(PlanError) as caught:
+        export(plan, exporter.name, folder)
+    assert caught.value.problems == tuple(problems)
+    assert not folder.exists()
+    lacking = [use for use in uses(plan) if not exporter.capabilities[use.name].covers(use)]
+    for use in lacking:
+        how = exporter.capabilities[use.name].how
+        assert f"{exporter.name} cannot express {use.feature} ({use.where}): {how}" in problems
+    others = exporter.problems(plan) if len(plan.plan.strategy.jobs) == 1 else []
+    assert len(problems) == len(lacking) + len(others)
+    assert all(": " in text for text in problems), "a refusal says the way out"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_some_of_the_usual_can_be_expressed(name: str) -> None:
+    """A target that refuses everything is none: a sample of several devices is written."""
+    assert {sample for sample in UNIFORM if not refusals(uniform(sample), name)} - {"one device"}
+
+
+def test_what_comes_back_is_one_of_three() -> None:
+    assert {exporter.keeps for exporter in EXPORTERS} <= set(KEEPS)
+    assert all(exporter.main for exporter in EXPORTERS if exporter.read is not None)
 
 
 @pytest.mark.parametrize("make", [context_parallel, folded])
@@ -88,15 +118,7 @@ def test_odd_ones_come_back_from_torchtitan(make: object, tmp_path: Path) -> Non
 def test_handwritten_plans_export_or_are_refused_by_name(name: str, file: Path, tmp_path: Path) -> None:
     plan = load_plan(file)
     if problems := refusals(plan, name):
-        with pytest.raises(PlanError) as caught:
-            export(plan, name, tmp_path / "out")
-        assert caught.value.problems == tuple(problems)
-        assert not (tmp_path / "out").exists()
-        assert all(text.startswith(f"{name} cannot express ") and ": " in text for text in problems)
-        refused = {use.name for use in uses(plan)} - {
-            row["feature"] for row in capability_rows(name) if row["supported"]
-        }
-        assert len(problems) >= len(refused)
+        check_refusal(plan, EXPORTERS.get(name), problems, tmp_path / "out")
     else:
         assert export(plan, name, tmp_path / "out")
 
@@ -169,10 +191,11 @@ def test_a_wrong_plan_is_not_exported(tmp_path: Path) -> None:
 
 
 def test_unknown_names() -> None:
-    with pytest.raises(InputError, match="unknown exporter 'megatron'"):
-        preview(uniform("1f1b"), "megatron")
+    with pytest.raises(InputError, match="unknown exporter 'no-such-target'") as caught:
+        preview(uniform("1f1b"), "no-such-target")
+    assert str(caught.value.allowed).split(", ") == NAMES
     with pytest.raises(InputError, match="unknown exporter"):
-        import_config(Path("x"), "megatron", model=None, cluster=None)
+        import_config(Path("x"), "no-such-target", model=None, cluster=None)
 
 
 def test_import_errors_are_one_line(tmp_path: Path) -> None:

@@ -133,9 +133,9 @@ def test_two_ranks_run_it(tmp_path: Path) -> None:
     script = written(plan, tmp_path)
     # The same specification with a model so small that only starting the ranks takes time.
     spec = make_experiment(plan, rounds=1, ranks=2, baseline="single", size=SMALL).spec
-    write_spec(replace(spec, warmup_rounds=0, pin=False, group_timeout_s=60.0), tmp_path / "spec.json")
+    write_spec(replace(spec, warmup_rounds=0, pin=False, group_timeout_s=600.0), tmp_path / "spec.json")
     done = subprocess.run(
-        ["bash", str(script)], env=environment(), capture_output=True, text=True, timeout=240, check=False
+        ["bash", str(script)], env=environment(), capture_output=True, text=True, timeout=800, check=False
     )
     folder = tmp_path / "out" / "node0"
     events = [json.loads(line) for line in (folder / "events").read_text().splitlines()]

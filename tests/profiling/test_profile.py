@@ -139,6 +139,7 @@ TINY = Survey(
 )
 
 
+@pytest.mark.slow
 def test_two_ranks_measure_this_machine(tmp_path: Path) -> None:
     if this_host().cores < 2:
         pytest.skip("needs two cores")

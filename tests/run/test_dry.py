@@ -1,4 +1,8 @@
-"""The dry-time run: real launcher, interpreter and messages; the simulator's time on the clock."""
+"""The dry-time run: real launcher, interpreter and messages; the simulator's time on the clock.
+
+That order and messages are right is asked of any machine. That the clock agrees with the simulator is asked
+of one that wakes sleepers on time: how well it then agrees, `benchmarks/dry_run.py` measures.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +10,70 @@ import os
 
 import pytest
 
+from explorer.run.build import Prepared
 from explorer.run.compare import DRY_TOLERANCE_PCT, measure
-from explorer.run.launch import run
+from explorer.run.launch import RunResult, run
 from explorer.run.spec import RunSpec
 from tests.run.programs import SCHEDULES, dry
 
 RANKS = 8
+ATTEMPTS = 3
+LATE_PCT = 1.0
+"""Sleeps that are longer by more than this are the machine's doing."""
 
 
-def test_makespan_is_the_simulated_one() -> None:
+def launched() -> tuple[list[Prepared], RunResult]:
     cases = [dry(name, RANKS, microbatches=8, seconds=0.015) for name in SCHEDULES]
-    result = run(RunSpec(ranks=RANKS, cases=tuple(item.case for item in cases), rounds=2))
-    errors, late = {}, {}
-    for item in cases:
-        rows = [rank["cases"][item.case.name] for rank in result.ranks]
-        seen = measure(item, rows)
-        predicted = float(item.timing.end_s.max())
-        errors[item.case.name] = 100 * (seen.makespan_s / predicted - 1)
-        slept = [stamp[3] - stamp[2] for rank in rows for stamp in rank[0]["stamps"]]
-        asked = [
-            item.case.seconds[int(item.program.slot[int(s[0])])] for rank in rows for s in rank[0]["stamps"]
-        ]
-        late[item.case.name] = 100 * (sum(slept) / sum(asked) - 1)
-        assert seen.makespan_s > predicted, "sleeping cannot be faster than asked"
+    return cases, run(RunSpec(ranks=RANKS, cases=tuple(item.case for item in cases), rounds=2))
+
+
+def stamps_of(item: Prepared, result: RunResult, number: int) -> dict[int, tuple[float, float, float]]:
+    """Per compute task what it should sleep, when it started and when it ended, in one round."""
+    return {
+        int(s[0]): (item.case.seconds[int(item.program.slot[int(s[0])])], s[2], s[3])
+        for rank in result.ranks
+        for s in rank["cases"][item.case.name][number]["stamps"]
+    }
+
+
+def check_order(item: Prepared, stamps: dict[int, tuple[float, float, float]]) -> None:
+    """No task is shorter than asked, and none starts before all it needs, wherever that ran, has ended."""
+    program = item.program
+    reached: list[float] = []
+    for task in range(program.size):
+        before = [program.first[task], program.second[task]]
+        ready = max((reached[i - 1] for i in before if i), default=0.0)
+        if task in stamps:
+            asked, start, end = stamps[task]
+            assert end - start >= asked * (1 - 1e-6), "sleeping cannot be faster than asked"
+            assert start >= ready - 1e-6, f"{item.case.name}: task {task} started too soon"
+            ready = end
+        reached.append(ready)
+
+
+@pytest.mark.slow
+def test_makespan_is_the_simulated_one() -> None:
+    for _ in range(ATTEMPTS):
+        cases, result = launched()
+        errors, late = {}, {}
+        for item in cases:
+            name = item.case.name
+            rows = [rank["cases"][name] for rank in result.ranks]
+            predicted = float(item.timing.end_s.max())
+            for number in range(2):
+                stamps = stamps_of(item, result, number)
+                assert len(stamps) == sum(map(len, item.program.programs))
+                check_order(item, stamps)
+            measured = measure(item, rows).makespan_s
+            assert measured > predicted
+            errors[name] = 100 * (measured / predicted - 1)
+            late[name] = 100 * (
+                sum(end - start for _, start, end in stamps.values()) / sum(s for s, _, _ in stamps.values())
+                - 1
+            )
+        if max(errors.values()) < DRY_TOLERANCE_PCT:
+            return
     crowded = os.getloadavg()[0] > 2 * (os.cpu_count() or 1)
-    disturbed = crowded or not all(rank["urgent"] for rank in result.ranks) or max(late.values()) > 1
-    if disturbed and max(errors.values()) > DRY_TOLERANCE_PCT:
-        pytest.skip(f"the machine woke ranks late by {max(late.values()):.1f} %: {errors}")
-    assert max(errors.values()) < DRY_TOLERANCE_PCT, errors
+    if crowded or not all(rank["urgent"] for rank in result.ranks) or max(late.values()) > LATE_PCT:
+        pytest.skip(f"too noisy: sleepers are woken late by {max(late.values()):.1f} %, steps by {errors} %")
+    pytest.fail(f"the clock and the simulator differ by {errors} %")

@@ -33,7 +33,7 @@ def left_over(folder: Path | str) -> list[list[str]]:
     return found
 
 
-def wait_until_gone(folder: Path | str, limit_s: float = 20.0) -> list[list[str]]:
+def wait_until_gone(folder: Path | str, limit_s: float = 120.0) -> list[list[str]]:
     end = time.monotonic() + limit_s
     while (found := left_over(folder)) and time.monotonic() < end:
         time.sleep(0.1)
@@ -44,9 +44,9 @@ def wait_until_gone(folder: Path | str, limit_s: float = 20.0) -> list[list[str]
     ("kind", "said"),
     [
         ("raise", r"rank 1 failed at 1F1: FaultError: injected fault"),
-        ("exit", r"rank 1 left with exit status 3 during 1F1"),
+        pytest.param("exit", r"rank 1 left with exit status 3 during 1F1", marks=pytest.mark.slow),
         ("kill", r"rank 1 was killed by SIGKILL.* during 1F1"),
-        ("memory", r"rank 1 failed at 1F1 \(out of memory\)"),
+        pytest.param("memory", r"rank 1 failed at 1F1 \(out of memory\)", marks=pytest.mark.slow),
         ("hang", r"rank 1 stands still: 1F1 for .*predicted 0\.01 s"),
         pytest.param("stop", r"rank 1 stands still: 1F1 for", marks=pytest.mark.slow),
     ],
@@ -112,9 +112,9 @@ def test_ranks_end_with_their_launcher() -> None:
         assert folder
         assert left_over(folder)
         parent.send_signal(signal.SIGKILL)
-        parent.wait(timeout=10)
+        parent.wait()
     assert not wait_until_gone(folder)
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while Path(folder).exists() and time.monotonic() < end:
         time.sleep(0.1)
     assert not Path(folder).exists()

@@ -137,6 +137,7 @@ def test_2bw_reads_the_version_before_the_last() -> None:
     assert all(found[n] == max(0, n // 4 - 1) for found in reads.version.values() for n in range(12))
 
 
+@pytest.mark.slow
 def test_torchs_own_engines_make_the_same_gradients() -> None:
     shapes = {"gpipe": (2, 1), "1f1b": (2, 1), "interleaved_1f1b": (2, 1)}
     cases = [real(name, *shape, name=f"torch-{name}", optimizer="adamw") for name, shape in shapes.items()]

@@ -225,14 +225,9 @@ def test_without_other_rows_the_priors_stand(tmp_path: Path) -> None:
     assert found.fitted_on == ()
 
 
-def test_what_follows_other_sources_is_said() -> None:
+def test_what_follows_other_sources_is_said(reference_dir: Path) -> None:
     """One number is also fitted on the rows of Korthikanti; the others stay as vTrain's rows say."""
-    from explorer.score.reading import reference_folder
-
-    try:
-        path = reference_folder() / SETS.get("korthikanti").facts["path"]
-    except InputError as error:
-        pytest.skip(str(error))
+    path = reference_dir / SETS.get("korthikanti").facts["path"]
     found = held_out({"korthikanti": path}, None)["korthikanti"]
     assert [key.rpartition("efficiency.")[2] for key in found.values] == ["sustained"]
     assert "vtrain" in found.fitted_on

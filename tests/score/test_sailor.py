@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from explorer.base.errors import InputError
 from explorer.cluster_profiles import load_cluster
-from explorer.score.reading import reference_folder
 from explorer.score.rows import Read, ScoredRow
 from explorer.score.sets._sailor_profile import LAYERS, PREFIX, group_of, measured_graph, read_profile
 from explorer.score.sets.sailor import MACHINES, read_sailor
@@ -285,16 +284,22 @@ def test_an_unknown_gpu_is_told_what_there_is(tmp_path: Path) -> None:
     assert all(name in problem.message for name in (GH, RTX, TITAN))
 
 
+def test_without_profiles_it_is_told_where_they_are_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXPLORER_REFERENCE", str(tmp_path / "nowhere"))
+    (tmp_path / "plan_0.json").write_text(json.dumps(plan([ALL], [[("H100", 4)]])))
+    (problem,) = read_sailor(tmp_path).problems
+    assert "no profile of the layers on 'H100'" in problem.message
+    assert "--reference" in problem.message
+
+
 # ---- what was measured ---------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def published() -> list[tuple[ScoredRow, Report]]:
-    try:
-        folder = reference_folder() / "measured" / "sailor"
-    except InputError as error:
-        pytest.skip(str(error))
-    return [(row, report(row)) for row in read_sailor(folder).rows]
+def published(reference_dir: Path) -> list[tuple[ScoredRow, Report]]:
+    return [(row, report(row)) for row in read_sailor(reference_dir / "measured" / "sailor").rows]
 
 
 def errors(pairs: list[tuple[float, float]]) -> float:

@@ -18,10 +18,6 @@ from explorer.score.sets.simumax import read
 from explorer.sharding.layouts import megatron_layout, ulysses_layout
 from explorer.simulation.simulate import simulate
 
-REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference" / "measured" / "simumax"
-PUBLISHED = pytest.mark.skipif(
-    not REFERENCE.is_dir(), reason=f"no published measurements at {REFERENCE}: lay them there"
-)
 TINY = {
     "model_type": "dense", "hidden_size": 256, "head_num": 8, "kv_head_num": 8, "head_size": 32,
     "intermediate_size": 512, "layer_num": 4, "vocab_size": 1000,
@@ -197,10 +193,9 @@ def test_any_list_of_objects_is_read_element_by_element(tmp_path_factory: Any, v
     assert [(item.number, item.value) for item in elements(path)] == list(enumerate(values, 1))
 
 
-@PUBLISHED
-def test_published_rows_are_predicted() -> None:
+def test_published_rows_are_predicted(reference_dir: Path) -> None:
     """Golden: time within 4 % on average, allocated memory within 1.5 % in every row."""
-    found = read(REFERENCE / "b200.json")
+    found = read(reference_dir / "measured" / "simumax" / "b200.json")
     assert not found.problems
     assert len(found.rows) == 15
     reports = [simulate(*item.case) for item in found.rows]

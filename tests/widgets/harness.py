@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,10 @@ CHROMIUM_FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+
+YARDSTICK_MS = 60.0
+"""What `slowness` counts to on a machine that does nothing else."""
 
 
 def chromium() -> str | None:
@@ -58,6 +63,7 @@ class WidgetPage:
         self.page = page
         self.errors: list[str] = []
         self.foreign: list[str] = []
+        page.set_default_timeout(240_000)  # only what never comes takes so long
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on(
             "console", lambda message: self.errors.append(message.text) if message.type == "error" else None
@@ -148,6 +154,21 @@ class WidgetPage:
         if release:
             mouse.up()
         self.settle()
+
+    def slowness(self) -> float:
+        """How many times as long as usual this page takes for the same work, now: at least 1."""
+        took = self.page.evaluate(
+            """() => { const begin = performance.now();
+                 let sum = 0;
+                 for (let i = 0; i < 2e7; i++) sum = (sum * 31 + i) | 0;
+                 window.yardstick = sum;
+                 return performance.now() - begin; }"""
+        )
+        return max(1.0, float(took) / YARDSTICK_MS)
+
+    def within(self, limit_ms: float, draw: Callable[[], float]) -> bool:
+        """Whether some of ten drawings takes no longer than it may, on a machine as busy as this one now."""
+        return any(draw() < limit_ms * self.slowness() for _ in range(10))
 
     def text(self, selector: str) -> str:
         return str(self.page.inner_text(selector))

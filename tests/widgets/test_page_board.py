@@ -332,8 +332,8 @@ def test_time_scale_stays_until_fit(board_page: WidgetPage) -> None:
     board_page.receive("board", view=sample.overfull_view())
     assert board_page.box(BLOCK.format(3))["width"] == pytest.approx(width)
     board_page.page.click('[data-action="fit"]')
-    board_page.page.wait_for_timeout(250)
-    assert board_page.box(BLOCK.format(3))["width"] < width
+    while board_page.box(BLOCK.format(3))["width"] >= width:  # it eases; the test's time limit ends this
+        board_page.settle()
 
 
 def test_overflow_is_said_hatched_and_marked(board_page: WidgetPage) -> None:

@@ -318,7 +318,8 @@ def test_plan_b_is_drawn_below_each_lane_and_said(board_page: WidgetPage) -> Non
 def tall(open_page: Callable[..., WidgetPage]) -> WidgetPage:
     page = open_page(height=800)
     page.show("board", Board(**many(80, 240)))
-    page.page.wait_for_timeout(100)
+    page.page.wait_for_function("document.querySelector('[data-lane=\"2\"] .b-chip')")
+    page.settle()
     return page
 
 
@@ -350,9 +351,11 @@ def test_the_overview_is_a_scroll_brush(tall: WidgetPage) -> None:
     strip = tall.box(".b-strip")
     assert before["width"] < strip["width"] / 2
     tall.drag(".b-brush", (strip["width"] / 2, 0))
-    page.wait_for_timeout(100)
-    assert page.evaluate("document.querySelector('.b-stage').scrollTop") > 500
-    assert tall.box(".b-brush")["x"] > before["x"] + strip["width"] / 4
+    page.wait_for_function("document.querySelector('.b-stage').scrollTop > 500")
+    page.wait_for_function(
+        "(x) => document.querySelector('.b-brush').getBoundingClientRect().x > x",
+        arg=before["x"] + strip["width"] / 4,
+    )
     assert tall.sent("board") == []
 
 

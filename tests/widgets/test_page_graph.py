@@ -315,9 +315,13 @@ def test_what_is_shown_of_a_large_model_is_drawn_at_once(open_page: Open) -> Non
         skip = x if i % 10 == 9 else skip
     view = graph_view(sample.graph_scene(b.build()), opened=["op2503"])
     page = open_page()
-    page.show("graph", GraphView(view=view, opened=view["opened"]))
-    drawn = float(page.page.get_attribute(".sx-graph", "data-draw-ms") or 1e9)
-    assert drawn < 500, "measured 20 to 40 ms; the limit is for a machine that does much else"
+
+    def drawn() -> float:
+        page.page.evaluate("window.reset()")
+        page.show("graph", GraphView(view=view, opened=view["opened"]))
+        return float(page.page.get_attribute(".sx-graph", "data-draw-ms") or 1e9)
+
+    assert page.within(500, drawn)
     assert page.page.locator("[data-node]").count() < 120
 
 

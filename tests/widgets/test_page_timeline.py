@@ -314,23 +314,31 @@ def large(lanes: int = 64, microbatches: int = 512) -> Timeline:
     return Timeline(bars=pack(rows), view=view)
 
 
+@pytest.mark.slow
 def test_98304_bars_are_drawn_and_zoomed_fast(open_page: Open) -> None:
     """Decoding, index and first paint together within 0.6 s; then half of all frames within 0.1 s."""
     widget = large()
     assert len(widget.bars) == 98_304 * 4 * len(COLUMNS)
     page = open_page()
     page.show("warm", timeline())
-    page.page.evaluate("window.reset()")
-    page.show("timeline", widget)
-    page.page.wait_for_function("document.querySelector('.sx-timeline').dataset.drawMs")
-    assert float(page.page.get_attribute(".sx-timeline", "data-first-ms") or 1e9) < 600
+
+    def first() -> float:
+        page.page.evaluate("window.reset()")
+        page.show("timeline", widget)
+        page.page.wait_for_function("document.querySelector('.sx-timeline').dataset.drawMs")
+        return float(page.page.get_attribute(".sx-timeline", "data-first-ms") or 1e9)
+
+    def frame() -> float:
+        frames = []
+        for key in "wwwwdddsssss":
+            page.page.keyboard.press(key)
+            page.settle()
+            frames.append(float(page.page.get_attribute(".sx-timeline", "data-draw-ms")))
+        return median(frames)
+
+    assert page.within(600, first)
     page.page.focus(CANVAS)
-    frames = []
-    for key in "wwwwdddsssss":
-        page.page.keyboard.press(key)
-        page.settle()
-        frames.append(float(page.page.get_attribute(".sx-timeline", "data-draw-ms")))
-    assert median(frames) < 100
+    assert page.within(100, frame)
     assert painted(page, CANVAS) > 6
 
 

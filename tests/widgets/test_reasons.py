@@ -125,7 +125,7 @@ def test_a_drag_ends_the_work_and_the_next_quiet_moment_takes_it_up() -> None:
         bench = Explorer("gpt2-small", "dgx-a100", global_batch=32, session=False)
         bench.set(zero=1)
         bench.set(zero=0)
-        for _ in range(1500):
+        for _ in range(60_000):
             await asyncio.sleep(0.01)
             if not bench.tiles.view["reasoning"]:
                 break

@@ -31,7 +31,7 @@ from widgets.run.progress import Progress, progress_share
 from widgets.run.task import Done
 from widgets.run.words import fix_for, intro
 
-LIMIT_S = 90
+LIMIT_S = 600
 MODEL = transformer(2)
 
 

@@ -22,7 +22,7 @@ from widgets.search.placing import ChartPlace
 from widgets.search.task import FAILED, SearchTask, Walk
 from widgets.search.words import held_words
 
-LIMIT_S = 60
+LIMIT_S = 600
 
 
 @pytest.fixture(autouse=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from explorer.base.errors import InputError
-from explorer.score.reading import count, no_surrogates, positive, read_text, reference_folder
+from explorer.score.reading import count, no_surrogates, positive, read_text, reference_if_any
 
 FOLDER = Path("measured") / "simumax"
 """Where the shapes lie in the reference folder, if not beside the rows."""
@@ -203,8 +202,8 @@ def model_file(model: str, folder: Path) -> Path:
         InputError: there is none.
     """
     places = [folder]
-    with suppress(InputError):  # rows alone: their companions lie beside them, as the error below says
-        places.append(reference_folder() / FOLDER)
+    if reference := reference_if_any():
+        places.append(reference / FOLDER)
     if re.fullmatch(r"[\w.-]+", model):
         for place in places:
             exact = place / f"model_{model}.json"

@@ -20,7 +20,7 @@ from explorer.base.errors import ExplorerError, InputError
 from explorer.cluster import Cluster, DeviceKind, NodeGroup
 from explorer.graph import LayerGraph
 from explorer.score.machines import machine as bundled
-from explorer.score.reading import read_text, reference_folder
+from explorer.score.reading import read_text, reference_if_any
 from explorer.score.rows import SETS, Read, RowProblem, ScoredCase, ScoredRow
 from explorer.score.sets._sailor_plan import PlanStage, SailorPlan, read_plan
 from explorer.score.sets._sailor_profile import (
@@ -139,13 +139,13 @@ def _profile_of(name: str, folder: Path) -> Path:
     """The profile of a GPU, beside the plans or in the reference folder."""
     places = [folder]
     beside = folder / f"{PREFIX}{name}.json"
-    if not beside.is_file():
-        places.append(reference_folder() / _PATH)
+    if not beside.is_file() and (reference := reference_if_any()):
+        places.append(reference / _PATH)
     known = sorted({known for place in places for known in profile_names(place)})
     if name not in known:
         raise InputError(
             f"no profile of the layers on {name!r}", key="tmp_per_stage", found=name,
-            allowed=", ".join(known) or "a GPU with a profile beside the plans",
+            allowed=", ".join(known) or "GPUs with a profile beside the plans, or below --reference",
         )  # fmt: skip
     return (places[-1] / f"{PREFIX}{name}.json").resolve()
 

@@ -1,0 +1,47 @@
+"""Campaigns: each has its last result on the page, and a short one holds."""
+
+from __future__ import annotations
+
+import random
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CAMPAIGNS = runpy.run_path(str(ROOT / "scripts" / "campaigns.py"))
+PAGE = (ROOT / "docs" / "campaigns.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS["CAMPAIGNS"])
+def test_the_last_result_stands_with_its_date(name: str) -> None:
+    text = CAMPAIGNS["kept"](PAGE, name)
+    arguments = " ".join(CAMPAIGNS["CAMPAIGNS"][name].arguments)
+    assert f"`python benchmarks/{name}.py {arguments}`" in text
+    assert re.search(r"20\d\d-\d\d-\d\d", text)
+    assert ": holds." in text
+
+
+def test_nothing_else_stands_there() -> None:
+    assert re.findall(r"^## (\w+):", PAGE, re.MULTILINE) == list(CAMPAIGNS["CAMPAIGNS"])
+
+
+ORACLE = runpy.run_path(str(ROOT / "benchmarks" / "oracle.py"))
+
+
+def test_random_chains_are_those_of_the_second_model() -> None:
+    rng = random.Random(20)
+    assert not [found for _ in range(20) if (found := ORACLE["differences"](ORACLE["drawn"](rng)))]
+
+
+def test_the_second_model_is_the_closed_form() -> None:
+    """Equal stages: (m + p - 1)(F + B) without transfers; one transfer longer each way for every hop."""
+    for schedule in ("gpipe", "1f1b"):
+        case = ORACLE["Chain"](
+            schedule=schedule, ranks=4, microbatches=6, forward_s=(1.0,) * 4, backward_s=(2.0,) * 4,
+            sent_bytes=(0.0,) * 4, kept_bytes=(1.0,) * 4, latency_s=0.0, bytes_per_s=1.0,
+        )  # fmt: skip
+        span, busy, kept = ORACLE["run"](case)
+        assert (span, busy) == ((6 + 3) * 3.0, [18.0] * 4)
+        assert kept == ([6.0] * 4 if schedule == "gpipe" else [4.0, 3.0, 2.0, 1.0])
