@@ -1,0 +1,80 @@
+"""AlpaComm: tensors from one mesh to another by pipelined broadcasts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup
+from explorer.graph import LayerGraph
+from explorer.library.system import SYSTEMS, Claim, Example, System, Uses
+from explorer.pricing.routes import WHOLE, Route, lane_route
+from explorer.pricing.stage_transfers import broadcast_route
+from explorer.strategies.uniform import uniform
+from explorer.strategy import Strategy
+from explorer.workload import Job
+
+RECEIVERS, SIZE = 4, 1e9
+FAST, SLOW = 100e9, 10e9
+
+
+def _nodes() -> Cluster:
+    """Two nodes of eight devices, a network card for each."""
+    kind = DeviceKind(
+        name="box",
+        memory_bytes=1,
+        memory_bandwidth_bytes_per_s=1,
+        peak_flops_per_s=(("fp32", 1.0),),
+    )
+    levels = tuple(
+        Level(
+            name=name, kind=link, scope=scope, latency_s=0.0, bandwidth_bytes_per_s=speed,
+            device_bytes_per_s=speed,
+        )
+        for name, link, scope, speed in (("in", "nvlink", "node", FAST), ("out", "infiniband", "all", SLOW))
+    )  # fmt: skip
+    nodes = (NodeGroup(count=2, device_kind="box", devices_per_node=8),)
+    return Cluster(name="two nodes", device_kinds=(kind,), nodes=nodes, levels=levels)
+
+
+def _over_one_copy(*, broadcast: bool) -> float:
+    """Seconds to bring a tensor from one device to several of another node, over those of one copy."""
+    cluster, source, target = _nodes(), (0,), tuple(range(8, 8 + RECEIVERS))
+    route: Route = (
+        broadcast_route(cluster, source, target, WHOLE) if broadcast else lane_route(cluster, source, target)
+    )
+    return route.seconds_per_byte * SLOW
+
+
+def _stages(graph: LayerGraph, cluster: Cluster, job: Job) -> Strategy:
+    """Return two stages whose tensors cross in the fastest way."""
+    found = uniform(graph, cluster, job, stages=2, tensor=4, microbatches=8)
+    return found.with_job(replace(found.job, transfers="best"))
+
+
+@SYSTEMS.add(
+    System(
+        name="alpacomm",
+        title="Cross-mesh resharding by pipelined broadcast",
+        paper="Zhuang et al., On Optimizing the Communication of Model Parallelism, MLSys 2023",
+        year=2022,
+        uses=Uses(options=("transfers: broadcast, gather, best",)),
+        missing="its load-balanced order of unit tasks, and eager 1F1B",
+        claims=(
+            Claim(
+                text=f"to {RECEIVERS} devices of another node by send and receive: as many copies cross",
+                published=RECEIVERS,
+                unit="copies",
+                measure=lambda: _over_one_copy(broadcast=False),
+            ),
+            Claim(
+                text="by pipelined broadcast in many chunks: one copy crosses",
+                published=1,
+                unit="copies",
+                measure=lambda: _over_one_copy(broadcast=True),
+            ),
+        ),
+    )
+)
+def example() -> Example:
+    """GPT-2 medium in two stages of four A100 each."""
+    return Example(model="gpt2-medium", cluster="dgx-a100", global_batch=32, divide=_stages)

@@ -1,0 +1,81 @@
+"""Integrated batch, model and domain parallelism over a grid of Pr x Pc devices."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+
+from explorer.cluster_profiles import load_cluster
+from explorer.graph import LayerGraph
+from explorer.library.system import SYSTEMS, Claim, Example, System, Uses
+from explorer.models.builder import GraphBuilder
+from explorer.simulation.simulate import simulate
+from explorer.strategy import REPLICA, Mesh, Sharding, Stage, single
+from explorer.workload import Job, Workload
+
+WIDTHS, BATCH = (8, 16, 32, 16), 24
+GRIDS = ((1, 4), (4, 1), (2, 4))
+"""Pr x Pc: batch parallelism alone, model parallelism alone, both."""
+
+
+@cache
+def _layers() -> LayerGraph:
+    """Fully connected layers; every width is a dimension of its own."""
+    b = GraphBuilder("chain")
+    x = b.input("x", {"d0": WIDTHS[0]})
+    for i, width in enumerate(WIDTHS[1:], start=1):
+        x = b.linear(f"fc{i}", x, {f"d{i}": width}, over=(f"d{i - 1}",))
+    return b.build()
+
+
+def _published(rows: int, columns: int) -> float:
+    """Bytes that a device sends (equation 5), fp32: 3 B/Pc (Pr-1)/Pr sum d_i + 2 (Pc-1)/Pc |W|/Pr."""
+    model = 3 * BATCH / columns * (rows - 1) / rows * sum(WIDTHS[1:-1])
+    weights = sum(a * b for a, b in pairwise(WIDTHS))
+    return 4.0 * (model + 2 * (columns - 1) / columns * weights / rows)
+
+
+def _sent(rows: int, columns: int) -> float:
+    """Bytes that a device sends in a step, every layer split by its outputs over Pr, the batch over Pc."""
+    graph = _layers()
+    mesh = Mesh(devices=tuple(range(rows * columns)), axes=((REPLICA, columns), ("model", rows)))
+    by_outputs = tuple(
+        Sharding(layers=(layer.name,), layout=((f"d{i}", "model"),))
+        for i, layer in enumerate(graph.layers, start=1)
+    )
+    stage = Stage(
+        layers=tuple(layer.name for layer in graph.layers),
+        meshes=(mesh,),
+        microbatch_samples=BATCH,
+        shardings=by_outputs if rows > 1 else (),
+    )
+    workload = Workload(jobs=(Job(global_batch=BATCH, precision="fp32", optimizer="sgd"),))
+    report = simulate(graph, load_cluster("dgx-a100"), workload, single(stages=(stage,)))
+    return sum(report.traffic_bytes.values()) / (rows * columns)
+
+
+@SYSTEMS.add(
+    System(
+        name="gholami",
+        title="Batch, model and domain parallelism by layer",
+        paper="Gholami et al., Integrated Model, Batch, and Domain Parallelism in Training Neural"
+        " Networks, SPAA 2018",
+        year=2017,
+        uses=Uses(options=("layouts by layer", "halos")),
+        missing="its choice of a grid for every layer",
+        claims=tuple(
+            Claim(
+                text=f"bytes a device sends, Pr = {rows}, Pc = {columns}, three layers, B = {BATCH}",
+                published=_published(rows, columns),
+                unit="bytes",
+                measure=lambda rows=rows, columns=columns: _sent(rows, columns),  # type: ignore[misc]
+            )
+            for rows, columns in GRIDS
+        ),
+    )
+)
+def example() -> Example:
+    """VGG-16 on eight V100, replicas of pairs."""
+    return Example(
+        model="vgg16", cluster="dgx-1-v100", global_batch=256, shape={"replicas": 8, "microbatch_size": 32}
+    )
