@@ -7,7 +7,7 @@ parts (`.board`, `.tiles`, `.timeline`, `.graph`, `.memory`, `.traffic`, ...) ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -25,6 +25,7 @@ from explorer.views import chrome_trace
 from explorer.views.tiles import Baseline
 from explorer.workload import Workload
 
+from .base import Widget
 from .compare.panel import ComparePanel, with_other
 from .edits import lock_lane, pin_layers, set_field, shape_of
 from .export.panel import ExportPanel
@@ -314,6 +315,17 @@ class Explorer(VBox):
         self.showing.said = dict(verdict) if verdict is not None else None
         self.showing.redraw()
 
+    def reopens(self) -> None:
+        """The page knows that the session is saved: what to press once the kernel is gone."""
+        for widget in self._ours():
+            widget.way_back = "Run the cells again, then press **Reopen**."
+
+    def _ours(self) -> Iterator[Widget]:
+        """Every widget that sends intents."""
+        yield from self.parts.drawn
+        for panel in self.panels:
+            yield from panel.widgets()
+
     def look(self) -> Look:
         """What is not part of a state, for the saved session."""
         parts = self.parts
@@ -358,7 +370,7 @@ class Explorer(VBox):
 
     def _wire(self) -> None:
         parts, showing = self.parts, self.showing
-        for widget in (*parts.drawn, *(widget for panel in self.panels for widget in panel.widgets())):
+        for widget in self._ours():
             widget.bench = parts.bench
             widget.on_intent(self.gestures.answer)
         urgent = (parts.board, parts.tiles, parts.controls)

@@ -88,6 +88,9 @@ class Widget(anywidget.AnyWidget):
     notice = traitlets.Dict(
         None, allow_none=True, help="A strip at the top: {'level': 'info' or 'error', 'text': ...}, or None."
     ).tag(sync=True)
+    way_back = traitlets.Unicode(
+        "Run the cells again.", help="What to do once the kernel is gone, said by the page."
+    ).tag(sync=True)
 
     def __init__(self, **kwargs: Any) -> None:
         self._handlers: list[IntentHandler] = []

@@ -32,6 +32,7 @@ STYLE = """<style>
 .xp-frame .jp-OutputArea-output{padding:0}
 .xp-frame .modebar-container{top:26px!important}
 .xp-frame .modebar-btn--logo{display:none!important}
+.xp-frame .jupyter-widgets-disconnected::before{content:none!important}
 </style>"""
 """Once in the workbench; panels carry the class `xp`."""
 

@@ -42,7 +42,8 @@ class Parts:
         self.blocks: list[dict[str, Any]] | None = None
         """What the board was given as blocks."""
         self.rest: tuple[DOMWidget, ...] = ()
-        """What is not there while nothing is loaded."""
+        """What is not there while nothing is loaded. None of them is one of ours: anywidget drops what the
+        page knows of a widget's classes when it draws it, so they are shown and hidden by the box around."""
 
     @property
     def drawn(self) -> tuple[BaseWidget, ...]:
@@ -93,6 +94,10 @@ class Parts:
             self.marking = False
 
 
+def _boxed(widget: BaseWidget) -> Box:
+    return Box([widget], layout=Layout(width="100%", overflow="visible", display="block"))
+
+
 def arrange(parts: Parts, tabs: Sequence[tuple[str, Widget]]) -> dict[str, Any]:
     """Arguments of the outer box: bar, tiles, board and timeline in full width, two columns, tabs."""
     half = Layout(flex="1 1 440px", min_width="0", width="auto")
@@ -105,7 +110,7 @@ def arrange(parts: Parts, tabs: Sequence[tuple[str, Widget]]) -> dict[str, Any]:
     parts.tabs.children = [box for _, box in tabs]
     for i, (title, _) in enumerate(tabs):
         parts.tabs.set_title(i, title)
-    parts.rest = (parts.board, parts.timeline, columns, parts.tabs)
+    parts.rest = (_boxed(parts.board), _boxed(parts.timeline), columns, parts.tabs)
     outer = [
         HTML(STYLE, layout=Layout(display="none")),
         parts.controls,

@@ -122,11 +122,11 @@ def test_a_budget_that_cannot_be(bench: Explorer, budget: float) -> None:
 
 def test_what_was_right_is_kept_when_the_model_is_wrong() -> None:
     bench = make("nope", "hgx-h100", global_batch=64)
-    assert "xp-absent" in bench.board._dom_classes, "nothing to show yet"
+    assert "xp-absent" in bench.parts.rest[0]._dom_classes, "nothing to show yet"
     assert (field(bench, "model")["value"], field(bench, "cluster")["value"]) == ("nope", "hgx-h100")
     bench.controls.send_intent("set", key="model", value="gpt2-small")
     assert (bench.model, bench.cluster, bench.workload.job.global_batch) == ("gpt2-small", "hgx-h100", 64)
-    assert "xp-absent" not in bench.board._dom_classes
+    assert "xp-absent" not in bench.parts.rest[0]._dom_classes
     bench.close()
 
 

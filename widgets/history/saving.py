@@ -192,6 +192,7 @@ class Saving:
             )
             write_session(document, path)
             self.saved_s, self.problem = document["saved_s"], ""
+            self._bench.reopens()
         finally:
             self._waiting = False
         if self._dirty:

@@ -131,6 +131,9 @@ function firstKeyed(element) {
   while (element && element.dataset.key == null) element = element.nextElementSibling;
   return element;
 }
+function bold(text) {
+  return String(text ?? "").split("**").map((part, i) => i % 2 ? h("b", { text: part }) : document.createTextNode(part));
+}
 function heading(title, sub) {
   return h("div", { class: "sx-head" }, h("h2", { text: title }), h("span", { class: "sx-sub", text: sub ?? "" }));
 }
@@ -198,48 +201,209 @@ var signed = (text) => text.startsWith(MINUS) || /^[0.\s\u202f\u00a0]*(\D*)$/.te
 var plural = (n, noun) => `${fixed(n)} ${noun}${n === 1 ? "" : "s"}`;
 var join = ({ text, unit }) => unit ? `${text}${NBSP}${unit}` : text;
 
+// src/common/link.js
+var LOST = "sx-lost";
+var SLOW_MS = 8e3;
+var GRACE_MS = 2e3;
+var CAUSES = {
+  restarting: "The kernel was restarted",
+  autorestarting: "The kernel ended and was started again",
+  dead: "The kernel has ended",
+  terminating: "The kernel was shut down",
+  gone: "The kernel of this page is gone"
+};
+var Link = class {
+  /** @param {any} model the anywidget model */
+  constructor(model) {
+    this.raw = model;
+    this.cause = "";
+    this.dropped = false;
+    this.touched = false;
+    this.slow = false;
+    this.away = false;
+    this.watchers = /* @__PURE__ */ new Set();
+    this.model = this.guarded(model);
+    this.onLive = () => this.lose("gone");
+    this.onLost = (event) => event.detail.bench === (model.get("bench") ?? "") && this.lose(event.detail.cause);
+    model.on("comm_live_update", this.onLive);
+    globalThis.document?.addEventListener(LOST, this.onLost);
+    this.follow(model.widget_manager?.kernel);
+  }
+  /** The same model, which never throws: what cannot be sent says so. */
+  guarded(model) {
+    return {
+      link: this,
+      get: (name) => model.get(name),
+      set: (name, value) => model.set(name, value),
+      on: (event, listener) => model.on(event, listener),
+      off: (event, listener) => model.off(event, listener),
+      send: (content) => this.reach(() => model.send(content)),
+      save_changes: () => this.reach(() => model.save_changes())
+    };
+  }
+  /** @param {any} kernel of JupyterLab, Notebook and Voila; elsewhere there is none to ask */
+  follow(kernel) {
+    if (!kernel?.statusChanged?.connect) return;
+    const status = () => kernel.status in CAUSES && this.lose(kernel.status);
+    const connection = () => this.interrupted(kernel.connectionStatus !== "connected");
+    const disposed = () => this.lose("gone");
+    const signals = [
+      [kernel.statusChanged, status],
+      [kernel.connectionStatusChanged, connection],
+      [kernel.disposed, disposed]
+    ].filter(([signal]) => signal?.connect);
+    for (const [signal, listener] of signals) signal.connect(listener);
+    this.unfollow = () => signals.forEach(([signal, listener]) => signal.disconnect(listener));
+    this.busy = () => kernel.status === "busy";
+  }
+  get state() {
+    return this.cause ? "lost" : this.away ? "away" : this.slow ? "slow" : "here";
+  }
+  /** May nothing be changed now? */
+  get shut() {
+    return Boolean(this.cause) || this.away;
+  }
+  /** Send something, if there is somebody to send it to. @param {() => void} work */
+  reach(work) {
+    if (this.shut) {
+      if (!this.touched) this.tell({ touched: true });
+      return;
+    }
+    try {
+      work();
+    } catch {
+      this.tell({ touched: true });
+      this.lose("gone");
+    }
+  }
+  /** @param {string} cause a key of `CAUSES`; one that says more replaces one that says less */
+  lose(cause) {
+    if (this.cause && !(this.cause === "gone" && cause !== "gone")) return;
+    clearTimeout(this.grace);
+    this.tell({ cause: cause in CAUSES ? cause : "gone" });
+    const detail = { bench: this.raw.get("bench") ?? "", cause: this.cause };
+    if (detail.bench) globalThis.document?.dispatchEvent(new CustomEvent(LOST, { detail }));
+  }
+  interrupted(away) {
+    clearTimeout(this.grace);
+    if (away === this.away) return;
+    if (away) this.grace = setTimeout(() => this.tell({ away: true }), GRACE_MS);
+    else this.tell({ away: false });
+  }
+  /** Is something waiting for its answer? Said once it has waited long. @param {boolean} waiting */
+  await(waiting) {
+    if (waiting && !this.waits) this.waits = setTimeout(() => this.tell({ slow: true }), SLOW_MS);
+    if (waiting || !this.waits) return;
+    clearTimeout(this.waits);
+    this.waits = 0;
+    if (this.slow) this.tell({ slow: false });
+  }
+  tell(change) {
+    const before = [this.state, this.cause, this.touched, this.dropped].join();
+    Object.assign(this, change);
+    if ([this.state, this.cause, this.touched, this.dropped].join() === before) return;
+    for (const watcher of this.watchers) watcher();
+  }
+  /** Call back on every change. Returns what ends it. @param {() => void} watcher */
+  watch(watcher) {
+    this.watchers.add(watcher);
+    return () => this.watchers.delete(watcher);
+  }
+  /** What to say, or null: `{level, text}` with `**bold**`. */
+  get words() {
+    return linkWords(this.state, {
+      cause: this.cause,
+      dropped: this.dropped,
+      busy: this.busy?.(),
+      way: wayBack(this.raw.get("way_back"))
+    });
+  }
+  close() {
+    this.raw.off("comm_live_update", this.onLive);
+    globalThis.document?.removeEventListener(LOST, this.onLost);
+    this.unfollow?.();
+    clearTimeout(this.grace);
+    clearTimeout(this.waits);
+    this.watchers.clear();
+  }
+};
+var wayBack = (way) => globalThis.document?.body.dataset.voila ? "Load this page again." : way || "Run the cells again.";
+function linkWords(state, { cause = "gone", dropped = false, busy = false, way = "" }) {
+  if (state === "lost") {
+    const undone = dropped ? " Your last change was not made." : "";
+    return { level: "error", text: `**${CAUSES[cause]}:** what you see stays readable, but nothing can be changed.${undone} ${way}` };
+  }
+  if (state === "away") {
+    return { level: "error", text: "**The connection to the kernel is interrupted.** It is tried again; nothing can be changed meanwhile." };
+  }
+  if (state !== "slow") return null;
+  if (busy) return { level: "info", text: "The kernel is busy; your change is made as soon as it is free." };
+  return { level: "info", text: `The kernel has not answered yet. If it was restarted or has ended: ${way}` };
+}
+var linked = (render2) => ({ model, el }) => {
+  const link = new Link(model);
+  const close = render2({ model: link.model, el });
+  return () => {
+    close();
+    link.close();
+  };
+};
+
 // src/common/root.js
+var READABLE = /* @__PURE__ */ new Set(["tiles", "board", "timeline", "graph", "heatmap"]);
+var SAYING = ".sx-tiles, .sx-board";
 function makeRoot(el, model, name, label) {
   const root = h("section", { class: `sx sx-${name}`, "aria-label": label, "data-widget": name });
+  root.dataset.bench = model.get("bench") ?? "";
   root.addEventListener("keydown", (event) => {
     if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
   });
   const notices = h("div", { class: "sx-notices" });
   root.append(notices);
-  const showNotice = () => {
-    const notice = model.get("notice");
-    keyed(
-      notices,
-      notice?.text ? [notice] : [],
-      () => "notice",
-      () => h(
-        "div",
-        { class: "sx-notice" },
-        h("span", {}),
-        h("button", {
-          class: "sx-btn",
-          text: "Dismiss",
-          "data-action": "dismiss",
-          on: {
-            click: () => {
-              model.set("notice", null);
-              model.save_changes();
-            }
-          }
-        })
-      ),
-      (element, { level, text }) => {
-        element.dataset.level = level ?? "info";
-        element.setAttribute("role", level === "error" ? "alert" : "status");
-        element.firstChild.textContent = text;
-      }
-    );
+  const dismiss = () => {
+    model.set("notice", null);
+    model.save_changes();
   };
-  model.on("change:notice", showNotice);
-  showNotice();
+  const show = () => {
+    const { link } = model;
+    const state = link?.state ?? "here";
+    set(root, { "data-link": state === "here" ? null : state });
+    if (!READABLE.has(name)) {
+      for (const child of root.children) if (child !== notices) child.inert = link?.shut ?? false;
+    }
+    drawNotices(notices, [sayable(root, name, link), model.get("notice")], dismiss);
+  };
+  model.on("change:notice", show);
+  const unwatch = model.link?.watch(show);
+  show();
   el.append(root);
   return { root, close: watchTheme(root, () => {
-  }, [() => model.off("change:notice", showNotice)]) };
+  }, [() => model.off("change:notice", show), () => unwatch?.()]) };
+}
+function sayable(root, name, link) {
+  const words = link?.words;
+  if (!words || name === "tiles") return null;
+  const others = [...document.querySelectorAll(SAYING)].some((element) => element !== root && element.dataset.bench === root.dataset.bench);
+  return name === "board" || link.touched || link.state === "slow" || !others ? { ...words, lasting: true } : null;
+}
+function drawNotices(place, given, dismiss) {
+  keyed(
+    place,
+    given.filter((notice) => notice?.text),
+    ({ lasting }) => lasting ? "link" : "notice",
+    ({ lasting }) => h(
+      "div",
+      { class: "sx-notice" },
+      h("span", {}),
+      lasting ? null : h("button", { class: "sx-btn", text: "Dismiss", "data-action": "dismiss", on: { click: dismiss } })
+    ),
+    (element, { level, text, lasting }) => {
+      set(element, { "data-level": level ?? "info", "data-lasting": lasting ? "" : null });
+      element.setAttribute("role", level === "error" ? "alert" : "status");
+      if (lasting) element.firstChild.replaceChildren(...bold(text));
+      else element.firstChild.textContent = text;
+    }
+  );
 }
 function isDark(element) {
   const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
@@ -297,16 +461,27 @@ var Sync = class {
     this.queued = false;
     this.listeners = [...traits, "seq"].map((name) => [`change:${name}`, () => this.schedule()]);
     for (const [event, listener] of this.listeners) model.on(event, listener);
+    this.unwatch = model.link?.watch(() => this.linkChanged());
   }
-  /** Is an intent still without an answer? */
+  /** Is an intent still without an answer? Where the kernel is gone there will be none. */
   get pending() {
+    return this.unanswered && this.model.link?.state !== "lost";
+  }
+  get unanswered() {
     return (this.model.get("seq") ?? 0) < this.last;
   }
-  /** Send one intent; a custom message, so that none is ever merged with the next. */
+  /** Send one intent; a custom message, so that none is ever merged with the next. Nothing is sent to a kernel that is gone. */
   send(kind, fields = {}) {
-    this.last = Math.max(this.last, this.model.get("seq") ?? 0) + 1;
+    const { link } = this.model;
+    if (!link?.shut) this.last = Math.max(this.last, this.model.get("seq") ?? 0) + 1;
     this.model.send({ seq: this.last, kind, ...fields });
+    link?.await(this.pending);
     return this.last;
+  }
+  linkChanged() {
+    const { link } = this.model;
+    if (link.state === "lost" && this.unanswered && !link.dropped) link.tell({ dropped: true });
+    this.schedule();
   }
   /** Write a two-way trait. */
   set(name, value) {
@@ -319,11 +494,13 @@ var Sync = class {
     this.queued = true;
     queueMicrotask(() => {
       this.queued = false;
+      this.model.link?.await(this.pending);
       if (this.always || !this.pending) this.draw();
     });
   }
   close() {
     for (const [event, listener] of this.listeners) this.model.off(event, listener);
+    this.unwatch?.();
   }
 };
 
@@ -1776,7 +1953,7 @@ function render({ model, el }) {
   const view = new TimelineView(model, el);
   return () => view.close();
 }
-var timeline_default = { render };
+var timeline_default = { render: linked(render) };
 export {
   timeline_default as default
 };

@@ -60,7 +60,8 @@ function drawButtons(ctx, { pin, lock, moveTo }, carrying) {
   const home = selected.size ? homeOf(ctx, selected) : null;
   const idle = !selected.size || !ctx.editable || carrying;
   const on = allPinned(ctx.pinned, selected);
-  const off = !ctx.editable ? "This board is only shown" : carrying ? "Drop what you carry first" : "Select a block first";
+  const shut = ctx.model.link?.shut;
+  const off = shut ? "Not without the kernel" : !ctx.editable ? "This board is only shown" : carrying ? "Drop what you carry first" : "Select a block first";
   enable(pin, !idle);
   enable(lock, !idle && home != null);
   enable(moveTo, !idle);

@@ -1,6 +1,7 @@
 // The board: reads the model's traits, keeps what is only of the page (scale, focus, a drag under way), draws.
 
 import { h } from "../common/dom.js";
+import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
 import { boundaryFields, considerSoon, gainedBy, moveFields } from "./consider.js";
@@ -53,7 +54,17 @@ class BoardContext {
     this.tellTheme();
     attachGestures(this);
     attachKeyboard(this);
+    this.unwatch = model.link?.watch(() => this.linkChanged());
     this.draw();
+  }
+
+  /** Nothing can be dropped any more: what is carried goes back, and nothing is said to have been done. */
+  linkChanged() {
+    if (!this.model.link.shut) return;
+    this.putDown?.();
+    this.stopGestures?.();
+    this.closeMenu?.(false);
+    this.afterAnswer = null;
   }
 
   build() {
@@ -82,7 +93,7 @@ class BoardContext {
     return this.model.get("view") ?? {};
   }
   get editable() {
-    return this.actual.editable !== false;
+    return this.actual.editable !== false && !this.model.link?.shut;
   }
   get colour() {
     return this.model.get("colour") ?? "kind";
@@ -322,6 +333,7 @@ class BoardContext {
 
   close() {
     this.sync.close();
+    this.unwatch?.();
     this.observer.disconnect();
     this.nearness?.close();
     clearTimeout(this.greying);
@@ -338,4 +350,4 @@ function render({ model, el }) {
   return () => context.close();
 }
 
-export default { render };
+export default { render: linked(render) };

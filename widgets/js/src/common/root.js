@@ -1,6 +1,11 @@
 // What every widget's root element does: theme, keyboard guard, notice strip, clean-up.
 
-import { h, keyed } from "./dom.js";
+import { bold, h, keyed, set } from "./dom.js";
+
+/** Widgets that are still good to look at when their kernel is gone; in the others nothing can be pressed. */
+const READABLE = new Set(["tiles", "board", "timeline", "graph", "heatmap"]);
+/** Widgets that say by themselves that it is gone. */
+const SAYING = ".sx-tiles, .sx-board";
 
 /**
  * Make the root. Plain keys stop here (JupyterLab would run its shortcuts); Ctrl and Cmd combinations pass, so Save works.
@@ -8,45 +13,58 @@ import { h, keyed } from "./dom.js";
  */
 export function makeRoot(el, model, name, label) {
   const root = h("section", { class: `sx sx-${name}`, "aria-label": label, "data-widget": name });
+  root.dataset.bench = model.get("bench") ?? "";
   root.addEventListener("keydown", (event) => {
     if (!event.ctrlKey && !event.metaKey) event.stopPropagation();
   });
   const notices = h("div", { class: "sx-notices" });
   root.append(notices);
-  const showNotice = () => {
-    const notice = model.get("notice");
-    keyed(
-      notices,
-      notice?.text ? [notice] : [],
-      () => "notice",
-      () =>
-        h(
-          "div",
-          { class: "sx-notice" },
-          h("span", {}),
-          h("button", {
-            class: "sx-btn",
-            text: "Dismiss",
-            "data-action": "dismiss",
-            on: {
-              click: () => {
-                model.set("notice", null);
-                model.save_changes();
-              },
-            },
-          }),
-        ),
-      (element, { level, text }) => {
-        element.dataset.level = level ?? "info";
-        element.setAttribute("role", level === "error" ? "alert" : "status");
-        element.firstChild.textContent = text;
-      },
-    );
+  const dismiss = () => {
+    model.set("notice", null);
+    model.save_changes();
   };
-  model.on("change:notice", showNotice);
-  showNotice();
+  const show = () => {
+    const { link } = model;
+    const state = link?.state ?? "here";
+    set(root, { "data-link": state === "here" ? null : state });
+    if (!READABLE.has(name)) for (const child of root.children) if (child !== notices) child.inert = link?.shut ?? false;
+    drawNotices(notices, [sayable(root, name, link), model.get("notice")], dismiss);
+  };
+  model.on("change:notice", show);
+  const unwatch = model.link?.watch(show);
+  show();
   el.append(root);
-  return { root, close: watchTheme(root, () => {}, [() => model.off("change:notice", showNotice)]) };
+  return { root, close: watchTheme(root, () => {}, [() => model.off("change:notice", show), () => unwatch?.()]) };
+}
+
+/** What this widget says of its kernel: the tiles say it in their sentence, the board always, any other if nobody else does. */
+function sayable(root, name, link) {
+  const words = link?.words;
+  if (!words || name === "tiles") return null;
+  const others = [...document.querySelectorAll(SAYING)].some((element) => element !== root && element.dataset.bench === root.dataset.bench);
+  return name === "board" || link.touched || link.state === "slow" || !others ? { ...words, lasting: true } : null;
+}
+
+/** Strips at the top. One that lasts goes by itself, the other is dismissed. */
+function drawNotices(place, given, dismiss) {
+  keyed(
+    place,
+    given.filter((notice) => notice?.text),
+    ({ lasting }) => (lasting ? "link" : "notice"),
+    ({ lasting }) =>
+      h(
+        "div",
+        { class: "sx-notice" },
+        h("span", {}),
+        lasting ? null : h("button", { class: "sx-btn", text: "Dismiss", "data-action": "dismiss", on: { click: dismiss } }),
+      ),
+    (element, { level, text, lasting }) => {
+      set(element, { "data-level": level ?? "info", "data-lasting": lasting ? "" : null });
+      element.setAttribute("role", level === "error" ? "alert" : "status");
+      if (lasting) element.firstChild.replaceChildren(...bold(text));
+      else element.firstChild.textContent = text;
+    },
+  );
 }
 
 /**

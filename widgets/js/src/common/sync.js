@@ -15,18 +15,31 @@ export class Sync {
     this.queued = false;
     this.listeners = [...traits, "seq"].map((name) => [`change:${name}`, () => this.schedule()]);
     for (const [event, listener] of this.listeners) model.on(event, listener);
+    this.unwatch = model.link?.watch(() => this.linkChanged());
   }
 
-  /** Is an intent still without an answer? */
+  /** Is an intent still without an answer? Where the kernel is gone there will be none. */
   get pending() {
+    return this.unanswered && this.model.link?.state !== "lost";
+  }
+
+  get unanswered() {
     return (this.model.get("seq") ?? 0) < this.last;
   }
 
-  /** Send one intent; a custom message, so that none is ever merged with the next. */
+  /** Send one intent; a custom message, so that none is ever merged with the next. Nothing is sent to a kernel that is gone. */
   send(kind, fields = {}) {
-    this.last = Math.max(this.last, this.model.get("seq") ?? 0) + 1;
+    const { link } = this.model;
+    if (!link?.shut) this.last = Math.max(this.last, this.model.get("seq") ?? 0) + 1;
     this.model.send({ seq: this.last, kind, ...fields });
+    link?.await(this.pending);
     return this.last;
+  }
+
+  linkChanged() {
+    const { link } = this.model;
+    if (link.state === "lost" && this.unanswered && !link.dropped) link.tell({ dropped: true });
+    this.schedule();
   }
 
   /** Write a two-way trait. */
@@ -41,11 +54,13 @@ export class Sync {
     this.queued = true;
     queueMicrotask(() => {
       this.queued = false;
+      this.model.link?.await(this.pending);
       if (this.always || !this.pending) this.draw();
     });
   }
 
   close() {
     for (const [event, listener] of this.listeners) this.model.off(event, listener);
+    this.unwatch?.();
   }
 }

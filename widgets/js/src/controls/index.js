@@ -1,6 +1,7 @@
 // The control bar: fields left, buttons right.
 
 import { h, keyed, set } from "../common/dom.js";
+import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
 import { drawFields } from "./fields.js";
@@ -67,4 +68,4 @@ function drawButtons(place, buttons) {
   );
 }
 
-export default { render };
+export default { render: linked(render) };

@@ -2,6 +2,7 @@
 
 import { h, keyed, set, triangle } from "../common/dom.js";
 import { bytes, plural } from "../common/format.js";
+import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
 import { drawTable } from "./capabilities.js";
@@ -219,4 +220,4 @@ function selectAll(element) {
   selection.addRange(range);
 }
 
-export default { render };
+export default { render: linked(render) };

@@ -1,6 +1,7 @@
 // The layer graph: modules by path with repeats folded, open ones laid open in place.
 
 import { h, keyed, set } from "../common/dom.js";
+import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
 import { Positions, select, step, without } from "./choose.js";
@@ -332,4 +333,4 @@ function render({ model, el }) {
   return () => widget.close();
 }
 
-export default { render };
+export default { render: linked(render) };

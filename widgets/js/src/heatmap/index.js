@@ -3,6 +3,7 @@
 import { float32 } from "../common/binary.js";
 import { family, prepare, Tip, tokens } from "../common/canvas.js";
 import { h, heading, keyed, set } from "../common/dom.js";
+import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
 import { tableToggle } from "../common/table.js";
@@ -248,4 +249,4 @@ function render({ model, el }) {
   return () => view.close();
 }
 
-export default { render };
+export default { render: linked(render) };

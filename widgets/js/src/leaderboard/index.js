@@ -2,6 +2,7 @@
 
 import { h, keyed, set, triangle } from "../common/dom.js";
 import { bytes, seconds } from "../common/format.js";
+import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
 import { cells, frontierText, gapShare, heads, nextRow, rowName } from "./words.js";
@@ -287,4 +288,4 @@ function drawFrontier(details, view) {
   );
 }
 
-export default { render };
+export default { render: linked(render) };

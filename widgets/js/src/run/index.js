@@ -2,6 +2,7 @@
 
 import { h, keyed, set, triangle } from "../common/dom.js";
 import { fixed } from "../common/format.js";
+import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
 import { makeCalibration } from "./calibration.js";
@@ -157,4 +158,4 @@ function makeFailure(act) {
   };
 }
 
-export default { render };
+export default { render: linked(render) };

@@ -3,6 +3,7 @@
 import { download } from "../common/download.js";
 import { h, keyed, set, triangle } from "../common/dom.js";
 import { bytes, plural } from "../common/format.js";
+import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
 import { cells, mark, nextRow, spoken } from "./words.js";
@@ -198,4 +199,4 @@ function drawFiles({ path, error, buttons }, view) {
   for (const button of buttons) button.disabled = !view.ready;
 }
 
-export default { render };
+export default { render: linked(render) };

@@ -2,6 +2,7 @@
 // show what the board estimates.
 
 import { h, keyed } from "../common/dom.js";
+import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
 import { PREVIEW, previewed, previewedVerdict, previewOf } from "./preview.js";
@@ -27,8 +28,15 @@ function render({ model, el }) {
     const now = view.tiles ?? [];
     keyed(tiles, preview ? now.map((tile) => previewed(tile, preview)) : now, (tile) => tile.key, makeTile, drawTile);
     holdVerdict(verdict, preview != null);
-    drawVerdict(verdict, preview ? previewedVerdict(view.verdict, preview) : view.verdict);
+    drawVerdict(verdict, sentence(view.verdict));
+    why.element.inert = model.link?.shut ?? false;
     why.draw(view.reasons ?? [], view.reasoning ?? false);
+  }
+  /** Of the kernel, if there is something to say of it; else of what is dragged; else Python's. */
+  function sentence(now) {
+    const { link } = model;
+    if (link?.words) return { level: link.shut ? "bad" : "busy", text: link.words.text, actions: link.shut ? [] : now?.actions };
+    return preview ? previewedVerdict(now, preview) : now;
   }
   const listen = (event) => {
     const next = previewOf(event.detail, model.get("bench"), preview);
@@ -48,4 +56,4 @@ function render({ model, el }) {
   };
 }
 
-export default { render };
+export default { render: linked(render) };

@@ -5,6 +5,7 @@ import { prepare, Tip } from "../common/canvas.js";
 import { h, set } from "../common/dom.js";
 import { download } from "../common/download.js";
 import { bytes, percent, seconds } from "../common/format.js";
+import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
 import { tableToggle } from "../common/table.js";
@@ -309,4 +310,4 @@ function render({ model, el }) {
   return () => view.close();
 }
 
-export default { render };
+export default { render: linked(render) };

@@ -2,6 +2,7 @@
 
 import { bold, h, heading, keyed, set, triangle } from "../common/dom.js";
 import { typeset } from "../common/format.js";
+import { linked } from "../common/link.js";
 import { makeRoot } from "../common/root.js";
 import { Sync } from "../common/sync.js";
 import { deltaText, valueText } from "../tiles/words.js";
@@ -116,4 +117,4 @@ function drawVerdict(element, { verdict, note, actions }) {
   );
 }
 
-export default { render };
+export default { render: linked(render) };
