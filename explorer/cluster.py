@@ -386,6 +386,10 @@ class Cluster:
         name = self._group_of(device)[0].device_kind
         return next(kind for kind in self.device_kinds if kind.name == name)
 
+    def node_size(self, device: int) -> int:
+        """Return the number of devices in the node of a device."""
+        return self._group_of(device)[0].devices_per_node
+
     def node_of(self, device: int) -> int:
         """Node of a device."""
         group, first_device, first_node = self._group_of(device)

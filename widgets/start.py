@@ -10,7 +10,8 @@ from explorer.base.errors import ExplorerError
 from explorer.base.units import dtype_bytes
 from explorer.simulation.report import Report
 from explorer.simulation.simulate import simulate
-from explorer.strategies.uniform import uniform, units
+from explorer.strategies.cuts import units
+from explorer.strategies.uniform import uniform
 from explorer.strategy import Strategy
 from explorer.workload import OPTIMIZERS, Workload
 

@@ -7,6 +7,7 @@ the only conversions, so that a factor of 1000 against 1024 can go wrong in one 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from explorer.base.errors import InputError
 
@@ -95,3 +96,15 @@ def format_seconds(seconds: float) -> str:
         if abs(seconds) >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns" if seconds else "0 s"
+
+
+def format_devices(devices: Sequence[int]) -> str:
+    """Devices for people: runs as spans, and of long lists the beginning.
+
+    >>> format_devices((4, 5, 6, 7))
+    '4-7'
+    """
+    if len(devices) > 2 and list(devices) == list(range(devices[0], devices[-1] + 1)):
+        return f"{devices[0]}-{devices[-1]}"
+    shown = ",".join(map(str, devices[:6]))
+    return shown + (f",... ({len(devices)})" if len(devices) > 6 else "")

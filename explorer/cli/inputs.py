@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
@@ -11,7 +12,17 @@ from explorer.cluster_profiles import load_cluster
 from explorer.graph import LayerGraph
 from explorer.models import load_model_and_cluster
 from explorer.plan import Reference, Resolved, fingerprint, load_plan, make_plan
-from explorer.strategies.uniform import uniform
+from explorer.schedules import SCHEDULES
+from explorer.search.microbatches import with_best_microbatch
+from explorer.strategies.degrees import (
+    EXCHANGES,
+    GATHER,
+    RECOMPUTE,
+    ZERO_LEVELS,
+    Degrees,
+    chunks_or_default,
+    default_schedule,
+)
 from explorer.strategy import Strategy
 from explorer.workload import Workload, default_workload
 
@@ -28,14 +39,9 @@ def add_model(parser: argparse.ArgumentParser, *, required: bool = True) -> None
     )
     parser.add_argument("--cluster", help="bundled profile name or file")
     parser.add_argument("--global-batch", type=int, help="samples of one optimizer step")
-    parser.add_argument("--microbatch-size", type=int, help="samples of one microbatch per replica")
     parser.add_argument("--seq-len", type=int, help="tokens of one sample")
     parser.add_argument("--precision", help="bf16, fp16, fp32, fp8, ...")
     parser.add_argument("--optimizer", help="adam, adamw, momentum, sgd or none")
-    parser.add_argument(
-        "--recompute", default=None, choices=("none", "selective", "full"), help="activation recomputation"
-    )
-    parser.add_argument("--zero", type=int, default=None, choices=(0, 1, 2, 3), help="ZeRO level")
     parser.add_argument(
         "--set", action="append", default=[], metavar="K=V", help="setting of the model reader"
     )
@@ -45,14 +51,33 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
     """Flags of a uniform strategy."""
     parser.add_argument("--schedule", help="a name from `explorer list schedules`")
     parser.add_argument(
+        "--schedule-option", action="append", default=[], metavar="K=V", help="option of the schedule"
+    )
+    parser.add_argument(
         "--stages", type=int, help="pipeline stages p (positions of the schedule's placement)"
     )
     parser.add_argument("--microbatches", type=int, help="microbatches per step m")
+    parser.add_argument(
+        "--microbatch-size", type=int,
+        help="samples of one microbatch per replica; without it the fastest of 1, 2, 4, ... that fit",
+    )  # fmt: skip
     parser.add_argument("--dp", type=int, help="data-parallel replicas d")
     parser.add_argument("--tp", type=int, help="tensor-parallel size t")
     parser.add_argument(
         "--chunks", type=int, help="stages per pipeline position; default: what the schedule's placement has"
     )
+    parser.add_argument("--cp", type=int, help="context-parallel size c: devices that share a sequence")
+    parser.add_argument(
+        "--cp-exchange", choices=tuple(EXCHANGES), default=GATHER,
+        help="how attention sees the whole sequence under --cp",
+    )  # fmt: skip
+    parser.add_argument("--ep", type=int, help="expert-parallel size: devices that share the experts")
+    parser.add_argument(
+        "--sequence-parallel", action="store_true", help="with --tp: norms are split along the sequence too"
+    )
+    parser.add_argument("--recompute", default="none", choices=RECOMPUTE, help="activation recomputation")
+    parser.add_argument("--zero", type=int, default=0, choices=ZERO_LEVELS, help="ZeRO level")
+    parser.add_argument("--devices", metavar="LIST", help="device of every rank, in order: 8-15,0,2")
 
 
 def pairs(texts: list[str], flag: str) -> dict[str, str]:
@@ -128,27 +153,91 @@ def read_inputs(options: argparse.Namespace) -> Inputs:
     )
 
 
-def shaped_strategy(options: argparse.Namespace, inputs: Inputs) -> Strategy:
-    """The uniform strategy of the flags; without `--dp` all devices that are left are replicas."""
-    tensor = 1 if options.tp is None else options.tp
-    stages = 1 if options.stages is None else options.stages
+def device_list(text: str) -> tuple[int, ...]:
+    """Devices from numbers and spans: `8-15,0,2`; () for no text.
+
+    Raises:
+        InputError: a part that is neither.
+    """
+    found: list[int] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        first, dash, last = part.partition("-")
+        numbers = [first, last] if dash else [first]
+        spelt = all(number.isascii() and number.isdigit() and len(number) < 8 for number in numbers)
+        if not spelt or int(numbers[-1]) < int(first):
+            raise InputError(
+                f"--devices {text}: {part!r} names no devices", key="--devices", found=part,
+                allowed="numbers and spans, as 8-15,0,2",
+            )  # fmt: skip
+        found += range(int(first), int(numbers[-1]) + 1)
+    return tuple(found)
+
+
+def degrees_of(options: argparse.Namespace, inputs: Inputs) -> Degrees:
+    """Return the degrees of the flags, but for the microbatch size.
+
+    Without `--dp` all devices are replicas if no other degree is named, else there is one.
+    """
+    sizes = {"stages": options.stages, "tensor": options.tp, "context": options.cp}
     replicas = options.dp
     if replicas is None:
-        replicas = 1 if options.stages or options.tp else inputs.devices.device_count
-    return uniform(
-        inputs.graph,
-        inputs.devices,
-        inputs.workload.job,
-        stages=stages,
-        replicas=replicas,
-        tensor=tensor,
-        chunks=options.chunks,
-        microbatches=options.microbatches,
-        microbatch_size=options.microbatch_size,
-        schedule=options.schedule or "",
-        recompute=options.recompute or "none",
-        zero=options.zero or 0,
-    )
+        chosen = device_list(options.devices or "")
+        replicas = 1 if any(sizes.values()) else len(chosen) or inputs.devices.device_count
+    sizes |= {"expert": options.ep}
+    given: dict[str, Any] = {key: 1 if size is None else size for key, size in sizes.items()}
+    name = options.schedule or default_schedule(options.chunks or 1)
+    chosen_options = pairs(options.schedule_option, "--schedule-option")
+    read = SCHEDULES.get(name).read_options(chosen_options)
+    return Degrees(
+        **given, options=tuple((key, read[key]) for key in chosen_options),
+        replicas=replicas, chunks=chunks_or_default(options.chunks),
+        schedule=options.schedule or "", recompute=options.recompute, zero=options.zero,
+        sequence_parallel=options.sequence_parallel, context_exchange=options.cp_exchange,
+    )  # fmt: skip
+
+
+def shaped(options: argparse.Namespace, inputs: Inputs) -> tuple[Inputs, Strategy]:
+    """Return the uniform strategy of the flags, and the inputs with the batch that follows from them.
+
+    Raises:
+        InputError: flags that contradict each other, or that devices, model or batch do not allow.
+    """
+    degrees, devices = degrees_of(options, inputs), device_list(options.devices or "")
+    inputs = _with_batch(options, inputs, degrees.replicas)
+    job, count = inputs.workload.job, options.microbatches
+    samples = None
+    if options.microbatch_size is not None:
+        degrees = degrees.changed(microbatch_size=options.microbatch_size)
+    elif count is not None:
+        samples = job.global_batch // count
+        degrees = degrees.changed(microbatch_size=max(1, samples // degrees.replicas))
+    else:
+        degrees = with_best_microbatch(
+            inputs.graph, inputs.devices, inputs.workload, degrees, devices=devices
+        )
+    strategy = degrees.build(inputs.graph, inputs.devices, job, devices=devices, microbatch_samples=samples)
+    return inputs, strategy
+
+
+def _with_batch(options: argparse.Namespace, inputs: Inputs, replicas: int) -> Inputs:
+    """The inputs with a global batch that `--microbatches` divide, where nobody gave one."""
+    count, size, batch = options.microbatches, options.microbatch_size, inputs.workload.job.global_batch
+    if count is None:
+        return inputs
+    if count < 1:
+        raise InputError(f"--microbatches {count}", key="--microbatches", found=count, allowed="1 or more")
+    fits = batch == count * replicas * size if size is not None else batch % count == 0
+    if fits:
+        return inputs
+    needed = count * replicas * (size or 1)
+    if options.global_batch is not None:
+        raise InputError(
+            f"{count} microbatches{f' of {size} x {replicas} samples' if size else ''} do not make a global"
+            f" batch of {batch}",
+            key="--microbatches", found=count,
+            allowed=f"{'' if size else f'a divisor of {batch}, or '}--global-batch {needed}",
+        )  # fmt: skip
+    return replace(inputs, workload=inputs.workload.with_job(global_batch=needed))
 
 
 def resolved_of(options: argparse.Namespace) -> Resolved:
@@ -160,7 +249,7 @@ def resolved_of(options: argparse.Namespace) -> Resolved:
             "a model is needed", key="--model", allowed="a zoo name, a file, hf:PATH, or --plan FILE"
         )
     inputs = read_inputs(options)
-    strategy = shaped_strategy(options, inputs)
+    inputs, strategy = shaped(options, inputs)
     plan = make_plan(
         inputs.model, inputs.graph, inputs.cluster_name, inputs.devices, inputs.workload, strategy
     )

@@ -8,14 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 from explorer import __version__
-from explorer.base.errors import ExplorerError, InfeasibleError, InputError
-from explorer.base.units import GIB, format_bytes, format_seconds
+from explorer.base.errors import InfeasibleError, InputError
+from explorer.base.units import GIB, format_bytes, format_devices, format_seconds
 from explorer.cli.inputs import add_json, add_model, add_shape, resolved_of
 from explorer.cli.output import emit_json, say, table
 from explorer.explain import explain, require_feasible
 from explorer.plan import Plan, Resolved, save_plan
+from explorer.search.microbatches import with_best_microbatch
 from explorer.simulation.report import Report
 from explorer.simulation.simulate import simulate
+from explorer.strategies.cuts import units
+from explorer.strategies.degrees import Degrees, most_replicas
 from explorer.strategies.uniform import uniform
 from explorer.strategy import Strategy
 from explorer.sweep import SweepRow, sweep
@@ -66,7 +69,8 @@ def baseline_of(resolved: Resolved, name: str) -> tuple[str, Report]:
     """A named baseline: its description and report.
 
     `single` is one device with the batch as one replica's microbatches, `dp` plain data parallelism over
-    the plan's devices, `even` an even pipeline over them; anything else is a plan file.
+    the plan's devices, `even` an even pipeline over them (of stages no smaller than a block, replicated);
+    anything else is a plan file.
 
     Raises:
         InputError: an unknown name, or a baseline that the batch does not divide into.
@@ -75,37 +79,45 @@ def baseline_of(resolved: Resolved, name: str) -> tuple[str, Report]:
         from explorer.plan import load_plan
 
         return name, predict(load_plan(name))
-    job, graph, cluster = resolved.plan.workload.job, resolved.graph, resolved.cluster
-    devices = len(resolved.plan.strategy.job.devices)
+    job, devices = resolved.plan.workload.job, len(resolved.plan.strategy.job.devices)
     size = max(stage.microbatch_samples for stage in resolved.plan.strategy.job.stages)
     if name == "single":
-        strategy = uniform(graph, cluster, job, microbatches=job.global_batch // size)
+        strategy = uniform(resolved.graph, resolved.cluster, job, microbatches=job.global_batch // size)
     elif name == "dp":
         strategy = _data_parallel(resolved, devices)
     else:
-        strategy = uniform(graph, cluster, job, stages=devices, microbatches=job.global_batch // size)
+        strategy = _even(resolved, devices, size)
     return name, predict(resolved, strategy)
 
 
 def _data_parallel(resolved: Resolved, devices: int) -> Strategy:
-    """The fastest microbatch size that fits, or else the smallest."""
-    found: list[tuple[bool, float, Strategy]] = []
-    job = resolved.plan.workload.job
-    for size in (1, 2, 4, 8, 16, 32):
-        try:
-            strategy = uniform(resolved.graph, resolved.cluster, job, replicas=devices, microbatch_size=size)
-            report = predict(resolved, strategy)
-        except ExplorerError:
-            continue
-        found.append((not report.feasible, report.step_time_s, strategy))
-    if not found:
+    """Plain data parallelism with the fastest microbatch size that fits."""
+    batch = resolved.plan.workload.job.global_batch
+    if batch % devices:
         raise InputError(
-            f"a global batch of {job.global_batch} cannot be split over {devices} replicas",
+            f"a global batch of {batch} cannot be split over {devices} replicas",
             key="--baseline",
             found="dp",
             allowed="single, even, or a plan file",
         )
-    return min(found, key=lambda item: item[:2])[2]
+    return _fastest(resolved, Degrees(replicas=devices))
+
+
+def _even(resolved: Resolved, devices: int, samples: int) -> Strategy:
+    """A stage per device; where the model has fewer blocks, a stage per block, and replicas."""
+    job, blocks = resolved.plan.workload.job, len(units(resolved.graph))
+    if devices <= blocks:
+        count = job.global_batch // samples
+        return uniform(resolved.graph, resolved.cluster, job, stages=devices, microbatches=count)
+    replicas = most_replicas(devices // blocks, job.global_batch)
+    return _fastest(resolved, Degrees(stages=blocks, replicas=replicas))
+
+
+def _fastest(resolved: Resolved, degrees: Degrees) -> Strategy:
+    """The degrees with their best microbatch size."""
+    workload = resolved.plan.workload
+    found = with_best_microbatch(resolved.graph, resolved.cluster, workload, degrees)
+    return found.build(resolved.graph, resolved.cluster, workload.job)
 
 
 def run_simulate(options: argparse.Namespace) -> int:
@@ -231,20 +243,13 @@ def report_text(report: Report, bands: Mapping[str, Band] | None = None) -> str:
     for lane, devices in enumerate(report.lane_devices):
         rows.append(
             (
-                _spans(devices),
+                format_devices(devices),
                 format_seconds(report.busy_s[lane]),
                 format_bytes(report.peak_memory_bytes[lane]),
                 f"{report.capacity_bytes[lane] / GIB:.0f} GiB",
             )
         )
     return "\n".join(f"{name:<12}{value}" for name, value in head) + "\n\n" + table(rows)
-
-
-def _spans(devices: tuple[int, ...]) -> str:
-    if len(devices) > 2 and devices[-1] - devices[0] == len(devices) - 1:
-        return f"{devices[0]}-{devices[-1]}"
-    shown = ",".join(map(str, devices[:6]))
-    return shown + (f",... ({len(devices)})" if len(devices) > 6 else "")
 
 
 def run_explain(options: argparse.Namespace) -> int:

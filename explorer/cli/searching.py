@@ -6,11 +6,12 @@ import argparse
 from typing import Any
 
 from explorer.base.errors import InfeasibleError, InputError
-from explorer.base.units import format_seconds
-from explorer.cli.inputs import Inputs, add_json, add_model, pairs, read_inputs
+from explorer.base.units import GIB, format_seconds, parse_quantity
+from explorer.cli.inputs import Inputs, add_json, add_model, device_list, pairs, read_inputs
 from explorer.cli.output import emit_json, say
 from explorer.plan import Plan, Provenance, load_plan, make_plan, save_plan, to_document
-from explorer.search import OBJECTIVES, Problem, Progress, search
+from explorer.search import FRONTIER, OBJECTIVES, Candidate, Objective, Problem, Progress, search
+from explorer.search.objectives import axes_of, frontier_axes
 
 
 def add_commands(commands: Any) -> None:
@@ -18,7 +19,10 @@ def add_commands(commands: Any) -> None:
     parser = commands.add_parser("search", help="look for a good strategy")
     add_model(parser)
     parser.add_argument("--searcher", default="auto", help="a name from `explorer list searchers`")
-    parser.add_argument("--objective", default="time", choices=(*OBJECTIVES, "frontier"))
+    parser.add_argument(
+        "--objective", default="time", metavar="NAME",
+        help=f"{', '.join(OBJECTIVES)}, or {FRONTIER}[:NAME,NAME[,NAME]] for all that is not dominated",
+    )  # fmt: skip
     parser.add_argument("--budget", type=float, metavar="S", help="stop after so many seconds")
     parser.add_argument(
         "--max-evaluations", type=int, default=0, metavar="N", help="stop after so many; deterministic"
@@ -27,6 +31,14 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--option", action="append", default=[], metavar="K=V", help="option of the searcher")
     parser.add_argument(
         "--pin", action="append", default=[], metavar="LAYER=DEVICE", help="keep a layer on a device"
+    )
+    parser.add_argument(
+        "--ban", action="append", default=[], metavar="LAYER=DEVICE", help="keep a layer off a device"
+    )
+    parser.add_argument("--devices", metavar="LIST", help="devices to choose from, rank by rank: 8-15,0,2")
+    parser.add_argument("--max-devices", type=int, default=0, metavar="N", help="devices to use at most")
+    parser.add_argument(
+        "--memory-limit", metavar="SIZE", default="", help="per device: a number of GiB, or with a unit"
     )
     parser.add_argument("--start", help="plan file to start from; the result is never worse")
     parser.add_argument("-o", "--output", help="write the best plan here (.yaml or .json)")
@@ -42,7 +54,11 @@ def run_search(options: argparse.Namespace) -> int:
         cluster=inputs.cluster,
         workload=inputs.workload,
         objective=options.objective,
-        pins=_pins(options.pin),
+        devices=device_list(options.devices or ""),
+        max_devices=options.max_devices,
+        memory_limit_bytes=_memory_limit(options.memory_limit),
+        pins=_places(options.pin, "--pin"),
+        bans=_places(options.ban, "--ban"),
         start=load_plan(options.start).plan.strategy if options.start else None,
         seed=options.seed,
     )
@@ -71,17 +87,36 @@ def _nothing_found(last: Progress) -> InfeasibleError | None:
         return None
     return InfeasibleError(
         f"searcher {last.searcher} found nothing that fits in {last.evaluations} evaluations;"
-        " allow more devices, recomputation (--recompute full) or ZeRO, or try another searcher"
+        " allow more devices, or try another searcher"
     )
 
 
-def _pins(texts: list[str]) -> tuple[tuple[str, int], ...]:
+def _places(texts: list[str], flag: str) -> tuple[tuple[str, int], ...]:
+    """(layer, device) pairs; a layer may be named several times."""
     found = []
-    for layer, device in pairs(texts, "--pin").items():
-        if not device.isdigit():
-            raise InputError(f"--pin {layer}={device}", key="--pin", found=device, allowed="a device number")
+    for text in texts:
+        layer, device = next(iter(pairs([text], flag).items()))
+        if not (device.isascii() and device.isdigit()):
+            raise InputError(
+                f"{flag} {text}", key=flag, found=device, allowed="LAYER=DEVICE, a device number"
+            )
         found.append((layer, int(device)))
     return tuple(found)
+
+
+def _memory_limit(text: str) -> float:
+    """Bytes of `--memory-limit`; a number without a unit is GiB."""
+    if not text:
+        return 0.0
+    try:
+        limit = float(text) * GIB
+    except ValueError:
+        limit = parse_quantity(text, "bytes")
+    if not 0 < limit < float("inf"):
+        raise InputError(
+            f"--memory-limit {text}", key="--memory-limit", found=text, allowed="above 0, as 16 or 16GiB"
+        )
+    return limit
 
 
 def _drive(problem: Problem, options: argparse.Namespace) -> tuple[Progress | None, bool]:
@@ -109,7 +144,7 @@ def _drive(problem: Problem, options: argparse.Namespace) -> tuple[Progress | No
 def _value(progress: Progress) -> str:
     if progress.best is None:
         return "none"
-    unit = OBJECTIVES.get(progress.objective, "s")
+    unit = axes_of(progress.objective)[0].unit
     return format_seconds(progress.best.value) if unit == "s" else f"{progress.best.value:.6g} {unit}"
 
 
@@ -143,7 +178,7 @@ def progress_json(progress: Progress, plan: Plan | None, inputs: Inputs) -> dict
         "searcher": progress.searcher,
         "objective": progress.objective,
         "objective_value": value,
-        "objective_unit": OBJECTIVES.get(progress.objective, "s"),
+        "objective_unit": axes_of(progress.objective)[0].unit,
         "lower_bound": progress.lower_bound,
         "bound": progress.bound or None,
         "optimal": progress.optimal,
@@ -157,10 +192,17 @@ def progress_json(progress: Progress, plan: Plan | None, inputs: Inputs) -> dict
                 "step_time_s": item.report.step_time_s,
                 "peak_memory_bytes": max(item.report.peak_memory_bytes),
                 "devices": len(item.report.devices),
+                "values": {axis.name: value for axis, value in _values(inputs, progress, item)},
             }
             for item in progress.frontier
         ],
     }
+
+
+def _values(inputs: Inputs, progress: Progress, found: Candidate) -> list[tuple[Objective, float]]:
+    """Axes of the frontier with the values of a candidate."""
+    axes = frontier_axes(progress.objective)
+    return [(axis, axis.value(inputs.devices, inputs.workload.job, found.report)) for axis in axes]
 
 
 def _text(progress: Progress) -> str:

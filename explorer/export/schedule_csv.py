@@ -23,7 +23,7 @@ from explorer.schedules import SCHEDULES
 from explorer.schedules._common import Lanes
 from explorer.schedules._torch_notation import from_torch_csv, to_torch_csv
 from explorer.schedules.custom import lanes_text
-from explorer.strategies.uniform import balanced_cuts
+from explorer.strategies.cuts import balanced_cuts
 from explorer.strategy import Mesh, Stage, single
 from explorer.workload import default_workload
 

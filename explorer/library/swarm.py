@@ -12,7 +12,7 @@ from explorer.library.system import SYSTEMS, Claim, Example, System, Uses
 from explorer.models.synthetic import chain
 from explorer.simulation.report import Report
 from explorer.simulation.simulate import simulate
-from explorer.strategies.uniform import balanced_cuts
+from explorer.strategies.cuts import balanced_cuts
 from explorer.strategy import ROUND_ROBIN, Mesh, Stage, Strategy, single
 from explorer.workload import Job, Workload
 

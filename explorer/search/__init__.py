@@ -19,14 +19,32 @@ from typing import Any
 
 from explorer.base.errors import InputError
 from explorer.base.registry import Entry, Registry
-from explorer.search.problem import OBJECTIVES, Candidate, Evaluator, Problem, Progress, Searcher
+from explorer.search.evaluator import Candidate, Evaluator, Miss, Progress, Searcher, objective_value
+from explorer.search.objectives import FRONTIER, OBJECTIVES, Objective
+from explorer.search.problem import Problem
 
-__all__ = ["OBJECTIVES", "REFUSED", "SEARCHERS", "Candidate", "Evaluator", "Problem", "Progress", "search"]
+__all__ = [
+    "FAILED",
+    "FRONTIER",
+    "OBJECTIVES",
+    "REFUSED",
+    "SEARCHERS",
+    "Candidate",
+    "Evaluator",
+    "Miss",
+    "Objective",
+    "Problem",
+    "Progress",
+    "objective_value",
+    "search",
+]
 
 logger = logging.getLogger(__name__)
 
 REFUSED = "refused"
 """Key of `Progress.details`: candidates that broke pins or bans and were not costed."""
+FAILED = "failed"
+"""Key of `Progress.details`: candidates that could not be simulated."""
 
 SEARCHERS: Registry[Entry[Searcher]] = Registry("searcher", "explorer.search")
 
@@ -54,25 +72,29 @@ def search(
         if limit is not None and not limit >= 0:
             raise InputError(f"{key} is {limit}", key=key, found=limit, allowed=">= 0")
     evaluator = Evaluator(problem=problem, max_evaluations=max_evaluations)
+    least = problem.lower_bound()
     began = clock()
     logger.info("%s begins: %s within %s s", searcher, problem.objective, budget_s)
     if problem.start is not None and problem.cluster is not None:
         evaluator.evaluate(problem.start, "start")
-        yield _progress(searcher, evaluator, clock() - began, evaluator.best)
+        yield _progress(searcher, evaluator, least, clock() - began, evaluator.best)
     for found in entry.function(problem, evaluator, **chosen):
         if found is not None:
             logger.debug("%s: %s is %s", searcher, found.label, found.value)
-        yield _progress(searcher, evaluator, clock() - began, found)
+        yield _progress(searcher, evaluator, least, clock() - began, found)
         if evaluator.exhausted or (budget_s is not None and clock() - began >= budget_s):
             return
-    yield _progress(searcher, evaluator, clock() - began, None)
+    yield _progress(searcher, evaluator, least, clock() - began, None)
 
 
-def _progress(searcher: str, evaluator: Evaluator, wall_s: float, new: Candidate | None) -> Progress:
+def _progress(
+    searcher: str, evaluator: Evaluator, least: float | None, wall_s: float, new: Candidate | None
+) -> Progress:
     problem = evaluator.problem
     bound, name = evaluator.lower_bound, evaluator.bound
-    if bound is None and problem.objective in ("time", "frontier"):
-        bound, name = problem.trivial_bound_s(), "work over peak"
+    counts = ((REFUSED, evaluator.refused), (FAILED, evaluator.failed))
+    if bound is None and least is not None:
+        bound, name = least, problem.ranks.bound_name
     return Progress(
         searcher=searcher,
         objective=problem.objective,
@@ -83,9 +105,9 @@ def _progress(searcher: str, evaluator: Evaluator, wall_s: float, new: Candidate
         lower_bound=bound,
         bound=name,
         optimal=evaluator.optimal,
-        frontier=tuple(sorted(evaluator.frontier, key=lambda item: item.report.step_time_s)),
+        frontier=tuple(sorted(evaluator.frontier, key=evaluator.point)),
         foreign_value=evaluator.foreign_value,
-        details=dict(evaluator.details) | ({REFUSED: evaluator.refused} if evaluator.refused else {}),
+        details=dict(evaluator.details) | {key: count for key, count in counts if count},
     )
 
 

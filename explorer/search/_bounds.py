@@ -153,12 +153,7 @@ def _held_bytes(pricer: Pricer, sections: list[int], ahead: list[int], *, everyt
 
 
 def value_bound(problem: Problem, bounds: Bounds, devices: tuple[int, ...]) -> float:
-    """What the objective of a strategy with these bounds cannot fall below; 0 where nothing is known."""
-    if problem.objective == "memory":
-        return bounds.peak_memory_bytes
-    if problem.objective in ("time", "frontier"):
-        return bounds.step_time_s
-    if problem.objective == "cost" and problem.cluster is not None:
-        prices = (problem.cluster.kind_of(device).price_per_hour for device in devices)
-        return bounds.step_time_s * sum(prices) / 3600
-    return 0.0
+    """What the objective of a strategy with these bounds cannot fall below."""
+    return problem.ranks.strategy_bound(
+        problem.needed_cluster, problem.job, bounds.step_time_s, bounds.peak_memory_bytes, devices
+    )

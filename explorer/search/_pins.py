@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from explorer.graph import LayerGraph
-from explorer.strategies.uniform import default_weights, units
+from explorer.strategies.cuts import default_weights, units
 from explorer.strategy import JobStrategy, Stage
 
 EVENNESS = 8
@@ -76,7 +76,7 @@ def bits_of(stage: Stage) -> int:
     return found
 
 
-def recut(graph: LayerGraph, rules: Rules, job: JobStrategy) -> JobStrategy | None:
+def fit_cuts(graph: LayerGraph, rules: Rules, job: JobStrategy) -> JobStrategy | None:
     """The same chain of stages on the same devices, cut as evenly as the rules allow; None if no cut does.
 
     Whole blocks where they can stay whole, single layers elsewhere. None as well for stages that are no

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from explorer.base.errors import InputError
 from explorer.base.units import dtype_bytes
-from explorer.cluster import Cluster
+from explorer.cluster import DeviceKind
 from explorer.graph import COMPUTE, Layer, LayerGraph
 from explorer.models.pipedream import without_unused
 from explorer.search._antichains import LayerCosts, bits
-from explorer.strategies.uniform import units
+from explorer.strategies.cuts import units
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,21 +39,21 @@ def profiled(
     graph: LayerGraph,
     *,
     precision: str,
-    cluster: Cluster | None = None,
+    kind: DeviceKind | None = None,
     samples: int = 1,
     compress: bool = False,
 ) -> Profiled:
-    """Costs of a model: its measured seconds, or else what the cluster's first device is predicted to take.
+    """Costs of a model: its measured seconds, or else what a device of the kind is predicted to take.
 
     Raises:
-        InputError: a layer without measured seconds, and no cluster to predict them for.
+        InputError: a layer without measured seconds, and no kind of device to predict them for.
     """
     kept = without_unused(graph)
     measured = all(layer.measured for layer in kept.layers)
     batch = max(layer.measured[0].batch for layer in kept.layers) if measured else float(samples)
     seconds = [_measured_s(layer, batch) for layer in kept.layers] if measured else None
     costs = LayerCosts(
-        seconds=tuple(seconds if seconds is not None else _predicted_s(kept, cluster, samples, precision)),
+        seconds=tuple(seconds if seconds is not None else _predicted_s(kept, kind, samples, precision)),
         parameter_bytes=tuple(_parameter_bytes(kept, layer, precision) for layer in kept.layers),
         activation_bytes=tuple(
             batch * sum(kept.tensor[use.name].bytes_per_sample(precision) for use in layer.writes)
@@ -74,8 +74,8 @@ def _measured_s(layer: Layer, batch: float) -> float:
     return (first.forward_s + first.input_grad_s + first.weight_grad_s) * batch / first.batch
 
 
-def _predicted_s(graph: LayerGraph, cluster: Cluster | None, samples: int, precision: str) -> list[float]:
-    if cluster is None:
+def _predicted_s(graph: LayerGraph, kind: DeviceKind | None, samples: int, precision: str) -> list[float]:
+    if kind is None:
         raise InputError(
             f"model {graph.name!r} has no measured seconds",
             key="cluster",
@@ -83,7 +83,7 @@ def _predicted_s(graph: LayerGraph, cluster: Cluster | None, samples: int, preci
         )
     from explorer.costs.compute import layer_times
 
-    times = layer_times(graph, cluster.kind_of(0), samples=float(samples), precision=precision)
+    times = layer_times(graph, kind, samples=float(samples), precision=precision)
     found: list[float] = times.sum(axis=0).tolist()
     return found
 

@@ -41,7 +41,7 @@ def names_of(task: Task, cut: Cut) -> set[str]:
 
 def strategies(problem: Problem, task: Task, plan: Planned) -> Iterator[tuple[Strategy, str]]:
     """The plan with flushes and split microbatches, and as PipeDream runs it: replicas take turns."""
-    placed = _placed(plan.cuts, [tuple(range(task.devices))], task.devices // task.levels[-1].machines)
+    placed = _placed(plan.cuts, [problem.order[: task.devices]], task.devices // task.levels[-1].machines)
     stages = _layers_of(problem.graph, [names_of(task, cut) for cut, _ in placed])
     chosen = [(names, devices) for names, (_, devices) in zip(stages, placed, strict=True) if names]
     batch, widest = problem.workload.job.global_batch, max(len(devices) for _, devices in chosen)
@@ -89,7 +89,7 @@ def _placed(
         if cut.inner:
             found += _placed(cut.inner, machines, size // sum(item.machines for item in cut.inner))
         else:
-            found.append((cut, tuple(sorted(device for machine in machines for device in machine))))
+            found.append((cut, tuple(device for machine in machines for device in machine)))
         first += cut.machines
     return found
 

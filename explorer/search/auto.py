@@ -15,10 +15,11 @@ from itertools import chain, islice
 from explorer.base.errors import ExplorerError, InputError
 from explorer.base.registry import Option
 from explorer.search import SEARCHERS
+from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.exhaustive import exhaustive
 from explorer.search.local import descend
 from explorer.search.megatron import megatron
-from explorer.search.problem import Candidate, Evaluator, Problem
+from explorer.search.problem import Problem
 from explorer.strategies.moves import move_boundary
 from explorer.strategy import Strategy
 
@@ -43,14 +44,13 @@ def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[C
     Raises:
         InputError: no cluster, or patience below 1.
     """
-    if problem.cluster is None:
-        raise InputError("auto needs a cluster", key="cluster", allowed="--cluster NAME")
     if patience < 1:
         raise InputError(f"patience is {patience}", key="patience", found=patience, allowed=">= 1")
     if problem.rules and evaluator.best is not None:
         yield from islice(descend(problem, evaluator, evaluator.best), patience)
     rule = _quiet(evaluator, megatron(problem, evaluator, recompute="none"))
-    every = _quiet(evaluator, exhaustive(problem, evaluator, max_stages=0, max_chunks=4, max_zero=3))
+    whole = SEARCHERS.get("exhaustive").read_options({})
+    every = _quiet(evaluator, exhaustive(problem, evaluator, **whole))
     yield from _until_stale(evaluator, rule, FIRST)
     yield from _until_stale(evaluator, every, patience)
     yield from rule

@@ -1,14 +1,19 @@
-"""Even split: the model cut into equal shares of work, one stage per device group; what people try first."""
+"""Even split: the model cut into equal shares of work, one stage per device group; what people try first.
+
+Where that does not fit, recomputation and then ZeRO are added until it does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from explorer.base.errors import InputError
 from explorer.base.registry import Option
 from explorer.search import SEARCHERS
-from explorer.search.problem import Candidate, Evaluator, Problem
-from explorer.strategies.uniform import uniform
+from explorer.search._devices import on_devices
+from explorer.search.evaluator import Candidate, Evaluator
+from explorer.search.problem import Problem
+from explorer.strategies.cuts import units
+from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees, most_replicas
 
 
 @SEARCHERS.add(
@@ -16,7 +21,11 @@ from explorer.strategies.uniform import uniform
     title="Equal shares of work on a given number of stages",
     options=(
         Option(name="stages", default=0, help="pipeline stages; 0 is one per device, as far as blocks go"),
-        Option(name="replicas", default=0, help="data-parallel replicas; 0 is all devices left"),
+        Option(
+            name="replicas",
+            default=0,
+            help="data-parallel replicas; 0 is as many as devices and batch allow",
+        ),
         Option(name="microbatch_size", default=1, help="samples per replica"),
         Option(name="schedule", default="1f1b", help="schedule name"),
     ),
@@ -31,16 +40,34 @@ def even(
     microbatch_size: int,
     schedule: str,
 ) -> Iterator[Candidate | None]:
-    """One candidate: stages of equal FLOPs (the exact minimum of the heaviest, over blocks)."""
-    from explorer.strategies.uniform import units
+    """Stages of equal FLOPs (the exact minimum of the heaviest, over blocks); thriftier until one fits.
 
-    devices = problem.device_count
-    if problem.cluster is None:
-        raise InputError("even needs a cluster", key="cluster")
+    What is not given follows from the devices, the blocks and the batch.
+
+    Raises:
+        InputError: no cluster, or counts that were given and that devices, blocks or batch do not allow.
+    """
+    batch, devices = problem.job.global_batch, problem.device_count
     p = stages or min(devices, len(units(problem.graph)))
-    d = replicas or max(1, devices // p)
-    strategy = uniform(
-        problem.graph, problem.cluster, problem.workload.job, stages=p, replicas=d,
-        microbatch_size=microbatch_size, schedule=schedule,
-    )  # fmt: skip
-    yield evaluator.evaluate(strategy, f"pp {p} x dp {d}, even")
+    d = replicas or most_replicas(devices // p, batch // max(1, microbatch_size))
+    degrees = Degrees(stages=p, replicas=d, microbatch_size=microbatch_size, schedule=schedule)
+    placed = on_devices(problem.order[: degrees.devices])
+    for thrift in _thrift(problem, degrees):
+        strategy = thrift.build(problem.graph, problem.needed_cluster, problem.job, devices=problem.order)
+        thrifty = f", {thrift.recompute} recomputation" if thrift.recompute != "none" else ""
+        thrifty += f", ZeRO-{thrift.zero}" if thrift.zero else ""
+        found = evaluator.evaluate(strategy, f"pp {p} x dp {d}, even{thrifty}{placed}")
+        yield found
+        if found is None or found.report.feasible:
+            return
+
+
+def _thrift(problem: Problem, degrees: Degrees) -> Iterator[Degrees]:
+    """The degrees themselves, then with more and more memory saved."""
+    yield degrees
+    if not problem.job.training:
+        return
+    for recompute in RECOMPUTE[1:]:
+        yield degrees.changed(recompute=recompute)
+    if degrees.replicas > 1:
+        yield from (degrees.changed(recompute=RECOMPUTE[-1], zero=level) for level in ZERO_LEVELS[1:])

@@ -2,7 +2,8 @@
 
 The space, which the result calls ``uniform strategies``: t divides the devices of a node; p x t devices or
 more; d the most replicas that the remaining devices allow and the batch divides into; balanced cuts; 1F1B,
-or interleaved 1F1B where there are chunks. Candidates are bounded in the order of a rough estimate, a few
+or interleaved 1F1B where there are chunks; on every order of devices that is proposed
+(`explorer.search._devices`). Candidates are bounded in the order of a rough estimate, a few
 at a time (those that differ only in recomputation and ZeRO together, by time alone), and after each few the
 most promising one is simulated; what a bound excludes never is. Under pins and bans every candidate is cut as
 evenly as they allow, and one that no cut saves is left out.
@@ -13,7 +14,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from explorer.base.errors import ExplorerError, InputError
@@ -21,58 +22,50 @@ from explorer.base.registry import Option
 from explorer.cluster import Cluster
 from explorer.search import SEARCHERS
 from explorer.search._bounds import bounds_of, value_bound
-from explorer.search.problem import Candidate, Evaluator, Problem, respecting
-from explorer.strategies.uniform import balanced_cuts, uniform, units
+from explorer.search._devices import PROPOSERS, USUAL, Order, Pool, on_devices
+from explorer.search.evaluator import Candidate, Evaluator
+from explorer.search.problem import Problem, respecting
+from explorer.strategies.cuts import balanced_cuts, units
+from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees, most_replicas
 from explorer.strategy import Strategy
 
 BOUND = "uniform strategies"
-_RECOMPUTE = ("none", "selective", "full")  # from most to least memory
 LOOK_AHEAD = 12
 """Groups of candidates bounded between two simulations while some are left to bound."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Uniform:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
     """One point of the space."""
 
-    tensor: int
-    """t."""
-    stages: int
-    """p, in tensor groups."""
-    replicas: int
-    """d."""
-    chunks: int
-    """Stages per pipeline device."""
-    microbatch_size: int
-    """Samples per replica."""
-    recompute: str
-    """none, selective or full."""
-    zero: int
-    """ZeRO level."""
+    degrees: Degrees
+    """How the devices work together."""
+    order: Order
+    """Device of every rank; the first that the degrees need are used."""
+    number: int = 0
+    """Which of the proposed orders it is."""
 
     @property
     def label(self) -> str:
-        """In a few words."""
-        parts = [f"tp {self.tensor} x pp {self.stages} x dp {self.replicas}"]
-        parts += [f"{self.chunks} chunks"] if self.chunks > 1 else []
-        parts += [f"microbatch {self.microbatch_size}"]
-        parts += [f"{self.recompute} recomputation"] if self.recompute != "none" else []
-        parts += [f"ZeRO-{self.zero}"] if self.zero else []
-        return ", ".join(parts)
+        """Name it in a few words; devices where they are not the first ones in order."""
+        return self.degrees.label + on_devices(self.order[: self.degrees.devices])
+
+    @property
+    def key(self) -> tuple[int | str, ...]:
+        """What breaks ties."""
+        d = self.degrees
+        sizes = (d.tensor, d.stages, d.replicas, d.chunks, d.microbatch_size)
+        return (self.number, *sizes, d.recompute, d.zero)
 
     def strategy(self, problem: Problem) -> Strategy:
-        """The strategy it stands for: pins and bans respected, by another cut if need be.
+        """Return the strategy it stands for: pins and bans respected, by another cut if need be.
 
         Raises:
             InputError: no cluster, a point outside of the space, or no cut that respects pins and bans.
         """
-        graph, count = problem.graph, self.stages * self.chunks
+        graph, count = problem.graph, self.degrees.stages * self.degrees.chunks
         cuts = graph.memo(f"balanced cuts {count}", lambda: balanced_cuts(graph, count))
-        found = uniform(
-            graph, _cluster(problem), problem.workload.job, stages=self.stages, replicas=self.replicas,
-            tensor=self.tensor, chunks=self.chunks, microbatch_size=self.microbatch_size,
-            recompute=self.recompute, zero=self.zero, cuts=cuts,
-        )  # fmt: skip
+        found = self.degrees.build(graph, problem.needed_cluster, problem.job, devices=self.order, cuts=cuts)
         held = respecting(problem, found)
         if held is None:
             raise InputError(f"no cut of {self.label} respects the pins", key="pins", allowed="fewer pins")
@@ -85,24 +78,28 @@ class Uniform:
     options=(
         Option(name="max_stages", default=0, help="pipeline stages at most; 0 for no limit"),
         Option(name="max_chunks", default=4, help="stages per pipeline device at most"),
-        Option(name="max_zero", default=3, help="ZeRO level at most", choices=(0, 1, 2, 3)),
+        Option(name="max_zero", default=3, help="ZeRO level at most", choices=ZERO_LEVELS),
+        Option(name="orders", default=",".join(USUAL), help=f"device orders to try: {', '.join(PROPOSERS)}"),
     ),
     optimal=True,
     space="all uniform tp × pp × dp",
 )
 def exhaustive(
-    problem: Problem, evaluator: Evaluator, *, max_stages: int, max_chunks: int, max_zero: int
+    problem: Problem, evaluator: Evaluator, *, max_stages: int, max_chunks: int, max_zero: int, orders: str
 ) -> Iterator[Candidate | None]:
     """Best uniform strategy, proven where the search ends by itself.
 
     Raises:
-        InputError: no cluster, or a limit below 0 (1 for chunks).
+        InputError: no cluster, a limit below 0 (1 for chunks), or an unknown proposer of devices.
     """
     for key, given, least in (("max_stages", max_stages, 0), ("max_chunks", max_chunks, 1)):
         if given < least:
             raise InputError(f"{key} is {given}", key=key, found=given, allowed=f">= {least}")
-    groups = _groups(space(problem, max_stages=max_stages, max_chunks=max_chunks, max_zero=max_zero))
-    groups.sort(key=lambda group: (_estimate(problem, group[0]), group[0]))
+    names = tuple(name.strip() for name in orders.split(",") if name.strip())
+    points = space(problem, max_stages=max_stages, max_chunks=max_chunks, max_zero=max_zero, orders=names)
+    groups = _groups(points)
+    speeds = _Speeds(problem.pool)
+    groups.sort(key=lambda group: (_estimate(problem, group[0], speeds), group[0].key))
     yield None
     pending: list[_Pending] = []
     for number, group in enumerate(groups):
@@ -112,14 +109,14 @@ def exhaustive(
             continue
         value = _bound(problem, group[0], memory="none")
         if _worth(problem, evaluator, value):
-            heapq.heappush(pending, _Pending(value, (group[0],), group))
+            heapq.heappush(pending, _Pending(value, group[0].key, group[0], group))
         yield None
         if number % LOOK_AHEAD == LOOK_AHEAD - 1:
             yield from _next(problem, evaluator, pending)
     while pending and not evaluator.exhausted:
         evaluator.lower_bound, evaluator.bound = _least(evaluator, pending[0].bound), BOUND
         yield from _next(problem, evaluator, pending)
-    if evaluator.best is not None and not evaluator.exhausted and problem.objective != "frontier":
+    if evaluator.best is not None and not evaluator.exhausted and not problem.keeps_frontier:
         evaluator.lower_bound, evaluator.bound, evaluator.optimal = evaluator.best.value, BOUND, True
 
 
@@ -127,27 +124,26 @@ class _Pending(NamedTuple):
     """What is still to be looked at, by bound: one point, or a group of points that share theirs."""
 
     bound: float
-    key: tuple[Uniform, ...]
+    key: tuple[int | str, ...]
     """Breaks ties."""
-    group: list[Uniform]
+    point: Point
+    """The point, or the first of the group."""
+    group: list[Point]
     """Points of a group; empty for a point."""
 
 
-def _groups(points: list[Uniform]) -> list[list[Uniform]]:
+def _groups(points: list[Point]) -> list[list[Point]]:
     """Points that differ in recomputation and ZeRO only: first the one without, last the thriftiest."""
-    found: dict[Uniform, list[Uniform]] = {}
+    found: dict[tuple[int | str, ...], list[Point]] = {}
     for point in points:
-        found.setdefault(replace(point, recompute="none", zero=0), []).append(point)
-    return [sorted(group, key=lambda p: (_RECOMPUTE.index(p.recompute), p.zero)) for group in found.values()]
+        found.setdefault(point.key[:-2], []).append(point)
+    return [
+        sorted(group, key=lambda p: (RECOMPUTE.index(p.degrees.recompute), p.degrees.zero))
+        for group in found.values()
+    ]
 
 
-def _cluster(problem: Problem) -> Cluster:
-    if problem.cluster is None:
-        raise InputError("exhaustive needs a cluster", key="cluster", allowed="--cluster NAME")
-    return problem.cluster
-
-
-def _can_respect(problem: Problem, point: Uniform) -> bool:
+def _can_respect(problem: Problem, point: Point) -> bool:
     """Whether a cut of this shape respects pins and bans; a shape without any strategy does."""
     if not problem.rules:
         return True
@@ -165,7 +161,7 @@ def _worth(problem: Problem, evaluator: Evaluator, bound: float) -> bool:
     """Whether a candidate with this bound may still improve something."""
     if not math.isfinite(bound):
         return False
-    return evaluator.best is None or problem.objective == "frontier" or bound < evaluator.best.value
+    return evaluator.best is None or problem.keeps_frontier or bound < evaluator.best.value
 
 
 def _next(problem: Problem, evaluator: Evaluator, pending: list[_Pending]) -> Iterator[Candidate | None]:
@@ -175,24 +171,23 @@ def _next(problem: Problem, evaluator: Evaluator, pending: list[_Pending]) -> It
         if not _worth(problem, evaluator, first.bound):
             continue
         if not first.group:
-            point = first.key[0]
-            yield evaluator.evaluate(point.strategy(problem), point.label)
+            yield evaluator.evaluate(first.point.strategy(problem), first.point.label)
             return
         thriftiest = first.group[-1]
         points = first.group if _bound(problem, thriftiest, memory="least") < math.inf else []
         for point in points:
             value = _bound(problem, point)
             if _worth(problem, evaluator, value):
-                heapq.heappush(pending, _Pending(value, (point,), []))
+                heapq.heappush(pending, _Pending(value, point.key, point, []))
             yield None
 
 
-def _bound(problem: Problem, point: Uniform, *, memory: str = "all") -> float:
+def _bound(problem: Problem, point: Point, *, memory: str = "all") -> float:
     """Lower bound of the objective; infinite where the point cannot fit or cannot be lowered."""
     try:
         strategy = point.strategy(problem)
-        cluster, job = _cluster(problem), problem.workload.job
-        found = bounds_of(problem.graph, cluster, job, strategy.job, point.stages, memory=memory)
+        cluster, positions = problem.needed_cluster, point.degrees.stages
+        found = bounds_of(problem.graph, cluster, problem.job, strategy.job, positions, memory=memory)
     except ExplorerError:
         return math.inf
     limit = problem.memory_limit_bytes
@@ -204,36 +199,54 @@ def _bound(problem: Problem, point: Uniform, *, memory: str = "all") -> float:
 # ---- the space ----------------------------------------------------------------------------------
 
 
-def space(problem: Problem, *, max_stages: int = 0, max_chunks: int = 4, max_zero: int = 3) -> list[Uniform]:
-    """Every point of the space, in no particular order."""
-    job = problem.workload.job
-    recompute = _RECOMPUTE if job.training else _RECOMPUTE[:1]
-    return [
-        Uniform(tensor=t, stages=p, replicas=d, chunks=v, microbatch_size=size, recompute=choice, zero=level)
-        for t, p, d in _shapes(problem, max_stages)
-        for size in divisors(job.global_batch // d)
-        for v in _chunks(problem, p, job.global_batch // (d * size), max_chunks)
-        for choice in recompute
-        for level in (range(max_zero + 1) if d > 1 and job.training else (0,))
-    ]
-
-
-def _shapes(problem: Problem, max_stages: int) -> list[tuple[int, int, int]]:
-    """(t, p, d)."""
-    cluster, batch = _cluster(problem), problem.workload.job.global_batch
-    devices, most = problem.device_count, len(units(problem.graph))
+def space(
+    problem: Problem,
+    *,
+    max_stages: int = 0,
+    max_chunks: int = 4,
+    max_zero: int = 3,
+    orders: tuple[str, ...] = USUAL,
+) -> list[Point]:
+    """Return every point of the space, in no particular order."""
+    job = problem.job
+    recompute = RECOMPUTE if job.training else RECOMPUTE[:1]
+    seen: set[tuple[Order, int, int, int]] = set()
     found = []
-    for t in _tensor_sizes(cluster, devices):
-        for p in range(1, min(devices // t, most, max_stages or most) + 1):
-            d = max(d for d in range(1, devices // (t * p) + 1) if batch % d == 0)
-            found.append((t, p, d))
+    for number, order in enumerate(problem.orders(orders)):
+        for t, p, d in _grids(problem, order, max_stages):
+            if (used := (order[: t * p * d], t, p, d)) in seen:
+                continue
+            seen.add(used)
+            found += [
+                Point(
+                    degrees=Degrees(
+                        tensor=t, stages=p, replicas=d, chunks=v, microbatch_size=size, recompute=choice,
+                        zero=level,
+                    ),
+                    order=order, number=number,
+                )
+                for size in divisors(job.global_batch // d)
+                for v in _chunks(problem, p, job.global_batch // (d * size), max_chunks)
+                for choice in recompute
+                for level in (range(max_zero + 1) if d > 1 and job.training else (0,))
+            ]  # fmt: skip
     return found
 
 
-def _tensor_sizes(cluster: Cluster, devices: int) -> list[int]:
-    """Sizes that divide every node, so that no tensor group leaves its node."""
-    node = math.gcd(*(group.devices_per_node for group in cluster.nodes))
-    return [t for t in divisors(node) if t <= devices]
+def _grids(problem: Problem, order: Order, max_stages: int) -> list[tuple[int, int, int]]:
+    """(t, p, d) on the devices of an order."""
+    devices, batch, most = len(order), problem.job.global_batch, len(units(problem.graph))
+    found: list[tuple[int, int, int]] = []
+    for t in _tensor_sizes(problem.needed_cluster, order):
+        longest = min(devices // t, most, max_stages or most)
+        found += [(t, p, most_replicas(devices // (t * p), batch)) for p in range(1, longest + 1)]
+    return found
+
+
+def _tensor_sizes(cluster: Cluster, order: Order) -> list[int]:
+    """Sizes that divide every node in use, so that no tensor group leaves its node."""
+    node = math.gcd(*{cluster.node_size(device) for device in order})
+    return [t for t in divisors(node) if t <= len(order)]
 
 
 def _chunks(problem: Problem, stages: int, microbatches: int, most: int) -> list[int]:
@@ -245,7 +258,7 @@ def _chunks(problem: Problem, stages: int, microbatches: int, most: int) -> list
 
 
 def divisors(number: int) -> list[int]:
-    """All divisors, ascending.
+    """Return all divisors, ascending.
 
     >>> divisors(12)
     [1, 2, 3, 4, 6, 12]
@@ -254,16 +267,36 @@ def divisors(number: int) -> list[int]:
     return small + [number // i for i in reversed(small) if i * i != number]
 
 
-def _estimate(problem: Problem, point: Uniform) -> float:
-    """Rough step time relative to perfect scaling, plus a little for structures that are slow to lower.
+def _estimate(problem: Problem, point: Point, speeds: _Speeds) -> float:
+    """Return a rough step time relative to perfect scaling, plus a little for what is slow to lower.
 
     Only the order of candidates depends on it.
     """
-    count = problem.workload.job.global_batch // (point.replicas * point.microbatch_size)
-    used = point.stages * point.replicas * point.tensor / problem.device_count
-    bubble = (point.stages - 1) / (point.chunks * count)
-    tensor = 0.08 * math.log2(point.tensor)
-    small = 0.1 / point.microbatch_size
-    again = {"none": 0.0, "selective": 0.05, "full": 0.3}[point.recompute]
-    tasks = count * point.stages * point.chunks
-    return (1 + bubble + tensor + small + again + 0.01 * point.zero) / used + tasks / 20_000
+    degrees = point.degrees
+    count = problem.job.global_batch // (degrees.replicas * degrees.microbatch_size)
+    used = degrees.devices * speeds.slowest(point) / problem.device_count
+    bubble = (degrees.stages - 1) / (degrees.chunks * count)
+    tensor = 0.08 * math.log2(degrees.tensor)
+    small = 0.1 / degrees.microbatch_size
+    again = {"none": 0.0, "selective": 0.05, "full": 0.3}[degrees.recompute]
+    tasks = count * degrees.stages * degrees.chunks
+    return (1 + bubble + tensor + small + again + 0.01 * degrees.zero) / used + tasks / 20_000
+
+
+class _Speeds:
+    """How fast the devices of points are, each set looked up once."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._known: dict[tuple[int, int], float] = {}
+        self._fastest = max(map(pool.speed, pool.devices))
+
+    def slowest(self, point: Point) -> float:
+        """Return the speed of a point's slowest device, which all wait for, over the fastest there is."""
+        if not self._fastest or len(self._pool.cluster.device_kinds) == 1:
+            return 1.0
+        key = point.number, point.degrees.devices
+        if key not in self._known:
+            used = point.order[: point.degrees.devices]
+            self._known[key] = min(map(self._pool.speed, used)) / self._fastest
+        return self._known[key]

@@ -16,11 +16,14 @@ from dataclasses import replace
 
 from explorer.base.errors import ExplorerError, InputError
 from explorer.base.registry import Option
+from explorer.cluster import Cluster
 from explorer.search import SEARCHERS
 from explorer.search._pins import Rules, bits_of
-from explorer.search.problem import Candidate, Evaluator, Problem
+from explorer.search.evaluator import Candidate, Evaluator
+from explorer.search.problem import Problem
+from explorer.strategies.cuts import units
+from explorer.strategies.degrees import RECOMPUTE, Degrees
 from explorer.strategies.moves import groups_of, move_boundary, place_layers
-from explorer.strategies.uniform import uniform, units
 from explorer.strategy import ROUND_ROBIN, JobStrategy, Stage, Strategy
 
 SUFFIX = ", improved"
@@ -29,7 +32,6 @@ STEPS = (1, 2, 4)
 """Blocks that go over a boundary at once."""
 KICK = 3
 """Random changes at once."""
-_RECOMPUTE = ("none", "selective", "full")
 
 
 @SEARCHERS.add(
@@ -47,16 +49,15 @@ def local(problem: Problem, evaluator: Evaluator, *, kicks: int) -> Iterator[Can
     Raises:
         InputError: no cluster, or kicks below 0.
     """
-    if problem.cluster is None:
-        raise InputError("local needs a cluster", key="cluster", allowed="--cluster NAME")
+    cluster = problem.needed_cluster
     if kicks < 0:
         raise InputError(f"kicks is {kicks}", key="kicks", found=kicks, allowed=">= 0")
     first: Candidate | None = evaluator.best
     if first is None:
-        for strategy, label in _starts(problem):
+        for strategy, label in _starts(problem, cluster):
             found = evaluator.evaluate(strategy, label)
             yield found
-            if found is not None and (first is None or _rank(problem, found) < _rank(problem, first)):
+            if found is not None and (first is None or found.rank < first.rank):
                 first = found
             if first is not None and (math.isfinite(first.value) or problem.start is not None):
                 break
@@ -65,20 +66,17 @@ def local(problem: Problem, evaluator: Evaluator, *, kicks: int) -> Iterator[Can
     yield from descend(problem, evaluator, first, kicks=kicks)
 
 
-def _starts(problem: Problem) -> Iterator[tuple[Strategy, str]]:
+def _starts(problem: Problem, cluster: Cluster) -> Iterator[tuple[Strategy, str]]:
     """The start; else even splits over all devices, from the most stages to one."""
     if problem.start is not None:
         yield problem.start, "start"
-    devices, job = problem.device_count, problem.workload.job
-    if problem.cluster is None:
-        return
+    devices, job = problem.device_count, problem.job
     for stages in range(min(devices, len(units(problem.graph))), 0, -1):
         replicas = devices // stages
         if devices % stages == 0 and job.global_batch % replicas == 0:
+            degrees = Degrees(stages=stages, replicas=replicas)
             try:
-                even = uniform(
-                    problem.graph, problem.cluster, job, stages=stages, replicas=replicas, microbatch_size=1
-                )
+                even = degrees.build(problem.graph, cluster, job, devices=problem.order)
             except ExplorerError:
                 continue
             yield even, f"pp {stages} x dp {replicas}"
@@ -104,7 +102,7 @@ def descend(
         yield found
         if found is not None:
             found = yield from _down(problem, evaluator, found, seen)
-            best = min(best, found, key=lambda item: _rank(problem, item))
+            best = min(best, found, key=lambda item: item.rank)
 
 
 def _down(
@@ -121,7 +119,7 @@ def _down(
             seen.add(strategy)
             found = evaluator.evaluate(strategy, _label(first), recut=False)
             yield found
-            if found is not None and _rank(problem, found) < _rank(problem, best):
+            if found is not None and found.rank < best.rank:
                 best, improved = found, True
                 break
     return best
@@ -129,15 +127,6 @@ def _down(
 
 def _label(first: Candidate) -> str:
     return first.label.removesuffix(SUFFIX) + SUFFIX
-
-
-def _rank(problem: Problem, found: Candidate) -> tuple[float, float]:
-    """What is to become small: bytes that do not fit, then the objective (for those, the step time)."""
-    report = found.report
-    over = sum(item.over_bytes for item in report.overflows)
-    if problem.memory_limit_bytes:
-        over = max(over, max(report.peak_memory_bytes) - problem.memory_limit_bytes, 0.0)
-    return over, found.value if math.isfinite(found.value) else report.step_time_s
 
 
 def _kicked(problem: Problem, strategy: Strategy, luck: random.Random) -> Strategy:
@@ -231,14 +220,14 @@ def _memory_choices(problem: Problem, job: JobStrategy, order: list[int]) -> Ite
     """Recomputation and ZeRO: of all stages alike, then of one."""
     if not problem.workload.job.training:
         return
-    for choice in _RECOMPUTE:
+    for choice in RECOMPUTE:
         yield from _with(job, range(len(job.stages)), recompute=choice)
     for level in range(4):
         yield from _with(job, [i for i in order if _replicated(job.stages[i])], zero=level)
     if len(job.stages) < 2:
         return
     for i in order:
-        for choice in _RECOMPUTE:
+        for choice in RECOMPUTE:
             yield from _with(job, [i], recompute=choice)
         for level in range(4) if _replicated(job.stages[i]) else ():
             yield from _with(job, [i], zero=level)

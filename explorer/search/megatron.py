@@ -2,18 +2,22 @@
 
 Tensor parallelism up to the devices of a node (takeaway 1), then pipeline stages until the model fits,
 the rest data parallel (takeaway 2); the microbatch size is tried (takeaway 3). Interleaving where every
-pipeline device can have two chunks or more.
+pipeline device can have two chunks or more. Devices are those of the problem in order, the fastest where not
+all may be used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from explorer.base.errors import ExplorerError, InputError
+from explorer.base.errors import ExplorerError
 from explorer.base.registry import Option
 from explorer.search import SEARCHERS
-from explorer.search.problem import Candidate, Evaluator, Problem
-from explorer.strategies.uniform import uniform, units
+from explorer.search._devices import on_devices
+from explorer.search.evaluator import Candidate, Evaluator
+from explorer.search.problem import Problem
+from explorer.strategies.cuts import units
+from explorer.strategies.degrees import RECOMPUTE, Degrees
 
 
 @SEARCHERS.add(
@@ -25,21 +29,27 @@ from explorer.strategies.uniform import uniform, units
             name="recompute",
             default="none",
             help="none, selective or full",
-            choices=("none", "selective", "full"),
+            choices=RECOMPUTE,
         ),
     ),
     space="tp × pp × dp by rule",
 )
 def megatron(problem: Problem, evaluator: Evaluator, *, recompute: str) -> Iterator[Candidate | None]:
-    """Smallest t x p that fits, tensor first; then the best of some microbatch sizes and chunks."""
-    if problem.cluster is None:
-        raise InputError("megatron needs a cluster", key="cluster")
+    """Smallest t x p that fits, tensor first; then the best of some microbatch sizes and chunks.
+
+    Raises:
+        InputError: no cluster.
+    """
     for tensor, stages in _by_size(problem):
         replicas = problem.device_count // (tensor * stages)
         found = False
         for microbatch in (1, 2, 4, 8, 16):
             for chunks in _chunks(problem, stages):
-                candidate = _try(problem, evaluator, tensor, stages, replicas, microbatch, chunks, recompute)
+                degrees = Degrees(
+                    tensor=tensor, stages=stages, replicas=replicas, chunks=chunks,
+                    microbatch_size=microbatch, recompute=recompute,
+                )  # fmt: skip
+                candidate = _try(problem, evaluator, degrees)
                 found = found or (candidate is not None and candidate.report.feasible)
                 yield candidate
         if found:
@@ -48,10 +58,8 @@ def megatron(problem: Problem, evaluator: Evaluator, *, recompute: str) -> Itera
 
 def _by_size(problem: Problem) -> list[tuple[int, int]]:
     """(t, p) with growing t x p; tensor grows to the node first, then pipeline."""
-    cluster = problem.cluster
-    if cluster is None:
-        return []
-    node = min(group.devices_per_node for group in cluster.nodes)
+    cluster = problem.needed_cluster
+    node = min(cluster.node_size(device) for device in problem.order)
     tensors = [t for t in (1, 2, 4, 8, 16) if t <= node and problem.device_count % t == 0]
     most = len(units(problem.graph))
     sizes = [(t, 1) for t in tensors]
@@ -64,18 +72,9 @@ def _chunks(problem: Problem, stages: int) -> tuple[int, ...]:
     return (1, 2) if stages > 1 and len(units(problem.graph)) >= 2 * stages else (1,)
 
 
-def _try(
-    problem: Problem, evaluator: Evaluator, tensor: int, stages: int, replicas: int,
-    microbatch: int, chunks: int, recompute: str,
-) -> Candidate | None:  # fmt: skip
-    if problem.cluster is None:
-        return None
+def _try(problem: Problem, evaluator: Evaluator, degrees: Degrees) -> Candidate | None:
     try:
-        strategy = uniform(
-            problem.graph, problem.cluster, problem.workload.job, stages=stages, replicas=replicas,
-            tensor=tensor, chunks=chunks, microbatch_size=microbatch, recompute=recompute,
-        )  # fmt: skip
+        strategy = degrees.build(problem.graph, problem.needed_cluster, problem.job, devices=problem.order)
     except ExplorerError:
         return None  # this microbatch does not divide the batch
-    label = f"tp {tensor} x pp {stages} x dp {replicas}, {chunks} chunks, microbatch {microbatch}"
-    return evaluator.evaluate(strategy, label)
+    return evaluator.evaluate(strategy, degrees.label + on_devices(problem.order[: degrees.devices]))

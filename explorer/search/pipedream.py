@@ -16,11 +16,13 @@ from explorer.base.registry import Option
 from explorer.cluster import Cluster
 from explorer.search import SEARCHERS
 from explorer.search._antichains import States, find_states
+from explorer.search._devices import Order
 from explorer.search._pipedream_bisection import plan_threshold
 from explorer.search._pipedream_profile import profiled
 from explorer.search._pipedream_program import Choice, Cut, PlanLevel, Planned, dense_size, plan_dense
 from explorer.search._pipedream_strategies import Task, names_of, strategies
-from explorer.search.problem import Candidate, Evaluator, Problem
+from explorer.search.evaluator import Candidate, Evaluator
+from explorer.search.problem import Problem
 from explorer.strategy import Strategy
 
 ORIGINAL, OURS, COUNTED, FREE = "original", "ours", "counted", "free"
@@ -86,7 +88,7 @@ def pipedream(
     model = profiled(
         problem.graph,
         precision=problem.workload.job.precision,
-        cluster=problem.cluster,
+        kind=problem.cluster.kind_of(problem.order[0]) if problem.cluster is not None else None,
         samples=microbatch_size,
         compress=branches == "compress",
     )
@@ -128,7 +130,7 @@ def _levels(problem: Problem, devices: str, bandwidths: str) -> tuple[PlanLevel,
                 allowed=f"--cluster NAME, or --option {missing}=... (innermost level first)",
             )
         counts = counts or _cluster_counts(problem.cluster, problem.device_count)
-        rates = rates or _cluster_rates(problem.cluster, len(counts))
+        rates = rates or _cluster_rates(problem.cluster, problem.order, len(counts))
     if len(counts) != len(rates):
         raise InputError(
             f"{len(counts)} levels of devices but {len(rates)} of bandwidth",
@@ -164,13 +166,12 @@ def _cluster_counts(cluster: Cluster, devices: int) -> list[float]:
     return [node, devices // node] if node > 1 else [devices]
 
 
-def _cluster_rates(cluster: Cluster, levels: int) -> list[float]:
+def _cluster_rates(cluster: Cluster, order: Order, levels: int) -> list[float]:
     """Bandwidth between neighbours, and from the first device to the last one."""
-    last = cluster.device_count - 1
-    if not last:
+    if len(order) == 1:
         return [1.0] * levels  # a single device sends nothing
-    near = cluster.path(0, 1).bandwidth_bytes_per_s
-    far = cluster.path(0, last).bandwidth_bytes_per_s
+    near = cluster.path(*order[:2]).bandwidth_bytes_per_s
+    far = cluster.path(order[0], order[-1]).bandwidth_bytes_per_s
     return [near, *[far] * (levels - 1)] if levels > 1 else [min(near, far)]
 
 

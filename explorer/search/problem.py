@@ -1,30 +1,18 @@
-"""What a searcher is given, what it yields, and how candidates are judged: by the one simulator."""
+"""What a searcher is given: a model, devices to choose from, what is asked, what must hold."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from explorer.base.errors import ExplorerError, InputError
+from explorer.base.errors import InputError
 from explorer.cluster import Cluster
-from explorer.costs.energy import dollars, energy_joules
 from explorer.graph import LayerGraph
-from explorer.search._pins import Rules, recut, rules_of
+from explorer.search._devices import USUAL, Order, Pool, orders_of
+from explorer.search._pins import Rules, fit_cuts, rules_of
+from explorer.search.objectives import FRONTIER, Objective, axes_of
 from explorer.simulation.report import Report
-from explorer.simulation.simulate import simulate
 from explorer.strategy import Strategy
-from explorer.workload import Workload
-
-OBJECTIVES: dict[str, str] = {
-    "time": "s",
-    "memory": "bytes",
-    "cost": "dollars/step",
-    "energy": "J/step",
-    "time_to_accuracy": "s",
-}
-"""Objectives, all to be minimised, with their units; `frontier` is time with the frontier kept."""
+from explorer.workload import Job, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +20,7 @@ class Problem:
     """A search problem. Immutable.
 
     Raises:
-        InputError: an unknown objective.
+        InputError: an unknown objective, layer or device.
     """
 
     graph: LayerGraph
@@ -42,9 +30,11 @@ class Problem:
     workload: Workload
     """One job."""
     objective: str = "time"
-    """A key of `OBJECTIVES`, or `frontier`."""
+    """A key of `OBJECTIVES`, or `frontier`, of step time and memory or of others: `frontier:time,cost`."""
     memory_limit_bytes: float = 0.0
     """Per device, below its own capacity; 0 for none."""
+    devices: tuple[int, ...] = ()
+    """Devices that may be used, in the order of the ranks; () for all of the cluster."""
     max_devices: int = 0
     """Devices to use at most; 0 for all."""
     pins: tuple[tuple[str, int], ...] = ()
@@ -57,20 +47,38 @@ class Problem:
     """Seed of all randomness."""
     rules: Rules = field(init=False, repr=False, compare=False)
     """Pins and bans, ready to be asked."""
+    axes: tuple[Objective, ...] = field(init=False, repr=False, compare=False)
+    """What is to become small; of a frontier all of its axes, of which the first ranks candidates."""
+
+    chosen_from: Pool | None = field(init=False, repr=False, compare=False)
+    """The devices, as proposers see them; None without a cluster."""
 
     def __post_init__(self) -> None:
-        if self.objective not in (*OBJECTIVES, "frontier"):
-            raise InputError(
-                f"unknown objective {self.objective!r}",
-                key="objective",
-                found=self.objective,
-                allowed=", ".join((*OBJECTIVES, "frontier")),
-            )
+        object.__setattr__(self, "axes", axes_of(self.objective))
         for key, pairs in (("pins", self.pins), ("bans", self.bans)):
-            self._check_places(key, pairs)
+            self._check_layers(key, pairs)
+            self._check_devices(key, {device for _, device in pairs})
+        self._check_devices("devices", set(self.devices))
+        if len(set(self.devices)) < len(self.devices):
+            raise InputError(
+                "a device is named twice", key="devices", found=len(self.devices), allowed="different devices"
+            )
+        if self.max_devices < 0:
+            raise InputError(
+                f"max_devices is {self.max_devices}", key="max_devices", found=self.max_devices,
+                allowed="1 or more, or 0 for all",
+            )  # fmt: skip
         object.__setattr__(self, "rules", rules_of(self.pins, self.bans))
+        object.__setattr__(self, "chosen_from", self._pool())
 
-    def _check_places(self, key: str, pairs: tuple[tuple[str, int], ...]) -> None:
+    def _pool(self) -> Pool | None:
+        if self.cluster is None:
+            return None
+        devices = self.devices or tuple(range(self.cluster.device_count))
+        count = min(len(devices), self.max_devices) if self.max_devices else len(devices)
+        return Pool(cluster=self.cluster, devices=devices, count=count, precision=self.job.precision)
+
+    def _check_layers(self, key: str, pairs: tuple[tuple[str, int], ...]) -> None:
         for layer in dict.fromkeys(layer for layer, _ in pairs):
             if layer not in self.graph.index:
                 raise InputError(
@@ -79,7 +87,9 @@ class Problem:
                     found=layer,
                     allowed=f"one of its {len(self.graph.layers)} layers",
                 )
-        for device in sorted({device for _, device in pairs}):
+
+    def _check_devices(self, key: str, devices: set[int]) -> None:
+        for device in sorted(devices):
             if self.cluster is not None and not 0 <= device < self.cluster.device_count:
                 raise InputError(
                     f"cluster {self.cluster.name!r} has no device {device}",
@@ -89,146 +99,82 @@ class Problem:
                 )
 
     @property
-    def device_count(self) -> int:
-        """Devices that may be used.
+    def job(self) -> Job:
+        """The only job."""
+        return self.workload.job
+
+    @property
+    def needed_cluster(self) -> Cluster:
+        """The cluster.
+
+        Raises:
+            InputError: there is none.
+        """
+        return self.pool.cluster
+
+    @property
+    def pool(self) -> Pool:
+        """Devices to choose from.
 
         Raises:
             InputError: no cluster.
         """
-        if self.cluster is None:
+        if self.chosen_from is None:
             raise InputError("this searcher needs a cluster", key="cluster", allowed="--cluster NAME")
-        most = self.cluster.device_count
-        return min(most, self.max_devices) if self.max_devices else most
-
-    def trivial_bound_s(self) -> float:
-        """Work over peak: no step can be shorter than its FLOPs at the peak of all usable devices."""
-        if self.cluster is None:
-            return 0.0
-        job = self.workload.job
-        flops = self.graph.flops_per_sample * job.global_batch * (3.0 if job.training else 1.0)
-        peaks = sorted(
-            (
-                kind.peak(job.precision)
-                for group in self.cluster.nodes
-                for kind in [next(k for k in self.cluster.device_kinds if k.name == group.device_kind)]
-                for _ in range(group.count * group.devices_per_node)
-            ),
-            reverse=True,
-        )
-        return flops / sum(peaks[: self.device_count])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A strategy that was costed."""
-
-    strategy: Strategy
-    """The strategy."""
-    report: Report
-    """What it is predicted to do."""
-    value: float
-    """Objective value; infinite where it does not fit."""
-    label: str = ""
-    """What it is, in a few words ("pp 4 x dp 2, 1F1B")."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """State of a search after each yield of its searcher."""
-
-    searcher: str
-    """Name."""
-    objective: str
-    """Objective."""
-    best: Candidate | None
-    """Best feasible candidate so far."""
-    evaluations: int
-    """Strategies costed so far."""
-    wall_s: float
-    """Seconds since the start."""
-    new: Candidate | None = None
-    """Candidate costed last, if any."""
-    lower_bound: float | None = None
-    """Largest proven lower bound of the objective, in the space `bound` names."""
-    bound: str = ""
-    """What the bound is of: the searcher's own space, or `work over peak`."""
-    optimal: bool = False
-    """Whether the best is proven optimal in the searcher's own space."""
-    frontier: tuple[Candidate, ...] = ()
-    """Non-dominated candidates in (step time, peak memory), by time."""
-    foreign_value: float | None = None
-    """Value under a foreign cost model, where the searcher uses one instead of ours."""
-    details: Mapping[str, Any] = field(default_factory=dict)
-    """What else the searcher has to say (stages under a foreign cost model, ...)."""
-
-
-@dataclass(kw_only=True)
-class Evaluator:
-    """Costs candidates, counts them, keeps the best. A searcher calls `evaluate`; nothing else judges."""
-
-    problem: Problem
-    max_evaluations: int = 0
-    best: Candidate | None = None
-    evaluations: int = 0
-    frontier: list[Candidate] = field(default_factory=list)
-    lower_bound: float | None = None
-    bound: str = ""
-    optimal: bool = False
-    foreign_value: float | None = None
-    details: dict[str, Any] = field(default_factory=dict)
-    refused: int = 0
-    """Candidates that break pins or bans, and that no other cut would save; they are never costed."""
+        return self.chosen_from
 
     @property
-    def exhausted(self) -> bool:
-        """Whether no evaluation is left."""
-        return bool(self.max_evaluations) and self.evaluations >= self.max_evaluations
+    def device_count(self) -> int:
+        """Devices that may be used together.
 
-    def evaluate(self, strategy: Strategy, label: str = "", *, recut: bool = True) -> Candidate | None:
-        """Cost a strategy; None if it cannot be lowered or breaks a pin, or no evaluation is left.
-
-        One that breaks pins or bans is cut anew so that it respects them, if its stages allow that and
-        `recut` is not False.
+        Raises:
+            InputError: no cluster.
         """
-        if self.exhausted:
-            return None
-        held = respecting(self.problem, strategy) if recut else strategy
-        if held is None or not respects(self.problem, held):
-            self.refused += 1
-            return None
-        if held is not strategy:
-            strategy, label = held, f"{label}, cut to respect pins"
-        if self.problem.cluster is None:
-            raise InputError("this searcher needs a cluster", key="cluster", allowed="--cluster NAME")
-        self.evaluations += 1
-        try:
-            report = simulate(self.problem.graph, self.problem.cluster, self.problem.workload, strategy)
-        except ExplorerError:
-            return None
-        found = Candidate(
-            strategy=strategy, report=report, value=objective_value(self.problem, report), label=label
-        )
-        self._keep(found)
-        return found
+        return self.pool.count
 
-    def _keep(self, found: Candidate) -> None:
-        if not math.isfinite(found.value):
-            return
-        if self.best is None or found.value < self.best.value:
-            self.best = found
-        key = _point(found)
-        if any(_dominates(_point(other), key) for other in self.frontier):
-            return
-        self.frontier = [other for other in self.frontier if not _dominates(key, _point(other))]
-        self.frontier.append(found)
+    def orders(self, names: tuple[str, ...] = USUAL) -> tuple[Order, ...]:
+        """Return the device orders worth trying, most promising first: see `explorer.search._devices`.
 
+        Raises:
+            InputError: no cluster, or an unknown proposer.
+        """
+        pool = self.pool
+        key = ("orders", pool.devices if self.devices else pool.count, pool.count, pool.precision, names)
+        return pool.cluster.memo(key, lambda: orders_of(pool, names))
 
-def _point(candidate: Candidate) -> tuple[float, float]:
-    return candidate.report.step_time_s, max(candidate.report.peak_memory_bytes)
+    @property
+    def order(self) -> Order:
+        """The devices that a searcher takes which makes no choice of its own.
 
+        Raises:
+            InputError: no cluster.
+        """
+        return self.orders()[0]
 
-def _dominates(a: tuple[float, float], b: tuple[float, float]) -> bool:
-    return a[0] <= b[0] and a[1] <= b[1]
+    @property
+    def ranks(self) -> Objective:
+        """The objective by which candidates are ranked: of a frontier its first axis."""
+        return self.axes[0]
+
+    @property
+    def keeps_frontier(self) -> bool:
+        """Whether all non-dominated candidates are looked for, not one best."""
+        return self.objective.partition(":")[0] == FRONTIER
+
+    def lower_bound(self) -> float | None:
+        """Return what no strategy can fall below (see `Objective.bound`); None without a cluster."""
+        return self.ranks.bound(self.graph, self.job, self.pool) if self.cluster is not None else None
+
+    def value(self, report: Report) -> float:
+        """Return the objective of a report, whether it fits or not."""
+        return self.ranks.value(self.needed_cluster, self.job, report)
+
+    def over_bytes(self, report: Report) -> float:
+        """Return the bytes that lack, over all lanes; 0 where all fit their devices and the limit."""
+        over = sum(item.over_bytes for item in report.overflows)
+        if self.memory_limit_bytes:
+            over = max(over, max(report.peak_memory_bytes) - self.memory_limit_bytes, 0.0)
+        return over
 
 
 def respects(problem: Problem, strategy: Strategy) -> bool:
@@ -237,71 +183,8 @@ def respects(problem: Problem, strategy: Strategy) -> bool:
 
 
 def respecting(problem: Problem, strategy: Strategy) -> Strategy | None:
-    """The strategy itself where pins and bans hold, else its stages cut anew so that they do, else None."""
+    """Return the strategy itself where pins and bans hold, else cut so that they do; None if no cut does."""
     if respects(problem, strategy):
         return strategy
-    job = recut(problem.graph, problem.rules, strategy.job)
+    job = fit_cuts(problem.graph, problem.rules, strategy.job)
     return strategy.with_job(job) if job is not None else None
-
-
-def objective_value(problem: Problem, report: Report) -> float:
-    """The objective of a report; infinite where it does not fit the devices or the limit."""
-    peak = max(report.peak_memory_bytes)
-    if not report.feasible or (problem.memory_limit_bytes and peak > problem.memory_limit_bytes):
-        return math.inf
-    if problem.objective in ("time", "frontier"):
-        return report.step_time_s
-    if problem.objective == "memory":
-        return peak
-    if problem.objective == "time_to_accuracy":
-        return time_to_accuracy_s(problem, report)
-    return _spent(problem, report)
-
-
-def _spent(problem: Problem, report: Report) -> float:
-    """Dollars or joules of one step."""
-    if problem.cluster is None:
-        return math.inf
-    if problem.objective == "cost":
-        return dollars(problem.cluster, report.devices, report.step_time_s)
-    busy_s = report.per_device(report.busy_s)
-    return energy_joules(problem.cluster, report.devices, busy_s, report.step_time_s)
-
-
-def time_to_accuracy_s(problem: Problem, report: Report) -> float:
-    """Step time x steps per epoch x epochs at this global batch (log-linear between known batches).
-
-    Raises:
-        InputError: the workload states no epochs or no samples per epoch.
-    """
-    job = problem.workload.job
-    if not job.epochs or not job.samples_per_epoch:
-        raise InputError(
-            "the objective time_to_accuracy needs samples per epoch and epochs to converge",
-            key="workload.epochs",
-            allowed="epochs: [[batch, epochs], ...] and samples_per_epoch > 0",
-        )
-    return (
-        report.step_time_s
-        * job.samples_per_epoch
-        / job.global_batch
-        * epochs_at(job.epochs, job.global_batch)
-    )
-
-
-def epochs_at(points: tuple[tuple[int, float], ...], batch: int) -> float:
-    """Epochs to converge at a batch: linear in log(batch) between points, flat outside.
-
-    >>> epochs_at(((32, 10.0), (128, 20.0)), 64)
-    15.0
-    """
-    before = [point for point in points if point[0] <= batch]
-    after = [point for point in points if point[0] >= batch]
-    if not before or not after:
-        return (before or after)[-1 if before else 0][1]
-    (x0, y0), (x1, y1) = before[-1], after[0]
-    return y0 if x0 == x1 else y0 + (y1 - y0) * math.log(batch / x0) / math.log(x1 / x0)
-
-
-Searcher = Callable[..., Iterator[Candidate | None]]
-"""`searcher(problem, evaluator, **options)`: yields at least every 50 ms, None where there is nothing new."""

@@ -1,1 +1,1 @@
-"""Strategies: how they are made, changed and told apart."""
+"""Making strategies: degrees of parallelism, cuts of the model, moves of layers."""

@@ -209,7 +209,7 @@ def test_infeasible_simulation(run: Run) -> None:
 
 
 def test_infeasible_search(run: Run) -> None:
-    flags = ["--searcher", "even", "--option", "stages=1"]
+    flags = ["--searcher", "even", "--option", "stages=1", "--memory-limit", "4"]
     done = run("search", *TOO_LARGE, *flags)
     assert done.status == 3
     assert done.err.count("\n") == 1
@@ -253,6 +253,59 @@ def test_a_failed_run(plan: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     assert done.err.strip() == "explorer: rank 1 ended"
 
 
+# ---- degrees, devices and objectives by flag ----------------------------------------------------
+
+
+def test_microbatches_without_a_batch_make_one(run: Run) -> None:
+    small = ["--model", "gpt2-small", "--cluster", "dgx-a100", "--stages", "2", "--dp", "2"]
+    done = run("simulate", *small, "--microbatches", "7", "--json")
+    assert done.json["throughput_samples_per_s"] * done.json["step_time_s"] == pytest.approx(14)
+    done = run("simulate", *small, "--microbatches", "7", "--microbatch-size", "3", "--json")
+    assert done.json["throughput_samples_per_s"] * done.json["step_time_s"] == pytest.approx(42)
+
+
+def test_without_a_microbatch_size_the_fastest_is_taken(run: Run) -> None:
+    steps = {
+        size: run("simulate", *SMALL, "--stages", "4", *size, "--json").json["step_time_s"]
+        for size in [(), *(("--microbatch-size", str(2**k)) for k in range(5))]
+    }
+    assert steps[()] == min(steps.values())
+    assert len(set(steps.values())) == 5
+
+
+def test_every_degree_has_a_flag(run: Run) -> None:
+    mixtral = ["--model", "mixtral-8x7b", "--cluster", "dgx-a100", "--global-batch", "8", "--seq-len", "1024"]
+    degrees = ["--tp", "2", "--cp", "2", "--dp", "2", "--ep", "4", "--sequence-parallel"]
+    for exchange in ("gather", "ring", "all_to_all"):
+        done = run("simulate", *mixtral, *degrees, "--cp-exchange", exchange, "--json")
+        assert done.status == 0, done.err
+        assert done.json["devices"] == list(range(8))
+
+
+def test_devices_by_rank(run: Run) -> None:
+    small = ["--model", "gpt2-small", "--cluster", "mixed-v100-a100", "--global-batch", "64"]
+    slow = run("simulate", *small, "--devices", "0-7", "--json").json
+    fast = run("simulate", *small, "--devices", "8-15", "--json").json
+    assert slow["devices"] == list(range(8))
+    assert fast["devices"] == list(range(8, 16))
+    assert fast["step_time_s"] < slow["step_time_s"]
+    found = run("search", *small, "--max-devices", "8", "--json", "--max-evaluations", "40").json
+    assert found["objective_value"] < 0.051
+    places = [mesh["devices"] for s in found["plan"]["strategy"]["jobs"][0]["stages"] for mesh in s["meshes"]]
+    assert {device for place in places for device in place} == set(range(8, 16))
+
+
+def test_a_search_may_be_limited_and_keeps_a_frontier_of_three(run: Run) -> None:
+    flags = ["--objective", "frontier:time,memory,cost", "--devices", "4-7,0", "--memory-limit", "12GiB"]
+    found = run("search", *SMALL, *flags, "--ban", "embed=0", "--max-evaluations", "30", "--json").json
+    assert found["objective_unit"] == "s"
+    assert len(found["frontier"]) > 1
+    for item in found["frontier"]:
+        assert item["peak_memory_bytes"] <= 12 * 2**30
+        assert set(item["values"]) == {"time", "memory", "cost"}
+        assert item["values"]["time"] == item["step_time_s"]
+
+
 # ---- bad input ----------------------------------------------------------------------------------
 
 PLAN = "<plan>"
@@ -276,6 +329,14 @@ BAD = {
     "no replicas": ["simulate", *SMALL, "--dp", "0"],
     "no tensor size": ["simulate", *SMALL, "--tp", "0"],
     "no chunks": ["simulate", *SMALL, "--chunks", "0"],
+    "unknown option of a schedule": ["simulate", *SMALL, *SHAPE, "--schedule-option", "colour=red"],
+    "context of no sequences": ["simulate", "--model", "vgg16", "--cluster", "dgx-a100", "--cp", "2"],
+    "experts of none": ["simulate", *SMALL, "--dp", "2", "--ep", "2"],
+    "devices of words": ["simulate", *SMALL, "--devices", "0-x"],
+    "devices backwards": ["simulate", *SMALL, "--devices", "3-1"],
+    "too few devices": ["simulate", *SMALL, "--stages", "4", "--devices", "0-2"],
+    "no such device": ["simulate", *SMALL, "--devices", "7,8"],
+    "batch against microbatches": ["simulate", *SMALL, "--microbatches", "4", "--microbatch-size", "3"],
     "no tokens": ["simulate", *SMALL, "--seq-len", "0"],
     "stages of words": ["simulate", *SMALL, "--stages", "many"],
     "odd microbatches": ["simulate", *SMALL, "--stages", "2", "--microbatches", "7"],
@@ -297,6 +358,13 @@ BAD = {
     "unknown option": ["search", *SMALL, "--searcher", "even", "--option", "colour=red"],
     "option of words": ["search", *SMALL, "--searcher", "even", "--option", "stages=many"],
     "option without value": ["search", *SMALL, "--option", "stages"],
+    "frontier of one": ["search", *SMALL, "--objective", "frontier:time"],
+    "frontier of joy": ["search", *SMALL, "--objective", "frontier:time,joy"],
+    "ban of no layer": ["search", *SMALL, "--ban", "nothing=0"],
+    "limit of words": ["search", *SMALL, "--memory-limit", "much"],
+    "limit of nothing": ["search", *SMALL, "--memory-limit", "0"],
+    "fewer devices than none": ["search", *SMALL, "--max-devices", "-1"],
+    "search on no such device": ["search", *SMALL, "--devices", "0,99"],
     "pin to a word": ["search", *SMALL, "--pin", "embed=first"],
     "pin of no layer": ["search", *SMALL, "--pin", "nothing=0"],
     "pin to no device": ["search", *SMALL, "--pin", "embed=99"],

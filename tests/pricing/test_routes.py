@@ -12,7 +12,7 @@ from explorer.pricing import lane_route
 from explorer.pricing.traffic import device_traffic
 from explorer.sharding import megatron_layout
 from explorer.simulation.report import Report
-from explorer.strategies.uniform import balanced_cuts
+from explorer.strategies.cuts import balanced_cuts
 from explorer.strategy import REPLICA, Mesh, Stage, Strategy, single
 from explorer.tasks.program import TRANSFER
 from explorer.workload import default_workload

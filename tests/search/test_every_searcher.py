@@ -20,6 +20,7 @@ from explorer.search._bounds import bounds_of
 from explorer.search.auto import improve
 from explorer.search.exhaustive import space
 from explorer.simulation.simulate import simulate
+from explorer.strategies.degrees import Degrees
 from explorer.strategies.uniform import uniform
 from explorer.strategy import Mesh
 from explorer.workload import Job, Workload
@@ -95,7 +96,7 @@ def test_ends_by_itself_and_no_bound_exceeds_the_best(name: str, problem: Make) 
     for item in run(name, given, max_evaluations=0):
         if item.best is not None and item.lower_bound is not None:
             assert item.lower_bound <= item.best.value * (1 + 1e-12)
-            assert given.trivial_bound_s() <= item.best.value
+            assert given.lower_bound() <= item.best.value
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -217,9 +218,11 @@ def test_exhaustive_is_the_best_of_its_space(cluster: str, objective: str, probl
 
 
 def brute_force(given: Problem) -> Iterator[dict[str, object]]:
-    """All uniform strategies, enumerated without the searcher's own space."""
+    """All uniform strategies on devices of one kind, enumerated without the searcher's own space."""
     batch, most = given.workload.job.global_batch, given.device_count
-    for t, p, v in itertools.product((1, 2, 4), range(1, most + 1), (1, 2, 4)):
+    cluster: Cluster = given.cluster  # type: ignore[assignment]
+    firsts = {cluster.kind_of(d).name: d for d in reversed(range(cluster.device_count))}.values()
+    for first, t, p, v in itertools.product(firsts, (1, 2, 4), range(1, most + 1), (1, 2, 4)):
         if t * p > most:
             continue
         d = max(d for d in range(1, most // (t * p) + 1) if batch % d == 0)
@@ -231,7 +234,7 @@ def brute_force(given: Problem) -> Iterator[dict[str, object]]:
                 for zero in range(4 if d > 1 else 1):
                     yield {
                         "tensor": t, "stages": p, "replicas": d, "chunks": v, "microbatch_size": size,
-                        "recompute": recompute, "zero": zero,
+                        "recompute": recompute, "zero": zero, "devices": range(first, first + most),
                     }  # fmt: skip
 
 
@@ -254,8 +257,8 @@ def value(given: Problem, point: dict[str, object]) -> float | None:
 
 def test_the_space_holds_each_point_once(problem: Make) -> None:
     points = space(problem())
-    assert len(points) == len(set(points)) > 100
-    assert all(point.tensor * point.stages * point.replicas <= 4 for point in points)
+    assert len(points) == len({point.key for point in points}) > 100
+    assert all(point.degrees.devices <= 4 for point in points)
 
 
 # ---- the bounds that exclude --------------------------------------------------------------------
@@ -269,8 +272,8 @@ def test_no_bound_exceeds_the_prediction(cluster: str, problem: Make) -> None:
     for point in random.Random(1).sample(points, 60):
         strategy = point.strategy(given)
         report = simulate(given.graph, given.cluster, given.workload, strategy)
-        found = bounds_of(given.graph, given.cluster, JOB, strategy.job, point.stages)
-        least = bounds_of(given.graph, given.cluster, JOB, strategy.job, point.stages, memory="least")
+        found = bounds_of(given.graph, given.cluster, JOB, strategy.job, point.degrees.stages)
+        least = bounds_of(given.graph, given.cluster, JOB, strategy.job, point.degrees.stages, memory="least")
         assert found.step_time_s <= report.step_time_s, point
         assert found.peak_memory_bytes <= max(report.peak_memory_bytes), point
         assert least.peak_memory_bytes <= found.peak_memory_bytes
@@ -297,11 +300,12 @@ def test_no_bound_takes_the_slowest_replica_of_every_stage() -> None:
 
 def test_the_least_memory_falls_with_recomputation_and_zero(problem: Make) -> None:
     given = problem(blocks=5)
-    base = next(p for p in space(given) if p.stages == 2 and p.replicas == 2 and p.microbatch_size == 4)
+    base = next(p for p in space(given) if p.degrees == Degrees(stages=2, replicas=2, microbatch_size=4))
     peaks = {}
     for recompute, zero in itertools.product(("none", "selective", "full"), range(4)):
-        job = replace(base, recompute=recompute, zero=zero).strategy(given).job
-        found = bounds_of(given.graph, given.cluster, JOB, job, base.stages, memory="least")
+        point = replace(base, degrees=replace(base.degrees, recompute=recompute, zero=zero))
+        job = point.strategy(given).job
+        found = bounds_of(given.graph, given.cluster, JOB, job, base.degrees.stages, memory="least")
         peaks[recompute, zero] = found.peak_memory_bytes
     for (recompute, zero), peak in peaks.items():
         assert peak >= peaks["full", 3]

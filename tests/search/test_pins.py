@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from explorer.cluster_profiles import load_cluster
 from explorer.graph import LayerGraph
 from explorer.search import REFUSED, SEARCHERS, Evaluator, Problem, search
-from explorer.search._pins import allowed_cuts, bits_of, recut, rules_of
+from explorer.search._pins import allowed_cuts, bits_of, fit_cuts, rules_of
 from explorer.search.local import SUFFIX, descend, neighbours
 from explorer.search.problem import respecting, respects
 from explorer.simulation.simulate import simulate
-from explorer.strategies.uniform import default_weights, uniform, units
+from explorer.strategies.cuts import default_weights, units
+from explorer.strategies.uniform import uniform
 from explorer.strategy import JobStrategy
 from explorer.workload import Job, Workload
 
@@ -141,11 +142,11 @@ def test_a_pin_inside_a_block_cuts_the_block(problem: Problem) -> None:
     a, b = next((a, b) for a, b in units(graph) if b - a > 3)
     first, last = graph.layers[a].name, graph.layers[b - 1].name
     strategy = uniform(graph, problem.cluster, JOB, stages=2, replicas=1)  # type: ignore[arg-type]
-    job = recut(graph, rules_of([(first, 0), (last, 1)], ()), strategy.job)
+    job = fit_cuts(graph, rules_of([(first, 0), (last, 1)], ()), strategy.job)
     assert job is not None
     assert first in job.stages[0].layers
     assert last in job.stages[1].layers
-    assert recut(graph, rules_of([(first, 1), (last, 0)], ()), strategy.job) is None  # against the order
+    assert fit_cuts(graph, rules_of([(first, 1), (last, 0)], ()), strategy.job) is None  # against the order
 
 
 def test_a_searcher_whose_space_respects_no_pin_says_how_many_it_refused(problem: Problem) -> None:

@@ -13,7 +13,9 @@ from explorer.base.errors import InputError
 from explorer.models.synthetic import chain
 from explorer.schedules import SCHEDULES
 from explorer.simulation.check import check
-from explorer.strategies.uniform import balanced_cuts, stage_mesh, uniform, units
+from explorer.strategies.cuts import balanced_cuts, units
+from explorer.strategies.degrees import Degrees
+from explorer.strategies.uniform import uniform
 from explorer.workload import default_workload
 
 CLUSTER = explorer.load_cluster("dgx-a100")
@@ -22,7 +24,7 @@ WORKLOAD = default_workload(GPT).with_job(global_batch=32)
 
 
 def test_tensor_is_innermost_and_pipeline_outermost() -> None:
-    mesh = stage_mesh(1, replicas=2, tensor=2)
+    mesh = Degrees(stages=2, replicas=2, tensor=2).mesh(1)
     assert mesh.devices == (4, 5, 6, 7)
     assert mesh.rows == ((4, 5), (6, 7))
 

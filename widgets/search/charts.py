@@ -178,7 +178,8 @@ class SearchChart:
                 x=[x for x, _ in curve], y=[y for _, y in curve], text=text,
                 textposition=sides.get(name, "middle right"),
             )  # fmt: skip
-        unit = {"bytes": "B"}.get(OBJECTIVES.get(objective, "s"), OBJECTIVES.get(objective, "s"))
+        found = OBJECTIVES[objective].unit if objective in OBJECTIVES else "s"
+        unit = {"bytes": "B"}.get(found, found)
         self.widget.update_yaxes(title_text=f"best, {unit}", row=2, col=1)
         self.widget.update_xaxes(range=[0, longest * CURVE_ROOM], row=2, col=1)
 

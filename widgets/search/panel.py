@@ -8,8 +8,7 @@ from typing import Any
 from ipywidgets import Box, Layout, VBox
 
 from explorer.base.errors import InputError
-from explorer.search import SEARCHERS, Candidate, Problem
-from explorer.search.problem import objective_value
+from explorer.search import OBJECTIVES, SEARCHERS, Candidate, Problem, objective_value
 from explorer.strategy import Strategy
 from explorer.views.search_table import (
     YOURS,
@@ -313,7 +312,7 @@ class SearchPanel(Panel):
     def _table(self, now: Point) -> dict[str, Any]:
         judge, yours, task = self._judge(now), self.yours(), self.task
         timely = self.settings.objective == "time"
-        bound_s = judge.trivial_bound_s() if timely else None
+        bound_s = judge.lower_bound() if timely else None
         rows = leaderboard_rows(
             [self._row(item, judge, now) for item in task.entrants.values()],
             yours=yours, bound_s=bound_s, held=held_words(now.holds),
@@ -360,7 +359,8 @@ class SearchPanel(Panel):
         self.chart.figure.draw(
             self.task.entrants.values(), self.task.spots, yours,
             capacity_bytes=min(capacity, limit) if limit else capacity,
-            bound_s=judge.trivial_bound_s(), objective=self.settings.objective, theme=self._theme,
+            bound_s=OBJECTIVES["time"].bound(judge.graph, judge.job, judge.pool),
+            objective=self.settings.objective, theme=self._theme,
             width_px=self.leaderboard.chart_px,
         )  # fmt: skip
 

@@ -17,13 +17,6 @@ from widgets.session import Point
 
 from .task import ENDED, FAILED, STOPPED, TIMED, SearchTask
 
-_NAMES = {
-    "time": "step time",
-    "memory": "worst memory",
-    "cost": "cost of a step",
-    "energy": "energy of a step",
-    "time_to_accuracy": "time to accuracy",
-}
 _UNITS = {"cost": ("cost", "dollars"), "energy": ("energy", "J"), "time_to_accuracy": ("to accuracy", "s")}
 LONGEST_S = 86_400.0
 """Largest budget."""
@@ -43,9 +36,7 @@ class Settings:
 
 def objectives(now: Point) -> list[str]:
     """Objectives that this workload can be asked for."""
-    job = now.inputs.job
-    known = job.epochs and job.samples_per_epoch
-    return [name for name in OBJECTIVES if name != "time_to_accuracy" or known]
+    return [name for name, objective in OBJECTIVES.items() if objective.needs(now.inputs.job)]
 
 
 def objective_unit(name: str) -> dict[str, str] | None:
@@ -57,7 +48,7 @@ def fields(now: Point | None, settings: Settings, budget_s: float) -> dict[str, 
     """Fields of the tab by key, as `Controls` draws them."""
     if now is None:
         return {}
-    options = [{"value": name, "label": _NAMES[name]} for name in objectives(now)]
+    options = [{"value": name, "label": OBJECTIVES[name].title} for name in objectives(now)]
     count = now.inputs.cluster.device_count
     limit = settings.memory_limit_bytes
     rows: list[dict[str, Any]] = [

@@ -28,7 +28,8 @@ from explorer.score.published import PATH, read_each, section_of
 from explorer.score.reading import Record, count, positive
 from explorer.score.rows import SETS, Read, ScoredCase, ScoredRow
 from explorer.simulation.simulate import simulate
-from explorer.strategies.uniform import default_weights, uniform
+from explorer.strategies.cuts import default_weights
+from explorer.strategies.uniform import uniform
 from explorer.strategy import ROUND_ROBIN, SPLIT, Mesh, Stage, Strategy, Sync, single
 from explorer.workload import Job, Workload, default_workload
 

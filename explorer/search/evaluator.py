@@ -1,0 +1,177 @@
+"""How candidates are judged: by the one simulator, which counts them and keeps the best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from explorer.base.errors import ExplorerError
+from explorer.search.objectives import frontier_axes
+from explorer.search.problem import Problem, respecting, respects
+from explorer.simulation.report import Report
+from explorer.simulation.simulate import simulate
+from explorer.strategy import Strategy
+
+EXHAUSTED, REFUSED, ERROR = "exhausted", "refused", "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Miss:
+    """Why a strategy was not costed."""
+
+    reason: str
+    """`exhausted`: no evaluation is left; `refused`: it breaks pins or bans, and no other cut would save it;
+    `error`: it cannot be simulated."""
+    text: str
+    """In words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A strategy that was costed."""
+
+    strategy: Strategy
+    """The strategy."""
+    report: Report
+    """What it is predicted to do."""
+    value: float
+    """Objective value; infinite where it does not fit."""
+    over_bytes: float = 0.0
+    """Bytes that lack, over all lanes; 0 where it fits."""
+    label: str = ""
+    """What it is, in a few words ("pp 4 x dp 2, 1F1B")."""
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """What is to become small, whether it fits or not: bytes that lack, then the value.
+
+        Of those that do not fit, the step time comes second.
+        """
+        return self.over_bytes, self.value if math.isfinite(self.value) else self.report.step_time_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """State of a search after each yield of its searcher."""
+
+    searcher: str
+    """Name."""
+    objective: str
+    """Objective."""
+    best: Candidate | None
+    """Best feasible candidate so far."""
+    evaluations: int
+    """Strategies costed so far."""
+    wall_s: float
+    """Seconds since the start."""
+    new: Candidate | None = None
+    """Candidate costed last, if any."""
+    lower_bound: float | None = None
+    """Largest proven lower bound of the objective, in the space `bound` names."""
+    bound: str = ""
+    """What the bound is of: the searcher's own space, or what the objective counts (`work over peak`)."""
+    optimal: bool = False
+    """Whether the best is proven optimal in the searcher's own space."""
+    frontier: tuple[Candidate, ...] = ()
+    """Non-dominated candidates along the axes of the problem, by the first axis."""
+    foreign_value: float | None = None
+    """Value under a foreign cost model, where the searcher uses one instead of ours."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What else the searcher has to say (stages under a foreign cost model, ...)."""
+
+
+@dataclass(kw_only=True)
+class Evaluator:
+    """Costs candidates, counts them, keeps the best. A searcher calls `evaluate`; nothing else judges."""
+
+    problem: Problem
+    max_evaluations: int = 0
+    best: Candidate | None = None
+    evaluations: int = 0
+    frontier: list[Candidate] = field(default_factory=list)
+    lower_bound: float | None = None
+    bound: str = ""
+    optimal: bool = False
+    foreign_value: float | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    refused: int = 0
+    """Candidates that break pins or bans, and that no other cut would save; they are never costed."""
+    failed: int = 0
+    """Candidates that could not be simulated."""
+    miss: Miss | None = None
+    """Why the last call of `evaluate` costed nothing; None if it did."""
+    closest: Candidate | None = None
+    """Of those that do not fit, the one that lacks least memory."""
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no evaluation is left."""
+        return bool(self.max_evaluations) and self.evaluations >= self.max_evaluations
+
+    def evaluate(self, strategy: Strategy, label: str = "", *, recut: bool = True) -> Candidate | None:
+        """Cost a strategy; None if it was not costed, and then `miss` says why.
+
+        One that breaks pins or bans is cut anew so that it respects them, if its stages allow that and
+        `recut` is not False.
+
+        Raises:
+            InputError: the problem has no cluster.
+        """
+        self.miss = None
+        if self.exhausted:
+            self.miss = Miss(reason=EXHAUSTED, text=f"all {self.max_evaluations} evaluations are used")
+            return None
+        held = respecting(self.problem, strategy) if recut else strategy
+        if held is None or not respects(self.problem, held):
+            self.refused += 1
+            self.miss = Miss(reason=REFUSED, text="it breaks pins or bans")
+            return None
+        if held is not strategy:
+            strategy, label = held, f"{label}, cut to respect pins"
+        cluster = self.problem.needed_cluster
+        self.evaluations += 1
+        try:
+            report = simulate(self.problem.graph, cluster, self.problem.workload, strategy)
+        except ExplorerError as error:
+            self.failed += 1
+            self.miss = Miss(reason=ERROR, text=str(error))
+            return None
+        over = self.problem.over_bytes(report)
+        value = self.problem.value(report) if report.feasible and not over else math.inf
+        found = Candidate(strategy=strategy, report=report, value=value, over_bytes=over, label=label)
+        self._keep(found)
+        return found
+
+    def _keep(self, found: Candidate) -> None:
+        if not math.isfinite(found.value):
+            if self.closest is None or found.rank < self.closest.rank:
+                self.closest = found
+            return
+        if self.best is None or found.value < self.best.value:
+            self.best = found
+        point = self.point(found)
+        if any(_dominates(self.point(other), point) for other in self.frontier):
+            return
+        self.frontier = [other for other in self.frontier if not _dominates(point, self.point(other))]
+        self.frontier.append(found)
+
+    def point(self, found: Candidate) -> tuple[float, ...]:
+        """Return the values of a candidate along the axes of the frontier."""
+        problem = self.problem
+        axes = frontier_axes(problem.objective)
+        return tuple(axis.value(problem.needed_cluster, problem.job, found.report) for axis in axes)
+
+
+def _dominates(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    return all(x <= y for x, y in zip(a, b, strict=True))
+
+
+def objective_value(problem: Problem, report: Report) -> float:
+    """Return the objective of a report; infinite where it does not fit the devices or the limit."""
+    return problem.value(report) if report.feasible and not problem.over_bytes(report) else math.inf
+
+
+Searcher = Callable[..., Iterator[Candidate | None]]
+"""`searcher(problem, evaluator, **options)`: yields at least every 50 ms, None where there is nothing new."""

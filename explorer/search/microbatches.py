@@ -1,0 +1,102 @@
+"""The microbatch size where nobody gave one: the fastest of 1, 2, 4, ... samples per replica that fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from explorer.base.errors import ExplorerError
+from explorer.cluster import Cluster
+from explorer.graph import LayerGraph
+from explorer.simulation.simulate import simulate
+from explorer.strategies.degrees import Degrees
+from explorer.workload import Workload
+
+MOST_EVALUATIONS = 8
+"""Simulations at most."""
+
+Outcome = tuple[float, float]
+"""(bytes that lack, step time in seconds), the smaller the better; infinite where it cannot be simulated."""
+_IMPOSSIBLE = (math.inf, math.inf)
+
+
+def with_best_microbatch(
+    graph: LayerGraph,
+    cluster: Cluster,
+    workload: Workload,
+    degrees: Degrees,
+    *,
+    devices: Sequence[int] = (),
+) -> Degrees:
+    """Return the degrees with the microbatch size of least simulated step time among those that fit.
+
+    Sizes are the powers of two that divide a replica's samples. Up to `MOST_EVALUATIONS` of them are all
+    simulated; among more a Fibonacci search takes the step time to fall and then to rise with the size, and
+    memory to grow with it. Where none fits, it is the size that lacks least memory; where none can be
+    simulated, 1.
+
+    Args:
+        graph: the model.
+        cluster: the devices.
+        workload: one job.
+        degrees: all but the microbatch size.
+        devices: device of every rank; () is 0, 1, 2, ....
+    """
+    known: dict[int, Outcome] = {}
+
+    def judge(size: int) -> Outcome:
+        if size not in known:
+            known[size] = _IMPOSSIBLE
+            try:
+                strategy = degrees.changed(microbatch_size=size).build(
+                    graph, cluster, workload.job, devices=devices
+                )
+                report = simulate(graph, cluster, workload, strategy)
+            except ExplorerError:
+                return _IMPOSSIBLE
+            known[size] = sum(item.over_bytes for item in report.overflows), report.step_time_s
+        return known[size]
+
+    sizes = _sizes(workload.job.global_batch // degrees.replicas)
+    if len(sizes) <= MOST_EVALUATIONS:
+        _every(sizes, judge)
+    else:
+        _search(sizes, judge)
+    best = min(known, key=lambda size: (known[size], size))
+    return degrees.changed(microbatch_size=best if known[best] < _IMPOSSIBLE else 1)
+
+
+def _sizes(share: int) -> list[int]:
+    """Powers of two that divide the samples of a replica.
+
+    >>> _sizes(24)
+    [1, 2, 4, 8]
+    """
+    return [2**k for k in range(max(1, share & -share).bit_length())]
+
+
+def _every(sizes: Sequence[int], judge: Callable[[int], Outcome]) -> None:
+    """Judge all sizes, up to the first that does not fit: larger ones lack more."""
+    for size in sizes:
+        if 0 < judge(size)[0] < math.inf:
+            return
+
+
+def _search(sizes: Sequence[int], judge: Callable[[int], Outcome]) -> None:
+    """Judge sizes around the best one by a Fibonacci search: one simulation shrinks what is left by 1.6."""
+    lengths = [1, 1]
+    while lengths[-1] <= len(sizes):
+        lengths.append(lengths[-1] + lengths[-2])
+    low = -1  # the best one lies between low and low + lengths[-1]
+    while len(lengths) > 2:
+        left, right = low + lengths[-3], low + lengths[-2]
+        lengths.pop()
+        if left == right:
+            break
+        first = judge(sizes[left])
+        second = judge(sizes[right]) if right < len(sizes) else _IMPOSSIBLE
+        # what cannot be simulated has too many microbatches: the best one is larger
+        if first > second or (first == _IMPOSSIBLE and right < len(sizes)):
+            low = left
+    if 0 <= low + 1 < len(sizes):
+        judge(sizes[low + 1])

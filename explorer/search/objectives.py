@@ -1,0 +1,215 @@
+"""What searches make small: objectives with their units and lower bounds, and frontiers of several.
+
+An objective is one `Objective` in `OBJECTIVES`: how it is read off a report, what no strategy of a problem
+can fall below, and what one strategy cannot fall below whose step time and memory are bounded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from explorer.base.errors import InputError
+from explorer.base.units import dtype_bytes
+from explorer.cluster import Cluster
+from explorer.costs.energy import SECONDS_PER_HOUR, dollars, dollars_per_hour, energy_joules
+from explorer.graph import COMPUTE, LayerGraph
+from explorer.search._devices import Pool
+from explorer.simulation.report import Report
+from explorer.workload import Job
+
+FRONTIER = "frontier"
+"""Objective whose best is the first of its axes, while all non-dominated candidates are kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """A number to be made small."""
+
+    name: str
+    """Its name, as typed."""
+    title: str
+    """In a few words, for people."""
+    unit: str
+    """Unit of its values."""
+    value: Callable[[Cluster, Job, Report], float]
+    """Return its value for a report.
+
+    Raises:
+        InputError: the job does not say what it needs.
+    """
+    bound: Callable[[LayerGraph, Job, Pool], float]
+    """Return what no strategy on the devices of the pool can fall below."""
+    bound_name: str
+    """What that bound counts, in a few words."""
+    strategy_bound: Callable[[Cluster, Job, float, float, Sequence[int]], float]
+    """Return what a strategy cannot fall below, given lower bounds of its step time (s) and peak memory
+    (bytes), and its devices."""
+    needs: Callable[[Job], bool] = lambda _: True
+    """Whether the job says all that it needs."""
+
+
+def flops_of_step(graph: LayerGraph, job: Job) -> float:
+    """Return the least FLOPs of one step: the forward, and the backward of what is trained."""
+    forward = graph.flops_per_sample
+    if not job.training:
+        return forward * job.global_batch
+    every = sum(
+        (layer.forward.flops + layer.input_grad.flops + layer.weight_grad.flops) * layer.trips
+        for layer in graph.layers
+    )
+    return min(3.0 * forward, every) * job.global_batch
+
+
+def _peaks(pool: Pool, job: Job) -> list[float]:
+    """Peak FLOP/s of the fastest devices that may be used together, by kind and so quick for many."""
+    kinds = {kind.name: kind.peak(job.precision) for kind in pool.cluster.device_kinds}
+    return sorted((kinds[pool.cluster.kind_of(device).name] for device in pool.devices), reverse=True)[
+        : pool.count
+    ]
+
+
+def _least_s(graph: LayerGraph, job: Job, pool: Pool) -> float:
+    """Work over peak: no step is shorter than its FLOPs at the peak of all devices that may be used."""
+    return flops_of_step(graph, job) / sum(_peaks(pool, job))
+
+
+def _least_per_flop(graph: LayerGraph, job: Job, pool: Pool, price: Callable[[int], float]) -> float:
+    """All FLOPs on the kind of device where one costs least."""
+    kinds = {pool.cluster.kind_of(device).name: device for device in pool.devices}
+    each = (price(d) / pool.cluster.kind_of(d).peak(job.precision) for d in kinds.values())
+    return flops_of_step(graph, job) * min(each)
+
+
+def _least_dollars(graph: LayerGraph, job: Job, pool: Pool) -> float:
+    cluster = pool.cluster
+    return _least_per_flop(graph, job, pool, lambda d: cluster.kind_of(d).price_per_hour / SECONDS_PER_HOUR)
+
+
+def _least_joules(graph: LayerGraph, job: Job, pool: Pool) -> float:
+    return _least_per_flop(graph, job, pool, lambda d: pool.cluster.kind_of(d).busy_watts)
+
+
+def _least_bytes(graph: LayerGraph, job: Job, pool: Pool) -> float:
+    """Every weight is somewhere: spread evenly over all devices that may be used."""
+    names = (job.precision if item.dtype == COMPUTE else item.dtype for item in graph.parameters)
+    held = sum(item.elements * dtype_bytes(name) for item, name in zip(graph.parameters, names, strict=True))
+    return held / pool.count
+
+
+def _joules(cluster: Cluster, _: Job, report: Report) -> float:
+    return energy_joules(cluster, report.devices, report.per_device(report.busy_s), report.step_time_s)
+
+
+def _idle_joules(cluster: Cluster, _: Job, step_s: float, __: float, devices: Sequence[int]) -> float:
+    """What the devices draw if they never do more than idle."""
+    kinds = (cluster.kind_of(device) for device in devices)
+    return step_s * sum(min(kind.idle_watts, kind.busy_watts) for kind in kinds)
+
+
+def steps_to_accuracy(job: Job) -> float:
+    """Return the steps of all epochs at this global batch (log-linear between known batches).
+
+    Raises:
+        InputError: the workload states no epochs or no samples per epoch.
+    """
+    if not job.epochs or not job.samples_per_epoch:
+        raise InputError(
+            "the objective time_to_accuracy needs samples per epoch and epochs to converge",
+            key="workload.epochs",
+            allowed="epochs: [[batch, epochs], ...] and samples_per_epoch > 0",
+        )
+    return job.samples_per_epoch / job.global_batch * epochs_at(job.epochs, job.global_batch)
+
+
+def epochs_at(points: tuple[tuple[int, float], ...], batch: int) -> float:
+    """Return the epochs to converge at a batch: linear in log(batch) between points, flat outside.
+
+    >>> epochs_at(((32, 10.0), (128, 20.0)), 64)
+    15.0
+    """
+    before = [point for point in points if point[0] <= batch]
+    after = [point for point in points if point[0] >= batch]
+    if not before or not after:
+        return (before or after)[-1 if before else 0][1]
+    (x0, y0), (x1, y1) = before[-1], after[0]
+    return y0 if x0 == x1 else y0 + (y1 - y0) * math.log(batch / x0) / math.log(x1 / x0)
+
+
+_ALL = (
+    Objective(
+        name="time", title="step time", unit="s",
+        value=lambda _, __, report: report.step_time_s,
+        bound=_least_s, bound_name="work over peak",
+        strategy_bound=lambda _, __, step_s, ___, ____: step_s,
+    ),
+    Objective(
+        name="memory", title="worst memory", unit="bytes",
+        value=lambda _, __, report: max(report.peak_memory_bytes),
+        bound=_least_bytes, bound_name="weights over devices",
+        strategy_bound=lambda _, __, ___, peak_bytes, ____: peak_bytes,
+    ),
+    Objective(
+        name="cost", title="cost of a step", unit="dollars/step",
+        value=lambda cluster, _, report: dollars(cluster, report.devices, report.step_time_s),
+        bound=_least_dollars, bound_name="work at the least price",
+        strategy_bound=lambda cluster, _, step_s, __, devices: (
+            step_s * dollars_per_hour(cluster, devices) / SECONDS_PER_HOUR
+        ),
+    ),
+    Objective(
+        name="energy", title="energy of a step", unit="J/step",
+        value=_joules, bound=_least_joules, bound_name="work at the least power",
+        strategy_bound=_idle_joules,
+    ),
+    Objective(
+        name="time_to_accuracy", title="time to accuracy", unit="s",
+        value=lambda _, job, report: report.step_time_s * steps_to_accuracy(job),
+        bound=lambda graph, job, pool: _least_s(graph, job, pool) * steps_to_accuracy(job),
+        bound_name="work over peak",
+        strategy_bound=lambda _, job, step_s, __, ___: step_s * steps_to_accuracy(job),
+        needs=lambda job: bool(job.epochs and job.samples_per_epoch),
+    ),
+)  # fmt: skip
+
+OBJECTIVES: dict[str, Objective] = {item.name: item for item in _ALL}
+"""Objectives by name, all to be minimised."""
+
+USUAL_AXES = ("time", "memory")
+"""Axes of the frontier where none are named; a search for one objective keeps these as well."""
+
+
+def frontier_axes(text: str) -> tuple[Objective, ...]:
+    """Return the axes of the frontier that a search for an objective keeps.
+
+    Raises:
+        InputError: as `axes_of`.
+    """
+    axes = axes_of(text)
+    return axes if len(axes) > 1 else tuple(OBJECTIVES[name] for name in USUAL_AXES)
+
+
+def axes_of(text: str) -> tuple[Objective, ...]:
+    """Return the axes of an objective as typed: one, or of `frontier:time,memory,cost` several.
+
+    Raises:
+        InputError: an unknown name, one twice, or a frontier of fewer than two or more than three.
+    """
+    name, colon, rest = text.partition(":")
+    names = tuple(part.strip() for part in rest.split(",")) if colon else (name,)
+    if name == FRONTIER:
+        names = names if colon else USUAL_AXES
+        if not 2 <= len(names) <= 3 or len(set(names)) < len(names):
+            raise InputError(
+                f"a frontier of {rest!r}", key="objective", found=text,
+                allowed=f"two or three different ones of {', '.join(OBJECTIVES)}",
+            )  # fmt: skip
+    unknown = [item for item in names if item not in OBJECTIVES]
+    if unknown or (colon and name != FRONTIER):
+        wrong = unknown[0] if unknown else text
+        raise InputError(
+            f"unknown objective {wrong!r}", key="objective", found=wrong,
+            allowed=", ".join((*OBJECTIVES, FRONTIER, f"{FRONTIER}:NAME,NAME")),
+        )  # fmt: skip
+    return tuple(OBJECTIVES[item] for item in names)

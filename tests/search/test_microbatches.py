@@ -1,0 +1,81 @@
+"""The default microbatch: the fastest of the powers of two that fit."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import explorer
+from explorer.search import microbatches
+from explorer.search.microbatches import MOST_EVALUATIONS, with_best_microbatch
+from explorer.simulation.report import Report
+from explorer.strategies.degrees import Degrees
+from explorer.workload import default_workload
+
+DGX = explorer.load_cluster("dgx-a100")
+GPT = explorer.load_model("gpt2-small")
+
+
+@pytest.mark.parametrize(
+    "degrees", [Degrees(replicas=2), Degrees(stages=4), Degrees(stages=2, chunks=2), Degrees(tensor=4)]
+)
+@pytest.mark.parametrize("batch", [24, 64])
+def test_it_is_the_fastest_that_fits_by_brute_force(degrees: Degrees, batch: int) -> None:
+    workload = default_workload(GPT).with_job(global_batch=batch)
+    found: dict[int, float] = {}
+    for size in range(1, batch + 1):
+        if batch // degrees.replicas % size or size & (size - 1):
+            continue
+        try:
+            strategy = degrees.changed(microbatch_size=size).build(GPT, DGX, workload.job)
+            report = explorer.simulate(GPT, DGX, workload, strategy)
+        except explorer.ExplorerError:
+            continue
+        if report.feasible:
+            found[size] = report.step_time_s
+    best = with_best_microbatch(GPT, DGX, workload, degrees)
+    assert best.microbatch_size == min(found, key=lambda size: (found[size], size))
+    assert best == degrees.changed(microbatch_size=best.microbatch_size)
+
+
+def test_what_does_not_fit_is_not_chosen() -> None:
+    graph = explorer.load_model("gpt2-xl")
+    workload = default_workload(graph).with_job(global_batch=64)
+    best = with_best_microbatch(graph, DGX, workload, Degrees(replicas=1, recompute="none", zero=0))
+    strategy = best.build(graph, DGX, workload.job)
+    assert explorer.simulate(graph, DGX, workload, strategy).feasible
+
+
+def test_at_most_eight_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def counted(*args: object) -> Report:
+        calls.append(1)
+        return explorer.simulate(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(microbatches, "simulate", counted)
+    workload = default_workload(GPT).with_job(global_batch=2**12, sequence_length=64)
+    graph = explorer.load_model("gpt2-small", sequence_length=64)
+    best = with_best_microbatch(graph, DGX, workload, Degrees(replicas=8))
+    assert len(calls) <= MOST_EVALUATIONS
+    assert best.microbatch_size >= 16
+
+
+@given(count=st.integers(9, 33), best=st.integers(0, 32), refused=st.integers(0, 8), fits=st.integers(0, 33))
+def test_the_search_finds_the_bottom_of_a_valley(count: int, best: int, refused: int, fits: int) -> None:
+    """Sizes too small to be simulated on the left, too large to fit on the right, one valley between."""
+    best = min(best, count - 1)
+    judged: dict[int, tuple[float, float]] = {}
+
+    def judge(size: int) -> tuple[float, float]:
+        over = max(0.0, size - max(best, fits))
+        slow = abs(size - best) + 0.1 * (size > best)
+        judged[size] = (math.inf, math.inf) if size < min(refused, best) else (over, slow)
+        return judged[size]
+
+    microbatches._search(range(count), judge)
+    assert min(judged, key=lambda size: judged[size]) == best
+    assert len(judged) <= MOST_EVALUATIONS
