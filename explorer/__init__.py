@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     )
     from explorer.cluster import Cluster
     from explorer.cluster_profiles import load_cluster
+    from explorer.framework import Framework
+    from explorer.framework_files import load_framework
     from explorer.graph import LayerGraph
     from explorer.models import load_model
     from explorer.plan import Plan, load_plan, make_plan, save_plan
@@ -43,6 +45,7 @@ _HOME = {
     "Cluster": "cluster",
     "DeadlockError": "base.errors",
     "ExplorerError": "base.errors",
+    "Framework": "framework",
     "InfeasibleError": "base.errors",
     "InputError": "base.errors",
     "Job": "workload",
@@ -56,6 +59,7 @@ _HOME = {
     "Workload": "workload",
     "default_workload": "workload",
     "load_cluster": "cluster_profiles",
+    "load_framework": "framework_files",
     "load_model": "models",
     "load_plan": "plan",
     "make_plan": "plan",
@@ -69,6 +73,7 @@ __all__ = [
     "Cluster",
     "DeadlockError",
     "ExplorerError",
+    "Framework",
     "InfeasibleError",
     "InputError",
     "Job",
@@ -83,6 +88,7 @@ __all__ = [
     "__version__",
     "default_workload",
     "load_cluster",
+    "load_framework",
     "load_model",
     "load_plan",
     "make_plan",

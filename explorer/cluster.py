@@ -85,6 +85,26 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Software:
+    """What a framework costs on one device kind beside the work of its kernels.
+
+    The numbers come from a `explorer.framework.Framework`, or from this very machine, where it was measured.
+    """
+
+    framework: str = ""
+    """Name of the framework that states them; empty if unknown."""
+    host_issue_s: float = 0.0
+    """Seconds the host takes to issue one kernel: a block takes the longer of device and host."""
+    action_overhead_s: float = 0.0
+    """Seconds of host work and waiting for each forward or backward call of a stage."""
+    cached_fraction: float = 0.0
+    """What the allocator keeps beyond the tensors at the peak, as a share of activations and buffers: freed
+    blocks that nothing fits in. It gives them back before it fails."""
+    sources: tuple[Source, ...] = ()
+    """Where the numbers came from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceKind:
     """One type of accelerator (or a CPU core)."""
 
@@ -108,10 +128,6 @@ class DeviceKind:
     """Share of a product's speed left where a size does not fill 16 bytes (a vocabulary of 50,257)."""
     launch_overhead_s: float = 0.0
     """Seconds every kernel takes on the device beside its work: start and drain."""
-    host_issue_s: float = 0.0
-    """Seconds the host takes to issue one kernel: a block takes the longer of device and host."""
-    action_overhead_s: float = 0.0
-    """Seconds of host work and waiting for each forward or backward call of a stage."""
     overlap_slowdown: float = 0.0
     """How much longer compute takes while the device communicates: 0.05 is 5 %."""
     lockstep_wait: float = 0.0
@@ -119,9 +135,6 @@ class DeviceKind:
     power limit wander apart, and all wait for the last."""
     reserved_bytes: float = 0.0
     """Memory a process loses before its first tensor (context, communication buffers)."""
-    cached_fraction: float = 0.0
-    """What the allocator keeps beyond the tensors at the peak, as a share of activations and buffers: freed
-    blocks that nothing fits in. It gives them back before it fails."""
     host_bandwidth_bytes_per_s: float = 0.0
     """To and from host memory, each way; 0 unknown."""
     compute_lanes: int = 1
@@ -132,6 +145,10 @@ class DeviceKind:
     """Power when idle."""
     busy_watts: float = 0.0
     """Power when computing."""
+    like: tuple[str, ...] = ()
+    """Kinds that it extends, nearest first: where a framework knows nothing of it, it knows those."""
+    software: Software = Software()
+    """What the framework costs that its users run unless another is chosen (`Job.framework`)."""
     sources: tuple[Source, ...] = ()
     """Where the numbers came from."""
 

@@ -6,20 +6,24 @@ named profiles (bundled, or beside the file) are read first and this file's keys
 kinds are merged by name, every other list is replaced whole. A device kind may itself say ``extends:
 KIND``: it takes that kind's numbers with their sources and states its own over them (an A100 with less
 memory). Kinds that a profile has only because of what it extends are left out where no node has them.
+
+What software costs on a kind is that of the framework the kind names (``framework: megatron-2021``), with
+what the kind itself states of it (``host_issue_s``, ...) over it; or ``software``, complete in itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from explorer.base.errors import InputError
-from explorer.base.plain_data import SUFFIXES, read_document, to_fields, to_plain, validate, write_document
+from explorer.base.plain_data import read_document, to_fields, to_plain, validate, write_document
+from explorer.base.sample_files import extended_file, named_file, sample_names
 from explorer.cluster import Cluster, Curve, DeviceKind, Level
+from explorer.framework_files import load_framework
 
 SCHEMA = "explorer.cluster/1"
 """Format name and version; stands in every file."""
@@ -39,21 +43,9 @@ _EVENT_KINDS = ("fail", "leave", "join")
 _SPOT_CHECKS = 64  # devices between which a profile without a level over all is tried, pair by pair
 
 
-@cache
-def sample_folder(part: str) -> Path:
-    """The folder of bundled samples called `part` (`clusters`, `models`).
-
-    An installed package carries it as ``explorer/sample_profiles``; in a source checkout it stands beside
-    the package.
-    """
-    package = Path(__file__).resolve().parent
-    inside = package / "sample_profiles" / part
-    return inside if inside.is_dir() else package.parent / "sample_profiles" / part
-
-
 def cluster_names() -> list[str]:
     """Names of the bundled cluster profiles, sorted."""
-    return sorted(path.stem for path in sample_folder("clusters").glob("*.yaml"))
+    return list(sample_names("clusters"))
 
 
 def load_cluster(reference: str | Path) -> Cluster:
@@ -65,10 +57,12 @@ def load_cluster(reference: str | Path) -> Cluster:
     Raises:
         InputError: no such name or file, or a wrong file: one line with file, key, value and what is allowed.
     """
-    path = _path_of(reference)
+    path = named_file(reference, "clusters")
     raw, own = _resolved(path, ())
     raw.pop("schema")
     try:
+        if isinstance(kinds := raw.get("device_kinds"), list):
+            raw["device_kinds"] = [_with_software(kind, f"device_kinds[{i}]") for i, kind in enumerate(kinds)]
         cluster = validate(to_fields(raw, Cluster), Cluster)
         _check(cluster)
         cluster = _without_strays(cluster, own)
@@ -92,20 +86,6 @@ def save_cluster(cluster: Cluster, path: str | Path) -> None:
     write_document({"schema": SCHEMA, **to_plain(cluster)}, Path(path))
 
 
-def _path_of(reference: str | Path) -> Path:
-    text = str(reference)
-    if isinstance(reference, Path) or text.endswith(SUFFIXES) or "/" in text or "\\" in text:
-        return Path(reference)
-    if text in cluster_names():
-        return sample_folder("clusters") / f"{text}.yaml"
-    raise InputError(
-        f"unknown cluster {text!r}",
-        key="cluster",
-        found=text,
-        allowed=f"a YAML or JSON file, or one of {', '.join(cluster_names())}",
-    )
-
-
 def _resolved(path: Path, below: tuple[Path, ...]) -> tuple[dict[str, Any], frozenset[str]]:
     """The plain data of a profile with those it extends merged in, and the names of its own device kinds.
 
@@ -124,10 +104,7 @@ def _resolved(path: Path, below: tuple[Path, ...]) -> tuple[dict[str, Any], froz
     bases = own.pop("extends", [])
     merged: dict[str, Any] = {}
     for name in [bases] if isinstance(bases, str) else bases if isinstance(bases, list) else [None]:
-        base = _base_path(name, path)
-        if base in (*below, path):
-            chain = " -> ".join(item.stem for item in (*below, path, base))
-            raise InputError(f"extends itself: {chain}", file=file, key="extends", found=name)
+        base = extended_file(name, path, "clusters", below)
         merged = _merged(merged, _resolved(base, (*below, path))[0])
     kinds = own.get("device_kinds")
     names = (
@@ -141,17 +118,6 @@ def _resolved(path: Path, below: tuple[Path, ...]) -> tuple[dict[str, Any], froz
         raise error.within(file=file) from None
 
 
-def _base_path(name: Any, path: Path) -> Path:
-    """The file of a profile that `path` extends: beside it, or bundled; a plain name, so never elsewhere."""
-    allowed = f"a file's name beside this one, or one of {', '.join(cluster_names())}"
-    if isinstance(name, str) and name and name == Path(name).name and not name.startswith("."):
-        for folder in (path.parent, sample_folder("clusters")):
-            for suffix in SUFFIXES:
-                if (candidate := folder / f"{name}{suffix}").is_file():
-                    return candidate
-    raise InputError(f"cannot extend {name!r}", file=str(path), key="extends", found=name, allowed=allowed)
-
-
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     result = {**base, **over}
     ours, theirs = over.get("device_kinds"), base.get("device_kinds", [])
@@ -159,7 +125,7 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         kinds = {kind["name"]: dict(kind) for kind in theirs if isinstance(kind, Mapping) and "name" in kind}
         for i, kind in enumerate(ours):
             name = kind.get("name", i)
-            kinds[name] = {**kinds.get(name, {}), **_inherited(kind, kinds, f"device_kinds[{i}]")}
+            kinds[name] = _over(kinds.get(name, {}), _inherited(kind, kinds, f"device_kinds[{i}]"))
         result["device_kinds"] = list(kinds.values())
     elif ours is None and theirs:
         result["device_kinds"] = theirs
@@ -183,11 +149,53 @@ def _inherited(kind: Mapping[str, Any], known: Mapping[Any, Any], key: str) -> d
             found=parent,
             allowed=f"a kind above it or of a profile extended: {', '.join(map(str, known)) or 'none'}",
         )
-    result = {**known[parent], **own}
+    result = _over(known[parent], own)
+    result["like"] = [parent, *known[parent].get("like", [])]
     sources = [known[parent].get("sources", []), own.get("sources", [])]
     if all(isinstance(part, list) and all(isinstance(s, Mapping) for s in part) for part in sources):
         result["sources"] = list({source.get("key"): source for part in sources for source in part}.values())
     return result
+
+
+_COSTS = ("host_issue_s", "action_overhead_s", "cached_fraction")
+"""Numbers of software that a device kind may state as its own."""
+
+
+def _over(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a kind's keys over those of another; who names software takes no number of the other's."""
+    if "software" in own or "framework" in own:
+        base = {key: value for key, value in base.items() if key not in ("software", "framework", *_COSTS)}
+    return {**base, **own}
+
+
+def _with_software(kind: Any, key: str) -> Any:
+    """Return a device kind with all that is said of software, and its sources, in one place.
+
+    Raises:
+        InputError: an unknown framework, or `software` that is no mapping.
+    """
+    if not isinstance(kind, Mapping) or not kind.keys() & {"framework", *_COSTS}:
+        return kind
+    own = dict(kind)
+    name, stated = own.pop("framework", ""), own.pop("software", {})
+    if not isinstance(name, str) or not isinstance(stated, Mapping):
+        wrong = "software" if isinstance(name, str) else "framework"
+        found = kind[wrong]
+        raise InputError(
+            f"{found!r} is not valid", key=f"{key}.{wrong}", found=found, allowed="see docs/profiles.md"
+        )
+    numbers = {number: own.pop(number) for number in _COSTS if number in own}
+    names = [str(item) for item in (own.get("name"), *own.get("like", []))]
+    usual = to_plain(load_framework(name).software_on(*names)) if name else {}
+    given = own.get("sources", [])
+    told = [s for s in given if isinstance(s, Mapping)] if isinstance(given, list) else []
+    moved = [source for source in told if source.get("key") in _COSTS]
+    if moved:
+        own["sources"] = [source for source in given if source not in moved]
+    known = [*usual.get("sources", []), *stated.get("sources", []), *moved]
+    sources = {source["key"]: source for source in known if source["key"] not in numbers or source in moved}
+    made = {**usual, **stated, **numbers, "sources": list(sources.values())}
+    return {**own, "software": made}
 
 
 def _without_strays(cluster: Cluster, own: frozenset[str]) -> Cluster:
@@ -233,6 +241,10 @@ def _check_names(cluster: Cluster) -> None:
     parts = (
         ("sources", cluster.sources),
         *((f"device_kinds[{i}].sources", kind.sources) for i, kind in enumerate(cluster.device_kinds)),
+        *(
+            (f"device_kinds[{i}].software.sources", kind.software.sources)
+            for i, kind in enumerate(cluster.device_kinds)
+        ),
         *((f"levels[{i}].sources", level.sources) for i, level in enumerate(cluster.levels)),
     )
     for key, sources in parts:
@@ -252,6 +264,8 @@ def _check_kind(kind: DeviceKind, key: str) -> None:
         _refuse(f"{key}.compute_units", kind.compute_units, "0 (unknown) or more")
     if not 0 < kind.unaligned_fraction <= 1:
         _refuse(f"{key}.unaligned_fraction", kind.unaligned_fraction, "a fraction in (0, 1]")
+    if kind.software.cached_fraction > 1:
+        _refuse(f"{key}.cached_fraction", kind.software.cached_fraction, "a fraction, 0 to 1")
     if kind.overlap_slowdown > 1:
         _refuse(f"{key}.overlap_slowdown", kind.overlap_slowdown, "0 to 1: 0.05 is 5 %")
     if kind.tiles and not kind.compute_units:

@@ -23,6 +23,8 @@ from explorer.base.plain_data import (
     write_document,
 )
 from explorer.cluster import Cluster
+from explorer.framework import USUAL, Framework
+from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.strategy import Stage, Strategy
 from explorer.workload import Workload
@@ -111,10 +113,39 @@ def fingerprint(value: LayerGraph | Cluster | Workload | Strategy) -> str:
     """
 
     def make() -> str:
-        text = json.dumps(to_plain(value), sort_keys=True, separators=(",", ":"), default=str)
+        plain = _plain_cluster(value) if isinstance(value, Cluster) else to_plain(value)
+        text = json.dumps(plain, sort_keys=True, separators=(",", ":"), default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     return value.memo("fingerprint", make) if isinstance(value, (LayerGraph, Cluster)) else make()
+
+
+_COSTS_AFTER = {
+    "host_issue_s": ("launch_overhead_s",),
+    "action_overhead_s": ("launch_overhead_s", "host_issue_s"),
+    "cached_fraction": ("reserved_bytes",),
+}
+"""Costs of software, and the fields of a device kind after whose sources theirs stood."""
+
+
+def _plain_cluster(cluster: Cluster) -> dict[str, Any]:
+    """Return a cluster's plain data with what software costs among the numbers of its device kinds.
+
+    So it was before there were frameworks: fingerprints in plans and sessions of that time still hold.
+    """
+    plain: dict[str, Any] = to_plain(cluster)
+    for kind in plain["device_kinds"]:
+        kind.pop("like", None)
+        costs = kind.pop("software", {})
+        sources = kind.get("sources", [])
+        for name, before in _COSTS_AFTER.items():
+            own = [source for source in costs.get("sources", []) if source["key"] == name]
+            at = [i for i, source in enumerate(sources) if source["key"] in before]
+            place = at[-1] + 1 if at else len(sources)
+            sources = [*sources[:place], *own, *sources[place:]]
+            kind.update({name: costs[name]} if name in costs else {})
+        kind.update({"sources": sources} if sources else {})
+    return plain
 
 
 def make_plan(
@@ -172,11 +203,13 @@ def resolve(plan: Plan, *, folder: Path | None = None, file: str | None = None) 
 
     graphs: dict[str, LayerGraph] = {}
     mismatches: list[str] = []
+    plan = replace(plan, workload=_located_frameworks(plan.workload, folder))
     for key, item in plan.models:
         graph = load_model(
             located(item.reference, folder),
             sequence_length=item.sequence_length or None,
             settings=dict(item.settings),
+            framework=_framework_of(plan.workload, key),
         )
         graphs[key] = graph
         if item.fingerprint and item.fingerprint != fingerprint(graph):
@@ -193,6 +226,17 @@ def resolve(plan: Plan, *, folder: Path | None = None, file: str | None = None) 
             raise error.within(file=file) from None
     full = replace(plan, strategy=Strategy(jobs=tuple(jobs)))
     return Resolved(plan=full, graphs=graphs, cluster=cluster, mismatches=tuple(mismatches), folder=folder)
+
+
+def _located_frameworks(workload: Workload, folder: Path | None) -> Workload:
+    jobs = tuple(replace(job, framework=located(job.framework, folder)) for job in workload.jobs)
+    return workload if jobs == workload.jobs else Workload(jobs=jobs)
+
+
+def _framework_of(workload: Workload, model: str) -> Framework:
+    """Return the framework of the first job that runs a model; of several models each job names its own."""
+    named = [job for job in workload.jobs if job.graph in ("", model)]
+    return load_framework(named[0].framework) if named else USUAL
 
 
 def load_plan(path: str | Path) -> Resolved:
@@ -227,7 +271,7 @@ def _graph_of(plan: Plan, graphs: Mapping[str, LayerGraph], job: str) -> LayerGr
 
 def located(reference: str, folder: Path | None) -> str:
     """The reference, a path made relative to the plan's folder."""
-    if folder is not None:
+    if folder is not None and reference:
         prefix, _, rest = reference.rpartition("hf:")
         candidate = folder / (rest if prefix == "" and reference.startswith("hf:") else reference)
         if candidate.exists():

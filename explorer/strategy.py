@@ -269,9 +269,10 @@ class JobStrategy:
     """Exceptions to plain all-reduce; the first that covers a parameter counts."""
     boundaries: tuple[Boundary, ...] = ()
     """Codecs between stages."""
-    transfers: str = "direct"
+    transfers: str = ""
     """Between stages: `direct`, every device is sent what it needs; `gather`, a part of it, and the receivers
-    gather the rest; `broadcast`, in chunks down chains; `best`, the fastest for every transfer."""
+    gather the rest; `broadcast`, in chunks down chains; `best`, the fastest for every transfer. Empty is as
+    the framework does, `direct` without one."""
     checkpoint_period_s: float = 0.0
     """Seconds between checkpoints; 0 for none."""
     job: str = "job"
@@ -280,7 +281,7 @@ class JobStrategy:
     def __post_init__(self) -> None:
         if not self.stages:
             raise InputError("a strategy needs a stage", key="stages", found=0, allowed="1 or more")
-        if self.transfers not in TRANSFERS:
+        if self.transfers not in ("", *TRANSFERS):
             raise InputError(
                 f"unknown transfers {self.transfers!r}",
                 key="transfers",

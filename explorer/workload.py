@@ -55,6 +55,9 @@ class Job:
     """Precision gradients are kept and reduced in; empty = that of `precision`."""
     optimizer: str = "adam"
     """A name in `OPTIMIZERS`."""
+    framework: str = ""
+    """What software runs it: a name in `explorer list frameworks` or a file; empty for what is usual on each
+    device kind (`explorer.framework`)."""
     input_seconds_per_sample: float = 0.0
     """Seconds an input pipeline (one per replica of the first stage) needs for a sample, beside compute."""
     samples_per_epoch: int = 0

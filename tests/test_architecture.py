@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[1]
 ORDER = (
     "base",
     "actions",
-    "graph cluster workload matrix_products",
+    "graph cluster framework workload matrix_products",
+    "framework_files",
     "models transforms cluster_profiles",
     "strategy plan",
     "sharding costs schedules updates",

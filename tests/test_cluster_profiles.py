@@ -14,14 +14,25 @@ from hypothesis import strategies as st
 
 from explorer.base.errors import InputError
 from explorer.base.plain_data import parse_document, to_plain
-from explorer.cluster import Cluster, Curve, DeviceKind, Event, Level, Link, NodeGroup, Source, Tile
+from explorer.base.sample_files import sample_folder
+from explorer.cluster import (
+    Cluster,
+    Curve,
+    DeviceKind,
+    Event,
+    Level,
+    Link,
+    NodeGroup,
+    Software,
+    Source,
+    Tile,
+)  # fmt: skip
 from explorer.cluster_profiles import (
     LINK_KINDS,
     OPERATIONS,
     SCHEMA,
     cluster_names,
     load_cluster,
-    sample_folder,
     save_cluster,
 )
 from explorer.costs.collectives import ALGORITHMS
@@ -109,6 +120,12 @@ def unsourced(part: Any, sources: tuple[Source, ...]) -> list[str]:
 @pytest.mark.parametrize("name", cluster_names())
 def test_every_number_has_a_source(name: str) -> None:
     cluster = load_cluster(name)
+    software = [kind.software for kind in cluster.device_kinds]
+    for costs in software:
+        own = {source.key for source in costs.sources}
+        assert costs.framework
+        for field in ("host_issue_s", "action_overhead_s", "cached_fraction"):
+            assert not getattr(costs, field) or field in own, f"{costs.framework}.{field}"
     parts = [*cluster.device_kinds, *cluster.levels]
     for part in parts:
         assert not unsourced(part, part.sources), part.name
@@ -120,8 +137,6 @@ def test_every_number_has_a_source(name: str) -> None:
             "tile_depth",
             "unaligned_fraction",
             "launch_overhead_s",
-            "host_issue_s",
-            "action_overhead_s",
             "overlap_slowdown",
             "price_per_hour",
             "reserved_bytes",
@@ -132,7 +147,7 @@ def test_every_number_has_a_source(name: str) -> None:
             if hasattr(part, field) and getattr(part, field) not in ((), 0.0, 1.0):
                 assert field in own, f"{part.name}.{field}"
     assert any(source.key == "*" for source in cluster.sources)
-    for source in (s for part in (*parts, cluster) for s in part.sources):
+    for source in (s for part in (*parts, *software, cluster) for s in part.sources):
         assert len(source.reference) > 15
         assert source.how != "assumed" or source.band or source.key == "*"
 
@@ -182,9 +197,11 @@ def test_every_field_survives_a_file(tmp_path: Path) -> None:
         peak_flops_per_s=(("bf16", 1e14 / 3), ("fp32", 1e13)),
         efficiency=(("matmul", Curve(points=((1.0, 0.1), (1e9 / 7, 1 / 3)))),),
         compute_units=4, tiles=(Tile(rows=64, columns=32, fraction=1 / 3),), tile_depth=1.5,
-        unaligned_fraction=0.25, host_issue_s=2e-6, action_overhead_s=3e-6, overlap_slowdown=0.1,
+        unaligned_fraction=0.25, overlap_slowdown=0.1,
         launch_overhead_s=1e-6, lockstep_wait=0.2, reserved_bytes=3.0, host_bandwidth_bytes_per_s=5.0,
-        cached_fraction=0.3, compute_lanes=2,
+        software=Software(framework="made", host_issue_s=2e-6, action_overhead_s=3e-6, cached_fraction=0.3,
+                          sources=(source,)),
+        compute_lanes=2, like=("m", "n"),
         price_per_hour=0.1, idle_watts=1.0, busy_watts=2.0, sources=(source,),
     )  # fmt: skip
     cluster = Cluster(
@@ -266,7 +283,9 @@ def test_a_device_kind_extends_another_with_its_sources(tmp_path: Path) -> None:
     parent = load_cluster("dgx-a100").device_kinds[0]
     (kind,) = load_cluster(write(tmp_path, text)).device_kinds  # the other is nobody's
     own = Source(key="memory_bytes", how="assumed", reference="half of it")
-    assert kind == replace(parent, name="half", memory_bytes=40 * 2**30, sources=(*parent.sources, own))
+    assert kind == replace(
+        parent, name="half", memory_bytes=40 * 2**30, sources=(*parent.sources, own), like=(parent.name,)
+    )
 
 
 def test_an_own_source_goes_before_that_of_the_kind_extended(tmp_path: Path) -> None:

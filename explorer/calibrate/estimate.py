@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from explorer.base.errors import InputError
 from explorer.calibrate.fit import MOST, Fit, Problem, fit
 from explorer.calibrate.numbers import Number, numbers_of, shifted, with_sources
 from explorer.calibrate.posterior import Array, band_of, sd_of
+from explorer.calibrate.table import kind_value, with_kind_value
 from explorer.cluster import Cluster, Source
 
 SUFFIX = " calibrated"
@@ -114,19 +114,17 @@ def estimate(cluster: Cluster, evidence: Sequence[Evidence]) -> Correction:
 
 def with_direct(cluster: Cluster, seen: Sequence[Observation]) -> Cluster:
     """The cluster with numbers that are 0, which no factor changes, set to what was measured of them."""
-    zero = {item.about: item.measured_s for item in seen if item.about}
+    measured = {item.about: item.measured_s for item in seen if item.about}
+    new: list[tuple[str, Source]] = []
     kinds = []
     for kind in cluster.device_kinds:
-        measured = {name: zero.get(f"{kind.name}.{name}", 0.0) for name in _DIRECT}
-        fields = {name: value for name, value in measured.items() if value and not getattr(kind, name)}
-        if not fields:
-            kinds.append(kind)
-            continue
-        sources = tuple(source for source in kind.sources if source.key not in fields)
-        unknown = tuple(Source(key=name, how="assumed", reference="not known before") for name in fields)
-        fields_set: dict[str, Any] = {"sources": (*sources, *unknown), **fields}
-        kinds.append(replace(kind, **fields_set))
-    return replace(cluster, device_kinds=tuple(kinds))
+        for name in _DIRECT:
+            value = measured.get(f"{kind.name}.{name}", 0.0)
+            if value and not kind_value(kind, name):
+                kind = with_kind_value(kind, name, value)  # noqa: PLW2901
+                new.append((kind.name, Source(key=name, how="assumed", reference="not known before")))
+        kinds.append(kind)
+    return with_sources(replace(cluster, device_kinds=tuple(kinds)), new)
 
 
 _DIRECT = ("launch_overhead_s", "host_issue_s", "action_overhead_s")

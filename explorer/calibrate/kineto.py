@@ -175,7 +175,7 @@ def _host(events: Iterable[Event], kind: DeviceKind, name: str) -> list[Observat
     return [
         Observation(
             name=f"issue of a kernel in {name}",
-            predict=lambda cluster: kind_named(cluster, kind.name).host_issue_s,
+            predict=lambda cluster: kind_named(cluster, kind.name).software.host_issue_s,
             measured_s=math.exp(middle.mean),
             sd=math.hypot(middle.sd, MODEL_SD),
             about=f"{kind.name}.host_issue_s",

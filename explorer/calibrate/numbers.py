@@ -10,8 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
+from explorer.calibrate.table import (
+    CURVES,
+    SOFTWARE,
+    SQUARE,
+    kind_value,
+    level_value,
+    with_kind_value,
+    with_level_value,
+)
 from explorer.cluster import Cluster, Curve, DeviceKind, Level, Source
 
 CLASSES = ("matmul", "attention", "conv", "memory")
@@ -100,13 +108,18 @@ def with_sources(cluster: Cluster, new: Iterable[tuple[str, Source]]) -> Cluster
     """The cluster with sources, by owner, in place of those that it has for the same keys."""
     added = list(new)
 
-    def over(owner: str, sources: tuple[Source, ...]) -> tuple[Source, ...]:
+    def over(owner: str, sources: tuple[Source, ...], *, software: bool | None = None) -> tuple[Source, ...]:
         own = {source.key: source for name, source in added if name == owner}
-        return (*(source for source in sources if source.key not in own), *own.values())
+        here = (item for item in own.values() if software is None or (item.key in SOFTWARE) is software)
+        return (*(source for source in sources if source.key not in own), *here)
+
+    def of_kind(kind: DeviceKind) -> DeviceKind:
+        costs = replace(kind.software, sources=over(kind.name, kind.software.sources, software=True))
+        return replace(kind, sources=over(kind.name, kind.sources, software=False), software=costs)
 
     return replace(
         cluster,
-        device_kinds=tuple(replace(k, sources=over(k.name, k.sources)) for k in cluster.device_kinds),
+        device_kinds=tuple(map(of_kind, cluster.device_kinds)),
         levels=tuple(replace(level, sources=over(level.name, level.sources)) for level in cluster.levels),
     )
 
@@ -120,7 +133,7 @@ _KIND_FIELDS = {
     "host_bandwidth_bytes_per_s": ("bytes_per_s", False),
     "reserved_bytes": ("bytes", True),
 }
-"""Plain fields of a device kind: quantity, and whether runs may correct them."""
+"""Numbers of a device kind beside its classes: quantity, and whether runs may correct them."""
 
 _LEVEL_FIELDS = {
     "bandwidth_bytes_per_s": "bytes_per_s",
@@ -157,7 +170,7 @@ def _of_kind(kind: DeviceKind) -> list[Number]:
                 source=source_of(kind.sources, *keys, "*"),
             )
         )  # fmt: skip
-    peak = max(peak for _, peak in kind.peak_flops_per_s)
+    peak = kind_value(kind, "peak_flops_per_s")
     source = source_of(kind.sources, "peak_flops_per_s", "*")
     found.append(
         Number(
@@ -166,8 +179,10 @@ def _of_kind(kind: DeviceKind) -> list[Number]:
         )
     )  # fmt: skip
     for name, (quantity, fits) in _KIND_FIELDS.items():
-        source = source_of(kind.sources, name, "*")
-        value = getattr(kind, name)
+        source = (source_of(kind.software.sources, name, "*") if name in SOFTWARE else None) or source_of(
+            kind.sources, name, "*"
+        )
+        value = kind_value(kind, name)
         found.append(
             Number(owner=kind.name, name=name, value=value, quantity=quantity, source=source, fits=fits)
         )
@@ -184,7 +199,7 @@ def _reached(kind: DeviceKind, name: str) -> float:
 def _of_level(level: Level) -> list[Number]:
     return [
         Number(
-            owner=level.name, name=name, value=getattr(level, name), quantity=quantity,
+            owner=level.name, name=name, value=level_value(level, name), quantity=quantity,
             source=source_of(level.sources, name, "*"),
         )
         for name, quantity in _LEVEL_FIELDS.items()
@@ -192,32 +207,29 @@ def _of_level(level: Level) -> list[Number]:
 
 
 def _kind_shifted(kind: DeviceKind, times: Callable[[str], float]) -> DeviceKind:
-    curves = dict(kind.efficiency)
-    for name in CLASSES:
-        if (factor := times(name)) != 1.0 and (name in curves or name in ("matmul", "memory")):
-            points = curves.get(name, _FLAT).points
-            curves[name] = Curve(points=tuple((size, _share(f * factor)) for size, f in points))
-    factor = times("matmul")
-    changed: dict[str, Any] = {name: getattr(kind, name) * times(name) for name in _KIND_FIELDS}
-    peaks, higher = kind.peak_flops_per_s, times("peak_flops_per_s")
-    changed["peak_flops_per_s"] = tuple((precision, peak * higher) for precision, peak in peaks)
-    changed["tiles"] = tuple(replace(tile, fraction=_share(tile.fraction * factor)) for tile in kind.tiles)
-    return replace(kind, efficiency=tuple(curves.items()), **changed)
+    for name in (*CLASSES, "peak_flops_per_s", *_KIND_FIELDS):
+        if (factor := times(name)) == 1.0:
+            continue
+        if name in ("matmul", "memory") and name not in dict(kind.efficiency):
+            kind = replace(kind, efficiency=(*kind.efficiency, (name, _FLAT)))
+        for part in _parts(kind, name):
+            kind = with_kind_value(kind, part, kind_value(kind, part) * factor)
+    return kind
+
+
+def _parts(kind: DeviceKind, name: str) -> tuple[str, ...]:
+    """Return the entries of the table that are one number: of products their curve and their tiles."""
+    if name not in CLASSES:
+        return (name,)
+    tiles = {"tiles" if min(tile.rows, tile.columns) >= SQUARE else "tiles.small" for tile in kind.tiles}
+    curve = (f"{CURVES}{name}",) if name in dict(kind.efficiency) else ()
+    return (*curve, *sorted(tiles)) if name == "matmul" else curve
 
 
 def _level_shifted(level: Level, times: Callable[[str], float]) -> Level:
-    wider, better = times("bandwidth_bytes_per_s"), times("collective_efficiency")
-    return replace(
-        level,
-        bandwidth_bytes_per_s=level.bandwidth_bytes_per_s * wider,
-        device_bytes_per_s=level.device_bytes_per_s * wider,
-        uplink_bytes_per_s=level.uplink_bytes_per_s * wider,
-        latency_s=level.latency_s * times("latency_s"),
-        collective_efficiency=_share(level.collective_efficiency * better),
-        operation_efficiency=tuple((op, _share(f * better)) for op, f in level.operation_efficiency),
-        collective_overhead_s=level.collective_overhead_s * times("collective_overhead_s"),
-    )
-
-
-def _share(fraction: float) -> float:
-    return min(1.0, fraction)
+    for name in _LEVEL_FIELDS:
+        if (factor := times(name)) != 1.0:
+            level = with_level_value(level, name, level_value(level, name) * factor)
+    better = times("collective_efficiency")
+    operations = tuple((name, min(1.0, f * better)) for name, f in level.operation_efficiency)
+    return replace(level, operation_efficiency=operations)

@@ -36,7 +36,8 @@ class Operator:
 
     def device_seconds(self, cluster: Cluster, kind: str) -> float:
         """Seconds of its kernels alone, whatever the host takes to issue them."""
-        return self._seconds(replace(kind_named(cluster, kind), host_issue_s=0.0))
+        device = kind_named(cluster, kind)
+        return self._seconds(replace(device, software=replace(device.software, host_issue_s=0.0)))
 
     def seconds(self, cluster: Cluster, kind: str) -> float:
         """Seconds on one device of a kind, the host included."""

@@ -12,6 +12,8 @@ from explorer.base.units import format_seconds
 from explorer.cli.inputs import add_json
 from explorer.cli.output import emit_json, say, table
 from explorer.cluster_profiles import load_cluster, save_cluster
+from explorer.framework import cluster_under
+from explorer.framework_files import load_framework
 
 if TYPE_CHECKING:
     from explorer.calibrate.estimate import Change, Correction
@@ -26,6 +28,11 @@ def add_commands(commands: Any) -> None:
         help="what `explorer validate --json` wrote, or a trace of torch.profiler (JSON, .gz allowed);"
         " several may be given",
     )  # fmt: skip
+    parser.add_argument(
+        "--framework",
+        default="",
+        help="whose costs are corrected; those that the profile has where not given",
+    )
     parser.add_argument("-o", "--output", required=True, help="file of the corrected profile")
     add_history(parser)
     add_json(parser)
@@ -50,7 +57,7 @@ def run_calibrate(options: argparse.Namespace) -> int:
         )
     if options.history:
         check_history(Path(options.history))
-    cluster = load_cluster(options.cluster)
+    cluster = cluster_under(load_cluster(options.cluster), load_framework(options.framework))
     evidence = [read_evidence(Path(file), cluster) for file in options.files]
     found = estimate(cluster, evidence)
     save_cluster(found.cluster, output)

@@ -24,18 +24,19 @@ _REGISTRIES = {
 def add_commands(commands: Any) -> None:
     """Add `list` and `schema`."""
     parser = commands.add_parser("list", help="what is registered")
-    parser.add_argument("what", choices=("clusters", *_REGISTRIES))
+    parser.add_argument("what", choices=("clusters", "frameworks", *_REGISTRIES))
     add_json(parser)
     parser.set_defaults(run=run_list)
     parser = commands.add_parser("schema", help="JSON schema of a file format")
-    parser.add_argument("name", choices=("plan", "cluster", "layer_graph"))
+    parser.add_argument("name", choices=("plan", "cluster", "framework", "layer_graph"))
     add_json(parser)
     parser.set_defaults(run=run_schema)
 
 
 def run_list(options: argparse.Namespace) -> int:
     """Names with title and paper."""
-    rows = _clusters() if options.what == "clusters" else _entries(options.what)
+    files = {"clusters": _clusters, "frameworks": _frameworks}
+    rows = files[options.what]() if options.what in files else _entries(options.what)
     if options.json:
         emit_json("list", {options.what: rows})
     else:
@@ -87,15 +88,28 @@ def _clusters() -> list[dict[str, Any]]:
     return found
 
 
+def _frameworks() -> list[dict[str, Any]]:
+    from explorer.framework_files import framework_names, load_framework
+
+    found = map(load_framework, framework_names())
+    return [
+        {"name": item.name, "title": item.title, "software": item.software, "year": item.year}
+        for item in found
+    ]
+
+
 def run_schema(options: argparse.Namespace) -> int:
     """The JSON schema that pydantic derives from the dataclasses."""
     from pydantic import TypeAdapter
 
     from explorer.cluster import Cluster
+    from explorer.framework import Framework
     from explorer.graph import LayerGraph
     from explorer.plan import Plan
 
-    kinds: dict[str, Any] = {"plan": Plan, "cluster": Cluster, "layer_graph": LayerGraph}
+    kinds: dict[str, Any] = {
+        "plan": Plan, "cluster": Cluster, "framework": Framework, "layer_graph": LayerGraph,
+    }  # fmt: skip
     try:
         schema = TypeAdapter(kinds[options.name]).json_schema()
     except KeyError:

@@ -9,6 +9,7 @@ from typing import Any
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.cluster_profiles import load_cluster
+from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.models import load_model_and_cluster
 from explorer.plan import Reference, Resolved, fingerprint, load_plan, make_plan
@@ -42,6 +43,7 @@ def add_model(parser: argparse.ArgumentParser, *, required: bool = True) -> None
     parser.add_argument("--seq-len", type=int, help="tokens of one sample")
     parser.add_argument("--precision", help="bf16, fp16, fp32, fp8, ...")
     parser.add_argument("--optimizer", help="adam, adamw, momentum, sgd or none")
+    parser.add_argument("--framework", help="what software runs it: a name from `explorer list frameworks`")
     parser.add_argument(
         "--set", action="append", default=[], metavar="K=V", help="setting of the model reader"
     )
@@ -129,12 +131,16 @@ class Inputs:
 def read_inputs(options: argparse.Namespace) -> Inputs:
     """Load the model and the cluster that the flags name."""
     settings = pairs(options.set, "--set")
-    graph, own = load_model_and_cluster(options.model, sequence_length=options.seq_len, settings=settings)
+    framework = load_framework(options.framework or "")
+    graph, own = load_model_and_cluster(
+        options.model, sequence_length=options.seq_len, settings=settings, framework=framework
+    )
     cluster = load_cluster(options.cluster) if options.cluster else own
     changes = {
         "global_batch": options.global_batch,
         "precision": options.precision,
         "optimizer": options.optimizer,
+        "framework": options.framework,
         "sequence_length": options.seq_len,
     }
     given = {key: value for key, value in changes.items() if value is not None}

@@ -98,10 +98,11 @@ def _text(cluster: Cluster) -> str:
         for text, key, show in (
             ("memory", "memory_bandwidth_bytes_per_s", _rate),
             ("launch", "launch_overhead_s", format_seconds),
-            ("backward call", "action_overhead_s", format_seconds),
             ("memory held", "reserved_bytes", format_bytes),
         )
     ]
+    call, band = kind.software.action_overhead_s, _band(kind.software.sources, "action_overhead_s")
+    rows.insert(-1, ("backward call", format_seconds(call), band))
     rows += [
         (f"{level.name} {text}".strip(), show(getattr(level, key)), _band(level.sources, key))
         for level in cluster.levels

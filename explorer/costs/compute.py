@@ -235,7 +235,7 @@ def _physics(
     summed = table.summed_elements * (work * wide)
     seconds += _effective(_curve(kind, "memory"), summed) / kind.memory_bandwidth_bytes_per_s
     seconds += kind.launch_overhead_s * table.kernels
-    host = kind.host_issue_s * table.kernels
+    host = kind.software.host_issue_s * table.kernels
     idle = ~table.active | (samples * work <= 0)
     return (
         np.where(idle, 0.0, seconds * table.trips),

@@ -74,6 +74,7 @@ def stage_memory(
     gradient_precision: str = "",
     fractions: Mapping[str, float] | None = None,
     whole: tuple[int, ...] = (),
+    dummy_gradients: bool = True,
 ) -> StageMemory:
     """Bytes on one device for one replica of a stage.
 
@@ -90,6 +91,8 @@ def stage_memory(
         gradient_precision: of gradients; empty is `precision`.
         fractions: share of each sliced layer that is here; others are whole.
         whole: parameters of sliced layers, by position, that are here whole all the same.
+        dummy_gradients: whether products whose gradients are added up in a wider precision write placeholders
+            in the precision of the weights (`Framework.dummy_gradients`).
 
     Raises:
         InputError: an unknown name, a level or count that cannot be.
@@ -105,6 +108,7 @@ def stage_memory(
         zero=zero,
         replicas=replicas,
         training=training,
+        dummy_gradients=dummy_gradients,
     )
     return StageMemory(
         **states,
@@ -125,6 +129,7 @@ def _states(
     zero: int,
     replicas: int,
     training: bool,
+    dummy_gradients: bool,
 ) -> dict[str, float]:
     kind = OPTIMIZERS[optimizer]
     master = FP32_BYTES if width < FP32_BYTES and optimizer != "none" else 0.0
@@ -144,7 +149,7 @@ def _states(
         buffers += found.largest_block.bytes(gradient_width)
     if zero >= 3 and replicas > 1:
         buffers += GATHERED_BLOCKS * found.largest_gathered.bytes(width)
-    if training and zero < 2 and gradient_width > width:
+    if training and dummy_gradients and zero < 2 and gradient_width > width:
         buffers += found.placeholders.bytes(width)
     return {
         "weight_bytes": weight,

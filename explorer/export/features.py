@@ -372,7 +372,7 @@ FEATURES: tuple[Feature, ...] = tuple(
          lambda p: [_list(n for s in p.strategy.sync if s.bucket_bytes for n in s.parameters)]
          if any(s.bucket_bytes for s in p.strategy.sync) else []),
         ("best_transfers", "transfers between stages by the fastest of several ways",
-         lambda p: [p.strategy.transfers] if p.strategy.transfers != "direct" else []),
+         lambda p: [p.strategy.transfers] if p.strategy.transfers not in ("", "direct") else []),
         ("compression", "compressed gradients or activations", _compression),
         ("checkpoints", "a checkpoint period",
          lambda p: [f"{p.strategy.checkpoint_period_s:g} s"] if p.strategy.checkpoint_period_s else []),

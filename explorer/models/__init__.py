@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from explorer.base.errors import InputError
 from explorer.base.registry import Entry, Registry
+from explorer.framework import MODEL_SETTINGS, USUAL, Framework
 from explorer.graph import LayerGraph
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def load_model(
     *,
     sequence_length: int | None = None,
     settings: Mapping[str, str] | None = None,
+    framework: Framework = USUAL,
 ) -> LayerGraph:
     """The graph that `reference` names.
 
@@ -81,11 +83,14 @@ def load_model(
             run that code.
         sequence_length: tokens of one sample; None for the model's own.
         settings: what `--set` gave, e.g. ``{"samples_per_microbatch": "128"}`` for a PipeDream profile.
+        framework: what decides how kernels are fused and gradients summed, where the settings do not.
 
     Raises:
         InputError: an unknown reference, a wrong file, or a setting that this source does not have.
     """
-    return load_model_and_cluster(reference, sequence_length=sequence_length, settings=settings)[0]
+    return load_model_and_cluster(
+        reference, sequence_length=sequence_length, settings=settings, framework=framework
+    )[0]
 
 
 def load_model_and_cluster(
@@ -93,6 +98,7 @@ def load_model_and_cluster(
     *,
     sequence_length: int | None = None,
     settings: Mapping[str, str] | None = None,
+    framework: Framework = USUAL,
 ) -> tuple[LayerGraph, Cluster | None]:
     """As `load_model`, with the cluster where the source (partitioning JSON) carries its own, else None.
 
@@ -102,6 +108,18 @@ def load_model_and_cluster(
     _check_sequence_length(sequence_length)
     given = dict(settings or {})
     logger.info("reading model %s %s", reference, given or "")
+    own: frozenset[str] = frozenset()
+    if reference in SOURCES.names():
+        own = frozenset(option.name for option in SOURCES.get(reference).options)
+        decided = {name: getattr(framework, name) for name in MODEL_SETTINGS if name in own}
+        given = {**{name: value for name, value in decided.items() if value}, **given}
+    graph, cluster = _read(reference, sequence_length, given)
+    return _under(graph, framework, own), cluster
+
+
+def _read(
+    reference: str, sequence_length: int | None, given: dict[str, str]
+) -> tuple[LayerGraph, Cluster | None]:
     if reference.startswith("hf:"):
         hf = importlib.import_module("explorer.models.hf")
         return hf.load(reference[3:], sequence_length=sequence_length, settings=given), None
@@ -113,6 +131,24 @@ def load_model_and_cluster(
         factory = importlib.import_module("explorer.models.factory")
         return factory.load(reference, sequence_length=sequence_length, settings=given), None
     raise _unknown(reference)
+
+
+def _under(graph: LayerGraph, framework: Framework, own: frozenset[str]) -> LayerGraph:
+    """Return a graph as a framework runs it, for what is said of any model and is no setting of its `own`."""
+    policy = "" if "selective" in own else framework.selective
+    separate = "accumulation" not in own and framework.accumulation == "separate"
+    if not policy and not separate:
+        return graph
+
+    def make() -> LayerGraph:
+        from explorer.models._accumulate import with_accumulation
+        from explorer.models._selective import with_policy
+
+        made = with_policy(graph, policy) if policy else graph
+        return with_accumulation(made) if separate else made
+
+    # the same graph and framework give the same object: caches know graphs by their identity
+    return graph.memo(f"models.under {policy} {separate}", make)
 
 
 def _check_sequence_length(sequence_length: int | None) -> None:

@@ -10,6 +10,8 @@ import numpy as np
 from explorer.base.units import dtype_bytes
 from explorer.cluster import Cluster
 from explorer.costs.memory_counts import Counts, spread_axes
+from explorer.framework import cluster_under
+from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.pricing.gradient_sync import Sums, gathered_bytes, gradient_parts, with_partial_sums
 from explorer.pricing.mesh_lines import Lines, axis_lines, cut_row
@@ -41,7 +43,8 @@ class Exchanges:
     def __init__(
         self, graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy, placement: Placement
     ) -> None:
-        self.graph, self.cluster, self.job = graph, cluster, job
+        self.framework = load_framework(job.framework)
+        self.graph, self.cluster, self.job = graph, cluster_under(cluster, self.framework), job
         self.strategy, self.placement = strategy, placement
         self.sections = placement.skeleton.sections
         self.stages = [strategy.stages[section.stage] for section in self.sections]
@@ -196,7 +199,7 @@ class Exchanges:
         size, pattern = self.flow(slot.where)
         way = reversed_pattern(pattern) if slot.backward else pattern
         source, target = self.row(slot.piece), self.row(slot.peer)
-        if self.strategy.transfers == "direct":
+        if self.strategy.transfers in ("", "direct"):
             return lane_route(self.cluster, source, target, way)
         sent = float(size * slot.samples)
         return crossing_route(self.cluster, source, target, way, sent, self.strategy.transfers)

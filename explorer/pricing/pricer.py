@@ -75,7 +75,7 @@ class Pricer(Exchanges):
             self.graph, self.sharded[section].shards, self.placement.layers[section],
             self.placement.fractions[section], self.whole(section), job.precision, job.gradient_precision,
             job.optimizer, job.training, self.sections[section].zero, self.sections[section].shards,
-            stage.recompute,
+            stage.recompute, self.framework.dummy_gradients,
         )  # fmt: skip
 
     # ---- slots -----------------------------------------------------------------------------------

@@ -143,7 +143,7 @@ def section_time(
         ]
         behind = hidden.weight_grad_s + float(slack[2, layers] @ share)
     remade = float(compute[0, layers] @ again)
-    call = max(kind.action_overhead_s for kind in devices)  # the row goes on together
+    call = max(kind.software.action_overhead_s for kind in devices)  # the row goes on together
     return SectionTime(
         forward + comm[0] + call, input_grad + comm[1] + call, weight_grad, comm[0], comm[1],
         remade + comm[2], comm[2], sent[0], sent[1], sent[2], min(behind, comm[1]),
@@ -231,13 +231,14 @@ def section_memory(
     zero: int,
     replicas: int,
     recompute: str,
+    dummy_gradients: bool,  # noqa: FBT001
 ) -> StageMemory:
     """Memory of one device of a section."""
     names, shares = _named(graph, layers, fractions)
     return stage_memory(
         graph, names, shards, precision=precision, optimizer=optimizer, zero=zero, replicas=replicas,
         recompute=recompute, training=training, gradient_precision=gradient_precision,
-        fractions=shares, whole=whole,
+        dummy_gradients=dummy_gradients, fractions=shares, whole=whole,
     )  # fmt: skip
 
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup, Source
+from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup, Software, Source
 from explorer.cluster_profiles import cluster_names, load_cluster
 from explorer.costs.graph_work import HALF
+from explorer.framework import OURS
 from explorer.profiling import fit
 from explorer.profiling.fit import Key, Timing
 from explorer.profiling.machine import Host
@@ -62,27 +63,39 @@ def _where(host: Host, first: Mapping[str, Any], ranks: int) -> str:
 def _kind(first: Mapping[str, Any], ranks: int, found: Found, where: str) -> DeviceKind:
     base = _base(first, ranks, found, where)
     on_cpu = first["name"] == "cpu"
-    issue, action = found[Key("issue", "", ())], found[Key("action", "", ())]
-    launch = issue if on_cpu else found[Key("launch", "", ())]
+    launch = found[Key("issue" if on_cpu else "launch", "", ())]
     kind = replace(
         base,
+        software=_software(found, where, on_cpu=on_cpu),
         launch_overhead_s=_short(launch.seconds),
-        host_issue_s=0.0 if on_cpu else _short(issue.seconds),
-        action_overhead_s=_short(action.seconds),
         reserved_bytes=float(first["reserved_bytes"]),
     )
     how = [
         _measured("launch_overhead_s", where, launch, "a chain of operators on one element"),
-        _measured("action_overhead_s", where, action, "a backward call beside its kernels"),
         _measured("reserved_bytes", where, None, "memory of a rank before its first tensor"),
     ]
     if not on_cpu:
         kind, more = _host_copies(kind, found, where)
-        how += [*more, _measured("host_issue_s", where, issue, "host seconds of an operator on one element")]
+        how += more
     kind, more = _overlap(kind, found, where)
     how += more
     kind, more = _efficiency(kind, found, where)
     return _with_sources(kind, (*how, *more))
+
+
+def _software(found: Found, where: str, *, on_cpu: bool) -> Software:
+    """Return what this package's own runtime costs; a processor issues kernels to nobody."""
+    issue, action = found[Key("issue", "", ())], found[Key("action", "", ())]
+    sources = [_measured("action_overhead_s", where, action, "a backward call beside its kernels")]
+    if not on_cpu:
+        what = "host seconds of an operator on one element"
+        sources.append(_measured("host_issue_s", where, issue, what))
+    return Software(
+        framework=OURS,
+        host_issue_s=0.0 if on_cpu else _short(issue.seconds),
+        action_overhead_s=_short(action.seconds),
+        sources=tuple(sources),
+    )
 
 
 def _base(first: Mapping[str, Any], ranks: int, found: Found, where: str) -> DeviceKind:

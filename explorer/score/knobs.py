@@ -1,34 +1,26 @@
 """Knobs: the numbers of a profile that were fitted on measurements, and how to turn them.
 
 A `Source` that names what its number was fitted on (`fitted_on`) and what was believed before (`prior`) makes
-a knob of that number. A knob of many numbers (the tiles of a device kind, a curve) is known by one of them,
-and the others keep their ratios to it:
-
-- `tiles`: the largest fraction of tiles of 128 x 128 and more; `tiles.small`: of the smaller ones;
-- `efficiency.CLASS`: the last fraction of the curve; of `efficiency.sustained` only that one moves;
-- `bandwidth_bytes_per_s` of a level: with it go those of a device and of an uplink.
-
-No fraction becomes more than 1.
+a knob of that number, which `explorer.calibrate.table` reads and sets. What software costs on a device kind
+is the framework's that states it: `a100-sxm-80gb/megatron-2021.host_issue_s`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from explorer.base.errors import InputError
-from explorer.cluster import Cluster, Curve, DeviceKind, Level, Source, Tile
-
-_SQUARE = 128  # a tile with a shorter side than this is a small one
-_CURVES = "efficiency."
-_END_ONLY = "efficiency.sustained"
-_KIND_NUMBERS = (
-    "tile_depth", "unaligned_fraction", "launch_overhead_s", "host_issue_s", "action_overhead_s",
-    "lockstep_wait", "cached_fraction", "reserved_bytes",
-)  # fmt: skip
-_LEVEL_NUMBERS = ("latency_s", "collective_efficiency", "collective_overhead_s")
-_FRACTIONS = ("tiles", "tiles.small", "unaligned_fraction", "collective_efficiency")
+from explorer.calibrate.table import (
+    SOFTWARE,
+    kind_value,
+    largest,
+    level_value,
+    with_kind_value,
+    with_level_value,
+)
+from explorer.cluster import Cluster, DeviceKind, Level, Source
 
 Owner = TypeVar("Owner", DeviceKind, Level)
 
@@ -68,8 +60,7 @@ def name_of(key: str) -> str:
 
 def most_of(key: str) -> float:
     """Largest value of a knob: 1 for fractions."""
-    name = name_of(key)
-    return 1.0 if name in _FRACTIONS or name.startswith(_CURVES) else float("inf")
+    return largest(name_of(key))
 
 
 def knobs_of(cluster: Cluster) -> tuple[Knob, ...]:
@@ -80,7 +71,7 @@ def knobs_of(cluster: Cluster) -> tuple[Knob, ...]:
     """
     found = []
     for kind in cluster.device_kinds:
-        found += [_knob(kind.name, s, kind_value(kind, s.key)) for s in _fitted(kind.sources)]
+        found += [_knob(owner, s, kind_value(kind, s.key)) for owner, s in _kind_knobs(kind)]
     for level in cluster.levels:
         owner = _level_owner(cluster, level)
         found += [_knob(owner, s, level_value(level, s.key)) for s in _fitted(level.sources)]
@@ -93,22 +84,35 @@ def turned(cluster: Cluster, values: Mapping[str, float]) -> Cluster:
         return cluster
     return replace(
         cluster,
-        device_kinds=tuple(
-            _turned(kind, kind.name, values, with_kind_value) for kind in cluster.device_kinds
-        ),
+        device_kinds=tuple(_turned(k, _kind_knobs(k), values, with_kind_value) for k in cluster.device_kinds),
         levels=tuple(
-            _turned(level, _level_owner(cluster, level), values, with_level_value) for level in cluster.levels
+            _turned(
+                level, [(_level_owner(cluster, level), s) for s in _fitted(level.sources)], values,
+                with_level_value,
+            )
+            for level in cluster.levels
         ),
-    )
+    )  # fmt: skip
 
 
 def _turned(
-    owner: Owner, name: str, values: Mapping[str, float], change: Callable[[Owner, str, float], Owner]
+    owner: Owner,
+    knobs: Sequence[tuple[str, Source]],
+    values: Mapping[str, float],
+    change: Callable[[Owner, str, float], Owner],
 ) -> Owner:
-    for source in _fitted(owner.sources):
+    for name, source in knobs:
         if (value := values.get(f"{name}.{source.key}")) is not None:
             owner = change(owner, source.key, value)
     return owner
+
+
+def _kind_knobs(kind: DeviceKind) -> list[tuple[str, Source]]:
+    """Return (owner, source) of each fitted number of a device kind, what software costs on it last."""
+    framework = kind.software.framework
+    software = f"{kind.name}/{framework}" if framework else kind.name
+    own = [(software if source.key in SOFTWARE else kind.name, source) for source in _fitted(kind.sources)]
+    return own + [(software, source) for source in _fitted(kind.software.sources)]
 
 
 def _fitted(sources: tuple[Source, ...]) -> list[Source]:
@@ -128,102 +132,3 @@ def _knob(owner: str, source: Source, value: float) -> Knob:
             key=key, allowed="prior: a number",
         )  # fmt: skip
     return Knob(key=key, value=value, prior=source.prior, fitted_on=source.fitted_on)
-
-
-# ---- One number of a device kind or a level -----------------------------------------------------
-
-
-def kind_value(kind: DeviceKind, name: str) -> float:
-    """The number of a device kind by which a knob is known.
-
-    Raises:
-        InputError: there is no such number.
-    """
-    if name in _KIND_NUMBERS:
-        return float(getattr(kind, name))
-    if name in ("tiles", "tiles.small"):
-        chosen = [tile.fraction for tile in kind.tiles if _is_small(tile) is (name != "tiles")]
-        if chosen:
-            return max(chosen)
-    elif (curve := dict(kind.efficiency).get(name.removeprefix(_CURVES))) and name.startswith(_CURVES):
-        return curve.points[-1][1]
-    raise _unknown(kind.name, name, ("tiles", "tiles.small", f"{_CURVES}CLASS", *_KIND_NUMBERS))
-
-
-def with_kind_value(kind: DeviceKind, name: str, value: float) -> DeviceKind:
-    """The kind with that number at `value`.
-
-    Raises:
-        InputError: there is no such number.
-    """
-    factor = value / (kind_value(kind, name) or 1.0)
-    if name in _KIND_NUMBERS:
-        changes: dict[str, float] = {name: value}
-        return replace(kind, **changes)  # type: ignore[arg-type]
-    if name in ("tiles", "tiles.small"):
-        return replace(
-            kind,
-            tiles=tuple(
-                replace(tile, fraction=min(1.0, tile.fraction * factor))
-                if _is_small(tile) is (name != "tiles")
-                else tile
-                for tile in kind.tiles
-            ),
-        )
-    changed = name.removeprefix(_CURVES)
-    return replace(
-        kind,
-        efficiency=tuple(
-            (other, _scaled(curve, factor, end_only=name == _END_ONLY) if other == changed else curve)
-            for other, curve in kind.efficiency
-        ),
-    )
-
-
-def level_value(level: Level, name: str) -> float:
-    """The number of a level by which a knob is known.
-
-    Raises:
-        InputError: there is no such number.
-    """
-    if name in (*_LEVEL_NUMBERS, "bandwidth_bytes_per_s"):
-        return float(getattr(level, name))
-    raise _unknown(level.name, name, (*_LEVEL_NUMBERS, "bandwidth_bytes_per_s"))
-
-
-def with_level_value(level: Level, name: str, value: float) -> Level:
-    """The level with that number at `value`.
-
-    Raises:
-        InputError: there is no such number.
-    """
-    factor = value / (level_value(level, name) or 1.0)
-    if name != "bandwidth_bytes_per_s":
-        changes: dict[str, float] = {name: value}
-        return replace(level, **changes)  # type: ignore[arg-type]
-    return replace(
-        level,
-        bandwidth_bytes_per_s=value,
-        device_bytes_per_s=level.device_bytes_per_s * factor,
-        uplink_bytes_per_s=level.uplink_bytes_per_s * factor,
-    )
-
-
-def _is_small(tile: Tile) -> bool:
-    return min(tile.rows, tile.columns) < _SQUARE
-
-
-def _scaled(curve: Curve, factor: float, *, end_only: bool) -> Curve:
-    last = len(curve.points) - 1
-    return Curve(
-        points=tuple(
-            (size, fraction if end_only and i < last else min(1.0, fraction * factor))
-            for i, (size, fraction) in enumerate(curve.points)
-        )
-    )
-
-
-def _unknown(owner: str, name: str, allowed: tuple[str, ...]) -> InputError:
-    return InputError(
-        f"{name!r} of {owner!r} cannot be fitted", key=name, found=name, allowed=", ".join(allowed)
-    )

@@ -12,18 +12,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from explorer.base.errors import InputError
-from explorer.base.units import MIB
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.score.megatron import even_cuts
 from explorer.score.rows import ScoredCase
 from explorer.sharding.layouts import megatron_layout
-from explorer.strategy import REPLICA, TILES, Mesh, Stage, Strategy, Sync, single
+from explorer.strategy import REPLICA, TILES, Mesh, Stage, Strategy, single
 from explorer.workload import Job, Workload
-
-BUCKET_BYTES = 25 * MIB
-"""Gradients that torch reduces at once, beside the backward."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +70,8 @@ class Run:
     """Whether the factors of products are cast to fp8."""
     policy: str = "attention"
     """What selective recomputation makes again: a policy of the model family."""
+    framework: str = ""
+    """What ran it; it says how gradients are reduced."""
 
 
 def llama_case(shape: Shape, run: Run, cluster: Cluster) -> ScoredCase:
@@ -86,7 +84,7 @@ def llama_case(shape: Shape, run: Run, cluster: Cluster) -> ScoredCase:
     graph = llama_graph(shape, run)
     job = Job(
         global_batch=run.batch, sequence_length=run.sequence, precision="bf16", gradient_precision="fp32",
-        optimizer="adamw",
+        optimizer="adamw", framework=run.framework,
     )  # fmt: skip
     return ScoredCase(graph, cluster, Workload(jobs=(job,)), _strategy(graph, run))
 
@@ -122,9 +120,8 @@ def _strategy(graph: LayerGraph, run: Run) -> Strategy:
         )
         for i in range(count)
     )
-    beside = (Sync(parameters=("*",), bucket_bytes=BUCKET_BYTES),) if sharded and count == 1 else ()
     name = "interleaved_1f1b" if run.chunks > 1 else "1f1b"
-    return single(stages=stages, schedule=name, sync=beside)
+    return single(stages=stages, schedule=name)
 
 
 def _mesh(position: int, run: Run) -> Mesh:

@@ -16,6 +16,8 @@ from functools import lru_cache
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.cluster_profiles import load_cluster
+from explorer.framework import cluster_under
+from explorer.framework_files import load_framework
 from explorer.score.knobs import turned
 
 Values = tuple[tuple[str, float], ...]
@@ -34,32 +36,32 @@ def knobs_at(values: Mapping[str, float] | Values) -> Iterator[None]:
         _VALUES.reset(token)
 
 
-def machine(name: str) -> Cluster:
-    """The bundled profile `name`, its knobs as `knobs_at` says.
+def machine(name: str, framework: str = "") -> Cluster:
+    """Return the bundled profile `name` under a framework, knobs of both as `knobs_at` says.
 
     Raises:
-        InputError: no such profile.
+        InputError: no such profile or framework.
     """
-    return _machine(name, _VALUES.get())
+    return _machine(name, framework, _VALUES.get())
 
 
 @lru_cache(maxsize=32)
-def _machine(name: str, values: Values) -> Cluster:
-    return turned(load_cluster(name), dict(values))
+def _machine(name: str, framework: str, values: Values) -> Cluster:
+    return turned(cluster_under(load_cluster(name), load_framework(framework)), dict(values))
 
 
-def nodes_of(name: str, devices: int) -> Cluster:
-    """The bundled profile `name` with enough of its nodes for `devices`.
+def nodes_of(name: str, devices: int, framework: str = "") -> Cluster:
+    """Return the bundled profile `name` under a framework, with enough of its nodes for `devices`.
 
     Raises:
         InputError: no such profile, several kinds of nodes, or devices that its levels do not join.
     """
-    return _nodes_of(name, devices, _VALUES.get())
+    return _nodes_of(name, devices, framework, _VALUES.get())
 
 
 @lru_cache(maxsize=128)
-def _nodes_of(name: str, devices: int, values: Values) -> Cluster:
-    cluster = _machine(name, values)
+def _nodes_of(name: str, devices: int, framework: str, values: Values) -> Cluster:
+    cluster = _machine(name, framework, values)
     if len(cluster.nodes) != 1 or cluster.levels[-1].scope != "all":
         raise InputError(
             f"cluster {name!r} is not made of equal nodes on one network", key="cluster", found=name,

@@ -79,6 +79,8 @@ class Layout:
     """Precision in which gradients are kept and reduced; empty is `precision`."""
     zero: int = 0
     """ZeRO level."""
+    framework: str = "megatron-2022"
+    """What ran it."""
     ends_as_blocks: bool = False
     """Whether embedding and head take the place of a block each when blocks are dealt out evenly."""
 
@@ -97,6 +99,7 @@ def gpt_case(model: Gpt, layout: Layout, cluster: Cluster) -> ScoredCase:
         precision=layout.precision,
         gradient_precision=layout.gradient_precision,
         optimizer="adam",
+        framework=layout.framework,
     )
     strategy = uniform(
         graph, cluster, job,

@@ -68,4 +68,5 @@ Reader = Callable[[Path], Read]
 SETS: Registry[Entry[Reader]] = Registry("set of measurements", "explorer.score.sets")
 """Sets by name. Facts of an entry: `path`, where its rows lie inside the reference folder; `device`, the
 device kinds it needs; `source`, whose measurements they are (leave-one-source-out keeps sources apart);
+`framework`, what software ran them (empty where no device is that of a profile);
 `unit` of `measured`: `s`, `ratio`, `flops_per_s`, `samples_per_s` or `tokens_per_s`."""

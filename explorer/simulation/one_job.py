@@ -18,6 +18,8 @@ import numpy as np
 from explorer.actions import Order, Shape
 from explorer.base.errors import PlanError
 from explorer.cluster import Cluster
+from explorer.framework import cluster_under
+from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.passes.events import run_events
 from explorer.passes.static import overfull_resources, run_static
@@ -28,6 +30,7 @@ from explorer.simulation.check import check_job
 from explorer.simulation.dispatch_job import simulate_dispatch
 from explorer.simulation.folding import UNFOLDED, Folding, fold_replicas
 from explorer.simulation.report import Report, Timeline, build_report
+from explorer.strategies.framework_choices import strategy_under
 from explorer.strategy import JobStrategy
 from explorer.tasks.lanes import find_lanes
 from explorer.tasks.lower import lower, uncollected
@@ -59,6 +62,8 @@ def simulate_job(
     graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy, *, force_events: bool = False
 ) -> Report:
     """Predict time, memory and traffic of one job's strategy (see `explorer.simulation.simulate`)."""
+    framework = load_framework(job.framework)
+    cluster, strategy = cluster_under(cluster, framework), strategy_under(strategy, framework)
     problems = check_job(graph, cluster, job, strategy)
     if problems:
         raise PlanError(problems)

@@ -280,7 +280,7 @@ def _room(
     return (
         tuple(min(kind.memory_bytes for kind in row) for row in kinds),
         tuple(max(kind.reserved_bytes for kind in row) for row in kinds),
-        tuple(max(kind.cached_fraction for kind in row) for row in kinds),
+        tuple(max(kind.software.cached_fraction for kind in row) for row in kinds),
     )
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from explorer.base.errors import PlanError
 from explorer.cluster import Cluster
+from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.passes.events import run_events
 from explorer.passes.static import overfull_resources, run_static
@@ -27,6 +28,7 @@ from explorer.simulation.check import check
 from explorer.simulation.folding import UNFOLDED
 from explorer.simulation.one_job import get_program, input_seconds
 from explorer.simulation.report import Overflow, Report, Timeline, build_report
+from explorer.strategies.framework_choices import strategy_under
 from explorer.strategy import JobStrategy, Strategy
 from explorer.tasks.placement import place
 from explorer.tasks.program import TRANSFER, Program
@@ -91,7 +93,8 @@ def simulate_jobs(
     problems = check(dict(by_key), cluster, workload, strategy)
     if problems:
         raise PlanError(problems)
-    chosen = {part.job: part for part in strategy.jobs}
+    frameworks = {job.name: load_framework(job.framework) for job in workload.jobs}
+    chosen = {part.job: strategy_under(part, frameworks[part.job]) for part in strategy.jobs}
     counts = [1] * len(workload.jobs)
     once = _run(by_key, cluster, workload, chosen, counts, force_events=force_events)
     longest = max(part.alone_s for part in once.parts)
@@ -102,7 +105,7 @@ def simulate_jobs(
     many = _run(
         by_key, cluster, workload, chosen, [max(2, count) for count in counts], force_events=force_events
     )
-    return _sum_up(cluster, _reports(cluster, once, many))
+    return _sum_up(cluster, _reports(once, many))
 
 
 def _run(
@@ -198,7 +201,7 @@ def _occupancy(part: _Part) -> list[float]:
     return [max(layers[i].occupancy for i in members.tolist()) for members in part.pricer.placement.layers]
 
 
-def _reports(cluster: Cluster, once: _Together, many: _Together) -> list[tuple[str, Report]]:
+def _reports(once: _Together, many: _Together) -> list[tuple[str, Report]]:
     """Each job's own report: makespan of one step of all from idle, period while all of them go on."""
     stop = min(float(timing.end_s.max()) for timing in many.timings)
     found = []
@@ -209,7 +212,7 @@ def _reports(cluster: Cluster, once: _Together, many: _Together) -> list[tuple[s
             program=part.program, prices=part.prices, timing=timing, placement=part.pricer.placement
         )
         report = build_report(
-            cluster, part.job, part.strategy, timeline,
+            part.pricer.cluster, part.job, part.strategy, timeline,
             folded=part.program.lane_devices, periods=(period, settled),
         )  # fmt: skip
         found.append((part.job.name, report))

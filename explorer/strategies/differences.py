@@ -36,7 +36,7 @@ def compare_strategies(a: JobStrategy, b: JobStrategy) -> list[str]:
     if (a.schedule, a.options) != (b.schedule, b.options):
         said.append(f"schedule: {a.schedule} {dict(a.options) or ''} -> {b.schedule} {dict(b.options) or ''}")
     if a.transfers != b.transfers:
-        said.append(f"transfers: {a.transfers} -> {b.transfers}")
+        said.append(f"transfers: {a.transfers or 'usual'} -> {b.transfers or 'usual'}")
     if len(a.stages) != len(b.stages):
         said.append(f"stages: {len(a.stages)} -> {len(b.stages)}")
         return said

@@ -216,7 +216,7 @@ def _in_flight(scene: Scene, lane: int | None, stages: Sequence[int]) -> int:
 def _call_s(scene: Scene, number: int) -> float:
     """Seconds that the calls of one stage on a lane cost beside its layers, for one microbatch."""
     kinds = map(scene.cluster.kind_of, scene.group_devices[number])
-    return (2 if scene.job.training else 1) * max(kind.action_overhead_s for kind in kinds)
+    return (2 if scene.job.training else 1) * max(kind.software.action_overhead_s for kind in kinds)
 
 
 def _factors(scene: Scene, runs: list[dict[str, Any]], seconds: float) -> dict[str, float]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from explorer.cluster import Cluster
+from explorer.framework import cluster_under
+from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.simulation.report import Report
 from explorer.strategies.moves import DeviceGroup, groups_of
@@ -40,6 +42,10 @@ class Scene:
     groups: tuple[DeviceGroup, ...]
     """Device groups, one per board lane; those of the strategy and maybe more."""
     _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        framework = load_framework(self.job.framework)
+        object.__setattr__(self, "cluster", cluster_under(self.cluster, framework))
 
     def memo(self, key: str, make: Callable[[], T]) -> T:
         """What derives from this scene alone, made once. Not to be changed by who gets it."""

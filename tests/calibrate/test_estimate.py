@@ -184,10 +184,14 @@ def test_the_corrected_profile_says_where_its_numbers_come_from(tmp_path) -> Non
 def test_a_number_of_nothing_is_set_to_what_was_measured_of_it() -> None:
     key = f"{GPU}.host_issue_s"
     item = Observation(
-        name="issue", predict=lambda c: c.device_kinds[0].host_issue_s, measured_s=7e-6, sd=0.1, about=key
+        name="issue",
+        predict=lambda c: c.device_kinds[0].software.host_issue_s,
+        measured_s=7e-6,
+        sd=0.1,
+        about=key,
     )
     found = estimate(machine(), [Evidence(name="a trace", observations=(item,))])
-    assert found.cluster.device_kinds[0].host_issue_s == pytest.approx(7e-6)
+    assert found.cluster.device_kinds[0].software.host_issue_s == pytest.approx(7e-6)
     assert [(change.number.key, change.number.value) for change in found.changes] == [(key, 0.0)]
 
 

@@ -7,18 +7,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from explorer.cluster import Software
 from explorer.cluster_profiles import load_cluster
 from explorer.costs.compute import layer_costs
 from explorer.costs.graph_work import KERNELS
 from explorer.models import load_model
 
 GRAPH = load_model("gpt2-small", sequence_length=128)
-KIND = replace(load_cluster("dgx-a100").device_kinds[0], host_issue_s=0.0)
+KIND = replace(load_cluster("dgx-a100").device_kinds[0], software=Software())
 BLOCK = [i for i, layer in enumerate(GRAPH.layers) if layer.block == "layers.3"]
 
 
 def costs(host_issue_s: float, samples: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    found = layer_costs(GRAPH, replace(KIND, host_issue_s=host_issue_s), samples=samples, precision="bf16")
+    kind = replace(KIND, software=Software(host_issue_s=host_issue_s))
+    found = layer_costs(GRAPH, kind, samples=samples, precision="bf16")
     return found.seconds[:, BLOCK], found.slack[:, BLOCK]
 
 

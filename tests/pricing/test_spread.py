@@ -19,7 +19,7 @@ from explorer.simulation.report import MEMORY_PARTS, Report
 from explorer.strategy import REPLICA, Mesh, Stage, single
 from explorer.tasks.program import GATHER, REDUCE, B, F, U
 from explorer.workload import Job, Workload
-from tests.support.clusters import device_bound
+from tests.support.clusters import device_bound, with_software
 
 SIZES = {"layers": "2", "embed": "512", "heads": "8", "kv_heads": "8", "ffn": "1024", "vocab": "1024"}
 
@@ -108,7 +108,7 @@ def test_devices_in_lockstep_wait_for_the_slowest(graph: LayerGraph, cluster: Cl
     )
     for axes, factor in (({"replica": 2, "tensor": 4}, 1.1), ({"replica": 8}, 1.0)):
         plain, slow = (run(graph, found, 0, **axes) for found in (cluster, waiting))
-        call = cluster.kind_of(0).action_overhead_s
+        call = cluster.kind_of(0).software.action_overhead_s
         work, longer = (
             seconds(report, F)[0] - call - float(report.timeline.prices.comm_s[_first(report)])
             for report in (plain, slow)
@@ -121,9 +121,7 @@ def _first(report: Report) -> int:
 
 
 def test_cached_blocks_are_a_part_that_need_not_fit(graph: LayerGraph, cluster: Cluster) -> None:
-    keeping = replace(
-        cluster, device_kinds=tuple(replace(k, cached_fraction=0.5) for k in cluster.device_kinds)
-    )
+    keeping = with_software(cluster, cached_fraction=0.5)
     plain, cached = (run(graph, found, 0, replica=8) for found in (cluster, keeping))
     parts = dict(zip(MEMORY_PARTS, cached.memory_parts_bytes[0], strict=True))
     assert parts["cached"] == pytest.approx(0.5 * (parts["activations"] + parts["buffers"]))
@@ -191,13 +189,13 @@ def test_a_separate_input_gradient_hides_collectives_in_its_own_waits_only(
     """The wait for the kernels of weight gradients comes with them, later where they are made apart."""
     free, bound = device_bound("dgx-a100"), []
     for issue in (0.0, issue_s):
-        kinds = tuple(replace(kind, host_issue_s=issue) for kind in free.device_kinds)
-        found = run(graph, replace(free, device_kinds=kinds), 0, replica=1, tensor=8)
+        hosted = with_software(free, host_issue_s=issue)
+        found = run(graph, hosted, 0, replica=1, tensor=8)
         pricer = found.timeline.prices.pricer
         time = pricer.section_time(0, 0, 1)
         shards = pricer.sharded[0]
         costs = layer_costs(
-            graph, kinds[0], samples=1.0, precision="bf16", work=shards.shards.work,
+            graph, hosted.device_kinds[0], samples=1.0, precision="bf16", work=shards.shards.work,
             split=shards.shards.split, tensor_degree=8,
         )  # fmt: skip
         bound.append((time, costs.slack.sum(axis=1)))

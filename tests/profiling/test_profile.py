@@ -58,7 +58,9 @@ def test_a_cpu_gives_its_numbers_back() -> None:
     assert kind.peak("fp32") == pytest.approx(1e11)
     assert kind.memory_bandwidth_bytes_per_s == pytest.approx(2e10)
     assert dict(kind.efficiency)["matmul"].at(2.0 * 256**3) == pytest.approx(0.5)
-    assert (kind.launch_overhead_s, kind.host_issue_s, kind.action_overhead_s) == (1e-6, 0.0, 7e-5)
+    assert kind.launch_overhead_s == 1e-6
+    costs = kind.software
+    assert (costs.framework, costs.host_issue_s, costs.action_overhead_s) == ("ours", 0.0, 7e-5)
     assert kind.overlap_slowdown == pytest.approx(0.25)
     assert kind.memory_bytes == 8e9  # of the machine's, for each rank
     assert (level.kind, level.latency_s) == ("shared_memory", pytest.approx(1e-5))
@@ -74,7 +76,7 @@ def test_an_unknown_card_has_tiles_and_what_it_reached() -> None:
     assert same_device(kind.name, str(CARD["name"]))
     assert (kind.compute_units, kind.memory_bytes) == (50, 20e9)
     assert kind.tiles
-    assert kind.host_issue_s == kind.launch_overhead_s == 2e-6
+    assert kind.software.host_issue_s == kind.launch_overhead_s == 2e-6
     assert kind.host_bandwidth_bytes_per_s == pytest.approx(2.5e10)
     assert cluster.levels[0].kind == "nvlink"  # no PCIe slot is as fast
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from explorer.cluster_profiles import load_cluster
@@ -11,12 +10,12 @@ from explorer.run.build import Prepared, prepare
 from explorer.run.model import ModelSpec, model_graph, transformer
 from explorer.strategy import JobStrategy, Mesh, Stage
 from explorer.workload import Job
+from tests.support.clusters import with_software
 
 SCHEDULES = ("gpipe", "1f1b", "interleaved_1f1b", "pipedream", "pipedream_2bw")
 _A100 = load_cluster("dgx-a100")
 # seconds of actions are as the cases say: no overhead of a call on top
-_KINDS = tuple(replace(kind, action_overhead_s=0.0) for kind in _A100.device_kinds)
-CLUSTER = replace(_A100, device_kinds=_KINDS)
+CLUSTER = with_software(_A100, action_overhead_s=0.0)
 MODEL = transformer(6, d_model=8, heads=2, ffn=16, seq=4, vocab=16, dtype="fp64")
 """fp64, so that a wrong sum cannot hide behind rounding."""
 

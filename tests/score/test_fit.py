@@ -47,6 +47,7 @@ def test_every_fitted_number_says_what_was_before_and_on_what() -> None:
     for name in cluster_names():
         cluster = load_cluster(name)
         stated = [source for kind in cluster.device_kinds for source in kind.sources]
+        stated += [source for kind in cluster.device_kinds for source in kind.software.sources]
         stated += [source for level in cluster.levels for source in level.sources]
         fitted = [source for source in stated if source.how == "fitted"]
         assert all(source.prior is not None for source in fitted), name
@@ -203,7 +204,7 @@ def test_machines_are_as_the_knobs_say_and_only_inside() -> None:
 def test_trials_are_predictions_of_the_simulator(tmp_path: Path) -> None:
     """Cluster put into the case, rows read again, and a scored set: one answer."""
     path = rows_file(tmp_path)
-    values = {"a100-sxm-80gb.host_issue_s": 300e-6}
+    values = {"a100-sxm-80gb/megatron-2021.host_issue_s": 300e-6}
     with Trials([TrialPart("vtrain_single", str(path), (0, 1))], processes=1) as trials:
         plain, slower = trials.errors([{}, values])
     with knobs_at(values):

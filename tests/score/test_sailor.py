@@ -87,7 +87,7 @@ def slots(found: Report, kind: int) -> list[float]:
 def test_one_stage_takes_its_layers_and_nothing_for_their_collectives(tmp_path: Path, size: int) -> None:
     (row,) = read(tmp_path, plan([ALL], [[(GH, size)]])).rows
     found = report(row)
-    call = load_cluster("sailor-gh200").device_kinds[0].action_overhead_s
+    call = load_cluster("sailor-gh200").device_kinds[0].software.action_overhead_s
     forward = sum(seconds(2, size, i)[0] for i in ALL)
     assert slots(found, F) == pytest.approx([forward + call])
     assert slots(found, B) == pytest.approx([2 * forward + call])
@@ -103,7 +103,7 @@ def test_two_stages_take_turns_with_their_links(tmp_path: Path) -> None:
     cut, m = 10, 8
     (row,) = read(tmp_path, plan([ALL[:cut], ALL[cut:]], [[(GH, 4)], [(GH, 4)]])).rows
     found = report(row)
-    call = load_cluster("sailor-gh200").device_kinds[0].action_overhead_s
+    call = load_cluster("sailor-gh200").device_kinds[0].software.action_overhead_s
     first, last = (sum(seconds(2, 4, i)[0] for i in part) for part in (ALL[:cut], ALL[cut:]))
     transfer = slots(found, TRANSFER)
     assert transfer == pytest.approx([transfer[0]] * 2)

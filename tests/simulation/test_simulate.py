@@ -19,6 +19,7 @@ from explorer.simulation.report import Report
 from explorer.strategy import Mesh
 from explorer.workload import Workload, default_workload
 from tests.random_plans import Case, even_cases, pipeline, uneven_cases
+from tests.support.clusters import with_software
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "report.json"
 SCHEDULES = ("gpipe", "1f1b", "pipedream", "pipedream_2bw", "layer_parallel")
@@ -172,8 +173,7 @@ def test_tensor_parallelism_communicates_inside_its_lane() -> None:
     graph = explorer.load_model("gpt2-small")
     cluster = explorer.load_cluster("dgx-a100")
     # a host that never holds the device up: else collectives hide in the time in which it waits
-    kinds = tuple(replace(kind, host_issue_s=0.0) for kind in cluster.device_kinds)
-    cluster = replace(cluster, device_kinds=kinds)
+    cluster = with_software(cluster, host_issue_s=0.0)
     workload = default_workload(graph).with_job(global_batch=4)
     reports = {}
     for tensor in (1, 2, 4):

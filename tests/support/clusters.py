@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import explorer
-from explorer.cluster import Cluster
+from explorer.cluster import Cluster, Software
 
 
 def device_bound(name: str) -> Cluster:
     """A cluster whose kernels are issued and start in no time: no wait for them hides a collective."""
     cluster = explorer.load_cluster(name)
-    free = {"host_issue_s": 0.0, "action_overhead_s": 0.0, "launch_overhead_s": 0.0}
-    kinds = tuple(replace(kind, **free) for kind in cluster.device_kinds)
+    kinds = tuple(replace(kind, software=Software(), launch_overhead_s=0.0) for kind in cluster.device_kinds)
     return replace(cluster, device_kinds=kinds)
+
+
+def with_software(cluster: Cluster, **numbers: float) -> Cluster:
+    """The cluster with some numbers of the software on all device kinds changed."""
+    changed: dict[str, Any] = dict(numbers)
+    kinds = (replace(kind, software=replace(kind.software, **changed)) for kind in cluster.device_kinds)
+    return replace(cluster, device_kinds=tuple(kinds))

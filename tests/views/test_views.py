@@ -132,7 +132,7 @@ def test_any_placement_has_views(lanes: list[int], pairs: bool) -> None:
 
 def test_costs_add_up_to_the_lane(scene: Scene) -> None:
     layers = [layer for block in blocks_view(scene) for layer in block["layers"]]
-    call = scene.cluster.kind_of(0).action_overhead_s
+    call = scene.cluster.kind_of(0).software.action_overhead_s
     for lane in board_view(scene)["lanes"]:
         run = lane["runs"][0]
         own = layers[run["first"] : run["first"] + run["count"]]

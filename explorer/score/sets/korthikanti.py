@@ -18,6 +18,7 @@ from explorer.score.published import PATH, read_each, section_of
 from explorer.score.reading import Record, count, positive
 from explorer.score.rows import SETS, Read, ScoredRow
 
+FRAMEWORK = "megatron-2022"
 VOCABULARY, SEQUENCE = 51200, 2048
 MODEL, LAID_OUT, BATCH = "model", "GPUs t/p/d, interleave", "batch / micro"
 KINDS = (("full", "full", False), ("selective", "selective", True))
@@ -27,7 +28,8 @@ KINDS = (("full", "full", False), ("selective", "selective", True))
 @SETS.add(
     "korthikanti", title="Selective recomputation, 8 to 512 A100",
     paper="Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models, 2022, table 5",
-    path=PATH, device=("a100-sxm-80gb",), source="korthikanti", unit="s",
+    path=PATH, device=("a100-sxm-80gb",), source="korthikanti", framework=FRAMEWORK,
+    unit="s",
 )  # fmt: skip
 def read(path: Path) -> Read:
     """Seconds of a step of GPT from 22 to 1,000 billion parameters."""
@@ -45,11 +47,11 @@ def _rows(record: Record) -> Iterator[ScoredRow]:
             f"{tensor} x {pipeline} x {data} on {devices} GPUs", key=LAID_OUT, found=devices,
             allowed=str(tensor * pipeline * data),
         )  # fmt: skip
-    cluster = nodes_of("dgx-a100-128", devices)
+    cluster = nodes_of("dgx-a100-128", devices, FRAMEWORK)
     for column, recompute, sequence_parallel in KINDS:
         laid_out = Layout(
             tensor=tensor, data=data, pipeline=pipeline, micro=micro, batch=batch, chunks=chunks,
-            recompute=recompute, sequence_parallel=sequence_parallel,
+            recompute=recompute, sequence_parallel=sequence_parallel, framework=FRAMEWORK,
         )  # fmt: skip
         yield ScoredRow(
             name=f"{name.split()[0]} {column}",

@@ -20,6 +20,7 @@ from explorer.score.published import PATH, read_each, section_of
 from explorer.score.reading import Record, count
 from explorer.score.rows import SETS, Read, ScoredCase, ScoredRow
 
+FRAMEWORK = "llama3-2024"
 BLOCKS_A_CHUNK = (1, 2, 4)
 _SHAPES = r"(\d+) layers, hidden (\d+), ffn (\d+), heads (\d+), kv heads (\d+), vocabulary (\d+)"
 
@@ -27,7 +28,8 @@ _SHAPES = r"(\d+) layers, hidden (\d+), ffn (\d+), heads (\d+), kv heads (\d+), 
 @SETS.add(
     "llama3", title="Llama 3 405B, 8,192 and 16,384 H100",
     paper="Llama Team, The Llama 3 Herd of Models, 2024, table 4",
-    path=PATH, device=("h100-sxm-80gb",), source="llama3", unit="flops_per_s",
+    path=PATH, device=("h100-sxm-80gb",), source="llama3", framework=FRAMEWORK,
+    unit="flops_per_s",
 )  # fmt: skip
 def read(path: Path) -> Read:
     """FLOP/s per GPU."""
@@ -51,9 +53,15 @@ def _rows(record: Record, shape: Shape) -> Iterator[ScoredRow]:
             allowed=str(tensor * context * pipeline * data),
         )  # fmt: skip
     run = Run(
-        data=data, tensor=tensor, context=context, pipeline=pipeline, batch=batch * data, sequence=sequence
+        data=data,
+        tensor=tensor,
+        context=context,
+        pipeline=pipeline,
+        batch=batch * data,
+        sequence=sequence,
+        framework=FRAMEWORK,
     )
-    cluster = nodes_of("hgx-h100-2048", devices)
+    cluster = nodes_of("hgx-h100-2048", devices, FRAMEWORK)
     per_device = (shape.layers + 2) // pipeline
     chunks = sorted({1, *(per_device // n for n in BLOCKS_A_CHUNK if per_device % n == 0)} - {0})
     cases = [llama_case(shape, with_chunks(run, n), cluster) for n in chunks]

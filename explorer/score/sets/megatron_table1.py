@@ -22,6 +22,7 @@ from explorer.score.published import PATH, read_each, section_of
 from explorer.score.reading import Record
 from explorer.score.rows import SETS, Read, ScoredCase, ScoredRow
 
+FRAMEWORK = "megatron-2021"
 VOCABULARY, SEQUENCE = 51200, 2048
 MICROBATCHES = (1, 2, 4, 8)
 SCRIPT = {
@@ -34,7 +35,7 @@ SCRIPT = {
 @SETS.add(
     "megatron_table1", title="Megatron-LM weak scaling, 32 to 3072 A100",
     paper="Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters, SC 2021, table 1",
-    path=PATH, device=("a100-sxm-80gb",), source="megatron", unit="flops_per_s",
+    path=PATH, device=("a100-sxm-80gb",), source="megatron", framework=FRAMEWORK, unit="flops_per_s",
 )  # fmt: skip
 def read(path: Path) -> Read:
     """FLOP/s per GPU of GPT from 1.7 to 1,008 billion parameters."""
@@ -77,7 +78,7 @@ def _flops_per_s(cases: list[ScoredCase], flops: float) -> float:
 
 def _cases(model: Gpt, *, devices: int, tensor: int, pipeline: int, batch: int) -> list[ScoredCase]:
     """What the authors ran, or may have run; at least one."""
-    cluster = nodes_of("dgx-a100-128", devices)
+    cluster = nodes_of("dgx-a100-128", devices, FRAMEWORK)
     data = devices // (tensor * pipeline)
     found, refused = [], None
     chosen, microbatches = _choices(model, pipeline)
@@ -86,7 +87,7 @@ def _cases(model: Gpt, *, devices: int, tensor: int, pipeline: int, batch: int) 
             apart = batch > data * micro
             layout = Layout(
                 tensor=tensor, data=data, pipeline=pipeline, micro=micro, batch=batch, chunks=chunks,
-                recompute="full",
+                recompute="full", framework=FRAMEWORK,
             )  # fmt: skip
             if chunks > 1 and (batch // (data * micro)) % pipeline:
                 continue  # Megatron interleaves whole rounds of microbatches

@@ -19,7 +19,6 @@ from itertools import accumulate
 from pathlib import Path
 
 from explorer.base.errors import InputError
-from explorer.base.units import MIB
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
 from explorer.models import load_model
@@ -30,7 +29,7 @@ from explorer.score.rows import SETS, Read, ScoredCase, ScoredRow
 from explorer.simulation.simulate import simulate
 from explorer.strategies.cuts import default_weights
 from explorer.strategies.uniform import uniform
-from explorer.strategy import ROUND_ROBIN, SPLIT, Mesh, Stage, Strategy, Sync, single
+from explorer.strategy import ROUND_ROBIN, SPLIT, Mesh, Stage, Strategy, single
 from explorer.workload import Job, Workload, default_workload
 
 PROFILES = {
@@ -38,8 +37,7 @@ PROFILES = {
     "GNMT-8": ("gnmt", 64),
 }  # fmt: skip
 """Profile of a model, and samples of the minibatch that was profiled."""
-BUCKETS = Sync(parameters=("*",), bucket_bytes=25 * MIB)
-"""How PyTorch reduces gradients, of replicas that take turns too."""
+FRAMEWORK = "pipedream-2019"
 CLUSTERS = {"A": "pipedream-a", "B": "pipedream-b"}
 Counts = tuple[int, ...]
 """Replicas of each stage."""
@@ -48,7 +46,7 @@ Counts = tuple[int, ...]
 @SETS.add(
     "pipedream_table1", title="PipeDream over data parallelism, 4 to 16 V100",
     paper="Narayanan et al., PipeDream, SOSP 2019, table 1", path=PATH,
-    device=("v100-pcie-16gb", "v100-sxm2-16gb"), source="pipedream", unit="ratio",
+    device=("v100-pcie-16gb", "v100-sxm2-16gb"), source="pipedream", framework=FRAMEWORK, unit="ratio",
 )  # fmt: skip
 def read(path: Path) -> Read:
     """Speed over data parallelism of the published configuration."""
@@ -69,7 +67,7 @@ def _rows(record: Record, head: tuple[str, ...], folder: Path) -> Iterator[Score
         )
     batch, devices = count(form[2], "batch"), count(place[1], head[1]) * count(place[2], head[1])
     graph = _profile(form[1], folder)
-    cluster = nodes_of(CLUSTERS[place[3]], devices)
+    cluster = nodes_of(CLUSTERS[place[3]], devices, FRAMEWORK)
     counts = stage_counts(configuration, devices)
     yield ScoredRow(
         name=f"{model} {machines} {configuration}",
@@ -153,14 +151,13 @@ def _speed(case: ScoredCase) -> float:
 
 
 def _job(graph: LayerGraph, batch: int) -> Job:
-    return replace(default_workload(graph).job, global_batch=batch)
+    return replace(default_workload(graph).job, global_batch=batch, framework=FRAMEWORK)
 
 
 def _data_parallel(graph: LayerGraph, cluster: Cluster, devices: int, batch: int) -> ScoredCase:
     job = _job(graph, batch * devices)
     plain = uniform(graph, cluster, job, replicas=devices, microbatch_size=batch)
-    part = replace(plain.job, sync=(BUCKETS,))
-    return ScoredCase(graph, cluster, Workload(jobs=(job,)), plain.with_job(part))
+    return ScoredCase(graph, cluster, Workload(jobs=(job,)), plain)
 
 
 def _pipeline(graph: LayerGraph, cluster: Cluster, counts: Counts, cuts: Counts, batch: int) -> ScoredCase:
@@ -182,7 +179,7 @@ def _stages(graph: LayerGraph, counts: Counts, cuts: Counts, batch: int) -> Stra
         for i, replicas in enumerate(counts)
     )
     # PyTorch reduces a round of minibatches, one of each replica, at once.
-    return single(stages=stages, schedule="pipedream", options={"together": True}, sync=(BUCKETS,))
+    return single(stages=stages, schedule="pipedream", options={"together": True})
 
 
 def _cuts(graph: LayerGraph, counts: Counts) -> list[Counts]:

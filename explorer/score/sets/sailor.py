@@ -38,6 +38,7 @@ PAPER = (
     "Strati et al., Sailor: Automating Distributed Training over Dynamic, Heterogeneous, and Geo-distributed"
     " Clusters, SOSP 2025"
 )
+FRAMEWORK = "megatron-deepspeed-2024"
 _PATH = "measured/sailor"
 
 
@@ -65,7 +66,8 @@ MACHINES = {
 
 @SETS.add(
     "sailor", title="Sailor, OPT-350M on GH200 and on mixed RTX", paper=PAPER, path=_PATH,
-    device=tuple(machine.kind for machine in MACHINES.values()), source="sailor", unit="s",
+    device=tuple(machine.kind for machine in MACHINES.values()), source="sailor",
+    framework=FRAMEWORK, unit="s",
 )  # fmt: skip
 def read_sailor(path: Path) -> Read:
     """A folder of plans, one JSON file each, or one such file; profiles lie beside them or in the reference.
@@ -128,9 +130,15 @@ def _case(plan: SailorPlan, folder: Path) -> ScoredCase:
     runs = MACHINES[next(iter(files))]
     profiles = tuple(sorted((MACHINES[name].kind, file) for name, file in files.items()))
     graph = measured_graph(runs.attention, profiles)
-    machine = bundled(clusters.pop())
+    machine = bundled(clusters.pop(), FRAMEWORK)
     placed = _place(plan, machine)
-    job = Job(global_batch=plan.batch, sequence_length=SEQUENCE, precision="fp32", optimizer="adam")
+    job = Job(
+        global_batch=plan.batch,
+        sequence_length=SEQUENCE,
+        precision="fp32",
+        optimizer="adam",
+        framework=FRAMEWORK,
+    )
     strategy = _strategy(plan, graph, placed.devices, in_parts=runs.in_parts)
     return ScoredCase(graph, _cluster(machine, placed.nodes), Workload(jobs=(job,)), strategy)
 
@@ -235,7 +243,7 @@ def _strategy(
         for stage, rows in zip(plan.stages, devices, strict=True)
     ]
     transfers = "best" if in_parts else "direct"
-    return single(stages=tuple(stages), schedule="1f1b", options={"blocking": True}, transfers=transfers)
+    return single(stages=tuple(stages), schedule="1f1b", transfers=transfers)
 
 
 def _stage(

@@ -38,12 +38,13 @@ from explorer.strategy import REPLICA, Mesh, Sharding, Stage, single
 from explorer.workload import Job, Workload
 
 PAPER = "Moore Threads, SimuMax: simulator of LLM training with Megatron-LM, 2025"
+FRAMEWORK = "megatron-core-2025"
 _MOST_LAYERS, _MOST_SIZE, _MOST_TOKENS = 512, 1 << 20, 1 << 22
 
 
 @SETS.add(
     "simumax", title="SimuMax, 8 x B200", paper=PAPER, path="measured/simumax/b200.json",
-    device=("b200-sxm-180gb",), source="simumax", unit="s",
+    device=("b200-sxm-180gb",), source="simumax", framework=FRAMEWORK, unit="s",
 )  # fmt: skip
 def read(path: Path) -> Read:
     """Llama 3 and DeepSeek, 2 to 12 blocks, tensor x context x data x pipeline parallel."""
@@ -60,7 +61,7 @@ def read(path: Path) -> Read:
 
 
 def _cluster() -> Cluster:
-    return machine("b200")
+    return machine("b200", FRAMEWORK)
 
 
 def _row(row: Mapping[str, Any], number: int, folder: Path, cluster: Cluster) -> ScoredRow:
@@ -86,6 +87,7 @@ def _case(shape: Shape, folder: Path, cluster: Cluster) -> ScoredCase:
         precision="bf16",
         gradient_precision="fp32",
         optimizer="adam",
+        framework=FRAMEWORK,
     )
     names = [layer.name for layer in graph.layers]
     edges = [0, *even_cuts(graph, shape.pipeline), len(names)]

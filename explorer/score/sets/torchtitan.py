@@ -20,6 +20,7 @@ from pathlib import Path
 from explorer.base.errors import ExplorerError, InputError
 from explorer.base.units import GIB
 from explorer.cluster import Cluster, Curve, DeviceKind
+from explorer.framework_files import load_framework
 from explorer.score.llama import Run, Shape, llama_case
 from explorer.score.machines import nodes_of
 from explorer.score.published import PATH, Section, section_of
@@ -27,6 +28,7 @@ from explorer.score.reading import count, positive
 from explorer.score.rows import SETS, Read, RowProblem, ScoredCase, ScoredRow
 from explorer.simulation.simulate import simulate
 
+FRAMEWORK = "torchtitan-2024"
 MODELS = {
     "8B": Shape(layers=32, embed=4096, heads=32, kv_heads=8, ffn=14336),
     "70B": Shape(layers=80, embed=8192, heads=64, kv_heads=8, ffn=28672),
@@ -46,7 +48,7 @@ _RESULT = re.compile(r"(\d+(?:\.\d+)?)(?: tokens/s/GPU)?(?: and|,) (\d+(?:\.\d+)
 @SETS.add(
     "torchtitan", title="torchtitan: Llama 3 on 8 to 512 H100",
     paper="torchtitan, benchmark notes of December 2024", path=PATH, device=("h100-sxm-96gb-hbm2e",),
-    source="torchtitan", unit="tokens_per_s",
+    source="torchtitan", framework=FRAMEWORK, unit="tokens_per_s",
 )  # fmt: skip
 def read(path: Path) -> Read:
     """Tokens per second and GPU, with memory."""
@@ -84,7 +86,7 @@ def _rows(line: int, sentence: str, sequence: int) -> Iterator[ScoredRow]:
     if name not in MODELS:
         raise InputError(f"unknown model {name!r}", key="model", found=name, allowed=", ".join(MODELS))
     run, devices = _run(setting, sequence)
-    cluster = nodes_of("torchtitan-h100-64", devices)
+    cluster = nodes_of("torchtitan-h100-64", devices, FRAMEWORK)
     for part in results.rstrip(". ").split(";"):
         result = _RESULT.search(part)
         if result is None:
@@ -120,7 +122,7 @@ def _run(setting: str, sequence: int) -> tuple[Run, int]:
     run = Run(
         data=data, tensor=tensor, pipeline=pipeline, micro=local // pipeline, batch=local * data,
         sequence=sequence, recompute="selective" if kind else "none",
-        policy=POLICIES[kind[1]] if kind else "attention",
+        policy=POLICIES[kind[1]] if kind else "attention", framework=FRAMEWORK,
     )  # fmt: skip
     return run, devices
 
@@ -132,7 +134,9 @@ def _techniques(run: Run, text: str) -> Run:
     fp8 = re.search(r"fp8|float8", text, re.IGNORECASE) is not None
     tiles = re.search(r"async(hronous)?[ -]?TP", text, re.IGNORECASE) is not None
     compiled = fp8 or tiles or "compile" in text
-    return replace(run, fp8=fp8, tiles=tiles, kernels="fused" if compiled else "eager")
+    return replace(
+        run, fp8=fp8, tiles=tiles, kernels="fused" if compiled else load_framework(FRAMEWORK).kernels
+    )
 
 
 def _after(word: str, text: str, default: int) -> int:

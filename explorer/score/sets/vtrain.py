@@ -18,6 +18,7 @@ from explorer.score.reading import Record, read_rows, read_table
 from explorer.score.rows import SETS, Read, ScoredRow
 
 PAPER = "Bang et al., vTrain: A Simulation Framework for Cost-effective LLM Training, MICRO 2024"
+FRAMEWORK = "megatron-2022"
 VOCABULARY = 50257
 TIME = "iteration time (ms)"
 COLUMNS = (
@@ -28,7 +29,7 @@ COLUMNS = (
 
 @SETS.add(
     "vtrain_single", title="vTrain, one node of 8 A100", paper=PAPER, path="measured/vtrain/single_node.csv",
-    device=("a100-sxm-80gb",), source="vtrain", unit="s",
+    device=("a100-sxm-80gb",), source="vtrain", framework=FRAMEWORK, unit="s",
 )  # fmt: skip
 def read_single(path: Path) -> Read:
     """GPT of 0.15 to 1.3 billion parameters on 2 to 8 GPUs."""
@@ -37,7 +38,7 @@ def read_single(path: Path) -> Read:
 
 @SETS.add(
     "vtrain_multi", title="vTrain, 64 to 512 A100", paper=PAPER, path="measured/vtrain/multi_node.csv",
-    device=("a100-sxm-80gb",), source="vtrain", unit="s",
+    device=("a100-sxm-80gb",), source="vtrain", framework=FRAMEWORK, unit="s",
 )  # fmt: skip
 def read_multi(path: Path) -> Read:
     """GPT of 3.6 to 175 billion parameters; 800 Gbit/s of InfiniBand a node."""
@@ -46,7 +47,7 @@ def read_multi(path: Path) -> Read:
 
 def _read(path: Path, cluster: str) -> Read:
     records, problems = read_table(path, COLUMNS)
-    devices = machine(cluster)
+    devices = machine(cluster, FRAMEWORK)
     found = read_rows(records, path.name, lambda record: _row(record, devices))
     return Read(found.rows, (*problems, *found.problems))
 
@@ -69,7 +70,10 @@ def _row(record: Record, cluster: Cluster) -> ScoredRow:
         sequence=sequence,
         pad_vocabulary=tensor > 1,
     )
-    layout = Layout(tensor=tensor, data=data, pipeline=pipeline, micro=micro, batch=batch, recompute="full")
+    layout = Layout(
+        tensor=tensor, data=data, pipeline=pipeline, micro=micro, batch=batch, recompute="full",
+        framework=FRAMEWORK,
+    )  # fmt: skip
     return ScoredRow(
         name=f"l{layers} h{hidden} b{batch} t{tensor} d{data} p{pipeline} m{micro}",
         line=record.line,

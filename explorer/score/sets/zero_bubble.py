@@ -35,6 +35,7 @@ from explorer.tasks.placement import place
 from explorer.workload import Job, Workload
 
 PAPER = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024"
+FRAMEWORK = "megatron-2022"
 VOCABULARY = 50304
 BASE = "1F1B"
 
@@ -85,7 +86,8 @@ def _model(models: Mapping[str, Model], name: str) -> Model:
 
 @SETS.add(
     "zero_bubble", title="Zero bubble: speed over 1F1B, 8 to 32 A100", paper=f"{PAPER}, table 4",
-    path=PATH, device=("a100-sxm-80gb",), source="zero_bubble", unit="ratio",
+    path=PATH, device=("a100-sxm-80gb",), source="zero_bubble",
+    framework=FRAMEWORK, unit="ratio",
 )  # fmt: skip
 def read(path: Path) -> Read:
     """Speed of each schedule over that of 1F1B."""
@@ -166,7 +168,7 @@ def _gpt(model: Model, microbatches: int, *, interleaved: bool = False) -> Score
         tensor=1, data=1, pipeline=model.stages, micro=model.micro, batch=microbatches * model.micro,
         chunks=model.chunks if interleaved else 1, ends_as_blocks=True,
     )  # fmt: skip
-    return gpt_case(gpt, layout, nodes_of("dgx-a100-128", model.stages))
+    return gpt_case(gpt, layout, nodes_of("dgx-a100-128", model.stages, FRAMEWORK))
 
 
 def _gpt_zero_bubble(model: Model, microbatches: int, *, limit: int) -> ScoredCase:

@@ -1,0 +1,72 @@
+"""Where the bundled samples lie: cluster profiles, frameworks, models."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from explorer.base.errors import InputError
+from explorer.base.plain_data import SUFFIXES
+
+
+@cache
+def sample_folder(part: str) -> Path:
+    """Return the folder of bundled samples called `part` (`clusters`, `frameworks`, `models`).
+
+    An installed package carries it as ``explorer/sample_profiles``; in a source checkout it stands beside
+    the package.
+    """
+    package = Path(__file__).resolve().parents[1]
+    inside = package / "sample_profiles" / part
+    return inside if inside.is_dir() else package.parent / "sample_profiles" / part
+
+
+@cache
+def sample_names(part: str) -> tuple[str, ...]:
+    """Return the names of the bundled samples of a part, sorted."""
+    return tuple(sorted(path.stem for path in sample_folder(part).glob("*.yaml")))
+
+
+def named_file(reference: str | Path, part: str) -> Path:
+    """Return the file that is meant by a bundled name or by a path.
+
+    Raises:
+        InputError: neither a path nor a bundled name.
+    """
+    text, noun = str(reference), part.removesuffix("s")
+    if isinstance(reference, Path) or text.endswith(SUFFIXES) or "/" in text or "\\" in text:
+        return Path(reference)
+    if text in sample_names(part):
+        return sample_folder(part) / f"{text}.yaml"
+    raise InputError(
+        f"unknown {noun} {text!r}",
+        key=noun,
+        found=text,
+        allowed=f"a YAML or JSON file, or one of {', '.join(sample_names(part))}",
+    )
+
+
+def extended_file(name: Any, path: Path, part: str, below: tuple[Path, ...]) -> Path:
+    """Return the file that `path` extends by a plain name, so that it is beside it or bundled.
+
+    Args:
+        name: what stands under ``extends``.
+        path: the file that says so.
+        part: of the samples.
+        below: files that led to this one.
+
+    Raises:
+        InputError: there is no such file, or it is one that led here.
+    """
+    file = str(path)
+    if isinstance(name, str) and name and name == Path(name).name and not name.startswith("."):
+        for folder in (path.parent, sample_folder(part)):
+            for suffix in SUFFIXES:
+                if (found := folder / f"{name}{suffix}").is_file():
+                    if found in (*below, path):
+                        chain = " -> ".join(item.stem for item in (*below, path, found))
+                        raise InputError(f"extends itself: {chain}", file=file, key="extends", found=name)
+                    return found
+    allowed = f"a file's name beside this one, or one of {', '.join(sample_names(part))}"
+    raise InputError(f"cannot extend {name!r}", file=file, key="extends", found=name, allowed=allowed)

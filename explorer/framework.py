@@ -1,0 +1,134 @@
+"""Framework: what the software does that runs a strategy, apart from what the hardware can do.
+
+A framework costs time and memory beside its kernels (`Software`, in general and by device kind), and decides
+what a model and a strategy leave open: how kernels are fused, how gradients are summed and reduced, whether
+sends block. The user chooses one by name (`Job.framework`); without one a device kind keeps the numbers of
+the software that its profile names, and everything else is as `USUAL` says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from explorer.base.errors import InputError
+from explorer.cluster import Cluster, DeviceKind, Software, Source
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "kernels": ("", "fused", "eager"),
+    "softmax": ("", "fused", "plain"),
+    "accumulation": ("", "fused", "separate"),
+    "selective": ("", "attention", "operators", "blocks"),
+    "transfers": ("", "direct", "gather", "broadcast", "best"),
+    "buckets": ("always", "without_pipeline"),
+}
+"""Allowed values by field of a framework; the empty text leaves the choice as it is without a framework."""
+
+NO_COSTS = Software()
+"""Nothing known of what software costs."""
+
+MODEL_SETTINGS = ("kernels", "softmax", "accumulation", "selective")
+"""Fields that are settings of models: `explorer.models.load_model` takes them where none are given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Framework:
+    """What one version of a training framework costs and does.
+
+    Raises:
+        InputError: a value that is not in `CHOICES`, or a name that cannot stand in a key.
+    """
+
+    name: str
+    """Software and year: `megatron-2021`; empty for what is usual."""
+    title: str = ""
+    """One line for people."""
+    software: str = ""
+    """Name of the software for people: `Megatron-LM`."""
+    year: int = 0
+    """Year of the version; 0 if it is none in particular."""
+    costs: Software = NO_COSTS
+    """What it costs on device kinds of which `by_kind` says nothing."""
+    by_kind: tuple[tuple[str, Software], ...] = ()
+    """(shell pattern of device kinds, what it costs there); the first that fits counts."""
+    kernels: str = ""
+    """Norm, rotation, activation and loss of one `fused` kernel each, or those of `eager` PyTorch."""
+    softmax: str = ""
+    """Of an unfused attention: `fused` with scale and mask, or `plain`."""
+    accumulation: str = ""
+    """Gradients of microbatches are summed by products (`fused`) or by kernels of their own (`separate`)."""
+    selective: str = ""
+    """What selective recomputation makes again: a name in `explorer.models.POLICIES`."""
+    dummy_gradients: bool = False
+    """Whether the backward of a product writes a placeholder gradient in the precision of the weights while
+    the gradient itself is added up in a wider one (Transformer Engine)."""
+    blocking: bool = False
+    """Whether stages wait for what they send and receive, where a schedule knows both."""
+    bucket_bytes: float = 0.0
+    """Gradients are reduced in buckets of this size beside the last backward; 0: after it."""
+    buckets: str = "always"
+    """When they are: `always`, or `without_pipeline` (with one, once at the end)."""
+    transfers: str = ""
+    """How tensors cross between stages: a name in `explorer.strategy.TRANSFERS`."""
+    sources: tuple[Source, ...] = ()
+    """Where the choices came from; those of numbers stand with them."""
+
+    def __post_init__(self) -> None:
+        if "." in self.name:
+            raise InputError(
+                f"a framework called {self.name!r}",
+                key="name",
+                found=self.name,
+                allowed="a name without a dot",
+            )
+        for key, allowed in CHOICES.items():
+            if (value := getattr(self, key)) not in allowed:
+                raise InputError(
+                    f"unknown {key} {value!r}", key=key, found=value, allowed=", ".join(filter(None, allowed))
+                )
+        for pattern, software in (("costs", self.costs), *self.by_kind):
+            if software.cached_fraction > 1:
+                raise InputError(
+                    f"a cached share of {software.cached_fraction}", key=f"{pattern}.cached_fraction",
+                    found=software.cached_fraction, allowed="a fraction, 0 to 1",
+                )  # fmt: skip
+
+    def software_on(self, *kinds: str) -> Software:
+        """Return what it costs on the first of some device kinds of which it says anything.
+
+        >>> fast = Software(framework="made-2020", host_issue_s=1e-6)
+        >>> Framework(name="made-2020", by_kind=(("a100-*", fast),)).software_on("a100-sxm-80gb").host_issue_s
+        1e-06
+        """
+        said = (costs for kind in kinds for pattern, costs in self.by_kind if fnmatchcase(kind, pattern))
+        return next(said, self.costs)
+
+
+OURS = "ours"
+"""Name of the framework that is this package's own runtime."""
+
+USUAL = Framework(name="", dummy_gradients=True)
+"""What holds where no framework is chosen."""
+
+
+def cluster_under(cluster: Cluster, framework: Framework) -> Cluster:
+    """Return the cluster whose device kinds have the costs of a framework.
+
+    A kind whose numbers are that framework's already keeps them: they may have been measured on this machine.
+    The same cluster and framework give the same object, and a cluster that changes nothing is returned as it
+    is, since caches know clusters by their identity.
+    """
+    if not framework.name:
+        return cluster
+    return cluster.memo(("under", framework), lambda: _under(cluster, framework))
+
+
+def _under(cluster: Cluster, framework: Framework) -> Cluster:
+    kinds = tuple(
+        _kind_under(kind, framework.software_on(kind.name, *kind.like)) for kind in cluster.device_kinds
+    )
+    return cluster if kinds == cluster.device_kinds else replace(cluster, device_kinds=kinds)
+
+
+def _kind_under(kind: DeviceKind, software: Software) -> DeviceKind:
+    return kind if kind.software.framework == software.framework else replace(kind, software=software)
