@@ -86,24 +86,37 @@ def each_lane(shape: Shape, make: Callable[[tuple[Place, ...]], Iterable[Action]
 
 
 def each_step(shape: Shape, steps: int, make: Callable[[tuple[Place, ...], int], Iterable[Action]]) -> Lanes:
-    """Lanes of a flush schedule: the actions of step 0, 1, ... one after the other.
+    """Lanes of a flush schedule: the actions of step 0, 1, ... one after the other."""
+    return each_lane(shape, lambda places: _over_steps(shape, steps, partial(make, places)))
+
+
+def each_step_at_once(shape: Shape, steps: int, make: Callable[[int], Lanes]) -> Lanes:
+    """Lanes of a flush schedule that makes all lanes of a step together; updates follow at each end."""
+    first = {roles(shape, places): lane for lane, places in reversed(list(enumerate(shape.lanes)))}
+    made: dict[int, Lanes] = {}
+
+    def lane(places: tuple[Place, ...], step: int) -> list[Action]:
+        if step not in made:
+            made[step] = make(step)
+        return [*made[step][first[places]], *updates(shape, places, step)]
+
+    return each_step(shape, steps, lane)
+
+
+def _over_steps(shape: Shape, steps: int, make: Callable[[int], Iterable[Action]]) -> Iterable[Action]:
+    """Actions of all steps of one lane.
 
     Steps are copies of the first with the numbers moved on, except where replicas that take turns do
     not divide the microbatches of a step: then whose turn it is differs from step to step.
     """
     counts = shape.microbatches
-    periodic = all(count % turns(shape, stage) == 0 for stage, count in enumerate(counts))
-
-    def lane(places: tuple[Place, ...]) -> Iterable[Action]:
-        if not periodic:
-            return [action for step in range(steps) for action in make(places, step)]
-        first = tuple(make(places, 0))
-        actions = list(first)
-        for step in range(1, steps):
-            actions += [
-                new_action((op, stage, number + step * counts[stage], count, copy, sweep))
-                for op, stage, number, count, copy, sweep in first
-            ]
-        return actions
-
-    return each_lane(shape, lane)
+    if any(count % turns(shape, stage) for stage, count in enumerate(counts)):
+        return [action for step in range(steps) for action in make(step)]
+    first = tuple(make(0))
+    actions = list(first)
+    for step in range(1, steps):
+        actions += [
+            new_action((op, stage, number + step * counts[stage], count, copy, sweep))
+            for op, stage, number, count, copy, sweep in first
+        ]
+    return actions

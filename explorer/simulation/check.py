@@ -15,7 +15,9 @@ from explorer.base.errors import ExplorerError, InputError
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
 from explorer.schedules import SCHEDULES
+from explorer.schedules.needs import NO_NEEDS
 from explorer.sharding import layout_problems
+from explorer.strategies.bare_shape import bare_shape
 from explorer.strategy import REPLICA, JobStrategy, Mesh, Slice, Stage, Strategy
 from explorer.tasks.placement import layer_edges, stage_layers
 from explorer.workload import Job, Workload
@@ -91,8 +93,18 @@ def check_job(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrate
     if not problems:
         problems += _stage_order(graph, strategy)
         problems += _colocation(graph, strategy)
-    problems += _schedule(graph, strategy)
-    return problems
+    schedule = list(_schedule(graph, strategy))
+    if not problems and not schedule:
+        schedule = _needs(graph, job, strategy)
+    return [*problems, *schedule]
+
+
+def _needs(graph: LayerGraph, job: Job, strategy: JobStrategy) -> list[str]:
+    """What the schedule needs and the strategy does not give it."""
+    schedule = SCHEDULES.get(strategy.schedule)
+    if schedule.needs is NO_NEEDS and strategy.copies == 1:
+        return []
+    return [str(item) for item in schedule.unmet(bare_shape(graph, job, strategy))]
 
 
 def _stage_problems(

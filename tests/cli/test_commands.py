@@ -499,6 +499,26 @@ def test_a_shell_completes_names_of_schedules(tmp_path: Path) -> None:
     assert set(answer.read_text("utf-8").split()) >= {"pipedream", "pipedream_2bw"}
 
 
+def test_options_of_a_schedule(run: Run) -> None:
+    flags = [*SMALL, "--stages", "4", "--schedule", "layer_parallel"]
+    default = run("simulate", *flags, "--json").json
+    fewer = run("simulate", *flags, "--schedule-option", "sweeps=1", "--json").json
+    assert fewer["step_time_s"] < default["step_time_s"]
+    refused = run("simulate", *flags, "--schedule-option", "sweps=1")
+    assert (refused.status, refused.err) == (
+        2,
+        "explorer: sweps: layer_parallel has no option 'sweps' (allowed: sweeps)\n",
+    )
+
+
+def test_a_schedule_places_its_copies_and_names_what_it_needs(run: Run) -> None:
+    flags = [*SMALL, "--schedule", "chimera", "--microbatch-size", "1"]
+    assert len(run("simulate", *flags, "--stages", "4", "--json").json["devices"]) == 4
+    refused = run("simulate", *flags, "--stages", "3")
+    assert refused.status == 2
+    assert "a multiple of 2 (found 3; allowed: 2 or 4)" in refused.err
+
+
 def test_reproduce_prints_claims_beside_our_figures(run: Run, tmp_path: Path) -> None:
     (system,) = run("reproduce", "chimera", "--json").json["systems"]
     assert {"name", "title", "paper", "uses", "claims"} <= set(system)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise, product
 
 import pytest
@@ -14,6 +15,7 @@ from explorer.base.errors import InputError
 from explorer.schedules import make_order
 from explorer.schedules._clock import clock_of
 from explorer.schedules._common import turns
+from explorer.schedules.placements import SNAKE
 from tests.schedules.shapes import bidirectional, dags, line, looped, replicated, workers
 from tests.schedules.slots import peak_in_flight, simulate, stashed_versions
 
@@ -235,3 +237,27 @@ def test_warm_up_is_noam_of_any_chain(replicas: list[int]) -> None:
     shape = replicated(line(p, 1).edges, [60] * p, replicas, [True] * p)
     in_flight = [ahead // count + 1 for ahead, count in zip(clock_of(shape).ahead, replicas, strict=True)]
     assert in_flight == [-(-sum(replicas[s:]) // replicas[s]) for s in range(p)]
+
+
+@pytest.mark.parametrize(("waves", "bubble"), [(1, 0.333), (2, 0.213), (4, 0.119)])
+def test_hanayo_waves(waves: int, bubble: float) -> None:
+    """Idle share of four lanes at m = p = 4 and B = 2 F; no lane holds more than p whole microbatches."""
+    shape = SNAKE.shape(SNAKE.grid(4, 2 * waves), 4)
+    timed = replace(
+        shape,
+        forward_s=(1.0,) * shape.stages,
+        input_grad_s=(1.0,) * shape.stages,
+        weight_grad_s=(1.0,) * shape.stages,
+    )
+    order = make_order("hanayo", timed)
+    makespan = simulate(order, shape, {"B": 2}).makespan
+    assert 1 - 3 * 4 * 2 * waves / makespan == pytest.approx(bubble, abs=5e-4)
+    assert max(peaks(order)) <= 4 * 2 * waves
+
+
+@pytest.mark.parametrize(("m", "bubble"), [(8, 0.1504), (16, 0.1312)])
+def test_hanayo_with_more_microbatches_than_lanes(m: int, bubble: float) -> None:
+    shape = SNAKE.shape(SNAKE.grid(4, 4), m)
+    order = make_order("hanayo", shape)
+    assert 1 - 3 * m * 4 / simulate(order, shape, {"B": 2}).makespan == pytest.approx(bubble, abs=5e-5)
+    assert max(peaks(order)) <= 4 * 4

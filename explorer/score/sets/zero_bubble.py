@@ -19,25 +19,21 @@ from typing import NamedTuple
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup
 from explorer.models.synthetic import chain
-from explorer.pricing import Pricer
-from explorer.schedules.custom import lanes_text
 from explorer.score.machines import nodes_of
 from explorer.score.megatron import Gpt, Layout, gpt_case
 from explorer.score.published import PATH, Section, numbers, read_each, section_of
 from explorer.score.reading import Record, count, positive
 from explorer.score.rows import SETS, Read, RowProblem, ScoredCase, ScoredRow
-from explorer.score.zero_bubble import HALF, Seconds, handmade, zero_bubble
-from explorer.simulation.folding import fold_replicas
-from explorer.simulation.one_job import make_shape
 from explorer.simulation.simulate import simulate
 from explorer.strategies.uniform import uniform
-from explorer.tasks.placement import place
 from explorer.workload import Job, Workload
 
 PAPER = "Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024"
 FRAMEWORK = "megatron-2022"
 VOCABULARY = 50304
 BASE = "1F1B"
+HALF = 0.5
+"""Part of a microbatch's activations that weight gradients read, where only seconds are known."""
 
 
 class Model(NamedTuple):
@@ -172,28 +168,13 @@ def _gpt(model: Model, microbatches: int, *, interleaved: bool = False) -> Score
 
 
 def _gpt_zero_bubble(model: Model, microbatches: int, *, limit: int) -> ScoredCase:
-    case = _gpt(model, microbatches)
-    made = zero_bubble(stage_seconds(case), microbatches, limit=limit, kept=model.kept)
-    return with_order(case, lanes_text(made.lanes))
+    """The order for the seconds that the simulator prices (ZB-1p, ZB-2p)."""
+    return under(_gpt(model, microbatches), "zb_auto", limit=limit, kept=model.kept)
 
 
-def stage_seconds(case: ScoredCase) -> Seconds:
-    """Seconds of one microbatch on each stage, as the simulator prices them."""
-    graph, cluster, workload, strategy = case
-    job, part = workload.job, strategy.job
-    placement = place(graph, part, training=True)
-    shape = make_shape(
-        placement,
-        fold_replicas(cluster, placement.skeleton, part),
-        job,
-        Pricer(graph, cluster, job, part, placement),
-    )
-    return Seconds(shape.forward_s, shape.input_grad_s, shape.weight_grad_s)
-
-
-def with_order(case: ScoredCase, text: str) -> ScoredCase:
-    """The same case under a literal order."""
-    part = replace(case.strategy.job, schedule="custom", options=(("lanes", text),))
+def under(case: ScoredCase, schedule: str, **options: object) -> ScoredCase:
+    """The same case under another schedule."""
+    part = replace(case.strategy.job, schedule=schedule, options=tuple(options.items()))
     return case._replace(strategy=case.strategy.with_job(part))
 
 
@@ -286,29 +267,16 @@ def _transfers_of(devices: int, seconds: float) -> Cluster:
     kind = DeviceKind(
         name="any", memory_bytes=1e12, memory_bandwidth_bytes_per_s=1e12, peak_flops_per_s=(("fp32", 1e12),)
     )
-    level = Level(name="any", kind="infiniband", scope="all", latency_s=seconds, bandwidth_bytes_per_s=1e15)
+    level = Level(name="any", kind="infiniband", scope="all", latency_s=seconds, bandwidth_bytes_per_s=1e30)
     nodes = (NodeGroup(count=devices, device_kind="any", devices_per_node=1),)
     return Cluster(name="given times", device_kinds=(kind,), nodes=nodes, levels=(level,))
 
 
-def _handmade(limit: int) -> Callable[[Model, int, Times], ScoredCase]:
-    """The paper's handcrafted orders (figure 2): ZB-H1 (limit 1) and ZB-H2 (limit 2)."""
+def _ordered(schedule: str, **options: object) -> Callable[[Model, int, Times], ScoredCase]:
+    """Equal stages under a schedule."""
 
     def make(model: Model, microbatches: int, times: Times) -> ScoredCase:
-        lanes = handmade(model.stages, microbatches, limit=limit)
-        return with_order(_line(model, microbatches, times), lanes_text(lanes))
-
-    return make
-
-
-def _automatic(limit: int) -> Callable[[Model, int, Times], ScoredCase]:
-    """The order for the true seconds (ZB-1p, ZB-2p)."""
-
-    def make(model: Model, microbatches: int, times: Times) -> ScoredCase:
-        forward, inputs, weights = ([part] * model.stages for part in times[:3])
-        seconds = Seconds(forward, inputs, weights, times[3])
-        made = zero_bubble(seconds, microbatches, limit=limit, kept=HALF)
-        return with_order(_line(model, microbatches, times), lanes_text(made.lanes))
+        return under(_line(model, microbatches, times), schedule, **options)
 
     return make
 
@@ -320,9 +288,9 @@ def _interleaved(model: Model, microbatches: int, times: Times) -> ScoredCase:
 ORDERS: Mapping[str, Callable[[Model, int, Times], ScoredCase]] = {
     "1F1B": _line,
     "interleaved": _interleaved,
-    "ZB-H1": _handmade(1),
-    "ZB-H2": _handmade(2),
-    "ZB-1p": _automatic(1),
-    "ZB-2p": _automatic(2),
+    "ZB-H1": _ordered("zb_h1"),
+    "ZB-H2": _ordered("zb_h2"),
+    "ZB-1p": _ordered("zb_auto", limit=1, kept=HALF),
+    "ZB-2p": _ordered("zb_auto", limit=2, kept=HALF),
 }
 """How each column of table 5 is ordered."""

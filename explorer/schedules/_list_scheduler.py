@@ -1,0 +1,320 @@
+"""A list scheduler: one global sequence of actions from seconds, transfers, priorities and caps.
+
+Each distinct lane always runs, of what it could run, what can start first; among those of equal start the
+one of the least *priority*. Weight gradients that wait on nobody fill gaps (section 3.1 of Qi et al., Zero
+Bubble, 2024): a lane runs one if everything else is at least `patience` times its seconds away.
+
+Every action comes later in the sequence than all it waits for, so that lanes that run their parts of it
+cannot deadlock, whatever stages, copies and replicas they hold. A *cap* holds back forwards only. If caps
+leave nothing to run, the forward of the earliest samples goes ahead all the same: an order that needs more
+memory than there is can be shown and refused, none at all cannot.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from explorer.actions import BACKWARD, FORWARD, INPUT_GRAD, WEIGHT_GRAD, Action, Place, Shape
+from explorer.schedules._common import Lanes, new_action, own, roles, turns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """What the scheduler believes of one microbatch of every stage."""
+
+    forward_s: Sequence[float]
+    """Per stage: seconds of a forward."""
+    input_grad_s: Sequence[float]
+    """Per stage: seconds of the input gradient."""
+    weight_grad_s: Sequence[float]
+    """Per stage: seconds of the weight gradient."""
+    transfer_s: Sequence[float] = ()
+    """Per edge of the shape: seconds of a transfer; () is none."""
+    split: bool = False
+    """Whether input and weight gradients are actions of their own."""
+
+    def of(self, op: str, stage: int) -> float:
+        """Return the seconds of an action."""
+        if op == FORWARD:
+            return self.forward_s[stage]
+        if op == WEIGHT_GRAD:
+            return self.weight_grad_s[stage]
+        whole = self.weight_grad_s[stage] if op == BACKWARD else 0.0
+        return self.input_grad_s[stage] + whole
+
+
+def costs_of(shape: Shape, *, split: bool, otherwise: tuple[float, float, float] = (1.0, 1.0, 1.0)) -> Costs:
+    """Return the seconds that a shape carries; without any, `otherwise` by size of microbatch."""
+    if shape.forward_s:
+        return Costs(
+            forward_s=shape.forward_s,
+            input_grad_s=shape.input_grad_s,
+            weight_grad_s=shape.weight_grad_s,
+            transfer_s=shape.transfer_s,
+            split=split,
+        )
+    most = max(shape.microbatches)
+    made = [[seconds * most / count for count in shape.microbatches] for seconds in otherwise]
+    return Costs(forward_s=made[0], input_grad_s=made[1], weight_grad_s=made[2], split=split)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """What holds forwards back."""
+
+    ahead: Sequence[float] = ()
+    """Per stage: most forwards of a place whose (input) gradient has not run; () is any number."""
+    held: Sequence[float] = ()
+    """Per stage: what a microbatch holds from F to B or I, in any unit; () is nothing."""
+    waiting: Sequence[float] = ()
+    """Per stage: the part of it that is held until W; () is nothing."""
+    room: Sequence[float] = ()
+    """Per lane: most that its places may hold; () is any."""
+
+
+Priority = Callable[[str, Place], tuple[int, ...]]
+"""Of an op of a place; the least goes first."""
+
+
+def backward_first(op: str, place: Place) -> tuple[int, ...]:
+    """Prefer backwards, then the deepest forward: what ends a microbatch soonest."""
+    return (int(op == FORWARD), -place.stage if op == FORWARD else place.stage)
+
+
+class Made(NamedTuple):
+    """An order of one step with how long its slowest lane is at it."""
+
+    lanes: Lanes
+    span_s: float
+
+
+def list_schedule(
+    shape: Shape,
+    costs: Costs,
+    *,
+    caps: Caps = Caps(),  # frozen
+    priority: Priority = backward_first,
+    patience: float = 1.0,
+    step: int = 0,
+) -> Made:
+    """Return one step's actions of every lane, without updates.
+
+    Args:
+        shape: any stage DAG, microbatch sizes, copies, replicas and stages on a lane.
+        costs: seconds that decide what can start first.
+        caps: what holds forwards back.
+        priority: among actions that can start together.
+        patience: a weight gradient runs if all else is this many times its seconds away.
+        step: the step whose microbatches are ordered.
+    """
+    return _Run(shape, costs, caps, priority, patience, step).made()
+
+
+@dataclass(slots=True)
+class _Queue:
+    """Where the work of one place is."""
+
+    place: Place
+    numbers: Sequence[int]
+    """Its microbatches."""
+    lanes: list[int] = field(default_factory=list)
+    """Distinct lanes that hold it."""
+    done: dict[str, int] = field(default_factory=lambda: {FORWARD: 0, BACKWARD: 0, WEIGHT_GRAD: 0})
+    """Forwards, (input) gradients and weight gradients that have run."""
+
+
+@dataclass(slots=True)
+class _Lane:
+    """Where one distinct lane is."""
+
+    queues: list[_Queue]
+    room: float
+    time_s: float = 0.0
+    begun_s: float = math.inf
+    held: float = 0.0
+    version: int = 0
+    actions: list[Action] = field(default_factory=list)
+
+
+class _Choice(NamedTuple):
+    """What a lane would run next, and when."""
+
+    start_s: float
+    op: str
+    queue: _Queue
+
+
+class _Wait:
+    """What one forward or gradient still waits for, and when the last of the others came."""
+
+    __slots__ = ("left", "ready_s")
+
+    def __init__(self, left: int) -> None:
+        self.left, self.ready_s = left, 0.0
+
+
+class _Run:
+    """One pass over a step, always going on with the lane that can act first."""
+
+    def __init__(
+        self, shape: Shape, costs: Costs, caps: Caps, priority: Priority, patience: float, step: int
+    ) -> None:
+        self.shape, self.costs, self.caps = shape, costs, caps
+        self.priority, self.patience = priority, patience
+        self.gradient = INPUT_GRAD if costs.split else BACKWARD
+        rooms: dict[tuple[Place, ...], float] = defaultdict(lambda: math.inf)
+        for i, places in enumerate(shape.lanes):
+            key = roles(shape, places)
+            rooms[key] = min(rooms[key], caps.room[i] if caps.room else math.inf)
+        self.queue_of = {place: _Queue(place, own(shape, place, step)) for key in rooms for place in key}
+        self.lanes = {key: _Lane([self.queue_of[p] for p in key], room) for key, room in rooms.items()}
+        self.numbered = list(self.lanes.values())
+        for i, lane in enumerate(self.numbered):
+            for queue in lane.queues:
+                queue.lanes.append(i)
+        self.edges: dict[int, list[tuple[int, float]]] = defaultdict(list)
+        self.back: dict[int, list[tuple[int, float]]] = defaultdict(list)
+        for e, (source, target) in enumerate(shape.edges):
+            seconds = costs.transfer_s[e] if costs.transfer_s else 0.0
+            self.edges[source].append((target, seconds))
+            self.back[target].append((source, seconds))
+        self.waits: dict[tuple[str, int, int, int], _Wait] = {}
+        self.heap: list[tuple[float, int, int, _Choice]] = []
+
+    def made(self) -> Made:
+        """Return the actions after all of them have run."""
+        for i in range(len(self.numbered)):
+            self._offer(i)
+        while True:
+            while self.heap:
+                _, i, version, choice = heapq.heappop(self.heap)
+                if version == self.numbered[i].version:
+                    self._act(choice)
+            if (held_back := self._held_back()) is None:
+                break
+            self._act(held_back)
+        lanes = tuple(tuple(self.lanes[roles(self.shape, places)].actions) for places in self.shape.lanes)
+        spans = [lane.time_s - lane.begun_s for lane in self.numbered if lane.actions]
+        return Made(lanes, max(spans, default=0.0))
+
+    def _offer(self, i: int) -> None:
+        """Put what a lane would run next on the heap, in place of what it offered before."""
+        lane = self.numbered[i]
+        lane.version += 1
+        if (choice := self._choose(lane)) is not None:
+            heapq.heappush(self.heap, (choice.start_s, i, lane.version, choice))
+
+    def _choose(self, lane: _Lane) -> _Choice | None:
+        offers = [choice for queue in lane.queues for choice in self._ready(queue, capped=True)]
+        best = min(offers, key=self._rank, default=None)
+        fillers = [queue for queue in lane.queues if self.costs.split and self._owed(queue)]
+        if fillers:
+            queue = min(fillers, key=lambda item: self.priority(WEIGHT_GRAD, item.place))
+            gap_s = self.patience * self.costs.of(WEIGHT_GRAD, queue.place.stage)
+            if best is None or best.start_s - lane.time_s >= gap_s:
+                return _Choice(self._free_s(queue), WEIGHT_GRAD, queue)
+        return best
+
+    def _rank(self, choice: _Choice) -> tuple[float, tuple[int, ...]]:
+        return choice.start_s, self.priority(choice.op, choice.queue.place)
+
+    def _owed(self, queue: _Queue) -> bool:
+        return queue.done[WEIGHT_GRAD] < queue.done[BACKWARD]
+
+    def _free_s(self, queue: _Queue) -> float:
+        return max(self.numbered[i].time_s for i in queue.lanes)
+
+    def _ready(self, queue: _Queue, *, capped: bool) -> Iterator[_Choice]:
+        """Yield the next gradient and forward of a place, if all they wait for has run."""
+        forwards, gradients, free_s = queue.done[FORWARD], queue.done[BACKWARD], self._free_s(queue)
+        if self.shape.training and gradients < forwards:
+            wait = self._wait(BACKWARD, queue.place, queue.numbers[gradients])
+            if not wait.left:
+                yield _Choice(max(free_s, wait.ready_s), self.gradient, queue)
+        if forwards < len(queue.numbers) and not (capped and self._full(queue)):
+            wait = self._wait(FORWARD, queue.place, queue.numbers[forwards])
+            if not wait.left:
+                yield _Choice(max(free_s, wait.ready_s), FORWARD, queue)
+
+    def _full(self, queue: _Queue) -> bool:
+        """Whether the caps hold the next forward of a place back."""
+        stage, caps = queue.place.stage, self.caps
+        if not self.shape.training:
+            return False
+        if caps.ahead and queue.done[FORWARD] - queue.done[BACKWARD] >= caps.ahead[stage]:
+            return True
+        size = caps.held[stage] if caps.held else 0.0
+        lanes = [self.numbered[i] for i in queue.lanes]
+        return any(lane.held + size > lane.room * (1 + 1e-9) for lane in lanes)
+
+    def _held_back(self) -> _Choice | None:
+        """Return the forward of the earliest samples that only caps hold back; None at the end."""
+        offers = [
+            choice
+            for queue in self.queue_of.values()
+            for choice in self._ready(queue, capped=False)
+            if choice.op == FORWARD
+        ]
+        return min(offers, key=self._age, default=None)
+
+    def _age(self, choice: _Choice) -> tuple[float, int]:
+        queue = choice.queue
+        number = queue.numbers[queue.done[FORWARD]]
+        return number / self.shape.microbatches[queue.place.stage], -queue.place.stage
+
+    def _act(self, choice: _Choice) -> None:
+        """Run an action on every lane that holds its place, and tell those that waited for it."""
+        start_s, op, queue = choice
+        stage, copy, _ = queue.place
+        what = BACKWARD if op == INPUT_GRAD else op
+        number = queue.numbers[queue.done[what]]
+        queue.done[what] += 1
+        end_s = start_s + self.costs.of(op, stage)
+        change = self._change(op, stage)
+        for i in queue.lanes:
+            lane = self.numbered[i]
+            lane.actions.append(new_action((op, stage, number, 1, copy, 0)))
+            lane.begun_s, lane.time_s = min(lane.begun_s, start_s), end_s
+            lane.held += change
+        touched = set(queue.lanes)
+        if what != WEIGHT_GRAD:
+            for other, seconds in (self.edges if op == FORWARD else self.back)[stage]:
+                touched |= self._tell(what, queue.place, number, other, end_s + seconds)
+        for i in sorted(touched):
+            self._offer(i)
+
+    def _change(self, op: str, stage: int) -> float:
+        held = self.caps.held[stage] if self.caps.held else 0.0
+        waiting = self.caps.waiting[stage] if self.caps.waiting else 0.0
+        return {FORWARD: held, BACKWARD: -held, INPUT_GRAD: waiting - held, WEIGHT_GRAD: -waiting}[op]
+
+    def _tell(self, what: str, place: Place, number: int, other: int, ready_s: float) -> set[int]:
+        """Note at a neighbouring stage that an action has run; return the lanes that can go on by it."""
+        freed: set[int] = set()
+        for n in self._overlapping(place.stage, number, other):
+            there = Place(other, place.copy, n % turns(self.shape, other))
+            wait = self._wait(what, there, n)
+            wait.left -= 1
+            wait.ready_s = max(wait.ready_s, ready_s)
+            if not wait.left:
+                freed.update(self.queue_of[there].lanes)
+        return freed
+
+    def _wait(self, what: str, place: Place, number: int) -> _Wait:
+        key = (what, place.stage, place.copy, number)
+        if key not in self.waits:
+            others = (self.back if what == FORWARD else self.edges)[place.stage]
+            self.waits[key] = _Wait(
+                sum(len(self._overlapping(place.stage, number, other)) for other, _ in others)
+            )
+        return self.waits[key]
+
+    def _overlapping(self, stage: int, number: int, other: int) -> range:
+        """Return the microbatches of another stage that share samples with one of this stage."""
+        mine, its = self.shape.microbatches[stage], self.shape.microbatches[other]
+        return range(number * its // mine, -(-(number + 1) * its // mine))

@@ -1,0 +1,63 @@
+"""Split backward: a schedule made from another, whose weight gradients run later than its input gradients."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable
+
+from explorer.actions import BACKWARD, INPUT_GRAD, UPDATE, WEIGHT_GRAD, Action, Shape
+from explorer.schedules._clock import Clock
+from explorer.schedules._common import turns
+
+Lag = Callable[[int, int], float]
+"""Of a stage and copy: by how many of its input gradients a weight gradient is behind its own."""
+
+
+def at_the_end(_stage: int, _copy: int) -> float:
+    """Lag of weight gradients that wait for the last input gradient of the step."""
+    return float("inf")
+
+
+def split_backward(actions: Iterable[Action], lag: Lag) -> list[Action]:
+    """Return the actions of a lane with every B made an I, and its W so many I of that stage later.
+
+    What is still owed at an update, or at the end, runs just before it.
+
+    >>> lane = [Action(op, 0, n) for op, n in (("F", 0), ("F", 1), ("B", 0), ("B", 1))]
+    >>> " ".join(map(str, split_backward(lane, lambda stage, copy: 1)))
+    '0F0 0F1 0I0 0I1 0W0 0W1'
+    """
+    made: list[Action] = []
+    owed: dict[tuple[int, int], deque[Action]] = defaultdict(deque)
+
+    def pay() -> None:
+        for waiting in owed.values():
+            made.extend(waiting)
+            waiting.clear()
+
+    for action in actions:
+        if action.op == UPDATE:
+            pay()
+        if action.op != BACKWARD:
+            made.append(action)
+            continue
+        made.append(action._replace(op=INPUT_GRAD))
+        waiting = owed[action.stage, action.copy]
+        waiting.append(action._replace(op=WEIGHT_GRAD))
+        if len(waiting) > lag(action.stage, action.copy):
+            made.append(waiting.popleft())
+    pay()
+    return made
+
+
+def level_lag(shape: Shape, clock: Clock) -> Lag:
+    """Return the lag at which every stage holds as much as the stage with most under way.
+
+    Stage s of a chain of p has p - s microbatches under way between F and I, so s more may wait for W.
+    """
+    own = [
+        (ahead // turns(shape, stage) + 1) * samples
+        for stage, (ahead, samples) in enumerate(zip(clock.ahead, clock.samples, strict=True))
+    ]
+    lags = [(max(own) - held) // samples for held, samples in zip(own, clock.samples, strict=True)]
+    return lambda stage, _copy: lags[stage]

@@ -1,0 +1,44 @@
+"""ZB-H1: 1F1B with the backward split in two, so that weight gradients fill the drain."""
+
+from __future__ import annotations
+
+from explorer.actions import Order, Shape
+from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
+from explorer.schedules._clock import clock_of, one_step
+from explorer.schedules._common import each_step, updates
+from explorer.schedules._split_backward import level_lag, split_backward
+from explorer.schedules.placements import LINE
+
+
+def makespan(of: Pipeline) -> float | None:
+    """m(F + I + W) + (p - 1)(F + I - W) if W is no longer than F and I (table 2 of the paper)."""
+    if of.chunks > 1 or of.m < of.p or of.weight_grad_s > min(of.forward_s, of.input_grad_s):
+        return None
+    return of.m * of.round_s + (of.p - 1) * (of.forward_s + of.input_grad_s - of.weight_grad_s)
+
+
+@SCHEDULES.add(
+    Schedule(
+        name="zb_h1",
+        title="1F1B with split backward: a third of its bubble in the memory of its first stage",
+        paper="Zero Bubble Pipeline Parallelism (Qi et al., 2024)",
+        placement=LINE,
+        closed_form=ClosedForm(makespan=makespan),
+    )
+)
+def order(shape: Shape, *, steps: int) -> Order:
+    """Stage s of p runs p - s - 1 forwards, then F, I and the W of s microbatches before.
+
+    With that lag every stage holds p microbatches at most, from F to W. Any stage DAG, as 1F1B.
+    """
+    clock = clock_of(shape)
+    lag = level_lag(shape, clock)
+    lanes = each_step(
+        shape,
+        steps,
+        lambda places, step: [
+            *split_backward(one_step(shape, clock, places, step), lag),
+            *updates(shape, places, step),
+        ],
+    )
+    return Order(lanes=lanes, steps=steps)

@@ -1,0 +1,49 @@
+"""ZB-H2: twice the forwards ahead of 1F1B, so that no stage waits for gradients once it has begun."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from explorer.actions import Order, Shape
+from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
+from explorer.schedules._clock import clock_of, one_step
+from explorer.schedules._common import each_step, updates
+from explorer.schedules._split_backward import level_lag, split_backward
+from explorer.schedules.placements import LINE
+
+
+def makespan(of: Pipeline) -> float | None:
+    """(p - 1) F until the last stage begins, and m(F + I + W) without a gap, if F = I = W."""
+    even = of.forward_s == of.input_grad_s == of.weight_grad_s
+    if of.chunks > 1 or of.m < 2 * of.p - 1 or not even:
+        return None
+    return of.m * of.round_s + (of.p - 1) * of.forward_s
+
+
+@SCHEDULES.add(
+    Schedule(
+        name="zb_h2",
+        title="Split backward with twice the forwards ahead: no bubble at F = I = W",
+        paper="Zero Bubble Pipeline Parallelism (Qi et al., 2024)",
+        placement=LINE,
+        closed_form=ClosedForm(makespan=makespan),
+    )
+)
+def order(shape: Shape, *, steps: int) -> Order:
+    """Stage s of p runs 2(p - s - 1) forwards, then F, I and the W of 2s microbatches before.
+
+    Every stage holds 2p - 1 microbatches at most. The steps of the paper follow each other without a
+    flush (its optimizer takes an update back if it was wrong); here the flush costs (p - 1) F a step.
+    """
+    plain = clock_of(shape)
+    clock = replace(plain, ahead=tuple(2 * ahead for ahead in plain.ahead))
+    lag = level_lag(shape, clock)
+    lanes = each_step(
+        shape,
+        steps,
+        lambda places, step: [
+            *split_backward(one_step(shape, clock, places, step), lag),
+            *updates(shape, places, step),
+        ],
+    )
+    return Order(lanes=lanes, steps=steps)
