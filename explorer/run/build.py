@@ -16,6 +16,7 @@ from explorer.passes.timing import Timing
 from explorer.pricing import Pricer, Prices, price
 from explorer.run.model import ModelSpec
 from explorer.run.spec import DRY, REAL, RunCase
+from explorer.run.weight_reads import require_computable
 from explorer.schedules import SCHEDULES, make_order
 from explorer.schedules._torch_notation import unsupported
 from explorer.simulation.check import check_job
@@ -75,6 +76,7 @@ def prepare(
 
     Raises:
         PlanError: everything that is wrong with the strategy.
+        InputError: a model whose numbers no rank can compute under this strategy.
     """
     if problems := check_job(graph, cluster, job, strategy):
         raise PlanError(problems)
@@ -84,6 +86,8 @@ def prepare(
     shape = make_shape(placement, UNFOLDED, job, pricer if reads else None)
     order = make_order(strategy.schedule, shape, steps=steps, options=dict(strategy.options))
     program = lower(placement.skeleton, shape, order)
+    if model is not None:
+        require_computable(program)
     prices = price(program, pricer)
     seconds = prices.seconds * scale
     case = RunCase(

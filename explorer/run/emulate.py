@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from explorer.run.compute import Compute
 from explorer.run.lane import Interval, LaneTask, sample_interval
 from explorer.run.modules import Weights, initial_weights, run_units, sample_tokens
 from explorer.run.optimizers import Optimizer
 from explorer.tasks.placement import Piece
-
-if TYPE_CHECKING:
-    from explorer.run.compute import Compute
 
 FLOOR = 1e-2
 """Gradients below this share of the largest of the model are compared with that share of it."""

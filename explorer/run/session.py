@@ -145,6 +145,7 @@ def _player(
     if case.kind == DRY:
         return lambda: _play(plan, Sleeper(case.seconds, transport.device), transport, hooks, case, desk)
     from explorer.run.compute import Compute
+    from explorer.run.emulate import compare_with_emulation
 
     compute = Compute(case, lanes, lane, transport.device) if plan else None
 
@@ -156,6 +157,8 @@ def _player(
             if case.check:
                 desk.status(COMPUTING, "the comparison with one process", sum(case.seconds))
             record.update(compute.record())
+            if case.check:
+                record["numerics"] = compare_with_emulation(compute)
         return record
 
     return play

@@ -30,21 +30,47 @@ class Reads:
     """Whether some microbatch reads a version that is not the newest when its gradient is made."""
 
 
+def require_computable(program: Program) -> None:
+    """Refuse a program whose numbers no rank can compute, before any is started.
+
+    Raises:
+        InputError: a read rule that cannot be run, gradients that newer weights would have to make, sweeps,
+            or a reduction that is not an all-reduce at every update.
+    """
+    order, rule = program.order, program.order.read_rule
+    dry = "; a dry run (engine dry) plays its times"
+    if rule.name not in ("latest", "stash", "vertical", "buffered"):
+        raise InputError(
+            f"weights read by the rule {rule} cannot be run yet{dry}",
+            key="read_rule", found=str(rule), allowed="latest, stash, vertical, buffered",
+        )  # fmt: skip
+    if any(action.sweep for lane in order.lanes for action in lane):
+        raise InputError(
+            f"sweeps over the same samples cannot be run: only the last is plain training{dry}",
+            key="schedule", found=f"{1 + max(a.sweep for lane in order.lanes for a in lane)} sweeps",
+            allowed="one sweep",
+        )  # fmt: skip
+    if any(group.every != 1 or group.method != "all_reduce" for group in program.skeleton.holders):
+        raise InputError("only all-reduce at every update can be run yet", key="sync", allowed="all_reduce")
+    if rule.name == "latest" and _lagging(program):
+        raise InputError(
+            f"backward on newer weights than its forward cannot be run{dry}",
+            key="read_rule", found="latest", allowed="stash or buffered where steps are not flushed",
+        )  # fmt: skip
+
+
+def _lagging(program: Program) -> bool:
+    return max(program.versions) > 1 or max(program.delay) > 0
+
+
 def find_reads(lanes: RankLanes, plans: list[LanePlan]) -> Reads:
     """Count the versions of every piece.
 
     Raises:
-        InputError: a read rule that cannot be run, or gradients that newer weights would have to make.
+        InputError: as `require_computable`.
     """
     program = lanes.program
-    rule = program.order.read_rule
-    if rule.name not in ("latest", "stash", "vertical", "buffered"):
-        raise InputError(
-            f"weights read by the rule {rule} cannot be run yet",
-            key="read_rule", found=str(rule), allowed="latest, stash, vertical, buffered",
-        )  # fmt: skip
-    if any(group.every != 1 or group.method != "all_reduce" for group in program.skeleton.holders):
-        raise InputError("only all-reduce at every update can be run yet", key="sync", allowed="all_reduce")
+    require_computable(program)
     updates: dict[Piece, list[Interval]] = defaultdict(list)
     version: dict[Piece, dict[int, int]] = {}
     first: dict[int, int] = {}
@@ -57,12 +83,6 @@ def find_reads(lanes: RankLanes, plans: list[LanePlan]) -> Reads:
             version[piece] = _versions(program, plan.lane, piece, first)
             if lanes.sections[piece.section].stage == 0:
                 first.update(version[piece])
-    lagging = max(program.versions) > 1 or max(program.delay) > 0
-    if lagging and rule.name == "latest":
-        raise InputError(
-            "backward on newer weights than its forward cannot be run",
-            key="read_rule", found="latest", allowed="stash or buffered where steps are not flushed",
-        )  # fmt: skip
     spans = {number: item.span for number, item in lanes.reductions.items()}
     sequences: dict[int, list[Interval]] = defaultdict(list)
     for number in sorted(spans):
@@ -71,7 +91,7 @@ def find_reads(lanes: RankLanes, plans: list[LanePlan]) -> Reads:
         version=version,
         updates={piece: tuple(found) for piece, found in updates.items()},
         sequences={group: tuple(found) for group, found in sequences.items()},
-        lagging=lagging,
+        lagging=_lagging(program),
     )
 
 

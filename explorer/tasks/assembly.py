@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.base.errors import DeadlockError
-from explorer.tasks.lower import Lowering
 from explorer.tasks.memory_events import memory_events
 from explorer.tasks.program import JOIN, REDUCE, TRANSFER, Program
 from explorer.tasks.versions import versions_of
+from explorer.tasks.work import Lowering
 
 IntArray = npt.NDArray[np.int64]
 T = TypeVar("T")

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import pairwise
 
-from explorer.tasks.lower import Lowering
 from explorer.tasks.program import TRANSFER
+from explorer.tasks.work import Lowering
 
 
 def add_blocking(work: Lowering) -> None:

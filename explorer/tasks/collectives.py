@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import pairwise
 
-from explorer.tasks.lower import Lowering
 from explorer.tasks.placement import Piece
 from explorer.tasks.program import CLOSING, GATHER, OPENING, REDUCE, WHOLE, Slot
+from explorer.tasks.work import Lowering
 
 
 def add_reductions(work: Lowering) -> None:

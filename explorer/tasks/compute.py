@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from explorer.actions import Action
-from explorer.tasks.lower import Lowering, Made
 from explorer.tasks.placement import Piece
 from explorer.tasks.program import B, F, I, Slot, U, W
+from explorer.tasks.work import Lowering, Made
 
 OP_KIND = {"F": F, "B": B, "I": I, "W": W, "U": U}
 

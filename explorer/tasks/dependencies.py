@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
-from explorer.tasks.lower import Lowering, Site
 from explorer.tasks.placement import Flow, Piece
 from explorer.tasks.program import TRANSFER, Slot
 from explorer.tasks.sample_overlaps import Overlap, Overlaps
+from explorer.tasks.work import Lowering, Site
 
 Sent = dict[tuple[tuple[int, ...], int, int], int]
 """(producers, first sample, samples) -> transfer: what one device set is sent of a flow, each piece once."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from explorer.tasks.lower import Lowering
 from explorer.tasks.program import REMADE, REMADE_REST, SAVED, WAITING, B, F, I, MemoryEvents, Slot, W
+from explorer.tasks.work import Lowering
 
 
 def memory_events(work: Lowering, slots: tuple[Slot, ...], index: npt.NDArray[np.int64]) -> MemoryEvents:

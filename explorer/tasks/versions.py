@@ -8,14 +8,11 @@ the update made from it (0 in synchronous training, p - s - 1 in PipeDream, 1 in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from explorer.actions import Action, ReadRule
 from explorer.base.errors import PlanError
 from explorer.tasks.skeleton import Piece
-
-if TYPE_CHECKING:
-    from explorer.tasks.lower import Lowering
+from explorer.tasks.work import Lowering
 
 
 def versions_of(work: Lowering) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -53,8 +53,14 @@ def two_ranks() -> list[Prepared]:
     again = tuple(replace(stage, recompute="full") for stage in real("gpipe", 2, 1).strategy.stages)
     cases += [real("gpipe", 0, 0, stages=again, name="recompute")]
     cases += [real("1f1b", 1, 2, shares=(3.0, 1.0), microbatches=2, name="shares")]
-    plain = real("custom", 2, 1, name="split-backward", microbatches=2, options=SPLIT_BACKWARD)
-    return [*cases, plain]
+    split = real("custom", 2, 1, name="split-backward", microbatches=2, options=SPLIT_BACKWARD)
+    again = tuple(replace(stage, recompute="full") for stage in split.strategy.stages)
+    for name, more in (("tied", {"model": tied}), ("recompute", {"stages": again})):
+        where = (0, 0) if "stages" in more else (2, 1)
+        cases.append(
+            real("custom", *where, name=f"split-{name}", microbatches=2, options=SPLIT_BACKWARD, **more)
+        )
+    return [*cases, split]
 
 
 SPLIT_BACKWARD = (("lanes", "0F0 0F1 0I0 0W0 0I1 0W1; 1F0 1I0 1F1 1I1 1W0 1W1"),)

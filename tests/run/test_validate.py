@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
 from explorer.base.errors import InputError
 from explorer.cluster_profiles import load_cluster
 from explorer.models import load_model
-from explorer.plan import Resolved, make_plan, resolve
+from explorer.plan import Resolved, load_plan, make_plan, resolve
 from explorer.run import make_experiment, validate
 from explorer.run.compare import CONFIRMED, OFF, TOO_NOISY
 from explorer.run.likeness import SMALL
 from explorer.strategies.uniform import uniform
 from explorer.workload import default_workload
 
+PLANS = Path(__file__).parents[1] / "plans"
 KEYS = {
     "predicted", "measured", "error_pct", "speedup_error_pct", "parts", "numerics_ok", "contention",
     "validated", "verdict",
@@ -78,3 +80,15 @@ def test_a_dry_run_of_fewer_replicas_shards_over_those() -> None:
         whole, plan=replace(whole.plan, strategy=whole.plan.strategy.with_job(job.with_stages(stages)))
     )
     assert make_experiment(grouped, engine="dry", ranks=2, rounds=1).spec.ranks == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("06-cyclic", "newer weights than its forward"), ("07-layer-parallel", "sweeps over the same samples")],
+)
+def test_what_no_rank_can_compute_is_refused_before_launch(name: str, said: str) -> None:
+    resolved = load_plan(PLANS / f"{name}.yaml")
+    with pytest.raises(InputError, match=said) as caught:
+        make_experiment(resolved, ranks=4)
+    assert "engine dry" in str(caught.value)
+    assert make_experiment(resolved, engine="dry").spec.cases

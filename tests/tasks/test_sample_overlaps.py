@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from explorer.tasks.lower import Made, uncollected
+from explorer.tasks.lower import uncollected
 from explorer.tasks.placement import Piece, SectionShape, split_offsets
 from explorer.tasks.sample_overlaps import Overlap, Overlaps
+from explorer.tasks.work import Made
 
 
 def section(samples: int, replicas: int, *, round_robin: bool = False) -> SectionShape:
