@@ -8,7 +8,7 @@ has one (``0F3``: stage 0, forward, microbatch 3), with a suffix where not: ``0F
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -40,7 +40,10 @@ class Action(NamedTuple):
         return f"{self.stage}{self.op}{self.first_microbatch}{last}{copy}{sweep}"
 
 
-_ACTION = re.compile(r"^(\d+)([FBIWU])(\d+)(?:-(\d+))?(?:~(\d+))?(?:\^(\d+))?$")
+_ACTION = re.compile(r"^(\d{1,9})([FBIWU])(\d{1,9})(?:-(\d{1,9}))?(?:~(\d{1,9}))?(?:\^(\d{1,9}))?$")
+
+MOST_MICROBATCHES = 1_000_000
+"""Microbatches of one action, and of all that a text lists: a number mistyped must not cost the memory."""
 
 
 def parse_action(text: str) -> Action:
@@ -57,7 +60,28 @@ def parse_action(text: str) -> Action:
         raise InputError(f"{text!r} is not an action", found=text, allowed="like 0F3, 1B0~1, 0W0-7")
     stage, op, first, last, copy, sweep = match.groups()
     count = int(last) - int(first) + 1 if last else 1
+    if not 1 <= count <= MOST_MICROBATCHES:
+        raise InputError(
+            f"{text!r} is of {count} microbatches", found=text, allowed=f"1 to {MOST_MICROBATCHES:,}"
+        )
     return Action(op, int(stage), int(first), count, int(copy or 0), int(sweep or 0))
+
+
+def few_enough(actions: Iterable[Action]) -> tuple[Action, ...]:
+    """Return the actions of a lane as they are.
+
+    Raises:
+        InputError: they are of more than `MOST_MICROBATCHES` together.
+    """
+    lane = tuple(actions)
+    total = sum(action.count for action in lane)
+    if total > MOST_MICROBATCHES:
+        raise InputError(
+            f"a lane of {total:,} actions on single microbatches",
+            found=total,
+            allowed=f"up to {MOST_MICROBATCHES:,}",
+        )
+    return lane
 
 
 class Place(NamedTuple):

@@ -122,9 +122,13 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     result = {**base, **over}
     ours, theirs = over.get("device_kinds"), base.get("device_kinds", [])
     if isinstance(ours, list) and isinstance(theirs, list) and all(isinstance(k, Mapping) for k in ours):
-        kinds = {kind["name"]: dict(kind) for kind in theirs if isinstance(kind, Mapping) and "name" in kind}
+        kinds: dict[Any, dict[str, Any]] = {
+            kind["name"]: dict(kind)
+            for kind in theirs
+            if isinstance(kind, Mapping) and isinstance(kind.get("name"), str)
+        }
         for i, kind in enumerate(ours):
-            name = kind.get("name", i)
+            name = kind["name"] if isinstance(kind.get("name"), str) else i
             kinds[name] = _over(kinds.get(name, {}), _inherited(kind, kinds, f"device_kinds[{i}]"))
         result["device_kinds"] = list(kinds.values())
     elif ours is None and theirs:

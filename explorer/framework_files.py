@@ -43,7 +43,7 @@ def load_framework(reference: str | Path) -> Framework:
     path = named_file(reference, "frameworks")
     try:
         changed = path.stat().st_mtime_ns
-    except OSError:
+    except (OSError, ValueError):
         changed = 0  # reading it says what is wrong
     return _loaded(path, changed)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.base.errors import InputError
+from explorer.base.files import STANDARD_INPUT, exists, read_standard_input
 from explorer.base.plain_data import (
     parse_document,
     read_document,
@@ -22,6 +23,7 @@ from explorer.base.plain_data import (
     validate,
     write_document,
 )
+from explorer.base.trust import Trust
 from explorer.cluster import Cluster
 from explorer.framework import USUAL, Framework
 from explorer.framework_files import load_framework
@@ -179,11 +181,19 @@ def to_document(plan: Plan, graphs: Mapping[str, LayerGraph]) -> dict[str, Any]:
     return data
 
 
-def from_document(data: Any, *, folder: Path | None = None, file: str | None = None) -> Resolved:
+def from_document(
+    data: Any, *, folder: Path | None = None, file: str | None = None, trust: Trust = False
+) -> Resolved:
     """A plan and its inputs from plain data.
 
+    Args:
+        data: what stands in the file.
+        folder: where it lies.
+        file: its name, for messages.
+        trust: what code it may name as its model: none, or see `explorer.base.trust`.
+
     Raises:
-        InputError: a wrong value, or a model or cluster that cannot be loaded.
+        InputError: a wrong value, a model or cluster that cannot be loaded, or code that no person named.
     """
     try:
         if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
@@ -193,11 +203,17 @@ def from_document(data: Any, *, folder: Path | None = None, file: str | None = N
         plan = validate(to_fields(raw, Plan), Plan)
     except InputError as error:
         raise error.within(file=file) from None
-    return resolve(plan, folder=folder, file=file)
+    return resolve(plan, folder=folder, file=file, trust=trust)
 
 
-def resolve(plan: Plan, *, folder: Path | None = None, file: str | None = None) -> Resolved:
-    """Load what a plan refers to, spell out its layer ranges, and compare fingerprints."""
+def resolve(
+    plan: Plan, *, folder: Path | None = None, file: str | None = None, trust: Trust = False
+) -> Resolved:
+    """Load what a plan refers to, spell out its layer ranges, and compare fingerprints.
+
+    Raises:
+        InputError: as `from_document`.
+    """
     from explorer.cluster_profiles import load_cluster
     from explorer.models import load_model
 
@@ -205,12 +221,16 @@ def resolve(plan: Plan, *, folder: Path | None = None, file: str | None = None) 
     mismatches: list[str] = []
     plan = replace(plan, workload=_located_frameworks(plan.workload, folder))
     for key, item in plan.models:
-        graph = load_model(
-            located(item.reference, folder),
-            sequence_length=item.sequence_length or None,
-            settings=dict(item.settings),
-            framework=_framework_of(plan.workload, key),
-        )
+        try:
+            graph = load_model(
+                located(item.reference, folder),
+                sequence_length=item.sequence_length or None,
+                settings=dict(item.settings),
+                framework=_framework_of(plan.workload, key),
+                trust=trust,
+            )
+        except InputError as error:
+            raise error.within(file=file) from None
         graphs[key] = graph
         if item.fingerprint and item.fingerprint != fingerprint(graph):
             mismatches.append(f"model {item.reference} has changed since the plan was made")
@@ -239,14 +259,22 @@ def _framework_of(workload: Workload, model: str) -> Framework:
     return load_framework(named[0].framework) if named else USUAL
 
 
-def load_plan(path: str | Path) -> Resolved:
-    """Read a plan file (YAML or JSON) with its model and cluster; `-` reads standard input."""
-    if str(path) == "-":
-        import sys
+def load_plan(path: str | Path, *, trust: Trust = False) -> Resolved:
+    """Read a plan file (YAML or JSON) with its model and cluster; `-` reads standard input.
 
-        return from_document(parse_document(sys.stdin.read()), folder=Path.cwd(), file="standard input")
+    Args:
+        path: the file.
+        trust: whether it may name code as its model, which is then run: no; yes; or these references, which
+            you name yourself.
+
+    Raises:
+        InputError: as `from_document`, or it cannot be read.
+    """
+    if str(path) == STANDARD_INPUT:
+        data = parse_document(read_standard_input())
+        return from_document(data, folder=Path.cwd(), file="standard input", trust=trust)
     path = Path(path)
-    return from_document(read_document(path), folder=path.parent, file=str(path))
+    return from_document(read_document(path), folder=path.parent, file=str(path), trust=trust)
 
 
 def save_plan(plan: Plan, graphs: Mapping[str, LayerGraph], path: str | Path) -> None:
@@ -274,7 +302,7 @@ def located(reference: str, folder: Path | None) -> str:
     if folder is not None and reference:
         prefix, _, rest = reference.rpartition("hf:")
         candidate = folder / (rest if prefix == "" and reference.startswith("hf:") else reference)
-        if candidate.exists():
+        if exists(candidate):
             return f"hf:{candidate}" if reference.startswith("hf:") else str(candidate)
     return reference
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.base.errors import InputError
+from explorer.base.formats import LEAST_NUMBER
 from explorer.base.plain_data import parse_document, to_plain
 from explorer.base.sample_files import sample_folder
 from explorer.cluster import (
@@ -228,8 +229,8 @@ def test_every_field_survives_a_file(tmp_path: Path) -> None:
 
 
 @given(
-    st.floats(min_value=1e-300, max_value=1e300),
-    st.floats(min_value=0, max_value=1e3),
+    st.floats(min_value=LEAST_NUMBER, max_value=1e30),
+    st.just(0.0) | st.floats(min_value=LEAST_NUMBER, max_value=1e3),
     st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12),
 )
 def test_numbers_and_names_survive_text(size: float, latency: float, name: str) -> None:

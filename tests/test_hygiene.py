@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +139,80 @@ def test_the_check_knows_namespaces() -> None:
 def test_the_check_sees_outputs() -> None:
     cell = {"cell_type": "code", "outputs": [{}], "execution_count": 3}
     assert len(notebook_faults({"metadata": {"widgets": {}}, "cells": [cell]})) == 3
+
+
+OUTSIDE_THE_READER = {
+    "explorer/base/files.py": "the one reader and writer",
+    "explorer/base/formats.py": "the parsers behind it",
+    "explorer/cli/main.py": "the null device, in place of a standard output that is gone",
+    "explorer/models/_hf_child.py": "what the parent sends through a pipe",
+    "explorer/run/guard.py": "the ranks' events, one write each",
+    "explorer/run/launch.py": "the log that torchrun writes",
+    "explorer/run/status.py": "pages of memory that ranks share",
+    "explorer/score/reading.py": "tables whose open quotes are mended line by line",
+    "widgets/history/filelock.py": "locks, which are no content",
+}
+"""Files that may open files or call parsers themselves, and why."""
+
+FILE_METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "touch"}
+PARSERS = {
+    "json": {"load", "loads", "dump"},
+    "os": {"open", "fdopen"},
+    "csv": {"reader", "writer", "DictReader"},
+}
+
+
+def direct_access(tree: ast.AST) -> Iterator[str]:
+    """Calls that open, read or write files, or parse their text, past `explorer.base.files`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = (
+                [alias.name for alias in node.names] if isinstance(node, ast.Import) else [str(node.module)]
+            )
+            yield from (
+                name for name in names if name.split(".")[0] in ("yaml", "tomllib", "pickle", "shelve")
+            )
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Name) and node.func.id == "open":
+            yield "open"
+        if isinstance(node.func, ast.Attribute):
+            owner = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
+            if node.func.attr in PARSERS.get(owner, ()):
+                yield f"{owner}.{node.func.attr}"
+            elif node.func.attr in FILE_METHODS and owner != "files":
+                yield node.func.attr
+            elif node.func.attr == "open" and node.args and isinstance(node.args[0], ast.Constant):
+                yield "Path.open"
+
+
+SOURCES = sorted(path for package in ("explorer", "widgets") for path in (ROOT / package).rglob("*.py"))
+
+
+def test_files_are_read_and_written_in_one_place() -> None:
+    found = {
+        str(path.relative_to(ROOT)): sorted(set(calls))
+        for path in SOURCES
+        if (calls := list(direct_access(ast.parse(path.read_text(encoding="utf-8")))))
+    }
+    assert set(found) <= set(OUTSIDE_THE_READER), "use explorer.base.files and explorer.base.formats"
+    assert set(OUTSIDE_THE_READER) <= set(found), "these need no exception"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "open('a')", "import yaml", "from yaml import safe_load", "json.loads(x)", "Path('a').read_text()",
+        "p.open('rb')", "csv.reader(x)", "os.open(x, 0)", "import tomllib", "import pickle",
+    ],
+)  # fmt: skip
+def test_the_check_sees_direct_access(text: str) -> None:
+    assert list(direct_access(ast.parse(text)))
+
+
+def test_the_check_lets_the_reader_pass() -> None:
+    text = "read_text(p); files.read_bytes(p); json.dumps(x); transport.open(a, b)"
+    assert not list(direct_access(ast.parse(text)))
 
 
 def test_exploring_leaves_the_checkout_alone(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import traitlets
 from ipywidgets import VBox
 
 from explorer.base.errors import InputError
+from explorer.base.trust import Trust
 from explorer.base.units import format_seconds
 from explorer.plan import Plan, Resolved
 from explorer.simulation.report import Report
@@ -60,6 +61,8 @@ class Explorer(VBox):
         reopen: go on at once with what that file holds; otherwise the workbench offers it.
         runs: a history of runs (`explorer validate --history`): runs made here are added to it, and error
             bands of the figures are learned from enough of them on the same kind of machine.
+        trust: whether `plan` may name code as its model, which is then run: no; yes; or these references,
+            which you name yourself, as you do with `model`.
         workload: fields of the workload over the model's own (`global_batch=64`, `sequence_length=4096`,
             `precision="bf16"`, ...).
 
@@ -97,6 +100,7 @@ class Explorer(VBox):
         session: str | Path | bool | None = True,
         reopen: bool = False,
         runs: str | Path | None = None,
+        trust: Trust = False,
         **workload: Any,
     ) -> None:
         self.history = History()
@@ -122,7 +126,8 @@ class Explorer(VBox):
         self._wire()
         self._workload: dict[str, Any] = {}
         if plan is not None:
-            self._open(lambda: file_point(plan))
+            named = trust if isinstance(trust, bool) else (*trust, model)
+            self._open(lambda: file_point(plan, trust=named or (model,)))
         else:
             self._open(lambda: first_point(model, cluster or "", workload))
             if self.history.now is None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.base.errors import InputError
+from explorer.base.trust import Trust
 from explorer.plan import Resolved, load_plan, resolve
 
 from .edits import set_field
@@ -46,13 +47,17 @@ def plan_point(resolved: Resolved) -> Point:
     )
 
 
-def file_point(path: str | Path) -> Point:
+def file_point(path: str | Path, *, trust: Trust = False) -> Point:
     """The state that a plan file describes.
+
+    Args:
+        path: the file.
+        trust: what code it may name as its model: see `explorer.load_plan`.
 
     Raises:
         InputError: it cannot be read.
     """
-    return plan_point(load_plan(path))
+    return plan_point(load_plan(path, trust=trust))
 
 
 def wished_point(now: Point, name: str, value: Any) -> Point:
@@ -67,7 +72,7 @@ def wished_point(now: Point, name: str, value: Any) -> Point:
             key=name, found=value, allowed=f"another {name}; undo() goes back",
         )  # fmt: skip
     if name == "plan":
-        return plan_point(resolve(value))
+        return plan_point(resolve(value, trust=True))  # a value that a cell made or opened
     if name in ("model", "cluster"):
         return set_field(now, name, value)
     if name == "strategy":

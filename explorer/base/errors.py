@@ -9,6 +9,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+LONGEST_VALUE = 200
+"""Letters of a value that a message repeats."""
+LONGEST_MESSAGE = 2000
+"""Letters of a message: nobody reads more, and a wrong file may be of one line."""
+
+
+def cut(text: str, most: int = LONGEST_VALUE) -> str:
+    """Return the text, its end replaced by dots beyond `most` letters.
+
+    >>> cut("abcdef", 4)
+    'abc…'
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _text_of(value: object) -> str:
+    try:
+        return str(value)
+    except ValueError:  # of whole numbers of more than some thousand digits
+        return "a number of very many digits"
+
+
+def _with_short_value(message: str, found: object) -> str:
+    """The message, the value found cut where it repeats it."""
+    if len(message) > LONGEST_VALUE and found is not None:
+        for text in (repr(found), _text_of(found)) if isinstance(found, (str, bytes)) else (_text_of(found),):
+            if len(text) > LONGEST_VALUE:
+                message = message.replace(text, cut(text))
+    return message
+
 
 class ExplorerError(Exception):
     """Base of all errors a user can cause or meet; `exit_status` is the command line's."""
@@ -23,12 +53,16 @@ class ExplorerError(Exception):
 class InputError(ExplorerError):
     """A wrong profile, model, plan or option.
 
+    Values that the message repeats are cut to `LONGEST_VALUE` letters, the message to `LONGEST_MESSAGE`.
+
     Attributes:
         file: the file it stands in, or None.
         key: the path of the value inside it (`nodes[0].count`), or None.
         found: the value found.
         allowed: what would be accepted, in words.
     """
+
+    longest_message = LONGEST_MESSAGE
 
     def __init__(
         self,
@@ -39,8 +73,11 @@ class InputError(ExplorerError):
         found: object = None,
         allowed: str | None = None,
     ) -> None:
+        message = cut(_with_short_value(message, found), self.longest_message)
         super().__init__(message)
-        self.message, self.file, self.key, self.found, self.allowed = message, file, key, found, allowed
+        self.message, self.file, self.found = message, file, found
+        self.key = cut(key) if key else key
+        self.allowed = cut(allowed, LONGEST_MESSAGE) if allowed else allowed
 
     def __str__(self) -> str:
         place = ": ".join(part for part in (self.file, self.key) if part)
@@ -63,13 +100,15 @@ class InputError(ExplorerError):
             "message": self.message,
             "file": self.file,
             "key": self.key,
-            "found": None if self.found is None else str(self.found),
+            "found": None if self.found is None else cut(_text_of(self.found)),
             "allowed": self.allowed,
         }
 
 
 class PlanError(InputError):
     """A strategy that cannot be run as written; `problems` lists everything that is wrong."""
+
+    longest_message = 10 * LONGEST_MESSAGE
 
     def __init__(self, problems: Sequence[str], *, file: str | None = None) -> None:
         self.problems = tuple(problems)

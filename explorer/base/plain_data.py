@@ -8,9 +8,8 @@ that stands in a file. Every complaint is one `InputError` with the path of the 
 from __future__ import annotations
 
 import json
-import math
 import typing
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache, reduce
@@ -18,18 +17,15 @@ from pathlib import Path
 from reprlib import repr as short_repr
 from typing import Any, TypeVar
 
-import yaml
-
 from explorer.base.errors import InputError
-from explorer.base.units import parse_quantity
+from explorer.base.files import MOST_BYTES, read_text, write_text
+from explorer.base.formats import LEAST_NUMBER, json_text, parse_json, parse_yaml, yaml_text
+from explorer.base.units import MOST, parse_quantity
 
 T = TypeVar("T")
 
 SUFFIXES = (".yaml", ".yml", ".json")
 """File name endings that are read."""
-
-MAX_BYTES = 16 * 2**20
-"""Longest file read; a profile of the largest cluster is a thousandth of it."""
 
 _POINTS = tuple[tuple[float, float], ...]
 
@@ -40,30 +36,6 @@ _DIMENSIONS = (  # the longer suffix first: `_bytes_per_s` also ends in `_s`
     ("_watts", "watts"),
     ("_s", "s"),
 )
-
-
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Safe YAML (data only) that refuses a key given twice."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002
-        """A mapping, its keys checked before the later would silently win."""
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
-                place = f"line {key.start_mark.line + 1}"
-                raise _DuplicateKeyError(f"{place}: the key {key.value!r} is given twice", str(key.value))
-            if isinstance(key.value, str):
-                seen.add(key.value)
-        result: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
-        return result
-
-
-class _DuplicateKeyError(Exception):
-    """Carries the message and the key out of a parser."""
-
-    def __init__(self, message: str, key: str) -> None:
-        super().__init__(message)
-        self.message, self.key = message, key
 
 
 def read_document(path: Path) -> Any:
@@ -77,17 +49,24 @@ def read_document(path: Path) -> Any:
         raise InputError(
             f"unknown kind of file {path.suffix!r}", file=file, found=path.suffix, allowed=", ".join(SUFFIXES)
         )
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError("the file is too long", file=file, allowed=f"up to {MAX_BYTES} bytes")
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise InputError(f"cannot read the file: {reason}", file=file, found=file) from None
+    text = read_text(path)
     try:
         return parse_document(text, json_text=path.suffix == ".json")
     except InputError as error:
         raise error.within(file=file) from None
+
+
+def read_json(path: str | Path, *, most: int = MOST_BYTES) -> Any:
+    """The plain data of a JSON file of any name; `-` is standard input.
+
+    Raises:
+        InputError: as `read_document`.
+    """
+    text = read_text(path, most=most)
+    try:
+        return parse_json(text)
+    except InputError as error:
+        raise error.within(file=str(path)) from None
 
 
 def parse_document(text: str, *, json_text: bool = False) -> Any:
@@ -97,56 +76,31 @@ def parse_document(text: str, *, json_text: bool = False) -> Any:
     {'name': 'small', 'levels': ['a', 'b']}
 
     Raises:
-        InputError: a syntax error, or a key given twice.
+        InputError: a syntax error, a key given twice, or data beyond the limits of `explorer.base.formats`.
     """
-    try:
-        if json_text:
-            return json.loads(text, object_pairs_hook=_unique)
-        return yaml.load(text, Loader=_Loader)  # data only: a SafeLoader
-    except _DuplicateKeyError as error:
-        raise InputError(error.message, key=error.key, found=error.key, allowed="each key once") from None
-    except json.JSONDecodeError as error:
-        raise InputError(f"line {error.lineno}: not JSON: {error.msg}", allowed="JSON") from None
-    except yaml.MarkedYAMLError as error:
-        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        problem = " ".join(str(error.problem or error.context).split())
-        raise InputError(f"{line}not plain YAML: {problem}", allowed="plain YAML data") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        problem = " ".join(str(error).split())
-        raise InputError(f"not plain YAML: {problem}", allowed="plain YAML data") from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in result:
-            raise _DuplicateKeyError(f"the key {key!r} is given twice", key)
-        result[key] = value
-    return result
+    return parse_json(text) if json_text else parse_yaml(text)
 
 
 def write_document(data: Any, path: Path) -> None:
-    """Write plain data as YAML or, where the name ends in `.json`, as JSON.
+    """Write plain data as YAML or, where the name ends in `.json`, as JSON; the old file stays until then.
 
     Raises:
         InputError: a folder that is missing or may not be written, or another ending.
     """
     if path.suffix not in SUFFIXES:
         raise InputError(f"unknown kind of file {path.suffix!r}", file=str(path), allowed=", ".join(SUFFIXES))
-    if path.suffix == ".json":
-        text = json.dumps(data, indent=2, allow_nan=False) + "\n"
-    else:
-        text = yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=110)
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write the file: {error.strerror}", file=str(path)) from None
+    write_text(path, json_text(data) + "\n" if path.suffix == ".json" else yaml_text(data))
 
 
 @cache
 def _hints(cls: type) -> dict[str, Any]:
     hints = typing.get_type_hints(cls)
     return {item.name: hints[item.name] for item in fields(cls) if item.init}
+
+
+_UNITS: dict[str | None, str] = {
+    "flops_per_s": " FLOP/s", "bytes_per_s": " B/s", "bytes": " B", "watts": " W", "s": " s",
+}  # fmt: skip
 
 
 def _dimension(name: str) -> str | None:
@@ -248,8 +202,14 @@ def _number(raw: Any, dimension: str | None, key: str) -> float:
         raise error.within(key=key) from None
     except (ValueError, OverflowError):
         raise InputError(f"{short_repr(raw)} is no number", key=key, found=raw, allowed="a number") from None
-    if not math.isfinite(value) or value < 0:
-        raise InputError(f"{raw!r} is out of range", key=key, found=raw, allowed="a finite number >= 0")
+    most = MOST[dimension]
+    if not (value == 0 or LEAST_NUMBER <= value <= most):
+        raise InputError(
+            f"{raw!r} is out of range",
+            key=key,
+            found=raw,
+            allowed=f"0, or a finite number from {LEAST_NUMBER:g} to {most:g}{_UNITS.get(dimension, '')}",
+        )
     return value
 
 
@@ -293,15 +253,22 @@ def validate(data: Mapping[str, Any], cls: type[T]) -> T:
     try:
         made: T = adapter(typing.cast("type", cls)).validate_json(json.dumps(data, default=str), strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = reduce(_show, first["loc"], "")
-        found = first.get("input")
-        raise InputError(
-            f"{short_repr(found)} is not valid", key=key, found=found, allowed=_allowed(first["msg"])
-        ) from None
+        raise _wrong_type(error) from None
     except InputError as error:
         raise _located(error, data, cls) from None
     return made
+
+
+def _wrong_type(error: Any, above: str = "") -> InputError:
+    """Pydantic's first complaint as ours; `above` is the path of what was validated."""
+    first = error.errors(include_url=False)[0]
+    found = first.get("input")
+    return InputError(
+        f"{short_repr(found)} is not valid",
+        key=reduce(_show, first["loc"], above),
+        found=found,
+        allowed=_allowed(first["msg"]),
+    )
 
 
 def _allowed(message: str) -> str:
@@ -311,9 +278,13 @@ def _allowed(message: str) -> str:
 
 def _located(error: InputError, data: Any, cls: type, key: str = "") -> InputError:
     """The error with the path of the part that refused itself: the parts are tried again, one by one."""
+    from pydantic import ValidationError
+
     for child_key, child, child_cls in _children(data, cls, key):
         try:
             adapter(child_cls).validate_json(json.dumps(child, default=str), strict=True)
+        except ValidationError as inner:  # of a part that pydantic had not come to
+            return _wrong_type(inner, child_key)
         except InputError as inner:
             return _located(inner, child, child_cls, child_key)
     path = _show(key, error.key) if error.key else key

@@ -29,6 +29,11 @@ _FACTORS: dict[str, dict[str, float]] = {
     "watts": {"W": 1, "kW": 1e3},
 }  # fmt: skip
 
+MOST: dict[str | None, float] = {
+    "bytes": 1e30, "bytes_per_s": 1e30, "s": 1e12, "flops_per_s": 1e30, "watts": 1e12, None: 1e30,
+}  # fmt: skip
+"""By dimension, None for plain numbers: nothing that a file may state is larger."""
+
 _QUANTITY = re.compile(r"^\s*([-+]?[0-9][0-9_ ]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?)\s*([A-Za-z/]*)\s*$")
 
 DTYPE_BYTES: dict[str, float] = {

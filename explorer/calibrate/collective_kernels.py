@@ -5,12 +5,13 @@ A rank that comes early waits inside the kernel. So of equal collectives the sho
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from explorer.base.errors import InputError
+from explorer.base.formats import parse_json
 from explorer.base.units import dtype_bytes
 from explorer.calibrate.estimate import MODEL_SD, Observation
 from explorer.cluster import Cluster
@@ -89,8 +90,8 @@ def _read(args: Mapping[str, Any]) -> Collective | None:
 def _group(args: Mapping[str, Any], size: int) -> tuple[int, ...]:
     """Ranks of the group where they are listed whole, else the first ones."""
     try:
-        ranks = json.loads(args.get("Process Group Ranks", ""))
-    except (TypeError, ValueError):
+        ranks = parse_json(str(args.get("Process Group Ranks", "")), ours=False)
+    except InputError:
         return tuple(range(size))
     whole = isinstance(ranks, list) and len(set(map(str, ranks))) == size
     if whole and all(isinstance(rank, int) and rank >= 0 for rank in ranks):

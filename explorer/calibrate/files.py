@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from explorer.base.errors import InputError
+from explorer.base.files import read_packed
+from explorer.base.formats import parse_json
 from explorer.calibrate.estimate import Evidence
 from explorer.calibrate.kineto import trace_evidence
 from explorer.calibrate.runs import SCHEMA, run_evidence
@@ -46,20 +45,8 @@ def read_json(path: Path, *, most: int = MAX_BYTES) -> Any:
     Raises:
         InputError: a file that is missing, too long or no JSON.
     """
-    file = str(path)
+    raw = read_packed(path, most=most)
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as stream:
-            raw = stream.read(most + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"cannot read the file: {reason}", file=file) from None
-    if len(raw) > most:
-        raise InputError("the file is too long", file=file, allowed=f"up to {most} bytes, unpacked")
-    try:
-        return json.loads(raw, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not JSON: {' '.join(str(error).split())}", file=file, allowed="JSON") from None
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
+        return parse_json(raw, ours=False)
+    except InputError as error:
+        raise error.within(file=str(path)) from None

@@ -8,17 +8,16 @@ are skipped and told. Nothing in a file is ever executed.
 
 from __future__ import annotations
 
-import errno
-import json
 import math
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
-from explorer.base.errors import InputError
+from explorer.base.errors import InputError, cut
+from explorer.base.files import append_line, read_bytes
+from explorer.base.formats import json_text, parse_json
 from explorer.calibrate.conformal import FEWEST
 from explorer.calibrate.devices import same_device, used_kinds
 from explorer.cluster import Cluster
@@ -90,32 +89,13 @@ def append(path: Path, entry: Entry) -> None:
     Raises:
         InputError: a run with a number that is not finite, one too long, or a file that cannot be written.
     """
-    line = _line(entry, path)
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            # one write, so that lines do not mix; one that was left broken is closed first
-            if os.write(handle, b"\n" * _torn(path) + line) < len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        finally:
-            os.close(handle)
-    except OSError as error:
-        raise InputError(f"cannot write the history: {error.strerror}", file=str(path)) from None
-
-
-def _torn(path: Path) -> bool:
-    """Whether the last line has no end."""
-    with path.open("rb") as stream:
-        if not stream.seek(0, os.SEEK_END):
-            return False
-        stream.seek(-1, os.SEEK_END)
-        return stream.read(1) != b"\n"
+    append_line(path, _line(entry, path), what="history")
 
 
 def _line(entry: Entry, path: Path) -> bytes:
     try:
-        text = json.dumps({"schema": SCHEMA, **asdict(entry)}, allow_nan=False)
-    except ValueError:
+        text = json_text({"schema": SCHEMA, **asdict(entry)}, indent=None)
+    except InputError:
         raise InputError("a run with a number that is not finite", file=str(path)) from None
     line = text.encode() + b"\n"
     if len(line) > MAX_LINE:
@@ -139,26 +119,17 @@ def numbered(path: Path) -> tuple[tuple[tuple[int, Entry], ...], tuple[Broken, .
     Raises:
         InputError: a file that is missing, unreadable or too long.
     """
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError("the history is too long", file=str(path), allowed=f"up to {MAX_BYTES} bytes")
-        raw = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read the history: {error.strerror}", file=str(path)) from None
+    raw = read_bytes(path, most=MAX_BYTES, what="history")
     entries: list[tuple[int, Entry]] = []
     broken: list[Broken] = []
     for number, line in enumerate(raw.split(b"\n"), start=1):
         if not line.strip():
             continue
         try:
-            entries.append((number, _entry(json.loads(line, parse_constant=_no_number))))
-        except (ValueError, TypeError, RecursionError) as error:
-            broken.append(Broken(number, " ".join(str(error).split())[:200]))
+            entries.append((number, _entry(parse_json(line, ours=False))))
+        except (InputError, ValueError, TypeError, OverflowError) as error:
+            broken.append(Broken(number, cut(" ".join(str(error).split()))))
     return tuple(entries), tuple(broken)
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
 
 
 def _entry(data: Any) -> Entry:
@@ -197,7 +168,7 @@ def learn(entries: Iterable[Entry], cluster: Cluster) -> dict[str, Learned]:
             continue
         for name, value in entry.predicted.items():
             seen = entry.measured.get(name, 0.0)
-            if value > 0 and seen > 0:
+            if value > 0 and seen > 0 and 0 < seen / value < math.inf:
                 found[name][entry.predicted_from == "profile"].append(math.log(seen / value))
     learned = {}
     for name, ratios in found.items():

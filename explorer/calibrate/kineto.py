@@ -115,7 +115,11 @@ def _kind(data: Any, cluster: Cluster, kernels: Sequence[Event]) -> tuple[Device
     """
     used = used_kinds(cluster)
     listed = data.get("deviceProperties") if isinstance(data, Mapping) else None
-    names = {str(item["name"]) for item in listed or () if isinstance(item, Mapping) and "name" in item}
+    names = {
+        str(item["name"])
+        for item in (listed if isinstance(listed, list) else ())
+        if isinstance(item, Mapping) and "name" in item
+    }
     if not kernels:
         names = {"cpu"}
     fits = [kind for kind in used if any(same_device(kind.name, name) for name in names)]

@@ -5,11 +5,11 @@ Only operators whose kernels are theirs alone stand here (`aten::addmm`, not `at
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
+from explorer.base.formats import parse_json
 from explorer.base.units import dtype_bytes
 from explorer.calibrate.operators import Operator, product
 from explorer.graph import Work
@@ -113,7 +113,7 @@ def _attention(own: str, dims: Dims, types: Sequence[str], values: Any, _kernel:
 
 def _convolution(own: str, dims: Dims, types: Sequence[str], values: Any, _kernel: str) -> Operator | None:
     image, weight, at = dims[0], dims[1], _CONVOLUTIONS[own]
-    padding, stride, dilation = (json.loads(values[at + i]) for i in range(3))
+    padding, stride, dilation = (parse_json(str(values[at + i]), ours=False) for i in range(3))
     out = [
         (size + 2 * pad - gap * (window - 1) - 1) // step + 1
         for size, window, pad, step, gap in zip(image[2:], weight[2:], padding, stride, dilation, strict=True)

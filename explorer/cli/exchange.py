@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from explorer.cli.inputs import add_json
+from explorer.cli.inputs import add_json, add_trust, trust_of
 from explorer.cli.output import emit_json, say
 from explorer.plan import load_plan, save_plan, to_document
 
@@ -17,6 +17,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("plan")
     parser.add_argument("--to", required=True, help="a name from `explorer list exporters`")
     parser.add_argument("-o", "--output", required=True, metavar="DIR")
+    add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=run_export)
 
@@ -26,6 +27,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--model", help="model, where the config does not say")
     parser.add_argument("--cluster", help="cluster to place it on")
     parser.add_argument("-o", "--output", help="write the plan here; else it is printed")
+    add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=run_import)
 
@@ -34,7 +36,7 @@ def run_export(options: argparse.Namespace) -> int:
     """Write the target's files."""
     from explorer.export import export, notes
 
-    resolved = load_plan(options.plan)
+    resolved = load_plan(options.plan, trust=trust_of(options))
     files = export(resolved, options.to, Path(options.output))
     differences = notes(resolved, options.to)
     for text in differences:
@@ -52,7 +54,11 @@ def run_import(options: argparse.Namespace) -> int:
     from explorer.export import import_config
 
     resolved = import_config(
-        Path(options.config), options.source, model=options.model, cluster=options.cluster
+        Path(options.config),
+        options.source,
+        model=options.model,
+        cluster=options.cluster,
+        trust=trust_of(options),
     )
     if options.output:
         save_plan(resolved.plan, resolved.graphs, options.output)

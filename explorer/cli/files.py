@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
-from pathlib import Path
 from typing import Any
 
-from explorer.base.errors import InputError, PlanError
+from explorer.base.errors import PlanError
+from explorer.base.files import write_text
+from explorer.base.formats import json_text
 from explorer.base.units import format_bytes, format_seconds
-from explorer.cli.inputs import add_json
+from explorer.cli.inputs import add_json, add_trust, trust_of
 from explorer.cli.output import emit_json, say
 from explorer.cli.predict import predict
 from explorer.plan import load_plan
@@ -20,24 +20,27 @@ def add_commands(commands: Any) -> None:
     """Add `check`, `diff` and `trace`."""
     parser = commands.add_parser("check", help="everything that is wrong with a plan, cluster or model file")
     parser.add_argument("file")
+    add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=run_check)
 
     parser = commands.add_parser("diff", help="two plans: what differs, in choices and in numbers")
     parser.add_argument("a")
     parser.add_argument("b")
+    add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=run_diff)
 
     parser = commands.add_parser("trace", help="timeline of a plan as a Chrome trace (opens in Perfetto)")
     parser.add_argument("plan")
     parser.add_argument("-o", "--output", required=True)
+    add_trust(parser)
     parser.set_defaults(run=run_trace)
 
 
 def run_check(options: argparse.Namespace) -> int:
     """List all problems; exit 2 if there is one."""
-    resolved = load_plan(options.file)
+    resolved = load_plan(options.file, trust=trust_of(options))
     graphs = dict(resolved.graphs) if len(resolved.graphs) > 1 else resolved.graph
     problems = check(graphs, resolved.cluster, resolved.plan.workload, resolved.plan.strategy)
     if problems:
@@ -54,7 +57,7 @@ def run_diff(options: argparse.Namespace) -> int:
     """Differences of two plans."""
     from explorer.strategies.differences import compare_plans
 
-    a, b = load_plan(options.a), load_plan(options.b)
+    a, b = (load_plan(file, trust=trust_of(options)) for file in (options.a, options.b))
     first, second = predict(a), predict(b)
     words = compare_plans(a, b)
     if options.json:
@@ -73,10 +76,7 @@ def run_trace(options: argparse.Namespace) -> int:
     """Write a Chrome trace."""
     from explorer.views.trace import chrome_trace
 
-    report = predict(load_plan(options.plan))
-    try:
-        Path(options.output).write_text(json.dumps(chrome_trace(report)), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write the file: {error.strerror}", file=options.output) from None
+    report = predict(load_plan(options.plan, trust=trust_of(options)))
+    write_text(options.output, json_text(chrome_trace(report), indent=None))
     say(f"explorer: wrote {options.output}")
     return 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.base.errors import InputError
+from explorer.base.trust import Trust
 from explorer.cluster import Cluster
 from explorer.cluster_profiles import load_cluster
 from explorer.framework_files import load_framework
@@ -31,6 +32,20 @@ from explorer.workload import Workload, default_workload
 def add_json(parser: argparse.ArgumentParser) -> None:
     """`--json`."""
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+
+
+def add_trust(parser: argparse.ArgumentParser) -> None:
+    """`--trust`."""
+    parser.add_argument(
+        "--trust", action="store_true",
+        help="run the code (module.path:factory, file.py:factory) that a file names as its model",
+    )  # fmt: skip
+
+
+def trust_of(options: argparse.Namespace) -> Trust:
+    """What code a file may name: all with `--trust`, else only what `--model` names too."""
+    named = getattr(options, "model", None)
+    return True if options.trust else (named,) if named else ()
 
 
 def add_model(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -249,7 +264,7 @@ def _with_batch(options: argparse.Namespace, inputs: Inputs, replicas: int) -> I
 def resolved_of(options: argparse.Namespace) -> Resolved:
     """The plan that `--plan` names, or one made of the flags."""
     if getattr(options, "plan", None):
-        return load_plan(options.plan)
+        return load_plan(options.plan, trust=trust_of(options))
     if not options.model:
         raise InputError(
             "a model is needed", key="--model", allowed="a zoo name, a file, hf:PATH, or --plan FILE"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import sys
@@ -27,6 +28,9 @@ from explorer.cli import (
     searching,
 )
 from explorer.cli.output import emit_error
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C."""
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -70,16 +74,47 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = parser.parse_args(arguments)
         _say_what_goes_on(options.verbose)
         command: Command = options.run
-        return command(options)
+        status = command(options)
+        _flush()
     except ExplorerError as error:
-        emit_error(error, as_json=as_json)
-        return error.exit_status
+        return _failed(error, as_json=as_json)
     except KeyboardInterrupt:
         print("explorer: interrupted", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:  # the reader (head, less) has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
+    except OSError as error:  # of standard output: files say theirs by themselves
+        _drop_output()
+        return _failed(_system_error(error), as_json=False)
+    return status
+
+
+def _failed(error: ExplorerError, *, as_json: bool) -> int:
+    """Say the error; where even that cannot be written, the exit status says it alone."""
+    try:
+        emit_error(error, as_json=as_json)
+        _flush()
+    except OSError:
+        _drop_output()
+    return error.exit_status
+
+
+def _system_error(error: OSError) -> InputError:
+    place = str(error.filename) if error.filename else "standard output"
+    return InputError(f"cannot be read or written: {error.strerror or error}", file=place)
+
+
+def _flush() -> None:
+    """Bring what was printed to its reader now, when it can still be told that this fails."""
+    if sys.stdout is not None:  # it is None where it was closed before the start
+        sys.stdout.flush()
+
+
+def _drop_output() -> None:
+    """Let what is still to be printed go nowhere: Python would try again when it ends, and fail."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say_what_goes_on(verbose: int) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 from explorer import __version__
 from explorer.base.errors import InfeasibleError, InputError
+from explorer.base.trust import Trust
 from explorer.base.units import GIB, format_bytes, format_devices, format_seconds
-from explorer.cli.inputs import add_json, add_model, add_shape, resolved_of
+from explorer.cli.inputs import add_json, add_model, add_shape, add_trust, resolved_of, trust_of
 from explorer.cli.output import emit_json, say, table
 from explorer.explain import explain, require_feasible
 from explorer.plan import Plan, Resolved, save_plan
@@ -31,6 +32,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--plan", help="plan file; else the strategy is made of the flags below")
     add_model(parser, required=False)
     add_shape(parser)
+    add_trust(parser)
     parser.add_argument("--baseline", default="single", help="single, dp, even, or a plan file")
     parser.add_argument("--require-feasible", action="store_true", help="exit 3 where it does not fit")
     parser.add_argument(
@@ -42,11 +44,13 @@ def add_commands(commands: Any) -> None:
 
     parser = commands.add_parser("explain", help="why a plan is as fast as it is, and what would help")
     parser.add_argument("plan", help="plan file, or - for standard input")
+    add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=run_explain)
 
     parser = commands.add_parser("sweep", help="one plan over several values of one number")
     parser.add_argument("plan", help="plan file, or - for standard input")
+    add_trust(parser)
     parser.add_argument(
         "--over", required=True, metavar="K=a,b,c",
         help="global_batch, microbatch_samples, sequence_length, bandwidth (a factor), devices (replicas"
@@ -65,7 +69,7 @@ def predict(resolved: Resolved, strategy: Strategy | None = None) -> Report:
     return simulate(graphs, resolved.cluster, resolved.plan.workload, strategy or resolved.plan.strategy)
 
 
-def baseline_of(resolved: Resolved, name: str) -> tuple[str, Report]:
+def baseline_of(resolved: Resolved, name: str, *, trust: Trust = False) -> tuple[str, Report]:
     """A named baseline: its description and report.
 
     `single` is one device with the batch as one replica's microbatches, `dp` plain data parallelism over
@@ -78,7 +82,7 @@ def baseline_of(resolved: Resolved, name: str) -> tuple[str, Report]:
     if name not in ("single", "dp", "even"):
         from explorer.plan import load_plan
 
-        return name, predict(load_plan(name))
+        return name, predict(load_plan(name, trust=trust))
     job, devices = resolved.plan.workload.job, len(resolved.plan.strategy.job.devices)
     size = max(stage.microbatch_samples for stage in resolved.plan.strategy.job.stages)
     if name == "single":
@@ -127,7 +131,7 @@ def run_simulate(options: argparse.Namespace) -> int:
         say(f"explorer: {text}")
     report = predict(resolved)
     if len(resolved.plan.workload.jobs) == 1 and options.baseline:
-        name, base = baseline_of(resolved, options.baseline)
+        name, base = baseline_of(resolved, options.baseline, trust=trust_of(options))
         report = report.against(name, base.step_time_s)
     problem = _infeasible(resolved, report) if options.require_feasible else None
     if options.output:

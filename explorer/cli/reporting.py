@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from explorer.base.errors import InputError
-from explorer.cli.inputs import add_json
+from explorer.cli.inputs import add_json, add_trust, trust_of
 from explorer.cli.output import emit_json, say
 
 GROUP, NAME = "explorer.reports", "html"
-"""Entry point of the function that writes a report: `(plan: Path, out: Path) -> bytes written`."""
+"""Entry point of the function that writes a report: `(plan: Path, out: Path, *, trust) -> bytes written`."""
 
 
 def add_commands(commands: Any) -> None:
@@ -25,13 +25,14 @@ def add_commands(commands: Any) -> None:
     parser = commands.add_parser("report", help="a plan as one HTML file that opens offline")
     parser.add_argument("plan")
     parser.add_argument("-o", "--output", required=True, metavar="FILE.html")
+    add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=run_report)
 
 
 def run_report(options: argparse.Namespace) -> int:
     """Write the report of a plan file."""
-    size = _writer()(Path(options.plan), Path(options.output))
+    size = _writer()(Path(options.plan), Path(options.output), trust=trust_of(options))
     if options.json:
         emit_json("report", {"file": options.output, "bytes": size})
     else:
@@ -39,14 +40,14 @@ def run_report(options: argparse.Namespace) -> int:
     return 0
 
 
-def _writer() -> Callable[[Path, Path], int]:
+def _writer() -> Callable[..., int]:
     """What writes a plan's report to a file and says its bytes.
 
     Raises:
         InputError: nothing installed does, or what an older installation names is gone.
     """
     try:
-        writer: Callable[[Path, Path], int] = next(iter(entry_points(group=GROUP, name=NAME))).load()
+        writer: Callable[..., int] = next(iter(entry_points(group=GROUP, name=NAME))).load()
     except (StopIteration, ImportError):
         raise InputError(
             "nothing installed here makes reports",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.base.units import format_seconds
 from explorer.cli.calibrating import add_history, check_history, tell_broken
-from explorer.cli.inputs import add_json
+from explorer.cli.inputs import add_json, add_trust, trust_of
 from explorer.cli.output import emit_json, say, table
 from explorer.plan import Resolved, load_plan
 
@@ -26,6 +26,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--engine", default="interpreter", choices=("interpreter", "torch", "dry", "slice"))
     parser.add_argument("--baseline", default="", help="plan file; else chosen to suit the plan")
     add_history(parser)
+    add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=run_validate)
 
@@ -34,14 +35,14 @@ def run_validate(options: argparse.Namespace) -> int:
     """Run and compare; exit 5 where the machine is too noisy for a verdict."""
     from explorer.run import validate
 
-    resolved = load_plan(options.plan)
+    resolved = load_plan(options.plan, trust=trust_of(options))
     if options.history:
         check_history(Path(options.history))
     comparison = validate(
         resolved,
         steps=options.steps,
         engine=options.engine,
-        baseline=options.baseline or None,
+        baseline=_baseline(options),
         on_event=_tell,
     )
     if options.history:
@@ -51,6 +52,14 @@ def run_validate(options: argparse.Namespace) -> int:
     else:
         print(_text(comparison))
     return 5 if comparison.verdict == "too noisy" else 0
+
+
+def _baseline(options: argparse.Namespace) -> str | Resolved | None:
+    """The baseline as `validate` takes it; a plan file is opened here, where `--trust` is known."""
+    from explorer.run.instruments import BASELINES
+
+    name: str = options.baseline
+    return load_plan(name, trust=trust_of(options)) if name and name not in BASELINES else name or None
 
 
 def _remember(comparison: Comparison, resolved: Resolved, options: argparse.Namespace) -> None:

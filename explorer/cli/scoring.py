@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.base.errors import InputError
+from explorer.base.files import write_bytes
 from explorer.cli.inputs import add_json, pairs
 from explorer.cli.output import emit_error, emit_json, say, table
 from explorer.score.heldout import HeldOut, held_out
@@ -160,10 +161,7 @@ def _write(options: argparse.Namespace, scores: Sequence[Scored], bundled: Seque
 
 
 def _save(path: str, data: bytes) -> None:
-    try:
-        Path(path).write_bytes(data)
-    except OSError as error:
-        raise InputError(f"cannot write the file: {error.strerror}", file=path) from None
+    write_bytes(path, data)
     say(f"explorer: wrote {path}")
 
 

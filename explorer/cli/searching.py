@@ -7,7 +7,16 @@ from typing import Any
 
 from explorer.base.errors import InfeasibleError, InputError
 from explorer.base.units import GIB, format_seconds, parse_quantity
-from explorer.cli.inputs import Inputs, add_json, add_model, device_list, pairs, read_inputs
+from explorer.cli.inputs import (
+    Inputs,
+    add_json,
+    add_model,
+    add_trust,
+    device_list,
+    pairs,
+    read_inputs,
+    trust_of,
+)  # fmt: skip
 from explorer.cli.output import emit_json, say
 from explorer.plan import Plan, Provenance, load_plan, make_plan, save_plan, to_document
 from explorer.search import FRONTIER, OBJECTIVES, Candidate, Objective, Problem, Progress, search
@@ -42,6 +51,7 @@ def add_commands(commands: Any) -> None:
     )
     parser.add_argument("--start", help="plan file to start from; the result is never worse")
     parser.add_argument("-o", "--output", help="write the best plan here (.yaml or .json)")
+    add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=run_search)
 
@@ -59,7 +69,7 @@ def run_search(options: argparse.Namespace) -> int:
         memory_limit_bytes=_memory_limit(options.memory_limit),
         pins=_places(options.pin, "--pin"),
         bans=_places(options.ban, "--ban"),
-        start=load_plan(options.start).plan.strategy if options.start else None,
+        start=load_plan(options.start, trust=trust_of(options)).plan.strategy if options.start else None,
         seed=options.seed,
     )
     last, interrupted = _drive(problem, options)
@@ -96,7 +106,7 @@ def _places(texts: list[str], flag: str) -> tuple[tuple[str, int], ...]:
     found = []
     for text in texts:
         layer, device = next(iter(pairs([text], flag).items()))
-        if not (device.isascii() and device.isdigit()):
+        if not (device.isascii() and device.isdigit() and len(device) < 10):
             raise InputError(
                 f"{flag} {text}", key=flag, found=device, allowed="LAYER=DEVICE, a device number"
             )

@@ -11,12 +11,14 @@ True
 
 from __future__ import annotations
 
-import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from explorer.base.errors import InputError, PlanError
+from explorer.base.files import STANDARD_INPUT, exists, is_folder, read_standard_input, read_text
 from explorer.base.registry import Registry
+from explorer.base.trust import Trust
 from explorer.export._files import write_files
 from explorer.export._source import Source
 from explorer.export._support import Support
@@ -107,7 +109,9 @@ def capability_rows(name: str) -> list[dict[str, Any]]:
     ]
 
 
-def import_config(path: Path, source: str, *, model: str | None, cluster: str | None) -> Resolved:
+def import_config(
+    path: Path, source: str, *, model: str | None, cluster: str | None, trust: Trust = False
+) -> Resolved:
     """Read a config of the target called `source` as a plan.
 
     Args:
@@ -115,9 +119,12 @@ def import_config(path: Path, source: str, *, model: str | None, cluster: str | 
         source: name of the target.
         model: model, where the config does not say; else it overrides.
         cluster: cluster to place it on, where the config does not say; else it overrides.
+        trust: whether the config may name code as its model, which is then run: no; yes; or these references,
+            which you name yourself. The `model` that you name may be code.
 
     Raises:
-        InputError: an unknown or write-only target, or a config that cannot be read as a plan.
+        InputError: an unknown or write-only target, a config that cannot be read as a plan, or one that
+            names code.
     """
     entry = EXPORTERS.get(source)
     if entry.read is None:
@@ -128,7 +135,7 @@ def import_config(path: Path, source: str, *, model: str | None, cluster: str | 
             found=source,
             allowed=", ".join(readable),
         )
-    found = _source(path, entry.main, model, cluster)
+    found = replace(_source(path, entry.main, model, cluster), trusted=trust)
     try:
         resolved = entry.read(found)
     except PlanError as error:
@@ -141,21 +148,17 @@ def import_config(path: Path, source: str, *, model: str | None, cluster: str | 
 def _source(path: Path, main: str, model: str | None, cluster: str | None) -> Source:
     """The text to be read; ``file.py:name`` also names a part of the file."""
     part = ""
-    if str(path) == "-":
-        return Source(
-            name="standard input", text=sys.stdin.read(), folder=Path(), model=model, cluster=cluster
-        )
-    if not path.exists() and ":" in path.name:
+    if str(path) == STANDARD_INPUT:
+        text = read_standard_input()
+        return Source(name="standard input", text=text, folder=Path(), model=model, cluster=cluster)
+    if not exists(path) and ":" in path.name:
         name, _, part = path.name.rpartition(":")
         path = path.with_name(name)
-    if path.is_dir():
+    if is_folder(path):
         path /= main
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise InputError(f"cannot read the file: {reason}", file=str(path), found=str(path)) from None
-    return Source(name=str(path), text=text, folder=path.parent, part=part, model=model, cluster=cluster)
+    return Source(
+        name=str(path), text=read_text(path), folder=path.parent, part=part, model=model, cluster=cluster
+    )
 
 
 def _supports(resolved: Resolved, exporter: Exporter) -> list[tuple[Use, Support]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import yaml
-
+from explorer.base.files import read_text
+from explorer.base.formats import yaml_text
 from explorer.base.plain_data import SUFFIXES, to_plain
 from explorer.cluster_profiles import SCHEMA, cluster_names
 from explorer.plan import Plan, Reference, Resolved
@@ -33,7 +33,7 @@ def _carry_cluster(resolved: Resolved, files: dict[str, str]) -> Reference:
         return reference
     name = _free(f"{Path(reference.reference).stem or 'cluster'}.yaml", files)
     data = {"schema": SCHEMA, **to_plain(resolved.cluster)}
-    files[name] = yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=110)
+    files[name] = yaml_text(data)
     return replace(reference, reference=name)
 
 
@@ -47,7 +47,7 @@ def _carry(reference: Reference, folder: Path, files: dict[str, str]) -> Referen
     # an HF config must keep its name, hence a folder of its own
     name = _free((path.parent.resolve().name or "model") if hub else path.name, files)
     name = f"{name}/{CONFIG}" if hub else name
-    files[name] = path.read_text(encoding="utf-8")
+    files[name] = read_text(path)
     return replace(reference, reference=f"{HF}{Path(name).parent.as_posix()}" if hub else name)
 
 

@@ -2,21 +2,25 @@
 
 Beside the files of the targets stands `export.json`, which says what was written and its checksum. A file
 is replaced only if it is listed there and still as it was written; files that an earlier export to the same
-target wrote and that this one does not write are removed under the same condition.
+target wrote and that this one does not write are removed under the same condition. What the list says of
+other places (`..`, absolute names) counts for nothing, and links are neither removed nor written through.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from explorer.base.errors import InputError
+from explorer.base.files import inside, make_folder, read_bytes, read_text, replace_file
+from explorer.base.formats import json_text, parse_json
 
 MANIFEST = "export.json"
 SCHEMA = "explorer.export/1"
+MOST_BYTES = 2**30
+"""Longest file of an export; a longer one is nobody's of ours."""
 
 
 def write_files(directory: Path, target: str, files: Mapping[str, str]) -> list[Path]:
@@ -24,58 +28,74 @@ def write_files(directory: Path, target: str, files: Mapping[str, str]) -> list[
 
     Raises:
         InputError: a directory that cannot be made or written, or one that holds a file of these names
-            which no earlier export wrote, or which was changed since.
+            which no earlier export wrote, or which was changed since, or a link.
     """
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        known = _manifest(directory)
-        stale = [name for name, item in known.items() if item.get("to") == target and name not in files]
-        foreign = [name for name in (*files, MANIFEST) if not _ours(directory, name, known)]
-        if foreign:
-            raise InputError(
-                f"{', '.join(foreign)} there is not from an export, or was changed since",
-                file=str(directory),
-                key="--output",
-                found=foreign[0],
-                allowed="an empty directory, or one that only exports were written to",
-            )
+        make_folder(directory)
+    except InputError as error:
+        raise _unwritable(directory, error.message.rpartition(": ")[2]) from None
+    known = _manifest(directory)
+    foreign = [name for name in (*files, MANIFEST) if not _ours(directory, name, known)]
+    if foreign:
+        raise InputError(
+            f"{', '.join(foreign)} there is not from an export, or was changed since",
+            file=str(directory),
+            key="--output",
+            found=foreign[0],
+            allowed="an empty directory, or one that only exports were written to",
+        )
+    stale = [name for name, item in known.items() if item.get("to") == target and name not in files]
+    try:
         for name in stale:
-            if _ours(directory, name, known):
-                (directory / name).unlink(missing_ok=True)
+            path = inside(directory, name)
+            if path is not None and _ours(directory, name, known):
+                path.unlink(missing_ok=True)
             del known[name]
         written = [_write(directory / name, text) for name, text in files.items()]
         known |= {name: {"to": target, "sha256": _checksum(text)} for name, text in files.items()}
-        _write(directory / MANIFEST, json.dumps({"schema": SCHEMA, "files": known}, indent=2) + "\n")
+        _write(directory / MANIFEST, json_text({"schema": SCHEMA, "files": known}) + "\n")
     except OSError as error:
-        raise InputError(
-            f"cannot write there: {error.strerror or error}",
-            file=str(directory),
-            key="--output",
-            found=str(directory),
-            allowed="a directory that can be written, or a new one",
-        ) from None
+        raise _unwritable(directory, error.strerror or str(error)) from None
     return written
 
 
+def _unwritable(directory: Path, reason: str) -> InputError:
+    return InputError(
+        f"cannot write there: {reason}",
+        file=str(directory),
+        key="--output",
+        found=str(directory),
+        allowed="a directory that can be written, or a new one",
+    )
+
+
 def _manifest(directory: Path) -> dict[str, dict[str, Any]]:
-    """What earlier exports wrote, by file name; {} where there is no list of it (or a foreign one)."""
+    """What earlier exports wrote inside the directory, by file name; {} where no list of it can be read."""
+    path = inside(directory, MANIFEST)
+    if path is None:
+        return {}
     try:
-        data = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+        data = parse_json(read_text(path))
         if data["schema"] == SCHEMA:
-            return {str(name): dict(item) for name, item in data["files"].items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return {name: dict(item) for name, item in data["files"].items() if inside(directory, name)}
+    except (InputError, ValueError, TypeError, KeyError, AttributeError):
         pass
     return {}
 
 
 def _ours(directory: Path, name: str, known: Mapping[str, dict[str, Any]]) -> bool:
-    """Whether a name is free or holds, unchanged, what an export wrote."""
-    path = directory / name
+    """Whether a name is free or holds, unchanged, what an export wrote; a link is nobody's of ours."""
+    path = inside(directory, name)
+    if path is None:
+        return False
     if not path.exists():
         return True
     if name == MANIFEST:
         return bool(known)
-    return name in known and path.is_file() and _checksum(path.read_bytes()) == known[name].get("sha256")
+    try:
+        return name in known and _checksum(read_bytes(path, most=MOST_BYTES)) == known[name].get("sha256")
+    except InputError:
+        return False
 
 
 def _checksum(content: str | bytes) -> str:
@@ -83,8 +103,7 @@ def _checksum(content: str | bytes) -> str:
 
 
 def _write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text.encode())  # bytes, so that line ends and with them the checksum stay as they are
-    if path.suffix == ".sh":
-        path.chmod(path.stat().st_mode | 0o111)
+    make_folder(path.parent)
+    # bytes, so that line ends and with them the checksum stay as they are
+    replace_file(path, text.encode(), executable=path.suffix == ".sh")
     return path

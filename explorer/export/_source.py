@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from explorer.base.errors import InputError
+from explorer.base.trust import Trust
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,15 @@ class Source:
     """Model that the user names; None for what the config says."""
     cluster: str | None = None
     """Cluster that the user names; None for what the config says."""
+    trusted: Trust = False
+    """What code the file may name: none, or see `explorer.base.trust`."""
+
+    @property
+    def trust(self) -> Trust:
+        """What code may be run: what the file may name, and the model that the user names."""
+        if isinstance(self.trusted, bool):
+            return self.trusted or ((self.model,) if self.model else ())
+        return (*self.trusted, *((self.model,) if self.model else ()))
 
     def needed(self, key: str, said: str | None = None) -> str:
         """The `model` or `cluster`: what the user names, else what the config says.

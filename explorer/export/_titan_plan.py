@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.base.errors import InputError, PlanError
+from explorer.base.files import exists, read_text
 from explorer.cluster import Cluster
 from explorer.cluster_profiles import load_cluster
 from explorer.export._source import Source
@@ -93,11 +94,11 @@ def plan_of(settings: TitanSettings, source: Source) -> Resolved:
     named = said.get("model") or (flavor.zoo if flavor else None)
     reference = source.needed("model", named)
     cluster_reference = source.needed("cluster", said.get("cluster"))
-    graph = load_model(_located(reference, source.folder))
+    graph = load_model(_located(reference, source.folder), trust=source.trust)
     length = settings.get(f"{_T}seq_len", 2048)
     longer = 0 if length == graph.defaults.sequence_length else length
     if longer:
-        graph = load_model(_located(reference, source.folder), sequence_length=length)
+        graph = load_model(_located(reference, source.folder), sequence_length=length, trust=source.trust)
     cluster = load_cluster(_located(cluster_reference, source.folder))
     degrees = _degrees(settings, cluster)
     workload = _workload(settings, graph, degrees["replicas"], length)
@@ -115,7 +116,7 @@ def _located(reference: str, folder: Path) -> str:
     """A reference to a file beside the config, or the reference itself."""
     prefix = "hf:" if reference.startswith("hf:") else ""
     path = folder / reference.removeprefix(prefix)
-    return f"{prefix}{path}" if path.exists() else reference
+    return f"{prefix}{path}" if exists(path) else reference
 
 
 def _degrees(settings: TitanSettings, cluster: Cluster) -> dict[str, int]:
@@ -233,16 +234,11 @@ def _placement(
         name = _schedule(str(settings.get(f"{_P}pipeline_parallel_schedule", "1F1B")))
         return [], {}, name or "1f1b" if pipeline > 1 else "1f1b"
     path = source.folder / csv
+    key = f"{_P}pipeline_parallel_schedule_csv"
     try:
-        lanes = from_torch_csv(path.read_text(encoding="utf-8"), file=str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise InputError(
-            f"cannot read the schedule: {reason}",
-            key=f"{_P}pipeline_parallel_schedule_csv",
-            found=csv,
-            allowed="a CSV file beside the config",
-        ) from None
+        lanes = from_torch_csv(read_text(path, what="schedule"), file=str(path))
+    except InputError as error:
+        raise error.within(key=key) from None
     home = {action.stage: rank for rank, lane in enumerate(lanes) for action in lane}
     if sorted(home) != list(range(len(home))) or len(lanes) != pipeline:
         raise PlanError([f"{path.name} has {len(lanes)} rows and stages {sorted(home)} for {pipeline} ranks"])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import Any
 
 from explorer.base.errors import InputError
+from explorer.base.formats import parse_toml
 from explorer.export._titan_settings import TitanSettings
 
 _TABLES = ("parallelism", "experimental", "training", "model", "optimizer", "activation_checkpoint")
@@ -28,10 +28,7 @@ def read(text: str) -> TitanSettings:
     Raises:
         InputError: no TOML, or none of torchtitan's tables in it.
     """
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"not TOML: {error}", allowed="a torchtitan config (TOML)") from None
+    data = parse_toml(text)
     tables = {name: table for name, table in data.items() if isinstance(table, dict)}
     if not {"parallelism", "experimental", "training"} & set(tables):
         raise InputError(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import yaml
-
+from explorer.base.formats import yaml_text
 from explorer.base.plain_data import parse_document
 from explorer.export import EXPORTERS
 from explorer.export._carried import carried
@@ -29,7 +28,7 @@ def read_plan(source: Source) -> Resolved:
         data = {**data, "cluster": {"reference": source.cluster}}
     if isinstance(data, dict) and source.model and isinstance(data.get("models"), dict):
         data = {**data, "models": {key: {"reference": source.model} for key in data["models"]}}
-    return from_document(data, folder=source.folder, file=source.name)
+    return from_document(data, folder=source.folder, file=source.name, trust=source.trust)
 
 
 @EXPORTERS.add(
@@ -50,5 +49,4 @@ def plan_files(resolved: Resolved) -> dict[str, str]:
     """`plan.yaml` and what it needs, for targets that keep the plan beside their own files."""
     plan, files = carried(resolved)
     data = to_document(plan, resolved.graphs)
-    text = yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=110)
-    return {FILE: text, **files}
+    return {FILE: yaml_text(data), **files}

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from explorer.base.errors import ExplorerError
+from explorer.base.trust import Trust
 from explorer.export import EXPORTERS, import_config
 from explorer.export._files import write_files
 from explorer.export._order import order_of
@@ -55,10 +56,15 @@ def load_back(resolved: Resolved, name: str, files: Mapping[str, str]) -> Back:
     return Back(outcome=DIFFERENT, differences=tuple(said), given=given)
 
 
+def _own(resolved: Resolved) -> Trust:
+    """The plan's models: they are loaded already, and an export does not bring in others."""
+    return tuple(item.reference for _, item in resolved.plan.models)
+
+
 def _read(resolved: Resolved, name: str, folder: Path) -> tuple[Resolved, bool]:
     """The plan in the folder, and whether model and cluster had to be named."""
     try:
-        return import_config(folder, name, model=None, cluster=None), False
+        return import_config(folder, name, model=None, cluster=None, trust=_own(resolved)), False
     except ExplorerError as error:
         if getattr(error, "key", None) not in ("--model", "--cluster"):
             raise

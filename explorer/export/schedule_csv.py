@@ -75,7 +75,7 @@ def read(source: Source) -> Resolved:
     lanes = from_torch_csv(source.text, file=source.name)
     home, microbatches = _stages_of(lanes)
     reference, cluster_reference = source.needed("model"), source.needed("cluster")
-    graph, cluster = load_model(reference), load_cluster(cluster_reference)
+    graph, cluster = load_model(reference, trust=source.trust), load_cluster(cluster_reference)
     if len(lanes) > cluster.device_count:
         raise InputError(
             f"{len(lanes)} rows for the {cluster.device_count} devices of {cluster.name!r}",

@@ -14,14 +14,14 @@ import difflib
 import importlib
 import logging
 import pkgutil
-import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.base.errors import InputError
+from explorer.base.files import STANDARD_INPUT, exists
 from explorer.base.registry import Entry, Registry
+from explorer.base.trust import Trust, require_trust, runs_code
 from explorer.framework import MODEL_SETTINGS, USUAL, Framework
 from explorer.graph import LayerGraph
 
@@ -54,18 +54,8 @@ SOURCES: Registry[Entry[Builder]] = _Zoo("model", "explorer.models")
 """The zoo by name; facts of an entry: `parameters`, its published count, and `family`."""
 
 logger = logging.getLogger(__name__)
-_FACTORY = re.compile(r"^(?:[A-Za-z_][\w.]*|.+\.py):[A-Za-z_][\w.]*$")
 _FILE_SUFFIXES = (".txt", ".json", ".yaml", ".yml")
 _ALLOWED = "a zoo name (`explorer list models`), a file, hf:PATH, module.path:factory or file.py:factory"
-
-
-def names_code(reference: str) -> bool:
-    """Tell whether loading a model reference runs code: `module.path:factory` or `file.py:factory`.
-
-    >>> names_code("mymodels.small:make"), names_code("models/small.py:make"), names_code("gpt2-small")
-    (True, True, False)
-    """
-    return not reference.startswith("hf:") and bool(_FACTORY.match(reference))
 
 
 def load_model(
@@ -74,6 +64,7 @@ def load_model(
     sequence_length: int | None = None,
     settings: Mapping[str, str] | None = None,
     framework: Framework = USUAL,
+    trust: Trust = True,
 ) -> LayerGraph:
     """The graph that `reference` names.
 
@@ -84,12 +75,15 @@ def load_model(
         sequence_length: tokens of one sample; None for the model's own.
         settings: what `--set` gave, e.g. ``{"samples_per_microbatch": "128"}`` for a PipeDream profile.
         framework: what decides how kernels are fused and gradients summed, where the settings do not.
+        trust: whether code that `reference` names may be run: yes, as the caller names it. Who took the
+            reference from a file says no, or what of it a person named (`explorer.base.trust`).
 
     Raises:
-        InputError: an unknown reference, a wrong file, or a setting that this source does not have.
+        InputError: an unknown reference, a wrong file, a setting that this source does not have, or code
+            that no person named.
     """
     return load_model_and_cluster(
-        reference, sequence_length=sequence_length, settings=settings, framework=framework
+        reference, sequence_length=sequence_length, settings=settings, framework=framework, trust=trust
     )[0]
 
 
@@ -99,6 +93,7 @@ def load_model_and_cluster(
     sequence_length: int | None = None,
     settings: Mapping[str, str] | None = None,
     framework: Framework = USUAL,
+    trust: Trust = True,
 ) -> tuple[LayerGraph, Cluster | None]:
     """As `load_model`, with the cluster where the source (partitioning JSON) carries its own, else None.
 
@@ -113,21 +108,29 @@ def load_model_and_cluster(
         own = frozenset(option.name for option in SOURCES.get(reference).options)
         decided = {name: getattr(framework, name) for name in MODEL_SETTINGS if name in own}
         given = {**{name: value for name, value in decided.items() if value}, **given}
-    graph, cluster = _read(reference, sequence_length, given)
+    graph, cluster = _read(reference, sequence_length, given, trust)
     return _under(graph, framework, own), cluster
 
 
 def _read(
-    reference: str, sequence_length: int | None, given: dict[str, str]
+    reference: str, sequence_length: int | None, given: dict[str, str], trust: Trust
 ) -> tuple[LayerGraph, Cluster | None]:
     if reference.startswith("hf:"):
         hf = importlib.import_module("explorer.models.hf")
         return hf.load(reference[3:], sequence_length=sequence_length, settings=given), None
     if reference in SOURCES.names():
         return _from_zoo(reference, sequence_length, tuple(sorted(given.items()))), None
-    if reference == "-" or reference.endswith(_FILE_SUFFIXES) or Path(reference).exists():
+    if reference == STANDARD_INPUT and trust is not True:
+        raise InputError(
+            "a file names standard input as its model",
+            key="model",
+            found=reference,
+            allowed="a zoo name, a data file or hf:PATH",
+        )
+    if reference == STANDARD_INPUT or reference.endswith(_FILE_SUFFIXES) or exists(reference):
         return _from_file(reference, sequence_length, given)
-    if names_code(reference):
+    if runs_code(reference):
+        require_trust(reference, given, trust)
         factory = importlib.import_module("explorer.models.factory")
         return factory.load(reference, sequence_length=sequence_length, settings=given), None
     raise _unknown(reference)

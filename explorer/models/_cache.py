@@ -11,18 +11,22 @@ import gzip
 import hashlib
 import json
 import os
-import tempfile
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from explorer.base.errors import InputError
+from explorer.base.files import make_folder, read_bytes, unpack, write_bytes
+from explorer.base.formats import parse_json
 from explorer.graph import Defaults, Dim, Layer, LayerGraph, Parameter, Tensor, Use, Work
 
 T = TypeVar("T")
 
 FORMAT = 1
+
+MOST_UNPACKED = 256 * 2**20
+"""Longest graph read, unpacked."""
 
 _READER = (
     "_axes", "_cache", "_counting", "_emission", "_grouping", "_hooks", "_layouts", "_naming", "_operators",
@@ -50,26 +54,23 @@ def key(content: Mapping[str, Any]) -> str:
     """
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
     for stem in _READER:
-        digest.update((Path(__file__).parent / f"{stem}.py").read_bytes())
+        digest.update(read_bytes(Path(__file__).parent / f"{stem}.py"))
     return digest.hexdigest()
 
 
 def load(name: str) -> LayerGraph | None:
     """The graph kept under `name`; None if there is none or it cannot be read."""
     try:
-        return decode((folder() / f"{name}.json.gz").read_bytes())
+        return decode(read_bytes(folder() / f"{name}.json.gz"))
     except UNREADABLE:
         return None
 
 
 def save(name: str, data: bytes) -> None:
     """Keep an encoded graph; a cache that cannot be written is no reason to fail."""
-    with contextlib.suppress(OSError):
-        folder().mkdir(parents=True, exist_ok=True)
-        # Written beside and renamed: another process never sees half a file.
-        with tempfile.NamedTemporaryFile(dir=folder(), suffix=".tmp", delete=False) as file:
-            file.write(data)
-        Path(file.name).replace(folder() / f"{name}.json.gz")
+    with contextlib.suppress(InputError):
+        make_folder(folder())
+        write_bytes(folder() / f"{name}.json.gz", data)
 
 
 class _Table:
@@ -133,7 +134,7 @@ def decode(data: bytes) -> LayerGraph:
     Raises:
         OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError, InputError: it is none.
     """
-    found = json.loads(gzip.decompress(data))
+    found = parse_json(unpack(data, most=MOST_UNPACKED), ours=False)
     if found["format"] != FORMAT:
         raise ValueError(f"format {found['format']}")
     names: list[str] = found["names"]

@@ -5,17 +5,20 @@ Files are data. Nothing here or in the readers runs what a file says.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from explorer.base import files
 from explorer.base.errors import InputError
-from explorer.base.plain_data import parse_document
+from explorer.base.formats import parse_json
 from explorer.graph import LayerGraph
 
 if TYPE_CHECKING:
     from explorer.cluster import Cluster
+
+MOST_BYTES = 64 * 2**20
+"""Longest model file read: a hundred thousand layers."""
 
 _KINDS = "a PipeDream graph.txt, a partitioning JSON (nodes, edges, maxFPGAs) or a saved LayerGraph JSON"
 
@@ -52,7 +55,7 @@ def _read(text: str, file: str, settings: Mapping[str, str]) -> tuple[LayerGraph
     for key, value in settings.items():
         message = f"a JSON model has no setting {key!r}"
         raise InputError(message, file=file, key=key, found=value, allowed="no settings")
-    data = parse(text, file)
+    data = _parsed(text, file)
     if partitioning.looks_like(data):
         return partitioning.read(data, file=file)
     if saved.looks_like(data):
@@ -73,26 +76,21 @@ def read_text(path: str) -> str:
     Raises:
         InputError: missing, a folder, unreadable or not text.
     """
-    if path == "-":
-        return sys.stdin.read()
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError("there is no such file", file=path, found=path, allowed=_KINDS) from None
-    except IsADirectoryError:
+    if path != files.STANDARD_INPUT and files.is_folder(path):
         hint = f"; load its configuration as hf:{path}" if (Path(path) / "config.json").exists() else ""
-        raise InputError(f"this is a folder{hint}", file=path, found="a folder", allowed=_KINDS) from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"the file cannot be read: {error}", file=path, allowed=_KINDS) from None
-
-
-def parse(text: str, file: str) -> Any:
-    """Parsed JSON.
-
-    Raises:
-        InputError: not JSON, or a key given twice.
-    """
+        raise InputError(f"this is a folder{hint}", file=path, found="a folder", allowed=_KINDS)
+    if path != files.STANDARD_INPUT and not files.exists(path):
+        raise InputError("there is no such file", file=path, found=path, allowed=_KINDS)
     try:
-        return parse_document(text, json_text=True)
+        return files.read_text(path, most=MOST_BYTES)
+    except InputError as error:
+        raise InputError(
+            error.message, file=error.file, found=error.found, allowed=error.allowed or _KINDS
+        ) from None
+
+
+def _parsed(text: str, file: str) -> Any:
+    try:
+        return parse_json(text)
     except InputError as error:
         raise error.within(file=file or None) from None

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from explorer.base.errors import InputError
+from explorer.base.files import exists, is_folder, read_text
+from explorer.base.formats import parse_json
 from explorer.graph import LayerGraph
 from explorer.models import _cache
 
@@ -62,18 +64,19 @@ def load(
 
 
 def _file(path: Path) -> Path:
-    file = path / "config.json" if path.is_dir() else path
-    if not file.is_file():
+    file = path / "config.json" if is_folder(path) else path
+    if not exists(file):
         raise InputError("there is no such file", file=str(file), found=str(path), allowed=_CONFIG)
     return file
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        # a format of others: it may hold Infinity, and numbers as large as it likes
+        data = parse_json(read_text(file), ours=False, number=False)
+    except InputError as error:
         raise InputError(
-            f"not JSON: {error}", file=str(file), found=type(error).__name__, allowed=_CONFIG
+            error.message, file=str(file), found=error.found, allowed=f"{error.allowed}: {_CONFIG}"
         ) from None
     if not isinstance(data, dict):
         raise InputError(
@@ -131,7 +134,7 @@ def _child(request: dict[str, Any]) -> bytes | None:
     )
     quick = "one_family" in request
     if done.stdout[:1] == b"{":
-        error = json.loads(done.stdout)
+        error = parse_json(done.stdout, ours=False)
         if quick and error["again"]:
             return None
         raise InputError(**{key: error[key] for key in ("message", "file", "key", "found", "allowed")})

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.base.errors import InputError
+from explorer.base.plain_data import read_json
 from explorer.base.units import MS
 from explorer.cluster import Cluster
 from explorer.graph import Defaults, Layer, LayerGraph, Measured, Parameter, Tensor, Use
@@ -72,9 +73,7 @@ def load_partitioning(path: str | Path) -> tuple[LayerGraph, Cluster]:
     Raises:
         InputError: no such file, or a key that is missing or wrong.
     """
-    from explorer.models._files import parse, read_text
-
-    return read(parse(read_text(str(path)), str(path)), file=str(path))
+    return read(read_json(path), file=str(path))
 
 
 def read(data: Any, *, file: str = "") -> tuple[LayerGraph, Cluster]:

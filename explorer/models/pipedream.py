@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from explorer.base.errors import InputError
+from explorer.base.files import read_text
 from explorer.base.registry import Entry, Option
 from explorer.base.units import MS
 from explorer.graph import Defaults, Layer, LayerGraph, Measured, Parameter, Tensor, Use
@@ -83,8 +84,6 @@ def load(path: str | Path, *, samples_per_microbatch: int = 1) -> LayerGraph:
     Raises:
         InputError: no such file, or a line that cannot be read.
     """
-    from explorer.models._files import read_text
-
     return read(
         read_text(str(path)),
         file=str(path),

@@ -6,13 +6,15 @@ against the same dataclasses, so that there is no second description to keep in 
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 from explorer.base import plain_data
 from explorer.base.errors import InputError
+from explorer.base.files import write_text
+from explorer.base.formats import json_text
+from explorer.base.plain_data import read_json
 from explorer.graph import LayerGraph
 
 SCHEMA = "explorer.layer_graph/1"
@@ -22,19 +24,20 @@ SCHEMA = "explorer.layer_graph/1"
 def to_json(graph: LayerGraph) -> str:
     """The text of the file: one line per layer, tensor and parameter.
 
+    >>> import json
     >>> from explorer.models.synthetic import chain
     >>> read(json.loads(to_json(chain([1.0])))) == chain([1.0])
     True
     """
     content = {"schema": SCHEMA, **plain_data.to_plain(graph)}
-    parts = [f"{json.dumps(key)}: {_lines(value)}" for key, value in content.items()]
+    parts = [f"{json_text(key)}: {_lines(value)}" for key, value in content.items()]
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def _lines(value: Any) -> str:
     if not isinstance(value, list):
-        return json.dumps(value, allow_nan=False)
-    return "[\n " + ",\n ".join(json.dumps(item, allow_nan=False) for item in value) + "\n]"
+        return json_text(value, indent=None)
+    return "[\n " + ",\n ".join(json_text(item, indent=None) for item in value) + "\n]"
 
 
 def save(graph: LayerGraph, path: str | Path) -> None:
@@ -43,10 +46,7 @@ def save(graph: LayerGraph, path: str | Path) -> None:
     Raises:
         InputError: a folder that is missing or may not be written.
     """
-    try:
-        Path(path).write_text(to_json(graph), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write the file: {error.strerror}", file=str(path)) from None
+    write_text(path, to_json(graph))
 
 
 def load(path: str | Path) -> LayerGraph:
@@ -55,9 +55,7 @@ def load(path: str | Path) -> LayerGraph:
     Raises:
         InputError: no such file, not this format or version, or a wrong value, named by its key.
     """
-    from explorer.models._files import parse, read_text
-
-    return read(parse(read_text(str(path)), str(path)), file=str(path))
+    return read(read_json(path), file=str(path))
 
 
 def looks_like(data: Any) -> bool:
@@ -91,7 +89,7 @@ def _quickly(fields: dict[str, Any]) -> LayerGraph | None:
     types and no unknown keys are what the slower way asks for too.
     """
     try:
-        text = json.dumps(fields, allow_nan=False)
+        text = json_text(fields, indent=None)
         if _NEGATIVE.search(text):
             return None
         graph: LayerGraph = plain_data.adapter(LayerGraph).validate_json(text, strict=True, extra="forbid")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
 
 from explorer.base.errors import InputError
+from explorer.base.files import read_text
 from explorer.profiling.sizes import CPU, CUDA
 
 _NODES = Path("/sys/devices/system/node")
@@ -34,8 +36,8 @@ def this_host() -> Host:
 
 
 def _processor() -> str:
-    if _PROCESSOR.exists():
-        for text in _PROCESSOR.read_text("utf-8", "replace").splitlines():
+    with contextlib.suppress(InputError):  # another system
+        for text in read_text(_PROCESSOR, errors="replace").splitlines():
             key, _, value = text.partition(":")
             if key.strip() == "model name" and value.strip():
                 return value.strip()

@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from explorer.base.errors import InputError
+from explorer.base.files import write_text
 from explorer.run.build import unsupported_by_torch
 from explorer.run.compute import Compute
 from explorer.run.emulate import compare_with_emulation
@@ -154,7 +155,7 @@ def _pipeline(local: Compute, modules: dict[int, Units]) -> Callable[[int], None
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "order.csv"
-        path.write_text(torch_notation.to_torch_csv(case.order, case.shape), encoding="utf-8")
+        write_text(path, torch_notation.to_torch_csv(case.order, case.shape))
         runtime._load_csv(str(path), format="compute_only")
 
     def step(number: int) -> None:

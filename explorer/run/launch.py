@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import re
@@ -28,12 +27,18 @@ from typing import Any, Self
 import psutil
 
 from explorer.base.errors import RunError
+from explorer.base.files import read_tail, read_text, write_text
+from explorer.base.formats import json_text, parse_json
 from explorer.run.guard import process_start
 from explorer.run.spec import RunSpec, write_spec
 from explorer.run.status import StatusPages
 from explorer.run.watchdog import Watchdog
 
 POLL_S = 0.05
+LOG_BYTES = 2**20
+"""Of the log only the end is read."""
+RESULT_BYTES = 2**30
+"""Longest result of a rank."""
 TERM_WAIT_S = 1.5
 SETTLE_S = 1.0
 """After the first fault: how long to wait for the others' words before the cause is picked."""
@@ -118,7 +123,7 @@ class RunHandle:
         self.pages = StatusPages(self.folder / "status", spec.ranks, create=True)
         (self.folder / "events").touch()
         launcher = {"pid": os.getpid(), "started": process_start(os.getpid())}
-        (self.folder / "launcher.json").write_text(json.dumps(launcher), encoding="utf-8")
+        write_text(self.folder / "launcher.json", json_text(launcher))
         write_spec(spec, self.folder / "spec.json")
         self._log = (self.folder / "log").open("wb")
         logger.info("starting %d ranks in %s", spec.ranks, self.folder)
@@ -200,16 +205,15 @@ class RunHandle:
     def log(self, lines: int = 40) -> str:
         """The last lines that the ranks and torchrun printed."""
         path = self.folder / "log"
-        text = path.read_text("utf-8", "replace") if path.exists() else ""
+        start = max(0, path.stat().st_size - LOG_BYTES) if path.exists() else 0
+        text = read_tail(path, start=start).decode("utf-8", "replace") if path.exists() else ""
         return "\n".join(text.splitlines()[-lines:])
 
     def _read_events(self) -> list[Event]:
-        with (self.folder / "events").open("rb") as file:
-            file.seek(self._read_to)
-            data = file.read()
+        data = read_tail(self.folder / "events", start=self._read_to)
         whole = data[: data.rfind(b"\n") + 1]
         self._read_to += len(whole)
-        fresh: list[Event] = [json.loads(line) for line in whole.splitlines()]
+        fresh: list[Event] = [parse_json(line, ours=False) for line in whole.splitlines()]
         for event in fresh:
             rank = int(event["rank"])
             logger.debug("rank %d: %s", rank, {k: v for k, v in event.items() if k not in ("rank", "log")})
@@ -224,7 +228,7 @@ class RunHandle:
 
     def _finish(self) -> None:
         results = tuple(
-            json.loads((self.folder / f"result-{rank}.json").read_text("utf-8"))
+            parse_json(read_text(self.folder / f"result-{rank}.json", most=RESULT_BYTES), ours=False)
             for rank in range(self.spec.ranks)
         )
         wall_s = time.monotonic() - self._began

@@ -7,20 +7,23 @@ One launch runs many cases, in rounds.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from explorer.actions import Action, Edge, Order, Place, ReadRule, Shape, parse_action
+from explorer.actions import Action, Edge, Order, Place, ReadRule, Shape, few_enough, parse_action
 from explorer.base.errors import InputError
+from explorer.base.files import read_text, write_text
+from explorer.base.formats import json_text, parse_json
 from explorer.run.model import ModelSpec, Unit
 from explorer.tasks.lower import lower
 from explorer.tasks.placement import Flow, Holders, Piece, SectionShape, Skeleton
 from explorer.tasks.program import Program
 
 SCHEMA = "explorer.run/1"
+MOST_BYTES = 2**30
+"""Longest specification read."""
 REAL, DRY = "real", "dry"
 FAULTS = ("raise", "exit", "kill", "hang", "memory", "stop")
 """raise an error, os._exit(3), SIGKILL, sleep for ever, ask for more memory than there is, SIGSTOP."""
@@ -169,7 +172,7 @@ class RunSpec:
 
 def write_spec(spec: RunSpec, path: Path) -> None:
     """Write the JSON that the worker reads."""
-    path.write_text(json.dumps(to_data(spec)), encoding="utf-8")
+    write_text(path, json_text(to_data(spec), indent=None))
 
 
 def read_spec(path: Path) -> RunSpec:
@@ -179,12 +182,10 @@ def read_spec(path: Path) -> RunSpec:
         InputError: not such a file, or a wrong value in it.
     """
     try:
-        return from_data(json.loads(path.read_text(encoding="utf-8")))
+        return from_data(parse_json(read_text(path, most=MOST_BYTES)))
     except InputError as error:
         raise error.within(file=str(path)) from None
-    except (OSError, json.JSONDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", file=str(path)) from None
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise InputError(f"is no run specification: {error!r}", file=str(path), allowed=SCHEMA) from None
 
 
@@ -261,7 +262,7 @@ def _case(data: Mapping[str, Any]) -> RunCase:
 
 
 def _actions(text: str) -> tuple[Action, ...]:
-    return tuple(map(parse_action, text.split()))
+    return few_enough(map(parse_action, text.split()))
 
 
 def _model(data: Mapping[str, Any]) -> ModelSpec:

@@ -6,12 +6,14 @@ processes that have done all their work sometimes abort while they are taken dow
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from explorer.base.files import write_text
+from explorer.base.formats import json_text
+from explorer.base.plain_data import read_json
 from explorer.run import guard
 from explorer.run.spec import RunSpec, read_spec
 from explorer.run.status import IDLE, STARTING, StatusPages
@@ -50,8 +52,7 @@ def main(argv: list[str]) -> int:
         desk.status(STARTING)
         spec = read_spec(spec_file)
         result = _work(spec, desk)
-        text = json.dumps(result)
-        (spec_file.parent / f"result-{rank}.json").write_text(text, encoding="utf-8")
+        write_text(spec_file.parent / f"result-{rank}.json", json_text(result, indent=None))
         desk.status(IDLE)
         desk.events.send("done")
         status = 0
@@ -68,7 +69,7 @@ def _launcher(folder: Path) -> tuple[int, float] | None:
     path = folder / "launcher.json"
     if not path.exists():
         return None
-    data = json.loads(path.read_text(encoding="utf-8"))
+    data = read_json(path)
     return int(data["pid"]), float(data["started"])
 
 

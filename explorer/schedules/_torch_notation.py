@@ -7,12 +7,11 @@ optimizer runs outside the schedule.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 
-from explorer.actions import UPDATE, Action, Order, Place, Shape, parse_action
+from explorer.actions import UPDATE, Action, Order, Place, Shape, few_enough, parse_action
 from explorer.base.errors import InputError, PlanError
+from explorer.base.formats import csv_text, parse_csv
 from explorer.schedules._common import Lanes, roles, turns
 
 _OVERLAP = re.compile(r"^\((.+);(.+)\)OVERLAP_F_B$")
@@ -51,9 +50,7 @@ def to_torch_csv(order: Order, shape: Shape) -> str:
     for places, actions in zip(shape.lanes, order.lanes, strict=True):
         if places:
             rows.setdefault(roles(shape, places), _cells(actions, shape.microbatches[0]))
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows.values())
-    return text.getvalue()
+    return csv_text(rows.values())
 
 
 def from_torch_csv(text: str, *, file: str | None = None) -> Lanes:
@@ -63,14 +60,14 @@ def from_torch_csv(text: str, *, file: str | None = None) -> Lanes:
         InputError: a cell that is no action, naming row and column, or one with communication.
     """
     lanes = []
-    for row, cells in enumerate(csv.reader(io.StringIO(text))):
+    for row, cells in enumerate(parse_csv(text)):
         actions: list[Action] = []
         for column, cell in enumerate(cells):
             try:
                 actions += _parse_cell(cell.strip())
             except InputError as error:
                 raise error.within(file=file, key=f"row {row} column {column}") from None
-        lanes.append(tuple(actions))
+        lanes.append(few_enough(actions))
     return tuple(lanes)
 
 

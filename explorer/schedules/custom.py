@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from explorer.actions import UPDATE, Action, Order, Place, ReadRule, Shape, parse_action
+from explorer.actions import UPDATE, Action, Order, Place, ReadRule, Shape, few_enough, parse_action
 from explorer.base.errors import InputError, PlanError
 from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, Schedule
@@ -87,7 +87,7 @@ def parse_lanes(text: str) -> Lanes:
     """
     lines = [line for line in re.split(r"[;\n]", text) if line.strip()]
     words = [re.split(r"[\s,]+", line.strip(" ,")) for line in lines]
-    return tuple(tuple(map(parse_action, line)) if line != [IDLE] else () for line in words)
+    return tuple(few_enough(map(parse_action, line)) if line != [IDLE] else () for line in words)
 
 
 def lanes_text(lanes: Iterable[Iterable[Action]]) -> str:

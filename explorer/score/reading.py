@@ -15,7 +15,9 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
+from explorer.base import files
 from explorer.base.errors import ExplorerError, InputError
+from explorer.base.formats import parse_csv
 from explorer.score.rows import Read, RowProblem, ScoredRow
 
 ENVIRONMENT = "EXPLORER_REFERENCE"
@@ -24,6 +26,8 @@ MOST = 10_000_000
 """No size that a row states (layers, widths, batches, devices) is larger: a slip must not hang us."""
 LEAST_QUANTITY, MOST_QUANTITY = 1e-18, 1e24
 """Nothing that is measured (seconds, bytes, operations a second) lies outside; ratios of two stay finite."""
+MOST_BYTES = 64 * 2**20
+"""Longest file of rows read."""
 _SPAN = 20  # lines that a quoted cell may go over: a quote that nobody closed does not swallow the file
 
 
@@ -99,12 +103,7 @@ def read_bytes(path: Path) -> bytes:
     Raises:
         InputError: there is none, or it cannot be read.
     """
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(
-            f"cannot read it: {error.strerror}", file=str(path), allowed="a file of rows"
-        ) from None
+    return files.read_bytes(path, most=MOST_BYTES)
 
 
 def read_text(path: Path) -> str:
@@ -144,7 +143,7 @@ def read_table(path: Path, columns: Sequence[str]) -> tuple[list[Record], list[R
         InputError: no text, no head, or a column is missing or named twice.
     """
     lines = read_text(path).split("\n")
-    head = _heads(next(csv.reader(lines[:1]), []), columns, path)
+    head = _heads(next(parse_csv(lines[0]), []), columns, path)
     records, problems = [], []
     for number, cells in _rows_of(lines, len(head)):
         try:

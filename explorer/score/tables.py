@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 
+from explorer.base.formats import csv_text
 from explorer.score.running import Scored
 
 HEADS = (
@@ -53,20 +52,18 @@ def markdown(scores: Sequence[Scored]) -> str:
 
 def each_csv(scores: Sequence[Scored]) -> str:
     """A CSV table, one line a row of any set."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(EACH)
+    rows: list[Sequence[object]] = [EACH]
     for scored in scores:
         for row in (*scored.outcomes, *(scored.too_noisy or ())):
             held, guess = row.measured_memory_bytes, row.predicted_memory_bytes
             memory = _error(guess, held) if held is not None and guess is not None else ""
-            writer.writerow([
+            rows.append([
                 scored.name, scored.file, row.line, row.name, row.group, scored.unit,
                 f"{row.predicted:.9g}", f"{row.measured:.9g}", _error(row.predicted, row.measured),
                 "" if guess is None else f"{guess:.0f}", "" if held is None else f"{held:.0f}", memory,
                 row.note,
             ])  # fmt: skip
-    return text.getvalue()
+    return csv_text(rows)
 
 
 def _error(predicted: float, measured: float) -> str:

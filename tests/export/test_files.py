@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import stat
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 
 from explorer.base.errors import InputError
 from explorer.export import export
-from explorer.export._files import MANIFEST, write_files
+from explorer.export._files import MANIFEST, SCHEMA, write_files
 from tests.export.samples import uniform
 
 
@@ -73,3 +75,42 @@ def test_a_directory_without_permission(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(InputError, match="cannot write there: Permission denied"):
         write_files(tmp_path, "x", {"one": "1"})
+
+
+def listed(folder: Path, names: tuple[str, ...], text: str) -> None:
+    """A list of files that says of them that an export wrote them."""
+    entry = {"to": "x", "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    (folder / MANIFEST).write_text(json.dumps({"schema": SCHEMA, "files": dict.fromkeys(names, entry)}))
+
+
+def test_what_a_list_says_of_other_places_is_left_alone(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    victims = [tmp_path / "victim", elsewhere / "victim"]
+    for victim in victims:
+        victim.write_text("content")
+    (folder / "sub").symlink_to(elsewhere)
+    (folder / "link").symlink_to(victims[0])
+    absolute = str(victims[0])
+    (folder / "own").write_text("content")
+    listed(folder, ("own", "../victim", absolute, "sub/victim", "link", "sub/../../victim"), "content")
+    write_files(folder, "x", {"one": "1"})
+    assert not (folder / "own").exists(), "an earlier export wrote it"
+    assert [victim.read_text() for victim in victims] == ["content", "content"]
+    assert (folder / "link").is_symlink()
+    assert (folder / "one").read_text() == "1"
+
+
+@pytest.mark.parametrize("name", ["one", "sub/one", MANIFEST])
+def test_nothing_is_written_through_a_link(tmp_path: Path, name: str) -> None:
+    folder, target = tmp_path / "out", tmp_path / "target"
+    folder.mkdir()
+    first = name.split("/", maxsplit=1)[0]
+    (folder / first).symlink_to(target)
+    if "/" in name:
+        target.mkdir()
+    with pytest.raises(InputError, match="not from an export"):
+        write_files(folder, "x", {"one" if name == MANIFEST else name: "1"})
+    assert (folder / first).is_symlink()
+    assert not list(target.iterdir()) if target.is_dir() else not target.exists()

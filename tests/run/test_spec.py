@@ -52,7 +52,7 @@ def test_wrong_files(tmp_path: Path, change: dict[str, object], message: str) ->
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot read the file"):
         read_spec(tmp_path / "spec.json")
 
 

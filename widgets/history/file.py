@@ -8,15 +8,14 @@ of states tells; whoever goes to a state simulates it. Nothing in a session file
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-
 from explorer.base.errors import InputError
+from explorer.base.files import write_text
+from explorer.base.formats import json_text, yaml_text
 from explorer.base.plain_data import SUFFIXES, read_document, to_fields, to_plain, validate
 from explorer.graph import LayerGraph
 from explorer.plan import Reference, fingerprint, layer_ranges
@@ -54,7 +53,7 @@ class SavedStrategy:
     options: tuple[tuple[str, Any], ...] = ()
     sync: tuple[Sync, ...] = ()
     boundaries: tuple[Boundary, ...] = ()
-    transfers: str = "direct"
+    transfers: str = ""
     checkpoint_period_s: float = 0.0
     job: str = "job"
 
@@ -291,13 +290,8 @@ def write_session(document: Mapping[str, Any], path: Path) -> None:
         raise InputError(
             f"unknown kind of file {path.suffix!r}", file=str(path), found=path.suffix, allowed=allowed
         )
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        draft.write_text(_json_text(document) if path.suffix == ".json" else _yaml_text(document), "utf-8")
-        draft.replace(path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise InputError(f"cannot write the session: {error.strerror}", file=str(path)) from None
+    text = _json_text(document) if path.suffix == ".json" else yaml_text(dict(document))
+    write_text(path, text, what="session")
 
 
 def _json_text(document: Mapping[str, Any]) -> str:
@@ -305,17 +299,11 @@ def _json_text(document: Mapping[str, Any]) -> str:
     parts = []
     for key, value in document.items():
         if isinstance(value, list):
-            lines = ",\n  ".join(json.dumps(row, allow_nan=False) for row in value)
+            lines = ",\n  ".join(json_text(row, indent=None) for row in value)
             parts.append(f" {json.dumps(key)}: [\n  {lines}\n ]" if value else f" {json.dumps(key)}: []")
         else:
-            parts.append(f" {json.dumps(key)}: {json.dumps(value, allow_nan=False)}")
+            parts.append(f" {json.dumps(key)}: {json_text(value, indent=None)}")
     return "{\n" + ",\n".join(parts) + "\n}\n"
-
-
-def _yaml_text(document: Mapping[str, Any]) -> str:
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text: str = yaml.dump(dict(document), Dumper=dumper, sort_keys=False, default_flow_style=None, width=110)
-    return text
 
 
 def read_session(path: Path) -> SavedSession:

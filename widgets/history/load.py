@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from explorer.base.errors import ExplorerError, InputError
 from explorer.cluster_profiles import load_cluster
@@ -144,14 +143,12 @@ class _Reader:
         known, name, place = self._known, row.model.reference, row.cluster.reference
         if known is not None and replace(row.model, fingerprint="") == known.model:
             graph, own = known.graph, None
-        elif _runs_code(name) and (known is None or name != known.model.reference):
-            raise InputError(
-                f"the session is of {name}, which runs code", key="model", found=name,
-                allowed="start the workbench with that model, then reopen",
-            )  # fmt: skip
         else:
             graph, own = load_model_and_cluster(
-                name, sequence_length=row.model.sequence_length or None, settings=dict(row.model.settings)
+                name,
+                sequence_length=row.model.sequence_length or None,
+                settings=dict(row.model.settings),
+                trust=() if known is None else (known.model.reference,),
             )
         if known is not None and place == known.cluster_name:
             cluster = known.cluster
@@ -168,8 +165,3 @@ class _Reader:
     def _remark(self, text: str) -> None:
         if text not in self.remarks:
             self.remarks.append(text)
-
-
-def _runs_code(reference: str) -> bool:
-    """Whether a model reference is `module.path:factory`."""
-    return ":" in reference and not reference.startswith("hf:") and not Path(reference).exists()

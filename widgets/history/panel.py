@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from ipywidgets import Layout, VBox
 
 from explorer.base.errors import ExplorerError, InputError
+from explorer.base.formats import yaml_text
 from explorer.base.plain_data import parse_document, read_document
 from explorer.plan import from_document, to_document
 from widgets.base import Widget
@@ -110,7 +110,7 @@ class HistoryPanel(Panel):
         if isinstance(data, dict) and data.get("schema") == SCHEMA:
             self._bench.saving.reopen_session(parse_session(data, file=path))
         else:
-            self._bench.show(file_point(path))
+            self._bench.show(file_point(path, trust=self._named()))
 
     def _open_text(self, name: str, text: str) -> None:
         if len(text) > LONGEST_UPLOAD:
@@ -122,7 +122,12 @@ class HistoryPanel(Panel):
         if isinstance(data, dict) and data.get("schema") == SCHEMA:
             self._bench.saving.reopen_session(parse_session(data, file=name))
         else:
-            self._bench.show(plan_point(from_document(data, file=name)))
+            self._bench.show(plan_point(from_document(data, file=name, trust=self._named())))
+
+    def _named(self) -> tuple[str, ...]:
+        """The model shown: if it is code, a person named it, and a file may name it too."""
+        now = self._bench.history.now
+        return (now.inputs.model.reference,) if now is not None else ()
 
     def _reopen(self) -> None:
         self._bench.saving.reopen()
@@ -136,7 +141,7 @@ class HistoryPanel(Panel):
     def _save_plan(self) -> None:
         resolved = self._bench.resolved()
         document = to_document(resolved.plan, resolved.graphs)
-        text = yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=110)
+        text = yaml_text(document)
         self.states.offer_download(f"{self._stem()}.yaml", "application/yaml", text.encode())
 
     def _make_report(self) -> None:

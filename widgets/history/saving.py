@@ -22,6 +22,7 @@ from weakref import WeakValueDictionary
 
 from explorer import __version__
 from explorer.base.errors import InputError
+from explorer.base.files import make_folder, write_text
 from explorer.base.plain_data import SUFFIXES
 from widgets.jobs import Idle, at_once
 
@@ -360,12 +361,9 @@ def _forget_oldest(path: Path) -> None:
 
 def _make_folder(folder: Path) -> None:
     """The folder; the hidden one tells git to leave it alone."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if folder.name == FOLDER and not (folder / ".gitignore").exists():
-            (folder / ".gitignore").write_text("*\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot make the folder: {error.strerror}", file=str(folder)) from None
+    make_folder(folder)
+    if folder.name == FOLDER and not (folder / ".gitignore").exists():
+        write_text(folder / ".gitignore", "*\n")
 
 
 def moment(then_s: float, now_s: float) -> str:

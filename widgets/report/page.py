@@ -17,9 +17,10 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from explorer.base.errors import ExplorerError, InputError
+from explorer.base.errors import ExplorerError
+from explorer.base.files import read_text, write_bytes
+from explorer.base.formats import yaml_text
+from explorer.base.trust import Trust
 from explorer.plan import to_document
 from explorer.views import graph_view
 from widgets.base import STATIC, Widget
@@ -47,11 +48,9 @@ def write_report(bench: Explorer, path: Path) -> int:
     Raises:
         InputError: nothing is loaded, or the file cannot be written.
     """
-    text = report_html(bench)
-    try:
-        return path.write_bytes(text.encode())
-    except OSError as error:
-        raise InputError(f"cannot write the file: {error.strerror}", file=str(path)) from None
+    data = report_html(bench).encode()
+    write_bytes(path, data)
+    return len(data)
 
 
 def report_html(bench: Explorer) -> str:
@@ -66,7 +65,7 @@ def report_html(bench: Explorer) -> str:
     reasons = bench.showing.reasons
     resolved = bench.resolved()
     document = to_document(resolved.plan, resolved.graphs)
-    plan_text = yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=110)
+    plan_text = yaml_text(document)
     verdict = reasons.verdict or bench.parts.tiles.view.get("verdict") or {}
     body = (
         top_html(point, made_s=bench.history.clock())
@@ -80,10 +79,8 @@ def report_html(bench: Explorer) -> str:
 
 def page_html(title: str, body: str, data: Mapping[str, Any]) -> str:
     """The file around a body; `data` is what the script draws."""
-    script = (STATIC / "report.js").read_text("utf-8").replace("</script", r"<\/script")
-    styles = STYLE.removeprefix("<style>").removesuffix("</style>") + (STATIC / "report.css").read_text(
-        "utf-8"
-    )
+    script = read_text(STATIC / "report.js").replace("</script", r"<\/script")
+    styles = STYLE.removeprefix("<style>").removesuffix("</style>") + read_text(STATIC / "report.css")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
@@ -181,8 +178,13 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def report_of_plan(plan: Path, out: Path) -> int:
+def report_of_plan(plan: Path, out: Path, *, trust: Trust = False) -> int:
     """Write the report of a plan file; its size in bytes.
+
+    Args:
+        plan: the file.
+        out: the report.
+        trust: what code the plan may name as its model: see `explorer.load_plan`.
 
     Raises:
         InputError: the plan cannot be read, or the file not be written.
@@ -190,8 +192,8 @@ def report_of_plan(plan: Path, out: Path) -> int:
     from widgets.app import Explorer
     from widgets.opening import file_point
 
-    file_point(plan)  # a workbench would show what is wrong in its page
-    bench = Explorer(plan=plan, session=None)
+    file_point(plan, trust=trust)  # a workbench would show what is wrong in its page
+    bench = Explorer(plan=plan, session=None, trust=trust)
     try:
         return write_report(bench, out)
     finally:

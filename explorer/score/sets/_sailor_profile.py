@@ -9,7 +9,6 @@ priced once more (`Measured.collectives`). Updates are left to physics: a step o
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.base.errors import InputError
+from explorer.base.formats import parse_json
 from explorer.graph import Layer, LayerGraph, Measured
 from explorer.models import load_model
 from explorer.score.reading import read_text
@@ -50,8 +50,9 @@ def read_profile(path: Path) -> Profile:
     Raises:
         InputError: no such profile.
     """
+    allowed = f"batch -> tensor degree -> layer 0 to {LAYERS - 1} -> [forward s, backward s, update s]"
     try:
-        table = json.loads(read_text(path))
+        table = parse_json(read_text(path), ours=False, number=False)
         found: Profile = {}
         for batch in sorted(table, key=int, reverse=True):
             for degree, layers in table[batch].items():
@@ -62,11 +63,11 @@ def read_profile(path: Path) -> Profile:
                     (min(one[0], other[0]), min(one[1], other[1]))
                     for one, other in zip(rows, above, strict=True)
                 ]
+    except InputError as error:
+        raise InputError(f"no profile of layers: {error.message}", file=path.name, allowed=allowed) from None
     except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
         raise InputError(
-            f"no profile of layers: {type(error).__name__} {error}",
-            file=path.name,
-            allowed=f"batch -> tensor degree -> layer 0 to {LAYERS - 1} -> [forward s, backward s, update s]",
+            f"no profile of layers: {type(error).__name__} {error}", file=path.name, allowed=allowed
         ) from None
     if not found:
         raise InputError("no seconds", file=path.name, allowed="one batch or more")

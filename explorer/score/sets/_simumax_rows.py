@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from explorer.base.errors import InputError
+from explorer.base.formats import parse_json
 from explorer.score.reading import count, no_surrogates, positive, read_text, reference_if_any
 
 FOLDER = Path("measured") / "simumax"
@@ -226,9 +227,9 @@ def model_shapes(path: Path) -> Mapping[str, Any]:
         InputError: it is no JSON object.
     """
     try:
-        found = json.loads(read_text(path))
-    except ValueError as error:
-        raise InputError(f"no JSON: {error}", file=str(path)) from None
+        found = parse_json(read_text(path), ours=False)
+    except InputError as error:
+        raise error.within(file=str(path)) from None
     if not isinstance(found, dict):
         raise InputError("no object of shapes", file=str(path), found=str(found)[:40])
     return found

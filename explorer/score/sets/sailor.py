@@ -9,7 +9,6 @@ model and its activations together.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from explorer.base.errors import ExplorerError, InputError
+from explorer.base.formats import parse_json
 from explorer.cluster import Cluster, DeviceKind, NodeGroup
 from explorer.graph import LayerGraph
 from explorer.score.machines import machine as bundled
@@ -108,9 +108,9 @@ def _row(file: Path, folder: Path) -> ScoredRow:
 
 def _json(file: Path) -> Any:
     try:
-        return json.loads(read_text(file))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"no JSON: {error}", allowed="a plan in JSON") from None
+        return parse_json(read_text(file), ours=False, number=False)
+    except InputError as error:
+        raise InputError(f"no JSON: {error.message}", allowed="a plan in JSON") from None
 
 
 def _case(plan: SailorPlan, folder: Path) -> ScoredCase:

@@ -1,0 +1,281 @@
+"""Files: the one place where the product reads and writes them.
+
+Reading is bounded: only regular files, never more than a stated number of bytes, never waiting for a pipe
+or a device. Writing is atomic: a file is written beside its name and renamed, so that a full disk or a kill
+leaves what was there. Whatever goes wrong is one `InputError`. What the bytes mean is told in
+`explorer.base.formats`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gzip
+import io
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from explorer.base.errors import InputError
+
+MOST_BYTES = 16 * 2**20
+"""Longest file of the product itself: plan, profile, session, model."""
+
+STANDARD_INPUT = "-"
+"""The path by which people name standard input."""
+
+_MOST_NAME = 100  # letters of a name that its draft repeats; file systems allow 255 bytes
+
+
+def exists(path: str | Path) -> bool:
+    """Return whether there is a file or folder of that name; none can be of one too long, or with a NUL."""
+    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises for such names
+
+
+def is_folder(path: str | Path) -> bool:
+    """Return whether there is a folder of that name; the empty name is this one."""
+    return os.path.isdir(path or ".")  # noqa: PTH112 - as above
+
+
+def read_bytes(path: str | Path, *, most: int = MOST_BYTES, what: str = "file") -> bytes:
+    """Return the content of a regular file.
+
+    Args:
+        path: the file.
+        most: bytes it may have.
+        what: word for it in messages (`history`).
+
+    Raises:
+        InputError: it is missing, too long, no regular file, or cannot be read.
+    """
+    name = str(path)
+    with _telling(name, f"cannot read the {what}", found=name):
+        _require_regular(Path(path).stat(), name, what)  # before it is opened, which a device may notice
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with os.fdopen(handle, "rb") as stream:
+            _require_regular(os.fstat(stream.fileno()), name, what)
+            return _bounded(stream, most, name, what)
+
+
+def read_packed(path: str | Path, *, most: int) -> bytes:
+    """Return the content of a regular file, unpacked if its name ends in `.gz`.
+
+    Args:
+        path: the file.
+        most: bytes it may have, also unpacked.
+
+    Raises:
+        InputError: as `read_bytes`, or it is no gzip file.
+    """
+    raw, name = read_bytes(path, most=most), str(path)
+    return unpack(raw, most=most, file=name) if name.endswith(".gz") else raw
+
+
+def unpack(raw: bytes, *, most: int, file: str | None = None) -> bytes:
+    """Return what gzip packed.
+
+    Raises:
+        InputError: it is no gzip data, or longer than `most` bytes.
+    """
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(raw)) as stream:
+            return _bounded(stream, most, file, "file, unpacked,")
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"cannot read the file: {error}", file=file, allowed="a gzip file") from None
+
+
+def read_text(path: str | Path, *, most: int = MOST_BYTES, what: str = "file", errors: str = "strict") -> str:
+    """Return the text of a regular UTF-8 file, its line ends as on Unix; `-` is standard input.
+
+    Args:
+        path: the file.
+        most: bytes it may have.
+        what: word for it in messages.
+        errors: what becomes of bytes that are not UTF-8: `strict` refuses them, else as for `bytes.decode`.
+
+    Raises:
+        InputError: as `read_bytes`, or it is not text.
+    """
+    if str(path) == STANDARD_INPUT:
+        return read_standard_input(most=most)
+    raw = read_bytes(path, most=most, what=what)
+    try:
+        text = raw.decode("utf-8", errors)
+    except UnicodeDecodeError:
+        raise InputError(f"cannot read the {what}: not UTF-8 text", file=str(path), found=str(path)) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_standard_input(*, most: int = MOST_BYTES) -> str:
+    """Return the text of standard input, until its end.
+
+    Raises:
+        InputError: more than `most` letters, or not text.
+    """
+    name = "standard input"
+    with _telling(name, "cannot read it", found=name):
+        try:
+            text = sys.stdin.read(most + 1)
+        except UnicodeDecodeError:
+            raise InputError("cannot read it: not UTF-8 text", file=name) from None
+    if len(text) > most:
+        raise InputError("it is too long", file=name, allowed=f"up to {most} letters")
+    return text
+
+
+def read_tail(path: str | Path, *, start: int, most: int = MOST_BYTES) -> bytes:
+    """Return at most `most` bytes of a growing regular file from the position `start` on.
+
+    Raises:
+        InputError: it is missing, no regular file, or cannot be read.
+    """
+    name = str(path)
+    with _telling(name, "cannot read the file", found=name):
+        _require_regular(Path(path).stat(), name, "file")
+        with Path(path).open("rb") as stream:
+            stream.seek(start)
+            return stream.read(most)
+
+
+def write_text(path: str | Path, text: str, *, what: str = "file") -> None:
+    """Write a UTF-8 file whole, or leave what was there: see `write_bytes`."""
+    write_bytes(path, text.encode("utf-8", "surrogateescape"), what=what)
+
+
+def write_bytes(path: str | Path, data: bytes, *, what: str = "file", executable: bool = False) -> None:
+    """Write a file whole, or leave what was there.
+
+    A draft beside it is written, brought to the disk and renamed. Where a device or a pipe has the name
+    (`/dev/stdout`), it is written to directly.
+
+    Args:
+        path: the file; a link is followed.
+        data: its content.
+        what: word for it in messages.
+        executable: whether it may be run.
+
+    Raises:
+        InputError: there is no such folder, no room, or no permission.
+    """
+    name = str(path)
+    with _telling(name, f"cannot write the {what}", found=name):
+        try:
+            there: os.stat_result | None = Path(path).stat()
+        except FileNotFoundError:
+            there = None
+        if there is not None and not stat.S_ISREG(there.st_mode):
+            if stat.S_ISDIR(there.st_mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            with Path(path).open("wb") as stream:
+                stream.write(data)
+            return
+        target = Path(os.path.realpath(path))
+        mode = stat.S_IMODE(there.st_mode) if there is not None else None
+        replace_file(target, data, mode=mode, executable=executable)
+
+
+def replace_file(target: Path, data: bytes, *, mode: int | None = None, executable: bool = False) -> None:
+    """Put a file in place of what is there, a link included, in one moment.
+
+    Raises:
+        OSError: it cannot be done; nothing is left of the try.
+    """
+    draft = target.with_name(f".{target.name[:_MOST_NAME]}.{os.getpid()}.{os.urandom(4).hex()}.part")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    handle = os.open(draft, flags, 0o666)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if mode is not None:
+            draft.chmod(mode)
+        if executable:
+            draft.chmod(draft.stat().st_mode | 0o111)
+        draft.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
+
+
+def append_line(path: str | Path, line: bytes, *, what: str = "file") -> None:
+    """Add a line, whose end is part of it, to a file, which is made where it is missing.
+
+    It is one write at the end of the file, so that the lines of two writers do not mix; a last line that
+    somebody left broken is closed first.
+
+    Raises:
+        InputError: it is no regular file, or there is no such folder, room or permission.
+    """
+    with _telling(str(path), f"cannot write the {what}", found=str(path)):
+        if os.path.lexists(path):
+            _require_regular(Path(path).stat(), str(path), what)
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o644)
+        try:
+            size = os.fstat(handle).st_size
+            torn = size > 0 and read_tail(path, start=size - 1, most=1) != b"\n"
+            if os.write(handle, b"\n" * torn + line) < len(line) + torn:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        finally:
+            os.close(handle)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, where they are missing.
+
+    Raises:
+        InputError: it cannot be made.
+    """
+    with _telling(str(path), "cannot make the folder", found=str(path)):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+def inside(folder: Path, name: str) -> Path | None:
+    """Return the path of a file in a folder that `name` names; None if it leads elsewhere.
+
+    Elsewhere is what an absolute name, `..` or a link on the way, the file itself included, leads to.
+    """
+    parts = name.replace("\\", "/").split("/")
+    if not name or Path(name).is_absolute() or any(part in ("", ".", "..") for part in parts):
+        return None
+    path = folder
+    for part in parts:
+        path /= part
+        if path.is_symlink():
+            return None
+    return path
+
+
+def _require_regular(found: os.stat_result, name: str, what: str) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError(
+            f"cannot read the {what}: it is a device or a pipe",
+            file=name,
+            found=name,
+            allowed="a regular file; pipes are read as standard input (-) where a command takes it",
+        )
+
+
+def _bounded(stream: io.BufferedIOBase, most: int, name: str | None, what: str) -> bytes:
+    data = stream.read(most + 1)
+    if len(data) > most:
+        raise InputError(f"the {what} is too long", file=name, allowed=f"up to {most} bytes")
+    return data
+
+
+@contextlib.contextmanager
+def _telling(file: str, doing: str, *, found: object) -> Iterator[None]:
+    """Turn the system's refusals into one `InputError`."""
+    try:
+        yield
+    except BrokenPipeError:  # the reader of a pipe has seen enough: the command line ends in silence
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise InputError(f"{doing}: {reason}", file=file, found=found) from None

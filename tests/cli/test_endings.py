@@ -1,0 +1,108 @@
+"""How the program ends: interrupted at any moment, or with nowhere to write to. Never with a traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = [sys.executable, "-m", "explorer"]
+SEARCH = ["search", "--model", "gpt2-small", "--cluster", "dgx-a100", "--searcher", "local", "--budget", "60"]
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+HOOK = '''"""Stops the start of the program in the midst of its imports, until a signal ends it."""
+import sys
+import time
+
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "explorer.cli.main":
+            print("importing", flush=True)
+            time.sleep(60)
+
+
+sys.meta_path.insert(0, Slow())
+'''
+
+
+def ended(process: subprocess.Popen[str], number: int) -> tuple[int, str]:
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    return process.returncode, errors
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_during_the_start_is_no_traceback(number: signal.Signals, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(HOOK)
+    known = os.environ.get("PYTHONPATH", "")
+    process = subprocess.Popen(
+        [*PROGRAM, "list", "models"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{known}"},
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "importing\n"
+    assert ended(process, number) == (128 + number, "explorer: interrupted\n")
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_ends_a_command_in_order(number: signal.Signals) -> None:
+    process = subprocess.Popen([*PROGRAM, *SEARCH], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("explorer:"), "the search has begun"
+    status, errors = ended(process, number)
+    assert "Traceback" not in errors
+    assert status in (128 + number, 0), "or it had just ended"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has this device")
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_full_disk_behind_standard_output(more: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*PROGRAM, "list", "schedules", *more],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "explorer: standard output: cannot be read or written: No space left on device"
+    ]
+
+
+def test_a_reader_that_has_seen_enough() -> None:
+    process = subprocess.Popen(
+        [*PROGRAM, "list", "models"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait(timeout=60) == 0
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    process.stderr.close()
+
+
+def test_a_wrong_file_with_nowhere_to_say_it() -> None:
+    process = subprocess.Popen(
+        [*PROGRAM, "check", "nothing.yaml", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait(timeout=60) == 2
+    assert process.stderr is not None
+    process.stderr.close()
+
+
+def test_a_pin_that_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    from explorer.cli.main import main
+
+    assert main([*SEARCH, "--pin", "embed=²"]) == 2
+    assert "--pin embed=²" in capsys.readouterr().err
