@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -362,6 +362,11 @@ class Cluster:
 
     def __hash__(self) -> int:
         return self.memo("hash", lambda: hash((self.name, self.nodes, self.levels)))
+
+    @property
+    def steady(self) -> Cluster:
+        """The same cluster without its events, for what cannot live through them."""
+        return self.memo("steady", lambda: replace(self, events=())) if self.events else self
 
     def memo(self, key: Any, make: Callable[[], T]) -> T:
         """A value derived from this cluster, made once (`key` names it)."""

@@ -62,7 +62,7 @@ class Comparisons:
 def _simulated(point: Point, shape: Shape, name: str) -> Baseline | None:
     own = point.inputs
     try:
-        report = simulate(own.graph, own.cluster, own.workload, even_strategy(own, shape))
+        report = simulate(own.graph, own.cluster.steady, own.workload, even_strategy(own, shape))
     except ExplorerError:
         return None
     return Baseline(name=name, report=report)

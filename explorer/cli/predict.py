@@ -73,8 +73,8 @@ def baseline_of(resolved: Resolved, name: str, *, trust: Trust = False) -> tuple
     """A named baseline: its description and report.
 
     `single` is one device with the batch as one replica's microbatches, `dp` plain data parallelism over
-    the plan's devices, `even` an even pipeline over them (of stages no smaller than a block, replicated);
-    anything else is a plan file.
+    the plan's devices, `even` an even pipeline over them (of stages no smaller than a block, replicated),
+    each on devices that neither fail, leave nor join; anything else is a plan file.
 
     Raises:
         InputError: an unknown name, or a baseline that the batch does not divide into.
@@ -83,6 +83,7 @@ def baseline_of(resolved: Resolved, name: str, *, trust: Trust = False) -> tuple
         from explorer.plan import load_plan
 
         return name, predict(load_plan(name, trust=trust))
+    resolved = replace(resolved, cluster=resolved.cluster.steady)
     job, devices = resolved.plan.workload.job, len(resolved.plan.strategy.job.devices)
     size = max(stage.microbatch_samples for stage in resolved.plan.strategy.job.stages)
     if name == "single":

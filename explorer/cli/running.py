@@ -23,7 +23,7 @@ def add_commands(commands: Any) -> None:
     parser = commands.add_parser("validate", help="run a plan for real, briefly, and compare")
     parser.add_argument("plan")
     parser.add_argument("--steps", type=int, default=7, help="measured rounds, interleaved with the baseline")
-    parser.add_argument("--engine", default="interpreter", choices=("interpreter", "torch", "dry", "slice"))
+    parser.add_argument("--engine", default="interpreter", choices=("interpreter", "torch", "dry"))
     parser.add_argument("--baseline", default="", help="plan file; else chosen to suit the plan")
     add_history(parser)
     add_trust(parser)

@@ -28,7 +28,7 @@ from explorer.run.likeness import Scaled, UnitSize, scale
 from explorer.run.spec import Calibration, RunSpec
 from explorer.strategy import JobStrategy, Mesh, Stage
 
-ENGINES = ("interpreter", "torch", "dry", "slice")
+ENGINES = ("interpreter", "torch", "dry")
 BASELINES = ("data_parallel", "single", "even")
 DRY_RANKS = 32
 DRY_ACTION_S = 0.03
@@ -89,13 +89,6 @@ def make_experiment(
         raise InputError(f"unknown engine {engine!r}", key="engine", found=engine, allowed=", ".join(ENGINES))
     if rounds < 1:
         raise InputError(f"{rounds} rounds", key="steps", found=rounds, allowed=">= 1")
-    if engine == "slice":
-        raise InputError(
-            "the slice run is not available yet",
-            key="engine",
-            found=engine,
-            allowed="interpreter, torch or dry",
-        )
     if engine == "dry":
         return dry_run(resolved, rounds=min(rounds, 3), ranks=ranks or DRY_RANKS)
     return short_run(

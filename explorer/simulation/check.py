@@ -17,6 +17,7 @@ from explorer.graph import LayerGraph
 from explorer.schedules import SCHEDULES
 from explorer.schedules.needs import NO_NEEDS
 from explorer.sharding import layout_problems
+from explorer.simulation.unpriced import unpriced
 from explorer.strategies.bare_shape import bare_shape
 from explorer.strategy import REPLICA, JobStrategy, Mesh, Slice, Stage, Strategy
 from explorer.tasks.placement import layer_edges, stage_layers
@@ -67,6 +68,10 @@ def check(
             problems.append(str(error))
             continue
         prefix = f"job {job.name!r}: " if len(workload.jobs) > 1 else ""
+        if prefix and parts[job.name].checkpoint_period_s:
+            problems.append(
+                f"{prefix}checkpoints beside other jobs are not priced; set checkpoint_period_s: 0"
+            )
         problems += [prefix + item for item in check_job(graph, cluster, job, parts[job.name])]
     return problems
 
@@ -96,7 +101,7 @@ def check_job(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrate
     schedule = list(_schedule(graph, strategy))
     if not problems and not schedule:
         schedule = _needs(graph, job, strategy)
-    return [*problems, *schedule]
+    return [*problems, *schedule, *unpriced(graph, cluster, strategy)]
 
 
 def _needs(graph: LayerGraph, job: Job, strategy: JobStrategy) -> list[str]:

@@ -27,6 +27,7 @@ from explorer.passes.timing import FloatArray, Timing
 from explorer.pricing import Pricer, Prices, ScheduleCosts, price, schedule_costs
 from explorer.schedules import SCHEDULES, make_order
 from explorer.simulation.check import check_job
+from explorer.simulation.checkpoints import checkpoint_share
 from explorer.simulation.dispatch_job import simulate_dispatch
 from explorer.simulation.folding import UNFOLDED, Folding, fold_replicas
 from explorer.simulation.report import Report, Timeline, build_report
@@ -89,6 +90,7 @@ def simulate_job(
             break
         steps = min(MAX_STEPS, steps + max(2, steps // 2))
     period = np.maximum(period, input_seconds(job, placement.skeleton))
+    period *= 1 + checkpoint_share(cluster, strategy, program, prices)
     timeline = Timeline(program=program, prices=prices, timing=timing, placement=placement)
     return build_report(
         cluster, job, strategy, timeline,

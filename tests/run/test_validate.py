@@ -56,7 +56,6 @@ def test_the_short_run_of_a_plan_for_32_devices() -> None:
     ("options", "said"),
     [
         ({"engine": "magic"}, "unknown engine"),
-        ({"engine": "slice"}, "not available yet"),
         ({"rounds": 0}, "0 rounds"),
         ({"baseline": "no-such-file.yaml", "ranks": 2}, "no-such-file"),
     ],
