@@ -90,7 +90,7 @@ class Estimate(Strict):
     samples: float
     tokens_per_sample: float
     microbatches: float
-    mfu: float
+    mfu: float | None
     bubble: NotRequired[float]
     busy_s: dict[str, float]
 

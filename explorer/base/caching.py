@@ -20,6 +20,7 @@ T = TypeVar("T")
 STAGES_KEPT = 2048
 """Stages of which something is remembered: those of dozens of evaluations, 10 to 20 MiB at most."""
 
+_NAMED = object()  # stands in a key before the names of arguments
 _BY_VALUE = frozenset({str, int, float, bool, tuple, frozenset, type(None)})
 
 
@@ -55,10 +56,11 @@ class IdentityCache:
 
 
 def remembered(limit: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorator of a pure function: keeps its last results, at most `limit`, by its positional arguments.
+    """Return a decorator of a pure function that keeps its last results, at most `limit`, by its arguments.
 
     Text, numbers and tuples count by value, arrays by content, all else by identity; so a graph, cluster,
-    stage or sharding has to be the same object. A full cache forgets everything.
+    stage or sharding has to be the same object. Arguments that are given by name count with their names, in
+    the order given. A full cache forgets everything.
 
     >>> @remembered(8)
     ... def double(x: tuple[int, ...]) -> tuple[int, ...]:
@@ -72,15 +74,15 @@ def remembered(limit: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
         @wraps(function)
         def call(*arguments: P.args, **named: P.kwargs) -> T:
-            if named:
-                raise TypeError(f"{function.__name__} takes positional arguments only")
-            key = tuple([item if type(item) in _BY_VALUE else _identity(item) for item in arguments])
+            given = (*arguments, *named.values())
+            values = [item if type(item) in _BY_VALUE else _identity(item) for item in given]
+            key = (*values, _NAMED, *named) if named else tuple(values)
             hit = kept.get(key)
             if hit is None:
                 made = function(*arguments, **named)
                 if len(kept) >= limit:
                     kept.clear()
-                hit = kept[key] = (arguments, made)  # the arguments stay alive, and so their identities
+                hit = kept[key] = (given, made)  # the arguments stay alive, and so their identities
             return hit[1]
 
         call.forget = kept.clear  # type: ignore[attr-defined]

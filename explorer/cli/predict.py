@@ -16,7 +16,7 @@ from explorer.cli.output import emit_json, say, table
 from explorer.explain import explain, require_feasible
 from explorer.plan import Plan, Resolved, save_plan
 from explorer.search.microbatches import with_best_microbatch
-from explorer.simulation.report import Report
+from explorer.simulation.report import NO_FLOPS, Report
 from explorer.simulation.simulate import simulate
 from explorer.strategies.cuts import units
 from explorer.strategies.degrees import Degrees, most_replicas
@@ -235,7 +235,10 @@ def report_text(report: Report, bands: Mapping[str, Band] | None = None) -> str:
             rate(report.throughput_samples_per_s) + within("throughput_samples_per_s", rate),
         ),
         ("bubble", share(report.bubble_fraction) + within("bubble_fraction", share)),
-        ("MFU", share(report.mfu) + within("mfu", share)),
+        (
+            "MFU",
+            f"- ({NO_FLOPS})" if report.mfu is None else share(report.mfu) + within("mfu", share),
+        ),
         ("fits", "yes" if report.feasible else "NO"),
     ]
     if bands is not None:

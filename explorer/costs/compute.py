@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.base.caching import remembered
 from explorer.base.errors import InputError
 from explorer.base.units import dtype_bytes
 from explorer.cluster import Curve, DeviceKind
@@ -35,7 +36,8 @@ from explorer.costs.products import product_seconds
 from explorer.graph import LayerGraph
 from explorer.workload import OPTIMIZERS
 
-_MAX_RESULTS = 2048  # results remembered per graph
+COSTS_KEPT = 512
+"""Costs of all layers of a graph that are remembered: 50 KB each for a thousand layers."""
 
 
 class LayerCosts(NamedTuple):
@@ -66,6 +68,7 @@ def layer_times(
     ).seconds
 
 
+@remembered(COSTS_KEPT)
 def layer_costs(
     graph: LayerGraph,
     kind: DeviceKind,
@@ -84,7 +87,7 @@ def layer_costs(
         samples: samples of one call, a fraction allowed.
         precision: compute precision of the workload.
         work: shape (layers,): the fraction of each layer's work and parameters that this device has;
-            None is all of everything. A read-only array is recognised by identity, which is fastest.
+            None is all of everything.
         split: shape (3, layers): shares of batch, columns and depth of each layer's matrix products that the
             device has (`ShardedLayers.split`); what they do not explain of `work` is a share of the rows.
         tensor_degree: tensor-parallel size, to find measured seconds by; those of degree 1 are multiplied
@@ -94,17 +97,9 @@ def layer_costs(
         InputError: samples below 0, an unknown precision, a `work` or `split` of the wrong shape, or a layer
             that was measured on other device kinds only and says nothing of its work.
     """
-    results: dict[object, tuple[object, LayerCosts]] = graph.memo("costs.layer_costs", dict)
-    key = (id(kind), samples, precision, tensor_degree, _identity(work), _identity(split))
-    found = results.get(key)
-    if found is not None:
-        return found[1]
     costs = _layer_costs(graph, kind, samples, precision, work, split, tensor_degree)
     for array in costs:
         array.flags.writeable = False
-    if len(results) >= _MAX_RESULTS:
-        del results[next(iter(results))]
-    results[key] = ((kind, work, split), costs)  # holds them, so that their identities stay theirs
     return costs
 
 
@@ -128,12 +123,6 @@ def update_seconds(kind: DeviceKind, *, elements: float, optimizer: str, precisi
     size = np.asarray([moved])
     effective = float(_effective(_curve(kind, "memory"), size)[0])
     return effective / kind.memory_bandwidth_bytes_per_s + kind.launch_overhead_s
-
-
-def _identity(work: Array | None) -> object:
-    if work is None:
-        return None
-    return work.tobytes() if work.flags.writeable or work.base is not None else id(work)
 
 
 def _layer_costs(

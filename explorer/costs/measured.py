@@ -1,4 +1,9 @@
-"""Measured seconds of layers, as arrays: which rows hold for a device kind and tensor degree, and between."""
+"""Measured seconds of layers, as arrays: which rows hold for a device kind and tensor degree, and between.
+
+A source that gives one time for the whole backward has it halved into the gradients of inputs and weights.
+Where a layer has no parameters the whole is the gradient of its inputs: none of it can be put off behind what
+earlier layers wait for, as a schedule with a split backward does with weight gradients.
+"""
 
 from __future__ import annotations
 
@@ -51,15 +56,40 @@ def measured_rows(graph: LayerGraph, kind: str, degree: int) -> tuple[MeasuredRo
             layers=np.asarray([i for i, _ in members]),
             batches=np.asarray([item.batch for item in members[0][1]], dtype=float),
             seconds=np.asarray(
-                [
-                    [[item.forward_s, item.input_grad_s, item.weight_grad_s] for item in rows]
-                    for _, rows in members
-                ]
+                [[_seconds(graph.layers[i], item) for item in rows] for i, rows in members]
             ).transpose(1, 2, 0),
             degree=members[0][1][0].tensor_degree,
         )
         for members in groups.values()
     )
+
+
+def _seconds(layer: Layer, item: Measured) -> tuple[float, float, float]:
+    """Return seconds of forward, input gradient and weight gradient."""
+    if item.halves and not layer.parameters:
+        return item.forward_s, item.input_grad_s + item.weight_grad_s, 0.0
+    return item.forward_s, item.input_grad_s, item.weight_grad_s
+
+
+def all_measured(graph: LayerGraph, kind: str, degree: int, layers: NDArray[np.int64]) -> bool:
+    """Tell whether the seconds of some layers are all measured; layers without any work do not count.
+
+    Such seconds hold what the host and the framework added while they were taken.
+    """
+    if not graph.memo("costs.any measured", lambda: any(layer.measured for layer in graph.layers)):
+        return False
+
+    def make() -> NDArray[np.bool_]:
+        return np.array([bool(_chosen(layer, kind, degree)) for layer in graph.layers])
+
+    measured = graph.memo(f"costs.is measured {kind} {degree}", make)[layers]
+    works = graph.memo("costs.works", lambda: np.array([_works(layer) for layer in graph.layers]))[layers]
+    return bool(measured.any() and (measured | ~works).all())
+
+
+def _works(layer: Layer) -> bool:
+    parts = (layer.forward, layer.input_grad, layer.weight_grad)
+    return any(item.flops or item.moved_elements for item in parts)
 
 
 def with_collectives(graph: LayerGraph, kinds: tuple[str, ...], degree: int) -> NDArray[np.bool_]:
@@ -94,7 +124,7 @@ def _chosen(layer: Layer, kind: str, degree: int) -> list[Measured]:
     """
     if not layer.measured:
         return []
-    works = any(item.flops or item.moved_elements for item in (layer.forward, layer.input_grad))
+    works = _works(layer)
     rows = [item for item in layer.measured if item.device_kind == kind]
     rows = rows or [item for item in layer.measured if item.device_kind == "*"]
     if not rows:

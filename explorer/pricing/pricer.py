@@ -55,9 +55,10 @@ class Pricer(Exchanges):
         kinds = tuple(dict.fromkeys([self.cluster.kind_of(device).name for device in row]))
         lines = self.lines(section, copy, row) if self.sharded[section].inside is not None else ()
         return section_time(
-            self.graph, self.cluster, self.job.precision, self.stages[section].recompute,
-            self.sharded[section], self.placement.layers[section], self.placement.fractions[section],
-            kinds, lines, float(samples), self.stages[section].overlap,
+            self.graph, self.cluster, self.sharded[section], self.placement.layers[section],
+            self.placement.fractions[section],
+            kinds=kinds, lines=lines, samples=float(samples), precision=self.job.precision,
+            recompute=self.stages[section].recompute, overlap=self.stages[section].overlap,
         )  # fmt: skip
 
     def memory(self, section: int) -> StageMemory:
@@ -73,9 +74,10 @@ class Pricer(Exchanges):
         stage, job = self.stages[section], self.job
         return section_memory(
             self.graph, self.sharded[section].shards, self.placement.layers[section],
-            self.placement.fractions[section], self.whole(section), job.precision, job.gradient_precision,
-            job.optimizer, job.training, self.sections[section].zero, self.sections[section].shards,
-            stage.recompute, self.framework.dummy_gradients,
+            self.placement.fractions[section], self.whole(section),
+            precision=job.precision, gradient_precision=job.gradient_precision, optimizer=job.optimizer,
+            training=job.training, zero=self.sections[section].zero, replicas=self.sections[section].shards,
+            recompute=stage.recompute, dummy_gradients=self.framework.dummy_gradients,
         )  # fmt: skip
 
     # ---- slots -----------------------------------------------------------------------------------

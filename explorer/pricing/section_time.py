@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from explorer.base.caching import STAGES_KEPT, remembered
 from explorer.cluster import Cluster, DeviceKind
 from explorer.costs.compute import LayerCosts, layer_costs
-from explorer.costs.measured import with_collectives
+from explorer.costs.measured import all_measured, with_collectives
 from explorer.costs.memory import StageMemory, stage_memory
 from explorer.costs.memory_arrays import core_layers
 from explorer.costs.memory_counts import Counts, counts
@@ -87,14 +88,15 @@ def _sharded(
 def section_time(
     graph: LayerGraph,
     cluster: Cluster,
-    precision: str,
-    recompute: str,
     sharded: Sharded,
     layers: IntArray,
     fractions: FloatArray | None,
+    *,
     kinds: tuple[str, ...],
     lines: Lines,
     samples: float,
+    precision: str,
+    recompute: str,
     overlap: tuple[tuple[str, str], ...] = (),
 ) -> SectionTime:
     """Seconds of some layers.
@@ -102,14 +104,14 @@ def section_time(
     Args:
         graph: the model.
         cluster: where they run.
-        precision: of compute.
-        recompute: none, selective or full.
         sharded: sharding of the stage.
         layers: positions of the layers.
         fractions: share of each, None where all are whole.
         kinds: kinds of devices in the row.
         lines: devices along its axes.
         samples: samples of one call.
+        precision: of compute.
+        recompute: none, selective or full.
         overlap: (mesh axis, how) of its collectives that run beside work.
     """
     share = np.ones(len(layers)) if fractions is None else fractions
@@ -143,11 +145,26 @@ def section_time(
         ]
         behind = hidden.weight_grad_s + float(slack[2, layers] @ share)
     remade = float(compute[0, layers] @ again)
-    call = max(kind.software.action_overhead_s for kind in devices)  # the row goes on together
+    call = call_seconds(graph, devices, sharded.degree, layers)
     return SectionTime(
         forward + comm[0] + call, input_grad + comm[1] + call, weight_grad, comm[0], comm[1],
         remade + comm[2], comm[2], sent[0], sent[1], sent[2], min(behind, comm[1]),
     )  # fmt: skip
+
+
+def call_seconds(graph: LayerGraph, devices: Sequence[DeviceKind], degree: int, layers: IntArray) -> float:
+    """Return what a framework's call of some layers costs beside their kernels, on the slowest kind of a row.
+
+    Measured seconds hold it already: the kinds on which all of the layers were measured add nothing.
+    """
+    return max(
+        (
+            kind.software.action_overhead_s
+            for kind in devices
+            if not all_measured(graph, kind.name, degree, layers)
+        ),
+        default=0.0,
+    )
 
 
 def _collectives(
@@ -224,16 +241,17 @@ def section_memory(
     layers: IntArray,
     fractions: FloatArray | None,
     whole: tuple[int, ...],
+    *,
     precision: str,
     gradient_precision: str,
     optimizer: str,
-    training: bool,  # noqa: FBT001
+    training: bool,
     zero: int,
     replicas: int,
     recompute: str,
-    dummy_gradients: bool,  # noqa: FBT001
+    dummy_gradients: bool,
 ) -> StageMemory:
-    """Memory of one device of a section."""
+    """Return the memory of one device of a section; arguments as those of `stage_memory`."""
     names, shares = _named(graph, layers, fractions)
     return stage_memory(
         graph, names, shards, precision=precision, optimizer=optimizer, zero=zero, replicas=replicas,

@@ -11,8 +11,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
+from explorer.base.caching import STAGES_KEPT, remembered
 from explorer.base.errors import InputError
 from explorer.graph import LayerGraph
 from explorer.sharding.layouts import (
@@ -42,8 +42,8 @@ __all__ = [
     "ulysses_layout",
 ]
 
-_LAYOUTS_KEPT, _STAGES_KEPT = 64, 4096
-"""How many results a graph keeps before it forgets all: bounds the memory of long searches."""
+LAYOUTS_KEPT = 64
+"""Layouts of whole graphs that are remembered."""
 
 
 def shard(
@@ -64,40 +64,33 @@ def shard(
         overrides: exceptions for some layers, the first that covers a layer counts; see `overrides_of`.
 
     Returns:
-        The same object for the same arguments, as long as the graph lives (and few other calls were made).
+        The same object for the same arguments, as long as not many other calls were made.
 
     Raises:
         InputError: an unknown layer, or a layer whose dimensions do not match its tensors.
     """
-    kept: dict[Any, Any] = graph.memo("sharding", dict)
-    request = (tuple(layout), tuple(sizes.items()) if sizes else (), tuple(overrides))
-    # Stages are looked up by the identity of their layer tuple first: hashing a thousand names costs more.
-    quick = (id(layers), request)
-    if (hit := kept.get(quick)) is not None and hit[0] is layers:
-        return hit[1]  # type: ignore[no-any-return]
-    _make_room(kept, _STAGES_KEPT)
-    found = _shard(graph, kept, layers, _request(*request))
-    kept[quick] = (layers, found)  # holding the tuple keeps its identity from being used again
-    return found
+    return _shard(graph, layers, tuple(layout), tuple(sizes.items()) if sizes else (), tuple(overrides))
 
 
+@remembered(STAGES_KEPT)
 def _shard(
-    graph: LayerGraph, kept: dict[Any, Any], layers: tuple[str, ...], request: Request
+    graph: LayerGraph,
+    layers: tuple[str, ...],
+    layout: tuple[tuple[str, str], ...],
+    sizes: tuple[tuple[str, int], ...],
+    overrides: tuple[Override, ...],
 ) -> ShardedLayers:
-    known = (layers, request)
-    if (hit := kept.get(known)) is not None:
-        return hit  # type: ignore[no-any-return]
-    wholes: dict[Request, GraphSharding] = graph.memo("sharding.wholes", dict)
-    if (whole := wholes.get(request)) is None:
-        _make_room(wholes, _LAYOUTS_KEPT)
-        whole = wholes[request] = GraphSharding(graph, request)
-    found = kept[known] = whole.cut(layers)
-    return found
+    return _whole(graph, *_request(layout, sizes, overrides)).cut(layers)
 
 
-def _make_room(kept: dict[Any, Any], limit: int) -> None:
-    if len(kept) >= limit:
-        kept.clear()
+@remembered(LAYOUTS_KEPT)
+def _whole(
+    graph: LayerGraph,
+    layout: tuple[tuple[str, str], ...],
+    sizes: tuple[tuple[str, int], ...],
+    overrides: tuple[Override, ...],
+) -> GraphSharding:
+    return GraphSharding(graph, Request(layout, sizes, overrides))
 
 
 def _request(

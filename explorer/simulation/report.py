@@ -28,6 +28,8 @@ MEMORY_PARTS = (
 )  # fmt: skip
 """Parts of a device's memory, in the order they are stacked. Tensors come first; `reserved` is what a process
 takes beside them, `cached` what its allocator holds and would give back before it fails."""
+NO_FLOPS = "the model does not say its FLOPs"
+"""Why there is no MFU where there is none."""
 _TENSORS, _GIVEN_BACK = MEMORY_PARTS.index("reserved"), MEMORY_PARTS.index("cached")
 
 
@@ -85,8 +87,9 @@ class Report:
     """Global batch over step time."""
     bubble_fraction: float
     """Share of the used devices' time in which nothing is computed."""
-    mfu: float
-    """Model FLOPs (3 x forward in training) over peak FLOPs of the used devices in a step."""
+    mfu: float | None
+    """Model FLOPs (3 x forward in training) over peak FLOPs of the used devices in a step; None if the model
+    says nothing of its FLOPs (measured seconds alone)."""
     feasible: bool
     """Whether everything fits in memory."""
     overflows: tuple[Overflow, ...]
@@ -292,10 +295,10 @@ def _peak_flops_per_s(cluster: Cluster, lanes: tuple[tuple[int, ...], ...], prec
 
 def _mfu(
     cluster: Cluster, job: Job, prices: Prices, folded: tuple[tuple[int, ...], ...], step_s: float
-) -> float:
+) -> float | None:
     flops = float(prices.flops.sum()) * job.global_batch * (3.0 if job.training else 1.0)
     peak = _peak_flops_per_s(cluster, folded, job.precision)
-    return flops / (peak * step_s) if step_s else 0.0
+    return flops / (peak * step_s) if flops and step_s else None
 
 
 _WAITS = {TRANSFER: "transfer", REDUCE: "reduce", GATHER: "gather"}

@@ -154,14 +154,15 @@ def learned(value: float, known: Learned | None, otherwise: Band | None) -> Band
 
 
 def report_figures(report: Report) -> dict[str, float]:
-    """Numbers of a report that have a band."""
+    """Return the numbers of a report that have a band; no `mfu` where FLOPs are unknown."""
+    share = {} if report.mfu is None else {"mfu": report.mfu}
     return {
         "step_time_s": report.step_time_s,
         "makespan_s": report.makespan_s,
         "throughput_samples_per_s": report.throughput_samples_per_s,
         "peak_memory_bytes": max(report.peak_memory_bytes),
         "bubble_fraction": report.bubble_fraction,
-        "mfu": report.mfu,
+        **share,
         "exposed_communication_s": sum(report.exposed_communication_s.values()),
     }
 

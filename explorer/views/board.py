@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from explorer.pricing.section_time import call_seconds
 from explorer.strategy import ROUND_ROBIN, Stage
 from explorer.tasks.program import B, F, I, W
 from explorer.views.blocks import layer_costs
@@ -215,8 +218,12 @@ def _in_flight(scene: Scene, lane: int | None, stages: Sequence[int]) -> int:
 
 def _call_s(scene: Scene, number: int) -> float:
     """Seconds that the calls of one stage on a lane cost beside its layers, for one microbatch."""
-    kinds = map(scene.cluster.kind_of, scene.group_devices[number])
-    return (2 if scene.job.training else 1) * max(kind.software.action_overhead_s for kind in kinds)
+    kinds = list(map(scene.cluster.kind_of, scene.group_devices[number]))
+    stages = [scene.strategy.stages[stage] for stage in scene.stages_of_lane[number]]
+    names = stages[0].all_layers if stages else ()
+    layers = np.array([scene.graph.index[name] for name in names], dtype=np.int64)
+    degree = stages[0].meshes[0].size("tensor") if stages else 1
+    return (2 if scene.job.training else 1) * call_seconds(scene.graph, kinds, degree, layers)
 
 
 def _factors(scene: Scene, runs: list[dict[str, Any]], seconds: float) -> dict[str, float]:

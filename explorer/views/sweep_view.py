@@ -46,6 +46,8 @@ def what_if_rows(
     unit = "tokens/s" if tokens[0] else "samples/s"
     rows = []
     for key, (name, quantity, compare) in _FIGURES.items():
+        if key not in one:  # the MFU of a model that does not say its FLOPs
+            continue
         row: dict[str, Any] = {
             "key": key, "name": name, "quantity": quantity, "compare": compare, "now": one[key],
             "then": other.get(key), "level": None,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.base.units import GIB
-from explorer.simulation.report import Report
+from explorer.simulation.report import NO_FLOPS, Report
 from explorer.sweep.bands import HISTORY, Band
 from explorer.views.scene import Scene
 
@@ -47,9 +47,9 @@ def tiles_view(
     base = figures(baseline.report, scene.job.sequence_length) if baseline else {}
     tiles = []
     for key, (name, quantity, compare) in _TILES.items():
-        tile: dict[str, Any] = {"key": key, "name": name, "quantity": quantity, "value": own[key]}
+        tile: dict[str, Any] = {"key": key, "name": name, "quantity": quantity, "value": own.get(key)}
         if baseline:
-            tile |= {"baseline": base[key], "baseline_name": baseline.name}
+            tile |= {"baseline": base.get(key), "baseline_name": baseline.name}
         if compare:
             tile["compare"] = compare
         tiles.append(tile)
@@ -69,7 +69,11 @@ _TILES: dict[str, tuple[str, str, str]] = {
 
 
 def figures(report: Report, sequence_length: int = 0) -> dict[str, float]:
-    """Numbers of the tiles by key; throughput in tokens where samples are sequences."""
+    """Return the numbers of the tiles by key; throughput in tokens where samples are sequences.
+
+    There is no `mfu` where the model says nothing of its FLOPs.
+    """
+    share = {} if report.mfu is None else {"mfu": report.mfu}
     return {
         "step_time": report.step_time_s,
         "throughput": report.throughput_samples_per_s * max(1, sequence_length),
@@ -77,7 +81,7 @@ def figures(report: Report, sequence_length: int = 0) -> dict[str, float]:
             used / room for used, room in zip(report.peak_memory_bytes, report.capacity_bytes, strict=True)
         ),
         "bubble": report.bubble_fraction,
-        "mfu": report.mfu,
+        **share,
         "exposed_communication": sum(report.exposed_communication_s.values()),
     }
 
@@ -90,6 +94,8 @@ def _finish(scene: Scene, tiles: dict[str, dict[str, Any]], single: Baseline | N
         ratio = single.report.step_time_s / report.step_time_s
         fitted = "" if single.report.feasible else ", if it fitted"
         throughput["note"] = f"{ratio:.3g} × {single.name}{fitted}"
+    if tiles["mfu"]["value"] is None:
+        tiles["mfu"]["note"] = NO_FLOPS
     memory["context"] = f"of {min(report.capacity_bytes) / GIB:.1f} GiB"
     if not report.feasible:
         memory["level"] = "bad"

@@ -15,6 +15,7 @@ import pytest
 
 from explorer.base.errors import RunError
 from explorer.cli import main, searching
+from explorer.simulation.report import NO_FLOPS
 
 SMALL = ["--model", "gpt2-small", "--cluster", "dgx-a100", "--global-batch", "16"]
 SHAPE = ["--stages", "4", "--microbatches", "8"]
@@ -68,7 +69,9 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # ---- what each command prints -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", ["models", "clusters", "schedules", "searchers", "updates", "exporters"])
+@pytest.mark.parametrize(
+    "what", ["models", "clusters", "frameworks", "schedules", "searchers", "updates", "exporters"]
+)
 def test_list(what: str, run: Run) -> None:
     rows = run("list", what, "--json").json[what]
     assert rows
@@ -539,3 +542,10 @@ def test_reproduce_says_what_it_takes(run: Run, arguments: tuple[str, ...]) -> N
 def test_list_shows_systems_with_their_papers(run: Run) -> None:
     rows = run("list", "systems", "--json").json["systems"]
     assert "GPipe" in next(row["paper"] for row in rows if row["name"] == "gpipe")
+
+
+def test_the_mfu_of_measured_seconds_is_a_dash_with_its_reason(run: Run) -> None:
+    plan = Path(__file__).parents[1] / "plans" / "04-pipedream.yaml"
+    assert run("simulate", "--plan", plan, "--json").json["mfu"] is None
+    printed = run("simulate", "--plan", plan).out
+    assert f"- ({NO_FLOPS})" in printed

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 import explorer
 from explorer.costs.measured import with_collectives
-from explorer.graph import LayerGraph, Measured
+from explorer.graph import LayerGraph, Measured, Work
+from explorer.models.pipedream import read
 from explorer.sharding import megatron_layout
 from explorer.simulation.report import Report
 from explorer.strategy import REPLICA, Mesh, Stage, single
@@ -72,3 +74,62 @@ def test_every_kind_of_a_row_must_have_them_in() -> None:
     both = replace(one, layers=tuple(replace(layer, measured=rows) for layer in one.layers))
     assert with_collectives(both, ("a",), 4).all()
     assert not with_collectives(both, ("a", "b"), 4).any()
+
+
+# ---- what measured seconds hold already, and in which order they come ---------------------------
+
+
+def profile(*layers: tuple[str, float, float, float]) -> LayerGraph:
+    """A chain of PipeDream's operators: (description, forward ms, backward ms, bytes of parameters)."""
+    lines = [
+        f"node{i} -- {what} -- forward_compute_time={forward}, backward_compute_time={backward}, "
+        f"activation_size=8.0, parameter_size={size}"
+        for i, (what, forward, backward, size) in enumerate(layers)
+    ]
+    lines += [f"\tnode{i} -- node{i + 1}" for i in range(len(layers) - 1)]
+    return read("\n".join(lines) + "\n")
+
+
+CHAIN = profile(("Linear", 1.0, 2.0, 4.0), ("ReLU", 1.0, 3.0, 0.0), ("Linear", 1.0, 2.0, 4.0))
+
+
+def simulated(model: LayerGraph, *, cuts: tuple[int, ...] = (), batch: int = 4, **strategy: object) -> Report:
+    """A step of `batch` microbatches on DGX A100, cut before some layers."""
+    cluster = explorer.load_cluster("dgx-a100")
+    workload = default_workload(model).with_job(global_batch=batch, optimizer="none")
+    parts = explorer.uniform(
+        model, cluster, workload.job, stages=len(cuts) + 1, microbatch_size=1, cuts=list(cuts)
+    )
+    changed: dict[str, Any] = dict(strategy)
+    return explorer.simulate(model, cluster, workload, parts.with_job(replace(parts.job, **changed)))
+
+
+def test_measured_seconds_get_no_framework_on_top() -> None:
+    """Four microbatches of 3 ms forward and 7 ms backward are 40 ms, on whatever cluster and software."""
+    assert explorer.load_cluster("dgx-a100").device_kinds[0].software.action_overhead_s > 0
+    assert simulated(CHAIN).step_time_s == pytest.approx(0.040)
+
+
+def test_a_stage_of_which_something_was_not_measured_is_called_by_the_framework() -> None:
+    work = Work(flops=1.0, moved_elements=1.0)
+    guessed = replace(CHAIN.layers[1], measured=(), forward=work, input_grad=work)
+    mixed = replace(CHAIN, layers=(CHAIN.layers[0], guessed, CHAIN.layers[2]))
+    call = explorer.load_cluster("dgx-a100").device_kinds[0].software.action_overhead_s
+    assert simulated(mixed).step_time_s > 4 * (0.006 + 2 * call)
+
+
+def test_layers_without_parameters_have_no_gradient_to_put_off() -> None:
+    """All of their backward comes before what earlier stages wait for; with parameters half of it does."""
+    found = simulated(CHAIN, cuts=(1, 2))
+    prices = found.timeline.prices.pricer
+    for stage, (inputs, weights) in enumerate(((1.0, 1.0), (3.0, 0.0), (1.0, 1.0))):
+        time = prices.section_time(stage, stage, 1)
+        assert (time.input_grad_s, time.weight_grad_s) == pytest.approx((inputs * 1e-3, weights * 1e-3))
+
+
+def test_their_order_shows_in_a_split_backward() -> None:
+    """With W last, the first stage waits for the whole backward of a stage without parameters."""
+    text = "0F0 0I0 0W0; 1F0 1I0 1W0; 2F0 2I0 2W0"
+    whole = profile(("Linear", 1.0, 2.0, 4.0), ("ReLU", 1.0, 30.0, 0.0), ("Linear", 1.0, 2.0, 4.0))
+    found = simulated(whole, cuts=(1, 2), batch=1, schedule="custom", options=(("lanes", text),))
+    assert found.makespan_s == pytest.approx(3e-3 + 1e-3 + 30e-3 + 1e-3 + 1e-3, rel=1e-2)

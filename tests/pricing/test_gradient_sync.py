@@ -150,5 +150,6 @@ def test_remembered_keys_are_the_arguments() -> None:
     assert [work(other, (1,), 0.0), work(one, (2,), 0.0), work(one, (1,), 1.0)] == [2, 3, 4]
     assert work(one, (1,), 2.0) == 5
     assert work(one, (1,), 0.0) == 6, "a full cache forgets"
-    with pytest.raises(TypeError, match="positional"):
-        work(one, (1,), extra=0.0)
+    assert work(one, (1,), extra=0.0) == work(one, (1,), extra=0.0) == 7
+    assert work(one, (1,), extra=1.0) == 8
+    assert work(one, numbers=(1,), extra=1.0) == 9, "names count"

@@ -30,7 +30,7 @@ every_case = st.one_of(uneven_cases(), *(even_cases(name) for name in SCHEDULES)
 def check_report(report: Report) -> None:
     """What holds for every report."""
     assert 0 <= report.bubble_fraction <= 1
-    assert 0 <= report.mfu <= 1
+    assert report.mfu is None or 0 < report.mfu <= 1
     assert math.isfinite(report.step_time_s)
     assert all(math.isfinite(x) and x >= 0 for x in report.exposed_communication_s.values())
     assert all(math.isfinite(x) and x >= 0 for parts in report.memory_parts_bytes for x in parts)

@@ -16,9 +16,11 @@ import explorer
 from explorer.base.errors import ExplorerError
 from explorer.explain import explain
 from explorer.models import SOURCES
-from explorer.simulation.report import MEMORY_PARTS
+from explorer.models.synthetic import chain
+from explorer.simulation.report import MEMORY_PARTS, NO_FLOPS
 from explorer.strategies.moves import groups_of, place_layers
 from explorer.strategy import Slice, Stage, single
+from explorer.sweep.bands import report_figures
 from explorer.views import (
     Scene,
     blocks_view,
@@ -34,6 +36,7 @@ from explorer.views import (
     verdict_view,
 )
 from explorer.views.memory_map import memory_levels
+from explorer.views.sweep_view import what_if_rows
 from explorer.views.tiles import Baseline
 from explorer.views.timeline import COLUMNS, timeline_rows
 from widgets import shapes
@@ -296,3 +299,20 @@ def test_trace_has_every_task(scene: Scene) -> None:
     assert max(e["ts"] + e["dur"] for e in events) == pytest.approx(
         float(scene.report.timeline.timing.end_s.max()) * 1e6
     )
+
+
+def test_a_model_without_flops_has_no_mfu() -> None:
+    """Of measured seconds alone nobody knows how much of the peak they are: a dash with its reason, not 0."""
+    graph = chain([1e-3] * 4, backward_s=2e-3)
+    workload = explorer.default_workload(graph).with_job(global_batch=8)
+    strategy = explorer.uniform(graph, DGX, workload.job, stages=2, microbatch_size=1)
+    report = explorer.simulate(graph, DGX, workload, strategy)
+    assert report.mfu is None
+    scene = make_scene(graph, DGX, workload, strategy, report)
+    view = tiles_view(scene, baseline=Baseline(name="even", report=report))
+    TypeAdapter(shapes.TilesView).validate_python(view)
+    (tile,) = (tile for tile in view["tiles"] if tile["key"] == "mfu")
+    assert (tile["value"], tile["baseline"], tile["note"]) == (None, None, NO_FLOPS)
+    TypeAdapter(shapes.BoardView).validate_python(board_view(scene))
+    assert "mfu" not in {row["key"] for row in what_if_rows(report, report)}
+    assert "mfu" not in report_figures(report)

@@ -205,7 +205,7 @@ def _numbers(a: Point, b: Point) -> list[tuple[str, float, float, Callable[[floa
         ("Throughput", one["throughput"], other["throughput"], rate, False),
         ("Worst memory", peak[0], peak[1], format_bytes, False),
         ("Bubble", one["bubble"], other["bubble"], share, True),
-        ("MFU", one["mfu"], other["mfu"], share, True),
+        *([("MFU", one["mfu"], other["mfu"], share, True)] if "mfu" in one and "mfu" in other else []),
         ("Devices", len(a.report.devices), len(b.report.devices), lambda v: f"{v:.0f}", False),
     ]  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import Any
 from explorer import __version__
 from explorer.base.units import format_bytes, format_seconds
 from explorer.cluster import Source
-from explorer.simulation.report import MEMORY_PARTS
+from explorer.simulation.report import MEMORY_PARTS, NO_FLOPS
 from explorer.views import board_view
 from explorer.views.tiles import figures
 from widgets.compare.panel import compare_html
@@ -111,7 +111,7 @@ def _figures(point: Point) -> str:
         ),
         ("Fits", "yes" if report.feasible else "no"),
         ("Bubble", percent(own["bubble"], sign=False)),
-        ("MFU", percent(own["mfu"], sign=False)),
+        ("MFU", percent(own["mfu"], sign=False) if "mfu" in own else f"– ({NO_FLOPS})"),
         ("One step from idle", format_seconds(report.makespan_s)),
     ]
     return table(("figure", "predicted"), [(escape(name), escape(value)) for name, value in rows])

@@ -77,4 +77,6 @@ def _rows(record: Record, shape: Shape) -> Iterator[ScoredRow]:
 
 def _flops_per_s(cases: list[ScoredCase]) -> float:
     report, cluster = best_of(cases), cases[0].cluster
+    if report.mfu is None:
+        raise InputError("the model says nothing of its FLOPs", key="mfu")
     return report.mfu * cluster.kind_of(0).peak("bf16")
