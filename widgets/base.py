@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import anywidget
 import traitlets
@@ -88,6 +89,8 @@ class Widget(anywidget.AnyWidget):
     notice = traitlets.Dict(
         None, allow_none=True, help="A strip at the top: {'level': 'info' or 'error', 'text': ...}, or None."
     ).tag(sync=True)
+    own_id = traitlets.Unicode(help="By which the page finds this widget's model.").tag(sync=True)
+    heard = traitlets.Int(0, help="How often the page asked whether it is heard.").tag(sync=True)
     way_back = traitlets.Unicode(
         "Run the cells again.", help="What to do once the kernel is gone, said by the page."
     ).tag(sync=True)
@@ -98,6 +101,7 @@ class Widget(anywidget.AnyWidget):
         self.followers: tuple[Widget, ...] = ()
         """Widgets whose messages go out after this one's answer to an intent."""
         kwargs.setdefault("layout", Layout(width="100%"))
+        kwargs["own_id"] = kwargs.setdefault("model_id", uuid4().hex)
         super().__init__(**kwargs)
         self.on_msg(self._receive)
 
@@ -128,6 +132,11 @@ class Widget(anywidget.AnyWidget):
 
     def _receive(self, _widget: object, content: object, _buffers: object) -> None:
         if not isinstance(content, dict):
+            return
+        if "hello" in content:
+            if content["hello"] == "again":  # what was sent so far was dropped; the code is there
+                self.send_state([key for key in self.keys if key not in ("_esm", "_css")])
+            self.heard += 1
             return
         if isinstance(content.get("consider"), dict):
             for handler in tuple(self._considerers):

@@ -39,7 +39,7 @@ PACK_FROM = 1_000_000
 MOST_ANSWERS = 40
 """Nodes of the layer graph that can still be opened or closed in a report."""
 
-_NOT_SENT = {"layout", "tabbable", "tooltip", "notice", "bench", "seq", "way_back"}
+_NOT_SENT = {"layout", "tabbable", "tooltip", "notice", "bench", "seq", "way_back", "own_id", "heard"}
 
 
 def write_report(bench: Explorer, path: Path) -> int:

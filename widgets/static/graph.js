@@ -67,6 +67,42 @@ function heading(title, sub) {
   return h("div", { class: "sx-head" }, h("h2", { text: title }), h("span", { class: "sx-sub", text: sub ?? "" }));
 }
 
+// src/common/greet.js
+var LOOK_MS = 500;
+var LOOKS = 4;
+function greet(model) {
+  const manager = model.widget_manager;
+  const id = model.get("own_id");
+  if (!manager?.kernel || !id) return () => {
+  };
+  const before = model.get("heard");
+  let left = LOOKS;
+  let timer = setTimeout(look, LOOK_MS);
+  const stop = () => clearTimeout(timer);
+  const send = (hello) => {
+    try {
+      model.send({ hello });
+    } catch {
+      stop();
+    }
+  };
+  send("here");
+  function look() {
+    if (model.get("heard") !== before) return;
+    if (manager.kernel?.status === "idle") left -= 1;
+    if (left > 0) timer = setTimeout(look, LOOK_MS);
+    else openAgain(manager, id).then(() => send("again"), console.error);
+  }
+  return stop;
+}
+async function openAgain(manager, id) {
+  const model = await manager.get_model(id);
+  let plain = null;
+  for (let type = model; type; type = Object.getPrototypeOf(type))
+    if (Object.hasOwn(type, "_handle_comm_msg")) plain = type._handle_comm_msg;
+  model.comm.on_msg(plain.bind(model));
+}
+
 // src/common/link.js
 var LOST = "sx-lost";
 var SLOW_MS = 8e3;
@@ -209,7 +245,9 @@ function linkWords(state, { cause = "gone", dropped = false, busy = false, way =
 var linked = (render2) => ({ model, el }) => {
   const link = new Link(model);
   const close = render2({ model: link.model, el });
+  const silence = greet(model);
   return () => {
+    silence();
     close();
     link.close();
   };

@@ -1,5 +1,7 @@
 // Whether the kernel still hears this page, and what is said when it does not. No DOM but one event of the document.
 
+import { greet } from "./greet.js";
+
 /** Event of the document by which the widgets of one workbench tell each other that their kernel is gone. */
 const LOST = "sx-lost";
 /** After this long without an answer it is said; a kernel that runs a cell answers only afterwards. */
@@ -171,7 +173,9 @@ export const linked =
   ({ model, el }) => {
     const link = new Link(model);
     const close = render({ model: link.model, el });
+    const silence = greet(model);
     return () => {
+      silence();
       close();
       link.close();
     };

@@ -1,4 +1,4 @@
-"""What the page does when it cannot go on by itself: a first model that is wrong, a kernel that is gone."""
+"""What the page does when it cannot go on by itself: a wrong model, a slow page, a kernel that is gone."""
 
 from __future__ import annotations
 
@@ -76,6 +76,25 @@ def test_a_wrong_model_then_a_right_one(open_cell: Opener) -> None:
     assert page.locator("[data-widget=controls] .sx-notice").count() == 0
     bench.drag(CHIP.format(0), "[data-lane='1'] [data-block]")
     bench.until(lambda: bench.lane_of("layers.3") == "1", "what has come can be used")
+
+
+def test_messages_that_were_dropped_come_again(lab: Lab, browser: Any) -> None:
+    """A page that is too slow: anywidget gives every model up at once, as it does after two seconds."""
+    page = browser.new_page()
+    page.add_init_script(
+        "const wait = AbortSignal.timeout;"
+        " AbortSignal.timeout = (ms) => wait.call(AbortSignal, ms === 2000 ? 0 : ms);"
+    )
+    bench = Workbench(page)
+    bench.open(lab)  # waits for the board
+    assert any("Failed to initialize model" in error for error in bench.errors), "as it was meant to be"
+    for part in (".tl-canvas", ".hm-canvas", "[data-kpi=step_time]", "[data-widget=graph] [data-node]"):
+        page.locator(part).first.wait_for(state="visible")
+    bench.drag("[data-lane='0'] [data-block='layers.3']", "[data-lane='1'] [data-block]")
+    bench.until(lambda: bench.lane_of("layers.3") == "1", "it can be used")
+    page.wait_for_selector("[data-lane='1'] [data-block='layers.3']")
+    bench.settled()
+    page.close()
 
 
 def workbench(open_cell: Opener) -> Workbench:
