@@ -190,16 +190,17 @@ _WIDER = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
-    """Equal nodes, numbered one after the other."""
+    """Equal nodes, numbered one after the other; with `max_count` a pool to choose from."""
 
     count: int
-    """Nodes in this group."""
+    """Nodes that are taken where nobody chooses."""
     device_kind: str
     """Name of the kind of all their devices."""
     devices_per_node: int
     """Devices in each."""
     max_count: int = 0
-    """For a pool to choose from: the most nodes there may be; 0 means exactly `count`."""
+    """Nodes that may be taken: all of them are numbered, plans may use them and searches choose among them; 0
+    means exactly `count`."""
 
     def __post_init__(self) -> None:
         if self.count < 1 or self.devices_per_node < 1:
@@ -209,6 +210,11 @@ class NodeGroup:
                 found=f"{self.count} x {self.devices_per_node}",
                 allowed=">= 1",
             )
+
+    @property
+    def most(self) -> int:
+        """Nodes that may be taken."""
+        return max(self.count, self.max_count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,18 +383,41 @@ class Cluster:
 
     @property
     def device_count(self) -> int:
-        """Number of devices."""
-        return sum(group.count * group.devices_per_node for group in self.nodes)
+        """Number of devices that may be used, all those of pools among them."""
+        return sum(group.most * group.devices_per_node for group in self.nodes)
+
+    @property
+    def pools(self) -> bool:
+        """Whether more nodes may be taken than are where nobody chooses."""
+        return any(group.most > group.count for group in self.nodes)
+
+    @property
+    def present(self) -> tuple[int, ...]:
+        """Devices that are taken where nobody chooses: of a pool the first `count` nodes."""
+        return self.memo("present", self._find_present)
+
+    def _find_present(self) -> tuple[int, ...]:
+        found: list[int] = []
+        first = 0
+        for group in self.nodes:
+            found += range(first, first + group.count * group.devices_per_node)
+            first += group.most * group.devices_per_node
+        return tuple(found)
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """All devices in the order of ranks where nobody chooses: those present, then the rest of pools."""
+        return self.memo("order", lambda: tuple(dict.fromkeys((*self.present, *range(self.device_count)))))
 
     @property
     def node_count(self) -> int:
-        """Number of nodes."""
-        return sum(group.count for group in self.nodes)
+        """Number of nodes that may be used."""
+        return sum(group.most for group in self.nodes)
 
     def _group_of(self, device: int) -> tuple[NodeGroup, int, int]:
         """Node group of a device, its first device and its first node."""
         ends = self.memo(
-            "group_ends", lambda: list(accumulate(g.count * g.devices_per_node for g in self.nodes))
+            "group_ends", lambda: list(accumulate(g.most * g.devices_per_node for g in self.nodes))
         )
         i = bisect_right(ends, device)
         if device < 0 or i >= len(ends):
@@ -397,7 +426,7 @@ class Cluster:
                 found=device,
                 allowed=f"0 to {self.device_count - 1}",
             )
-        first_node = sum(group.count for group in self.nodes[:i])
+        first_node = sum(group.most for group in self.nodes[:i])
         return self.nodes[i], (ends[i - 1] if i else 0), first_node
 
     def kind_of(self, device: int) -> DeviceKind:

@@ -14,8 +14,9 @@ from explorer.base.errors import InfeasibleError
 from explorer.base.units import format_bytes, format_seconds
 from explorer.explain import Sentence, explain, ordered, reasons, require_feasible
 from explorer.explain.changes import everywhere
-from explorer.explain.neighbours import recut, shape_of
+from explorer.explain.neighbours import cut_anew
 from explorer.explain.questions import WORTH, Asked
+from explorer.strategies.degrees import Degrees
 from explorer.strategies.moves import groups_of, place_layers
 from explorer.workload import default_workload
 from tests.random_plans import Case, cluster_of, even_cases, pipeline
@@ -263,11 +264,11 @@ def test_a_new_shape_keeps_all_other_choices() -> None:
     report = explorer.simulate(*case)
     asked = Asked(graph=LLAMA, cluster=DGX, workload=case.workload, strategy=case.strategy, report=report)
     job = everywhere(asked, layout=(("ffn", "tensor"),)).job
-    old = shape_of(job)
+    old = Degrees.regular(job)
     assert old is not None
-    assert str(old) == "4 stages × 1 replica × 2-way tensor"
-    new = recut(LLAMA, DGX, case.workload.job, job, old, replace(old, stages=2, replicas=2))
-    assert shape_of(new) == replace(old, stages=2, replicas=2)
+    assert old.words == "4 stages × 1 replica × 2-way tensor"
+    new = cut_anew(LLAMA, DGX, case.workload.job, job, old.changed(stages=2, replicas=2))
+    assert Degrees.regular(new) == old.changed(stages=2, replicas=2)
     assert {(s.zero, s.recompute, s.layout) for s in new.stages} == {(1, "selective", (("ffn", "tensor"),))}
 
 
@@ -275,7 +276,7 @@ def test_a_new_shape_keeps_all_other_choices() -> None:
 @given(even_cases("gpipe"), st.data())
 def test_shape_is_read_off_even_plans(case: Case, data: st.DataObject) -> None:
     job = case.strategy.job
-    shape = shape_of(job)
+    shape = Degrees.regular(job)
     assert shape is not None
     assert shape.devices == len(job.devices)
     assert shape.stages * shape.chunks == len(job.stages)
@@ -283,4 +284,4 @@ def test_shape_is_read_off_even_plans(case: Case, data: st.DataObject) -> None:
         stage = data.draw(st.integers(0, len(job.stages) - 1))
         shares = tuple(float(i + 1) for i in range(shape.replicas))
         odd = [replace(s, shares=shares) if i == stage else s for i, s in enumerate(job.stages)]
-        assert shape_of(job.with_stages(odd)) is None
+        assert Degrees.regular(job.with_stages(odd)) is None

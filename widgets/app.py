@@ -28,7 +28,7 @@ from explorer.workload import Workload
 
 from .base import Widget
 from .compare.panel import ComparePanel, with_other
-from .edits import lock_lane, pin_layers, set_field, shape_of
+from .edits import degrees_of, lock_lane, pin_layers, set_field
 from .export.panel import ExportPanel
 from .gestures import Gestures
 from .history.file import Look
@@ -274,9 +274,10 @@ class Explorer(VBox):
         now = self.history.now
         if now is None:
             return f"<Explorer: {self.error or 'nothing loaded'}>"
-        shape, report = shape_of(now.strategy, now.groups), now.report
+        degrees, report = degrees_of(now), now.report
         return (
-            f"<Explorer: {self.model} on {self.cluster}, {shape.stages} stages x {shape.replicas} replicas,"
+            f"<Explorer: {self.model} on {self.cluster},"
+            f" {degrees.stages} stages x {degrees.replicas} replicas,"
             f" {format_seconds(report.step_time_s)} a step, {'fits' if report.feasible else 'does not fit'}>"
         )
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from explorer.base.errors import ExplorerError, InputError
 from explorer.cluster_profiles import load_cluster
-from explorer.strategies.moves import DeviceGroup, place_layers
-from explorer.strategies.uniform import uniform
+from explorer.strategies.degrees import EXPERT, Degrees
+from explorer.strategies.moves import place_layers
 from explorer.strategy import REPLICA, ROUND_ROBIN, JobStrategy, Stage, Strategy
 
 from .holds import check, with_lock, with_pins
@@ -108,59 +108,18 @@ def lock_lane(point: Point, lane: int, *, on: bool) -> Point:
     return replace(point, holds=with_lock(point.holds, groups[lane], on=on), note=what, maker="board")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """The uniform shape nearest to a strategy, as the pickers show it."""
-
-    stages: int
-    """Device groups along the pipeline."""
-    replicas: int
-    """Data-parallel replicas of the first stage."""
-    tensor: int
-    """Devices of one replica of the first stage."""
-    chunks: int
-    """Stages per device group, where all have equally many."""
-    microbatch_size: int
-    """Samples per replica of the first stage."""
-    schedule: str
-    """Name."""
-    recompute: str
-    """Of the first stage."""
-    zero: int
-    """Of the first stage."""
+def degrees_of(point: Point) -> Degrees:
+    """Return the degrees nearest to a state, as the pickers show them; lanes without layers count."""
+    return Degrees.nearest(point.strategy.job, len(point.groups))
 
 
-def shape_of(strategy: Strategy, groups: Sequence[DeviceGroup]) -> Shape:
-    """Read the shape off a strategy and its device groups."""
-    job = strategy.job
-    first: Stage = job.stages[0]
-    mesh = first.meshes[0]
-    whole = first.replicas == ROUND_ROBIN
-    return Shape(
-        stages=len(groups),
-        replicas=mesh.replicas,
-        tensor=len(mesh.devices) // mesh.replicas,
-        chunks=max(1, len(job.stages) // len(groups)),
-        microbatch_size=max(1, first.microbatch_samples // (1 if whole else mesh.replicas)),
-        schedule=job.schedule,
-        recompute=first.recompute,
-        zero=first.zero,
-    )
-
-
-def even_strategy(inputs: Inputs, shape: Shape, **changes: Any) -> Strategy:
-    """The even strategy of a shape: what hand-made placements are compared with.
+def even_strategy(inputs: Inputs, degrees: Degrees) -> Strategy:
+    """Return the even strategy of some degrees: what hand-made placements are compared with.
 
     Raises:
         ExplorerError: the cluster is too small, or the batch does not divide.
     """
-    wanted = replace(shape, **changes)
-    return uniform(
-        inputs.graph, inputs.cluster, inputs.job,
-        stages=wanted.stages, replicas=wanted.replicas, tensor=wanted.tensor, chunks=wanted.chunks,
-        microbatch_size=wanted.microbatch_size, schedule=wanted.schedule, recompute=wanted.recompute,
-        zero=wanted.zero,
-    )  # fmt: skip
+    return degrees.build(inputs.graph, inputs.cluster, inputs.job)
 
 
 def set_field(point: Point, key: str, value: Any) -> Point:
@@ -218,37 +177,27 @@ def _every_stage(point: Point, key: str, value: Any) -> Point:
 
 def _schedule(point: Point, _key: str, value: Any) -> Point:
     """Another schedule over the same placement; to and from interleaving the model is cut anew."""
-    shape = shape_of(point.strategy, point.groups)
+    degrees = degrees_of(point)
     name = str(value)
     chunked = name.startswith("interleaved")
-    if chunked != (shape.chunks > 1):
-        chunks = 2 if chunked else 1
-        strategy = even_strategy(point.inputs, shape, schedule=name, chunks=chunks)
-        return make_point(point.inputs, strategy, note=f"schedule {name}, cut anew")
+    if chunked != (degrees.chunks > 1):
+        wanted = degrees.changed(schedule=name, options=(), chunks=2 if chunked else 1)
+        return make_point(
+            point.inputs, even_strategy(point.inputs, wanted), note=f"schedule {name}, cut anew"
+        )
     job = replace(point.strategy.job, schedule=name, options=())
     return make_point(point.inputs, point.strategy.with_job(job), point.groups, note=f"schedule {name}")
 
 
 def _regular(point: Point, key: str, value: Any) -> Point:
-    """Stages, replicas, tensor: another even cut. Replicas follow so that all devices stay in use."""
+    """Any other degree: another even cut. Replicas follow so that all devices stay in use."""
     found = whole_number(key, value)
-    shape = shape_of(point.strategy, point.groups)
-    changes: dict[str, Any] = {key: found}
-    wanted = replace(shape, **changes)
-    if key != REPLICA + "s":
-        left = point.inputs.cluster.device_count // (wanted.stages * wanted.tensor)
-        wanted = replace(wanted, replicas=max(1, left))
-    wanted = _divisible(point.inputs, wanted)
-    return make_point(point.inputs, even_strategy(point.inputs, wanted), note=f"{key} {found}, cut evenly")
-
-
-def _divisible(inputs: Inputs, shape: Shape) -> Shape:
-    """The shape with the largest microbatch, up to its own, that divides the batch over its replicas."""
-    share, rest = divmod(inputs.job.global_batch, shape.replicas)
-    if rest:
-        return shape
-    size = next((n for n in range(shape.microbatch_size, 0, -1) if share % n == 0), 1)
-    return replace(shape, microbatch_size=size)
+    wanted = degrees_of(point).changed(**{key: found})
+    if key not in (REPLICA + "s", EXPERT):
+        left = len(point.inputs.cluster.present) // (wanted.devices // wanted.replicas)
+        wanted = wanted.changed(replicas=max(1, left))
+    strategy = even_strategy(point.inputs, wanted.divisible(point.inputs.job))
+    return make_point(point.inputs, strategy, note=f"{key} {found}, cut evenly")
 
 
 def whole_number(key: str, value: Any, *, least: int = 1) -> int:
@@ -282,5 +231,7 @@ _FIELDS: dict[str, Callable[[Point, str, Any], Point]] = {
     "stages": _regular,
     "replicas": _regular,
     "tensor": _regular,
+    "context": _regular,
+    "expert": _regular,
 }
 """What a picker does."""

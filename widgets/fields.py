@@ -10,8 +10,9 @@ from explorer.base.units import DTYPE_BYTES
 from explorer.cluster_profiles import cluster_names
 from explorer.models import SOURCES
 from explorer.schedules import SCHEDULES
+from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees
 
-from .edits import Shape, shape_of
+from .edits import degrees_of
 from .session import Point
 
 OTHER = "other…"
@@ -43,15 +44,15 @@ def bar_view(
         can_redo: whether Redo is on.
         comparing: whether there is a plan B.
     """
-    shape = shape_of(point.strategy, point.groups) if point else None
+    degrees = degrees_of(point) if point else None
     model = point.inputs.model.reference if point else asked["model"]
     cluster = point.inputs.cluster_name if point else asked["cluster"]
     fields = [
         _place("model", "Model", SOURCES.names(), model, typed),
         _place("cluster", "Cluster", cluster_names(), cluster, typed),
     ]
-    if point is not None and shape is not None:
-        fields += _numbers(point, shape) + _choices(point, shape)
+    if point is not None and degrees is not None:
+        fields += _numbers(point, degrees) + _choices(point, degrees)
     for field in fields:
         key = field["key"]
         if key in errors:
@@ -92,19 +93,34 @@ def _options(values: Iterable[Any]) -> list[dict[str, str]]:
     return [{"value": str(value), "label": str(value)} for value in values]
 
 
-def _numbers(point: Point, shape: Shape) -> list[dict[str, Any]]:
+def _numbers(point: Point, degrees: Degrees) -> list[dict[str, Any]]:
     job = point.inputs.job
     rows: list[tuple[str, str, int, str]] = [
         ("global_batch", "Batch", job.global_batch, "Samples of one optimizer step"),
-        ("microbatch_size", "Microbatch", shape.microbatch_size, "Samples of one microbatch per replica"),
+        ("microbatch_size", "Microbatch", degrees.microbatch_size, "Samples of one microbatch per replica"),
     ]
     if job.sequence_length:
         rows.append(("sequence_length", "Sequence", job.sequence_length, "Tokens of one sample"))
     rows += [
-        ("stages", "Stages", shape.stages, "Pipeline stages; a new even cut, replicas follow"),
-        ("replicas", "Replicas", shape.replicas, "Data-parallel replicas; a new even cut"),
-        ("tensor", "Tensor", shape.tensor, "Devices that share each layer; a new even cut, replicas follow"),
+        ("stages", "Stages", degrees.stages, "Pipeline stages; a new even cut, replicas follow"),
+        ("replicas", "Replicas", degrees.replicas, "Data-parallel replicas; a new even cut"),
+        (
+            "tensor",
+            "Tensor",
+            degrees.tensor,
+            "Devices that share each layer; a new even cut, replicas follow",
+        ),
     ]
+    for key, label, title in (
+        (
+            "context",
+            "Context",
+            "Devices that share a sequence; a new even cut, replicas follow",
+        ),
+        ("expert", "Experts", "Devices that share the experts of a mixture; a new even cut"),
+    ):
+        if getattr(degrees, key) > 1:
+            rows.append((key, label, getattr(degrees, key), title))
     return [
         {"key": key, "label": label, "kind": "number", "value": value, "minimum": 1, "step": 1,
          "width_px": _digits_px(value), "title": title, "group": SHAPE if key in _SHAPE_KEYS else None}
@@ -117,11 +133,11 @@ def _digits_px(value: int) -> int:
     return max(40, 24 + 8 * len(str(value)))
 
 
-def _choices(point: Point, shape: Shape) -> list[dict[str, Any]]:
+def _choices(point: Point, degrees: Degrees) -> list[dict[str, Any]]:
     rows: list[tuple[str, str, Any, Iterable[Any]]] = [
-        ("schedule", "Schedule", shape.schedule, _chosen(SCHEDULES, shape.schedule)),
-        ("recompute", "Recompute", shape.recompute, ("none", "selective", "full")),
-        ("zero", "ZeRO", str(shape.zero), range(4)),
+        ("schedule", "Schedule", degrees.schedule, _chosen(SCHEDULES, degrees.schedule)),
+        ("recompute", "Recompute", degrees.recompute, RECOMPUTE),
+        ("zero", "ZeRO", str(degrees.zero), ZERO_LEVELS),
         ("precision", "Precision", point.inputs.job.precision, _PRECISIONS),
     ]
     return [

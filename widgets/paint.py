@@ -8,6 +8,7 @@ from typing import Any
 from explorer.base.caching import IdentityCache
 from explorer.base.errors import ExplorerError
 from explorer.simulation.simulate import simulate
+from explorer.strategies.degrees import Degrees
 from explorer.views import (
     Scene,
     blocks_view,
@@ -21,7 +22,7 @@ from explorer.views import (
 from explorer.views.graph import first_opened, graph_index, still_open
 from explorer.views.tiles import Baseline
 
-from .edits import Shape, even_strategy, shape_of
+from .edits import degrees_of, even_strategy
 from .heatmap import Heatmap
 from .parts import Parts
 from .session import History, Point
@@ -31,38 +32,35 @@ HeatView = Callable[..., tuple[dict[str, Any], bytes]]
 
 
 class Comparisons:
-    """What the tiles compare with, remembered by inputs and shape."""
+    """What the tiles compare with, remembered by inputs and degrees."""
 
     def __init__(self) -> None:
         self._kept = IdentityCache(8)  # each holds a whole report
 
     def baseline(self, point: Point) -> Baseline | None:
-        """Plan B, else the even cut of the same shape; None where there is none (an odd batch or mesh)."""
+        """Plan B, else the even cut of the same degrees; None where there is none (an odd batch or mesh)."""
         if point.other is not None:
             return Baseline(name="B", report=point.other.report)
-        shape = shape_of(point.strategy, point.groups)
-        return self._get(point, shape, "even cut")
+        degrees = degrees_of(point)
+        return self._get(point, degrees, "even cut")
 
     def single(self, point: Point) -> Baseline | None:
         """One device, whether it would fit or not."""
-        shape = shape_of(point.strategy, point.groups)
-        alone = Shape(
-            stages=1, replicas=1, tensor=1, chunks=1, microbatch_size=shape.microbatch_size, schedule="1f1b",
-            recompute=shape.recompute, zero=0,
-        )  # fmt: skip
+        degrees = degrees_of(point)
+        alone = Degrees(microbatch_size=degrees.microbatch_size, recompute=degrees.recompute)
         return self._get(point, alone, "1 device")
 
-    def _get(self, point: Point, shape: Shape, name: str) -> Baseline | None:
+    def _get(self, point: Point, degrees: Degrees, name: str) -> Baseline | None:
         own = point.inputs
         return self._kept.get(
-            (own.graph, own.cluster), (own.workload, shape), lambda: _simulated(point, shape, name)
+            (own.graph, own.cluster), (own.workload, degrees), lambda: _simulated(point, degrees, name)
         )
 
 
-def _simulated(point: Point, shape: Shape, name: str) -> Baseline | None:
+def _simulated(point: Point, degrees: Degrees, name: str) -> Baseline | None:
     own = point.inputs
     try:
-        report = simulate(own.graph, own.cluster.steady, own.workload, even_strategy(own, shape))
+        report = simulate(own.graph, own.cluster.steady, own.workload, even_strategy(own, degrees))
     except ExplorerError:
         return None
     return Baseline(name=name, report=report)

@@ -203,7 +203,7 @@ def degrees_of(options: argparse.Namespace, inputs: Inputs) -> Degrees:
     replicas = options.dp
     if replicas is None:
         chosen = device_list(options.devices or "")
-        replicas = 1 if any(sizes.values()) else len(chosen) or inputs.devices.device_count
+        replicas = 1 if any(sizes.values()) else len(chosen or inputs.devices.present)
     sizes |= {"expert": options.ep}
     given: dict[str, Any] = {key: 1 if size is None else size for key, size in sizes.items()}
     name = options.schedule or default_schedule(options.chunks or 1)

@@ -91,7 +91,7 @@ def _level_groups(cluster: Cluster, level: Level) -> NDArray[np.int64]:
         return np.zeros(cluster.device_count, dtype=np.int64)
     if level.scope == "node":
         sizes = np.repeat(
-            [group.devices_per_node for group in cluster.nodes], [group.count for group in cluster.nodes]
+            [group.devices_per_node for group in cluster.nodes], [group.most for group in cluster.nodes]
         )
         return np.repeat(np.arange(len(sizes)), sizes)
     return np.arange(cluster.device_count) // int(level.scope)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from explorer.base.units import format_seconds
 from explorer.explain.changes import doubles, everywhere, zero_levels
-from explorer.explain.neighbours import larger, neighbours, shape_of
+from explorer.explain.neighbours import larger, neighbours
 from explorer.explain.questions import (
     WORTH,
     Asked,
@@ -18,6 +18,7 @@ from explorer.explain.questions import (
     tries,
 )
 from explorer.sharding.layouts import megatron_layout
+from explorer.strategies.degrees import Degrees
 
 _NAMES = {
     "inside": "inside stages",
@@ -44,14 +45,14 @@ def communication(asked: Asked) -> Steps[Sentence]:
     lead = f"{lead}: {detail}."
     tried = yield from tries(asked, zero_levels(asked))
     tried += yield from tries(asked, doubles(asked))
-    shape = shape_of(asked.job)
-    if shape is not None:
-        if shape.tensor > 1:
+    degrees = Degrees.regular(asked.job)
+    if degrees is not None:
+        if degrees.tensor > 1:
             layout = megatron_layout(sequence_parallel=True)
             tried += yield from tries(
                 asked, [("use sequence parallelism", lambda: everywhere(asked, layout=layout))]
             )
-        tried += yield from tries(asked, neighbours(asked, shape, ("replicas", "tensor")))
+        tried += yield from tries(asked, neighbours(asked, degrees, ("replicas", "tensor")))
     kind = "ZeRO level, microbatch size or split of replicas and tensor"
     return conclude(asked, "communication", lead, tried, kind=f"other {kind}")
 
@@ -73,17 +74,17 @@ def _over(asked: Asked, kind: str) -> str:
 
 def shape(asked: Asked) -> Steps[Sentence | None]:
     """The fastest of the neighbouring shapes; None where stages are not alike."""
-    own = shape_of(asked.job)
+    own = Degrees.regular(asked.job)
     if own is None or own.devices == 1:
         return None
-    lead = f"The plan is {own}."
+    lead = f"The plan is {own.words}."
     tried = yield from tries(asked, neighbours(asked, own, ("stages", "replicas", "tensor")))
     return _fit_or_faster(asked, "shape", lead, tried, kind="neighbouring shape")
 
 
 def devices(asked: Asked) -> Steps[Sentence | None]:
     """What twice the devices would bring; None where no device stands idle, or stages are not alike."""
-    own, there = shape_of(asked.job), asked.cluster.device_count
+    own, there = Degrees.regular(asked.job), asked.cluster.device_count
     if own is None or 2 * own.devices > there:
         return None
     lead = f"The plan uses {own.devices} of {there} devices."

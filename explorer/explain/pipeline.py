@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from explorer.base.units import format_seconds
 from explorer.explain.changes import as_exact, doubles, halves, mends, moves, quarters, schedules
-from explorer.explain.neighbours import interleavings, shape_of
+from explorer.explain.neighbours import interleavings
 from explorer.explain.questions import WORTH, Asked, Sentence, Steps, Tried, conclude, fastest, tries
 from explorer.schedules import SCHEDULES
 from explorer.schedules.placements import ANY, LINE
+from explorer.strategies.degrees import Degrees
 from explorer.strategies.moves import groups_of
 
 MOST_MOVES = 6
@@ -66,11 +67,11 @@ def bubble(asked: Asked) -> Steps[Sentence | None]:
         f"Devices compute nothing during {asked.report.bubble_fraction:.0%} of the step"
         f" ({asked.job.schedule}, {min(counts)} microbatches)."
     )
-    shape = shape_of(asked.job)
+    degrees = Degrees.regular(asked.job)
     tried = yield from tries(asked, halves(asked))
     tried += yield from tries(asked, schedules(asked))
-    if shape is not None:
-        tried += yield from tries(asked, interleavings(asked, shape))
+    if degrees is not None:
+        tried += yield from tries(asked, interleavings(asked, degrees))
     tried += yield from tries(asked, quarters(asked))
     tried += yield from tries(asked, doubles(asked))
     exact = [item for item in tried if as_exact(asked, item)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +13,15 @@ from explorer.export._source import Source
 from explorer.export._titan_models import flavor_named
 from explorer.export._titan_settings import TitanSettings, Unread
 from explorer.export._titan_stages import stage_layers
-from explorer.export.features import CONTEXT, TENSOR
 from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.plan import Provenance, Reference, Resolved, make_plan
 from explorer.schedules import SCHEDULES
 from explorer.schedules._torch_notation import from_torch_csv
 from explorer.schedules.custom import lanes_text
-from explorer.sharding.layouts import context_layout, megatron_layout
-from explorer.strategy import REPLICA, Mesh, Stage, Strategy, single
+from explorer.strategies.degrees import RECOMPUTE, Degrees
+from explorer.strategy import Stage, Strategy, single
 from explorer.workload import Workload, default_workload
-
-MESH_AXES = (REPLICA, CONTEXT, TENSOR)
-"""Mesh axes inside a pipeline rank, outermost first, as torchtitan numbers its ranks."""
 
 _P, _T = "parallelism.", "training."
 _NUMBERS = (
@@ -37,7 +31,6 @@ _NUMBERS = (
     f"{_T}seq_len",
 )  # fmt: skip
 _PRECISIONS = {"bfloat16": "bf16", "float32": "fp32"}
-_RECOMPUTE = ("none", "selective", "full")
 _OPTIMIZERS = {"AdamW": "adamw", "Adam": "adam"}
 
 
@@ -71,7 +64,7 @@ def _without_word(settings: TitanSettings) -> list[str]:
             replicate != 1 and shard != 1,
             "hybrid sharding (replicate and shard degrees both above 1): set one of them to 1",
         ),
-        (mode not in _RECOMPUTE, f"activation checkpointing {mode!r}: use {', '.join(_RECOMPUTE)}"),
+        (mode not in RECOMPUTE, f"activation checkpointing {mode!r}: use {', '.join(RECOMPUTE)}"),
         (optimizer not in _OPTIMIZERS, f"optimizer {optimizer!r}: use Adam or AdamW"),
         (
             bool(settings.get(f"{_T}enable_cpu_offload", False)),
@@ -101,7 +94,7 @@ def plan_of(settings: TitanSettings, source: Source) -> Resolved:
         graph = load_model(_located(reference, source.folder), sequence_length=length, trust=source.trust)
     cluster = load_cluster(_located(cluster_reference, source.folder))
     degrees = _degrees(settings, cluster)
-    workload = _workload(settings, graph, degrees["replicas"], length)
+    workload = _workload(settings, graph, degrees.replicas, length)
     strategy, notes = _strategy(settings, source, graph, workload, degrees)
     model = Reference(reference=reference, sequence_length=longer)
     note = "; ".join(["a torchtitan config", *settings.notes, *notes])
@@ -119,7 +112,7 @@ def _located(reference: str, folder: Path) -> str:
     return f"{prefix}{path}" if exists(path) else reference
 
 
-def _degrees(settings: TitanSettings, cluster: Cluster) -> dict[str, int]:
+def _degrees(settings: TitanSettings, cluster: Cluster) -> Degrees:
     """Sizes of the grid; `data_parallel_shard_degree = -1` takes the devices that are left."""
     tensor, context, pipeline, replicate = (
         int(settings.get(f"{_P}{key}", 1))
@@ -148,13 +141,15 @@ def _degrees(settings: TitanSettings, cluster: Cluster) -> dict[str, int]:
             found=inner * shard,
             allowed=f"<= {cluster.device_count}; name another --cluster",
         )
-    return {
-        "tensor": tensor,
-        "context": context,
-        "pipeline": pipeline,
-        "replicas": replicate * shard,
-        "shard": shard,
-    }
+    return Degrees(
+        tensor=tensor,
+        context=context,
+        stages=pipeline,
+        replicas=replicate * shard,
+        sequence_parallel=bool(settings.get(f"{_P}enable_sequence_parallel", True)),
+        recompute=str(settings.get("activation_checkpoint.mode", "selective")),
+        zero=_zero(settings, shard, pipeline),
+    )
 
 
 def _workload(settings: TitanSettings, graph: LayerGraph, replicas: int, length: int) -> Workload:
@@ -172,10 +167,10 @@ def _workload(settings: TitanSettings, graph: LayerGraph, replicas: int, length:
 
 
 def _strategy(
-    settings: TitanSettings, source: Source, graph: LayerGraph, workload: Workload, degrees: dict[str, int]
+    settings: TitanSettings, source: Source, graph: LayerGraph, workload: Workload, degrees: Degrees
 ) -> tuple[Strategy, list[str]]:
     """The strategy, and what was read differently from what the config says."""
-    pipeline, replicas, notes = degrees["pipeline"], degrees["replicas"], []
+    pipeline, replicas, notes = degrees.stages, degrees.replicas, []
     local = int(settings.get(f"{_T}local_batch_size", 8))
     size = _microbatch(settings, local) if pipeline > 1 else local
     batch = workload.job.global_batch
@@ -194,15 +189,15 @@ def _strategy(
     home = home or [s % pipeline for s in range(len(stages))]
     if len(stages) != len(home):
         raise PlanError([f"the schedule has {len(home)} stages, module_fqns_per_model_part {len(stages)}"])
-    devices = _devices(settings, math.prod((replicas, degrees["context"], degrees["tensor"], pipeline)))
+    devices = _devices(settings, degrees.devices)
     made = tuple(
         Stage(
             layers=layers,
-            meshes=(_mesh(degrees, home[s], devices),),
+            meshes=(degrees.mesh(home[s], devices),),
             microbatch_samples=size * replicas,
-            layout=_layout(settings, degrees),
-            recompute=str(settings.get("activation_checkpoint.mode", "selective")),
-            zero=_zero(settings, degrees),
+            layout=degrees.layout,
+            recompute=degrees.recompute,
+            zero=degrees.zero,
         )
         for s, layers in enumerate(stages)
     )
@@ -245,13 +240,6 @@ def _placement(
     return [home[s] for s in range(len(home))], {"lanes": lanes_text(lanes)}, "custom"
 
 
-def _mesh(degrees: dict[str, int], rank: int, devices: Sequence[int]) -> Mesh:
-    sizes = {REPLICA: degrees["replicas"], CONTEXT: degrees["context"], TENSOR: degrees["tensor"]}
-    axes = tuple((name, sizes[name]) for name in MESH_AXES if name == REPLICA or sizes[name] > 1)
-    size = math.prod(sizes.values())
-    return Mesh(devices=tuple(devices[rank * size : (rank + 1) * size]), axes=axes)
-
-
 def _devices(settings: TitanSettings, ranks: int) -> list[int]:
     """Device of every rank: as the config that we wrote says, else rank by rank."""
     said = str(settings.values.get("explorer", {}).get("devices", ""))
@@ -259,17 +247,10 @@ def _devices(settings: TitanSettings, ranks: int) -> list[int]:
     return found if len(set(found)) == ranks else list(range(ranks))
 
 
-def _layout(settings: TitanSettings, degrees: dict[str, int]) -> tuple[tuple[str, str], ...]:
-    context = context_layout() if degrees["context"] > 1 else ()
-    by_sequence = bool(settings.get(f"{_P}enable_sequence_parallel", True))
-    tensor = megatron_layout(sequence_parallel=by_sequence) if degrees["tensor"] > 1 else ()
-    return (*context, *tensor)
-
-
-def _zero(settings: TitanSettings, degrees: dict[str, int]) -> int:
+def _zero(settings: TitanSettings, shard: int, pipeline: int) -> int:
     """FSDP that gathers weights again for the backward is level 3, else level 2."""
-    if degrees["shard"] == 1:
+    if shard == 1:
         return 0
     policy = settings.get(f"{_P}fsdp_reshard_after_forward", "default")
-    again = degrees["pipeline"] == 1 if policy == "default" else policy == "always"
+    again = pipeline == 1 if policy == "default" else policy == "always"
     return 3 if again else 2

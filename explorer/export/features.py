@@ -14,10 +14,10 @@ from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
 from explorer.plan import Resolved
 from explorer.schedules import SCHEDULES, Schedule
+from explorer.strategies.degrees import CONTEXT, EXPERT, TENSOR
 from explorer.strategy import REPLICA, ROUND_ROBIN, SPLIT, JobStrategy, Mesh, Stage
 from explorer.workload import Job
 
-TENSOR, CONTEXT, EXPERT = "tensor", "context", "expert"
 MEGATRON_DIMS = frozenset({"heads", "kv_heads", "ffn", "vocab"})
 """Dimensions that tensor parallelism as in Megatron-LM splits."""
 

@@ -16,15 +16,16 @@ from explorer.export._script import nodes_of, torchrun_script
 from explorer.export._source import Source
 from explorer.export._support import Capabilities, nearly, no, yes
 from explorer.export._titan_models import FLAVORS, VERSION, flavor_of, module_names
-from explorer.export._titan_plan import MESH_AXES, plan_of, settings_problems
+from explorer.export._titan_plan import plan_of, settings_problems
 from explorer.export._titan_text import MODULE, Fields, module_text
-from explorer.export.features import CONTEXT, TENSOR, kinds_of_layout
+from explorer.export.features import kinds_of_layout
 from explorer.export.schedule_csv import csv_of, rows_of
 from explorer.export.schedule_csv import problems as order_problems
 from explorer.export.spec import STAGES, Exporter
 from explorer.plan import Resolved
 from explorer.schedules import SCHEDULES
 from explorer.schedules.placements import LOOP
+from explorer.strategies.degrees import CONTEXT, MESH_AXES, TENSOR
 from explorer.strategy import JobStrategy
 
 FILE = f"{MODULE}.py"

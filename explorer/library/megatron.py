@@ -8,10 +8,11 @@ from explorer.library._ideal import Ideal
 from explorer.library.system import SYSTEMS, Claim, Example, System, Uses
 from explorer.models import load_model
 from explorer.score.machines import nodes_of
-from explorer.score.megatron import Gpt, Layout, gpt_case
+from explorer.score.megatron import Gpt, GptRun, gpt_case
 from explorer.score.sets.megatron_table1 import step_flops
 from explorer.sharding import megatron_layout, shard
 from explorer.simulation.simulate import simulate
+from explorer.strategies.degrees import Degrees
 
 P, M, V = 4, 8, 2
 RUNS = {
@@ -39,11 +40,12 @@ def _all_reduced_elements(t: int = 8) -> float:
 def _teraflops(name: str) -> float:
     layers, width, heads, pipeline, devices, batch, micro, _ = RUNS[name]
     model = Gpt(layers=layers, embed=width, heads=heads, vocab=51200, sequence=2048, accumulation="separate")
-    layout = Layout(
-        tensor=8, data=devices // (8 * pipeline), pipeline=pipeline, micro=micro, batch=batch,
+    degrees = Degrees(
+        tensor=8, replicas=devices // (8 * pipeline), stages=pipeline, microbatch_size=micro,
         recompute="full", chunks=layers // pipeline // 5 if pipeline > 2 else 1,
     )  # fmt: skip
-    case = gpt_case(model, layout, nodes_of("dgx-a100-128", devices))
+    run = GptRun(degrees=degrees, batch=batch)
+    case = gpt_case(model, run, nodes_of("dgx-a100-128", devices))
     return step_flops(model, batch) / devices / simulate(*case).step_time_s / 1e12
 
 

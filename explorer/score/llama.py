@@ -17,13 +17,13 @@ from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.score.megatron import even_cuts
 from explorer.score.rows import ScoredCase
-from explorer.sharding.layouts import megatron_layout
-from explorer.strategy import REPLICA, TILES, Mesh, Stage, Strategy, single
+from explorer.strategies.degrees import Degrees
+from explorer.strategy import TILES, Strategy
 from explorer.workload import Job, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class Llama:
     """A model of the Llama family by its shapes."""
 
     layers: int
@@ -41,27 +41,15 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class LlamaRun:
     """How a run was laid out."""
 
-    data: int
-    """Replicas over which states are sharded."""
-    tensor: int = 1
-    """Tensor-parallel size, with sequence parallelism."""
-    context: int = 1
-    """Context-parallel size: keys and values are gathered."""
-    pipeline: int = 1
-    """Pipeline-parallel size."""
-    chunks: int = 1
-    """Stages per device."""
-    micro: int = 1
-    """Samples of a microbatch on one replica."""
+    degrees: Degrees
+    """How its devices worked together; norms are split by sequence, and states over the replicas anyway."""
     batch: int
     """Samples of a step."""
     sequence: int
     """Tokens of a sample."""
-    recompute: str = "none"
-    """none, selective or full."""
     tiles: bool = False
     """Whether tensor-parallel collectives run in tiles beside products (asynchronous tensor parallelism)."""
     kernels: str = "fused"
@@ -74,25 +62,25 @@ class Run:
     """What ran it; it says how gradients are reduced."""
 
 
-def llama_case(shape: Shape, run: Run, cluster: Cluster) -> ScoredCase:
+def llama_case(model: Llama, run: LlamaRun, cluster: Cluster) -> ScoredCase:
     """The problem of one run.
 
     Raises:
         InputError: sizes that do not divide each other.
     """
-    _check(shape, run)
-    graph = llama_graph(shape, run)
+    _check(model, run)
+    graph = llama_graph(model, run)
     job = Job(
         global_batch=run.batch, sequence_length=run.sequence, precision="bf16", gradient_precision="fp32",
         optimizer="adamw", framework=run.framework,
     )  # fmt: skip
-    return ScoredCase(graph, cluster, Workload(jobs=(job,)), _strategy(graph, run))
+    return ScoredCase(graph, cluster, Workload(jobs=(job,)), _strategy(graph, cluster, job, run))
 
 
-def llama_graph(shape: Shape, run: Run) -> LayerGraph:
+def llama_graph(model: Llama, run: LlamaRun) -> LayerGraph:
     """The model for samples of some tokens, of the run's kernels."""
     names = ("layers", "embed", "heads", "kv_heads", "ffn", "vocab")
-    settings = {name: str(getattr(shape, name)) for name in names}
+    settings = {name: str(getattr(model, name)) for name in names}
     settings |= {"kernels": run.kernels, "fp8": str(run.fp8).lower(), "selective": run.policy}
     return _graph(run.sequence, tuple(settings.items()))
 
@@ -102,48 +90,26 @@ def _graph(sequence: int, settings: tuple[tuple[str, str], ...]) -> LayerGraph:
     return load_model("llama", sequence_length=sequence, settings=dict(settings))
 
 
-def _strategy(graph: LayerGraph, run: Run) -> Strategy:
-    count = run.pipeline * run.chunks
+def _strategy(graph: LayerGraph, cluster: Cluster, job: Job, run: LlamaRun) -> Strategy:
+    sharded, count = run.degrees.replicas > 1, run.degrees.stage_count
+    degrees = run.degrees.changed(sequence_parallel=True, zero=(1 if count > 1 else 3) if sharded else 0)
     cuts = even_cuts(graph, count, ends_as_blocks=count > 1)
-    bounds = [0, *cuts, len(graph.layers)]
-    names = [layer.name for layer in graph.layers]
-    sharded = run.data > 1
-    stages = tuple(
-        Stage(
-            layers=tuple(names[bounds[i] : bounds[i + 1]]),
-            meshes=(_mesh(i % run.pipeline, run),),
-            microbatch_samples=run.micro * run.data,
-            layout=_layout(run),
-            overlap=(("tensor", TILES),) if run.tiles and run.tensor > 1 else (),
-            recompute=run.recompute,
-            zero=(1 if count > 1 else 3) if sharded else 0,
-        )
-        for i in range(count)
-    )
-    name = "interleaved_1f1b" if run.chunks > 1 else "1f1b"
-    return single(stages=stages, schedule=name)
+    made = degrees.build(graph, cluster, job, cuts=cuts).job
+    overlap = (("tensor", TILES),) if run.tiles and degrees.tensor > 1 else ()
+    return Strategy(jobs=(made.with_stages(replace(stage, overlap=overlap) for stage in made.stages),))
 
 
-def _mesh(position: int, run: Run) -> Mesh:
-    """Tensor innermost, then context, replicas and stages (Llama 3, section 3.3.2)."""
-    size = run.data * run.context * run.tensor
-    axes = [(REPLICA, run.data)]
-    axes += [(name, count) for name, count in (("context", run.context), ("tensor", run.tensor)) if count > 1]
-    return Mesh(devices=tuple(range(position * size, (position + 1) * size)), axes=tuple(axes))
-
-
-def _layout(run: Run) -> tuple[tuple[str, str], ...]:
-    layout: tuple[tuple[str, str], ...] = (("seq", "context"),) if run.context > 1 else ()
-    return (*layout, *megatron_layout(sequence_parallel=True)) if run.tensor > 1 else layout
-
-
-def _check(shape: Shape, run: Run) -> None:
-    stages = run.pipeline * run.chunks
-    blocks = shape.layers + (2 if stages > 1 else 0)
+def _check(model: Llama, run: LlamaRun) -> None:
+    degrees, stages = run.degrees, run.degrees.stage_count
+    blocks = model.layers + (2 if stages > 1 else 0)
     for what, whole, part in (
         ("blocks and ends on stages", blocks, stages),
-        ("heads on tensor-parallel devices", shape.heads, run.tensor),
-        ("samples of a step in microbatches of all replicas", run.batch, run.micro * run.data),
+        ("heads on tensor-parallel devices", model.heads, degrees.tensor),
+        (
+            "samples of a step in microbatches of all replicas",
+            run.batch,
+            degrees.microbatch_size * degrees.replicas,
+        ),
     ):
         if whole % part:
             raise InputError(
@@ -151,6 +117,6 @@ def _check(shape: Shape, run: Run) -> None:
             )
 
 
-def with_chunks(run: Run, chunks: int) -> Run:
+def with_chunks(run: LlamaRun, chunks: int) -> LlamaRun:
     """The same run with another number of stages per device."""
-    return replace(run, chunks=chunks)
+    return replace(run, degrees=run.degrees.changed(chunks=chunks))

@@ -7,7 +7,7 @@ head and loss on the last) and pads the vocabulary to a multiple of 128 x tensor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 from explorer.base.errors import ExplorerError, InputError
@@ -15,11 +15,9 @@ from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.score.rows import ScoredCase
-from explorer.sharding.layouts import megatron_layout
 from explorer.simulation.report import Report
 from explorer.simulation.simulate import simulate
-from explorer.strategies.uniform import uniform
-from explorer.strategy import Strategy
+from explorer.strategies.degrees import Degrees
 from explorer.workload import Job, Workload
 
 _SOFTMAX_BLOCK = 4
@@ -52,64 +50,42 @@ class Gpt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class GptRun:
     """How a run was laid out."""
 
-    tensor: int
-    """Tensor-parallel size t."""
-    data: int
-    """Replicas d."""
-    pipeline: int
-    """Pipeline-parallel size p."""
-    micro: int
-    """Samples of a microbatch on one replica."""
+    degrees: Degrees
+    """How its devices worked together."""
     batch: int
     """Samples of a step."""
-    recompute: str = "none"
-    """none, selective or full."""
-    chunks: int = 1
-    """Groups of blocks per device: Megatron's interleaving."""
-    sequence_parallel: bool = False
-    """Whether norms, additions and dropout are split along the sequence."""
-    schedule: str = ""
-    """Name of a schedule; empty is 1F1B, interleaved where there are chunks."""
     precision: str = "fp16"
     """Compute precision."""
     gradient_precision: str = ""
     """Precision in which gradients are kept and reduced; empty is `precision`."""
-    zero: int = 0
-    """ZeRO level."""
     framework: str = "megatron-2022"
     """What ran it."""
     ends_as_blocks: bool = False
     """Whether embedding and head take the place of a block each when blocks are dealt out evenly."""
 
 
-def gpt_case(model: Gpt, layout: Layout, cluster: Cluster) -> ScoredCase:
+def gpt_case(model: Gpt, run: GptRun, cluster: Cluster) -> ScoredCase:
     """The problem of one run.
 
     Raises:
         InputError: sizes that do not divide each other as Megatron needs it.
     """
-    _check(model, layout)
-    graph = gpt_graph(model, layout.tensor, layout.micro)
+    _check(model, run)
+    degrees = run.degrees
+    graph = gpt_graph(model, degrees.tensor, degrees.microbatch_size)
     job = Job(
-        global_batch=layout.batch,
+        global_batch=run.batch,
         sequence_length=model.sequence,
-        precision=layout.precision,
-        gradient_precision=layout.gradient_precision,
+        precision=run.precision,
+        gradient_precision=run.gradient_precision,
         optimizer="adam",
-        framework=layout.framework,
+        framework=run.framework,
     )
-    strategy = uniform(
-        graph, cluster, job,
-        stages=layout.pipeline, replicas=layout.data, tensor=layout.tensor, chunks=layout.chunks,
-        microbatch_size=layout.micro, schedule=layout.schedule, recompute=layout.recompute, zero=layout.zero,
-        cuts=even_cuts(graph, layout.pipeline * layout.chunks, ends_as_blocks=layout.ends_as_blocks),
-    )  # fmt: skip
-    if layout.sequence_parallel and layout.tensor > 1:
-        strategy = _sequence_parallel(strategy)
-    return ScoredCase(graph, cluster, Workload(jobs=(job,)), strategy)
+    cuts = even_cuts(graph, degrees.stage_count, ends_as_blocks=run.ends_as_blocks)
+    return ScoredCase(graph, cluster, Workload(jobs=(job,)), degrees.build(graph, cluster, job, cuts=cuts))
 
 
 def gpt_graph(model: Gpt, tensor: int, micro: int) -> LayerGraph:
@@ -151,23 +127,17 @@ def even_cuts(graph: LayerGraph, stages: int, *, ends_as_blocks: bool = False) -
     return [starts[i * len(starts) // stages] for i in range(1, stages)]
 
 
-def _sequence_parallel(strategy: Strategy) -> Strategy:
-    part = strategy.job
-    layout = megatron_layout(sequence_parallel=True)
-    return strategy.with_job(part.with_stages(replace(stage, layout=layout) for stage in part.stages))
-
-
-def _check(model: Gpt, layout: Layout) -> None:
-    stages = layout.pipeline * layout.chunks
+def _check(model: Gpt, run: GptRun) -> None:
+    degrees = run.degrees
     for what, whole, by, part in (
-        ("layers", model.layers + 2 * layout.ends_as_blocks, "pipeline stages", stages),
-        ("attention heads", model.heads, "tensor-parallel devices", layout.tensor),
+        ("layers", model.layers + 2 * run.ends_as_blocks, "pipeline stages", degrees.stage_count),
+        ("attention heads", model.heads, "tensor-parallel devices", degrees.tensor),
         ("hidden size", model.embed, "attention heads", model.heads),
         (
             "samples of a step",
-            layout.batch,
+            run.batch,
             "samples of a microbatch over all replicas",
-            layout.micro * layout.data,
+            degrees.microbatch_size * degrees.replicas,
         ),
     ):
         if whole % part:

@@ -128,6 +128,15 @@ def on_devices(devices: Sequence[int]) -> str:
     return "" if list(devices) == list(range(len(devices))) else f", on {format_devices(devices)}"
 
 
+@proposer
+def present(pool: Pool) -> Iterator[Sequence[int]]:
+    """Propose the devices that are taken where nobody chooses from the pools of the cluster."""
+    own = set(pool.cluster.present)
+    yield [device for device in pool.devices if device in own] or pool.devices
+
+
+PAID = ("present", "fewer")
+"""Proposers that are asked as well where more devices cost more."""
 USUAL = ("in_order", "fastest_first", "by_kind", "drop_slowest", "whole_nodes")
 """Proposers that are asked where none are named: on equal devices they all agree."""
 

@@ -22,7 +22,7 @@ from explorer.base.registry import Option
 from explorer.cluster import Cluster
 from explorer.search import SEARCHERS
 from explorer.search._bounds import bounds_of, value_bound
-from explorer.search._devices import PROPOSERS, USUAL, Order, Pool, on_devices
+from explorer.search._devices import PROPOSERS, Order, Pool, on_devices
 from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.problem import Problem, respecting
 from explorer.strategies.cuts import balanced_cuts, units
@@ -79,7 +79,11 @@ class Point:
         Option(name="max_stages", default=0, help="pipeline stages at most; 0 for no limit"),
         Option(name="max_chunks", default=4, help="stages per pipeline device at most"),
         Option(name="max_zero", default=3, help="ZeRO level at most", choices=ZERO_LEVELS),
-        Option(name="orders", default=",".join(USUAL), help=f"device orders to try: {', '.join(PROPOSERS)}"),
+        Option(
+            name="orders",
+            default="",
+            help=f"who proposes devices, of {', '.join(PROPOSERS)}, with commas; empty for the usual",
+        ),
     ),
     optimal=True,
     space="all uniform tp × pp × dp",
@@ -205,7 +209,7 @@ def space(
     max_stages: int = 0,
     max_chunks: int = 4,
     max_zero: int = 3,
-    orders: tuple[str, ...] = USUAL,
+    orders: tuple[str, ...] = (),
 ) -> list[Point]:
     """Return every point of the space, in no particular order."""
     job = problem.job

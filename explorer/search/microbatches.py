@@ -27,6 +27,7 @@ def with_best_microbatch(
     degrees: Degrees,
     *,
     devices: Sequence[int] = (),
+    most_actions: int = 0,
 ) -> Degrees:
     """Return the degrees with the microbatch size of least simulated step time among those that fit.
 
@@ -41,6 +42,8 @@ def with_best_microbatch(
         workload: one job.
         degrees: all but the microbatch size.
         devices: device of every rank; () is 0, 1, 2, ....
+        most_actions: stages times microbatches that a size may need at most, where a larger size needs fewer;
+            0 for any number.
     """
     known: dict[int, Outcome] = {}
 
@@ -57,7 +60,10 @@ def with_best_microbatch(
             known[size] = sum(item.over_bytes for item in report.overflows), report.step_time_s
         return known[size]
 
-    sizes = _sizes(workload.job.global_batch // degrees.replicas)
+    share = workload.job.global_batch // degrees.replicas
+    sizes = _sizes(share)
+    if most_actions:
+        sizes = [n for n in sizes if degrees.stages * share // n <= most_actions] or sizes[-1:]
     if len(sizes) <= MOST_EVALUATIONS:
         _every(sizes, judge)
     else:

@@ -46,6 +46,8 @@ class Objective:
     strategy_bound: Callable[[Cluster, Job, float, float, Sequence[int]], float]
     """Return what a strategy cannot fall below, given lower bounds of its step time (s) and peak memory
     (bytes), and its devices."""
+    per_device: bool = False
+    """Whether every device in use adds to it, so that fewer may be better."""
     needs: Callable[[Job], bool] = lambda _: True
     """Whether the job says all that it needs."""
 
@@ -153,14 +155,14 @@ _ALL = (
     Objective(
         name="cost", title="cost of a step", unit="dollars/step",
         value=lambda cluster, _, report: dollars(cluster, report.devices, report.step_time_s),
-        bound=_least_dollars, bound_name="work at the least price",
+        per_device=True, bound=_least_dollars, bound_name="work at the least price",
         strategy_bound=lambda cluster, _, step_s, __, devices: (
             step_s * dollars_per_hour(cluster, devices) / SECONDS_PER_HOUR
         ),
     ),
     Objective(
         name="energy", title="energy of a step", unit="J/step",
-        value=_joules, bound=_least_joules, bound_name="work at the least power",
+        value=_joules, per_device=True, bound=_least_joules, bound_name="work at the least power",
         strategy_bound=_idle_joules,
     ),
     Objective(

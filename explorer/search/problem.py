@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
-from explorer.search._devices import USUAL, Order, Pool, orders_of
+from explorer.search._devices import PAID, USUAL, Order, Pool, orders_of
 from explorer.search._pins import Rules, fit_cuts, rules_of
 from explorer.search.objectives import FRONTIER, Objective, axes_of
 from explorer.simulation.report import Report
@@ -34,7 +34,7 @@ class Problem:
     memory_limit_bytes: float = 0.0
     """Per device, below its own capacity; 0 for none."""
     devices: tuple[int, ...] = ()
-    """Devices that may be used, in the order of the ranks; () for all of the cluster."""
+    """Devices that may be used, in the order of the ranks; () for all of the cluster, pools included."""
     max_devices: int = 0
     """Devices to use at most; 0 for all."""
     pins: tuple[tuple[str, int], ...] = ()
@@ -74,7 +74,7 @@ class Problem:
     def _pool(self) -> Pool | None:
         if self.cluster is None:
             return None
-        devices = self.devices or tuple(range(self.cluster.device_count))
+        devices = self.devices or self.cluster.order
         count = min(len(devices), self.max_devices) if self.max_devices else len(devices)
         return Pool(cluster=self.cluster, devices=devices, count=count, precision=self.job.precision)
 
@@ -132,13 +132,20 @@ class Problem:
         """
         return self.pool.count
 
-    def orders(self, names: tuple[str, ...] = USUAL) -> tuple[Order, ...]:
+    def orders(self, names: tuple[str, ...] = ()) -> tuple[Order, ...]:
         """Return the device orders worth trying, most promising first: see `explorer.search._devices`.
+
+        Args:
+            names: proposers to ask; () is the usual ones, and fewer devices where that may be better: where a
+                pool is to choose from, or what is used is paid.
 
         Raises:
             InputError: no cluster, or an unknown proposer.
         """
         pool = self.pool
+        if not names:
+            fewer = pool.cluster.pools or any(axis.per_device for axis in self.axes)
+            names = (*USUAL, *(PAID if fewer else ()))
         key = ("orders", pool.devices if self.devices else pool.count, pool.count, pool.precision, names)
         return pool.cluster.memo(key, lambda: orders_of(pool, names))
 

@@ -24,6 +24,7 @@ from explorer.strategies.cuts import balanced_cuts
 from explorer.strategy import (
     REPLICA,
     ROUND_ROBIN,
+    SPLIT,
     JobStrategy,
     Mesh,
     Sharding,
@@ -45,6 +46,8 @@ EXCHANGES: dict[str, Layout] = {
     ALL_TO_ALL: ulysses_layout(),
 }
 """How attention sees the whole sequence under context parallelism, with the layout of each."""
+MESH_AXES = (REPLICA, CONTEXT, TENSOR)
+"""Axes of the mesh of a pipeline position, outermost first."""
 GRID = ("stages", "replicas", TENSOR, CONTEXT)
 """Degrees whose product is the number of devices."""
 
@@ -177,11 +180,9 @@ class Degrees:
         """
         size = self.position_devices
         ranks = range(position * size, (position + 1) * size)
-        axes = [(REPLICA, self.replicas)]
-        axes += [
-            (name, count) for name, count in ((CONTEXT, self.context), (TENSOR, self.tensor)) if count > 1
-        ]
-        return Mesh(devices=tuple(devices[i] for i in ranks) if devices else tuple(ranks), axes=tuple(axes))
+        sizes = dict(zip(MESH_AXES, (self.replicas, self.context, self.tensor), strict=True))
+        axes = tuple((name, size) for name, size in sizes.items() if size > 1 or name == REPLICA)
+        return Mesh(devices=tuple(devices[i] for i in ranks) if devices else tuple(ranks), axes=axes)
 
     # -- from degrees to a strategy and back ------------------------------------------------------------
 
@@ -202,7 +203,7 @@ class Degrees:
             graph: the model.
             cluster: the devices.
             job: for the global batch.
-            devices: device of every rank, in order; the first so many are used. () is 0, 1, 2, ....
+            devices: device of every rank, in order; the first so many are used. () is `cluster.order`.
             cuts: first layer index of every stage but the first, instead of balancing.
             weights: cost per layer that the cut balances; default forward + backward FLOPs.
             microbatch_samples: of all replicas together, where replicas take unequal parts of a microbatch.
@@ -211,6 +212,8 @@ class Degrees:
             InputError: too few devices or units, a batch that does not divide, a dimension the model lacks.
         """
         samples = microbatch_samples or self.microbatch_size * self.replicas
+        if cluster.pools and not devices:
+            devices = cluster.order
         self._check(graph, cluster, job, devices, samples)
         count = self.stage_count
         if cuts is None:
@@ -271,8 +274,9 @@ class Degrees:
         """
         first = job.stages[0]
         mesh = first.meshes[0]
-        stages = positions or len({mesh for stage in job.stages for mesh in stage.meshes})
         whole = SCHEDULES.get(job.schedule).placement.whole
+        homes = {mesh for stage in job.stages for mesh in stage.meshes}
+        stages = len(homes) if whole or not positions else positions
         context = mesh.size(CONTEXT)
         shared = 1 if first.replicas == ROUND_ROBIN else mesh.replicas
         own = (item.meshes[0] for stage in job.stages for item in stage.shardings if item.meshes)
@@ -323,6 +327,25 @@ class Degrees:
         )  # fmt: skip
         plain = job.with_stages(replace(stage, name="") if stage.name else stage for stage in job.stages)
         return found if made.job == plain else None
+
+    @classmethod
+    def regular(cls, job: JobStrategy) -> Degrees | None:
+        """Return the degrees of a strategy whose stages lie alike, whatever else is chosen; None for others.
+
+        Equal meshes of known axes, one device group after the other, without slices, shares, shardings of
+        single layers or replicas that take turns.
+        """
+        axes = {mesh.axes for stage in job.stages for mesh in stage.meshes}
+        groups = {stage.meshes for stage in job.stages}
+        plain = all(
+            not (stage.slices or stage.shardings or stage.shares)
+            and stage.replicas == SPLIT
+            and len(stage.meshes) == 1
+            for stage in job.stages
+        )
+        known = {name for found in axes for name, _ in found} <= {REPLICA, CONTEXT, TENSOR}
+        alike = len(axes) == 1 and plain and known and len(job.stages) % len(groups) == 0
+        return cls.nearest(job) if alike else None
 
     # -- legality and neighbours ------------------------------------------------------------------------
 
@@ -436,6 +459,12 @@ class Degrees:
             if self.replicas > 1:
                 yield from (self.changed(zero=level) for level in ZERO_LEVELS if level != self.zero)
 
+    def divisible(self, job: Job) -> Degrees:
+        """Return the degrees with the largest microbatch, up to their own, that divides the batch."""
+        share, rest = divmod(job.global_batch, self.replicas)
+        sizes = range(self.microbatch_size, 0, -1) if not rest else ()
+        return self.changed(microbatch_size=next((n for n in sizes if share % n == 0), self.microbatch_size))
+
     def changed(self, **changes: Any) -> Degrees:
         """Return the degrees with some changed; a schedule or chunks by default follow the others."""
         if self.schedule == default_schedule(self.chunks) and not self.options:
@@ -459,6 +488,11 @@ def chunks_or_default(chunks: int | None) -> int:
 def default_schedule(chunks: int) -> str:
     """Return the schedule where none is named."""
     return "interleaved_1f1b" if chunks > 1 else "1f1b"
+
+
+def ranks_of(job: JobStrategy) -> tuple[int, ...]:
+    """Return the devices of a strategy in the order of its stages."""
+    return tuple(dict.fromkeys(d for stage in job.stages for mesh in stage.meshes for d in mesh.devices))
 
 
 def most_replicas(most: int, batch: int) -> int:

@@ -56,7 +56,7 @@ def uniform(
         zero: ZeRO level.
         sequence_parallel: whether tensor parallelism also splits norms and additions along the sequence.
         context_exchange: how attention sees the whole sequence: gather, ring or all_to_all.
-        devices: device of every rank, in order; () is 0, 1, 2, ....
+        devices: device of every rank, in order; () is `cluster.order`: 0, 1, 2, ... without pools.
         weights: cost per layer that the cut balances; default forward + backward FLOPs.
         cuts: first layer index of every stage but the first, instead of balancing.
 

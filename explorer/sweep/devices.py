@@ -34,7 +34,7 @@ def with_devices(cluster: Cluster, devices: int) -> Cluster:
             key="devices", found=devices, allowed=f"<= {cluster.device_count}",
         )  # fmt: skip
     last = cluster.nodes[-1]
-    grown = replace(last, count=last.count + math.ceil(missing / last.devices_per_node))
+    grown = replace(last, count=last.most + math.ceil(missing / last.devices_per_node), max_count=0)
     return replace(cluster, nodes=(*cluster.nodes[:-1], grown))
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
-from explorer.explain.neighbours import recut, shape_of
+from explorer.explain.neighbours import cut_anew
 from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.plan import Resolved, located
 from explorer.simulation.report import Report
 from explorer.simulation.simulate import simulate
+from explorer.strategies.degrees import Degrees
 from explorer.strategy import Strategy
 from explorer.sweep.devices import scaled, with_devices
 from explorer.workload import Workload
@@ -99,17 +100,17 @@ def _devices(_: Resolved, case: Variation, value: float) -> Variation:
 
 def _stages(_: Resolved, case: Variation, value: float) -> Variation:
     stages, job = _whole("stages", value), case.strategy.job
-    shape = shape_of(job)
-    if shape is None:
+    degrees = Degrees.regular(job)
+    if degrees is None:
         raise InputError(
             "the pipeline can only be cut anew where all stages have the same devices and layout",
             key="stages", found=value, allowed=str(len(job.stages)),
         )  # fmt: skip
-    if stages == shape.stages:
+    if stages == degrees.stages:
         return case
-    new = replace(shape, stages=stages)
+    new = degrees.changed(stages=stages)
     cluster = with_devices(case.cluster, new.devices)
-    made = recut(case.graph, cluster, case.workload.job, job, shape, new)
+    made = cut_anew(case.graph, cluster, case.workload.job, job, new)
     return replace(case, cluster=cluster, strategy=case.strategy.with_job(made))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from explorer.base.errors import InputError
 from explorer.score.rows import Read
-from explorer.score.sets._simumax_rows import elements, shape_of
+from explorer.score.sets._simumax_rows import elements, setting_of
 from explorer.score.sets.simumax import read
 from explorer.sharding.layouts import megatron_layout, ulysses_layout
 from explorer.simulation.simulate import simulate
@@ -76,7 +76,7 @@ def test_context_parallel_ranks_lie_between_tensor_and_data(folder: Path) -> Non
     stage = read_one(folder, case=case, parallel="tp2cp2pp1").rows[0].case.strategy.job.stages[0]
     assert stage.meshes[0].axes == (("replica", 2), ("context", 2), ("tensor", 2))
     assert stage.meshes[0].rows == ((0, 1, 2, 3), (4, 5, 6, 7))
-    assert stage.layout == (*megatron_layout(sequence_parallel=True), *ulysses_layout())
+    assert stage.layout == (*ulysses_layout(), *megatron_layout(sequence_parallel=True))
 
 
 def test_without_cef_the_loss_keeps_its_softmax(folder: Path) -> None:
@@ -179,11 +179,11 @@ def test_a_name_gives_back_its_degrees(degrees: list[int], microbatches: int) ->
     product = tensor * context * data
     case = f"some-7b_l4_tp{tensor}_cp{context}_pp1_dp{data}_seq4096_mbc{microbatches}_cef"
     value = row(case=case, parallel=f"tp{tensor}cp{context}pp1", mbc=microbatches)
-    shape = shape_of(value, product)
-    assert (shape.tensor, shape.context, shape.data, shape.pipeline) == (tensor, context, data, 1)
-    assert (shape.microbatches, shape.sequence, shape.fused_loss) == (microbatches, 4096, True)
+    setting = setting_of(value, product)
+    assert (setting.tensor, setting.context, setting.data, setting.pipeline) == (tensor, context, data, 1)
+    assert (setting.microbatches, setting.sequence, setting.fused_loss) == (microbatches, 4096, True)
     with pytest.raises(InputError, match="GPUs"):
-        shape_of(value, product + 1)
+        setting_of(value, product + 1)
 
 
 @given(st.lists(st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3)))

@@ -219,10 +219,11 @@ def test_exhaustive_is_the_best_of_its_space(cluster: str, objective: str, probl
 
 def brute_force(given: Problem) -> Iterator[dict[str, object]]:
     """All uniform strategies on devices of one kind, enumerated without the searcher's own space."""
-    batch, most = given.workload.job.global_batch, given.device_count
+    batch, limit = given.workload.job.global_batch, given.device_count
+    paid = [n for n in range(1, limit + 1) if limit % n == 0] if given.objective == "cost" else [limit]
     cluster: Cluster = given.cluster  # type: ignore[assignment]
     firsts = {cluster.kind_of(d).name: d for d in reversed(range(cluster.device_count))}.values()
-    for first, t, p, v in itertools.product(firsts, (1, 2, 4), range(1, most + 1), (1, 2, 4)):
+    for most, first, t, p, v in itertools.product(paid, firsts, (1, 2, 4), range(1, limit + 1), (1, 2, 4)):
         if t * p > most:
             continue
         d = max(d for d in range(1, most // (t * p) + 1) if batch % d == 0)

@@ -31,7 +31,7 @@ def from_the_start(bench: Explorer) -> None:
         ("schedule", "gpipe", "schedule: 1f1b → gpipe"),
         ("recompute", "full", "recomputation: none → full"),
         ("zero", "2", "ZeRO level: 0 → 2"),
-        ("microbatch_size", 2, "microbatch of a replica: 1 → 2"),
+        ("microbatch_size", 2, "microbatch of a replica: 4 → 2"),
         ("precision", "fp32", "precision: bf16 → fp32"),
         ("global_batch", 64, "global batch: 32 → 64"),
     ],

@@ -14,7 +14,7 @@ from explorer.base.units import format_bytes, format_seconds
 from explorer.views.tiles import figures
 from widgets.base import Widget
 from widgets.controls import Controls
-from widgets.edits import even_strategy, shape_of
+from widgets.edits import degrees_of, even_strategy
 from widgets.opening import file_point
 from widgets.panel import Bench, Panel
 from widgets.panels import block, percent, table
@@ -126,8 +126,8 @@ class ComparePanel(Panel):
                 f"no plan B {what!r}", key="other", found=what, allowed=f"{EVEN}, {EARLIER}, {FILE}"
             )
         if what == EVEN:
-            shape = shape_of(now.strategy, now.groups)
-            return make_point(now.inputs, even_strategy(now.inputs, shape), note="even cut")
+            degrees = degrees_of(now)
+            return make_point(now.inputs, even_strategy(now.inputs, degrees), note="even cut")
         earlier = next(
             (p for p in reversed(history.points[: history.at]) if p.strategy != now.strategy), None
         )

@@ -16,7 +16,7 @@ from explorer.simulation.report import MEMORY_PARTS, NO_FLOPS
 from explorer.views import board_view
 from explorer.views.tiles import figures
 from widgets.compare.panel import compare_html
-from widgets.edits import shape_of
+from widgets.edits import degrees_of
 from widgets.panels import percent, table
 from widgets.session import Point
 
@@ -33,7 +33,7 @@ def heading(point: Point) -> str:
 def top_html(point: Point, *, made_s: float) -> str:
     """Title, what was asked and chosen, and when."""
     own, job = point.inputs, point.inputs.job
-    shape = shape_of(point.strategy, point.groups)
+    degrees = degrees_of(point)
     asked = [
         f"global batch {job.global_batch}",
         *([f"{job.sequence_length} tokens a sample"] if job.sequence_length else []),
@@ -41,13 +41,13 @@ def top_html(point: Point, *, made_s: float) -> str:
         job.optimizer if job.training else "inference",
     ]
     chosen = [
-        f"{shape.stages} stages × {shape.replicas} replicas",
-        *([f"{shape.tensor} devices share a layer"] if shape.tensor > 1 else []),
-        *([f"{shape.chunks} chunks"] if shape.chunks > 1 else []),
-        shape.schedule,
-        f"microbatch {shape.microbatch_size}",
-        f"recompute {shape.recompute}",
-        f"ZeRO {shape.zero}",
+        f"{degrees.stages} stages × {degrees.replicas} replicas",
+        *([f"{degrees.tensor} devices share a layer"] if degrees.tensor > 1 else []),
+        *([f"{degrees.chunks} chunks"] if degrees.chunks > 1 else []),
+        degrees.schedule,
+        f"microbatch {degrees.microbatch_size}",
+        f"recompute {degrees.recompute}",
+        f"ZeRO {degrees.zero}",
     ]
     day = datetime.fromtimestamp(made_s, tz=UTC)
     return (

@@ -9,7 +9,7 @@ from typing import Any
 from explorer.base.units import format_seconds
 from explorer.sweep import KEYS, SweepRow
 from explorer.views.sweep_view import NAMES, SCALING
-from widgets.edits import shape_of
+from widgets.edits import degrees_of
 from widgets.panels import block, percent
 from widgets.session import Point
 
@@ -35,7 +35,7 @@ _SCALING = {
 def now_value(point: Point, key: str) -> float:
     """The value of the plan itself."""
     if key == "stages":
-        return float(shape_of(point.strategy, point.groups).stages)
+        return float(degrees_of(point).stages)
     if key == "microbatch_samples":
         return float(point.strategy.job.stages[0].microbatch_samples)
     return present(point).get(key, 0.0)

@@ -72,7 +72,7 @@ def _following(text: str, at: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class Setting:
     """What a row was run with."""
 
     case: str
@@ -107,7 +107,7 @@ _FIELDS = {
 }  # fmt: skip
 
 
-def shape_of(row: Mapping[str, Any], devices: int) -> Shape:
+def setting_of(row: Mapping[str, Any], devices: int) -> Setting:
     """What a row says of its run: its name, checked against its other fields.
 
     Raises:
@@ -121,21 +121,21 @@ def shape_of(row: Mapping[str, Any], devices: int) -> Shape:
         _agree(found, field, number, "parallel")
     if "etp" in found and found.pop("etp") != 1:
         raise InputError("experts are not split inside here", key="case", found=case, allowed="etp1")
-    shape = Shape(
+    setting = Setting(
         case=case,
         model=_text(row, "model"),
         fused_loss="cef" in case.split("_"),
         **{_FIELDS[field]: number for field, number in found.items()},
     )
-    product = shape.tensor * shape.pipeline * shape.data * shape.context
+    product = setting.tensor * setting.pipeline * setting.data * setting.context
     if product != devices:
         raise InputError(
-            f"{shape.tensor} tensor x {shape.context} context x {shape.data} data x {shape.pipeline} pipeline"
-            f" parallel on {devices} GPUs",
+            f"{setting.tensor} tensor x {setting.context} context x {setting.data} data"
+            f" x {setting.pipeline} pipeline parallel on {devices} GPUs",
             key="case", found=product, allowed=str(devices),
         )  # fmt: skip
-    _check_divisors(shape)
-    return shape
+    _check_divisors(setting)
+    return setting
 
 
 def _degrees(text: str, key: str) -> dict[str, int]:
@@ -162,11 +162,11 @@ def _agree(found: dict[str, int], field: str, number: int, key: str) -> None:
         )  # fmt: skip
 
 
-def _check_divisors(shape: Shape) -> None:
+def _check_divisors(setting: Setting) -> None:
     for what, whole, by, part in (
-        ("layers", shape.layers, "pipeline stages", shape.pipeline),
-        ("tokens", shape.sequence, "tensor x context parallel", shape.tensor * shape.context),
-        ("replicas", shape.data * shape.context * shape.tensor, "expert parallel", shape.expert),
+        ("layers", setting.layers, "pipeline stages", setting.pipeline),
+        ("tokens", setting.sequence, "tensor x context parallel", setting.tensor * setting.context),
+        ("replicas", setting.data * setting.context * setting.tensor, "expert parallel", setting.expert),
     ):
         if whole % part:
             raise InputError(

@@ -13,10 +13,11 @@ from pathlib import Path
 
 from explorer.base.errors import InputError
 from explorer.score.machines import nodes_of
-from explorer.score.megatron import Gpt, Layout, gpt_case
+from explorer.score.megatron import Gpt, GptRun, gpt_case
 from explorer.score.published import PATH, read_each, section_of
 from explorer.score.reading import Record, count, positive
 from explorer.score.rows import SETS, Read, ScoredRow
+from explorer.strategies.degrees import Degrees
 
 FRAMEWORK = "megatron-2022"
 VOCABULARY, SEQUENCE = 51200, 2048
@@ -49,15 +50,15 @@ def _rows(record: Record) -> Iterator[ScoredRow]:
         )  # fmt: skip
     cluster = nodes_of("dgx-a100-128", devices, FRAMEWORK)
     for column, recompute, sequence_parallel in KINDS:
-        laid_out = Layout(
-            tensor=tensor, data=data, pipeline=pipeline, micro=micro, batch=batch, chunks=chunks,
-            recompute=recompute, sequence_parallel=sequence_parallel, framework=FRAMEWORK,
+        degrees = Degrees(
+            tensor=tensor, replicas=data, stages=pipeline, microbatch_size=micro, chunks=chunks,
+            recompute=recompute, sequence_parallel=sequence_parallel,
         )  # fmt: skip
         yield ScoredRow(
             name=f"{name.split()[0]} {column}",
             line=record.line,
             group=f"{name.split()[0]} b{batch} n{devices}",
-            case=gpt_case(model, laid_out, cluster),
+            case=gpt_case(model, GptRun(degrees=degrees, batch=batch, framework=FRAMEWORK), cluster),
             measured=positive(record.text(column), column),
         )
 

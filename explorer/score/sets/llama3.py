@@ -13,12 +13,13 @@ from functools import partial
 from pathlib import Path
 
 from explorer.base.errors import InputError
-from explorer.score.llama import Run, Shape, llama_case, with_chunks
+from explorer.score.llama import Llama, LlamaRun, llama_case, with_chunks
 from explorer.score.machines import nodes_of
 from explorer.score.megatron import best_of
 from explorer.score.published import PATH, read_each, section_of
 from explorer.score.reading import Record, count
 from explorer.score.rows import SETS, Read, ScoredCase, ScoredRow
+from explorer.strategies.degrees import Degrees
 
 FRAMEWORK = "llama3-2024"
 BLOCKS_A_CHUNK = (1, 2, 4)
@@ -40,11 +41,11 @@ def read(path: Path) -> Read:
             "no shapes of the model", file=str(path), key=f"line {section.line}", allowed=_SHAPES
         )
     layers, hidden, ffn, heads, kv_heads, vocab = (count(part, "shapes") for part in match.groups())
-    shape = Shape(layers=layers, embed=hidden, heads=heads, kv_heads=kv_heads, ffn=ffn, vocab=vocab)
-    return read_each(section.table("GPUs", "TFLOP/s"), path.name, lambda record: _rows(record, shape))
+    model = Llama(layers=layers, embed=hidden, heads=heads, kv_heads=kv_heads, ffn=ffn, vocab=vocab)
+    return read_each(section.table("GPUs", "TFLOP/s"), path.name, lambda record: _rows(record, model))
 
 
-def _rows(record: Record, shape: Shape) -> Iterator[ScoredRow]:
+def _rows(record: Record, model: Llama) -> Iterator[ScoredRow]:
     names = ("GPUs", "TP", "CP", "PP", "DP", "seq", "batch per DP")
     devices, tensor, context, pipeline, data, sequence, batch = map(record.count, names)
     if tensor * context * pipeline * data != devices:
@@ -52,19 +53,12 @@ def _rows(record: Record, shape: Shape) -> Iterator[ScoredRow]:
             f"{tensor} x {context} x {pipeline} x {data} on {devices} GPUs", key="GPUs", found=devices,
             allowed=str(tensor * context * pipeline * data),
         )  # fmt: skip
-    run = Run(
-        data=data,
-        tensor=tensor,
-        context=context,
-        pipeline=pipeline,
-        batch=batch * data,
-        sequence=sequence,
-        framework=FRAMEWORK,
-    )
+    degrees = Degrees(tensor=tensor, context=context, stages=pipeline, replicas=data)
+    run = LlamaRun(degrees=degrees, batch=batch * data, sequence=sequence, framework=FRAMEWORK)
     cluster = nodes_of("hgx-h100-2048", devices, FRAMEWORK)
-    per_device = (shape.layers + 2) // pipeline
+    per_device = (model.layers + 2) // pipeline
     chunks = sorted({1, *(per_device // n for n in BLOCKS_A_CHUNK if per_device % n == 0)} - {0})
-    cases = [llama_case(shape, with_chunks(run, n), cluster) for n in chunks]
+    cases = [llama_case(model, with_chunks(run, n), cluster) for n in chunks]
     yield ScoredRow(
         name=f"{devices} GPUs t{tensor} c{context} p{pipeline} d{data} s{sequence}",
         line=record.line,

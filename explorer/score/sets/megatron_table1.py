@@ -17,10 +17,11 @@ from pathlib import Path
 
 from explorer.base.errors import InputError
 from explorer.score.machines import nodes_of
-from explorer.score.megatron import Gpt, Layout, best_of, gpt_case
+from explorer.score.megatron import Gpt, GptRun, best_of, gpt_case
 from explorer.score.published import PATH, read_each, section_of
 from explorer.score.reading import Record
 from explorer.score.rows import SETS, Read, ScoredCase, ScoredRow
+from explorer.strategies.degrees import Degrees
 
 FRAMEWORK = "megatron-2021"
 VOCABULARY, SEQUENCE = 51200, 2048
@@ -85,15 +86,17 @@ def _cases(model: Gpt, *, devices: int, tensor: int, pipeline: int, batch: int) 
     for chunks in chosen:
         for micro in microbatches:
             apart = batch > data * micro
-            layout = Layout(
-                tensor=tensor, data=data, pipeline=pipeline, micro=micro, batch=batch, chunks=chunks,
-                recompute="full", framework=FRAMEWORK,
+            degrees = Degrees(
+                tensor=tensor, replicas=data, stages=pipeline, microbatch_size=micro, chunks=chunks,
+                recompute="full",
             )  # fmt: skip
             if chunks > 1 and (batch // (data * micro)) % pipeline:
                 continue  # Megatron interleaves whole rounds of microbatches
             try:
                 shape = replace(model, accumulation="separate" if apart else "fused")
-                found.append(gpt_case(shape, layout, cluster))
+                found.append(
+                    gpt_case(shape, GptRun(degrees=degrees, batch=batch, framework=FRAMEWORK), cluster)
+                )
             except InputError as error:
                 refused = error
     if not found and refused is not None:

@@ -11,8 +11,8 @@ blocks a run of few layers has one of them; vocabularies are padded to a multipl
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +26,15 @@ from explorer.score.megatron import even_cuts
 from explorer.score.reading import count
 from explorer.score.rows import SETS, Read, RowProblem, ScoredCase, ScoredRow
 from explorer.score.sets._simumax_rows import (
-    Shape,
+    Setting,
     elements,
     measured,
     model_file,
     model_shapes,
-    shape_of,
+    setting_of,
 )
-from explorer.sharding.layouts import Layout, expert_layout, megatron_layout, ulysses_layout
-from explorer.strategy import REPLICA, Mesh, Sharding, Stage, single
+from explorer.strategies.degrees import ALL_TO_ALL, Degrees
+from explorer.strategy import Strategy
 from explorer.workload import Job, Workload
 
 PAPER = "Moore Threads, SimuMax: simulator of LLM training with Megatron-LM, 2025"
@@ -65,71 +65,44 @@ def _cluster() -> Cluster:
 
 
 def _row(row: Mapping[str, Any], number: int, folder: Path, cluster: Cluster) -> ScoredRow:
-    shape = shape_of(row, cluster.device_count)
+    setting = setting_of(row, cluster.device_count)
     seconds, memory = measured(row, "real_ms") / 1e3, measured(row, "real_alloc_gib") * GIB
-    batch = shape.data * shape.microbatches * shape.microbatch
+    batch = setting.data * setting.microbatches * setting.microbatch
     return ScoredRow(
-        name=shape.case,
+        name=setting.case,
         line=number,
-        group=f"{shape.model} l{shape.layers} s{shape.sequence} b{batch} n{cluster.device_count}",
-        case=_case(shape, folder, cluster),
+        group=f"{setting.model} l{setting.layers} s{setting.sequence} b{batch} n{cluster.device_count}",
+        case=_case(setting, folder, cluster),
         measured=seconds,
         measured_memory_bytes=memory,
         tensors_only=True,
     )
 
 
-def _case(shape: Shape, folder: Path, cluster: Cluster) -> ScoredCase:
-    graph = _graph(model_file(shape.model, folder), shape)
+def _case(setting: Setting, folder: Path, cluster: Cluster) -> ScoredCase:
+    graph = _graph(model_file(setting.model, folder), setting)
     job = Job(
-        global_batch=shape.data * shape.microbatches * shape.microbatch,
-        sequence_length=shape.sequence,
+        global_batch=setting.data * setting.microbatches * setting.microbatch,
+        sequence_length=setting.sequence,
         precision="bf16",
         gradient_precision="fp32",
         optimizer="adam",
         framework=FRAMEWORK,
     )
-    names = [layer.name for layer in graph.layers]
-    edges = [0, *even_cuts(graph, shape.pipeline), len(names)]
-    stages = tuple(
-        _stage(shape, position, tuple(names[start:stop]))
-        for position, (start, stop) in enumerate(pairwise(edges))
-    )
-    return ScoredCase(
-        graph, cluster, Workload(jobs=(job,)), single(stages=stages, schedule="1f1b", job=job.name)
-    )
+    degrees = Degrees(
+        tensor=setting.tensor, context=setting.context, replicas=setting.data, stages=setting.pipeline,
+        expert=setting.expert, microbatch_size=setting.microbatch, zero=1, sequence_parallel=True,
+        context_exchange=ALL_TO_ALL,
+    )  # fmt: skip
+    made = degrees.build(graph, cluster, job, cuts=even_cuts(graph, setting.pipeline)).job
+    beside = (("tensor", "weight_gradient"),) if setting.tensor > 1 else ()
+    strategy = Strategy(jobs=(made.with_stages(replace(stage, overlap=beside) for stage in made.stages),))
+    return ScoredCase(graph, cluster, Workload(jobs=(job,)), strategy)
 
 
-def _stage(shape: Shape, position: int, layers: tuple[str, ...]) -> Stage:
-    """One stage: tensor innermost, then context, then replicas, as Megatron numbers devices."""
-    size = shape.data * shape.context * shape.tensor
-    devices = tuple(range(position * size, (position + 1) * size))
-    axes = ((REPLICA, shape.data), ("context", shape.context), ("tensor", shape.tensor))
-    kept = tuple((name, degree) for name, degree in axes if degree > 1 or name == REPLICA)
-    experts = Mesh(devices=devices, axes=((REPLICA, size // shape.expert), ("expert", shape.expert)))
-    sharding = Sharding(layers=("*.experts",), layout=expert_layout(), meshes=(experts,))
-    spread = shape.expert > 1 and any(sharding.covers(name) for name in layers)
-    return Stage(
-        layers=layers,
-        meshes=(Mesh(devices=devices, axes=kept),),
-        microbatch_samples=shape.data * shape.microbatch,
-        layout=_layout(shape),
-        shardings=(sharding,) if spread else (),
-        overlap=(("tensor", "weight_gradient"),) if shape.tensor > 1 else (),
-        zero=1,
-    )
-
-
-def _layout(shape: Shape) -> Layout:
-    layout: Layout = ()
-    if shape.tensor > 1:
-        layout += megatron_layout(sequence_parallel=True)
-    return layout + (ulysses_layout() if shape.context > 1 else ())
-
-
-def _graph(path: Path, shape: Shape) -> LayerGraph:
-    settings = _settings(model_shapes(path), shape)
-    return _load("deepseek" if "experts" in settings else "llama", shape.sequence, tuple(settings.items()))
+def _graph(path: Path, setting: Setting) -> LayerGraph:
+    settings = _settings(model_shapes(path), setting)
+    return _load("deepseek" if "experts" in settings else "llama", setting.sequence, tuple(settings.items()))
 
 
 @cache
@@ -150,45 +123,45 @@ _DEEPSEEK = {
 """Settings of our families by their names in SimuMax's files."""
 
 
-def _settings(found: Mapping[str, Any], shape: Shape) -> dict[str, str]:
+def _settings(found: Mapping[str, Any], setting: Setting) -> dict[str, str]:
     latent = found.get("attention_type") == "mla"
     if not latent and found.get("model_type", "dense") != "dense":
         raise InputError(
-            f"a {found.get('model_type')} model without latent attention", key="model", found=shape.model,
+            f"a {found.get('model_type')} model without latent attention", key="model", found=setting.model,
             allowed="dense models, and those with latent attention",
         )  # fmt: skip
     names = _DEEPSEEK if latent else _LLAMA
     sizes = {name: count(found.get(key, ""), key) for name, key in names.items()}
-    unit = 128 * shape.tensor
+    unit = 128 * setting.tensor
     sizes["vocab"] = -(-count(found.get("vocab_size", ""), "vocab_size") // unit) * unit
-    _check_sizes(sizes, shape)
+    _check_sizes(sizes, setting)
     settings = {name: str(size) for name, size in sizes.items()}
-    settings |= {"layers": str(shape.layers), "fused_loss": str(shape.fused_loss).lower()}
+    settings |= {"layers": str(setting.layers), "fused_loss": str(setting.fused_loss).lower()}
     if latent:
         settings |= {"dense_layers": str(min(1, found.get("dense_layers", 0))), "balanced": "false"}
     return settings
 
 
-def _check_sizes(sizes: Mapping[str, int], shape: Shape) -> None:
-    split = shape.tensor * shape.context
+def _check_sizes(sizes: Mapping[str, int], setting: Setting) -> None:
+    split = setting.tensor * setting.context
     for name in ("heads", "kv_heads"):
         if sizes.get(name, split) % split:
             raise InputError(
-                f"{sizes[name]} {name} on {shape.tensor} tensor x {shape.context} context parallel",
+                f"{sizes[name]} {name} on {setting.tensor} tensor x {setting.context} context parallel",
                 key="case", found=sizes[name], allowed=f"a multiple of {split}",
             )  # fmt: skip
-    if sizes.get("experts", shape.expert) % shape.expert:
+    if sizes.get("experts", setting.expert) % setting.expert:
         raise InputError(
-            f"{sizes['experts']} experts on {shape.expert} devices", key="case", found=shape.expert,
+            f"{sizes['experts']} experts on {setting.expert} devices", key="case", found=setting.expert,
             allowed=f"a divisor of {sizes['experts']}",
         )  # fmt: skip
     if (
-        shape.layers > _MOST_LAYERS
-        or shape.sequence > _MOST_TOKENS
-        or shape.microbatches * shape.data > _MOST_TOKENS
+        setting.layers > _MOST_LAYERS
+        or setting.sequence > _MOST_TOKENS
+        or setting.microbatches * setting.data > _MOST_TOKENS
         or max(sizes.values()) > _MOST_SIZE
     ):
         raise InputError(
-            f"{shape.layers} layers of up to {max(sizes.values())}, {shape.sequence} tokens", key="case",
-            found=shape.case, allowed=f"at most {_MOST_LAYERS} layers and {_MOST_TOKENS} tokens or samples",
+            f"{setting.layers} layers of up to {max(sizes.values())}, {setting.sequence} tokens", key="case",
+            found=setting.case, allowed=f"at most {_MOST_LAYERS} layers and {_MOST_TOKENS} tokens or samples",
         )  # fmt: skip

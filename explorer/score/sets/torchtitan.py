@@ -21,18 +21,19 @@ from explorer.base.errors import ExplorerError, InputError
 from explorer.base.units import GIB
 from explorer.cluster import Cluster, Curve, DeviceKind
 from explorer.framework_files import load_framework
-from explorer.score.llama import Run, Shape, llama_case
+from explorer.score.llama import Llama, LlamaRun, llama_case, with_chunks
 from explorer.score.machines import nodes_of
 from explorer.score.published import PATH, Section, section_of
 from explorer.score.reading import count, positive
 from explorer.score.rows import SETS, Read, RowProblem, ScoredCase, ScoredRow
 from explorer.simulation.simulate import simulate
+from explorer.strategies.degrees import Degrees
 
 FRAMEWORK = "torchtitan-2024"
 MODELS = {
-    "8B": Shape(layers=32, embed=4096, heads=32, kv_heads=8, ffn=14336),
-    "70B": Shape(layers=80, embed=8192, heads=64, kv_heads=8, ffn=28672),
-    "405B": Shape(layers=126, embed=16384, heads=128, kv_heads=8, ffn=53248),
+    "8B": Llama(layers=32, embed=4096, heads=32, kv_heads=8, ffn=14336),
+    "70B": Llama(layers=80, embed=8192, heads=64, kv_heads=8, ffn=28672),
+    "405B": Llama(layers=126, embed=16384, heads=128, kv_heads=8, ffn=53248),
 }
 POLICIES = {"selective": "operators", "full": "blocks"}
 """What is made again under each kind of recomputation: as torch's checkpoints do it."""
@@ -93,7 +94,7 @@ def _rows(line: int, sentence: str, sequence: int) -> Iterator[ScoredRow]:
             raise InputError(f"{part.strip()!r}", key="results", allowed="100 tokens/s/GPU and 82.5 GiB")
         label = part[: result.start()].strip()
         chunks = CHUNKS if label.startswith("interleaved") else 1
-        laid_out = _techniques(replace(run, chunks=chunks), f"{setting}, {label}")
+        laid_out = _techniques(with_chunks(run, chunks), f"{setting}, {label}")
         case = llama_case(MODELS[name], laid_out, _products_in_fp8(cluster) if laid_out.fp8 else cluster)
         yield ScoredRow(
             name=f"{setting}{' ' if label else ''}{label}",
@@ -106,7 +107,7 @@ def _rows(line: int, sentence: str, sequence: int) -> Iterator[ScoredRow]:
         )
 
 
-def _run(setting: str, sequence: int) -> tuple[Run, int]:
+def _run(setting: str, sequence: int) -> tuple[LlamaRun, int]:
     data, tensor, pipeline = (_after(word, setting, 1) for word in ("FSDP", "TP", "PP"))
     devices = _number(r"(\d+) GPUs", setting, data * tensor * pipeline)
     if data * tensor * pipeline != devices:
@@ -119,15 +120,18 @@ def _run(setting: str, sequence: int) -> tuple[Run, int]:
         raise InputError(f"local batch {local} in {pipeline} microbatches", key="local batch", found=local,
                          allowed=f"a multiple of {pipeline}")  # fmt: skip
     kind = re.search(r"(selective|full) recomputation", setting)
-    run = Run(
-        data=data, tensor=tensor, pipeline=pipeline, micro=local // pipeline, batch=local * data,
-        sequence=sequence, recompute="selective" if kind else "none",
+    degrees = Degrees(
+        replicas=data, tensor=tensor, stages=pipeline, microbatch_size=local // pipeline,
+        recompute="selective" if kind else "none",
+    )  # fmt: skip
+    run = LlamaRun(
+        degrees=degrees, batch=local * data, sequence=sequence,
         policy=POLICIES[kind[1]] if kind else "attention", framework=FRAMEWORK,
     )  # fmt: skip
     return run, devices
 
 
-def _techniques(run: Run, text: str) -> Run:
+def _techniques(run: LlamaRun, text: str) -> LlamaRun:
     """What is said of kernels. Asynchronous tensor parallelism is a pass of the compiler, and fp8 is run with
     it (torchtitan's documents: its casts are slow without).
     """

@@ -13,9 +13,10 @@ from pathlib import Path
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.score.machines import machine
-from explorer.score.megatron import Gpt, Layout, gpt_case
+from explorer.score.megatron import Gpt, GptRun, gpt_case
 from explorer.score.reading import Record, read_rows, read_table
 from explorer.score.rows import SETS, Read, ScoredRow
+from explorer.strategies.degrees import Degrees
 
 PAPER = "Bang et al., vTrain: A Simulation Framework for Cost-effective LLM Training, MICRO 2024"
 FRAMEWORK = "megatron-2022"
@@ -70,14 +71,11 @@ def _row(record: Record, cluster: Cluster) -> ScoredRow:
         sequence=sequence,
         pad_vocabulary=tensor > 1,
     )
-    layout = Layout(
-        tensor=tensor, data=data, pipeline=pipeline, micro=micro, batch=batch, recompute="full",
-        framework=FRAMEWORK,
-    )  # fmt: skip
+    degrees = Degrees(tensor=tensor, replicas=data, stages=pipeline, microbatch_size=micro, recompute="full")
     return ScoredRow(
         name=f"l{layers} h{hidden} b{batch} t{tensor} d{data} p{pipeline} m{micro}",
         line=record.line,
         group=f"l{layers} h{hidden} a{heads} s{sequence} b{batch} n{devices}",
-        case=gpt_case(model, layout, cluster),
+        case=gpt_case(model, GptRun(degrees=degrees, batch=batch, framework=FRAMEWORK), cluster),
         measured=record.positive(TIME) / 1e3,
     )

@@ -20,11 +20,12 @@ from explorer.base.errors import InputError
 from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup
 from explorer.models.synthetic import chain
 from explorer.score.machines import nodes_of
-from explorer.score.megatron import Gpt, Layout, gpt_case
+from explorer.score.megatron import Gpt, GptRun, gpt_case
 from explorer.score.published import PATH, Section, numbers, read_each, section_of
 from explorer.score.reading import Record, count, positive
 from explorer.score.rows import SETS, Read, RowProblem, ScoredCase, ScoredRow
 from explorer.simulation.simulate import simulate
+from explorer.strategies.degrees import Degrees
 from explorer.strategies.uniform import uniform
 from explorer.workload import Job, Workload
 
@@ -160,11 +161,11 @@ def _gpt(model: Model, microbatches: int, *, interleaved: bool = False) -> Score
     gpt = Gpt(
         layers=model.layers, embed=model.hidden, heads=model.heads, vocab=VOCABULARY, sequence=model.sequence
     )
-    layout = Layout(
-        tensor=1, data=1, pipeline=model.stages, micro=model.micro, batch=microbatches * model.micro,
-        chunks=model.chunks if interleaved else 1, ends_as_blocks=True,
-    )  # fmt: skip
-    return gpt_case(gpt, layout, nodes_of("dgx-a100-128", model.stages, FRAMEWORK))
+    degrees = Degrees(
+        stages=model.stages, microbatch_size=model.micro, chunks=model.chunks if interleaved else 1
+    )
+    run = GptRun(degrees=degrees, batch=microbatches * model.micro, ends_as_blocks=True)
+    return gpt_case(gpt, run, nodes_of("dgx-a100-128", model.stages, FRAMEWORK))
 
 
 def _gpt_zero_bubble(model: Model, microbatches: int, *, limit: int) -> ScoredCase:
