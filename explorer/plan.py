@@ -1,7 +1,9 @@
 """Plan: a strategy with the model, cluster and workload it is for; what files, boards and runs exchange.
 
-A file is YAML or JSON, versioned (`schema: explorer.plan/1`). Models and clusters stand as references with
-fingerprints; paths are relative to the file. Runs of consecutive layers are written ``first .. last``.
+A file is YAML or JSON, versioned. Models and clusters stand as references with fingerprints; paths are
+relative to the file. Runs of consecutive layers are written ``first .. last``. Large jobs are written in
+short (`explorer.plan_shorthand`), their files are of version 2; all others are of version 1, which older
+releases read.
 """
 
 from __future__ import annotations
@@ -28,10 +30,12 @@ from explorer.cluster import Cluster
 from explorer.framework import USUAL, Framework
 from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
+from explorer.plan_shorthand import shortened, written_out
 from explorer.strategy import Stage, Strategy
 from explorer.workload import Workload
 
-SCHEMA = "explorer.plan/1"
+SCHEMA, SHORT_SCHEMA = "explorer.plan/1", "explorer.plan/2"
+"""Formats: written out in full, and with runs of devices and what stages share. Both are read."""
 RANGE = " .. "
 
 
@@ -172,13 +176,16 @@ def make_plan(
 
 def to_document(plan: Plan, graphs: Mapping[str, LayerGraph]) -> dict[str, Any]:
     """Plain data for a file."""
-    data = {"schema": SCHEMA, **to_plain(plan)}
-    for part, job in zip(data["strategy"]["jobs"], plan.strategy.jobs, strict=True):
+    data = to_plain(plan)
+    jobs = data["strategy"]["jobs"]
+    for part, job in zip(jobs, plan.strategy.jobs, strict=True):
         graph = _graph_of(plan, graphs, job.job)
         for stage_data, stage in zip(part["stages"], job.stages, strict=True):
             if stage.layers:
                 stage_data["layers"] = layer_ranges(graph, stage.layers)
-    return data
+    short = [shortened(part, job) for part, job in zip(jobs, plan.strategy.jobs, strict=True)]
+    data["strategy"]["jobs"] = short
+    return {"schema": SCHEMA if short == jobs else SHORT_SCHEMA, **data}
 
 
 def from_document(
@@ -196,14 +203,23 @@ def from_document(
         InputError: a wrong value, a model or cluster that cannot be loaded, or code that no person named.
     """
     try:
-        if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
+        if not isinstance(data, Mapping) or data.get("schema") not in (SCHEMA, SHORT_SCHEMA):
             found = data.get("schema") if isinstance(data, Mapping) else type(data).__name__
-            raise InputError("not a plan", key="schema", found=found, allowed=SCHEMA)
+            raise InputError("not a plan", key="schema", found=found, allowed=f"{SCHEMA}, {SHORT_SCHEMA}")
         raw = {key: value for key, value in data.items() if key != "schema"}
+        if "strategy" in raw:
+            raw["strategy"] = _written_out(raw["strategy"])
         plan = validate(to_fields(raw, Plan), Plan)
     except InputError as error:
         raise error.within(file=file) from None
     return resolve(plan, folder=folder, file=file, trust=trust)
+
+
+def _written_out(strategy: Any) -> Any:
+    if not isinstance(strategy, Mapping) or not isinstance(strategy.get("jobs"), list):
+        return strategy
+    jobs = [written_out(job, f"strategy.jobs[{i}]") for i, job in enumerate(strategy["jobs"])]
+    return {**strategy, "jobs": jobs}
 
 
 def resolve(

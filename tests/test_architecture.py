@@ -20,7 +20,7 @@ ORDER = (
     "graph cluster framework workload matrix_products",
     "framework_files",
     "models transforms cluster_profiles",
-    "strategy plan",
+    "strategy plan plan_shorthand",
     "sharding costs schedules updates",
     "tasks",
     "passes",

@@ -226,6 +226,12 @@ def to_plain(value: Any) -> Any:
     return [to_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
+def plain_field(value: Any, name: str) -> Any:
+    """Return one field of a dataclass as plain data, its default included."""
+    cls: type = type(value)
+    return _plain_field(getattr(value, name), _hints(cls)[name])
+
+
 def _plain_field(value: Any, hint: Any) -> Any:
     if typing.get_origin(hint) is tuple and _pair(typing.get_args(hint)[0]) is not None:
         pairs = [[name, to_plain(item)] for name, item in value]

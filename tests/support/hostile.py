@@ -155,6 +155,9 @@ TEXTS: dict[str, str] = {
     "microbatches": "0F0-99999999,0B0\n",
     "many microbatches": "0F0-999999," * 2000 + "0B0\n",
     "infinity": '{"schema": "explorer.validate/1", "a": Infinity}',
+    "a run of too many devices": "schema: explorer.plan/2\nmodels: {model: {reference: gpt2-small}}\n"
+    "cluster: {reference: dgx-a100}\nworkload: {}\nstrategy: {jobs: [{stage_defaults: {zero: [3]},\n"
+    " stages: [{layers: [a], meshes: [{devices: [0 x 9999 by 1 x 9999 by 1 x 9999 by 1]}]}]}]}\n",
     "a number too large": "schema: explorer.cluster/1\nname: a\nlevels: [{name: l, latency_s: 1.0e+308}]\n",
     "a quantity too large": "schema: explorer.cluster/1\nextends: dgx-a100\nlevels: [{name: l, kind: pcie,"
     " scope: all, latency_s: 9e300 s, bandwidth_bytes_per_s: 1}]\n",
