@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from explorer.base.errors import InputError
-from explorer.score.fit import SCATTER, Array, fit, rounded
+from explorer.calibrate.posterior import Array
+from explorer.score.knob_fit import SCATTER, fit, rounded
 from explorer.score.knobs import Knob, knobs_of
 from explorer.score.reading import use_reference
 from explorer.score.rows import SETS

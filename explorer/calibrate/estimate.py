@@ -1,9 +1,9 @@
 """Estimate: the profile under which the cost model predicts what was measured, as far as its bands allow.
 
 Every observation is one duration that the cost model can predict for any cluster. The logarithms of all
-factors are estimated together (`fit`), sensitivities by finite differences through the cost model itself. So
-observations that depend on two numbers (a small kernel: memory and launch) are shared out between them by
-their sensitivities and priors, and what no observation depends on stays as it is.
+factors are estimated together (`most_probable`), sensitivities by finite differences through the cost model
+itself. So observations that depend on two numbers (a small kernel: memory and launch) are shared out between
+them by their sensitivities and priors, and what no observation depends on stays as it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from explorer.base.errors import InputError
-from explorer.calibrate.fit import MOST, Fit, Problem, fit
+from explorer.calibrate.most_probable import MOST, MostProbable, Problem, most_probable
 from explorer.calibrate.numbers import Number, numbers_of, shifted, with_sources
 from explorer.calibrate.posterior import Array, band_of, sd_of
 from explorer.calibrate.table import kind_value, with_kind_value
@@ -130,7 +130,9 @@ def with_direct(cluster: Cluster, seen: Sequence[Observation]) -> Cluster:
 _DIRECT = ("launch_overhead_s", "host_issue_s", "action_overhead_s")
 
 
-def _fit(cluster: Cluster, numbers: Sequence[Number], prior: Array, seen: Sequence[Observation]) -> Fit:
+def _fit(
+    cluster: Cluster, numbers: Sequence[Number], prior: Array, seen: Sequence[Observation]
+) -> MostProbable:
     wanted = np.log([item.measured_s for item in seen])
     keys = [item.key for item in numbers]
 
@@ -140,7 +142,10 @@ def _fit(cluster: Cluster, numbers: Sequence[Number], prior: Array, seen: Sequen
         return found
 
     most = np.array([_most(item) for item in numbers])
-    return fit(Problem(residual=residual, sd=np.array([item.sd for item in seen]), prior=prior, most=most))
+    sd = np.array([item.sd for item in seen])
+    return most_probable(
+        Problem(residuals=lambda trials: list(map(residual, trials)), sd=sd, prior=prior, most=most)
+    )
 
 
 def _most(number: Number) -> float:
@@ -156,7 +161,7 @@ def _positive(item: Observation, cluster: Cluster) -> float:
 
 
 def _corrected(
-    cluster: Cluster, base: Cluster, numbers: Sequence[Number], prior: Array, found: Fit,
+    cluster: Cluster, base: Cluster, numbers: Sequence[Number], prior: Array, found: MostProbable,
     evidence: Sequence[Evidence],
 ) -> Correction:  # fmt: skip
     changes: list[tuple[Number, Number, float, float]] = []

@@ -11,8 +11,8 @@ from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup, Software, So
 from explorer.cluster_profiles import cluster_names, load_cluster
 from explorer.costs.graph_work import HALF
 from explorer.framework import OURS
-from explorer.profiling import fit
-from explorer.profiling.fit import Key, Timing
+from explorer.profiling import curve_fits
+from explorer.profiling.curve_fits import Key, Timing
 from explorer.profiling.machine import Host
 from explorer.run.profile_correction import same_device
 
@@ -34,7 +34,7 @@ def assemble(
         machines: per rank, what it tells of its device.
         rows: of all ranks and rounds: `what`, `precision`, `size` and `seconds`.
     """
-    found = fit.timings(rows)
+    found = curve_fits.timings(rows)
     first, ranks = machines[0], len(machines)
     where = _where(host, first, ranks)
     kind = _kind(first, ranks, found, where)
@@ -107,7 +107,7 @@ def _base(first: Mapping[str, Any], ranks: int, found: Found, where: str) -> Dev
     precisions = _precisions(found)
     room = _headroom(found, precisions[0], overhead)
     peaks = {
-        precision: room * fit.best_rate(_flops_seconds(found, "product", precision), overhead)
+        precision: room * curve_fits.best_rate(_flops_seconds(found, "product", precision), overhead)
         for precision in precisions
     }
     shared = ranks if first["name"] == "cpu" else 1
@@ -131,7 +131,7 @@ def _base(first: Mapping[str, Any], ranks: int, found: Found, where: str) -> Dev
     return DeviceKind(
         name=kind_name(str(first["name"])),
         memory_bytes=float(first["memory_bytes"]) / shared,
-        memory_bandwidth_bytes_per_s=_short(fit.best_rate(_moved_seconds(found), overhead)),
+        memory_bandwidth_bytes_per_s=_short(curve_fits.best_rate(_moved_seconds(found), overhead)),
         peak_flops_per_s=tuple((precision, _short(peak)) for precision, peak in peaks.items()),
         compute_units=int(first.get("compute_units", 0)),
         sources=measured,
@@ -140,9 +140,9 @@ def _base(first: Mapping[str, Any], ranks: int, found: Found, where: str) -> Dev
 
 def _headroom(found: Found, precision: str, overhead: float) -> float:
     """How much faster than products the fastest class is: a convolution may do fewer FLOPs than counted."""
-    products = fit.best_rate(_flops_seconds(found, "product", precision), overhead)
+    products = curve_fits.best_rate(_flops_seconds(found, "product", precision), overhead)
     others = [work for what in ("attention", "conv") if (work := _flops_seconds(found, what, precision))]
-    return max([1.0, *(fit.best_rate(work, overhead) / products for work in others)])
+    return max([1.0, *(curve_fits.best_rate(work, overhead) / products for work in others)])
 
 
 def kind_name(device: str) -> str:
@@ -175,11 +175,11 @@ def _efficiency(kind: DeviceKind, found: Found, where: str) -> tuple[DeviceKind,
     """Curves of all classes; on a device with compute units tiles as well."""
     precision = _precisions(found)[0]
     peak, overhead = kind.peak(precision), kind.launch_overhead_s
-    curves = {"matmul": fit.curve(_flops_seconds(found, "product", precision), peak, overhead)}
+    curves = {"matmul": curve_fits.curve(_flops_seconds(found, "product", precision), peak, overhead)}
     for what in ("attention", "conv"):
         if work := _flops_seconds(found, what, precision):
-            curves[what] = fit.curve(work, peak, overhead)
-    curves["memory"] = fit.curve(_moved_seconds(found), kind.memory_bandwidth_bytes_per_s, overhead)
+            curves[what] = curve_fits.curve(work, peak, overhead)
+    curves["memory"] = curve_fits.curve(_moved_seconds(found), kind.memory_bandwidth_bytes_per_s, overhead)
     kind = replace(kind, efficiency=tuple(curves.items()))
     spread = _band(found, "product", "attention", "conv", "memory")
     what = f"products, attention and convolutions in {precision}, copies, by size"
@@ -191,7 +191,7 @@ def _efficiency(kind: DeviceKind, found: Found, where: str) -> tuple[DeviceKind,
         for key, timing in found.items()
         if key.what == "product" and key.precision == precision
     }
-    kind, error = fit.fit_tiles(kind, precision, products, overhead)
+    kind, error = curve_fits.fit_tiles(kind, precision, products, overhead)
     text = f"at which {len(products)} products in {precision} come out within {error:.1%} in the mean"
     width = round(max(error, spread), 3)
     return kind, [*how, *(_measured(key, where, None, text, width) for key in ("tiles", "tile_depth"))]
@@ -226,14 +226,18 @@ def _levels(
         return ()
     messages = {key.size[0]: timing for key, timing in found.items() if key.what == "message"}
     reduces = {key.size[0]: timing for key, timing in found.items() if key.what == "reduce"}
-    latency, bandwidth = map(_short, fit.line({size: timing.seconds for size, timing in messages.items()}))
+    latency, bandwidth = map(
+        _short, curve_fits.line({size: timing.seconds for size, timing in messages.items()})
+    )
     name, link = _link(first, bandwidth)
     level = Level(name=name, kind=link, scope="all", latency_s=latency, bandwidth_bytes_per_s=bandwidth)
     group = NodeGroup(count=1, device_kind=kind.name, devices_per_node=ranks)
     bare = Cluster(name=name, device_kinds=(kind,), nodes=(group,), levels=(level,))
-    overhead, share = fit.collective_line(bare, {size: timing.seconds for size, timing in reduces.items()})
+    overhead, share = curve_fits.collective_line(
+        bare, {size: timing.seconds for size, timing in reduces.items()}
+    )
     level = replace(level, collective_overhead_s=_short(overhead), collective_efficiency=_short(share))
-    sent, reduced = fit.mean_band(messages.values()), fit.mean_band(reduces.values())
+    sent, reduced = curve_fits.mean_band(messages.values()), curve_fits.mean_band(reduces.values())
     sources = (
         _measured("*", where, None, "messages between neighbours, one way", sent),
         _measured("collective_efficiency", where, None, "all-reduces over all ranks, by size", reduced),
@@ -269,11 +273,13 @@ def _flops_seconds(found: Found, what: str, precision: str) -> dict[float, float
         for key, timing in found.items()
         if key.what == what and key.precision == precision
     ]
-    return fit.by_size(pairs)
+    return curve_fits.by_size(pairs)
 
 
 def _moved_seconds(found: Found) -> dict[float, float]:
-    return fit.by_size((float(key.size[0]), t.seconds) for key, t in found.items() if key.what == "memory")
+    return curve_fits.by_size(
+        (float(key.size[0]), t.seconds) for key, t in found.items() if key.what == "memory"
+    )
 
 
 def flops_of(what: str, size: tuple[int, ...]) -> float:
@@ -290,7 +296,7 @@ def _short(number: float) -> float:
 
 
 def _band(found: Found, *whats: str) -> float:
-    return fit.mean_band(timing for key, timing in found.items() if key.what in whats)
+    return curve_fits.mean_band(timing for key, timing in found.items() if key.what in whats)
 
 
 def _measured(key: str, where: str, timing: Timing | None, what: str, band: float = 0.0) -> Source:

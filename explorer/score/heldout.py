@@ -1,8 +1,8 @@
 """Leave one source out: the numbers of profiles as they would be had no row of a source been used.
 
 What was fitted on a source goes back to what was believed before (`Source.prior`), and is fitted again to the
-rows that other sources measured on the same device kinds (`explorer.score.fit`), where they hold it at all.
-Rows on more than `MOST_DEVICES` devices take no part, since a fit predicts each dozens of times; nor do
+rows that other sources measured on the same device kinds (`explorer.score.knob_fit`), where they hold it at
+all. Rows on more than `MOST_DEVICES` devices take no part, since a fit predicts each dozens of times; nor do
 ratios, in which what is to be known cancels. Where nobody else measured such devices, what was believed
 before stands.
 """
@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from explorer.base.errors import ExplorerError
+from explorer.calibrate.posterior import Array
 from explorer.cluster import Cluster
-from explorer.score.fit import Array, fit
+from explorer.score.knob_fit import fit
 from explorer.score.knobs import Knob, knobs_of
 from explorer.score.rows import SETS, ScoredRow
 from explorer.score.trials import TrialPart, Trials

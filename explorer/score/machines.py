@@ -2,7 +2,7 @@
 
 Readers of sets take clusters from here, so that sets can be read with fitted numbers of profiles at other
 values: as they were before rows of the same source were used (`explorer.score.heldout`), or on trial
-(`explorer.score.fit`).
+(`explorer.score.knob_fit`).
 """
 
 from __future__ import annotations

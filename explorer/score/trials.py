@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.base.errors import ExplorerError
+from explorer.calibrate.posterior import Array
 from explorer.cluster import Cluster
-from explorer.score.fit import Array
 from explorer.score.knobs import turned
 from explorer.score.machines import knobs_at
 from explorer.score.rows import SETS, Read, ScoredRow

@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from explorer.base.errors import InputError
+from explorer.calibrate.most_probable import MOST, Problem, descend
+from explorer.calibrate.posterior import Array, sd_of
 from explorer.score.knobs import Knob, most_of
 
-Array = npt.NDArray[np.float64]
 Values = Mapping[str, float]
 """Values of knobs by key."""
 Errors = Callable[[Sequence[Values]], Sequence[Array]]
@@ -38,7 +38,7 @@ CURVE_WIDTH = 0.15
 SCATTER = 0.04
 """Standard deviation of rows around a perfect simulator, in logarithms."""
 
-_NORMAL_80 = 1.2816  # standard deviations to either side that hold 80 % of a normal distribution
+_STILL = 1e-4  # of what is least, from which a fit goes on
 _STEP = 0.03  # of a logarithm, for finite differences: wider than the corners of a wave
 
 
@@ -66,7 +66,7 @@ def prior_sd(knob: Knob) -> float:
             f"nothing says how well {name!r} is known before a fit", key=knob.key, found=name,
             allowed=", ".join(WIDTHS),
         )  # fmt: skip
-    return math.log1p(width) / _NORMAL_80
+    return sd_of(width)
 
 
 def fit(knobs: Sequence[Knob], errors: Errors, *, scatter: float | Array = SCATTER, rounds: int = 8) -> Fit:
@@ -81,42 +81,30 @@ def fit(knobs: Sequence[Knob], errors: Errors, *, scatter: float | Array = SCATT
     Raises:
         InputError: no knobs, or one whose prior is not above 0.
     """
-    from scipy.optimize import least_squares
-
     if not knobs or any(knob.prior <= 0 for knob in knobs):
         raise InputError(
             "a fit needs knobs with priors above 0", key="prior",
             found=[knob.key for knob in knobs if knob.prior <= 0] or "no knobs", allowed="above 0",
         )  # fmt: skip
-    start = np.log([knob.prior for knob in knobs])
-    sd = np.array([prior_sd(knob) for knob in knobs])
-    most = np.log([knob.most for knob in knobs])
+    most = np.array([min(MOST, math.log(knob.most / knob.prior)) for knob in knobs])
 
-    def values(x: Array) -> dict[str, float]:
-        at = np.exp(np.minimum(start + sd * x, most))
-        return {knob.key: float(value) for knob, value in zip(knobs, at, strict=True)}
+    def values(at: Array) -> dict[str, float]:
+        factors = np.exp(at).tolist()
+        return {knob.key: min(knob.prior * by, knob.most) for knob, by in zip(knobs, factors, strict=True)}
 
-    def costs(trials: Sequence[Array]) -> list[Array]:
-        found = errors([values(x) for x in trials])
-        return [np.concatenate([_robust(e / scatter), x]) for e, x in zip(found, trials, strict=True)]
-
-    def slope(x: Array) -> Array:
-        steps = np.where(start + sd * x + _STEP <= most, _STEP, -_STEP) / sd
-        here, *there = costs([x, *(x + np.diag(steps))])
-        return np.stack([(other - here) / step for other, step in zip(there, steps, strict=True)], axis=1)
-
-    best = least_squares(
-        lambda x: costs([x])[0], np.zeros(len(knobs)), jac=slope, xtol=1e-3, ftol=1e-4, max_nfev=rounds
+    start = np.zeros(len(knobs))
+    (before,) = errors([values(start)])
+    problem = Problem(
+        residuals=lambda trials: [-row for row in errors([values(at) for at in trials])],
+        sd=np.broadcast_to(np.asarray(scatter, dtype=float), before.shape),
+        prior=np.array([prior_sd(knob) for knob in knobs]),
+        most=most,
+        robust=True,
+        step=_STEP,
+        two_sided=False,
     )
-    found = values(best.x)
-    before, after = errors([{knob.key: knob.prior for knob in knobs}, found])
-    return Fit(found, before, after)
-
-
-def _robust(z: Array) -> Array:
-    """Signed root of the pseudo-Huber loss: z where it is small, of the order sqrt(2 |z|) where large."""
-    found: Array = np.sign(z) * np.sqrt(2.0 * (np.sqrt(1.0 + z * z) - 1.0))
-    return found
+    best = descend(problem, start, rounds=rounds, tolerance=_STILL)
+    return Fit(values(best.at), before, -best.left)
 
 
 def rounded(values: Values, digits: int = 3) -> dict[str, float]:

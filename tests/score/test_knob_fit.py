@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from explorer.base.errors import InputError
 from explorer.cli import main
-from explorer.cluster import Cluster, Source
+from explorer.cluster import Cluster, Software, Source
 from explorer.cluster_profiles import cluster_names, load_cluster, save_cluster
-from explorer.score.fit import WIDTHS, fit, prior_sd, rounded
 from explorer.score.heldout import held_out
+from explorer.score.knob_fit import WIDTHS, fit, prior_sd, rounded
 from explorer.score.knobs import Knob, knobs_of, turned
 from explorer.score.machines import knobs_at, machine, nodes_of
 from explorer.score.rows import SETS
@@ -80,7 +80,7 @@ def test_only_what_was_fitted_is_turned() -> None:
 
 def with_source(source: Source) -> Cluster:
     cluster = load_cluster("dgx-a100-4")
-    kind = replace(cluster.device_kinds[0], sources=(source,))
+    kind = replace(cluster.device_kinds[0], sources=(source,), software=Software())
     return replace(
         cluster, device_kinds=(kind,), levels=tuple(replace(x, sources=()) for x in cluster.levels)
     )

@@ -1,0 +1,176 @@
+"""Most probable values of numbers that are known up to a factor, given durations that depend on them.
+
+The logarithm of a number's factor is normal around 0; that of measured over predicted is normal around 0 for
+every observation, or grows only with its size where it is large (`Problem.robust`, pseudo-Huber: the square
+root of 2 (sqrt(1 + z^2) - 1) at z in standard deviations), so that what no number explains bends nothing.
+What is least is found by `scipy.optimize.least_squares` (dogbox: fractions stay at 1 or below it), in units
+of the standard deviations of the numbers. Calibration and the fits to published rows both come here.
+
+A cost model has corners: of two numbers that bind in turn (a product, and the memory it moves) only one
+shows at a time, so that a step may see no way to lower the other. `most_probable` therefore starts again
+from where each number that seemed to be of no effect is lower, and the best end counts.
+
+Where the model cannot meet all observations within their scatter, the standard deviations of all are widened
+by the Birge ratio, here the robust spread of the standardised residuals (Birge: The Calculation of Errors by
+the Method of Least Squares, 1932).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.calibrate.posterior import Array, covariance, solve, spread_of
+
+MOST = math.log(1e6)
+"""Largest logarithm of a factor, either way."""
+_LOWER = (-0.7, -2.3, -4.6, -6.9)  # where descents start again: factors of 1/2, 1/10, 1/100 and 1/1000
+_NOTABLE = 1e-6  # of a logarithm, from which a number would be above its most
+_FEWEST_SPARE = 3  # observations more than numbers, from which their scatter says how good the model is
+_BETTER = 1e-9  # of a cost, from which another end is preferred
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Observations of functions of some numbers, all in logarithms."""
+
+    residuals: Callable[[Sequence[Array]], Sequence[Array]]
+    """Measured over predicted, by observation, at each of several trials of logarithms of factors."""
+    sd: Array
+    """Standard deviation of each observation."""
+    prior: Array
+    """Standard deviation of each number; inf where nothing is known."""
+    most: Array
+    """Largest logarithm of each factor."""
+    robust: bool = False
+    """Whether large residuals count by their size, not by their square."""
+    step: float = 1e-4
+    """Of a logarithm, for finite differences."""
+    two_sided: bool = True
+    """Whether differences are taken to both sides, which costs two trials a number instead of one."""
+
+    def residual(self, at: Array) -> Array:
+        """Return the residuals at one point."""
+        return self.residuals([at])[0]
+
+    def cost(self, at: Array, left: Array) -> float:
+        """Return what is least at the most probable point."""
+        return float((self._parts(at, left) ** 2).sum())
+
+    def _parts(self, at: Array, left: Array) -> Array:
+        z = left / self.sd
+        if self.robust:
+            z = np.sign(z) * np.sqrt(2.0 * (np.sqrt(1.0 + z * z) - 1.0))
+        return np.concatenate([z, at / self.prior])
+
+    def parts(self, trials: Sequence[Array]) -> list[Array]:
+        """Return the terms whose squares are summed, at several trials."""
+        return [self._parts(at, left) for at, left in zip(trials, self.residuals(trials), strict=True)]
+
+    def slopes(self, at: Array, function: Callable[[Sequence[Array]], Sequence[Array]]) -> Array:
+        """Return the slopes of a function of trials in each number, by differences: (values, numbers).
+
+        No trial is above the most of a number.
+        """
+        rows = np.diag(np.where(at + self.step <= self.most, self.step, -self.step))
+        ahead = [at + row for row in rows]
+        behind = [
+            at - row if self.two_sided and at[j] - row[j] <= self.most[j] else at
+            for j, row in enumerate(rows)
+        ]
+        here, *others = function([at, *ahead, *(point for point in behind if point is not at)])
+        rest = iter(others[len(rows) :])
+        columns = []
+        for j, value in enumerate(others[: len(rows)]):
+            before = here if behind[j] is at else next(rest)
+            columns.append((value - before) / (ahead[j][j] - behind[j][j]))
+        return np.stack(columns, axis=1)
+
+
+class End(NamedTuple):
+    """Where a descent ends."""
+
+    at: Array
+    """Logarithms of the factors."""
+    left: Array
+    """Residuals there."""
+    cost: float
+    """What is least."""
+
+
+def descend(problem: Problem, start: Array, *, rounds: int = 200, tolerance: float = 1e-15) -> End:
+    """Return the end of one descent.
+
+    Args:
+        problem: what is observed.
+        start: logarithms of the factors.
+        rounds: at most so many steps.
+        tolerance: relative change of what is least at which it ends; of the logarithms the same.
+    """
+    from scipy.optimize import least_squares
+
+    unit = np.where(np.isfinite(problem.prior), problem.prior, 1.0)
+    found = least_squares(
+        lambda u: problem.parts([u * unit])[0],
+        np.minimum(start, problem.most) / unit,
+        jac=lambda u: problem.slopes(u * unit, problem.parts) * unit,
+        bounds=(np.full(len(unit), -MOST) / unit, problem.most / unit),
+        method="dogbox", xtol=tolerance, ftol=tolerance, gtol=min(tolerance, 1e-8), max_nfev=rounds,
+    )  # fmt: skip
+    at = np.minimum(found.x * unit, problem.most)
+    left = problem.residual(at)
+    return End(at, left, problem.cost(at, left))
+
+
+class MostProbable(NamedTuple):
+    """The end of the best descent."""
+
+    at: Array
+    """Logarithms of the factors."""
+    variance: Array
+    """Of each; inf where nothing holds it."""
+    before: Array
+    """Residuals at the start."""
+    after: Array
+    """Residuals at the end."""
+    capped: npt.NDArray[np.bool_]
+    """Numbers that observations would have above their most."""
+
+
+def most_probable(problem: Problem) -> MostProbable:
+    """Return the most probable factors and their variances."""
+    start = np.zeros(len(problem.prior))
+    before = problem.residual(start)
+    best = descend(problem, start)
+    sensitivity = _sensitivity(problem, best.at)
+    for j in range(len(start)):
+        if not sensitivity[:, j].any():
+            best = _from_below(problem, best, j)
+            sensitivity = _sensitivity(problem, best.at)
+    spare = len(problem.sd) - int(np.linalg.matrix_rank(sensitivity))
+    wider = max(1.0, spread_of(best.left / problem.sd)) if spare >= _FEWEST_SPARE else 1.0
+    variance = np.diag(covariance(sensitivity, problem.sd * wider, problem.prior))
+    onwards = solve(sensitivity, best.left, problem.sd, best.at, problem.prior)
+    capped = (best.at >= problem.most) & (onwards > _NOTABLE)
+    return MostProbable(best.at, variance, before, best.left, capped)
+
+
+def _sensitivity(problem: Problem, at: Array) -> Array:
+    """Return the slopes of the logarithm of what is predicted."""
+    return -problem.slopes(at, problem.residuals)
+
+
+def _from_below(problem: Problem, best: End, number: int) -> End:
+    """Return the better of an end and of the first descent from below, in one number, that ends elsewhere."""
+    for lower in _LOWER:
+        at = best.at.copy()
+        at[number] += lower
+        if not np.array_equal(problem.residual(at), best.left):
+            found = descend(problem, at)
+            return found if found.cost < best.cost * (1 - _BETTER) - 1e-12 else best
+    return best
