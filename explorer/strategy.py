@@ -19,6 +19,8 @@ from explorer.base.errors import InputError
 REPLICA = "replica"
 """The mesh axis whose coordinates are data-parallel replicas."""
 SPLIT, ROUND_ROBIN = "split", "round_robin"
+RESHARDS = (RESHARD_ACTION, RESHARD_RUN) = ("action", "run")
+"""How long ZeRO keeps gathered weights: see `explorer.tasks.runs`."""
 TRANSFERS = ("direct", "gather", "broadcast", "best")
 """How tensors cross from one stage's mesh to another's: see `explorer.pricing.stage_transfers`."""
 OFFLOADS = (OPTIMIZER, ACTIVATIONS) = ("optimizer", "activations")
@@ -158,6 +160,10 @@ class Stage:
     zero_replicas: int = 0
     """Replicas that ZeRO shards over, groups of so many in order; each group holds everything (HSDP, MiCS).
     0 is all."""
+    reshard: str = ""
+    """How long ZeRO 3 keeps weights gathered (and ZeRO 2 gradients whole): `action`, for one forward or
+    backward, block by block; `run`, while the devices work on this stage. Empty is `run` in breadth-first
+    orders (several stages a device, always several actions of one at a time), else `action`."""
 
     def __post_init__(self) -> None:
         if not (self.layers or self.slices) or not self.meshes:
@@ -166,6 +172,7 @@ class Stage:
             ("replicas", self.replicas, (SPLIT, ROUND_ROBIN)),
             ("recompute", self.recompute, ("none", "selective", "full")),
             ("zero", self.zero, (0, 1, 2, 3)),
+            ("reshard", self.reshard, ("", *RESHARDS)),
         ):
             if value not in allowed:
                 raise InputError(

@@ -117,6 +117,46 @@ def test_no_part_depends_on_itself() -> None:
         pytest.fail(" -> ".join(error.args[1]))
 
 
+def modules(package: str) -> dict[str, Path]:
+    """Dotted name of each file of a package."""
+    found = {}
+    for path in sorted((ROOT / package).rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def file_imports(package: str) -> dict[str, set[str]]:
+    """Which files of a package each of them imports, when it is imported or later, for types too."""
+    files = modules(package)
+
+    def owner(name: str) -> str:
+        return name if name in files else name.rpartition(".")[0]
+
+    return {
+        name: ({owner(item) for item in imports(ast.parse(path.read_text("utf-8")))} & set(files)) - {name}
+        for name, path in files.items()
+    }
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """Files that import each other in a circle; [] where none do."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_file_imports_itself_through_others() -> None:
+    assert circle(file_imports("explorer")) == []
+
+
+def test_a_circle_is_found_where_there_is_one() -> None:
+    assert set(circle({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})) == {"a", "b", "c"}
+    assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+
+
 def test_import_is_light() -> None:
     code = "import explorer, sys; print(*sys.modules)"
     command = [sys.executable, "-W", "error", "-c", code]

@@ -50,6 +50,8 @@ class StageMemory:
     """Made again and live at the end of an input gradient, beside all that waits for the weight gradient."""
     buffer_bytes: float
     """ZeRO: gathered weights of two blocks (level 3) and gradients of one before they are scattered (2)."""
+    run_buffer_bytes: float
+    """ZeRO: what more is there where weights stay gathered, and gradients whole, over runs of actions."""
     buffer_bytes_per_sample: float
     """Temporaries for each sample of one microbatch: gradients (inference: values) at the largest layer,
     logits in fp32 where there is a loss, and what is sent to other stages."""
@@ -157,7 +159,23 @@ def _states(
         "optimizer_bytes": states if training else 0.0,
         "version_bytes": version,
         "buffer_bytes": buffers,
+        "run_buffer_bytes": _whole(
+            found, width=width, gradient_width=gradient_width, zero=zero if training else 0, replicas=replicas
+        ),
     }
+
+
+def _whole(found: Counts, *, width: float, gradient_width: float, zero: int, replicas: int) -> float:
+    """All gradients for those of one block; all weights and the block that is fetched for two blocks."""
+    sharded = [item for item in found.weights if item.replicas(replicas) > 1]
+    more = 0.0
+    if zero >= 2 and sharded:
+        more += sum(item.trained.bytes(gradient_width) for item in sharded)
+        more -= found.largest_block.bytes(gradient_width)
+    if zero >= 3 and sharded:
+        more += sum(item.trained.bytes(width) + item.frozen.bytes(width) for item in sharded)
+        more -= (GATHERED_BLOCKS - 1) * found.largest_gathered.bytes(width)
+    return max(0.0, more)
 
 
 def _temporaries(found: Counts, width: float, recompute: str, *, training: bool) -> float:

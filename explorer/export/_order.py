@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from explorer.actions import Order, Shape
+from explorer.cluster import Cluster
+from explorer.graph import LayerGraph
 from explorer.plan import Resolved
 from explorer.pricing import Pricer
 from explorer.schedules import SCHEDULES, make_order
 from explorer.simulation.folding import fold_replicas
 from explorer.simulation.one_job import make_shape
+from explorer.strategy import JobStrategy
 from explorer.tasks.placement import place
+from explorer.workload import Job
 
 
 def order_of(resolved: Resolved) -> tuple[Order, Shape]:
@@ -19,11 +23,16 @@ def order_of(resolved: Resolved) -> tuple[Order, Shape]:
         PlanError: a literal order that does not cover the shape.
     """
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
-    placement = place(resolved.graph, strategy, training=job.training)
-    folding = fold_replicas(resolved.cluster, placement.skeleton, strategy)
+    return order_of_job(resolved.graph, resolved.cluster, job, strategy)
+
+
+def order_of_job(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy) -> tuple[Order, Shape]:
+    """Order and shape of a job, as `order_of`."""
+    placement = place(graph, strategy, training=job.training)
+    folding = fold_replicas(cluster, placement.skeleton, strategy)
     pricer = None
     if SCHEDULES.get(strategy.schedule).reads:
-        pricer = Pricer(resolved.graph, resolved.cluster, job, strategy, placement)
+        pricer = Pricer(graph, cluster, job, strategy, placement)
     shape = make_shape(placement, folding, job, pricer)
     options = dict(strategy.options)
     steps = int(options.get("covers", 1))

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
+from explorer.actions import Order
 from explorer.cluster import Cluster
+from explorer.export._order import order_of_job
 from explorer.graph import LayerGraph
 from explorer.plan import Resolved
 from explorer.schedules import SCHEDULES, Schedule
@@ -261,6 +263,19 @@ def _schedule(test: Callable[[PlanPart, bool, Schedule], bool]) -> Callable[[Pla
     return find
 
 
+def _ordered(test: Callable[[Order], bool]) -> Callable[[PlanPart], list[str]]:
+    """Finds the schedule of a job if `test` is true of its order; those that torch has are plain."""
+
+    def find(part: PlanPart) -> list[str]:
+        schedule = SCHEDULES.get(part.strategy.schedule)
+        if schedule.torch_name or schedule.dispatch:
+            return []
+        order, _ = order_of_job(part.graph, part.cluster, part.job, part.strategy)
+        return [schedule.name] if test(order) else []
+
+    return find
+
+
 def _said(value: object) -> bool:
     return str(value).lower() not in ("false", "0", "no")
 
@@ -341,6 +356,8 @@ FEATURES: tuple[Feature, ...] = tuple(
         ("mixed_zero", "ZeRO levels that differ between stages", _mixed("zero")),
         ("hybrid_zero", "ZeRO inside groups of replicas (hybrid sharding)",
          lambda p: _where(p, lambda s: bool(s.zero and s.zero_replicas))),
+        ("reshard", "how long ZeRO keeps gathered weights",
+         lambda p: _where(p, lambda s: bool(s.reshard))),
         ("beside_work", "collectives of a lane beside its work",
          lambda p: _where(p, lambda s: bool(s.overlap))),
         ("sparse_states", "states of pruned weights only", lambda p: _where(p, lambda s: s.density < 1)),
@@ -357,6 +374,9 @@ FEATURES: tuple[Feature, ...] = tuple(
          _schedule(lambda _part, flush, item: flush and item.literal)),
         ("asynchronous", "an asynchronous schedule (several weight versions)",
          _schedule(lambda _part, flush, _item: not flush)),
+        ("newer_weights", "backward on newer weights than its forward",
+         _ordered(lambda order: not order.flush and order.read_rule.name == "latest")),
+        ("sweeps", "several sweeps over the same samples", _ordered(lambda order: len(order.lag) > 1)),
         ("dispatch", "a dispatch policy in place of an order",
          lambda p: [p.strategy.schedule] if SCHEDULES.get(p.strategy.schedule).dispatch else []),
         ("blocking", "transfers that hold up both their ends",

@@ -40,6 +40,8 @@ _REFUSED = {
     "slices": "a stage is whole modules; move the boundary to the end of the layer",
     "overlapping_groups": "a stage belongs to one rank; put stages on equal or disjoint groups",
     "dispatch": "it runs one fixed order; use 1f1b",
+    "newer_weights": "it keeps one weight version; use 1f1b",
+    "sweeps": "torch runs every microbatch once; use 1f1b",
     "asynchronous": "it keeps one weight version; use 1f1b (as pipedream, with a flush)",
 }
 _TRAINERS = "not part of an order; set in the trainer that loads it"

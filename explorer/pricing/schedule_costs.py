@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from explorer.costs.memory import StageMemory
 from explorer.pricing.pricer import Pricer
+from explorer.strategy import RESHARD_RUN
 from explorer.tasks.lanes import Lanes
 from explorer.tasks.placement import Piece
 from explorer.tasks.program import TRANSFER, F, I, Slot, W
@@ -92,6 +93,9 @@ def _room(pricer: Pricer, devices: tuple[int, ...], pieces: tuple[Piece, ...]) -
         memory = pricer.memory(section)
         samples = max(pricer.sections[section].samples(p.replica) for p in pieces if p.section == section)
         room -= memory.weight_bytes + memory.gradient_bytes + memory.optimizer_bytes
-        beside = memory.recompute_peak_bytes_per_sample if pricer.sections[section].full_recompute else 0.0
-        most = max(most, memory.buffer_bytes + (memory.buffer_bytes_per_sample + beside) * samples)
+        shape = pricer.sections[section]
+        whole = memory.run_buffer_bytes if shape.reshard == RESHARD_RUN else 0.0
+        again = memory.recompute_peak_bytes_per_sample if shape.full_recompute else 0.0
+        buffers = memory.buffer_bytes + whole + (memory.buffer_bytes_per_sample + again) * samples
+        most = max(most, buffers)
     return room - most

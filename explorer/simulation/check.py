@@ -213,6 +213,8 @@ def _stage(
 
 def _states(cluster: Cluster, stage: Stage) -> Iterator[str]:
     """Sparse and offloaded states."""
+    if stage.reshard and stage.zero < 2:
+        yield f"reshard {stage.reshard} with ZeRO {stage.zero}: only levels 2 and 3 have what it speaks of"
     if stage.density < 1 and stage.zero:
         yield f"a density of {stage.density:g} with ZeRO {stage.zero}: sparse states are not sharded"
     devices = [d for mesh in stage.meshes for d in mesh.devices if 0 <= d < cluster.device_count]

@@ -228,6 +228,7 @@ def _program(work: _Work, run: DispatchRun, steps: int) -> tuple[Program, Timing
         programs=tuple(np.array(own, dtype=np.int64) for own in programs),
         memory=_memory(rows, programs),
         versions=(1,) * len(work.sections),
+        whole_over_runs=(False,) * len(work.sections),
         delay=_delays(work, run, per_step),
         slot=table["slot"],
         lane=table["lane"],

@@ -176,7 +176,8 @@ def memory_by_lane(program: Program, prices: Prices) -> tuple[FloatArray, FloatA
             item = memory[section]
             extra = (program.versions[section] - 1) * item.version_bytes
             parts[lane, :4] += (item.weight_bytes, extra, item.gradient_bytes, item.optimizer_bytes)
-            buffers = item.buffer_bytes + item.buffer_bytes_per_sample * samples
+            more = item.run_buffer_bytes if program.whole_over_runs[section] else 0.0
+            buffers = item.buffer_bytes + more + item.buffer_bytes_per_sample * samples
             if buffers > parts[lane, 5]:
                 parts[lane, 5] = buffers
     events = program.memory

@@ -7,7 +7,7 @@ from explorer.strategy import JobStrategy, Stage
 
 _STAGE_FIELDS = (
     "microbatch_samples", "replicas", "shares", "layout", "overlap", "recompute", "zero", "zero_replicas",
-    "density", "offload",
+    "reshard", "density", "offload",
 )  # fmt: skip
 
 

@@ -20,8 +20,8 @@ IntArray = npt.NDArray[np.int64]
 T = TypeVar("T")
 
 
-def assemble(work: Lowering) -> Program:
-    """Turn finished lists into a program.
+def assemble(work: Lowering, whole: tuple[bool, ...]) -> Program:
+    """Turn finished lists into a program (`whole`: `Program.whole_over_runs`).
 
     Raises:
         DeadlockError: a cycle in program order and dependencies.
@@ -31,7 +31,7 @@ def assemble(work: Lowering) -> Program:
     level = _levels(work, preds)
     _sequence_channels(work, preds, level)
     ids = sorted(range(len(preds)), key=level.__getitem__)  # stable: at equal levels by id
-    return _arrays(work, preds, ids)
+    return _arrays(work, preds, ids, whole)
 
 
 def _with_program_order(work: Lowering) -> list[list[int]]:
@@ -100,7 +100,7 @@ def _sequence_channels(work: Lowering, preds: list[list[int]], level: list[int])
             preds[after].append(before)
 
 
-def _arrays(work: Lowering, preds: list[list[int]], ids: list[int]) -> Program:
+def _arrays(work: Lowering, preds: list[list[int]], ids: list[int], whole: tuple[bool, ...]) -> Program:
     joined = _join(work, preds, ids)
     order = np.array(ids, dtype=np.int64)
     index = np.empty(len(ids), dtype=np.int64)
@@ -140,6 +140,7 @@ def _arrays(work: Lowering, preds: list[list[int]], ids: list[int]) -> Program:
         memory=memory_events(work, slots, index),
         versions=versions,
         delay=delay,
+        whole_over_runs=whole,
         slot=column(slot, 0),
         lane=column(lane[slot]),
         peer=column(peer[slot]),

@@ -6,7 +6,8 @@ Two of them run in parts beside work. A reduction in buckets *opens* when the la
     max(b, (K - 1) r) + r        exactly: max(b + r, b / K + K r)
 
 A gather of ZeRO-3 *opens* with the first block of its section, before the work on it, and *closes* beside
-that work with the other K - 1, before anything that the work is followed by.
+that work with the other K - 1, before anything that the work is followed by. How long gathered weights stay
+is decided in `explorer.tasks.runs`.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from itertools import pairwise
 
 from explorer.tasks.placement import Piece
 from explorer.tasks.program import CLOSING, GATHER, OPENING, REDUCE, WHOLE, Slot
+from explorer.tasks.runs import Runs
 from explorer.tasks.work import Lowering
 
 
-def add_reductions(work: Lowering) -> None:
+def add_reductions(work: Lowering, runs: Runs) -> None:
     """Each holders group reduces the gradients of the samples that a U names, before that U."""
     earlier = _lane_before(work) if any(group.buckets for group in work.skeleton.holders) else {}
     for g, group in enumerate(work.skeleton.holders):
@@ -31,7 +33,7 @@ def add_reductions(work: Lowering) -> None:
         for count, ((low, high, sweep), updates) in enumerate(sorted(spans.items()), start=1):
             if count % group.every:
                 continue
-            for start, stop in _reduced_together(work, pieces, low, high):
+            for start, stop in _reduced_together(work, runs, pieces, low, high, sweep):
                 preds = _gradients_within(work, pieces, start, stop, sweep)
                 tasks = _reduce(work, g, pieces[0], preds, updates[0], earlier)
                 for update in updates:
@@ -67,17 +69,31 @@ def _lane_before(work: Lowering) -> dict[int, list[int]]:
     return found
 
 
-def _reduced_together(work: Lowering, pieces: list[Piece], low: int, high: int) -> list[tuple[int, int]]:
+def _reduced_together(
+    work: Lowering, runs: Runs, pieces: list[Piece], low: int, high: int, sweep: int
+) -> list[tuple[int, int]]:
     """Samples of each reduction: all of an update's, or each microbatch's where gradients are sharded.
 
-    ZeRO levels 2 and 3 keep only their own shard of the gradients, so nothing can be added up before it
-    is reduced.
+    ZeRO levels 2 and 3 keep only their own shard of the gradients, so nothing can be added up before it is
+    reduced, but over a run whose gradients stay whole.
     """
     sections = [work.sections[piece.section] for piece in pieces]
     if min(section.zero for section in sections) < 2:
         return [(low, high)]
     size = max(section.microbatch_samples for section in sections)
-    return [(start, min(start + size, high)) for start in range(low, high, size)]
+    spans = [(start, min(start + size, high)) for start in range(low, high, size)]
+    if not all(runs.whole[piece.section] for piece in pieces):
+        return spans
+    found: list[tuple[int, int]] = []
+    before: list[int] = []
+    for span in spans:
+        made = [runs.of[task] for task in _gradients_within(work, pieces, *span, sweep)]
+        if found and made == before:
+            found[-1] = found[-1][0], span[1]
+        else:
+            found.append(span)
+        before = made
+    return found
 
 
 def _devices(work: Lowering, pieces: tuple[Piece, ...]) -> tuple[int, ...]:
@@ -98,8 +114,11 @@ def _gradients_within(work: Lowering, pieces: list[Piece], low: int, high: int, 
     return found
 
 
-def add_gathers(work: Lowering) -> None:
-    """ZeRO: levels 1 and 2 gather the updated weights after U; level 3 before every forward and backward."""
+def add_gathers(work: Lowering, runs: Runs) -> None:
+    """ZeRO: levels 1 and 2 gather the updated weights after U; level 3 before every forward and backward.
+
+    Or before the first of a run of them, where weights stay gathered over it.
+    """
     if not any(section.zero for section in work.sections):
         return
     slots = list(work.slots)  # of compute tasks; gathers add their own behind
@@ -107,6 +126,7 @@ def add_gathers(work: Lowering) -> None:
     for program in work.programs:
         waiting: dict[Piece, int] = {}
         compute_before: list[int] = []
+        there: dict[Piece, int] = {}  # weights that are gathered: since which run
         for task in program:
             action = work.action[task]
             slot = slots[work.slot[task]]
@@ -116,7 +136,10 @@ def add_gathers(work: Lowering) -> None:
                     waiting[slot.piece] = _gather(work, slot.piece, [task], task, WHOLE)
                 elif action.op == "F" and slot.piece in waiting:
                     work.preds[task].append(waiting.pop(slot.piece))
+                elif runs.whole[slot.where] and there.get(slot.piece) == runs.of[task]:
+                    pass
                 elif action.op in "FBI" and section.zero == 3 and task not in rest:
+                    there[slot.piece] = runs.of[task]
                     # blocks come in the order in which they are worked on
                     after = _prefetch_point(work, compute_before)
                     after += [rest[item] for item in compute_before[-1:] if item in rest]

@@ -25,6 +25,7 @@ from explorer.tasks.dependencies import add_waits
 from explorer.tasks.lanes import find_lanes
 from explorer.tasks.placement import Skeleton
 from explorer.tasks.program import Program
+from explorer.tasks.runs import find_runs
 from explorer.tasks.work import Lowering
 
 
@@ -49,10 +50,11 @@ def lower(skeleton: Skeleton, shape: Shape, order: Order, replicas: tuple[int, .
             raise PlanError(problems)
         if order.blocking:
             add_blocking(work)
-        add_reductions(work)
-        add_gathers(work)
+        runs = find_runs(work)
+        add_reductions(work, runs)
+        add_gathers(work, runs)
         _extra_edges(work)
-        return assemble(work)
+        return assemble(work, runs.whole)
 
 
 @contextmanager

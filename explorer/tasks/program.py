@@ -116,6 +116,8 @@ class Program:
     """Per section: most weight versions alive at once."""
     delay: tuple[int, ...]
     """Per section: most updates between the read of a weight and the update made from it."""
+    whole_over_runs: tuple[bool, ...]
+    """Per section: whether ZeRO keeps its weights gathered over runs of actions (`explorer.tasks.runs`)."""
     kept_replicas: tuple[int, ...] | None = None
     """Replicas lowered, where equal ones are folded; None for all."""
     replica_classes: dict[int, tuple[int, ...]] = field(default_factory=dict)

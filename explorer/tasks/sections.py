@@ -120,6 +120,7 @@ def shape_of(run: LayerRun, stage: Stage, *, training: bool) -> SectionShape:
         stage.zero if training else 0,
         stage.recompute,
         stage.zero_replicas if training else 0,
+        stage.reshard if training else "",
     )
 
 
@@ -133,6 +134,7 @@ def _shape(
     zero: int,
     recompute: str,
     zero_replicas: int,
+    reshard: str,
 ) -> SectionShape:
     replicas = meshes[0].replicas
     return SectionShape(
@@ -144,6 +146,7 @@ def _shape(
         zero=zero,
         full_recompute=recompute == "full",
         zero_replicas=_own_replicas(zero_replicas, replicas * len(meshes)),
+        reshard=reshard,
     )
 
 

@@ -62,6 +62,8 @@ class SectionShape(NamedTuple):
     full_recompute: bool
     zero_replicas: int = 0
     """Replicas that ZeRO shards over, in order of copies and replicas; 0 is all."""
+    reshard: str = ""
+    """`Stage.reshard`."""
 
     def samples(self, replica: int) -> int:
         """Samples of one microbatch that a replica works on."""

@@ -12,6 +12,7 @@ from explorer.graph import AGAIN, DROP, KEEP, Layer, LayerGraph, Work
 from explorer.strategy import (
     OFFLOADS,
     OVERLAPS,
+    RESHARDS,
     ROUND_ROBIN,
     SPLIT,
     TRANSFERS,
@@ -224,6 +225,7 @@ CHANGES: dict[tuple[str, str], Changes] = {
     ("Stage", "replicas"): values("round_robin", "split"),
     ("Stage", "slices"): edited(uneven_slices),
     ("Stage", "recompute"): values("none", "selective", "full"),
+    ("Stage", "reshard"): values(*RESHARDS),
     ("Strategy", "jobs"): edited(fewer_jobs),
     ("Sync", "parameters"): values(("nothing.of.this", "up*"), ("embed*",)),
     ("Sync", "method"): values("parameter_server", "all_reduce"),
@@ -292,6 +294,7 @@ CHOICES: dict[tuple[str, str], tuple[Any, ...]] = {
     ("Stage", "overlap"): tuple((("tensor", how),) for how in OVERLAPS),
     ("Stage", "recompute"): ("none", "selective", "full"),
     ("Stage", "replicas"): (SPLIT, ROUND_ROBIN),
+    ("Stage", "reshard"): RESHARDS,
     ("Stage", "zero"): (0, 1, 2, 3),
     ("Sync", "method"): ("all_reduce", "parameter_server", "sharded_table"),
 }

@@ -271,6 +271,18 @@ def sharded() -> Sample:
     return with_stages(base, shardings=(head,))
 
 
+def breadth_first() -> Sample:
+    """All microbatches through one chunk, then through the next, with weights sharded over two replicas."""
+    graph = chain([1e-3] * 4, parameter_bytes=1e6, activation_bytes=10.0, saved_bytes=10.0)
+    places = ((0, 1), (2, 3)) * 2
+    stages = tuple(
+        Stage(layers=(layer,), meshes=(Mesh(devices=devices),), microbatch_samples=4, zero=3)
+        for layer, devices in zip(names(graph), places, strict=True)
+    )
+    job = JobStrategy(stages=stages, schedule="gpipe")
+    return Sample(graph, cluster(), Workload(jobs=(JOB,)), Strategy(jobs=(job,)))
+
+
 SPLIT = "0F0 0F1 0I0 0W0 0I1 0W1; 1F0 1I0 1F1 1I1 1W0 1W1"
 
 
@@ -300,6 +312,7 @@ def samples() -> dict[str, Sample]:
     return {
         "pipeline": base,
         "replicas": one_stage(decoder(), 4, zero=2, zero_replicas=2),
+        "breadth first": breadth_first(),
         "weights sharded": one_stage(decoder(), 4, zero=3),
         "uneven": one_stage(decoder(), 2, shares=(3.0, 1.0)),
         "turns": one_stage(decoder(), 2, replicas="round_robin"),
