@@ -8,6 +8,8 @@ from typing import Any
 
 from explorer.base.errors import ExplorerError, InputError
 from explorer.cluster_profiles import load_cluster
+from explorer.schedules import SCHEDULES
+from explorer.schedules.placements import LOOP
 from explorer.strategies.degrees import EXPERT, Degrees
 from explorer.strategies.moves import place_layers
 from explorer.strategy import REPLICA, ROUND_ROBIN, JobStrategy, Stage, Strategy
@@ -176,15 +178,18 @@ def _every_stage(point: Point, key: str, value: Any) -> Point:
 
 
 def _schedule(point: Point, _key: str, value: Any) -> Point:
-    """Another schedule over the same placement; to and from interleaving the model is cut anew."""
+    """Another schedule; where it wants the stages elsewhere the model is cut anew."""
     degrees = degrees_of(point)
     name = str(value)
-    chunked = name.startswith("interleaved")
-    if chunked != (degrees.chunks > 1):
-        wanted = degrees.changed(schedule=name, options=(), chunks=2 if chunked else 1)
-        return make_point(
-            point.inputs, even_strategy(point.inputs, wanted), note=f"schedule {name}, cut anew"
-        )
+    placement = SCHEDULES.get(name).placement
+    several = placement is LOOP  # of the others each says its own number
+    wanted = degrees.changed(
+        schedule=name, options=(), chunks=max(2, degrees.chunks) if several else placement.chunks
+    )
+    turns = all(stage.replicas == ROUND_ROBIN for stage in point.strategy.job.stages)
+    if wanted.homes != degrees.homes or (wanted.takes_turns and not turns):
+        strategy = even_strategy(point.inputs, wanted)
+        return make_point(point.inputs, strategy, note=f"schedule {name}, cut anew")
     job = replace(point.strategy.job, schedule=name, options=())
     return make_point(point.inputs, point.strategy.with_job(job), point.groups, note=f"schedule {name}")
 

@@ -151,11 +151,8 @@ def _with(names: list[str], present: str) -> list[str]:
 
 
 def _chosen(registry: Registry[Any], present: str) -> list[str]:
-    """Names to choose from; those that need a shape of their own are left to plans and searchers."""
-    return _with([name for name in registry.names() if name not in _SPECIAL], present)
-
-
-_SPECIAL = ("chimera", "custom", "cyclic", "layer_parallel")
+    """Names to choose from: all but those whose order must be spelt out, which plans bring."""
+    return _with([item.name for item in registry if not item.literal], present)
 
 
 def _buttons(

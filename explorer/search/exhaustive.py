@@ -3,7 +3,8 @@
 The space, which the result calls ``uniform strategies``: t divides the devices of a node; p x t devices or
 more; d the most replicas that the remaining devices allow and the batch divides into; balanced cuts; 1F1B,
 or interleaved 1F1B where there are chunks; on every order of devices that is proposed
-(`explorer.search._devices`). Candidates are bounded in the order of a rough estimate, a few
+(`explorer.search._devices`), and where replicas of a stage lie on devices of different speed, with equal
+samples and with samples by speed. Candidates are bounded in the order of a rough estimate, a few
 at a time (those that differ only in recomputation and ZeRO together, by time alone), and after each few the
 most promising one is simulated; what a bound excludes never is. Under pins and bans every candidate is cut as
 evenly as they allow, and one that no cut saves is left out.
@@ -27,6 +28,7 @@ from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.problem import Problem, respecting
 from explorer.strategies.cuts import balanced_cuts, units
 from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees, most_replicas
+from explorer.strategies.shares import shared_by_speed
 from explorer.strategy import Strategy
 
 BOUND = "uniform strategies"
@@ -44,18 +46,21 @@ class Point:
     """Device of every rank; the first that the degrees need are used."""
     number: int = 0
     """Which of the proposed orders it is."""
+    by_speed: bool = False
+    """Whether replicas on slower devices take fewer samples of a microbatch."""
 
     @property
     def label(self) -> str:
         """Name it in a few words; devices where they are not the first ones in order."""
-        return self.degrees.label + on_devices(self.order[: self.degrees.devices])
+        shared = ", samples by speed" if self.by_speed else ""
+        return self.degrees.label + on_devices(self.order[: self.degrees.devices]) + shared
 
     @property
     def key(self) -> tuple[int | str, ...]:
         """What breaks ties."""
         d = self.degrees
         sizes = (d.tensor, d.stages, d.replicas, d.chunks, d.microbatch_size)
-        return (self.number, *sizes, d.recompute, d.zero)
+        return (self.number, *sizes, self.by_speed, d.recompute, d.zero)
 
     def strategy(self, problem: Problem) -> Strategy:
         """Return the strategy it stands for: pins and bans respected, by another cut if need be.
@@ -66,6 +71,9 @@ class Point:
         graph, count = problem.graph, self.degrees.stages * self.degrees.chunks
         cuts = graph.memo(f"balanced cuts {count}", lambda: balanced_cuts(graph, count))
         found = self.degrees.build(graph, problem.needed_cluster, problem.job, devices=self.order, cuts=cuts)
+        if self.by_speed:
+            precision = problem.job.precision
+            found = found.with_job(shared_by_speed(graph, problem.needed_cluster, precision, found.job))
         held = respecting(problem, found)
         if held is None:
             raise InputError(f"no cut of {self.label} respects the pins", key="pins", allowed="fewer pins")
@@ -227,12 +235,13 @@ def space(
                         tensor=t, stages=p, replicas=d, chunks=v, microbatch_size=size, recompute=choice,
                         zero=level,
                     ),
-                    order=order, number=number,
+                    order=order, number=number, by_speed=shared,
                 )
                 for size in divisors(job.global_batch // d)
                 for v in _chunks(problem, p, job.global_batch // (d * size), max_chunks)
                 for choice in recompute
                 for level in (range(max_zero + 1) if d > 1 and job.training else (0,))
+                for shared in ((False, True) if size > 1 and _mixed(problem, order, t, p, d) else (False,))
             ]  # fmt: skip
     return found
 
@@ -245,6 +254,19 @@ def _grids(problem: Problem, order: Order, max_stages: int) -> list[tuple[int, i
         longest = min(devices // t, most, max_stages or most)
         found += [(t, p, most_replicas(devices // (t * p), batch)) for p in range(1, longest + 1)]
     return found
+
+
+def _mixed(problem: Problem, order: Order, t: int, p: int, d: int) -> bool:
+    """Whether replicas of some stage lie on devices of different speed."""
+    pool = problem.pool
+    if len(pool.cluster.device_kinds) == 1:
+        return False
+    for position in range(p):
+        ranks = range(position * d * t, (position + 1) * d * t)
+        rows = {min(pool.speed(order[rank + i]) for i in range(t)) for rank in ranks[::t]}
+        if len(rows) > 1:
+            return True
+    return False
 
 
 def _tensor_sizes(cluster: Cluster, order: Order) -> list[int]:
@@ -278,7 +300,7 @@ def _estimate(problem: Problem, point: Point, speeds: _Speeds) -> float:
     """
     degrees = point.degrees
     count = problem.job.global_batch // (degrees.replicas * degrees.microbatch_size)
-    used = degrees.devices * speeds.slowest(point) / problem.device_count
+    used = degrees.devices * speeds.common(point) / problem.device_count
     bubble = (degrees.stages - 1) / (degrees.chunks * count)
     tensor = 0.08 * math.log2(degrees.tensor)
     small = 0.1 / degrees.microbatch_size
@@ -292,15 +314,19 @@ class _Speeds:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._known: dict[tuple[int, int], float] = {}
+        self._known: dict[tuple[int, int, bool], float] = {}
         self._fastest = max(map(pool.speed, pool.devices))
 
-    def slowest(self, point: Point) -> float:
-        """Return the speed of a point's slowest device, which all wait for, over the fastest there is."""
+    def common(self, point: Point) -> float:
+        """Return the speed at which a point's devices go on together, over that of the fastest there is.
+
+        All wait for the slowest, or take samples by speed.
+        """
         if not self._fastest or len(self._pool.cluster.device_kinds) == 1:
             return 1.0
-        key = point.number, point.degrees.devices
+        key = point.number, point.degrees.devices, point.by_speed
         if key not in self._known:
-            used = point.order[: point.degrees.devices]
-            self._known[key] = min(map(self._pool.speed, used)) / self._fastest
+            used = [self._pool.speed(device) for device in point.order[: point.degrees.devices]]
+            together = sum(used) / len(used) if point.by_speed else min(used)
+            self._known[key] = together / self._fastest
         return self._known[key]

@@ -24,6 +24,7 @@ from explorer.search.problem import Problem
 from explorer.strategies.cuts import units
 from explorer.strategies.degrees import RECOMPUTE, Degrees
 from explorer.strategies.moves import groups_of, move_boundary, place_layers
+from explorer.strategies.shares import shared_by_speed
 from explorer.strategy import ROUND_ROBIN, JobStrategy, Stage, Strategy
 
 SUFFIX = ", improved"
@@ -152,6 +153,7 @@ def neighbours(problem: Problem, found: Candidate) -> Iterator[JobStrategy]:
 def _changes(problem: Problem, job: JobStrategy, order: Iterable[int]) -> Iterator[JobStrategy]:
     order = list(order)
     yield from _boundaries(problem, job, order)
+    yield from _shares(problem, job)
     yield from _microbatches(problem, job)
     yield from _memory_choices(problem, job, order)
 
@@ -196,6 +198,15 @@ def _allowed(rules: Rules, before: JobStrategy, after: JobStrategy) -> bool:
             if not all(rules.allows(name, devices) for name in new.layers if name not in had):
                 return False
     return True
+
+
+def _shares(problem: Problem, job: JobStrategy) -> Iterator[JobStrategy]:
+    """Samples by the speed of replicas, and equal ones; nothing where all are as fast."""
+    shared = shared_by_speed(problem.graph, problem.needed_cluster, problem.job.precision, job)
+    equal = job.with_stages(replace(stage, shares=()) if stage.shares else stage for stage in job.stages)
+    for other in (shared, equal):
+        if other != job and shared is not job:
+            yield other
 
 
 def _microbatches(problem: Problem, job: JobStrategy) -> Iterator[JobStrategy]:

@@ -14,6 +14,9 @@ from explorer.workload import Workload
 
 MOST_EVALUATIONS = 8
 """Simulations at most."""
+NEAR = 1.05
+"""Where not even one sample fits, memory lacks whatever the size: sizes that lack hardly more than one sample
+does are as good, and the fastest of them is taken."""
 
 Outcome = tuple[float, float]
 """(bytes that lack, step time in seconds), the smaller the better; infinite where it cannot be simulated."""
@@ -33,8 +36,8 @@ def with_best_microbatch(
 
     Sizes are the powers of two that divide a replica's samples. Up to `MOST_EVALUATIONS` of them are all
     simulated; among more a Fibonacci search takes the step time to fall and then to rise with the size, and
-    memory to grow with it. Where none fits, it is the size that lacks least memory; where none can be
-    simulated, 1.
+    memory to grow with it. Where none fits, it is the fastest of those that lack hardly more than one sample
+    a replica does (`NEAR`); where none can be simulated, 1.
 
     Args:
         graph: the model.
@@ -46,24 +49,31 @@ def with_best_microbatch(
             0 for any number.
     """
     known: dict[int, Outcome] = {}
+    missing = 0.0  # bytes that lack whatever the size
+
+    def simulated(size: int) -> Outcome:
+        try:
+            strategy = degrees.changed(microbatch_size=size).build(
+                graph, cluster, workload.job, devices=devices
+            )
+            report = simulate(graph, cluster, workload, strategy)
+        except ExplorerError:
+            return _IMPOSSIBLE
+        over = sum(item.over_bytes for item in report.overflows)
+        return max(0.0, over - NEAR * missing), report.step_time_s
 
     def judge(size: int) -> Outcome:
         if size not in known:
-            known[size] = _IMPOSSIBLE
-            try:
-                strategy = degrees.changed(microbatch_size=size).build(
-                    graph, cluster, workload.job, devices=devices
-                )
-                report = simulate(graph, cluster, workload, strategy)
-            except ExplorerError:
-                return _IMPOSSIBLE
-            known[size] = sum(item.over_bytes for item in report.overflows), report.step_time_s
+            known[size] = simulated(size)
         return known[size]
 
     share = workload.job.global_batch // degrees.replicas
     sizes = _sizes(share)
     if most_actions:
         sizes = [n for n in sizes if degrees.stages * share // n <= most_actions] or sizes[-1:]
+    over, step_s = judge(sizes[0])
+    if 0 < over < math.inf:
+        missing, known[sizes[0]] = over, (0.0, step_s)
     if len(sizes) <= MOST_EVALUATIONS:
         _every(sizes, judge)
     else:

@@ -142,6 +142,25 @@ class Degrees:
         return self.placement.stages(self.grid)
 
     @property
+    def takes_turns(self) -> bool:
+        """Whether replicas take whole microbatches, as schedules that dispatch need it."""
+        return self.replicas > 1 and SCHEDULES.get(self.schedule).dispatch
+
+    @property
+    def microbatch_samples(self) -> int:
+        """Samples of a microbatch, over all replicas that share it."""
+        return self.microbatch_size * (1 if self.takes_turns else self.replicas)
+
+    @property
+    def homes(self) -> tuple[tuple[int, ...], ...]:
+        """Pipeline positions of the copies of every stage."""
+        grid, position = self.grid, self.placement.position
+        return tuple(
+            tuple(position(stage, copy, grid) for copy in range(grid.copies))
+            for stage in range(self.stage_count)
+        )
+
+    @property
     def label(self) -> str:
         """Name it in a few words, as leaderboards do: `tp 2 x pp 4 x dp 1, microbatch 8`."""
         grid = [f"tp {self.tensor}", *([f"cp {self.context}"] if self.context > 1 else [])]
@@ -211,7 +230,7 @@ class Degrees:
         Raises:
             InputError: too few devices or units, a batch that does not divide, a dimension the model lacks.
         """
-        samples = microbatch_samples or self.microbatch_size * self.replicas
+        samples = microbatch_samples or self.microbatch_samples
         if cluster.pools and not devices:
             devices = cluster.order
         self._check(graph, cluster, job, devices, samples)
@@ -235,16 +254,17 @@ class Degrees:
         experts: tuple[str, ...],
         samples: int,
     ) -> tuple[Stage, ...]:
-        layout, grid, placement = self.layout, self.grid, self.placement
-        homes = [self.mesh(position, devices) for position in range(self.stages)]
+        layout = self.layout
+        made = [self.mesh(position, devices) for position in range(self.stages)]
         found = []
-        for i, layers in enumerate(parts):
-            meshes = tuple(homes[placement.position(i, copy, grid)] for copy in range(grid.copies))
+        for layers, positions in zip(parts, self.homes, strict=True):
+            meshes = tuple(made[position] for position in positions)
             found.append(
                 Stage(
                     layers=layers,
                     meshes=meshes,
                     microbatch_samples=samples,
+                    replicas=ROUND_ROBIN if self.takes_turns else SPLIT,
                     layout=layout,
                     shardings=self._shardings(layers, meshes, experts),
                     recompute=self.recompute,
@@ -307,22 +327,21 @@ class Degrees:
             return None
         job = strategy.job
         found = cls.nearest(job)
-        grid, position = found.grid, found.placement.position
-        if len(job.stages) != found.stage_count or job.copies != grid.copies:
+        homes = found.homes
+        if [len(stage.meshes) for stage in job.stages] != [len(positions) for positions in homes]:
             return None
         meshes = {
-            position(i, copy, grid): mesh
-            for i, stage in enumerate(job.stages)
-            for copy, mesh in enumerate(stage.meshes)
+            position: mesh
+            for positions, stage in zip(homes, job.stages, strict=True)
+            for position, mesh in zip(positions, stage.meshes, strict=True)
         }
         devices = [device for _, mesh in sorted(meshes.items()) for device in mesh.devices]
         if len(set(devices)) != found.devices or len(devices) != found.devices:
             return None
         parts = [stage.layers for stage in job.stages]
         patterns = next((item.layers for stage in job.stages for item in stage.shardings), ())
-        samples = found.microbatch_size * found.replicas
         made = single(
-            stages=found._stages(parts, devices, patterns, samples), schedule=job.schedule,
+            stages=found._stages(parts, devices, patterns, found.microbatch_samples), schedule=job.schedule,
             options=job.options, job=job.job,
         )  # fmt: skip
         plain = job.with_stages(replace(stage, name="") if stage.name else stage for stage in job.stages)
@@ -355,13 +374,13 @@ class Degrees:
         Raises:
             InputError: as `build`, and where the schedule does not get what it needs.
         """
-        self._check(graph, cluster, job, devices, self.microbatch_size * self.replicas)
+        self._check(graph, cluster, job, devices, self.microbatch_samples)
         if self.stage_count > len(graph.layers):
             raise InputError(
                 f"{self.stage_count} stages for {len(graph.layers)} layers", key="stages",
                 found=self.stage_count, allowed=f"<= {len(graph.layers)}",
             )  # fmt: skip
-        microbatches = job.global_batch // (self.microbatch_size * self.replicas)
+        microbatches = job.global_batch // self.microbatch_samples
         for unmet in SCHEDULES.get(self.schedule).unmet_even(self.stages, microbatches, self.chunks):
             raise unmet.error()
 

@@ -63,11 +63,14 @@ def uniform(
     Raises:
         InputError: too few devices or units, a batch that does not divide, a dimension the model lacks.
     """
-    samples = _samples(job, replicas, microbatches, microbatch_size)
+    samples = None
+    if microbatch_size is None and microbatches is not None:
+        samples = _samples(job, microbatches)
+        microbatch_size = max(1, samples // max(1, replicas))
     degrees = Degrees(
         stages=stages, replicas=replicas, tensor=tensor, context=context, expert=expert,
         chunks=chunks_or_default(chunks),
-        microbatch_size=max(1, samples // max(1, replicas)), recompute=recompute, zero=zero,
+        microbatch_size=1 if microbatch_size is None else microbatch_size, recompute=recompute, zero=zero,
         schedule=schedule, options=tuple((options or {}).items()), sequence_parallel=sequence_parallel,
         context_exchange=context_exchange,
     )  # fmt: skip
@@ -76,12 +79,8 @@ def uniform(
     )
 
 
-def _samples(job: Job, replicas: int, microbatches: int | None, microbatch_size: int | None) -> int:
+def _samples(job: Job, microbatches: int) -> int:
     """Samples of one microbatch over all replicas."""
-    if microbatch_size is not None:
-        return microbatch_size * replicas
-    if microbatches is None:
-        return replicas
     if microbatches < 1 or job.global_batch % microbatches:
         raise InputError(
             f"{microbatches} microbatches do not divide a global batch of {job.global_batch}",

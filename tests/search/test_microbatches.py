@@ -49,6 +49,20 @@ def test_what_does_not_fit_is_not_chosen() -> None:
     assert explorer.simulate(graph, DGX, workload, strategy).feasible
 
 
+def test_where_nothing_fits_the_size_does_not_matter_to_memory_the_fastest_is_taken() -> None:
+    """Tables of 100 GB on devices of 80 GB lack as much with one sample as with 2,048."""
+    graph, cluster = explorer.load_model("dlrm"), explorer.load_cluster("dgx-a100-4")
+    workload = default_workload(graph)
+    best = with_best_microbatch(graph, cluster, workload, Degrees(replicas=32))
+    reports = [
+        explorer.simulate(graph, cluster, workload, found.build(graph, cluster, workload.job))
+        for found in (best, Degrees(replicas=32))
+    ]
+    assert not any(report.feasible for report in reports)
+    assert best.microbatch_size == workload.job.global_batch // 32
+    assert reports[0].step_time_s < reports[1].step_time_s / 1000
+
+
 def test_at_most_eight_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 
 import explorer as core
 from explorer.base.errors import ExplorerError, InputError
+from explorer.schedules import SCHEDULES
 from widgets import Explorer, shapes
 
 
@@ -94,6 +95,18 @@ def test_a_lane_survives_without_layers(bench: Explorer) -> None:
     assert bench.board.view["lanes"][1]["runs"]
     bench.set(recompute="full")
     assert all(stage.recompute == "full" for stage in bench.strategy.job.stages)
+
+
+@pytest.mark.parametrize("name", [item.name for item in SCHEDULES if not item.literal])
+def test_every_schedule_can_be_picked_and_left_again(bench: Explorer, name: str) -> None:
+    bench.set(schedule=name)
+    assert not bench.error
+    assert bench.strategy.job.schedule == name
+    options = next(field for field in bench.controls.view["fields"] if field["key"] == "schedule")["options"]
+    assert name in {option["value"] for option in options}
+    bench.set(schedule="1f1b")
+    assert bench.strategy.job.schedule == "1f1b"
+    assert len(bench.strategy.job.stages) == 4
 
 
 def test_a_drop_that_the_schedule_cannot_order_is_still_costed(bench: Explorer) -> None:
