@@ -149,7 +149,7 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRule:
-    """Which version of the weights each op reads.
+    """Which version of the weights each op reads, and in which form: a rule of `explorer.reads`.
 
     `latest`: the newest made by an earlier U of that stage. `stash`: B, I and W read what their F
     read (PipeDream). `vertical`: every stage reads the version the first stage read. `buffered(k)`:
@@ -157,9 +157,11 @@ class ReadRule:
     """
 
     name: str = "latest"
-    """latest, stash, vertical, buffered or predicted."""
+    """A name in `explorer.reads`."""
     parameter: int = 0
-    """k of buffered, horizon of predicted."""
+    """k of buffered; of predicted the horizon in updates, where it is the same everywhere."""
+    horizons: tuple[tuple[int, int], ...] = ()
+    """For predicted, by stage: updates to look ahead in forwards and in backwards."""
 
     def __str__(self) -> str:
         return f"{self.name}({self.parameter})" if self.parameter else self.name
@@ -175,8 +177,6 @@ class Order:
     """Steps covered."""
     read_rule: ReadRule = ReadRule()
     """Weights each op reads."""
-    update_rule: str = ""
-    """A name in `explorer.updates`; empty is the optimizer's own."""
     flush: bool = True
     """True where every step ends with all gradients applied before the next starts (synchronous)."""
     lag: tuple[int, ...] = ()

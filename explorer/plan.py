@@ -17,6 +17,7 @@ from typing import Any
 
 from explorer.base.errors import InputError
 from explorer.base.files import STANDARD_INPUT, exists, read_standard_input
+from explorer.base.former_files import todays_job
 from explorer.base.plain_data import (
     parse_document,
     read_document,
@@ -207,6 +208,9 @@ def from_document(
             found = data.get("schema") if isinstance(data, Mapping) else type(data).__name__
             raise InputError("not a plan", key="schema", found=found, allowed=f"{SCHEMA}, {SHORT_SCHEMA}")
         raw = {key: value for key, value in data.items() if key != "schema"}
+        strategy = raw.get("strategy")
+        if isinstance(strategy, Mapping) and isinstance(strategy.get("jobs"), list):
+            raw["strategy"] = {**strategy, "jobs": [todays_job(job) for job in strategy["jobs"]]}
         if "strategy" in raw:
             raw["strategy"] = _written_out(raw["strategy"])
         plan = validate(to_fields(raw, Plan), Plan)

@@ -234,7 +234,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sync:
-    """How the gradients of some parameters are reduced; without one: all-reduce every update."""
+    """How one exchange over the holders of some parameters is made; without one by an all-reduce."""
 
     parameters: tuple[str, ...]
     """Parameter names or shell patterns."""
@@ -242,12 +242,20 @@ class Sync:
     """all_reduce, parameter_server or sharded_table."""
     servers: tuple[int, ...] = ()
     """Devices of the servers; () is the workers themselves, evenly."""
-    every: int = 1
-    """Reduce every so many updates."""
     bucket_bytes: float = 0.0
     """Reduce in buckets of this size as the last backward makes them (DDP, FSDP: 25 MiB); 0 waits for all."""
-    compressor: str = ""
-    """Name of a compressor; empty for none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateChoice:
+    """The rule by which some parameters are updated; without one: the mean gradient at every update."""
+
+    rule: str
+    """A name in `explorer.updates`."""
+    parameters: tuple[str, ...] = ("*",)
+    """Parameter names or shell patterns."""
+    options: tuple[tuple[str, Any], ...] = ()
+    """Options of the rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +282,8 @@ class JobStrategy:
     """Options of the schedule."""
     sync: tuple[Sync, ...] = ()
     """Exceptions to plain all-reduce; the first that covers a parameter counts."""
+    updates: tuple[UpdateChoice, ...] = ()
+    """Update rules other than plain data parallelism; the first that covers a parameter counts."""
     boundaries: tuple[Boundary, ...] = ()
     """Codecs between stages."""
     transfers: str = ""
@@ -312,6 +322,12 @@ class JobStrategy:
         """The exception that covers a parameter, if any."""
         return next(
             (item for item in self.sync if any(fnmatchcase(parameter, p) for p in item.parameters)), None
+        )
+
+    def update_of(self, parameter: str) -> UpdateChoice | None:
+        """The update rule chosen for a parameter, if any."""
+        return next(
+            (item for item in self.updates if any(fnmatchcase(parameter, p) for p in item.parameters)), None
         )
 
     def with_stages(self, stages: Iterable[Stage]) -> JobStrategy:

@@ -20,8 +20,9 @@ ORDER = (
     "graph cluster framework workload matrix_products",
     "framework_files",
     "models transforms cluster_profiles",
+    "reads updates",
     "strategy plan plan_shorthand",
-    "sharding costs schedules updates",
+    "sharding costs schedules",
     "tasks",
     "passes",
     "pricing strategies",
@@ -37,7 +38,7 @@ USER_INTERFACE = {
     "IPython", "anywidget", "ipykernel", "ipywidgets", "jupyter_client", "jupyter_core", "jupyter_server",
     "jupyterlab", "matplotlib", "nbclient", "nbformat", "notebook", "plotly", "traitlets", "widgets",
 }  # fmt: skip
-SCHEDULES_KNOW = {"base", "actions", "schedules"}
+SCHEDULES_KNOW = {"base", "actions", "reads", "schedules"}
 TORCH_AT_IMPORT = {"models", "run"}  # the parts whose files may import torch before they are called
 
 
@@ -95,7 +96,7 @@ def test_imports_of_file(part: str, path: Path) -> None:
     assert not foreign & USER_INTERFACE, "explorer/ has no user interface"
     if part == "schedules":
         known = {part_of(name, set(PARTS)) for name in imports(tree)} - {None}
-        assert known <= SCHEDULES_KNOW, "a schedule knows shapes and actions, nothing else"
+        assert known <= SCHEDULES_KNOW, "a schedule knows shapes, actions and read rules, nothing else"
     if part not in TORCH_AT_IMPORT:
         early = {name.partition(".")[0] for name in imports(tree, at_import=True)}
         assert not early & {"torch", "transformers"}, "import torch where it is needed"

@@ -16,7 +16,7 @@ from explorer.base.errors import InputError
 from explorer.cluster_profiles import save_cluster
 from explorer.models import saved
 from explorer.plan import Plan, Provenance, Reference, Resolved, fingerprint, from_document, to_document
-from explorer.strategy import Boundary, Sharding, Slice, Sync
+from explorer.strategy import Boundary, Sharding, Slice, Sync, UpdateChoice
 from tests.random_plans import Case, even_cases, uneven_cases
 
 PLANS = sorted((Path(__file__).parent / "plans").glob("*.yaml"))
@@ -95,8 +95,12 @@ def test_everything_a_strategy_can_say_comes_back(tmp_path: Path) -> None:
         stages=(stage, *job.stages[1:]),
         options=(("concatenate", True),),
         sync=(
-            Sync(parameters=("w*",), method="sharded_table", servers=(1, 2), every=4, compressor="top_k"),
+            Sync(parameters=("w*",), method="sharded_table", servers=(1, 2)),
             Sync(parameters=("*",), bucket_bytes=2.5e7),
+        ),
+        updates=(
+            UpdateChoice(rule="stale", parameters=("w*",), options=(("delay", 2), ("compensation", 0.5))),
+            UpdateChoice(rule="local_sgd"),
         ),
         transfers="best",
         boundaries=(Boundary(source=0, target=1, codec="fp16"),),

@@ -41,8 +41,17 @@ def run_list(options: argparse.Namespace) -> int:
         emit_json("list", {options.what: rows})
     else:
         shown = ("name", "title", *(key for key in ("placement", "needs") if key in rows[0]))
-        print(table([shown, *(tuple(str(row[key]) for key in shown) for row in rows)]))
+        lines = [tuple(str(row[key]) for key in shown) for row in rows]
+        if options.what == "updates":
+            shown = (*shown, "options")
+            lines = [(*line, _options(row)) for line, row in zip(lines, rows, strict=True)]
+        print(table([shown, *lines]))
     return 0
+
+
+def _options(row: dict[str, Any]) -> str:
+    """Return the options of a plug-in with their defaults in words."""
+    return ", ".join(f"{item['name']}={item['default']}" for item in row["options"])
 
 
 def _entries(what: str) -> list[dict[str, Any]]:

@@ -25,7 +25,8 @@ from explorer.strategies.degrees import (
     chunks_or_default,
     default_schedule,
 )
-from explorer.strategy import Strategy
+from explorer.strategy import Strategy, UpdateChoice
+from explorer.updates import chosen
 from explorer.workload import Workload, default_workload
 
 
@@ -95,6 +96,10 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--recompute", default="none", choices=RECOMPUTE, help="activation recomputation")
     parser.add_argument("--zero", type=int, default=0, choices=ZERO_LEVELS, help="ZeRO level")
     parser.add_argument("--devices", metavar="LIST", help="device of every rank, in order: 8-15,0,2")
+    parser.add_argument("--update", metavar="RULE", help="a name from `explorer list updates`")
+    parser.add_argument(
+        "--update-option", action="append", default=[], metavar="K=V", help="option of the update rule"
+    )
 
 
 def pairs(texts: list[str], flag: str) -> dict[str, str]:
@@ -261,16 +266,35 @@ def _with_batch(options: argparse.Namespace, inputs: Inputs, replicas: int) -> I
     return replace(inputs, workload=inputs.workload.with_job(global_batch=needed))
 
 
+def with_update(options: argparse.Namespace, strategy: Strategy) -> Strategy:
+    """Return the strategy with the update rule of the flags for all parameters, where they name one.
+
+    Raises:
+        InputError: an unknown rule or option, or options without a rule.
+    """
+    given = pairs(options.update_option, "--update-option")
+    if options.update is None:
+        if given:
+            raise InputError("--update-option without --update", key="--update", allowed="a rule")
+        return strategy
+    choice = UpdateChoice(rule=options.update, options=chosen(options.update, tuple(given.items())).options)
+    return strategy.with_job(replace(strategy.job, updates=(choice,)))
+
+
 def resolved_of(options: argparse.Namespace) -> Resolved:
     """The plan that `--plan` names, or one made of the flags."""
     if getattr(options, "plan", None):
-        return load_plan(options.plan, trust=trust_of(options))
+        found = load_plan(options.plan, trust=trust_of(options))
+        if getattr(options, "update", None) is None and not getattr(options, "update_option", None):
+            return found
+        return replace(found, plan=replace(found.plan, strategy=with_update(options, found.plan.strategy)))
     if not options.model:
         raise InputError(
             "a model is needed", key="--model", allowed="a zoo name, a file, hf:PATH, or --plan FILE"
         )
     inputs = read_inputs(options)
     inputs, strategy = shaped(options, inputs)
+    strategy = with_update(options, strategy)
     plan = make_plan(
         inputs.model, inputs.graph, inputs.cluster_name, inputs.devices, inputs.workload, strategy
     )

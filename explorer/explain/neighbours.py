@@ -42,8 +42,9 @@ def cut_anew(
     kept = degrees.tensor > 1 and layout
     stages = [replace(stage, layout=layout) if kept else stage for stage in made.stages]
     return replace(
-        made, stages=tuple(stages), sync=job.sync, job=job.job, checkpoint_period_s=job.checkpoint_period_s
-    )
+        made, stages=tuple(stages), sync=job.sync, updates=job.updates, job=job.job,
+        checkpoint_period_s=job.checkpoint_period_s,
+    )  # fmt: skip
 
 
 def _cut(asked: Asked, degrees: Degrees) -> Strategy:

@@ -18,6 +18,7 @@ from explorer.plan import Resolved
 from explorer.schedules import SCHEDULES, Schedule
 from explorer.strategies.degrees import CONTEXT, EXPERT, TENSOR
 from explorer.strategy import REPLICA, ROUND_ROBIN, SPLIT, JobStrategy, Mesh, Stage
+from explorer.updates import PLAIN
 from explorer.workload import Job
 
 MEGATRON_DIMS = frozenset({"heads", "kv_heads", "ffn", "vocab"})
@@ -308,16 +309,18 @@ def _device_order(part: PlanPart) -> Iterator[str]:
             return
 
 
-def _sync(test: Callable[[object, str, int], bool]) -> Callable[[PlanPart], list[str]]:
-    def find(part: PlanPart) -> list[str]:
-        found = [sync for sync in part.strategy.sync if test(sync.compressor, sync.method, sync.every)]
-        return [_list(name for sync in found for name in sync.parameters)] if found else []
+def _servers(part: PlanPart) -> Iterator[str]:
+    if found := [sync for sync in part.strategy.sync if sync.method != "all_reduce"]:
+        yield _list(name for sync in found for name in sync.parameters)
 
-    return find
+
+def _update_rules(part: PlanPart) -> Iterator[str]:
+    for choice in part.strategy.updates:
+        if choice.rule != PLAIN.rule:
+            yield f"{choice.rule} of {_list(choice.parameters)}"
 
 
 def _compression(part: PlanPart) -> Iterator[str]:
-    yield from _sync(lambda compressor, _method, _every: bool(compressor))(part)
     if codecs := [f"{item.source} -> {item.target}: {item.codec}" for item in part.strategy.boundaries]:
         yield _list(codecs)
 
@@ -384,10 +387,8 @@ FEATURES: tuple[Feature, ...] = tuple(
         ("mixed_devices", "devices of several kinds", _mixed_devices),
         ("uneven_nodes", "different numbers of devices per node", _uneven_nodes),
         ("device_order", "devices that are not in the order of the stages", _device_order),
-        ("parameter_server", "parameter servers or sharded tables",
-         _sync(lambda _compressor, method, _every: method != "all_reduce")),
-        ("rare_sync", "reducing only every so many updates",
-         _sync(lambda _compressor, _method, every: every > 1)),
+        ("parameter_server", "parameter servers or sharded tables", _servers),
+        ("update_rule", "an update rule other than plain data parallelism", _update_rules),
         ("buckets", "gradients reduced in buckets beside the last backward",
          lambda p: [_list(n for s in p.strategy.sync if s.bucket_bytes for n in s.parameters)]
          if any(s.bucket_bytes for s in p.strategy.sync) else []),

@@ -57,7 +57,7 @@ _OTHERS = {
     "device_order": yes("ranks are numbered by stage; run.sh starts each on its node"),
     "uneven_nodes": yes("run.sh starts as many ranks on each node as it gives devices"),
     "parameter_server": nearly("run with all-reduce"),
-    "rare_sync": nearly("reduced at every update"),
+    "update_rule": nearly("a period of more than 2 updates is run as 2"),
     "buckets": nearly("reduced behind the last backward"),
     "best_transfers": nearly("sent directly"),
     "compression": nearly("sent uncompressed"),

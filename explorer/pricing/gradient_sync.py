@@ -65,6 +65,20 @@ def gradient_parts(
 
 
 @remembered(8192)
+def weight_bytes(graph: LayerGraph, held: Counts, parameters: tuple[int, ...], width: float) -> float:
+    """Return the bytes of some parameters on one device.
+
+    Args:
+        graph: the model.
+        held: what the device holds.
+        parameters: their positions.
+        width: bytes of a weight of the workload's precision.
+    """
+    table, chosen = graph_arrays(graph).weight, list(parameters)
+    return float(((table["compute"] * width + table["fixed"]) * held.held)[chosen].sum())
+
+
+@remembered(8192)
 def reduce_price(
     cluster: Cluster,
     method: str,

@@ -144,7 +144,7 @@ def dropped_groups(program: Program) -> dict[int, list[int]]:
     folded: list[tuple[int, object]] = []
     for g, group in enumerate(program.skeleton.holders):
         places = sorted((p.section, p.copy, home.get(p.replica, p.replica)) for p in group.pieces)
-        alike = (tuple(places), group.method, group.servers, group.every)
+        alike = (tuple(places), group.method, group.servers, group.update)
         if any(piece.replica in kept for piece in group.pieces):
             lowered[alike].append(g)
         else:

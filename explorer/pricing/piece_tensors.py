@@ -13,14 +13,21 @@ from explorer.costs.memory_counts import Counts, spread_axes
 from explorer.framework import cluster_under
 from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
-from explorer.pricing.gradient_sync import Sums, gathered_bytes, gradient_parts, with_partial_sums
+from explorer.pricing.gradient_sync import (
+    Sums,
+    gathered_bytes,
+    gradient_parts,
+    weight_bytes,
+    with_partial_sums,
+)
 from explorer.pricing.mesh_lines import Lines, axis_lines, cut_row
 from explorer.pricing.routes import Pattern, Route, flow_pattern, lane_route, reversed_pattern
 from explorer.pricing.section_time import section_counts, sharded_of
 from explorer.pricing.stage_transfers import crossing_route
 from explorer.strategy import JobStrategy
-from explorer.tasks.placement import Piece, Placement
+from explorer.tasks.placement import Holders, Piece, Placement
 from explorer.tasks.program import GATHER, OPENING, WHOLE, Slot
+from explorer.updates import GRADIENTS, WEIGHTS, rule_of
 from explorer.workload import Job
 
 Row = tuple[int, ...]
@@ -50,6 +57,7 @@ class Exchanges:
         self.stages = [strategy.stages[section.stage] for section in self.sections]
         self.sharded = [sharded_of(graph, stage) for stage in self.stages]
         self._reduced: list[set[int]] | None = None
+        self._keeping: list[tuple[Holders, tuple[int, ...]]] | None = None
         self._flows: dict[int, tuple[float, Pattern]] = {}
 
     def row(self, piece: Piece) -> Row:
@@ -81,8 +89,9 @@ class Exchanges:
         if self._reduced is None:
             self._reduced = [set() for _ in self.sections]
             for group, found in zip(self.placement.skeleton.holders, self.placement.held, strict=True):
-                for i in {piece.section for piece in group.pieces}:
-                    self._reduced[i].update(found)
+                if rule_of(group.update).exchanges == GRADIENTS:
+                    for i in {piece.section for piece in group.pieces}:
+                        self._reduced[i].update(found)
         reduced = self._reduced[section]
         return tuple(p for p in with_partial_sums(self.graph, shards, self.held(section)) if p not in reduced)
 
@@ -96,6 +105,29 @@ class Exchanges:
         width = dtype_bytes(self.job.gradient_precision or self.job.precision)
         width *= self.stages[section].density
         return gradient_parts(self.graph, self.sharded[section].shards, self.held(section), parameters, width)
+
+    def weights(self, section: int, parameters: tuple[int, ...]) -> float:
+        """Bytes of some parameters on one device."""
+        return weight_bytes(self.graph, self.held(section), parameters, dtype_bytes(self.job.precision))
+
+    def kept(self, section: int) -> tuple[float, float]:
+        """Bytes of gradients and of weights that a device of a section keeps for its update rules."""
+        if self._keeping is None:
+            pairs = zip(self.placement.skeleton.holders, self.placement.held, strict=True)
+            self._keeping = [(group, held) for group, held in pairs if rule_of(group.update).keeps]
+        # groups of the same parameters hold a shard each, of which a device has one
+        own = dict.fromkeys(
+            (group.update, held)
+            for group, held in self._keeping
+            if any(piece.section == section for piece in group.pieces)
+        )
+        found = {GRADIENTS: 0.0, WEIGHTS: 0.0}
+        for update, held in own:
+            gradients = sum(size for _, size in self.gradients(section, held))
+            sizes = {GRADIENTS: gradients, WEIGHTS: self.weights(section, held)}
+            for item in rule_of(update).keeps:
+                found[item.what] += item.copies * sizes[item.what]
+        return found[GRADIENTS], found[WEIGHTS]
 
     def parts(self, slot: Slot) -> Parts:
         """How many equal parts a collective runs in, and how many of them a slot has."""
@@ -127,9 +159,12 @@ class Exchanges:
     def reduced(
         self, number: int
     ) -> tuple[tuple[Row, ...], tuple[Lines, ...], tuple[tuple[Sums, float], ...]]:
-        """Rows of a holders group, devices along their axes if that matters, and bytes of its gradients."""
-        pieces = self.placement.skeleton.holders[number].pieces
-        parts = self.gradients(pieces[0].section, self.placement.held[number])
+        """Rows of a holders group, devices along their axes if that matters, and bytes that they exchange."""
+        group = self.placement.skeleton.holders[number]
+        pieces, held = group.pieces, self.placement.held[number]
+        parts: tuple[tuple[Sums, float], ...] = (((), self.weights(pieces[0].section, held)),)
+        if rule_of(group.update).exchanges == GRADIENTS:
+            parts = self.gradients(pieces[0].section, held)
         places = {self.row(piece): piece for piece in reversed(pieces)}
         rows = tuple(dict.fromkeys([self.row(piece) for piece in pieces]))
         if not any(sums for sums, _ in parts):

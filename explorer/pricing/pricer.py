@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from explorer.base.units import dtype_bytes
@@ -64,10 +65,17 @@ class Pricer(Exchanges):
     def memory(self, section: int) -> StageMemory:
         """Memory of one device of a section."""
         stage, memory = self.stages[section], self._plain_memory(section)
-        if stage.density == 1 and not stage.offload:
+        if stage.density != 1 or stage.offload:
+            width = dtype_bytes(self.job.gradient_precision or self.job.precision)
+            memory = reduced_memory(memory, stage, self.held(section), width, self.blocks(section))
+        gradients, weights = self.kept(section)
+        if not gradients + weights:
             return memory
-        width = dtype_bytes(self.job.gradient_precision or self.job.precision)
-        return reduced_memory(memory, stage, self.held(section), width, self.blocks(section))
+        return replace(
+            memory,
+            gradient_bytes=memory.gradient_bytes + gradients,
+            optimizer_bytes=memory.optimizer_bytes + weights,
+        )
 
     def _plain_memory(self, section: int) -> StageMemory:
         """Memory without sparse states and with everything on the device."""

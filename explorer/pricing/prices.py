@@ -64,7 +64,7 @@ def price(program: Program, pricer: Pricer) -> Prices:
 def _own(program: Program, pricer: Pricer, section: int) -> tuple[FloatArray, StageMemory]:
     """(slots, 4) prices of what a section computes, and its memory.
 
-    Its stage alone decides them, and which partial sums no reduction adds up.
+    Its stage alone decides them, which partial sums no reduction adds up, and what update rules keep.
     """
 
     def make() -> tuple[FloatArray, StageMemory]:
@@ -74,7 +74,7 @@ def _own(program: Program, pricer: Pricer, section: int) -> tuple[FloatArray, St
 
     cache = program.memo("own prices", lambda: IdentityCache(max(256, 4 * len(program.skeleton.sections))))
     objects = (pricer.graph, pricer.cluster, pricer.job, pricer.stages[section])
-    return cache.get(objects, (section, pricer.unreduced(section)), make)
+    return cache.get(objects, (section, pricer.unreduced(section), pricer.kept(section)), make)
 
 
 def _shares(program: Program, pricer: Pricer) -> Shares:

@@ -14,6 +14,7 @@ from explorer.graph import LayerGraph
 from explorer.passes.static import run_static
 from explorer.passes.timing import Timing
 from explorer.pricing import Pricer, Prices, price
+from explorer.reads import optimizer_problem
 from explorer.run.model import ModelSpec
 from explorer.run.spec import DRY, REAL, RunCase
 from explorer.run.weight_reads import require_computable
@@ -25,7 +26,9 @@ from explorer.simulation.one_job import make_shape
 from explorer.strategy import JobStrategy
 from explorer.tasks.lower import lower
 from explorer.tasks.placement import Placement, place
-from explorer.tasks.program import GATHER, REDUCE, TRANSFER, Program
+from explorer.tasks.program import GATHER, REDUCE, TRANSFER, Program, U
+from explorer.tasks.rounds import round_steps
+from explorer.updates import PLAIN
 from explorer.workload import Job
 
 
@@ -85,6 +88,8 @@ def prepare(
     reads = SCHEDULES.get(strategy.schedule).reads
     shape = make_shape(placement, UNFOLDED, job, pricer if reads else None)
     order = make_order(strategy.schedule, shape, steps=steps, options=dict(strategy.options))
+    if problem := optimizer_problem(order.read_rule, job.optimizer):
+        raise PlanError([problem])
     program = lower(placement.skeleton, shape, order)
     if model is not None:
         require_computable(program)
@@ -123,7 +128,10 @@ def _flow_units(graph: LayerGraph, placement: Placement) -> tuple[tuple[int, ...
 
 
 def step_times(program: Program, ends_s: dict[int, float], *, skip: int = 0) -> list[float]:
-    """Seconds between equal points of consecutive steps, the longest over lanes: one number per gap.
+    """Return seconds of a step between equal points of rounds of steps, the longest over lanes, by round.
+
+    A round is one step, or as many as lie between two exchanges of an update rule. Without flushes a step of
+    a lane ends with its last forward or backward, as updates may stand among the actions of later steps.
 
     Args:
         program: the tasks.
@@ -135,10 +143,13 @@ def step_times(program: Program, ends_s: dict[int, float], *, skip: int = 0) -> 
     for found, tasks in zip(last, lanes, strict=True):
         for task in tasks:
             step = int(program.step[task])
-            found[step] = max(found.get(step, 0.0), ends_s[task])
-    count = program.order.steps - 1 - skip
+            if program.order.flush or program.kind[task] != U:
+                found[step] = max(found.get(step, 0.0), ends_s[task])
+    rounds = round_steps(program)
+    ends = range(rounds - 1, program.order.steps - skip, rounds)
     gaps = [
-        max(found[k + 1] - found[k] for found in last if k in found and k + 1 in found) for k in range(count)
+        max(found[b] - found[a] for found in last if a in found and b in found) / rounds
+        for a, b in pairwise(ends)
     ]
     return gaps or [max(max(found.values()) for found in last if found)]
 
@@ -203,6 +214,9 @@ def unsupported_by_torch(case: RunCase) -> list[str]:
     """Why torch's own machinery (see `explorer.run.engines`) cannot run a case; [] where it can."""
     if case.model is None or any(unit.tied for unit in case.model.units):
         return ["tied weights"]
+    rules = {group.update.rule for group in case.skeleton.holders} - {PLAIN.rule}
+    if rules:
+        return [f"the update rule {', '.join(sorted(rules))}"]
     sections = case.skeleton.sections
     if len(sections) == 1:
         even = len({b - a for a, b in pairwise(sections[0].offsets)}) == 1

@@ -23,6 +23,7 @@ from explorer.run.spec import RunCase
 from explorer.run.split_backward import input_half, weight_half
 from explorer.run.weight_reads import find_reads
 from explorer.tasks.placement import Piece
+from explorer.updates import WEIGHTS, rule_of
 
 Gradients = dict[str, torch.Tensor]
 
@@ -47,6 +48,7 @@ class Compute:
             for name in self.names[piece]:
                 self.owner.setdefault(name, piece)
         self.group_names = self._group_names()
+        self.rules = [rule_of(group.update) for group in self.skeleton.holders]
         grouped = [
             set(self.group_names[g])
             for g, h in enumerate(self.skeleton.holders)
@@ -66,6 +68,8 @@ class Compute:
         self.versions: dict[Piece, dict[int, Weights]] = {
             piece: {0: {name: self.current[name] for name in self.names[piece]}} for piece in self.pieces
         }
+        self.working: dict[Piece, Weights] = {}
+        self.states: dict[str, Any] = {}
         self.made = dict.fromkeys(self.pieces, 0)
         self.most_versions = dict.fromkeys(self.pieces, 1)
         self.forwards, self.backwards, self.outbox = Mailbox(), Mailbox(), Mailbox()
@@ -75,7 +79,7 @@ class Compute:
             piece: sorted(self.reads.version[piece]) for piece in self.pieces
         }
         self.sums: dict[tuple[Piece, Interval], Gradients] = defaultdict(dict)
-        self.pending: dict[Piece, list[tuple[Interval, Gradients]]] = defaultdict(list)
+        self.pending: dict[Piece, list[tuple[int, Interval, Gradients]]] = defaultdict(list)
         self.applied: dict[tuple[str, Interval], torch.Tensor] = {}
         self.losses: list[float] = []
 
@@ -188,7 +192,8 @@ class Compute:
     def _run_units(
         self, piece: Piece, number: int, interval: Interval, inputs: dict[int, torch.Tensor]
     ) -> dict[int, torch.Tensor]:
-        weights = self.versions[piece][self.reads.version[piece][number]]
+        # what a backward makes again it makes with the weights that its forward read (see `find_reads`)
+        weights = self._read(piece, number, "F")
         tokens = self.data[interval[0] : interval[1]]
         units = self.case.sections[piece.section]
         if piece not in self.split or not torch.is_grad_enabled():
@@ -251,7 +256,7 @@ class Compute:
     def _backward(self, piece: Piece, number: int) -> None:
         inputs, outputs, came = self._roots(piece, number)
         wanted = [u for u, x in inputs.items() if x.requires_grad]
-        weights = self._weights(piece, number)
+        weights = self._weights(piece, number, "B")
         found = torch.autograd.grad(
             outputs, [*(inputs[u] for u in wanted), *weights.values()], came, allow_unused=True
         )
@@ -262,7 +267,7 @@ class Compute:
         inputs, outputs, came = self._roots(piece, number)
         wanted = [u for u, x in inputs.items() if x.requires_grad]
         found, waiting = input_half(
-            outputs, came, [inputs[u] for u in wanted], self._weights(piece, number),
+            outputs, came, [inputs[u] for u in wanted], self._weights(piece, number, "I"),
             self.tables.pop((piece, number), ()),
         )  # fmt: skip
         self._send_back(piece, number, dict(zip(wanted, found, strict=True)))
@@ -271,10 +276,28 @@ class Compute:
     def _weight_grad(self, piece: Piece, number: int) -> None:
         self._add(piece, number, weight_half(self.saved.pop((piece, number))))
 
-    def _weights(self, piece: Piece, number: int) -> Weights:
+    def _weights(self, piece: Piece, number: int, op: str) -> Weights:
+        """The weights of a backward: the tensors of its forward, with what is read now in them."""
         if not self.skeleton.updates[piece.section]:
             return {}
-        return self.versions[piece][self.reads.version[piece][number]]
+        return self._read(piece, number, op)
+
+    def _read(self, piece: Piece, number: int, op: str) -> Weights:
+        """Weights of a version; made ones in a working copy that all microbatches of the piece share."""
+        reads = self.reads
+        version = reads.version[piece][number] if op == "F" else reads.backward[piece][op, number]
+        weights = self.versions[piece][version]
+        reading = self.reads.reading
+        if reading.make is None or reading.horizon is None:
+            return weights
+        ahead = reading.horizon(self.skeleton.sections[piece.section].stage, op)
+        work = self.working.setdefault(
+            piece, {n: torch.empty_like(w).requires_grad_() for n, w in weights.items()}
+        )
+        for name, w in weights.items():
+            direction = self.optimizer.direction(name, w)
+            work[name].data.copy_(reading.make(w.data, direction, self.optimizer.learning_rate, ahead))
+        return work
 
     def _send_back(self, piece: Piece, number: int, found: Mapping[int, torch.Tensor | None]) -> None:
         interval = self._interval(piece, number)
@@ -299,44 +322,102 @@ class Compute:
             torch._foreach_add_([total[name] for name in known], [fresh[name] for name in known])
         total.update({name: g for name, g in fresh.items() if name not in known})
 
-    # -- reductions and updates -------------------------------------------------------------------
+    # -- exchanges and updates --------------------------------------------------------------------
 
     def contribution(self, item: Reduction) -> torch.Tensor:
-        """The group's gradients over the samples named, flat; zeros where this rank has none."""
+        """What this rank adds to an exchange, flat: its gradients over the samples named, or its weights.
+
+        Gradients are zeros where this rank has none; weights count by the share of samples worked on.
+        """
         parts = []
+        averaged = self.rules[item.group].exchanges == WEIGHTS
+        members = self._members(item.group)
+        share = sum(self._own_samples(p, item.span) for p in members) / (item.span[1] - item.span[0])
         for name in self.group_names[item.group]:
-            own = [self.sums[p, item.span].pop(name, None) for p in self._members(item.group)]
-            given = [g for g in own if g is not None]
-            total = sum(given[1:], given[0]) if given else torch.zeros_like(self.current[name])
+            if averaged:
+                total = self.current[name] * share
+            else:
+                own = [self.sums[p, item.span].pop(name, None) for p in members]
+                given = [g for g in own if g is not None]
+                total = sum(given[1:], given[0]) if given else torch.zeros_like(self.current[name])
             parts.append(total.detach().reshape(-1))
         return torch.cat(parts)
 
     def _members(self, group: int) -> list[Piece]:
         return [piece for piece in self.skeleton.holders[group].pieces if piece in self.names]
 
+    def _own_samples(self, piece: Piece, span: Interval) -> int:
+        """Samples of an update that a piece worked on."""
+        size = self.skeleton.sections[piece.section].microbatch_samples
+        numbers = self.reads.version[piece].keys() & set(range(span[0] // size, -(-span[1] // size)))
+        return sum(high - low for low, high in (self._interval(piece, n) for n in numbers))
+
     def reduced(self, item: Reduction, total: torch.Tensor) -> None:
-        """Keep the sum for the next update of the piece that owns these parameters."""
+        """Keep a sum for the next update of the piece that owns these parameters; take averages over."""
         found, start = {}, 0
         for name in self.group_names[item.group]:
             like = self.current[name]
             found[name] = total[start : start + like.numel()].view_as(like)
             start += like.numel()
-        if found:
-            self.pending[self.owner[next(iter(found))]].append((item.span, found))
+        if self.rules[item.group].exchanges == WEIGHTS:
+            for name, mean in found.items():
+                held = self.current[name].data
+                new, self.states[name] = self.rules[item.group].average(
+                    held, None, mean, self.states.get(name)
+                )
+                held.copy_(new)
+        elif found:
+            self.pending[self.owner[next(iter(found))]].append((item.group, item.span, found))
 
     def _update(self, piece: Piece, span: Interval) -> None:
-        """Apply what was reduced, in sequence, then what this piece alone holds: one new version."""
+        """Make a new version: apply what was exchanged, in sequence, then what this rank holds alone."""
         entries = self.pending.pop(piece, [])
-        alone: Gradients = {}
-        for other in self.pieces:
-            for name, g in self.sums.pop((other, span), {}).items() if other in self._sharing(piece) else ():
-                alone[name] = alone[name] + g if name in alone else g
-        if alone:
-            entries.append((span, alone))
         self._new_version(piece)
-        for covered, gradients in entries:
-            self._apply(covered, gradients)
+        waiting = {
+            g for g, names in enumerate(self.group_names) if names and self.owner.get(names[0]) == piece
+        }
+        own = {g: self._own(span, g) for g in waiting}
+        for group, covered, gradients in entries:
+            self._apply_by_rule(group, covered, own[group], gradients)
+            waiting.discard(group)
+        for group in sorted(waiting):
+            self._apply_by_rule(group, span, own[group], None)
+        self._apply(span, self._mean(self._alone(piece, span), span))
         self._forget(piece)
+
+    def _own(self, span: Interval, group: int) -> Gradients:
+        """Mean gradients of a group over this rank's own samples, where they were not sent away."""
+        members = self._members(group)
+        sums: Gradients = {}
+        for name in self.group_names[group]:
+            for member in members:
+                g = self.sums[member, span].pop(name, None)
+                if g is not None:
+                    sums[name] = sums[name] + g if name in sums else g
+        samples = sum(self._own_samples(member, span) for member in members)
+        return {name: g / samples for name, g in sums.items()}
+
+    def _alone(self, piece: Piece, span: Interval) -> Gradients:
+        """Sums of gradients of parameters that nobody else holds."""
+        alone: Gradients = {}
+        for other in self._sharing(piece):
+            for name, g in self.sums.pop((other, span), {}).items():
+                alone[name] = alone[name] + g if name in alone else g
+        return alone
+
+    def _apply_by_rule(
+        self, group: int, covered: Interval, own: Gradients, received: Gradients | None
+    ) -> None:
+        """Apply the gradients of one group as its rule makes them."""
+        mean = None if received is None else self._mean(received, covered)
+        made: Gradients = {}
+        for name in self.group_names[group]:
+            gradient, self.states[name] = self.rules[group].gradient(
+                self.current[name].data, own.get(name), mean and mean[name], self.states.get(name)
+            )
+            if gradient is not None:
+                made[name] = gradient
+        self._apply(covered, made)
 
     def _sharing(self, piece: Piece) -> Iterable[Piece]:
         """This piece, and those on this rank that share a parameter it owns with it."""
@@ -348,25 +429,34 @@ class Compute:
         self.made[piece] += 1
         held = self.versions[piece]
         mine = [name for name in self.names[piece] if self.owner[name] == piece]
-        if self.reads.lagging:
+        if self.reads.several:
             for name in mine:
                 self.current[name] = self.current[name].detach().clone().requires_grad_()
         held[self.made[piece]] = {name: self.current[name] for name in self.names[piece]}
 
+    @staticmethod
+    def _mean(sums: Gradients, span: Interval) -> Gradients:
+        found = torch._foreach_div(list(sums.values()), span[1] - span[0]) if sums else []
+        return dict(zip(sums, found, strict=True))
+
     def _apply(self, span: Interval, gradients: Gradients) -> None:
-        mean = list(torch._foreach_div(list(gradients.values()), span[1] - span[0]))
-        by_name = dict(zip(gradients, mean, strict=True))
+        """Hand mean gradients to the optimizer."""
         if self.case.check:
-            self.applied.update({(name, span): g for name, g in by_name.items()})
-        self.optimizer.step(self.current, by_name)
+            self.applied.update({(name, span): g for name, g in gradients.items()})
+        self.optimizer.step(self.current, gradients)
 
     def _forget(self, piece: Piece) -> None:
-        """Drop the versions that no later microbatch reads."""
-        held, read = self.versions[piece], self.reads.version[piece]
-        needed = {self.made[piece], *(read[n] for n in self.unread[piece])}
+        """Drop the versions that no later microbatch reads and no buffer holds."""
+        held, read, back = self.versions[piece], self.reads.version[piece], self.reads.backward[piece]
+        made, left = self.made[piece], self.unread[piece]
+        needed = set(range(made - self.reads.reading.buffers + 1, made + 1))
+        needed.update(read[n] for n in left)
+        needed.update(back[op, n] for n in left for op in "BIW" if (op, n) in back)
         for version in [v for v in held if v not in needed]:
             del held[version]
-        self.most_versions[piece] = max(self.most_versions[piece], len(held))
+        # versions updated in place are one and the same tensors
+        apart = {id(tensor) for weights in held.values() for tensor in list(weights.values())[:1]}
+        self.most_versions[piece] = max(self.most_versions[piece], len(apart))
 
     # -- result -----------------------------------------------------------------------------------
 
@@ -374,8 +464,8 @@ class Compute:
         """Return losses and versions seen, and where asked the squares of the first update's gradients."""
         for piece, entries in list(self.pending.items()):
             self._new_version(piece)
-            for span, gradients in entries:
-                self._apply(span, gradients)
+            for group, span, gradients in entries:
+                self._apply_by_rule(group, span, {}, gradients)
         self.pending.clear()
         found: dict[str, Any] = {
             "losses": self.losses,

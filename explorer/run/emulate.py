@@ -1,9 +1,11 @@
 """Emulation: what a case should compute, in one process, without wires, collectives or an interpreter.
 
-Samples are worked on in their order, in the finest parts into which some stage cuts them; every stage
-uses the weight version that the read rule gives its microbatch. Synchronous schedules come out as plain
-gradient accumulation; asynchronous ones as their update rule says (PipeDream: stashed weights, an update
-per microbatch; 2BW: the version before the last).
+Samples are worked on in their order, in the finest parts into which some stage cuts them. Which weights a
+stage reads for a part, and which updates apply its gradient, is replayed here from the actions of the lanes
+by the rules' plain definitions (`History`), not by the functions that the ranks go by. Only the arithmetic of
+an update rule and of predicted weights is theirs. Synchronous schedules come out as plain gradient
+accumulation; asynchronous ones as their rule says (PipeDream: stashed weights, an update per microbatch; 2BW:
+the version before the last).
 """
 
 from __future__ import annotations
@@ -14,14 +16,47 @@ from typing import Any
 
 import torch
 
+from explorer.actions import ReadRule
+from explorer.base.errors import InputError
+from explorer.reads.predicted import predict
 from explorer.run.compute import Compute
 from explorer.run.lane import Interval, LaneTask, sample_interval
 from explorer.run.modules import Weights, initial_weights, run_units, sample_tokens
 from explorer.run.optimizers import Optimizer
 from explorer.tasks.placement import Piece
+from explorer.updates import GRADIENTS, WEIGHTS, rule_of
 
 FLOOR = 1e-2
 """Gradients below this share of the largest of the model are compared with that share of it."""
+
+
+class History:
+    """Updates and reads of one piece, replayed from the tasks of its lane in their order."""
+
+    def __init__(self, tasks: list[LaneTask]) -> None:
+        self.spans: list[Interval] = []
+        """Samples that each update names."""
+        self.before: dict[tuple[str, int], int] = {}
+        """(F or backward, microbatch) -> updates made before it."""
+        for task in tasks:
+            if task.op == "U":
+                self.spans.append(task.span)
+            for n in task.numbers:
+                self.before["F" if task.op == "F" else "B", n] = len(self.spans)
+
+    def version(self, rule: ReadRule, op: str, n: int, step: int, first: History) -> int:
+        """Updates that have gone into the weights that an action reads, by the definition of the rule."""
+        if rule.name in ("latest", "predicted"):
+            return self.before[op, n]
+        if rule.name == "stash":
+            return self.before["F", n]
+        if rule.name == "vertical":
+            return first.before["F", n]
+        if rule.name == "buffered":
+            return max(0, step - rule.parameter)
+        raise InputError(
+            f"weights read by the rule {rule} cannot be judged yet", key="read_rule", found=str(rule)
+        )
 
 
 class Emulation:
@@ -30,22 +65,42 @@ class Emulation:
     def __init__(self, run: Compute) -> None:
         self.run, self.model, self.case = run, run.model, run.case
         self.sections = run.skeleton.sections
+        self.holders = run.skeleton.holders
+        self.read_rule = run.case.order.read_rule
         self.tasks: list[LaneTask] = [task for plan in run.plans for task in plan.tasks]
         self.pieces = tuple(dict.fromkeys(task.piece for task in self.tasks))
+        self.history = {
+            piece: History([task for task in self.tasks if task.piece == piece]) for piece in self.pieces
+        }
         start = initial_weights(self.model, range(len(self.model.units)), run.device)
         self.names = {piece: run._names(piece.section) for piece in self.pieces}
+        # per version: weights, and what the optimizer's next update would take from them
         self.weights: dict[Piece, list[Weights]] = {
             piece: [{name: start[name] for name in self.names[piece]}] for piece in self.pieces
+        }
+        self.directions: dict[Piece, list[Weights]] = {
+            piece: [{name: torch.zeros_like(start[name]) for name in self.names[piece]}]
+            for piece in self.pieces
         }
         self.optimizers = {
             piece: Optimizer(self.case.optimizer, self.case.learning_rate) for piece in self.pieces
         }
-        self.sums: dict[tuple[str, Interval], torch.Tensor] = {}
-        self.gradients: dict[tuple[str, Interval], torch.Tensor] = {}
+        self.own: dict[tuple[Piece, str, Interval], torch.Tensor] = {}
+        """Sums of gradients over the samples of an update that a piece worked on."""
+        self.worked: dict[tuple[Piece, Interval], int] = defaultdict(int)
+        """How many these are."""
+        self.states: dict[tuple[Piece, str], Any] = {}
+        self.gradients: dict[tuple[Piece, str, Interval], torch.Tensor] = {}
+        """Handed to the optimizer of a piece, by the update that they were made for."""
         self.workers = self._workers()
         self.groups = self._groups()
+        self.sequences = [
+            sorted({span for piece in group.pieces for span in self.history[piece].spans})
+            for group in self.holders
+        ]
         self.done: dict[Piece, int] = defaultdict(int)
         self.taken: dict[tuple[Piece, int], int] = defaultdict(int)
+        self.averaged: dict[int, int] = defaultdict(int)
         self.losses: list[float] = []
 
     def _workers(self) -> dict[tuple[int, int], list[Piece]]:
@@ -58,7 +113,7 @@ class Emulation:
 
     def _groups(self) -> dict[Piece, list[int]]:
         found: dict[Piece, list[int]] = defaultdict(list)
-        for g, group in enumerate(self.run.skeleton.holders):
+        for g, group in enumerate(self.holders):
             for piece in group.pieces:
                 found[piece].append(g)
         return found
@@ -68,9 +123,10 @@ class Emulation:
         for low, high in self._parts():
             self._work(low, high)
             for piece in self.pieces:
-                spans = self.run.reads.updates.get(piece, ())
+                spans = self.history[piece].spans
                 while self.done[piece] < len(spans) and spans[self.done[piece]][1] <= high:
                     self._update(piece, spans[self.done[piece]])
+                    self._average()
         for piece in self.pieces:
             self._update_rest(piece)
 
@@ -82,16 +138,24 @@ class Emulation:
                 cuts.update(sample_interval(self.sections[section], piece.replica, number))
         return list(pairwise(sorted(cuts)))
 
+    # -- work -------------------------------------------------------------------------------------
+
     def _work(self, low: int, high: int) -> None:
         """Forward and backward of some samples through the whole model."""
         weights: Weights = {}
-        used: list[tuple[Piece, Weights]] = []
+        later: Weights = {}
+        owner: dict[str, Piece] = {}
+        used: list[Piece] = []
         for section, shape in enumerate(self.sections):
             number = low // shape.microbatch_samples
             piece = next(p for p in self.workers[section, number] if self._covers(p, number, low))
-            version = self.weights[piece][self.run.reads.version[piece][number]]
-            used.append((piece, version))
-            weights.update(version)
+            used.append(piece)
+            first = self.history[used[0]]
+            for name, value in self._read(piece, "F", number, first).items():
+                weights[name] = value.detach().clone().requires_grad_()
+                owner.setdefault(name, piece)
+            if self.run.training:
+                later.update(self._read(piece, "B", number, first))
         tokens = sample_tokens(self.model, low, high, self.run.device)
         loss = run_units(self.model, range(len(self.model.units)), weights, {}, tokens)[
             len(self.model.units) - 1
@@ -99,20 +163,45 @@ class Emulation:
         self.losses.append(float(loss.detach()))
         if not self.run.training:
             return
-        names = list(weights)
-        found = torch.autograd.grad(loss, [weights[name] for name in names], allow_unused=True)
-        by_name = dict(zip(names, found, strict=True))
-        for name, piece in {name: piece for piece, version in reversed(used) for name in version}.items():
-            spans = self.run.reads.updates.get(piece, ())
-            span = next((item for item in spans if item[0] <= low < item[1]), None)
-            gradient = by_name[name]
-            if span is not None and gradient is not None:
-                known = self.sums.get((name, span))
-                self.sums[name, span] = gradient if known is None else known + gradient
+        for name, value in later.items():
+            weights[name].data.copy_(value)  # activations stay those of the forward, weights are read anew
+        found = torch.autograd.grad(loss, list(weights.values()), allow_unused=True)
+        for name, gradient in zip(weights, found, strict=True):
+            if gradient is not None:
+                self._add(owner[name], name, gradient, low)
+        for piece in used:
+            self.worked[piece, self._span(piece, low)] += high - low
+
+    def _read(self, piece: Piece, op: str, number: int, first: History) -> Weights:
+        """The weights that an action reads, as its rule defines them."""
+        section = self.sections[piece.section]
+        if not self.run.training:
+            return self.weights[piece][0]
+        step = number // self.case.shape.microbatches[section.stage]
+        version = self.history[piece].version(self.read_rule, op, number, step, first)
+        weights = self.weights[piece][version]
+        if self.read_rule.name != "predicted":
+            return weights
+        ahead = (self.read_rule.parameter,) * 2
+        if self.read_rule.horizons:
+            ahead = self.read_rule.horizons[section.stage]
+        slope, rate = self.directions[piece][version], self.case.learning_rate
+        return {n: predict(w.detach(), slope[n], rate, ahead[op == "B"]) for n, w in weights.items()}
 
     def _covers(self, piece: Piece, number: int, sample: int) -> bool:
         low, high = sample_interval(self.sections[piece.section], piece.replica, number)
         return low <= sample < high
+
+    def _span(self, piece: Piece, sample: int) -> Interval:
+        """The samples of the update that applies the gradient of one; (-1, -1) where none does."""
+        spans = self.history[piece].spans
+        return next((item for item in spans if item[0] <= sample < item[1]), (-1, -1))
+
+    def _add(self, piece: Piece, name: str, gradient: torch.Tensor, sample: int) -> None:
+        key = (piece, name, self._span(piece, sample))
+        self.own[key] = self.own[key] + gradient if key in self.own else gradient
+
+    # -- updates ----------------------------------------------------------------------------------
 
     def _update(self, piece: Piece, span: Interval) -> None:
         """The entries of its groups up to this span, in sequence, then what it holds alone: a new version."""
@@ -121,27 +210,86 @@ class Emulation:
         for group in self.groups[piece]:
             names = self.run.group_names[group]
             grouped.update(names)
-            sequence = self.run.reads.sequences[group]
+            rule, sequence = rule_of(self.holders[group].update), self.sequences[group]
             reached = sequence.index(span) + 1
-            for covered in sequence[self.taken[piece, group] : reached]:
-                self._step(piece, fresh, names, covered)
-            self.taken[piece, group] = reached
-        self._step(piece, fresh, [name for name in self.names[piece] if name not in grouped], span)
+            if rule.exchanges == GRADIENTS:
+                for count in range(self.taken[piece, group] + 1, max(0, reached - rule.delay) + 1):
+                    if count % rule.period == 0:
+                        self._step_by_rule(piece, fresh, group, sequence[count - 1], received=True)
+                self.taken[piece, group] = max(0, reached - rule.delay)
+            kept = rule.exchanges == WEIGHTS or reached % rule.period > 0
+            if kept or reached <= rule.delay:
+                self._step_by_rule(piece, fresh, group, span, own=kept)
+        alone = [name for name in self.names[piece] if name not in grouped]
+        self._step(piece, fresh, {n: self._mean(self.pieces, n, span) for n in alone}, span)
         self.weights[piece].append(fresh)
+        self.directions[piece].append(self._directions(piece, fresh))
         self.done[piece] += 1
 
-    def _update_rest(self, piece: Piece) -> None:
-        """What other replicas reduced behind the last update of this one."""
-        for group in self.groups[piece]:
-            left = self.run.reads.sequences[group][self.taken[piece, group] :]
-            for covered in left if piece in self.run.reads.updates else ():
-                self._step(piece, self.weights[piece][-1], self.run.group_names[group], covered)
+    def _directions(self, piece: Piece, weights: Weights) -> Weights:
+        if self.read_rule.name != "predicted":
+            return {}
+        return {name: self.optimizers[piece].direction(name, w).clone() for name, w in weights.items()}
 
-    def _step(self, piece: Piece, weights: Weights, names: Any, span: Interval) -> None:
-        count = span[1] - span[0]
-        found = {name: self.sums[name, span] / count for name in names if (name, span) in self.sums}
-        self.gradients.update({(name, span): g for name, g in found.items()})
+    def _mean(self, pieces: tuple[Piece, ...], name: str, span: Interval) -> torch.Tensor | None:
+        """Mean gradient over all samples of an update; the pieces named may have worked on it."""
+        found = [self.own[p, name, span] for p in dict.fromkeys(pieces) if (p, name, span) in self.own]
+        return sum(found[1:], found[0]) / (span[1] - span[0]) if found else None
+
+    def _step_by_rule(
+        self,
+        piece: Piece,
+        weights: Weights,
+        group: int,
+        span: Interval,
+        *,
+        received: bool = False,
+        own: bool = False,
+    ) -> None:
+        """Update the parameters of a group with what its rule makes of the gradients of an update."""
+        rule, made = rule_of(self.holders[group].update), {}
+        for name in self.run.group_names[group]:
+            mean = self._mean(self.holders[group].pieces, name, span) if received else None
+            total = self.own.get((piece, name, span)) if own else None
+            alone = None if total is None else total / self.worked[piece, span]
+            state = self.states.get((piece, name))
+            made[name], self.states[piece, name] = rule.gradient(weights[name].detach(), alone, mean, state)
+        self._step(piece, weights, made, span)
+
+    def _step(self, piece: Piece, weights: Weights, given: Any, span: Interval) -> None:
+        found = {name: g for name, g in given.items() if g is not None}
+        self.gradients.update({(piece, name, span): g for name, g in found.items()})
         self.optimizers[piece].step(weights, found)
+
+    def _average(self) -> None:
+        """Average the weights of groups of which all pieces have made an update after which that is due."""
+        for g, group in enumerate(self.holders):
+            rule = rule_of(group.update)
+            if rule.exchanges != WEIGHTS:
+                continue
+            count = min(self.done[piece] for piece in group.pieces)
+            if count == self.averaged[g] or count % rule.period:
+                continue
+            self.averaged[g] = count
+            span = self.sequences[g][count - 1]
+            for name in self.run.group_names[g]:
+                parts = [self.weights[p][count][name].detach() * self.worked[p, span] for p in group.pieces]
+                mean = sum(parts[1:], parts[0]) / (span[1] - span[0])
+                for piece in group.pieces:
+                    held, state = self.weights[piece][count][name].data, self.states.get((piece, name))
+                    new, self.states[piece, name] = rule.average(held.clone(), None, mean, state)
+                    held.copy_(new)
+
+    def _update_rest(self, piece: Piece) -> None:
+        """What is still on its way when the last update has been made."""
+        for group in self.groups[piece]:
+            rule, sequence = rule_of(self.holders[group].update), self.sequences[group]
+            if rule.exchanges == WEIGHTS or not self.history[piece].spans:
+                continue
+            for count in range(self.taken[piece, group] + 1, len(sequence) + 1):
+                if count % rule.period == 0:
+                    last = self.weights[piece][-1]
+                    self._step_by_rule(piece, last, group, sequence[count - 1], received=True)
 
 
 def compare_with_emulation(run: Compute) -> dict[str, float]:
@@ -156,21 +304,21 @@ def compare_with_emulation(run: Compute) -> dict[str, float]:
     right.finish()
     largest = max((float(g.abs().max()) for g in right.gradients.values()), default=0.0)
     gradient = first = 0.0
-    for key, found in run.applied.items():
-        expected = right.gradients.get(key)
+    for (name, span), found in run.applied.items():
+        expected = right.gradients.get((run.owner[name], name, span))
         if expected is None:
             gradient = first = float("inf")
             continue
         scale = max(float(expected.abs().max()), FLOOR * largest, 1e-30)
         gradient = max(gradient, float((found - expected).abs().max()) / scale)
-        if key[1][0] == 0:
+        if span[0] == 0:
             first = max(first, float((found - expected).abs().max()) / scale)
     weight = 0.0
     for piece in run.pieces:
         for name in run.names[piece]:
-            expected, found = right.weights[piece][-1][name], run.current[name]
+            expected, found = right.weights[piece][-1][name].detach(), run.current[name].detach()
             scale = max(float(expected.abs().max()), 1e-30)
-            weight = max(weight, float((found - expected).detach().abs().max()) / scale)
+            weight = max(weight, float((found - expected).abs().max()) / scale)
     return {
         "gradient": gradient,
         "first": first,
@@ -182,4 +330,4 @@ def compare_with_emulation(run: Compute) -> dict[str, float]:
     }
 
 
-__all__ = ["Emulation", "compare_with_emulation"]
+__all__ = ["Emulation", "History", "compare_with_emulation"]

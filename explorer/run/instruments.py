@@ -19,6 +19,7 @@ from explorer.base.plain_data import to_plain
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
 from explorer.plan import Resolved, load_plan
+from explorer.reads import reading_of
 from explorer.run import compare
 from explorer.run.build import Prepared, prepare, unsupported_by_torch
 from explorer.run.calibrate import Calibrated, calibrate, machine_times, uncalibrated
@@ -27,12 +28,15 @@ from explorer.run.launch import RunResult
 from explorer.run.likeness import Scaled, UnitSize, scale
 from explorer.run.spec import Calibration, RunSpec
 from explorer.strategy import JobStrategy, Mesh, Stage
+from explorer.updates import UpdateRule, chosen, rule_of
 
 ENGINES = ("interpreter", "torch", "dry")
 BASELINES = ("data_parallel", "single", "even")
 DRY_RANKS = 32
 DRY_ACTION_S = 0.03
 """Median compute action of a dry run after stretching."""
+DRY_STEPS = 8
+"""Most steps of a dry run, for exchanges of update rules that are far apart."""
 DRY_LIMIT_S = 15.0
 """Longest dry run of one round."""
 WARMUP_ROUNDS = 2
@@ -125,7 +129,8 @@ def short_run(
     against = _prepared("baseline", scaled, other, rough, everywhere=name == "single")
     # plain gradient descent: Adam would blow up rounding errors from the second step on
     plain = _prepared("numerics", scaled, scaled.strategy, rough, check=True, once=True)
-    check = replace(plain.case, optimizer="sgd", learning_rate=0.01)
+    reading = reading_of(plain.case.order.read_rule)
+    check = replace(plain.case, optimizer="momentum" if reading.make else "sgd", learning_rate=0.01)
     cases = [check, main.case, against.case]
     twin = None
     if engine == "torch":
@@ -170,10 +175,16 @@ def _prepared(
     from explorer.schedules import SCHEDULES
 
     flush = SCHEDULES.get(strategy.schedule).flushes(dict(strategy.options))
+    rules = _rules(strategy)
+    rounds = 2 * math.lcm(*(rule.period for rule in rules))
+    steps = max(3 if flush else 4, rounds) + max((rule.delay for rule in rules), default=0)
     return prepare(
-        name, graph or scaled.graph, cluster, scaled.job, strategy,
-        steps=3 if flush else 4, model=scaled.model, **fields,
+        name, graph or scaled.graph, cluster, scaled.job, strategy, steps=steps, model=scaled.model, **fields,
     )  # fmt: skip
+
+
+def _rules(strategy: JobStrategy) -> list[UpdateRule]:
+    return [rule_of(chosen(choice.rule, choice.options)) for choice in strategy.updates]
 
 
 def _calibration(scaled: Scaled, prepared: tuple[Prepared, ...]) -> Calibration:
@@ -324,6 +335,12 @@ def dry_run(resolved: Resolved, *, rounds: int, ranks: int = DRY_RANKS, steps: i
     """The plan's own program on real ranks and real messages, compute slept for its predicted seconds."""
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
     strategy, words = _within(strategy, ranks)
+    rules = _rules(strategy)
+    wanted = steps + max((rule.period - 1 for rule in rules), default=0)
+    wanted += max((rule.delay for rule in rules), default=0)
+    steps = min(wanted, max(steps, DRY_STEPS))
+    if steps < wanted:
+        words.append(f"exchanges of update rules after more than {steps} steps")
     plain = prepare("dry", resolved.graph, resolved.cluster, job, strategy, steps=steps)
     stretch = _stretch(plain)
     main = prepare("dry", resolved.graph, resolved.cluster, job, strategy, steps=steps, scale=stretch)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from explorer.base.errors import InputError
 from explorer.tasks.placement import Piece, SectionShape
-from explorer.tasks.program import CLOSING, GATHER, JOIN, KINDS, OPENING, REDUCE, TRANSFER, Program, Slot
+from explorer.tasks.program import CLOSING, GATHER, JOIN, KINDS, OPENING, REDUCE, TRANSFER, Program, Slot, U
 
 Wire = tuple[str, int, int]
 """("wire" or "signal", sending rank, receiving rank)."""
@@ -52,7 +52,7 @@ class Reduction:
     ranks: tuple[int, ...]
     """Who takes part."""
     span: Interval
-    """Samples whose gradients are reduced."""
+    """Samples of the update whose gradients or weights are exchanged."""
     slot: int
     """Slot of its task."""
 
@@ -140,6 +140,9 @@ class RankLanes:
         for task, before in enumerate(self.preds):
             for item in before:
                 self.consumers[item].append(task)
+        self.updates = {
+            (self.slot(task).piece, int(program.microbatch[task])): task for task in self._of_kind(U)
+        }
         self.transfers = {task: self._transfer(task) for task in self._of_kind(TRANSFER)}
         self.reductions = {task: self._reduction(task) for task in self._of_kind(REDUCE)}
         self.signals = list(self._signals())
@@ -234,9 +237,10 @@ class RankLanes:
         slot = self.slot(task)
         pieces = self.program.skeleton.holders[slot.where].pieces
         ranks = tuple(sorted({self.lane_of[piece] for piece in pieces}))
-        user = next(item for item in self.consumers[task] if self.program.kind[item] < TRANSFER)
+        first = int(self.program.microbatch[task])
+        update = next(self.updates[piece, first] for piece in pieces if (piece, first) in self.updates)
         return Reduction(
-            task=task, group=slot.where, ranks=ranks, span=self._span(user),
+            task=task, group=slot.where, ranks=ranks, span=self._span(update),
             slot=int(self.program.slot[task]),
         )  # fmt: skip
 

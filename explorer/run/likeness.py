@@ -7,6 +7,7 @@ devices that fall together are merged where they follow each other; replicas are
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,11 +17,14 @@ from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
 from explorer.pricing import Pricer
 from explorer.run.model import BLOCK, CONV, EMBED, HEAD, MLP, ModelSpec, Unit, model_graph
-from explorer.strategy import JobStrategy, Mesh, Stage
+from explorer.strategy import JobStrategy, Mesh, Stage, UpdateChoice
 from explorer.tasks.placement import place
+from explorer.updates import chosen, rule_of
 from explorer.workload import Job
 
 MAX_MICROBATCHES = 8
+MOST_PERIOD = 2
+"""Updates from one exchange of an update rule to the next: a run has few steps."""
 UNITS_PER_STAGE = 3
 
 
@@ -120,7 +124,9 @@ def scale(
         record.kept.append("ratio of the stages' times")
     record.lost.append(f"the layers themselves: {len(model.units)} small ones stand for {len(graph.layers)}")
     if strategy.sync:
-        record.lost.append("gradients reduced otherwise than by an all-reduce at every update")
+        record.lost.append("gradients reduced otherwise than by an all-reduce")
+    several = any(len(copy) > 1 for mesh in meshes for copy in mesh)
+    updates = _updates(graph, strategy, record, several=several)
     if strategy.boundaries:
         record.lost.append("codecs between stages")
     precision = "fp32"
@@ -131,12 +137,42 @@ def scale(
         model=model,
         graph=model_graph(model),
         job=scaled_job,
-        strategy=replace(strategy, stages=made, sync=(), boundaries=(), checkpoint_period_s=0.0),
+        strategy=replace(
+            strategy, stages=made, updates=updates, sync=(), boundaries=(), checkpoint_period_s=0.0
+        ),
         ranks=used,
         validated=tuple(record.kept),
         not_validated=tuple(record.lost),
         groups=tuple(map(tuple, groups)),
     )
+
+
+def _updates(
+    graph: LayerGraph, strategy: JobStrategy, record: _Record, *, several: bool
+) -> tuple[UpdateChoice, ...]:
+    """The update rule of most of the weights, for all of them, with a period short enough to run.
+
+    `several`: whether there are replicas here to exchange with.
+    """
+    weights: dict[UpdateChoice | None, float] = defaultdict(float)
+    for parameter in graph.parameters:
+        weights[strategy.update_of(parameter.name)] += parameter.elements
+    if len(weights) > 1:
+        record.lost.append(
+            f"update rules by parameter: {len(weights)} in the plan, that of most weights here"
+        )
+    choice = max(weights, key=weights.__getitem__, default=None)
+    if choice is None:
+        return ()
+    if not several:
+        record.lost.append(f"update rule {choice.rule}: no replicas here")
+        return ()
+    record.kept.append(f"update rule {choice.rule}")
+    options = dict(chosen(choice.rule, choice.options).options)
+    if rule_of(chosen(choice.rule, choice.options)).period > MOST_PERIOD:
+        record.count("updates between exchanges", options["period"], MOST_PERIOD)
+        options["period"] = MOST_PERIOD
+    return (UpdateChoice(rule=choice.rule, options=tuple(options.items())),)
 
 
 def _stage_seconds(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy) -> list[float]:

@@ -32,7 +32,8 @@ class Optimizer:
         if self.kind == "none" or not gradients:
             return
         names = list(gradients)
-        held, given = [weights[name] for name in names], [gradients[name] for name in names]
+        # data, not the leaves: graphs of microbatches in flight may hold them
+        held, given = [weights[name].data for name in names], [gradients[name] for name in names]
         if self.kind == "sgd":
             torch._foreach_add_(held, given, alpha=-self.learning_rate)
         elif self.kind == "momentum":
@@ -64,6 +65,28 @@ class Optimizer:
         torch._foreach_div_(root, [math.sqrt(1 - BETA2**t) for t in steps])
         torch._foreach_add_(root, EPSILON)
         torch._foreach_addcdiv_(held, m, root, [-self.learning_rate / (1 - BETA1**t) for t in steps])
+
+    def direction(self, name: str, weight: torch.Tensor) -> torch.Tensor:
+        """Return what the next update takes from a parameter, over the learning rate, if gradients stay.
+
+        The velocity of momentum; of Adam the corrected mean over the root of the second moment; 0 before the
+        first update and without updates.
+
+        Raises:
+            InputError: an optimizer without momentum.
+        """
+        if self.kind == "sgd":
+            raise InputError(
+                "sgd keeps no momentum to predict weights from",
+                key="optimizer", found="sgd", allowed="momentum, adam, adamw",
+            )  # fmt: skip
+        if name not in self.first:
+            return torch.zeros_like(weight.data)
+        if self.kind == "momentum":
+            return self.first[name]
+        count = self.count[name]
+        mean = self.first[name] / (1 - BETA1**count)
+        return mean / (torch.sqrt(self.second[name] / (1 - BETA2**count)) + EPSILON)
 
     @staticmethod
     def _state(

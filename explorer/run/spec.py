@@ -20,6 +20,7 @@ from explorer.run.model import ModelSpec, Unit
 from explorer.tasks.lower import lower
 from explorer.tasks.placement import Flow, Holders, Piece, SectionShape, Skeleton
 from explorer.tasks.program import Program
+from explorer.updates import Chosen
 
 SCHEMA = "explorer.run/1"
 MOST_BYTES = 2**30
@@ -220,8 +221,7 @@ def _case_data(case: RunCase) -> dict[str, Any]:
     data["order"] = {
         "lanes": [" ".join(map(str, lane)) for lane in order.lanes],
         "steps": order.steps,
-        "read_rule": [order.read_rule.name, order.read_rule.parameter],
-        "update_rule": order.update_rule,
+        "read_rule": [order.read_rule.name, order.read_rule.parameter, order.read_rule.horizons],
         "flush": order.flush,
         "lag": order.lag,
         "edges": [[str(edge.before), str(edge.after)] for edge in order.edges],
@@ -240,8 +240,7 @@ def _case(data: Mapping[str, Any]) -> RunCase:
     values["order"] = Order(
         lanes=tuple(_actions(lane) for lane in order["lanes"]),
         steps=order["steps"],
-        read_rule=ReadRule(name=order["read_rule"][0], parameter=order["read_rule"][1]),
-        update_rule=order["update_rule"],
+        read_rule=_read_rule(*order["read_rule"]),
         flush=order["flush"],
         lag=tuple(order["lag"]),
         edges=tuple(Edge(parse_action(before), parse_action(after)) for before, after in order["edges"]),
@@ -253,12 +252,18 @@ def _case(data: Mapping[str, Any]) -> RunCase:
         sections=tuple(SectionShape(*item) for item in skeleton["sections"]),
         flows=tuple(Flow(*item) for item in skeleton["flows"]),
         holders=tuple(
-            Holders(tuple(Piece(*piece) for piece in item[0]), *item[1:]) for item in skeleton["holders"]
+            Holders(tuple(Piece(*piece) for piece in item[0]), item[1], item[2], Chosen(*item[3]), *item[4:])
+            for item in skeleton["holders"]
         ),
         updates=skeleton["updates"],
     )
     values["model"] = _model(data["model"]) if data["model"] else None
     return RunCase(**values)
+
+
+def _read_rule(name: str, parameter: int, horizons: list[list[int]]) -> ReadRule:
+    pairs = tuple((forward, backward) for forward, backward in horizons)
+    return ReadRule(name=name, parameter=parameter, horizons=pairs)
 
 
 def _actions(text: str) -> tuple[Action, ...]:

@@ -1,7 +1,7 @@
 """Reads: which weight version every microbatch uses on every piece, and when each piece updates.
 
-Read off the order and its read rule alone, by the same counting that predicts versions and staleness; the
-interpreter and the emulation that checks it both take it from here.
+Read off the order, its read rule and the update rules, by the same counting that predicts versions and
+staleness. Only the ranks run by it: the emulation that judges them replays the rules by itself.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
+from explorer.actions import Action
 from explorer.base.errors import InputError
+from explorer.reads import Reading, reading_of
 from explorer.run.lane import Interval, LanePlan, RankLanes
 from explorer.tasks.placement import Piece
 from explorer.tasks.program import Program
-from explorer.tasks.versions import count_versions
+from explorer.tasks.versions import Counted, count_versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,45 +24,59 @@ class Reads:
 
     version: dict[Piece, dict[int, int]]
     """Per piece and microbatch: the version its forward reads (0 is the initial one)."""
+    backward: dict[Piece, dict[tuple[str, int], int]]
+    """The version that its B, I or W reads."""
     updates: dict[Piece, tuple[Interval, ...]]
     """Per piece: samples that each of its updates applies, in order."""
-    sequences: dict[int, tuple[Interval, ...]]
-    """Per holders group: samples of its reductions, in sequence."""
-    lagging: bool
-    """Whether some microbatch reads a version that is not the newest when its gradient is made."""
+    reading: Reading
+    """How weights of a version are read."""
+    several: bool
+    """Whether some piece keeps more than one version."""
 
 
 def require_computable(program: Program) -> None:
     """Refuse a program whose numbers no rank can compute, before any is started.
 
     Raises:
-        InputError: a read rule that cannot be run, gradients that newer weights would have to make, sweeps,
-            or a reduction that is not an all-reduce at every update.
+        InputError: sweeps, a reduction that is no all-reduce, or a backward on other weights than those of
+            its forward that is split or recomputes.
     """
-    order, rule = program.order, program.order.read_rule
+    order = program.order
     dry = "; a dry run (engine dry) plays its times"
-    if rule.name not in ("latest", "stash", "vertical", "buffered"):
-        raise InputError(
-            f"weights read by the rule {rule} cannot be run yet{dry}",
-            key="read_rule", found=str(rule), allowed="latest, stash, vertical, buffered",
-        )  # fmt: skip
     if any(action.sweep for lane in order.lanes for action in lane):
         raise InputError(
             f"sweeps over the same samples cannot be run: only the last is plain training{dry}",
             key="schedule", found=f"{1 + max(a.sweep for lane in order.lanes for a in lane)} sweeps",
             allowed="one sweep",
         )  # fmt: skip
-    if any(group.every != 1 or group.method != "all_reduce" for group in program.skeleton.holders):
-        raise InputError("only all-reduce at every update can be run yet", key="sync", allowed="all_reduce")
-    if rule.name == "latest" and _lagging(program):
+    if any(group.method != "all_reduce" for group in program.skeleton.holders):
+        raise InputError("only an all-reduce can be run yet", key="sync", allowed="all_reduce")
+    if not _moves(program):
+        return
+    if any(action.op in "IW" for lane in order.lanes for action in lane):
         raise InputError(
-            f"backward on newer weights than its forward cannot be run{dry}",
-            key="read_rule", found="latest", allowed="stash or buffered where steps are not flushed",
+            f"a split backward on other weights than those of its forward cannot be run yet{dry}",
+            key="read_rule", found=str(order.read_rule), allowed="stash",
+        )  # fmt: skip
+    if any(section.full_recompute for section in program.skeleton.sections):
+        raise InputError(
+            f"recomputation on other weights than those of the forward cannot be run yet{dry}",
+            key="recompute", found="full", allowed="none, or a read rule that keeps versions",
         )  # fmt: skip
 
 
-def _lagging(program: Program) -> bool:
-    return max(program.versions) > 1 or max(program.delay) > 0
+def _moves(program: Program) -> bool:
+    """Whether some backward reads other weights than its forward."""
+    reading = reading_of(program.order.read_rule)
+    if reading.make is not None or not program.shape.training:
+        return reading.make is not None
+    for places, lane in zip(program.shape.lanes, program.order.lanes, strict=True):
+        for stage, copy in {(place.stage, place.copy) for place in places}:
+            actions = [a for a in lane if a.stage == stage and a.copy == copy]
+            found = _counted(program, actions, stage, None)
+            if any(read != found.forward[n] for (_, n), read in found.backward.items()):
+                return True
+    return False
 
 
 def find_reads(lanes: RankLanes, plans: list[LanePlan]) -> Reads:
@@ -73,6 +89,7 @@ def find_reads(lanes: RankLanes, plans: list[LanePlan]) -> Reads:
     require_computable(program)
     updates: dict[Piece, list[Interval]] = defaultdict(list)
     version: dict[Piece, dict[int, int]] = {}
+    backward: dict[Piece, dict[tuple[str, int], int]] = {}
     first: dict[int, int] = {}
     for plan in plans:
         for task in plan.tasks:
@@ -80,30 +97,27 @@ def find_reads(lanes: RankLanes, plans: list[LanePlan]) -> Reads:
                 updates[task.piece].append(task.span)
     for plan in plans:
         for piece in dict.fromkeys(task.piece for task in plan.tasks):
-            version[piece] = _versions(program, plan.lane, piece, first)
+            found = _versions(program, plan.lane, piece, first)
+            version[piece], backward[piece] = found.forward, found.backward
             if lanes.sections[piece.section].stage == 0:
-                first.update(version[piece])
-    spans = {number: item.span for number, item in lanes.reductions.items()}
-    sequences: dict[int, list[Interval]] = defaultdict(list)
-    for number in sorted(spans):
-        sequences[lanes.reductions[number].group].append(spans[number])
+                first.update(found.forward)
     return Reads(
         version=version,
+        backward=backward,
         updates={piece: tuple(found) for piece, found in updates.items()},
-        sequences={group: tuple(found) for group, found in sequences.items()},
-        lagging=_lagging(program),
+        reading=reading_of(program.order.read_rule),
+        several=max(program.versions) > 1,
     )
 
 
-def _versions(program: Program, lane: int, piece: Piece, first: dict[int, int]) -> dict[int, int]:
+def _versions(program: Program, lane: int, piece: Piece, first: dict[int, int]) -> Counted:
     section = program.skeleton.sections[piece.section]
     actions = [a for a in program.order.lanes[lane] if a.stage == section.stage and a.copy == piece.copy]
     if not program.shape.training:
-        return defaultdict(int)
-    _, _, reads = count_versions(
-        actions,
-        program.order.read_rule,
-        microbatches=program.shape.microbatches[section.stage],
-        first_stage_reads=first if section.stage else None,
-    )
-    return reads
+        return Counted(1, 0, defaultdict(int), defaultdict(int))
+    return _counted(program, actions, section.stage, first if section.stage else None)
+
+
+def _counted(program: Program, actions: list[Action], stage: int, first: dict[int, int] | None) -> Counted:
+    count = program.shape.microbatches[stage]
+    return count_versions(actions, program.order.read_rule, microbatches=count, first_stage_reads=first)

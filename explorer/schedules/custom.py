@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable
 from explorer.actions import UPDATE, Action, Order, Place, ReadRule, Shape, few_enough, parse_action
 from explorer.base.errors import InputError, PlanError
 from explorer.base.registry import Option
+from explorer.reads import READS, reading_of
 from explorer.schedules import SCHEDULES, Schedule
 from explorer.schedules._common import Lanes, roles, updates
 from explorer.schedules.check import coverage
-
-READ_RULES = ("latest", "stash", "vertical", "buffered", "predicted")
 
 IDLE = "-"
 
@@ -142,11 +141,13 @@ def _repeated(shape: Shape, block: list[Action], steps: int, covers: int) -> tup
 
 def _read_rule(text: str) -> ReadRule:
     match = re.fullmatch(r"(\w+?)(?:\((\d+)\))?", text.strip())
-    if match is None or match[1] not in READ_RULES:
+    if match is None:
         raise InputError(
-            f"unknown read rule {text!r}", key="read_rule", found=text, allowed=", ".join(READ_RULES)
+            f"{text!r} is no read rule", key="read_rule", found=text, allowed=", ".join(READS.names())
         )
-    return ReadRule(name=match[1], parameter=int(match[2] or 0))
+    rule = ReadRule(name=match[1], parameter=int(match[2] or 0))
+    reading_of(rule)
+    return rule
 
 
 def _lag(text: str) -> tuple[int, ...]:

@@ -89,6 +89,8 @@ class Needs:
     """Whether all stages must have one microbatch size."""
     whole_microbatches: bool = False
     """Whether replicas must take whole microbatches instead of splitting each."""
+    split_microbatches: bool = False
+    """Whether replicas must split each microbatch."""
     equal_turns: bool = False
     """Whether the replicas that take turns must be as many on every stage and divide the microbatches."""
     multiple: Multiple | None = None
@@ -121,6 +123,8 @@ class Needs:
             yield "equal microbatches"
         if self.whole_microbatches:
             yield "replicas that take whole microbatches"
+        if self.split_microbatches:
+            yield "replicas that split microbatches"
         if self.equal_turns:
             yield "equally many replicas in turn"
         if self.stage_multiple > 1:
@@ -205,6 +209,13 @@ def _stage_problems(needs: Needs, shape: Shape, name: str) -> Iterator[Unmet]:
                 allowed="replicas: round_robin",
             )
     in_turn = sorted({turns(shape, stage) for stage in range(shape.stages)})
+    if needs.split_microbatches and in_turn[-1] > 1:
+        yield Unmet(
+            text=f"{name} needs replicas that split each microbatch; {in_turn[-1]} take turns",
+            key="replicas",
+            found="round_robin",
+            allowed="replicas: split",
+        )
     if needs.equal_turns and len(in_turn) > 1:
         yield Unmet(
             text=f"{name} with {', '.join(map(str, in_turn))} replicas taking turns",

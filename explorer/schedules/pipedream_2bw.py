@@ -31,10 +31,16 @@ NEEDS = Needs(copies=(1,), least=Least(text="as many microbatches as are in flig
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:
-    """Gradients of a step's m microbatches are applied by one U behind the step's last B.
+    """Gradients of a step's m microbatches are applied by one U.
 
     Step t reads the weights made by the U of step t - 2, so delay is 1 and two versions live. That
     version must exist when the step's first forward runs: m at least the microbatches in flight.
+
+    The U of step t stands behind the step's last B; where replicas reduce its gradients first, it
+    stands before the first F of step t + 2, which is the first to read what it makes, so that the reduction
+    of r seconds runs beside the work on step t + 1. With a microbatches in flight behind a stage's forward
+
+        step = max(m (F + B), r + a (F + B)): the longer of compute and reduction on the last stage
     """
     clock = clock_of(shape)
 
@@ -44,7 +50,8 @@ def order(shape: Shape, *, steps: int) -> Order:
             for place in places:
                 pairs += ticked(shape, clock, place, step, flush=False)
             if shape.training:
-                pairs += [_update(shape, clock, stage, step) for stage in {place.stage for place in places}]
+                held = {place.stage for place in places}
+                pairs += [_update(shape, clock, stage, step) for stage in held]
         return by_tick(pairs)
 
     rule = ReadRule(name="buffered", parameter=1) if shape.training else ReadRule()
@@ -52,6 +59,9 @@ def order(shape: Shape, *, steps: int) -> Order:
 
 
 def _update(shape: Shape, clock: Clock, stage: int, step: int) -> Ticked:
-    """The U of a step at the tick of its last B, behind which it sorts."""
+    """The U of a step with the tick of the B behind which it sorts."""
     count = shape.microbatches[stage]
-    return clock.backward(stage, (step + 1) * count - 1), Action(UPDATE, stage, step * count, count)
+    action = Action(UPDATE, stage, step * count, count)
+    if not shape.replicas or shape.replicas[stage] == 1:
+        return clock.backward(stage, (step + 1) * count - 1), action
+    return clock.forward(stage, (step + 2) * count) - 1, action

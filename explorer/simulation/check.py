@@ -18,6 +18,7 @@ from explorer.schedules import SCHEDULES
 from explorer.schedules.needs import NO_NEEDS
 from explorer.sharding import layout_problems
 from explorer.simulation.unpriced import unpriced
+from explorer.simulation.update_problems import update_problems
 from explorer.strategies.bare_shape import bare_shape
 from explorer.strategy import REPLICA, JobStrategy, Mesh, Slice, Stage, Strategy
 from explorer.tasks.placement import layer_edges, stage_layers
@@ -101,7 +102,8 @@ def check_job(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrate
     schedule = list(_schedule(graph, strategy))
     if not problems and not schedule:
         schedule = _needs(graph, job, strategy)
-    return [*problems, *schedule, *unpriced(graph, cluster, strategy)]
+    rules = update_problems(graph, strategy, dispatches=_dispatches(strategy))
+    return [*problems, *schedule, *rules, *unpriced(graph, cluster, strategy)]
 
 
 def _needs(graph: LayerGraph, job: Job, strategy: JobStrategy) -> list[str]:
@@ -314,15 +316,11 @@ def _schedule(graph: LayerGraph, strategy: JobStrategy) -> Iterator[str]:
     for sync in strategy.sync:
         if not any(fnmatchcase(name, pattern) for pattern in sync.parameters for name in graph.parameter):
             yield f"sync of {', '.join(sync.parameters)} matches no parameter of {graph.name!r}"
-        if sync.every < 1:
-            yield f"sync of {', '.join(sync.parameters)} every {sync.every} updates; allowed: 1 or more"
         names = ", ".join(sync.parameters)
         if sync.bucket_bytes < 0:
             yield f"sync of {names} in buckets of {sync.bucket_bytes:g} bytes; allowed: 0 or more"
         if sync.bucket_bytes and sync.method != "all_reduce":
             yield f"sync of {names} by {sync.method} has no buckets: all_reduce only"
-        if sync.compressor:
-            yield f"no compressor {sync.compressor!r}: none is known yet; leave it empty"
         if sync.method not in ("all_reduce", "parameter_server", "sharded_table"):
             yield f"unknown sync method {sync.method!r}; allowed: all_reduce, parameter_server, sharded_table"
 

@@ -230,6 +230,7 @@ def _program(work: _Work, run: DispatchRun, steps: int) -> tuple[Program, Timing
         versions=(1,) * len(work.sections),
         whole_over_runs=(False,) * len(work.sections),
         delay=_delays(work, run, per_step),
+        copies=(0,) * len(work.sections),
         slot=table["slot"],
         lane=table["lane"],
         peer=table["peer"],

@@ -6,7 +6,6 @@ pricing of some hundred slots and one pass over arrays.
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from dataclasses import replace
 from threading import Lock
@@ -25,6 +24,7 @@ from explorer.passes.events import run_events
 from explorer.passes.static import overfull_resources, run_static
 from explorer.passes.timing import FloatArray, Timing
 from explorer.pricing import Pricer, Prices, ScheduleCosts, price, schedule_costs
+from explorer.reads import optimizer_problem
 from explorer.schedules import SCHEDULES, make_order
 from explorer.simulation.check import check_job
 from explorer.simulation.checkpoints import checkpoint_share
@@ -38,6 +38,7 @@ from explorer.tasks.lower import lower, uncollected
 from explorer.tasks.placement import Placement, Skeleton, place
 from explorer.tasks.program import Program
 from explorer.tasks.program_tables import derived
+from explorer.tasks.rounds import latest_update, period_of_updates, round_steps
 from explorer.workload import Job
 
 MAX_STEPS, MAX_TASKS = 48, 100_000
@@ -77,15 +78,24 @@ def simulate_job(
         least_s = input_seconds(job, placement.skeleton)
         return simulate_dispatch(cluster, job, strategy, placement, pricer, shape, least_s=least_s)
     flush = entry.flushes(dict(strategy.options)) and job.training
+    late = latest_update(placement.skeleton)
     drain = _drain_steps(placement.skeleton, job)
-    every = _reduction_period(strategy)
-    steps = 2 * every if flush else _first_steps(drain)
+    every = period_of_updates(placement.skeleton)
+    steps = (2 if not late else 3 + late) * every if flush else every * (_first_steps(drain) + late)
     while True:
         program = get_program(placement, folding, job, strategy, pricer, steps)
+        if problem := optimizer_problem(program.order.read_rule, job.optimizer):
+            raise PlanError([problem])
         flush = program.order.flush and job.training
         prices = price(program, pricer)
         timing = _run(program, prices, force_events=force_events)
-        period, settled = period_of(program, timing, flush=flush, drain=drain, every=every)
+        period, settled = period_of(
+            program,
+            timing,
+            flush=flush and not late,
+            drain=0 if flush else drain,
+            every=round_steps(program),
+        )
         if settled or steps >= MAX_STEPS or program.size > MAX_TASKS:
             break
         steps = min(MAX_STEPS, steps + max(2, steps // 2))
@@ -114,11 +124,6 @@ def _run(program: Program, prices: Prices, *, force_events: bool) -> Timing:
     if overfull_resources(program, timing, prices.shares):
         return run_events(program, prices.seconds, prices.shares)
     return timing
-
-
-def _reduction_period(strategy: JobStrategy) -> int:
-    """Steps after which reductions repeat: the least common multiple of `Sync.every`."""
-    return math.lcm(*(sync.every for sync in strategy.sync)) if strategy.sync else 1
 
 
 def _drain_steps(skeleton: Skeleton, job: Job) -> int:
@@ -222,15 +227,20 @@ def _keep_few() -> None:
 def period_of(
     program: Program, timing: Timing, *, flush: bool, drain: int, every: int = 1
 ) -> tuple[FloatArray, bool]:
-    """Per lane: seconds between equal points of consecutive steps, and whether they have settled.
+    """Return seconds of a step by lane, between equal points of rounds of steps, and whether they settled.
 
-    With flush every round of `every` steps (after which reductions repeat) lasts as long as the first.
+    Args:
+        program: the tasks.
+        timing: when each runs.
+        flush: whether nothing overlaps from step to step; then every round lasts as long as the second.
+        drain: steps at the end that are no measure.
+        every: steps of a round, after which exchanges repeat.
     """
-    ends = np.append(timing.end_s, 0.0)[derived(program).step_last]
+    ends = np.append(timing.end_s, 0.0)[derived(program).step_last][every - 1 :: every]
+    gaps = np.diff(ends, axis=0) / every
     if flush:
-        return (ends[2 * every - 1] - ends[every - 1]) / every, True
-    gaps = np.diff(ends, axis=0)
-    usable = gaps[: max(1, len(gaps) - drain)]
+        return gaps[0], True
+    usable = gaps[: max(1, len(gaps) - -(-drain // every))]
     if len(usable) < 2:
         return usable[-1], False
     scale = max(float(usable[-1].max()), 1e-30)

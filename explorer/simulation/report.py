@@ -174,7 +174,8 @@ def memory_by_lane(program: Program, prices: Prices) -> tuple[FloatArray, FloatA
     for lane, sections in enumerate(derived(program).sections):
         for section, samples in sections:
             item = memory[section]
-            extra = (program.versions[section] - 1) * item.version_bytes
+            copies = program.versions[section] - 1 + program.copies[section]
+            extra = copies * item.version_bytes
             parts[lane, :4] += (item.weight_bytes, extra, item.gradient_bytes, item.optimizer_bytes)
             more = item.run_buffer_bytes if program.whole_over_runs[section] else 0.0
             buffers = item.buffer_bytes + more + item.buffer_bytes_per_sample * samples

@@ -35,6 +35,8 @@ def compare_strategies(a: JobStrategy, b: JobStrategy) -> list[str]:
     said = []
     if (a.schedule, a.options) != (b.schedule, b.options):
         said.append(f"schedule: {a.schedule} {dict(a.options) or ''} -> {b.schedule} {dict(b.options) or ''}")
+    if a.updates != b.updates:
+        said.append(f"updates: {_rules(a)} -> {_rules(b)}")
     if a.transfers != b.transfers:
         said.append(f"transfers: {a.transfers or 'usual'} -> {b.transfers or 'usual'}")
     if len(a.stages) != len(b.stages):
@@ -43,6 +45,14 @@ def compare_strategies(a: JobStrategy, b: JobStrategy) -> list[str]:
     for s, (one, other) in enumerate(zip(a.stages, b.stages, strict=True)):
         said += [f"stage {s}: {text}" for text in _stage(one, other)]
     return said
+
+
+def _rules(job: JobStrategy) -> str:
+    """Update rules in words."""
+    texts = [
+        f"{item.rule} {dict(item.options) or ''} of {', '.join(item.parameters)}" for item in job.updates
+    ]
+    return "; ".join(texts) or "plain"
 
 
 def _stage(a: Stage, b: Stage) -> list[str]:

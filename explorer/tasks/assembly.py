@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.base.errors import DeadlockError
+from explorer.reads import reading_of
 from explorer.tasks.memory_events import memory_events
 from explorer.tasks.program import JOIN, REDUCE, TRANSFER, Program
 from explorer.tasks.versions import versions_of
@@ -117,6 +118,7 @@ def _arrays(work: Lowering, preds: list[list[int]], ids: list[int], whole: tuple
     _, channel = _numbered([work.channel[task] for task in ids])
     step = np.array(work.step, dtype=np.int64)[order]
     versions, delay = versions_of(work)
+    reading = reading_of(work.order.read_rule)
 
     def column(values: IntArray, joins: int | IntArray = -1) -> IntArray:
         """Values of all tasks, `joins` where they are joins."""
@@ -140,6 +142,7 @@ def _arrays(work: Lowering, preds: list[list[int]], ids: list[int], whole: tuple
         memory=memory_events(work, slots, index),
         versions=versions,
         delay=delay,
+        copies=tuple(reading.copies(section.stage) for section in work.sections),
         whole_over_runs=whole,
         slot=column(slot, 0),
         lane=column(lane[slot]),

@@ -1,4 +1,6 @@
-"""Collectives of holders: reductions of gradients before their U, gathers of sharded weights (ZeRO).
+"""Collectives of holders: reductions of gradients, averages of weights, gathers of sharded weights (ZeRO).
+
+What is exchanged and which update waits for it follows from the update rule of a group (`explorer.updates`).
 
 Two of them run in parts beside work. A reduction in buckets *opens* when the last backward starts and
 *closes* with one bucket behind it; with K buckets of r seconds each and a backward of b
@@ -15,29 +17,87 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import pairwise
 
-from explorer.tasks.placement import Piece
+from explorer.actions import UPDATE
+from explorer.base.errors import PlanError
+from explorer.tasks.placement import Holders, Piece
 from explorer.tasks.program import CLOSING, GATHER, OPENING, REDUCE, WHOLE, Slot
 from explorer.tasks.runs import Runs
 from explorer.tasks.work import Lowering
+from explorer.updates import WEIGHTS, rule_of
 
 
 def add_reductions(work: Lowering, runs: Runs) -> None:
-    """Each holders group reduces the gradients of the samples that a U names, before that U."""
+    """Add what each holders group exchanges, as its update rule says.
+
+    Gradients are reduced before the update that applies them: the one that names their samples, or with a
+    delay of d the d-th behind it. Weights are averaged behind the update that made them, before the next
+    action on them.
+
+    Raises:
+        PlanError: a rule that needs replicas that update together, where they take turns.
+    """
     earlier = _lane_before(work) if any(group.buckets for group in work.skeleton.holders) else {}
+    following = _Following(work)
     for g, group in enumerate(work.skeleton.holders):
-        pieces = [piece for piece in group.pieces if piece in work.lanes.of_piece]
+        rule = rule_of(group.update)
+        pieces = list(dict.fromkeys(piece for piece in group.pieces if piece in work.lanes.of_piece))
         spans: dict[tuple[int, int, int], list[int]] = defaultdict(list)
-        for piece in dict.fromkeys(pieces):
+        for piece in pieces:
             for span, task in work.updates[piece].items():
                 spans[span].append(task)
-        for count, ((low, high, sweep), updates) in enumerate(sorted(spans.items()), start=1):
-            if count % group.every:
+        ordered = sorted(spans.items())
+        if rule.delay or rule.exchanges == WEIGHTS:
+            _need_together(work, group, [len(updates) for _, updates in ordered], len(pieces))
+        for count, ((low, high, sweep), updates) in enumerate(ordered, start=1):
+            if count % rule.period:
                 continue
+            if rule.exchanges == WEIGHTS:
+                averaged = _reduce(work, g, pieces[0], updates, updates[0], earlier)
+                for task in dict.fromkeys(item for update in updates for item in following.of(update)):
+                    work.preds[task].extend(averaged)
+                continue
+            applied = ordered[count + rule.delay - 1][1] if count + rule.delay <= len(ordered) else []
             for start, stop in _reduced_together(work, runs, pieces, low, high, sweep):
                 preds = _gradients_within(work, pieces, start, stop, sweep)
                 tasks = _reduce(work, g, pieces[0], preds, updates[0], earlier)
-                for update in updates:
+                for update in applied:
                     work.preds[update].extend(tasks)
+
+
+def _need_together(work: Lowering, group: Holders, updates: list[int], pieces: int) -> None:
+    """Refuse a rule whose exchange every holder takes part in at the same update, where they do not."""
+    stages = sorted({work.sections[piece.section].stage for piece in group.pieces})
+    name = group.update.rule
+    if min(updates, default=pieces) < pieces:
+        problem = (
+            f"update rule {name} needs replicas that update together, those of stage {stages[0]} take turns"
+        )
+        raise PlanError([f"{problem}; let replicas split microbatches, or use plain"])
+    if len(stages) > 1 and rule_of(group.update).exchanges == WEIGHTS:
+        problem = f"update rule {name} needs parameters of one stage, some are shared by {stages}"
+        raise PlanError([f"{problem}; use plain for them"])
+
+
+class _Following:
+    """Per update, the next action of the same piece in its lane."""
+
+    def __init__(self, work: Lowering) -> None:
+        self.work = work
+        self.found: dict[int, list[int]] | None = None
+
+    def of(self, update: int) -> list[int]:
+        """Return the tasks that read or change the weights next; none behind the last."""
+        if self.found is None:
+            self.found = defaultdict(list)
+            pieces = [slot.piece for slot in self.work.slots]
+            for program in self.work.programs:
+                last: dict[Piece, int] = {}
+                for task in reversed(program):
+                    piece = pieces[self.work.slot[task]]
+                    if self.work.action[task].op == UPDATE and piece in last:
+                        self.found[task].append(last[piece])
+                    last[piece] = task
+        return self.found.get(update, [])
 
 
 def _reduce(

@@ -1,6 +1,7 @@
 """Holders: the pieces that hold the same shard of a parameter, and therefore reduce its gradient together.
 
-One rule serves data parallelism, copies, tied layers and expert groups; only the method is ever chosen.
+One rule serves data parallelism, copies, tied layers and expert groups; chosen are only the method of an
+exchange and the update rule, which says what is exchanged and when.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from explorer.graph import LayerGraph
 from explorer.strategy import JobStrategy, Sharding, Stage
 from explorer.tasks.sections import LayerRun, splits
 from explorer.tasks.skeleton import Holders, Piece, SectionShape
+from explorer.updates import PLAIN, chosen
 
 
 def find_holders(
@@ -48,9 +50,10 @@ def _section_groups(
     own, members = _own_parameters(graph), runs[section].members
     if stage.slices:
         own = tuple(tuple(p for p in found if p not in elsewhere) for found in own)
-    if len(shapes[section].rows) * shapes[section].replicas == 1 and not strategy.sync:
+    special = strategy.sync or (strategy.updates and "*" not in strategy.updates[0].parameters)
+    if len(shapes[section].rows) * shapes[section].replicas == 1 and not special:
         return
-    if not stage.shardings and not strategy.sync:
+    if not stage.shardings and not special:
         first = next((layer for layer, _ in members if own[layer]), None)
         if first is None:
             return
@@ -74,7 +77,9 @@ def _groups(
 ) -> tuple[Holders, ...]:
     """The groups of pieces that hold equal shards of a parameter; groups of one device row are dropped."""
     sync = strategy.sync_of(graph.parameters[parameter].name)
-    method, servers, every = (sync.method, sync.servers, sync.every) if sync else ("all_reduce", (), 1)
+    method, servers = (sync.method, sync.servers) if sync else ("all_reduce", ())
+    choice = strategy.update_of(graph.parameters[parameter].name) if strategy.updates else None
+    update = chosen(choice.rule, choice.options) if choice else PLAIN
     buckets = 1 + strategy.sync.index(sync) if sync and sync.bucket_bytes else 0
     by_shard: dict[object, list[Piece]] = {}
     name = graph.parameters[parameter].name
@@ -90,7 +95,7 @@ def _groups(
     for pieces in by_shard.values():
         rows_held = {shapes[piece.section].rows[piece.copy][piece.replica] for piece in pieces}
         if len(rows_held) > 1 or method != "all_reduce":
-            found.append(Holders(tuple(pieces), method, servers, every, buckets))
+            found.append(Holders(tuple(pieces), method, servers, update, buckets))
     return tuple(found)
 
 

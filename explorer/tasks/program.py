@@ -116,6 +116,8 @@ class Program:
     """Per section: most weight versions alive at once."""
     delay: tuple[int, ...]
     """Per section: most updates between the read of a weight and the update made from it."""
+    copies: tuple[int, ...]
+    """Per section: copies of the weights beside its versions, made anew for every read (predicted ones)."""
     whole_over_runs: tuple[bool, ...]
     """Per section: whether ZeRO keeps its weights gathered over runs of actions (`explorer.tasks.runs`)."""
     kept_replicas: tuple[int, ...] | None = None

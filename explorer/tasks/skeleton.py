@@ -15,6 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from explorer.updates import PLAIN, Chosen
+
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
@@ -37,12 +39,13 @@ class Flow(NamedTuple):
 
 
 class Holders(NamedTuple):
-    """Pieces that hold the same shard of some parameters and reduce its gradient together."""
+    """Pieces that hold the same shard of some parameters and exchange gradients or weights of it."""
 
     pieces: tuple[Piece, ...]
     method: str
     servers: tuple[int, ...]
-    every: int
+    update: Chosen = PLAIN
+    """The rule by which they are updated."""
     buckets: int = 0
     """Where all but the last bucket of the reduction runs beside the last backward: which `Sync` says so,
     from 1. 0 waits for all."""

@@ -1,4 +1,4 @@
-"""Weight versions and staleness, counted from an order and its read rule; never declared.
+"""Weight versions and staleness, counted from an order, its read rule and the update rules; never declared.
 
 A version lives from the U that makes it to its last reader. Version 0 exists from the start; the k-th U
 of a stage on a lane makes version k. `delay` is the number of updates between the read of a weight and
@@ -8,22 +8,41 @@ the update made from it (0 in synchronous training, p - s - 1 in PipeDream, 1 in
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from explorer.actions import Action, ReadRule
+from explorer.actions import FORWARD, UPDATE, Action, ReadRule
 from explorer.base.errors import PlanError
+from explorer.reads import Read, reading_of
 from explorer.tasks.skeleton import Piece
 from explorer.tasks.work import Lowering
+from explorer.updates import rule_of
+
+
+class Counted(NamedTuple):
+    """What one stage and copy on one lane reads."""
+
+    most: int
+    """Most versions alive at once."""
+    delay: int
+    """Most updates between a read and the update made from it."""
+    forward: dict[int, int]
+    """Version that the forward of each microbatch reads."""
+    backward: dict[tuple[str, int], int]
+    """Version that each B, I and W of a microbatch reads."""
 
 
 def versions_of(work: Lowering) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Per section the most versions alive and the largest delay, over its pieces."""
+    """Return per section the most versions that have a place and the largest delay, over its pieces.
+
+    An update rule that applies gradients late adds to the delay.
+    """
     count = len(work.sections)
     versions, delay = [1] * count, [0] * count
     if not work.shape.training:
         return tuple(versions), tuple(delay)
     rule = work.order.read_rule
     first_reads: dict[int, int] = {}
-    seen: dict[tuple[int, int, int], tuple[int, int, dict[int, int]]] = {}
+    seen: dict[tuple[int, int, int], Counted] = {}
     for s, section in enumerate(work.sections):
         for copy in range(len(section.rows)):
             for replica in work.kept(s):
@@ -39,11 +58,15 @@ def versions_of(work: Lowering) -> tuple[tuple[int, ...], tuple[int, ...]]:
                         microbatches=work.shape.microbatches[section.stage],
                         first_stage_reads=first_reads if section.stage else None,
                     )
-                most, late, reads = seen[key]
+                found = seen[key]
                 if section.stage == 0:
-                    first_reads.update(reads)
-                versions[s], delay[s] = max(versions[s], most), max(delay[s], late)
-    return tuple(versions), tuple(delay)
+                    first_reads.update(found.forward)
+                versions[s], delay[s] = max(versions[s], found.most), max(delay[s], found.delay)
+    late = [0] * count
+    for group in work.skeleton.holders:
+        for piece in group.pieces:
+            late[piece.section] = max(late[piece.section], rule_of(group.update).delay)
+    return tuple(versions), tuple(map(sum, zip(delay, late, strict=True)))
 
 
 def count_versions(
@@ -52,11 +75,11 @@ def count_versions(
     *,
     microbatches: int,
     first_stage_reads: dict[int, int] | None = None,
-) -> tuple[int, int, dict[int, int]]:
-    """(most versions alive at once, largest delay, version each microbatch's forward read).
+) -> Counted:
+    """Count the versions that one stage and copy on one lane reads.
 
     Args:
-        program: actions of one stage and copy on one lane, in order.
+        program: its actions, in order.
         rule: the read rule.
         microbatches: microbatches of this stage in one step.
         first_stage_reads: for `vertical`, what the first stage read per microbatch.
@@ -64,49 +87,38 @@ def count_versions(
     Raises:
         PlanError: an op reads a version that no earlier U made.
     """
+    reading = reading_of(rule)
+    first = first_stage_reads or {}
     made = 0
-    reads: dict[int, int] = {}
+    forward: dict[int, int] = {}
+    backward: dict[tuple[str, int], int] = {}
     last_read: dict[int, int] = {0: -1}
     born: dict[int, int] = {0: -1}
     delay = 0
     for position, action in enumerate(program):
-        if action.op == "U":
-            covered = range(action.first_microbatch, action.first_microbatch + action.count)
-            read = [reads[n] for n in covered if n in reads]
+        covered = range(action.first_microbatch, action.first_microbatch + action.count)
+        if action.op == UPDATE:
+            read = [forward[n] for n in covered if n in forward]
             if read:
                 delay = max(delay, made - min(read))
             made += 1
             born[made] = position
             last_read[made] = position
             continue
-        for n in range(action.first_microbatch, action.first_microbatch + action.count):
-            version = _read(action, n, rule, made, reads, microbatches, first_stage_reads)
+        for n in covered:
+            known = forward.get(n, made)
+            asked = Read(action.op, n // microbatches, made, known, first.get(n, made))
+            version = reading.version(asked)
             if version > made:
                 raise PlanError(
                     [f"{action} reads version {version} under rule {rule}, but only {made} updates were made"]
                 )
-            if action.op == "F" or n not in reads:
-                reads[n] = version
+            if action.op != FORWARD:
+                backward[action.op, n] = version
+            if action.op == FORWARD or n not in forward:
+                forward[n] = version
             last_read[version] = position
-    return _most_alive(born, last_read, made), delay, reads
-
-
-def _read(
-    action: Action,
-    n: int,
-    rule: ReadRule,
-    made: int,
-    reads: dict[int, int],
-    microbatches: int,
-    first_stage_reads: dict[int, int] | None,
-) -> int:
-    if rule.name == "buffered":
-        return max(0, n // microbatches - rule.parameter)
-    if rule.name == "vertical" and first_stage_reads is not None:
-        return first_stage_reads.get(n, made)
-    if rule.name in ("stash", "vertical") and action.op != "F":
-        return reads.get(n, made)
-    return made
+    return Counted(max(_most_alive(born, last_read, made), reading.buffers), delay, forward, backward)
 
 
 def _most_alive(born: dict[int, int], last_read: dict[int, int], made: int) -> int:

@@ -1,39 +1,130 @@
-"""Update rules: how gradients become weights, what that sends and what it keeps. Pure; torch is not here.
+"""Update rules: what the holders of a shard exchange, when, and how gradients become weights.
 
-One file per rule, found by its decorator; a file of the same name in ``explorer/run/updates`` runs it.
-A schedule names the rule it needs in `Order.update_rule`; empty means `plain`.
+One file per rule, found by its decorator. It registers a function from the rule's options to an `UpdateRule`,
+which everything else reads: lowering (what is exchanged, how often, which update waits for it), pricing
+(bytes sent and kept), the real ranks and the emulation that checks them (the arithmetic). A strategy chooses
+rules per parameter group (`JobStrategy.updates`); parameters that no choice covers follow `plain`.
+
+The arithmetic works on numbers, arrays and tensors alike and changes none of them in place; torch is not
+here. An option for the number of updates from one exchange to the next is always called ``period``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
-from explorer.base.registry import Entry, Registry
+from explorer.base.caching import remembered
+from explorer.base.registry import Registry, Spec, unregistered
 
-__all__ = ["UPDATES", "Apply", "UpdateRule"]
+__all__ = [
+    "GRADIENTS", "PLAIN", "UPDATES", "WEIGHTS", "Chosen", "Kept", "Update", "UpdateRule", "chosen", "own",
+    "received", "received_or_own", "rule_of",
+]  # fmt: skip
+
+GRADIENTS, WEIGHTS = "gradients", "weights"
+"""What holders exchange: their mean is taken, weighted by the samples that each worked on."""
+
+Step = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
+"""`(weights, own, received, state) -> (gradient, state)`, see `UpdateRule.gradient`."""
 
 
-class Apply(Protocol):
-    """One update of numbers or arrays: `(weights, gradient, state) -> (weights, state)`."""
+class Chosen(NamedTuple):
+    """A rule with its options, as skeletons and run specifications carry it."""
 
-    def __call__(
-        self, weights: Any, gradient: Any, state: Any, *, learning_rate: float, delay: int
-    ) -> tuple[Any, Any]:
-        """New weights and state; `state` is None at first, `delay` the updates between read and apply."""
+    rule: str = "plain"
+    """A name in `UPDATES`."""
+    options: tuple[tuple[str, Any], ...] = ()
+    """All of its options with their values."""
+
+
+PLAIN = Chosen()
+
+
+class Kept(NamedTuple):
+    """Copies that a rule keeps of what is exchanged, beside weights, gradients and optimizer states."""
+
+    what: str
+    """`GRADIENTS`, which count to gradients, or `WEIGHTS`, which count to the state of the optimizer."""
+    copies: float
+    """How many."""
+
+
+def own(weights: Any, own: Any, received: Any, state: Any) -> tuple[Any, Any]:
+    """Return the worker's own mean gradient."""
+    del weights, received
+    return own, state
+
+
+def received(weights: Any, own: Any, received: Any, state: Any) -> tuple[Any, Any]:
+    """Return what was received; None, which updates nothing, where nothing has come yet."""
+    del weights, own
+    return received, state
+
+
+def received_or_own(weights: Any, own: Any, received: Any, state: Any) -> tuple[Any, Any]:
+    """Return what was received, or the worker's own mean gradient at an update without an exchange."""
+    del weights
+    return own if received is None else received, state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateRule:
-    """A rule with its costs, which are what one worker pays."""
+    """A rule with its options filled in."""
 
-    apply: Apply
-    """The arithmetic of one update."""
-    volume_bytes: Callable[[float, int], float]
-    """(gradient bytes, workers) -> bytes each worker sends per update, on average over updates."""
-    extra_bytes: Callable[[float], float]
-    """Weight bytes -> bytes kept beside weights, gradients and optimizer states."""
+    exchanges: str = GRADIENTS
+    """`GRADIENTS`, before the update that applies them, or `WEIGHTS`, behind the update that made them."""
+    period: int = 1
+    """Every so many updates there is an exchange."""
+    delay: int = 0
+    """Gradients are applied so many updates after the one for which they were made, which hides their
+    exchange behind the work in between; 0 makes the update wait."""
+    keeps: tuple[Kept, ...] = ()
+    """Memory of its own."""
+    most_zero: int = 3
+    """Highest ZeRO level that it works with."""
+    gradient: Step = received_or_own
+    """What the optimizer is given at an update, by parameter: `(weights, own, received, state)` -> gradient
+    and state. `own` is the mean gradient over the worker's own samples, None where they were sent away;
+    `received` the mean over all holders, None without an exchange; `state` what was returned last, None at
+    first. A gradient of None updates nothing."""
+    average: Step = received
+    """After an exchange of weights: `(weights, None, mean, state)` -> new weights and state."""
 
 
-UPDATES: Registry[Entry[Callable[..., UpdateRule]]] = Registry("update rule", "explorer.updates")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update(Spec):
+    """A registered update rule."""
+
+    trivial: tuple[tuple[str, Any], ...] = ()
+    """Options with which it is plain data parallelism."""
+    function: Callable[..., UpdateRule] = unregistered
+    """`function(**options)`."""
+
+
+UPDATES: Registry[Update] = Registry("update rule", "explorer.updates")
+
+
+def chosen(rule: str, options: tuple[tuple[str, Any], ...] = ()) -> Chosen:
+    """Return a rule with all its options, defaults filled in and values checked.
+
+    >>> chosen("plain") == PLAIN
+    True
+
+    Raises:
+        InputError: an unknown rule or option, or a value that the rule refuses.
+    """
+    found = Chosen(rule, tuple(UPDATES.get(rule).read_options(dict(options)).items()))
+    rule_of(found)
+    return found
+
+
+def rule_of(choice: Chosen) -> UpdateRule:
+    """Return the rule of a choice."""
+    return _made(choice.rule, choice.options)
+
+
+@remembered(256)
+def _made(rule: str, options: tuple[tuple[str, Any], ...]) -> UpdateRule:
+    return UPDATES.get(rule).function(**dict(options))

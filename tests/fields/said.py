@@ -229,7 +229,9 @@ CHANGES: dict[tuple[str, str], Changes] = {
     ("Strategy", "jobs"): edited(fewer_jobs),
     ("Sync", "parameters"): values(("nothing.of.this", "up*"), ("embed*",)),
     ("Sync", "method"): values("parameter_server", "all_reduce"),
-    ("Sync", "compressor"): values("top_k"),
+    ("UpdateChoice", "rule"): values("stale", "periodic"),
+    ("UpdateChoice", "parameters"): values(("nothing.of.this", "up*"), ("embed*",)),
+    ("UpdateChoice", "options"): values((("period", 2),)),
     ("Tensor", "dtype"): values("fp32", "int8"),
     ("Use", "name"): edited(longer_residual),
     ("Workload", "jobs"): edited(fewer_jobs),
@@ -242,7 +244,6 @@ REFUSED: dict[tuple[str, str], str] = {
     ("Layer", "colocation"): "must share a device",
     ("Layer", "device_kinds"): "may run on",
     ("Layer", "release_s"): "release_s",
-    ("Sync", "compressor"): "no compressor",
 }
 """What no prediction follows, with words of the refusal."""
 

@@ -13,7 +13,7 @@ from explorer.models.builder import GraphBuilder
 from explorer.models.gpt import attention_half, feed_forward_half
 from explorer.models.synthetic import chain
 from explorer.sharding.layouts import megatron_layout
-from explorer.strategy import JobStrategy, Mesh, Sharding, Slice, Stage, Strategy, Sync
+from explorer.strategy import JobStrategy, Mesh, Sharding, Slice, Stage, Strategy, Sync, UpdateChoice
 from explorer.workload import Job, Workload
 
 
@@ -117,7 +117,7 @@ def with_layers_of(sample: Sample, **changes: Any) -> Sample:
 
 def one_stage(graph: LayerGraph, devices: int = 2, *, where: Cluster | None = None, **changes: Any) -> Sample:
     """Everything on replicas of one device each."""
-    job = {key: changes.pop(key) for key in ("sync", "transfers", "schedule") if key in changes}
+    job = {key: changes.pop(key) for key in ("sync", "updates", "transfers", "schedule") if key in changes}
     axes = changes.pop("axes", ())
     mesh = Mesh(devices=tuple(range(devices)), axes=axes)
     stage = Stage(layers=tuple(names(graph)), meshes=(mesh,), microbatch_samples=4, **changes)
@@ -322,7 +322,7 @@ def samples() -> dict[str, Sample]:
         "offloaded": with_stages(base, offload=("optimizer", "activations")),
         "tiles": with_stages(base, overlap=(("tensor", "tiles"),)),
         "buckets": one_stage(decoder(), 2, sync=(Sync(parameters=("*",), bucket_bytes=1e5),)),
-        "seldom": one_stage(decoder(), 2, sync=(Sync(parameters=("*",), every=2),)),
+        "seldom": one_stage(decoder(), 2, updates=(UpdateChoice(rule="local_sgd"),)),
         "linked": linked(),
         "sparse": sparse(),
         "recurrent": recurrent(),

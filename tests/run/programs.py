@@ -8,7 +8,7 @@ from explorer.cluster_profiles import load_cluster
 from explorer.models.synthetic import chain
 from explorer.run.build import Prepared, prepare
 from explorer.run.model import ModelSpec, model_graph, transformer
-from explorer.strategy import JobStrategy, Mesh, Stage
+from explorer.strategy import JobStrategy, Mesh, Stage, UpdateChoice
 from explorer.workload import Job
 from tests.support.clusters import with_software
 
@@ -65,6 +65,7 @@ def real(
     steps: int = 3,
     stages: tuple[Stage, ...] = (),
     options: tuple[tuple[str, Any], ...] = (),
+    updates: tuple[UpdateChoice, ...] = (),
 ) -> Prepared:
     """A checked case of the small transformer."""
     graph = model_graph(model)
@@ -75,7 +76,8 @@ def real(
     )
     label = name or f"{schedule}-{p}x{d}-{optimizer}{'-turns' if turns else ''}"
     return prepare(
-        label, graph, CLUSTER, job, JobStrategy(stages=made, schedule=schedule, options=options),
+        label, graph, CLUSTER, job,
+        JobStrategy(stages=made, schedule=schedule, options=options, updates=updates),
         steps=steps, model=model, check=True,
     )  # fmt: skip
 

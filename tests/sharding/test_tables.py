@@ -10,7 +10,7 @@ from explorer.models._tables import lookup_sum
 from explorer.models.builder import GraphBuilder
 from explorer.pricing.traffic import device_traffic
 from explorer.sharding import Override, shard, table_layout
-from explorer.strategy import REPLICA, Mesh, Sharding, Stage, Sync, single
+from explorer.strategy import REPLICA, Mesh, Sharding, Stage, UpdateChoice, single
 from explorer.workload import Job, Workload
 
 ROWS, WIDTH, DENSITY = 4096, 16, 0.125
@@ -68,8 +68,8 @@ def test_groups_of_tables(by: str, groups: int, every: int) -> None:
         microbatch_samples=total, shardings=(sharding,),
     )  # fmt: skip
     workload = Workload(jobs=(Job(global_batch=total, precision="fp32", optimizer="sgd"),))
-    sync = (Sync(parameters=("table.weight",), every=every),)
-    report = explorer.simulate(graph, cluster, workload, single(stages=(stage,), sync=sync))
+    choice = UpdateChoice(rule="periodic", parameters=("table.weight",), options=(("period", every),))
+    report = explorer.simulate(graph, cluster, workload, single(stages=(stage,), updates=(choice,)))
     shard_bytes = ROWS * WIDTH * 4.0 / n
     assert report.memory_parts_bytes[0][0] == pytest.approx(shard_bytes + WIDTH * 8 * 4.0)
     steps = report.timeline.program.order.steps

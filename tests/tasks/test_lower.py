@@ -16,7 +16,7 @@ from explorer.passes import run_static
 from explorer.schedules import make_order
 from explorer.simulation.folding import UNFOLDED
 from explorer.simulation.one_job import make_shape
-from explorer.strategy import Sync
+from explorer.strategy import UpdateChoice
 from explorer.tasks.lower import lower
 from explorer.tasks.placement import Placement, place, split_offsets
 from explorer.tasks.program import REDUCE, TRANSFER, Program
@@ -142,8 +142,8 @@ def test_reductions_every_so_many_updates() -> None:
     case = pipeline([1.0], [1.0], microbatches=4, replicas=2, schedule="pipedream")
     counts = {}
     for every in (1, 2, 4):
-        sync = (Sync(parameters=("*",), every=every),)
-        job = replace(case.strategy.job, sync=sync)
+        updates = (UpdateChoice(rule="periodic", options=(("period", every),)),)
+        job = replace(case.strategy.job, updates=updates)
         placement, shape, order = prepared(case._replace(strategy=case.strategy.with_job(job)))
         program = lower(placement.skeleton, shape, order)
         counts[every] = int(np.sum(program.kind == REDUCE))

@@ -11,8 +11,8 @@ from explorer.tasks.versions import count_versions
 
 def counted(text: str, rule: str, k: int = 0, *, microbatches: int = 1) -> tuple[int, int]:
     program = [parse_action(word) for word in text.split()]
-    most, delay, _ = count_versions(program, ReadRule(name=rule, parameter=k), microbatches=microbatches)
-    return most, delay
+    found = count_versions(program, ReadRule(name=rule, parameter=k), microbatches=microbatches)
+    return found.most, found.delay
 
 
 PIPEDREAM = "0F0 0F1 0B0 0U0 0F2 0B1 0U1 0F3 0B2 0U2 0B3 0U3"  # two in flight

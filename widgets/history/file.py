@@ -16,11 +16,12 @@ from typing import Any, TypeVar
 from explorer.base.errors import InputError
 from explorer.base.files import write_text
 from explorer.base.formats import json_text, yaml_text
+from explorer.base.former_files import todays_job
 from explorer.base.plain_data import SUFFIXES, read_document, to_fields, to_plain, validate
 from explorer.graph import LayerGraph
 from explorer.plan import Reference, fingerprint, layer_ranges
 from explorer.strategies.moves import DeviceGroup, groups_of
-from explorer.strategy import Boundary, JobStrategy, Mesh, Stage, Strategy, Sync
+from explorer.strategy import Boundary, JobStrategy, Mesh, Stage, Strategy, Sync, UpdateChoice
 from explorer.workload import Workload
 from widgets.holds import Holds
 from widgets.session import History, Inputs, Point
@@ -52,6 +53,7 @@ class SavedStrategy:
     schedule: str = "1f1b"
     options: tuple[tuple[str, Any], ...] = ()
     sync: tuple[Sync, ...] = ()
+    updates: tuple[UpdateChoice, ...] = ()
     boundaries: tuple[Boundary, ...] = ()
     transfers: str = ""
     checkpoint_period_s: float = 0.0
@@ -326,6 +328,8 @@ def parse_session(raw: Any, *, file: str) -> SavedSession:
             found = raw.get("schema") if isinstance(raw, Mapping) else type(raw).__name__
             raise InputError("not a session", key="schema", found=found, allowed=SCHEMA)
         own = {key: value for key, value in raw.items() if key != "schema"}
+        if isinstance(own.get("strategies"), list):
+            own["strategies"] = [todays_job(row) for row in own["strategies"]]
         session = validate(to_fields(own, SavedSession), SavedSession)
         _check(session)
     except InputError as error:

@@ -1,0 +1,46 @@
+"""Former words of plan and session files, put into today's, so that old files open and mean the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from explorer.base.errors import InputError
+
+RULE = "periodic"
+"""The update rule of what was reduced every so many updates."""
+
+
+def todays_job(raw: Any) -> Any:
+    """Return the plain data of a job's strategy with what is written differently now put into today's words.
+
+    `sync: [{every: 25}]` is the update rule `periodic`; a sync entry's compressor was always refused.
+
+    Raises:
+        InputError: a compressor.
+    """
+    if not isinstance(raw, Mapping) or not isinstance(raw.get("sync"), list):
+        return raw
+    syncs = [dict(item) if isinstance(item, Mapping) else item for item in raw["sync"]]
+    periods = []
+    for item in syncs:
+        if not isinstance(item, dict):
+            return raw
+        if name := item.pop("compressor", ""):
+            raise InputError(
+                f"no compressor {name!r}: none is known yet", key="sync.compressor", found=name,
+                allowed="nothing: leave it out",
+            )  # fmt: skip
+        periods.append(item.pop("every", 1))
+    job = {**raw, "sync": syncs}
+    if any(period != 1 for period in periods):
+        job["updates"] = [*raw.get("updates", ()), *map(_choice, syncs, periods)]
+    return job
+
+
+def _choice(sync: Mapping[str, Any], period: Any) -> dict[str, Any]:
+    """Return the update rule of the parameters of a sync entry."""
+    parameters = sync.get("parameters", [])
+    if period == 1:
+        return {"rule": "plain", "parameters": parameters}
+    return {"rule": RULE, "parameters": parameters, "options": {"period": period}}
