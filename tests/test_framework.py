@@ -17,11 +17,16 @@ from explorer.cluster import Cluster
 from explorer.cluster_profiles import HOWS, cluster_names, load_cluster, save_cluster
 from explorer.framework import CHOICES, USUAL, Framework, cluster_under
 from explorer.framework_files import framework_names, load_framework
+from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.plan import fingerprint
+from explorer.run.likeness import scale
+from explorer.search import Problem
+from explorer.search.pipedream import _kind
 from explorer.strategies.framework_choices import strategy_under
 from explorer.strategies.uniform import uniform
-from explorer.strategy import JobStrategy, Sync
+from explorer.strategy import JobStrategy, Strategy, Sync
+from explorer.sweep.bands import report_bands
 from explorer.workload import Workload, default_workload
 
 NUMBERS = ("host_issue_s", "action_overhead_s", "cached_fraction")
@@ -356,3 +361,53 @@ def test_fingerprints_are_those_of_before_there_were_frameworks(tmp_path: Path) 
     kind = cluster.device_kinds[0]
     slower = replace(kind, software=replace(kind.software, host_issue_s=1.0))
     assert fingerprint(replace(cluster, device_kinds=(slower,))) != fingerprint(cluster)
+
+
+# ---- Whoever asks about a plan ------------------------------------------------------------------
+
+
+def case_of(framework: str) -> tuple[LayerGraph, Cluster, Workload, Strategy]:
+    graph, cluster = load_model("gpt2-small"), load_cluster("dgx-a100")
+    workload = default_workload(graph).with_job(global_batch=16, framework=framework)
+    return graph, cluster, workload, uniform(graph, cluster, workload.job, stages=2, microbatch_size=2)
+
+
+def test_bands_are_those_of_the_framework_that_runs() -> None:
+    """Its own numbers are moved, not those of the framework that the device kind names."""
+    causes = {
+        name: {number.key: number.value for number in report_bands(*case_of(name))["step_time_s"].causes}
+        for name in ("", "torch-eager")
+    }
+    key = "a100-sxm-80gb.action_overhead_s"
+    assert causes["torch-eager"][key] == pytest.approx(1e-4)
+    assert causes[""][key] == pytest.approx(9.4e-4)
+
+
+def test_a_run_here_does_not_validate_another_framework() -> None:
+    graph, cluster, workload, strategy = case_of("megatron-2021")
+    likeness = scale(graph, cluster, workload.job, strategy.job, ranks=2)
+    assert "framework: megatron-2021 in the plan, this package's own runtime here" in likeness.not_validated
+    assert likeness.job.framework == ""
+    ours = scale(graph, cluster, replace(workload.job, framework="ours"), strategy.job, ranks=2)
+    assert not any(text.startswith("framework") for text in ours.not_validated)
+
+
+def test_pipedreams_planner_looks_at_seconds_under_the_framework() -> None:
+    found = {}
+    for name in ("", "torch-eager"):
+        graph, cluster, workload, _ = case_of(name)
+        problem = Problem(graph=graph, cluster=cluster, workload=workload)
+        found[name] = _kind(problem)
+    assert found[""] == cluster.device_kinds[0]
+    assert found["torch-eager"] is not None
+    assert found["torch-eager"].software.framework == "torch-eager"
+
+
+@pytest.mark.parametrize(("model", "known"), [("llama3-8b", True), ("gpt2-small", False)])
+def test_kernels_that_a_model_does_not_know_are_said(
+    model: str, known: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--model", model, "--cluster", "hgx-h100", "--global-batch", "8", "--microbatch-size", "1"]
+    assert main(["simulate", *flags, "--tp", "8", "--framework", "torchtitan-2024", "--json"]) == 0
+    said = capsys.readouterr().err
+    assert ("knows no eager kernels" in said) is not known

@@ -42,7 +42,7 @@ class Accuracy:
 
         shifts: list[Shift] = []
         try:
-            for shift in shifting(now.inputs.cluster, evaluate):
+            for shift in shifting(now.scene.cluster, evaluate):
                 if shift is not None:
                     shifts.append(shift)
                 yield

@@ -8,11 +8,12 @@ from typing import Any
 
 from explorer.base.errors import InputError
 from explorer.base.trust import Trust
+from explorer.cli.output import say
 from explorer.cluster import Cluster
 from explorer.cluster_profiles import load_cluster
 from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
-from explorer.models import load_model_and_cluster
+from explorer.models import load_model_and_cluster, unknown_choices
 from explorer.plan import Reference, Resolved, fingerprint, load_plan, make_plan
 from explorer.schedules import SCHEDULES
 from explorer.search.microbatches import with_best_microbatch
@@ -155,6 +156,8 @@ def read_inputs(options: argparse.Namespace) -> Inputs:
     graph, own = load_model_and_cluster(
         options.model, sequence_length=options.seq_len, settings=settings, framework=framework
     )
+    for choice in unknown_choices(options.model, framework):
+        say(f"explorer: {options.model} knows no {choice}, as {framework.name} has them: they count as fused")
     cluster = load_cluster(options.cluster) if options.cluster else own
     changes = {
         "global_batch": options.global_batch,

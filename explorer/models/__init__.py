@@ -136,6 +136,17 @@ def _read(
     raise _unknown(reference)
 
 
+def unknown_choices(reference: str, framework: Framework) -> tuple[str, ...]:
+    """Return what a framework decides and a model does not know: `eager kernels`; nothing of attention's.
+
+    A model with fused attention alone has no softmax to fuse; `selective` and `accumulation` act on any.
+    """
+    known = SOURCES.get(reference).options if reference in SOURCES.names() else ()
+    names = {option.name for option in known}
+    eager = framework.kernels == "eager" and "kernels" not in names
+    return ("eager kernels",) if eager else ()
+
+
 def _under(graph: LayerGraph, framework: Framework, own: frozenset[str]) -> LayerGraph:
     """Return a graph as a framework runs it, for what is said of any model and is no setting of its `own`."""
     policy = "" if "selective" in own else framework.selective

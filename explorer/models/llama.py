@@ -131,6 +131,13 @@ def _llama(name: str, size: DecoderSize, sequence_length: int | None, global_bat
     return with_policy(b.build(), size.policy)
 
 
+KERNELS = Option(
+    name="kernels", default="fused", choices=("fused", "eager"),
+    help="norm, rotation, activation and loss: one kernel each, or those of eager PyTorch",
+)  # fmt: skip
+"""Option of all models of this file; a framework decides it where it is not given."""
+
+
 @SOURCES.add(
     "llama", title="Llama of any size", paper=PAPER, family="llama", parameters=8_030_261_248,
     options=(
@@ -144,10 +151,7 @@ def _llama(name: str, size: DecoderSize, sequence_length: int | None, global_bat
         ATTENTION,
         Option(name="tied", default=False, help="the head is the embedding"),
         FUSED_LOSS,
-        Option(
-            name="kernels", default="fused", choices=("fused", "eager"),
-            help="norm, rotation, activation and loss: one kernel each, or those of eager PyTorch",
-        ),
+        KERNELS,
         Option(name="fp8", default=False, help="factors of the blocks' products are scaled and cast to fp8"),
         Option(
             name="selective", default="attention", choices=tuple(POLICIES),
@@ -191,22 +195,31 @@ def llama(
     return _llama("llama", size, sequence_length, 512)
 
 
-@SOURCES.add("llama3-8b", title="Llama 3 8B", paper=PAPER, family="llama", parameters=8_030_261_248)
-def llama3_8b(*, sequence_length: int | None = None) -> LayerGraph:
+@SOURCES.add(
+    "llama3-8b", title="Llama 3 8B", paper=PAPER, family="llama", parameters=8_030_261_248,
+    options=(KERNELS,),
+)  # fmt: skip
+def llama3_8b(*, kernels: str, sequence_length: int | None = None) -> LayerGraph:
     """32 blocks of width 4096."""
-    size = DecoderSize(layers=32, embed=4096, heads=32, kv_heads=8, ffn=14336)
+    size = DecoderSize(layers=32, embed=4096, heads=32, kv_heads=8, ffn=14336, eager=kernels == "eager")
     return _llama("llama3-8b", size, sequence_length, 512)
 
 
-@SOURCES.add("llama3-70b", title="Llama 3 70B", paper=PAPER, family="llama", parameters=70_553_706_496)
-def llama3_70b(*, sequence_length: int | None = None) -> LayerGraph:
+@SOURCES.add(
+    "llama3-70b", title="Llama 3 70B", paper=PAPER, family="llama", parameters=70_553_706_496,
+    options=(KERNELS,),
+)  # fmt: skip
+def llama3_70b(*, kernels: str, sequence_length: int | None = None) -> LayerGraph:
     """80 blocks of width 8192."""
-    size = DecoderSize(layers=80, embed=8192, heads=64, kv_heads=8, ffn=28672)
+    size = DecoderSize(layers=80, embed=8192, heads=64, kv_heads=8, ffn=28672, eager=kernels == "eager")
     return _llama("llama3-70b", size, sequence_length, 512)
 
 
-@SOURCES.add("llama3-405b", title="Llama 3 405B", paper=PAPER, family="llama", parameters=405_853_388_800)
-def llama3_405b(*, sequence_length: int | None = None) -> LayerGraph:
+@SOURCES.add(
+    "llama3-405b", title="Llama 3 405B", paper=PAPER, family="llama", parameters=405_853_388_800,
+    options=(KERNELS,),
+)  # fmt: skip
+def llama3_405b(*, kernels: str, sequence_length: int | None = None) -> LayerGraph:
     """126 blocks of width 16384."""
-    size = DecoderSize(layers=126, embed=16384, heads=128, kv_heads=8, ffn=53248)
+    size = DecoderSize(layers=126, embed=16384, heads=128, kv_heads=8, ffn=53248, eager=kernels == "eager")
     return _llama("llama3-405b", size, sequence_length, 2048)

@@ -10,6 +10,7 @@ import numpy as np
 
 from explorer.base.errors import InputError, PlanError
 from explorer.cluster import Cluster
+from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.passes.static import run_static
 from explorer.passes.timing import Timing
@@ -23,6 +24,7 @@ from explorer.schedules._torch_notation import unsupported
 from explorer.simulation.check import check_job
 from explorer.simulation.folding import UNFOLDED
 from explorer.simulation.one_job import make_shape
+from explorer.strategies.framework_choices import strategy_under
 from explorer.strategy import JobStrategy
 from explorer.tasks.lower import lower
 from explorer.tasks.placement import Placement, place
@@ -81,6 +83,7 @@ def prepare(
         PlanError: everything that is wrong with the strategy.
         InputError: a model whose numbers no rank can compute under this strategy.
     """
+    strategy = strategy_under(strategy, load_framework(job.framework))
     if problems := check_job(graph, cluster, job, strategy):
         raise PlanError(problems)
     placement = place(graph, strategy, training=job.training)

@@ -14,6 +14,7 @@ import numpy as np
 
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
+from explorer.framework import OURS
 from explorer.graph import LayerGraph
 from explorer.pricing import Pricer
 from explorer.run.model import BLOCK, CONV, EMBED, HEAD, MLP, ModelSpec, Unit, model_graph
@@ -132,7 +133,9 @@ def scale(
     precision = "fp32"
     if job.precision != precision:
         record.lost.append(f"precision: {job.precision} in the plan, {precision} here")
-    scaled_job = replace(job, global_batch=batch, precision=precision, gradient_precision="")
+    if job.framework and job.framework != OURS:
+        record.lost.append(f"framework: {job.framework} in the plan, this package's own runtime here")
+    scaled_job = replace(job, global_batch=batch, precision=precision, gradient_precision="", framework="")
     return Scaled(
         model=model,
         graph=model_graph(model),

@@ -13,7 +13,9 @@ from dataclasses import replace
 
 from explorer.base.errors import InputError
 from explorer.base.registry import Option
-from explorer.cluster import Cluster
+from explorer.cluster import Cluster, DeviceKind
+from explorer.framework import cluster_under
+from explorer.framework_files import load_framework
 from explorer.search import SEARCHERS
 from explorer.search._antichains import States, find_states
 from explorer.search._devices import Order
@@ -88,7 +90,7 @@ def pipedream(
     model = profiled(
         problem.graph,
         precision=problem.workload.job.precision,
-        kind=problem.cluster.kind_of(problem.order[0]) if problem.cluster is not None else None,
+        kind=_kind(problem),
         samples=microbatch_size,
         compress=branches == "compress",
     )
@@ -285,3 +287,11 @@ def data_parallel_s(seconds: float, parameter_bytes: float, levels: Sequence[Pla
         reduce_s = 4 * (m - 1) * parameter_bytes / (level.bandwidth_bytes_per_s * m) / inside
         seconds, inside = (seconds + reduce_s) / m, m
     return seconds
+
+
+def _kind(problem: Problem) -> DeviceKind | None:
+    """Return the kind of the first device under the framework of the job; None without a cluster."""
+    if problem.cluster is None:
+        return None
+    framework = load_framework(problem.workload.job.framework)
+    return cluster_under(problem.cluster, framework).kind_of(problem.order[0])

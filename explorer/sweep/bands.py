@@ -25,6 +25,8 @@ from explorer.calibrate.conformal import quantile
 from explorer.calibrate.history import Learned
 from explorer.calibrate.numbers import Number, numbers_of, shifted
 from explorer.cluster import Cluster
+from explorer.framework import cluster_under
+from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.simulation.report import Report
 from explorer.simulation.simulate import simulate
@@ -195,6 +197,8 @@ def report_bands(
     def evaluate(devices: Cluster) -> dict[str, float]:
         return report_figures(simulate(graph, devices, workload, strategy))
 
+    # a kind has the costs of one framework: of several jobs those of the first have bands
+    cluster = cluster_under(cluster, load_framework(workload.jobs[0].framework))
     figures = evaluate(cluster)
     by_profile = combined(figures, [s for s in shifting(cluster, evaluate) if s], additive=ADDITIVE)
     found = {key: learned(figures[key], (history or {}).get(key), by_profile.get(key)) for key in figures}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.explain.neighbours import cut_anew
+from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.plan import Resolved, located
@@ -81,8 +82,9 @@ def _sequence_length(resolved: Resolved, case: Variation, value: float) -> Varia
     length = _whole("sequence_length", value)
     item = resolved.plan.models[0][1]
     graph = load_model(
-        located(item.reference, resolved.folder), sequence_length=length, settings=dict(item.settings)
-    )
+        located(item.reference, resolved.folder), sequence_length=length, settings=dict(item.settings),
+        framework=load_framework(case.workload.job.framework),
+    )  # fmt: skip
     return replace(case, graph=graph, workload=case.workload.with_job(sequence_length=length))
 
 

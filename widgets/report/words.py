@@ -200,9 +200,14 @@ def _plan(text: str) -> str:
 
 
 def _sources(point: Point) -> str:
-    cluster = point.inputs.cluster
+    cluster = point.scene.cluster
     groups: list[tuple[str, Iterable[Source]]] = [(cluster.name, cluster.sources)]
     groups += [(kind.name, kind.sources) for kind in cluster.device_kinds]
+    groups += [
+        (f"{kind.software.framework} on {kind.name}", kind.software.sources)
+        for kind in cluster.device_kinds
+        if kind.software.sources
+    ]
     groups += [(level.name, level.sources) for level in cluster.levels]
     rows = [
         (
