@@ -21,6 +21,10 @@ _REGISTRIES = {
 }
 
 
+_COLUMNS = ("name", "title", "placement", "needs", "space", "loses")
+"""What a table of plug-ins shows, where they say it."""
+
+
 def add_commands(commands: Any) -> None:
     """Add `list` and `schema`."""
     parser = commands.add_parser("list", help="what is registered")
@@ -40,10 +44,10 @@ def run_list(options: argparse.Namespace) -> int:
     if options.json:
         emit_json("list", {options.what: rows})
     else:
-        shown = ("name", "title", *(key for key in ("placement", "needs") if key in rows[0]))
+        shown = [key for key in _COLUMNS if key in rows[0]]
         lines = [tuple(str(row[key]) for key in shown) for row in rows]
         if options.what == "updates":
-            shown = (*shown, "options")
+            shown.append("options")
             lines = [(*line, _options(row)) for line, row in zip(lines, rows, strict=True)]
         print(table([shown, *lines]))
     return 0
@@ -73,9 +77,19 @@ def _entries(what: str) -> list[dict[str, Any]]:
 
 
 def _own(entry: Spec) -> dict[str, Any]:
-    """Return what only a schedule's spec says."""
+    """Return what only the specs of this registry say."""
     from explorer.schedules import Schedule
+    from explorer.search import Searcher
 
+    if isinstance(entry, Searcher):
+        return {
+            "space": entry.space.words,
+            "optimal": entry.optimal,
+            "stochastic": entry.stochastic,
+            "starts": entry.starts,
+            "objectives": list(entry.objectives),
+            "loses": entry.loses,
+        }
     if not isinstance(entry, Schedule):
         return {}
     return {

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from explorer.base.errors import InputError
+from explorer.base.errors import InputError, PlanError
 from explorer.base.plain_data import to_plain
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
@@ -27,6 +27,7 @@ from explorer.run.compare import Comparison, Measurement, StageTime
 from explorer.run.launch import RunResult
 from explorer.run.likeness import Scaled, UnitSize, scale
 from explorer.run.spec import Calibration, RunSpec
+from explorer.simulation.check import check_job
 from explorer.strategy import JobStrategy, Mesh, Stage
 from explorer.updates import UpdateRule, chosen, rule_of
 
@@ -122,10 +123,12 @@ def short_run(
 ) -> Experiment:
     """Real compute and transport of the plan's likeness, its baseline and their calibration, interleaved."""
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
+    if problems := check_job(resolved.graph, resolved.cluster, job, strategy):
+        raise PlanError(problems)
     scaled = scale(resolved.graph, resolved.cluster, job, strategy, ranks=ranks, size=size)
     name, other = _baseline(baseline, scaled, size)
     rough = uncalibrated(scaled.ranks, flops_per_s=size.flops_per_s)
-    main = _prepared("strategy", scaled, scaled.strategy, rough)
+    main = _likeness_prepared(scaled, rough, ranks)
     against = _prepared("baseline", scaled, other, rough, everywhere=name == "single")
     # plain gradient descent: Adam would blow up rounding errors from the second step on
     plain = _prepared("numerics", scaled, scaled.strategy, rough, check=True, once=True)
@@ -161,6 +164,23 @@ def short_run(
         return replace(_compare_short(result, scaled, known, other, name, engine), machine=machine)
 
     return Experiment(spec=spec, finish=finish, learn=learn)
+
+
+def _likeness_prepared(scaled: Scaled, cluster: Cluster, ranks: int) -> Prepared:
+    """The plan's likeness as a case.
+
+    Raises:
+        InputError: so few ranks leave a shape that its schedule cannot order.
+    """
+    try:
+        return _prepared("strategy", scaled, scaled.strategy, cluster)
+    except PlanError as error:
+        raise InputError(
+            f"the plan's likeness on {ranks} ranks cannot be run: {'; '.join(error.problems)}",
+            key="ranks",
+            found=ranks,
+            allowed="a machine with a core or GPU for each pipeline device of the plan, or engine dry",
+        ) from None
 
 
 def _prepared(
@@ -365,6 +385,8 @@ def _within(strategy: JobStrategy, ranks: int) -> tuple[JobStrategy, list[str]]:
         lanes = {row for stage in stages for mesh in stage.meshes for row in mesh.rows}
         if len(lanes) <= ranks:
             words = [] if keep == most else [f"replicas: {most} in the plan, {keep} here"]
+            period_s = strategy.checkpoint_period_s
+            words += [f"checkpoints every {period_s:g} s"] if period_s else []
             return strategy.with_stages(stages), words
     raise InputError(
         f"a plan of {len(lanes)} pipeline devices is too large for a dry run",

@@ -1,7 +1,7 @@
 """Scale: a plan for many devices as something that runs here, with a record of what was kept.
 
 Kept are the things a real run can tell about: schedule, order and weight versions, how stages are chained
-and cut in time, how replicas divide work. Not kept: widths, tensor parallelism, sharded states. Stages on
+and cut in time, how replicas divide work. Not kept is what `explorer.run.left_out` says. Stages on
 devices that fall together are merged where they follow each other; replicas are dropped from the end.
 """
 
@@ -14,9 +14,9 @@ import numpy as np
 
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
-from explorer.framework import OURS
 from explorer.graph import LayerGraph
 from explorer.pricing import Pricer
+from explorer.run.left_out import left_out
 from explorer.run.model import BLOCK, CONV, EMBED, HEAD, MLP, ModelSpec, Unit, model_graph
 from explorer.strategy import JobStrategy, Mesh, Stage, UpdateChoice
 from explorer.tasks.placement import place
@@ -124,17 +124,10 @@ def scale(
     if len(groups) > 1:
         record.kept.append("ratio of the stages' times")
     record.lost.append(f"the layers themselves: {len(model.units)} small ones stand for {len(graph.layers)}")
-    if strategy.sync:
-        record.lost.append("gradients reduced otherwise than by an all-reduce")
+    record.lost += [text for text in left_out(graph, cluster, job, strategy) if text not in record.lost]
     several = any(len(copy) > 1 for mesh in meshes for copy in mesh)
     updates = _updates(graph, strategy, record, several=several)
-    if strategy.boundaries:
-        record.lost.append("codecs between stages")
     precision = "fp32"
-    if job.precision != precision:
-        record.lost.append(f"precision: {job.precision} in the plan, {precision} here")
-    if job.framework and job.framework != OURS:
-        record.lost.append(f"framework: {job.framework} in the plan, this package's own runtime here")
     scaled_job = replace(job, global_batch=batch, precision=precision, gradient_precision="", framework="")
     return Scaled(
         model=model,
@@ -204,9 +197,6 @@ def _meshes(
 ) -> tuple[list[tuple[tuple[int, ...], ...]], int]:
     """Per stage and copy the ranks of its replicas, and how many ranks there are."""
     rows = [[[row[0] for row in mesh.rows] for mesh in stage.meshes] for stage in strategy.stages]
-    widest = max(len(row) for stage in strategy.stages for mesh in stage.meshes for row in mesh.rows)
-    if widest > 1:
-        record.lost.append(f"tensor parallelism: {widest} devices of a lane in the plan, 1 here")
     most = max(len(copy) for stage in rows for copy in stage)
     keep = most
     while keep > 1 and len({d for stage in rows for copy in stage for d in copy[:keep]}) > ranks:
@@ -285,10 +275,6 @@ def _batches(
         shares = first.shares if same else ()
         if first.shares and not same:
             record.lost.append("uneven shares of replicas")
-        if first.zero:
-            record.lost.append(f"ZeRO level {first.zero}")
-        if first.recompute == "selective":
-            record.lost.append("selective recomputation")
         stages.append(
             Stage(
                 layers=("?",),

@@ -1,11 +1,7 @@
 """Search: every searcher is a generator over one cost model; anything stops it by no longer asking.
 
-A searcher is one file with one decorated generator. Facts beside title and paper:
-
-- ``optimal``: True where it proves its best in its own space (then it sets `Evaluator.optimal`);
-- ``foreign``: True where it may judge by a published cost model instead of ours;
-- ``space``: what it chooses from, in a few words, for tables;
-- ``starts``: True where it goes on from the start of the problem.
+A searcher is one file with one decorated generator; the decorator takes a `Searcher`, which says what it
+chooses from and what it claims. The tests hold every searcher to its claims.
 """
 
 from __future__ import annotations
@@ -18,10 +14,12 @@ from types import ModuleType
 from typing import Any
 
 from explorer.base.errors import InputError
-from explorer.base.registry import Entry, Registry
-from explorer.search.evaluator import Candidate, Evaluator, Miss, Progress, Searcher, objective_value
+from explorer.base.registry import Registry
+from explorer.search.evaluator import Candidate, Evaluator, Miss, Progress, objective_value
 from explorer.search.objectives import FRONTIER, OBJECTIVES, Objective
 from explorer.search.problem import Problem
+from explorer.search.spaces import Space
+from explorer.search.spec import Searcher
 
 __all__ = [
     "FAILED",
@@ -35,6 +33,8 @@ __all__ = [
     "Objective",
     "Problem",
     "Progress",
+    "Searcher",
+    "Space",
     "objective_value",
     "search",
 ]
@@ -46,7 +46,7 @@ REFUSED = "refused"
 FAILED = "failed"
 """Key of `Progress.details`: candidates that could not be simulated."""
 
-SEARCHERS: Registry[Entry[Searcher]] = Registry("searcher", "explorer.search")
+SEARCHERS: Registry[Searcher] = Registry("searcher", "explorer.search")
 
 
 def search(
@@ -71,6 +71,12 @@ def search(
     for key, limit in (("budget_s", budget_s), ("max_evaluations", max_evaluations)):
         if limit is not None and not limit >= 0:
             raise InputError(f"{key} is {limit}", key=key, found=limit, allowed=">= 0")
+    if entry.objectives and not {axis.name for axis in problem.axes} <= set(entry.objectives):
+        allowed = ", ".join(entry.objectives)
+        raise InputError(
+            f"{searcher} cannot search for {problem.objective}",
+            key="objective", found=problem.objective, allowed=allowed,
+        )  # fmt: skip
     evaluator = Evaluator(problem=problem, max_evaluations=max_evaluations)
     least = problem.lower_bound()
     began = clock()

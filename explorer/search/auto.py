@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, islice
 
-from explorer.base.errors import ExplorerError, InputError
+from explorer.base.errors import ExplorerError
 from explorer.base.registry import Option
-from explorer.search import SEARCHERS
+from explorer.search import SEARCHERS, Searcher, Space
 from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.exhaustive import exhaustive
 from explorer.search.local import descend
@@ -30,13 +30,21 @@ FIRST = 10
 
 
 @SEARCHERS.add(
-    "auto",
-    title="Portfolio: Megatron's rule, uniform strategies, then moves of stage boundaries",
-    options=(
-        Option(name="patience", default=30, help="simulations without gain before boundaries are moved"),
-    ),
-    space="uniform, then local moves",
-    starts=True,
+    Searcher(
+        name="auto",
+        title="Portfolio: Megatron's rule, uniform strategies, then moves of stage boundaries",
+        options=(
+            Option(
+                name="patience",
+                default=30,
+                minimum=1,
+                help="simulations without gain before boundaries are moved",
+            ),
+        ),
+        space=Space(words="uniform, then local moves"),
+        stochastic=True,
+        starts=True,
+    )
 )
 def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[Candidate | None]:
     """Best of all parts.
@@ -44,8 +52,6 @@ def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[C
     Raises:
         InputError: no cluster, or patience below 1.
     """
-    if patience < 1:
-        raise InputError(f"patience is {patience}", key="patience", found=patience, allowed=">= 1")
     if problem.rules and evaluator.best is not None:
         yield from islice(descend(problem, evaluator, evaluator.best), patience)
     rule = _quiet(evaluator, megatron(problem, evaluator, recompute="none"))

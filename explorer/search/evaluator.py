@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -171,7 +171,3 @@ def _dominates(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
 def objective_value(problem: Problem, report: Report) -> float:
     """Return the objective of a report; infinite where it does not fit the devices or the limit."""
     return problem.value(report) if report.feasible and not problem.over_bytes(report) else math.inf
-
-
-Searcher = Callable[..., Iterator[Candidate | None]]
-"""`searcher(problem, evaluator, **options)`: yields at least every 50 ms, None where there is nothing new."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from explorer.base.registry import Option
-from explorer.search import SEARCHERS
+from explorer.search import SEARCHERS, Searcher, Space
 from explorer.search._devices import on_devices
 from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.problem import Problem
@@ -17,19 +17,28 @@ from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees, most_re
 
 
 @SEARCHERS.add(
-    "even",
-    title="Equal shares of work on a given number of stages",
-    options=(
-        Option(name="stages", default=0, help="pipeline stages; 0 is one per device, as far as blocks go"),
-        Option(
-            name="replicas",
-            default=0,
-            help="data-parallel replicas; 0 is as many as devices and batch allow",
+    Searcher(
+        name="even",
+        title="Equal shares of work on a given number of stages",
+        options=(
+            Option(
+                name="stages",
+                default=0,
+                minimum=0,
+                help="pipeline stages; 0 is one per device, as far as blocks go",
+            ),
+            Option(
+                name="replicas",
+                default=0,
+                minimum=0,
+                help="data-parallel replicas; 0 is as many as devices and batch allow",
+            ),
+            Option(name="microbatch_size", default=1, minimum=1, help="samples per replica"),
+            Option(name="schedule", default="1f1b", help="schedule name"),
         ),
-        Option(name="microbatch_size", default=1, help="samples per replica"),
-        Option(name="schedule", default="1f1b", help="schedule name"),
-    ),
-    space="one even cut",
+        space=Space(words="one even cut"),
+        rigid=True,
+    )
 )
 def even(
     problem: Problem,

@@ -21,11 +21,12 @@ from typing import NamedTuple
 from explorer.base.errors import ExplorerError, InputError
 from explorer.base.registry import Option
 from explorer.cluster import Cluster
-from explorer.search import SEARCHERS
+from explorer.search import SEARCHERS, Searcher
 from explorer.search._bounds import bounds_of, value_bound
 from explorer.search._devices import PROPOSERS, Order, Pool, on_devices
 from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.problem import Problem, respecting
+from explorer.search.spaces import UNIFORM
 from explorer.strategies.cuts import balanced_cuts, units
 from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees, most_replicas
 from explorer.strategies.shares import shared_by_speed
@@ -81,20 +82,22 @@ class Point:
 
 
 @SEARCHERS.add(
-    "exhaustive",
-    title="All uniform strategies, those that a lower bound excludes left out",
-    options=(
-        Option(name="max_stages", default=0, help="pipeline stages at most; 0 for no limit"),
-        Option(name="max_chunks", default=4, help="stages per pipeline device at most"),
-        Option(name="max_zero", default=3, help="ZeRO level at most", choices=ZERO_LEVELS),
-        Option(
-            name="orders",
-            default="",
-            help=f"who proposes devices, of {', '.join(PROPOSERS)}, with commas; empty for the usual",
+    Searcher(
+        name="exhaustive",
+        title="All uniform strategies, those that a lower bound excludes left out",
+        options=(
+            Option(name="max_stages", default=0, minimum=0, help="pipeline stages at most; 0 for no limit"),
+            Option(name="max_chunks", default=4, minimum=1, help="stages per pipeline device at most"),
+            Option(name="max_zero", default=3, help="ZeRO level at most", choices=ZERO_LEVELS),
+            Option(
+                name="orders",
+                default="",
+                help=f"who proposes devices, of {', '.join(PROPOSERS)}, with commas; empty for the usual",
+            ),
         ),
-    ),
-    optimal=True,
-    space="all uniform tp × pp × dp",
+        space=UNIFORM,
+        optimal=True,
+    )
 )
 def exhaustive(
     problem: Problem, evaluator: Evaluator, *, max_stages: int, max_chunks: int, max_zero: int, orders: str
@@ -104,9 +107,6 @@ def exhaustive(
     Raises:
         InputError: no cluster, a limit below 0 (1 for chunks), or an unknown proposer of devices.
     """
-    for key, given, least in (("max_stages", max_stages, 0), ("max_chunks", max_chunks, 1)):
-        if given < least:
-            raise InputError(f"{key} is {given}", key=key, found=given, allowed=f">= {least}")
     names = tuple(name.strip() for name in orders.split(",") if name.strip())
     points = space(problem, max_stages=max_stages, max_chunks=max_chunks, max_zero=max_zero, orders=names)
     groups = _groups(points)

@@ -14,10 +14,10 @@ import random
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import replace
 
-from explorer.base.errors import ExplorerError, InputError
+from explorer.base.errors import ExplorerError
 from explorer.base.registry import Option
 from explorer.cluster import Cluster
-from explorer.search import SEARCHERS
+from explorer.search import SEARCHERS, Searcher, Space
 from explorer.search._pins import Rules, bits_of
 from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.problem import Problem
@@ -36,13 +36,22 @@ KICK = 3
 
 
 @SEARCHERS.add(
-    "local",
-    title="Small changes of a strategy while they help: boundaries, blocks, recomputation, ZeRO, microbatch",
-    options=(
-        Option(name="kicks", default=4, help="times that random changes are tried once no small one helps"),
-    ),
-    space="small changes of yours",
-    starts=True,
+    Searcher(
+        name="local",
+        title="Small changes while they help: boundaries, blocks, recomputation, ZeRO, microbatch",
+        options=(
+            Option(
+                name="kicks",
+                default=4,
+                minimum=0,
+                help="times that random changes are tried once no small one helps",
+            ),
+        ),
+        space=Space(words="small changes of yours"),
+        stochastic=True,
+        loses="it refines one strategy: from an even split it never comes to tensor parallelism",
+        starts=True,
+    )
 )
 def local(problem: Problem, evaluator: Evaluator, *, kicks: int) -> Iterator[Candidate | None]:
     """Best strategy on a downward path from the start, or from an even split where there is none.
@@ -51,8 +60,6 @@ def local(problem: Problem, evaluator: Evaluator, *, kicks: int) -> Iterator[Can
         InputError: no cluster, or kicks below 0.
     """
     cluster = problem.needed_cluster
-    if kicks < 0:
-        raise InputError(f"kicks is {kicks}", key="kicks", found=kicks, allowed=">= 0")
     first: Candidate | None = evaluator.best
     if first is None:
         for strategy, label in _starts(problem, cluster):

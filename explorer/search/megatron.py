@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from explorer.base.errors import ExplorerError
 from explorer.base.registry import Option
-from explorer.search import SEARCHERS
+from explorer.search import SEARCHERS, Searcher, Space
 from explorer.search._devices import on_devices
 from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.problem import Problem
@@ -21,18 +21,21 @@ from explorer.strategies.degrees import RECOMPUTE, Degrees
 
 
 @SEARCHERS.add(
-    "megatron",
-    title="Rule of thumb: tensor within a node, pipeline until it fits, rest data parallel",
-    paper="Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters, SC'21",
-    options=(
-        Option(
-            name="recompute",
-            default="none",
-            help="none, selective or full",
-            choices=RECOMPUTE,
+    Searcher(
+        name="megatron",
+        title="Rule of thumb: tensor within a node, pipeline until it fits, rest data parallel",
+        paper="Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters, SC'21",
+        options=(
+            Option(
+                name="recompute",
+                default="none",
+                help="none, selective or full",
+                choices=RECOMPUTE,
+            ),
         ),
-    ),
-    space="tp × pp × dp by rule",
+        space=Space(words="tp × pp × dp by rule"),
+        rigid=True,
+    )
 )
 def megatron(problem: Problem, evaluator: Evaluator, *, recompute: str) -> Iterator[Candidate | None]:
     """Smallest t x p that fits, tensor first; then the best of some microbatch sizes and chunks.

@@ -16,7 +16,7 @@ from explorer.base.registry import Option
 from explorer.cluster import Cluster, DeviceKind
 from explorer.framework import cluster_under
 from explorer.framework_files import load_framework
-from explorer.search import SEARCHERS
+from explorer.search import SEARCHERS, Searcher, Space
 from explorer.search._antichains import States, find_states
 from explorer.search._devices import Order
 from explorer.search._pipedream_bisection import plan_threshold
@@ -34,32 +34,44 @@ DENSE_LIMIT = 30_000_000
 
 
 @SEARCHERS.add(
-    "pipedream",
-    title="PipeDream's optimizer: dynamic program over cuts and replication, level by level",
-    paper="Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN Training, SOSP'19",
-    options=(
-        Option(name="cost_model", default=OURS, help="its own, or our simulator", choices=(ORIGINAL, OURS)),
-        Option(
-            name="devices", default="", help="machines per level, innermost first (4,2); empty: the cluster's"
+    Searcher(
+        name="pipedream",
+        title="PipeDream's optimizer: dynamic program over cuts and replication, level by level",
+        paper="Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN Training, SOSP'19",
+        options=(
+            Option(
+                name="cost_model", default=OURS, help="its own, or our simulator", choices=(ORIGINAL, OURS)
+            ),
+            Option(
+                name="devices",
+                default="",
+                help="machines per level, innermost first (4,2); empty: the cluster's",
+            ),
+            Option(
+                name="bandwidth_bytes_per_s",
+                default="",
+                help="per level, innermost first; empty: the cluster's",
+            ),
+            Option(
+                name="transfers", default=COUNTED, help="whether transfers take time", choices=(COUNTED, FREE)
+            ),
+            Option(name="straight", default=False, help="one machine per stage"),
+            Option(
+                name="branches",
+                default="keep",
+                help="compress: each branch between fork and join becomes one layer",
+                choices=("keep", "compress"),
+            ),
+            Option(
+                name="microbatch_size",
+                default=1,
+                minimum=1,
+                help="samples of one minibatch, where no profile says it",
+            ),
         ),
-        Option(
-            name="bandwidth_bytes_per_s", default="", help="per level, innermost first; empty: the cluster's"
-        ),
-        Option(
-            name="transfers", default=COUNTED, help="whether transfers take time", choices=(COUNTED, FREE)
-        ),
-        Option(name="straight", default=False, help="one machine per stage"),
-        Option(
-            name="branches",
-            default="keep",
-            help="compress: each branch between fork and join becomes one layer",
-            choices=("keep", "compress"),
-        ),
-        Option(name="microbatch_size", default=1, help="samples of one minibatch, where no profile says it"),
-    ),
-    optimal=True,
-    foreign=True,
-    space="cuts × replicas",
+        space=Space(words="cuts × replicas"),
+        foreign=True,
+    )
 )
 def pipedream(
     problem: Problem,

@@ -141,10 +141,10 @@ def test_an_exception_is_shown(bench: Workbench) -> None:
 
 ENDLESS = """
 import time
-from explorer.search import SEARCHERS
+from explorer.search import SEARCHERS, Searcher, Space
 from explorer.strategies.uniform import uniform
 
-@SEARCHERS.add("endless", title="finds the same for ever")
+@SEARCHERS.add(Searcher(name="endless", title="finds the same for ever", space=Space(words="one")))
 def endless(problem, evaluator):
     job = problem.workload.job
     for size in (1, 2):

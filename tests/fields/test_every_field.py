@@ -32,10 +32,10 @@ MOST = 12
 """Objects of a class that are tried in one sample."""
 
 
-def classes() -> list[type]:
+def classes(*roots: type) -> list[type]:
     """The classes of everything that a plan says, from the annotations of their fields."""
     found: dict[type, None] = {}
-    waiting: list[Any] = list(ROOTS)
+    waiting: list[Any] = list(roots or ROOTS)
     while waiting:
         item = waiting.pop()
         if is_dataclass(item) and isinstance(item, type) and item not in found:
@@ -46,6 +46,8 @@ def classes() -> list[type]:
 
 
 CLASSES = {kind.__name__: kind for kind in classes()}
+PLANS_OF_A_STRATEGY = sorted({kind.__name__ for kind in classes(Strategy)} - {"Strategy"} | {"Job"})
+"""Classes of all that is chosen, and of the job it is chosen for."""
 FIELDS = [
     (kind.__name__, field.name)
     for kind in CLASSES.values()

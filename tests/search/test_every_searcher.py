@@ -5,8 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -19,10 +22,11 @@ from explorer.search import OBJECTIVES, SEARCHERS, Evaluator, Problem, Progress,
 from explorer.search._bounds import bounds_of
 from explorer.search.auto import improve
 from explorer.search.exhaustive import space
+from explorer.search.spaces import uniform_strategies
 from explorer.simulation.simulate import simulate
 from explorer.strategies.degrees import Degrees
 from explorer.strategies.uniform import uniform
-from explorer.strategy import Mesh
+from explorer.strategy import Mesh, Strategy
 from explorer.workload import Job, Workload
 
 NAMES = SEARCHERS.names()
@@ -114,12 +118,20 @@ def test_respects_pins_and_bans(name: str, problem: Make) -> None:
             }
             assert 0 in places[first]
             assert 0 not in places[last]
-    assert name in ("even", "megatron") or item.best is not None  # these two may have no such candidate
+    assert SEARCHERS.get(name).rigid or item.best is not None
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("objective", ["memory", "cost", "energy", "frontier"])
-def test_serves_every_objective(name: str, objective: str, problem: Make) -> None:
+@pytest.mark.parametrize("objective", [*OBJECTIVES, "frontier"])
+def test_serves_its_objectives_and_refuses_others_by_name(name: str, objective: str, problem: Make) -> None:
+    known = SEARCHERS.get(name).objectives
+    job = replace(JOB, samples_per_epoch=1000, epochs=((8, 1.0), (32, 2.0)))
+    problem = partial(problem, workload=Workload(jobs=(job,)))
+    if known and not {axis.name for axis in problem(objective=objective).axes} <= set(known):
+        with pytest.raises(InputError, match=f"{name} cannot search for {objective}") as caught:
+            run(name, problem(objective=objective))
+        assert (caught.value.key, caught.value.allowed) == ("objective", ", ".join(known))
+        return
     found = run(name, problem(objective=objective), max_evaluations=8)[-1]
     assert found.best is not None
     assert found.objective in (*OBJECTIVES, "frontier")
@@ -148,6 +160,24 @@ def test_refuses_options_it_does_not_have(name: str, problem: Make) -> None:
 def test_refuses_to_search_without_a_cluster(name: str, problem: Make) -> None:
     with pytest.raises(InputError, match="cluster"):
         list(search(problem(cluster=None), name))
+
+
+BAD = [
+    pytest.param(searcher.name, option.name, value, id=f"{searcher.name}-{option.name}-{value}")
+    for searcher in SEARCHERS
+    for option in searcher.options
+    for value in (
+        *(["no such choice"] if option.choices or isinstance(option.default, int) else []),
+        *([str(option.minimum - 1)] if option.minimum is not None else []),
+    )
+]
+
+
+@pytest.mark.parametrize(("name", "option", "value"), BAD)
+def test_bad_values_of_options_are_named(name: str, option: str, value: str, problem: Make) -> None:
+    with pytest.raises(InputError) as caught:
+        list(search(problem(), name, options={option: value}))
+    assert caught.value.key == option
 
 
 @pytest.mark.parametrize(
@@ -197,63 +227,103 @@ def test_auto_moves_boundaries_of_an_uneven_model(problem: Make) -> None:
     assert evaluator.best.label == "start, boundaries moved"
 
 
-# ---- exhaustive against brute force -------------------------------------------------------------
+# ---- what searchers claim -----------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", [item.name for item in SEARCHERS if item.optimal])
 @pytest.mark.parametrize("cluster", ["dgx-1-v100", "mixed-v100-a100"])
 @pytest.mark.parametrize("objective", ["time", "memory", "cost"])
-def test_exhaustive_is_the_best_of_its_space(cluster: str, objective: str, problem: Make) -> None:
+def test_who_claims_the_best_of_a_space_finds_it(
+    name: str, cluster: str, objective: str, problem: Make
+) -> None:
+    """Against all members of the space, listed by nested loops and simulated one by one."""
+    members = SEARCHERS.get(name).space.members
+    assert members is not None, "a space with a best has a list"
+    if SEARCHERS.get(name).objectives and objective not in SEARCHERS.get(name).objectives:
+        return
     given = problem(
         blocks=4, cluster=load_cluster(cluster), max_devices=4, objective=objective,
         workload=Workload(jobs=(replace(JOB, global_batch=8),)),
     )  # fmt: skip
-    found = run("exhaustive", given, max_evaluations=0)[-1]
+    found = run(name, given, max_evaluations=0)[-1]
     assert found.optimal
-    assert found.bound == "uniform strategies"
+    assert found.bound
     assert found.best is not None
     assert found.lower_bound == found.best.value
-    every = [item for point in brute_force(given) for item in [value(given, point)] if item is not None]
+    every = [value for strategy in members(given) if (value := value_of(given, strategy)) < math.inf]
     assert len(every) > 100
     assert found.best.value == pytest.approx(min(every), rel=1e-12)
 
 
-def brute_force(given: Problem) -> Iterator[dict[str, object]]:
-    """All uniform strategies on devices of one kind, enumerated without the searcher's own space."""
-    batch, limit = given.workload.job.global_batch, given.device_count
-    paid = [n for n in range(1, limit + 1) if limit % n == 0] if given.objective == "cost" else [limit]
+def value_of(given: Problem, strategy: Strategy) -> float:
+    """The objective, in words of its own; infinite where it does not fit."""
     cluster: Cluster = given.cluster  # type: ignore[assignment]
-    firsts = {cluster.kind_of(d).name: d for d in reversed(range(cluster.device_count))}.values()
-    for most, first, t, p, v in itertools.product(paid, firsts, (1, 2, 4), range(1, limit + 1), (1, 2, 4)):
-        if t * p > most:
-            continue
-        d = max(d for d in range(1, most // (t * p) + 1) if batch % d == 0)
-        for size in range(1, batch // d + 1):
-            count = batch / (d * size)
-            if count != int(count) or (v > 1 and (p == 1 or count % p)):
-                continue
-            for recompute in ("none", "selective", "full"):
-                for zero in range(4 if d > 1 else 1):
-                    yield {
-                        "tensor": t, "stages": p, "replicas": d, "chunks": v, "microbatch_size": size,
-                        "recompute": recompute, "zero": zero, "devices": range(first, first + most),
-                    }  # fmt: skip
-
-
-def value(given: Problem, point: dict[str, object]) -> float | None:
-    cluster: Cluster = given.cluster  # type: ignore[assignment]
-    try:
-        strategy = uniform(given.graph, cluster, given.workload.job, **point)  # type: ignore[arg-type]
-    except InputError:
-        return None  # more stages than blocks
     report = simulate(given.graph, cluster, given.workload, strategy)
     if not report.feasible:
-        return None
+        return math.inf
     if given.objective == "memory":
         return max(report.peak_memory_bytes)
     if given.objective == "cost":
         prices = sum(cluster.kind_of(device).price_per_hour for device in report.devices)
         return report.step_time_s * prices / 3600
     return report.step_time_s
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nobody_else_claims_to_be_optimal(name: str, problem: Make) -> None:
+    """Under our simulator; what is proven of a published cost model has a test of its own."""
+    searcher = SEARCHERS.get(name)
+    found = run(name, problem(max_devices=2, blocks=2), max_evaluations=0)
+    assert found[-1].optimal is searcher.optimal
+    if searcher.foreign:
+        assert (Path(__file__).parent / f"test_{name}.py").exists()
+
+
+SEEDS = range(5)
+
+
+def values_by_seed(name: str, given: Problem, evaluations: int) -> list[float]:
+    """What a searcher ends with, for each seed."""
+    best = [run(name, replace(given, seed=seed), max_evaluations=evaluations)[-1].best for seed in SEEDS]
+    return [item.value if item else math.inf for item in best]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_who_is_not_stochastic_tries_the_same_whatever_the_seed(name: str, problem: Make) -> None:
+    tried = [
+        [
+            item.new.strategy
+            for item in run(name, problem(seed=seed, blocks=3), max_evaluations=60)
+            if item.new
+        ]
+        for seed in (1, 2)
+    ]
+    assert SEARCHERS.get(name).stochastic or tried[0] == tried[1]
+
+
+@pytest.mark.parametrize("name", [item.name for item in SEARCHERS if item.stochastic])
+@pytest.mark.parametrize(("cluster", "blocks"), [("dgx-1-v100", 6), ("mixed-v100-a100", 5)])
+def test_who_draws_is_no_worse_than_uniform_random_search(
+    name: str, cluster: str, blocks: int, problem: Make
+) -> None:
+    """In as many evaluations, of its own space or, where that has no list, of the uniform strategies."""
+    searcher, evaluations = SEARCHERS.get(name), 25
+    given = problem(cluster=load_cluster(cluster), blocks=blocks)
+    members = list((searcher.space.members or uniform_strategies)(given))
+    drawn = [
+        min(value_of(given, random.Random(seed * 1000 + i).choice(members)) for i in range(evaluations))
+        for seed in SEEDS
+    ]
+    own = median(values_by_seed(name, given, evaluations))
+    assert own <= median(drawn) or searcher.loses, "say in `loses` why it may be worse"
+
+
+def test_random_search_can_tell(problem: Make) -> None:
+    """A searcher that tries one bad strategy would be found out: luck finds better ones."""
+    given = problem()
+    members = list(uniform_strategies(given))
+    values = sorted(value_of(given, strategy) for strategy in random.Random(0).sample(members, 40))
+    assert values[0] < 0.8 * values[len(values) // 2]
 
 
 def test_the_space_holds_each_point_once(problem: Make) -> None:

@@ -79,7 +79,7 @@ def test_no_best_of_any_searcher_breaks_a_pin(name: str, problem: Problem, data:
     if data.draw(st.booleans()):
         pinned |= set(start.job.stages[0].layers)  # as a locked lane does
     asked = replace(problem, start=start, seed=data.draw(st.integers(0, 3)), **held(graph, start.job, pinned))
-    if not SEARCHERS.get(name).facts.get("starts"):
+    if not SEARCHERS.get(name).starts:
         asked = replace(asked, start=None)
     for item in search(asked, name, max_evaluations=12):
         assert item.best is None or naive(asked, item.best.strategy.job)

@@ -13,7 +13,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from explorer.base.errors import InputError
-from explorer.search import SEARCHERS, Evaluator, Problem
+from explorer.search import SEARCHERS, Evaluator, Problem, Searcher, Space
 from explorer.strategies.uniform import uniform
 from widgets import Explorer, shapes
 from widgets.holds import Holds
@@ -50,7 +50,7 @@ def searcher() -> Iterator[Callable[..., None]]:
 
     def add(name: str, function: Callable[..., Any], **facts: Any) -> None:
         SEARCHERS.names()
-        SEARCHERS.add(name, title=name, **facts)(function)
+        SEARCHERS.add(Searcher(name=name, title=name, space=Space(words="anything"), **facts))(function)
         names.append(name)
 
     yield add

@@ -81,10 +81,7 @@ class SearchPanel(Panel):
             ExplorerError: an unknown searcher, or an objective that this workload cannot be asked for.
         """
         now = self._bench.now()
-        problems = [
-            (name, self.problem(now, start=bool(SEARCHERS.get(name).facts.get("starts"))))
-            for name in searchers
-        ]
+        problems = [(name, self.problem(now, start=SEARCHERS.get(name).starts)) for name in searchers]
         self.task.start(problems, budget_s=self._bench.search_budget_s)
         self._drawn_s = 0.0
         self.chart.make_soon()
@@ -336,7 +333,7 @@ class SearchPanel(Panel):
         broken = released(now.holds, now.strategy.job, best.strategy.job) if best else Holds()
         return SearchRow(
             searcher=item.name,
-            space=str(SEARCHERS.get(item.name).facts.get("space", "")),
+            space=SEARCHERS.get(item.name).space.words,
             state=item.state,
             run=item.run,
             own=item.own,
@@ -372,4 +369,4 @@ def _turn(name: str) -> tuple[bool, bool, str]:
 
 def _starts(name: str) -> bool:
     """Whether it goes on from a given strategy."""
-    return bool(SEARCHERS.get(name).facts.get("starts"))
+    return SEARCHERS.get(name).starts

@@ -1,0 +1,64 @@
+"""`validate` on each of the fourteen plans: it can be run, or it is refused before anything is launched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from explorer.base.errors import ExplorerError
+from explorer.plan import load_plan
+from explorer.run import make_experiment, validate
+from explorer.run.compare import CONFIRMED, OFF, TOO_NOISY
+from explorer.run.compute import Compute
+from explorer.run.lane import RankLanes
+from explorer.run.likeness import SMALL
+from explorer.run.spec import REAL
+from tests.test_plans import PLANS
+
+REFUSED = {
+    "07-layer-parallel": "sweeps over the same samples cannot be run",
+    "13-two-jobs": "2 jobs where one is needed",
+    "14-swarm": "has no order: it decides places while time runs",
+}
+"""What cannot be run for real on any number of ranks, with words of the reason."""
+NEEDS_RANKS = {"01-chimera": 4}
+"""Fewer ranks change the shape to one that its schedule cannot order."""
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_every_rank_can_be_set_up_or_the_plan_is_refused(path: Path, ranks: int) -> None:
+    """All that a rank does before its first action is done here, for every rank, without starting one."""
+    plan = load_plan(path)
+    if path.stem in REFUSED:
+        with pytest.raises(ExplorerError, match=REFUSED[path.stem]):
+            make_experiment(plan, ranks=ranks, size=SMALL)
+        return
+    if ranks < NEEDS_RANKS.get(path.stem, 0):
+        with pytest.raises(ExplorerError, match=r"on 2 ranks .* chimera with 3 stages needs a multiple of 2"):
+            make_experiment(plan, ranks=ranks, size=SMALL)
+        return
+    spec = make_experiment(plan, ranks=ranks, size=SMALL).spec
+    assert spec.ranks <= ranks
+    for case in spec.cases:
+        assert case.kind == REAL
+        lanes = RankLanes(case.lowered())
+        plans = [lanes.plan(lane) for lane in range(len(lanes.program.programs))]
+        assert sum(len(item.tasks) for item in plans) == sum(map(len, lanes.program.programs))
+        for lane in range(len(plans)):
+            compute = Compute(case, lanes, lane, torch.device("cpu"))
+            assert compute.pieces
+            for task in plans[lane].tasks:
+                if task.op != "U":
+                    assert all(number in compute.reads.version[task.piece] for number in task.numbers)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["02-graphpipe", "04-pipedream", "06-cyclic", "09-mixtral", "11-tied"])
+def test_a_verdict(name: str) -> None:
+    path = next(path for path in PLANS if path.stem == name)
+    found = validate(load_plan(path), steps=1, ranks=2, size=SMALL, warmup_rounds=0)
+    assert found.numerics_ok
+    assert found.verdict in (CONFIRMED, OFF, TOO_NOISY)
