@@ -3,6 +3,10 @@
 An action is one step of a stage's work on some microbatches. It prints in torch's notation where torch
 has one (``0F3``: stage 0, forward, microbatch 3), with a suffix where not: ``0F3~1`` second copy,
 ``0W0-7`` microbatches 0 to 7, ``0F3^2`` third sweep.
+
+What lowering places by itself may be named: ``0UNSHARD``, ``0RESHARD`` and ``0REDUCE_GRAD`` (torch's words)
+gather and give back the sharded weights of a stage and reduce its gradients there; ``0RECOMPUTE3`` makes
+again what the backward of microbatch 3 needs. What a lane does not name of a stage is placed by rules.
 """
 
 from __future__ import annotations
@@ -16,14 +20,18 @@ from typing import Any, NamedTuple
 from explorer.base.errors import InputError
 
 FORWARD, BACKWARD, INPUT_GRAD, WEIGHT_GRAD, UPDATE = OPS = ("F", "B", "I", "W", "U")
+NAMED = (UNSHARD, RESHARD, REDUCE_GRAD, RECOMPUTE) = ("UNSHARD", "RESHARD", "REDUCE_GRAD", "RECOMPUTE")
+"""Actions that a schedule may leave to lowering."""
+WHOLE_STAGE = frozenset({UNSHARD, RESHARD, REDUCE_GRAD})
+"""Those that are of a stage, not of microbatches: `first_microbatch` only says of which step."""
 
 
 class Action(NamedTuple):
     """One step of a stage's work.
 
     `op`: F forward, B backward, I input gradient, W weight gradient, U optimizer update (which names
-    the samples whose gradients it applies, whoever computed them). `first_microbatch` runs on over
-    copies and steps and counts in the stage's own microbatch size.
+    the samples whose gradients it applies, whoever computed them), or one of `NAMED`. `first_microbatch` runs
+    on over copies and steps and counts in the stage's own microbatch size.
     """
 
     op: str
@@ -37,10 +45,13 @@ class Action(NamedTuple):
         last = f"-{self.first_microbatch + self.count - 1}" if self.count > 1 else ""
         copy = f"~{self.copy}" if self.copy else ""
         sweep = f"^{self.sweep}" if self.sweep else ""
-        return f"{self.stage}{self.op}{self.first_microbatch}{last}{copy}{sweep}"
+        first = self.first_microbatch or ("" if self.op in WHOLE_STAGE else 0)
+        return f"{self.stage}{self.op}{first}{last}{copy}{sweep}"
 
 
-_ACTION = re.compile(r"^(\d{1,9})([FBIWU])(\d{1,9})(?:-(\d{1,9}))?(?:~(\d{1,9}))?(?:\^(\d{1,9}))?$")
+_PLACE = r"(?:~(\d{1,9}))?(?:\^(\d{1,9}))?$"
+_ACTION = re.compile(rf"^(\d{{1,9}})([FBIWU]|{RECOMPUTE})(\d{{1,9}})(?:-(\d{{1,9}}))?{_PLACE}")
+_OF_STAGE = re.compile(rf"^(\d{{1,9}})({'|'.join(sorted(WHOLE_STAGE))})(\d{{0,9}})(){_PLACE}")
 
 MOST_MICROBATCHES = 1_000_000
 """Microbatches of one action, and of all that a text lists: a number mistyped must not cost the memory."""
@@ -55,10 +66,12 @@ def parse_action(text: str) -> Action:
     Raises:
         InputError: not the notation.
     """
-    match = _ACTION.match(text.strip())
+    match = _ACTION.match(text.strip()) or _OF_STAGE.match(text.strip())
     if match is None:
-        raise InputError(f"{text!r} is not an action", found=text, allowed="like 0F3, 1B0~1, 0W0-7")
+        allowed = "like 0F3, 1B0~1, 0W0-7, 0UNSHARD, 0RECOMPUTE3"
+        raise InputError(f"{text!r} is not an action", found=text, allowed=allowed)
     stage, op, first, last, copy, sweep = match.groups()
+    first = first or "0"
     count = int(last) - int(first) + 1 if last else 1
     if not 1 <= count <= MOST_MICROBATCHES:
         raise InputError(

@@ -48,6 +48,8 @@ class StageMemory:
     """Kept from the input gradient to the weight gradient where a backward is split, for each sample."""
     recompute_rest_bytes_per_sample: float
     """Made again and live at the end of an input gradient, beside all that waits for the weight gradient."""
+    recompute_whole_bytes_per_sample: float
+    """Made again, all of it, where an action of its own does so ahead of the backward."""
     buffer_bytes: float
     """ZeRO: gathered weights of two blocks (level 3) and gradients of one before they are scattered (2)."""
     run_buffer_bytes: float
@@ -117,6 +119,9 @@ def stage_memory(
         activation_bytes_per_sample=found.saved[recompute].bytes(width) if training else 0.0,
         recompute_peak_bytes_per_sample=found.again[recompute].bytes(width) if training else 0.0,
         waiting_bytes_per_sample=found.waiting.bytes(width) if training else 0.0,
+        recompute_whole_bytes_per_sample=(
+            found.saved["none"].bytes(width) - found.saved[recompute].bytes(width) if training else 0.0
+        ),
         recompute_rest_bytes_per_sample=found.again_for_inputs[recompute].bytes(width) if training else 0.0,
         buffer_bytes_per_sample=_temporaries(found, width, recompute, training=training),
     )

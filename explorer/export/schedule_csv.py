@@ -21,7 +21,7 @@ from explorer.models import load_model
 from explorer.plan import Provenance, Resolved, make_plan
 from explorer.schedules import SCHEDULES
 from explorer.schedules._common import Lanes
-from explorer.schedules._torch_notation import from_torch_csv, to_torch_csv
+from explorer.schedules._torch_notation import from_torch_csv, named_actions, to_torch_csv
 from explorer.schedules.custom import lanes_text
 from explorer.strategies.cuts import balanced_cuts
 from explorer.strategy import Mesh, Stage, single
@@ -158,7 +158,8 @@ def _only_in_order(order: Order) -> list[str]:
         (len(order.lag) > 1, "several sweeps: torch runs every microbatch once"),
         (bool(order.edges), "dependencies that the schedule adds: torch waits for tensors only"),
     )
-    return [text for wrong, text in checks if wrong]
+    named = [f"{text}; leave them out of the order" for text in named_actions(order)]
+    return [*(text for wrong, text in checks if wrong), *named]
 
 
 @EXPORTERS.add(

@@ -30,7 +30,6 @@ _OTHERS = {
     "several_jobs": no("the worker runs one job; export a plan with one job for each"),
     "inference": no("the worker trains; use the export `plan`"),
     "dispatch": no("the worker runs a fixed order; use pipedream or 1f1b"),
-    "newer_weights": no("the worker runs a backward on its forward's weights; use pipedream or 1f1b"),
     "sweeps": no("the worker runs every sample once a step; use 1f1b"),
     "slices": no("the worker runs whole layers; move the boundary to the end of the layer"),
     "split_blocks": nearly("small layers stand for the model's own, in the ratio of the stages' times"),

@@ -23,7 +23,7 @@ from explorer.pricing.section_time import (
 )
 from explorer.strategy import ACTIVATIONS, OPTIMIZER
 from explorer.tasks.placement import Piece
-from explorer.tasks.program import GATHER, TRANSFER, B, F, Slot, U, W
+from explorer.tasks.program import GATHER, REMADE_BEFORE, TRANSFER, B, F, Slot, U, W
 
 
 class SlotPrice(NamedTuple):
@@ -107,17 +107,22 @@ class Pricer(Exchanges):
         if slot.kind == W:
             return SlotPrice(time.weight_grad_s)
         fetched, sent = self._fetched(slot)
+        if slot.kind == F and slot.backward:
+            seconds, comm = time.recompute_s + fetched, time.recompute_comm_s + fetched
+            return SlotPrice(seconds, comm, 0.0, time.recompute_bytes + sent)
         if slot.kind == F:
             late = self._host_wait(slot, time.forward_s) + fetched
             return SlotPrice(
                 time.forward_s + late, time.forward_comm_s + late, 0.0, time.forward_bytes + sent
             )
-        seconds, comm = time.input_grad_s + time.recompute_s, time.backward_comm_s + time.recompute_comm_s
+        apart = slot.part == REMADE_BEFORE
+        seconds = time.input_grad_s + (0.0 if apart else time.recompute_s)
+        comm = time.backward_comm_s + (0.0 if apart else time.recompute_comm_s)
         if slot.kind == B:
             seconds += time.weight_grad_s - time.behind_weight_s
             comm -= time.behind_weight_s
         late = self._host_wait(slot, seconds) + fetched
-        sent += time.backward_bytes + time.recompute_bytes
+        sent += time.backward_bytes + (0.0 if apart else time.recompute_bytes)
         return SlotPrice(seconds + late, comm + late, 0.0, sent)
 
     def _fetched(self, slot: Slot) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from explorer.actions import Action
+from explorer.actions import NAMED, RECOMPUTE, Action
 from explorer.base.errors import InputError
 from explorer.reads import Reading, reading_of
 from explorer.run.lane import Interval, LanePlan, RankLanes
@@ -48,6 +48,11 @@ def require_computable(program: Program) -> None:
             f"sweeps over the same samples cannot be run: only the last is plain training{dry}",
             key="schedule", found=f"{1 + max(a.sweep for lane in order.lanes for a in lane)} sweeps",
             allowed="one sweep",
+        )  # fmt: skip
+    if any(action.op == RECOMPUTE for lane in order.lanes for action in lane):
+        raise InputError(
+            f"recomputation as an action of its own cannot be run{dry}",
+            key="schedule", found=RECOMPUTE, allowed="recompute: full, which makes it part of the backward",
         )  # fmt: skip
     if any(group.method != "all_reduce" for group in program.skeleton.holders):
         raise InputError("only an all-reduce can be run yet", key="sync", allowed="all_reduce")
@@ -112,7 +117,11 @@ def find_reads(lanes: RankLanes, plans: list[LanePlan]) -> Reads:
 
 def _versions(program: Program, lane: int, piece: Piece, first: dict[int, int]) -> Counted:
     section = program.skeleton.sections[piece.section]
-    actions = [a for a in program.order.lanes[lane] if a.stage == section.stage and a.copy == piece.copy]
+    actions = [
+        a
+        for a in program.order.lanes[lane]
+        if a.op not in NAMED and a.stage == section.stage and a.copy == piece.copy
+    ]
     if not program.shape.training:
         return Counted(1, 0, defaultdict(int), defaultdict(int))
     return _counted(program, actions, section.stage, first if section.stage else None)

@@ -9,7 +9,18 @@ from __future__ import annotations
 
 import re
 
-from explorer.actions import UPDATE, Action, Order, Place, Shape, few_enough, parse_action
+from explorer.actions import (
+    NAMED,
+    RECOMPUTE,
+    UPDATE,
+    WHOLE_STAGE,
+    Action,
+    Order,
+    Place,
+    Shape,
+    few_enough,
+    parse_action,
+)
 from explorer.base.errors import InputError, PlanError
 from explorer.base.formats import csv_text, parse_csv
 from explorer.schedules._common import Lanes, roles, turns
@@ -32,8 +43,19 @@ def unsupported(order: Order, shape: Shape) -> list[str]:
         (len(order.lag) > 1, "several sweeps"),
         (bool(order.edges), "extra dependencies"),
         (not shape.training, "a schedule without backwards"),
+        *((True, text) for text in named_actions(order)),
     )
     return [text for wrong, text in checks if wrong]
+
+
+def named_actions(order: Order) -> list[str]:
+    """Named actions that no compute-only schedule holds."""
+    found = {action.op for lane in order.lanes for action in lane if action.op in NAMED}
+    placed = ", ".join(sorted(found & WHOLE_STAGE))
+    return [
+        *([f"{placed} in an order of compute actions (it places them itself)"] if placed else []),
+        *([f"{RECOMPUTE} apart from the backward"] if RECOMPUTE in found else []),
+    ]
 
 
 def to_torch_csv(order: Order, shape: Shape) -> str:

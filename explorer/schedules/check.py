@@ -10,6 +10,11 @@ from explorer.actions import (
     BACKWARD,
     FORWARD,
     INPUT_GRAD,
+    NAMED,
+    RECOMPUTE,
+    REDUCE_GRAD,
+    RESHARD,
+    UNSHARD,
     UPDATE,
     WEIGHT_GRAD,
     Action,
@@ -161,9 +166,10 @@ def _lane_problems(
             yield f"{action} is in a sweep beyond the {_sweeps(order)} of the order"
         elif not shape.training and action.op != FORWARD:
             yield f"{action} where nothing is trained"
-        else:
+        elif action.op not in NAMED:
             for n in _samples(action):
                 done[key][action.op][n].append(position)
+    yield from _named_problems(actions)
     for (stage, copy, sweep), ops in done.items():
         name = f"stage {stage}" + (f" copy {copy}" if shape.copies > 1 else "")
         name += f" sweep {sweep}" if _sweeps(order) > 1 else ""
@@ -175,6 +181,62 @@ def _lane_problems(
         ]
         problems = _work_problems(ops, mine, total, training=shape.training)
         yield from (f"{name}: {text}" for text in problems)
+
+
+def _named_problems(actions: tuple[Action, ...]) -> Iterator[str]:
+    """What is wrong with the actions that a lane names beside its work."""
+    if not any(action.op in NAMED for action in actions):
+        return
+    by_place: dict[tuple[int, int], list[Action]] = defaultdict(list)
+    for action in actions:
+        by_place[action.stage, action.copy].append(action)
+    for found in by_place.values():
+        named = {action.op for action in found}
+        if named & {UNSHARD, RESHARD}:
+            yield from _gathering(found)
+        if REDUCE_GRAD in named:
+            yield from _reducing(found)
+        if RECOMPUTE in named:
+            yield from _recomputing(found)
+
+
+def _gathering(actions: list[Action]) -> Iterator[str]:
+    """Weights are there between UNSHARD and RESHARD, and are given back before an update changes them."""
+    there = False
+    for action in actions:
+        if action.op in (UNSHARD, RESHARD):
+            if there == (action.op == UNSHARD):
+                yield f"{action} where the weights are {'there' if there else 'not there'}"
+            there = action.op == UNSHARD
+        elif action.op in (FORWARD, BACKWARD, INPUT_GRAD) and not there:
+            yield f"{action} outside of UNSHARD and RESHARD"
+        elif action.op == UPDATE and there:
+            yield f"{action} before RESHARD"
+
+
+def _reducing(actions: list[Action]) -> Iterator[str]:
+    """Every gradient is reduced before its update."""
+    made: Action | None = None
+    for action in actions:
+        if action.op in (BACKWARD, WEIGHT_GRAD):
+            made = action
+        elif action.op == REDUCE_GRAD:
+            if made is None:
+                yield f"{action} without a gradient before it"
+            made = None
+        elif action.op == UPDATE and made is not None:
+            yield f"{action} before REDUCE_GRAD of {made}"
+
+
+def _recomputing(actions: list[Action]) -> Iterator[str]:
+    """Once for a microbatch, between its forward and its backward."""
+    state: dict[tuple[int, int], str] = {}
+    for action in actions:
+        for n in _samples(action) if action.op not in (RESHARD, UNSHARD, REDUCE_GRAD, UPDATE) else ():
+            before = state.get((n, action.sweep))
+            if action.op == RECOMPUTE and before != FORWARD:
+                yield f"{action} not between the forward and the backward of microbatch {n}, once"
+            state[n, action.sweep] = action.op
 
 
 def _work_problems(ops: Ops, mine: list[int], total: int, *, training: bool) -> Iterator[str]:

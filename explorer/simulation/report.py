@@ -14,6 +14,7 @@ import numpy as np
 
 from explorer.base.caching import remembered
 from explorer.cluster import Cluster
+from explorer.costs.memory import StageMemory
 from explorer.passes.timing import FloatArray, Timing
 from explorer.pricing import Prices
 from explorer.pricing.traffic import device_traffic
@@ -172,15 +173,17 @@ def memory_by_lane(program: Program, prices: Prices) -> tuple[FloatArray, FloatA
     memory, lanes = prices.memory, len(program.lane_devices)
     parts = np.zeros((lanes, len(MEMORY_PARTS)))
     for lane, sections in enumerate(derived(program).sections):
+        buffers: dict[int, float] = {}
         for section, samples in sections:
             item = memory[section]
             copies = program.versions[section] - 1 + program.copies[section]
             extra = copies * item.version_bytes
             parts[lane, :4] += (item.weight_bytes, extra, item.gradient_bytes, item.optimizer_bytes)
             more = item.run_buffer_bytes if program.whole_over_runs[section] else 0.0
-            buffers = item.buffer_bytes + more + item.buffer_bytes_per_sample * samples
-            if buffers > parts[lane, 5]:
-                parts[lane, 5] = buffers
+            buffers[section] = item.buffer_bytes + more + item.buffer_bytes_per_sample * samples
+        together = program.gathered_together[lane] if program.gathered_together else ()
+        most = [max(buffers[s] + _others(memory, s, group) for s in group) for group in together]
+        parts[lane, 5] = max(0.0, *buffers.values(), *most)
     events = program.memory
     if not len(events.lane):
         return parts, np.zeros(0)
@@ -189,6 +192,11 @@ def memory_by_lane(program: Program, prices: Prices) -> tuple[FloatArray, FloatA
     peak = np.maximum.reduceat(level, events.lane_start) - before
     parts[events.lane[events.lane_start], 4] = np.maximum(peak, 0.0)
     return parts, level
+
+
+def _others(memory: tuple[StageMemory, ...], section: int, group: tuple[int, ...]) -> float:
+    """Bytes of weights and gradients that are whole beside those of a section."""
+    return sum(memory[other].run_buffer_bytes for other in group if other != section)
 
 
 def activation_changes(program: Program, prices: Prices) -> FloatArray:
@@ -200,6 +208,7 @@ def activation_changes(program: Program, prices: Prices) -> FloatArray:
                 item.recompute_peak_bytes_per_sample,
                 item.waiting_bytes_per_sample,
                 item.recompute_rest_bytes_per_sample,
+                item.recompute_whole_bytes_per_sample,
             )
             for item in prices.memory
         ]

@@ -14,6 +14,7 @@ from explorer.base.errors import DeadlockError
 from explorer.reads import reading_of
 from explorer.tasks.memory_events import memory_events
 from explorer.tasks.program import JOIN, REDUCE, TRANSFER, Program
+from explorer.tasks.runs import Runs
 from explorer.tasks.versions import versions_of
 from explorer.tasks.work import Lowering
 
@@ -21,8 +22,8 @@ IntArray = npt.NDArray[np.int64]
 T = TypeVar("T")
 
 
-def assemble(work: Lowering, whole: tuple[bool, ...]) -> Program:
-    """Turn finished lists into a program (`whole`: `Program.whole_over_runs`).
+def assemble(work: Lowering, runs: Runs) -> Program:
+    """Turn finished lists into a program.
 
     Raises:
         DeadlockError: a cycle in program order and dependencies.
@@ -32,7 +33,7 @@ def assemble(work: Lowering, whole: tuple[bool, ...]) -> Program:
     level = _levels(work, preds)
     _sequence_channels(work, preds, level)
     ids = sorted(range(len(preds)), key=level.__getitem__)  # stable: at equal levels by id
-    return _arrays(work, preds, ids, whole)
+    return _arrays(work, preds, ids, runs)
 
 
 def _with_program_order(work: Lowering) -> list[list[int]]:
@@ -101,7 +102,7 @@ def _sequence_channels(work: Lowering, preds: list[list[int]], level: list[int])
             preds[after].append(before)
 
 
-def _arrays(work: Lowering, preds: list[list[int]], ids: list[int], whole: tuple[bool, ...]) -> Program:
+def _arrays(work: Lowering, preds: list[list[int]], ids: list[int], runs: Runs) -> Program:
     joined = _join(work, preds, ids)
     order = np.array(ids, dtype=np.int64)
     index = np.empty(len(ids), dtype=np.int64)
@@ -143,7 +144,8 @@ def _arrays(work: Lowering, preds: list[list[int]], ids: list[int], whole: tuple
         versions=versions,
         delay=delay,
         copies=tuple(reading.copies(section.stage) for section in work.sections),
-        whole_over_runs=whole,
+        whole_over_runs=runs.whole,
+        gathered_together=runs.together,
         slot=column(slot, 0),
         lane=column(lane[slot]),
         peer=column(peer[slot]),

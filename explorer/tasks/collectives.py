@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import pairwise
 
-from explorer.actions import UPDATE
+from explorer.actions import RECOMPUTE, UPDATE
 from explorer.base.errors import PlanError
 from explorer.tasks.placement import Holders, Piece
 from explorer.tasks.program import CLOSING, GATHER, OPENING, REDUCE, WHOLE, Slot
@@ -59,6 +59,7 @@ def add_reductions(work: Lowering, runs: Runs) -> None:
             applied = ordered[count + rule.delay - 1][1] if count + rule.delay <= len(ordered) else []
             for start, stop in _reduced_together(work, runs, pieces, low, high, sweep):
                 preds = _gradients_within(work, pieces, start, stop, sweep)
+                preds += [item for task in preds for item in runs.ends.get(runs.gradients.get(task, -1), ())]
                 tasks = _reduce(work, g, pieces[0], preds, updates[0], earlier)
                 for update in applied:
                     work.preds[update].extend(tasks)
@@ -138,16 +139,17 @@ def _reduced_together(
     reduced, but over a run whose gradients stay whole.
     """
     sections = [work.sections[piece.section] for piece in pieces]
-    if min(section.zero for section in sections) < 2:
+    by_run = all(runs.sums[piece.section] for piece in pieces)
+    if min(section.zero for section in sections) < 2 and not by_run:
         return [(low, high)]
     size = max(section.microbatch_samples for section in sections)
     spans = [(start, min(start + size, high)) for start in range(low, high, size)]
-    if not all(runs.whole[piece.section] for piece in pieces):
+    if not by_run:
         return spans
     found: list[tuple[int, int]] = []
     before: list[int] = []
     for span in spans:
-        made = [runs.of[task] for task in _gradients_within(work, pieces, *span, sweep)]
+        made = [runs.gradients[task] for task in _gradients_within(work, pieces, *span, sweep)]
         if found and made == before:
             found[-1] = found[-1][0], span[1]
         else:
@@ -174,6 +176,10 @@ def _gradients_within(work: Lowering, pieces: list[Piece], low: int, high: int, 
     return found
 
 
+_READERS = ("F", "B", "I", RECOMPUTE)
+"""Ops that read weights."""
+
+
 def add_gathers(work: Lowering, runs: Runs) -> None:
     """ZeRO: levels 1 and 2 gather the updated weights after U; level 3 before every forward and backward.
 
@@ -196,12 +202,12 @@ def add_gathers(work: Lowering, runs: Runs) -> None:
                     waiting[slot.piece] = _gather(work, slot.piece, [task], task, WHOLE)
                 elif action.op == "F" and slot.piece in waiting:
                     work.preds[task].append(waiting.pop(slot.piece))
-                elif runs.whole[slot.where] and there.get(slot.piece) == runs.of[task]:
+                elif runs.gathers[slot.where] and there.get(slot.piece) == runs.weights[task]:
                     pass
-                elif action.op in "FBI" and section.zero == 3 and task not in rest:
-                    there[slot.piece] = runs.of[task]
+                elif action.op in _READERS and section.zero == 3 and task not in rest:
+                    there[slot.piece] = runs.weights[task]
                     # blocks come in the order in which they are worked on
-                    after = _prefetch_point(work, compute_before)
+                    after = [*runs.begins.get(runs.weights[task], _prefetch_point(work, compute_before))]
                     after += [rest[item] for item in compute_before[-1:] if item in rest]
                     first = _gather(work, slot.piece, after, task, OPENING)
                     work.preds[task].append(first)

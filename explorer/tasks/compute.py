@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from explorer.actions import Action
+from explorer.actions import RECOMPUTE, WHOLE_STAGE, Action
 from explorer.tasks.placement import Piece
-from explorer.tasks.program import B, F, I, Slot, U, W
+from explorer.tasks.program import REMADE_BEFORE, WHOLE, B, F, I, Slot, U, W
 from explorer.tasks.work import Lowering, Made
 
-OP_KIND = {"F": F, "B": B, "I": I, "W": W, "U": U}
+OP_KIND = {"F": F, "B": B, "I": I, "W": W, "U": U, RECOMPUTE: F}
+
+_DOWN = ("F", "U", RECOMPUTE)
+"""Ops that go through the sections of a stage from first to last."""
 
 
 def add_compute(work: Lowering) -> None:
@@ -19,8 +22,11 @@ def add_compute(work: Lowering) -> None:
             held.setdefault((work.sections[piece.section].stage, piece.copy), []).append(makers[piece])
         program = work.programs[lane]
         for action in actions:
+            if action[0] in WHOLE_STAGE:
+                work.marks[lane].append((len(program), action))
+                continue
             here = held.get((action[1], action[4]), [])
-            for maker in here if len(here) == 1 or action[0] in "FU" else here[::-1]:
+            for maker in here if len(here) == 1 or action[0] in _DOWN else here[::-1]:
                 task = maker.task(action)
                 if task is not None:
                     program.append(task)
@@ -37,10 +43,12 @@ class _Maker:
         self.channel = work.channel_id("lane", self.lanes[0])
         self.microbatches = max(1, work.shape.microbatches[self.section.stage])
         self.made: dict[Action, int] = {}
-        self.slots: dict[tuple[str, int], int] = {}
+        self.slots: dict[tuple[str, int, int], int] = {}
+        self.remade: set[int] = set()
         forward, input_grad, weight_grad = work.forward, work.input_grad, work.weight_grad
         self.records: dict[str, tuple[Made, ...]] = {
             "F": (forward,), "B": (input_grad, weight_grad), "I": (input_grad,), "W": (weight_grad,), "U": (),
+            RECOMPUTE: (),
         }  # fmt: skip
 
     def task(self, action: Action) -> int | None:
@@ -52,7 +60,12 @@ class _Maker:
         numbers = self._numbers(op, first, count)
         if not numbers and (op != "U" or not self.work.skeleton.updates[self.piece.section]):
             return None
-        slot = self._slot(op, self.samples * len(numbers))
+        part = WHOLE
+        if op == RECOMPUTE:
+            self.remade.update(numbers)
+        elif self.remade and op in "BI" and self.remade.issuperset(numbers):
+            part = REMADE_BEFORE
+        slot = self._slot(op, self.samples * len(numbers), part)
         task = self.work.add(slot, self.channel, [], action, first // self.microbatches)
         self.made[action] = task
         if len(self.lanes) > 1:
@@ -73,9 +86,10 @@ class _Maker:
             return span
         return tuple(n for n in span if n % self.section.replicas == self.piece.replica)
 
-    def _slot(self, op: str, samples: int) -> int:
-        found = self.slots.get((op, samples))
+    def _slot(self, op: str, samples: int, part: int) -> int:
+        found = self.slots.get((op, samples, part))
         if found is None:
-            slot = Slot(OP_KIND[op], self.piece.section, self.piece, self.piece, samples)
-            found = self.slots[op, samples] = self.work.slot_id(slot)
+            again = op == RECOMPUTE
+            slot = Slot(OP_KIND[op], self.piece.section, self.piece, self.piece, samples, again, part)
+            found = self.slots[op, samples, part] = self.work.slot_id(slot)
         return found

@@ -54,7 +54,7 @@ def lower(skeleton: Skeleton, shape: Shape, order: Order, replicas: tuple[int, .
         add_reductions(work, runs)
         add_gathers(work, runs)
         _extra_edges(work)
-        return assemble(work, runs.whole)
+        return assemble(work, runs)
 
 
 @contextmanager

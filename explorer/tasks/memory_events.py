@@ -9,7 +9,20 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from explorer.tasks.program import REMADE, REMADE_REST, SAVED, WAITING, B, F, I, MemoryEvents, Slot, W
+from explorer.tasks.program import (
+    REMADE,
+    REMADE_BEFORE,
+    REMADE_REST,
+    REMADE_WHOLE,
+    SAVED,
+    WAITING,
+    B,
+    F,
+    I,
+    MemoryEvents,
+    Slot,
+    W,
+)
 from explorer.tasks.work import Lowering
 
 
@@ -41,7 +54,7 @@ def memory_events(work: Lowering, slots: tuple[Slot, ...], index: npt.NDArray[np
         samples=table[event, 0].astype(np.float64),
         part=table[event, 1].astype(np.int8),
         task=np.repeat(index[tasks], count),
-        at_end=(table[event, 0] < 0) | (table[event, 1] >= WAITING),
+        at_end=(table[event, 0] < 0) | np.isin(table[event, 1], (WAITING, REMADE_REST)),
         lane_start=np.flatnonzero(np.diff(lane, prepend=-1)),
     )
 
@@ -49,6 +62,8 @@ def memory_events(work: Lowering, slots: tuple[Slot, ...], index: npt.NDArray[np
 def _of_slot(work: Lowering, slot: Slot, splits: set[int]) -> list[tuple[int, int]]:
     """(samples allocated or freed, of what) of a task of a slot, in order."""
     n = slot.samples
+    if slot.kind == F and slot.backward:
+        return [(n, REMADE_WHOLE)]
     if slot.kind == F:
         kept = [(n, SAVED)]
         return kept if work.shape.training else [*kept, (-n, SAVED)]
@@ -56,9 +71,10 @@ def _of_slot(work: Lowering, slot: Slot, splits: set[int]) -> list[tuple[int, in
         return [(-n, WAITING)]
     if slot.kind not in (B, I):
         return []
-    remade = work.sections[slot.where].full_recompute
+    remade = work.sections[slot.where].full_recompute and slot.part != REMADE_BEFORE
     again = [(n, REMADE), (-n, REMADE)] if remade else []
+    freed = [(-n, SAVED), *([(-n, REMADE_WHOLE)] if slot.part == REMADE_BEFORE else [])]
     if slot.kind == B or slot.where not in splits:
-        return [*again, (-n, SAVED)]
+        return [*again, *freed]
     rest = [(n, REMADE_REST), (-n, REMADE_REST)] if remade else []
-    return [*again, (-n, SAVED), (n, WAITING), *rest]
+    return [*again, *freed, (n, WAITING), *rest]

@@ -20,10 +20,11 @@ from explorer.tasks.placement import Piece, Skeleton
 T = TypeVar("T")
 
 F, B, I, W, U, TRANSFER, REDUCE, GATHER, JOIN = range(9)  # noqa: E741
-WHOLE, OPENING, CLOSING = range(3)
+WHOLE, OPENING, CLOSING, REMADE_BEFORE = range(4)
 """Parts of a collective: all of it; or, where it runs in parts, those that work runs beside or waits for. A
 reduction in buckets opens beside the last backward and closes with its last bucket; a gather of sharded
-weights opens with the first block and closes beside the work on it and the next."""
+weights opens with the first block and closes beside the work on it and the next. Of a backward: what it would
+recompute is made before it, by an action of its own."""
 
 KINDS = ("F", "B", "I", "W", "U", "transfer", "reduce", "gather", "join")
 """Names of task kinds; the first five are computed by a piece, the rest moves bytes."""
@@ -43,14 +44,15 @@ class Slot(NamedTuple):
     samples: int
     """Samples worked on or sent."""
     backward: bool = False
-    """For a transfer: whether it carries gradients."""
+    """For a transfer: whether it carries gradients; for a forward: whether it is done again."""
     part: int = WHOLE
-    """For a collective that runs in parts: which."""
+    """For a collective that runs in parts: which; for a backward: whether its recomputation is apart."""
 
 
-SAVED, REMADE, WAITING, REMADE_REST = range(4)
+SAVED, REMADE, WAITING, REMADE_REST, REMADE_WHOLE = range(5)
 """What a memory event is of: what a forward leaves; what exists only while a backward recomputes; what waits
-from an input gradient to its weight gradient; what is recomputed of the last block beside all that waits."""
+from an input gradient to its weight gradient; what is recomputed of the last block beside all that waits; and
+what an action that recomputes leaves for the backward."""
 
 
 class MemoryEvents(NamedTuple):
@@ -61,7 +63,7 @@ class MemoryEvents(NamedTuple):
     samples: npt.NDArray[np.float64]
     """Signed: allocated above 0, freed below."""
     part: npt.NDArray[np.int8]
-    """SAVED, REMADE, WAITING or REMADE_REST."""
+    """SAVED, REMADE, WAITING, REMADE_REST or REMADE_WHOLE."""
     task: npt.NDArray[np.int64]
     """Task at whose start or end it happens."""
     at_end: npt.NDArray[np.bool_]
@@ -120,6 +122,8 @@ class Program:
     """Per section: copies of the weights beside its versions, made anew for every read (predicted ones)."""
     whole_over_runs: tuple[bool, ...]
     """Per section: whether ZeRO keeps its weights gathered over runs of actions (`explorer.tasks.runs`)."""
+    gathered_together: tuple[tuple[tuple[int, ...], ...], ...] = ()
+    """Per lane: sections whose weights are gathered at once, where the order names gathers; () if none."""
     kept_replicas: tuple[int, ...] | None = None
     """Replicas lowered, where equal ones are folded; None for all."""
     replica_classes: dict[int, tuple[int, ...]] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from explorer.actions import FORWARD, UPDATE, Action, ReadRule
+from explorer.actions import FORWARD, NAMED, UPDATE, Action, ReadRule
 from explorer.base.errors import PlanError
 from explorer.reads import Read, reading_of
 from explorer.tasks.skeleton import Piece
@@ -50,7 +50,9 @@ def versions_of(work: Lowering) -> tuple[tuple[int, ...], tuple[int, ...]]:
                 key = (section.stage, copy, lane)
                 if key not in seen:
                     program = [
-                        a for a in work.order.lanes[lane] if a.stage == section.stage and a.copy == copy
+                        a
+                        for a in work.order.lanes[lane]
+                        if a.op not in NAMED and a.stage == section.stage and a.copy == copy
                     ]
                     seen[key] = count_versions(
                         program,

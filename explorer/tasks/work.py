@@ -45,6 +45,8 @@ class Lowering:
         self.action: list[Action] = []
         self.step: list[int] = []
         self.programs: list[list[int]] = [[] for _ in order.lanes]
+        # per lane the actions that are placed by name: (compute tasks before it, action)
+        self.marks: list[list[tuple[int, Action]]] = [[] for _ in order.lanes]
         self.shared_lanes: dict[int, tuple[int, ...]] = {}
         self.forward, self.input_grad, self.weight_grad = Made(), Made(), Made()
         # piece -> (low sample, high sample, sweep) -> task
