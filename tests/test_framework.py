@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -245,23 +246,55 @@ def test_the_framework_of_a_job_changes_its_numbers() -> None:
     assert report_of() != report_of("torch-eager")
 
 
-@pytest.mark.parametrize(
-    ("changes", "shape"),
-    [
-        ({"kernels": "eager"}, {}),
-        ({"accumulation": "separate"}, {}),
-        ({"blocking": True}, {"stages": 4}),
-        ({"bucket_bytes": 25e6}, {"replicas": 4}),
-    ],
-)
-def test_every_choice_acts(changes: dict[str, object], shape: dict[str, int], tmp_path: Path) -> None:
-    lines = [f"{key}: {str(value).lower()}" for key, value in changes.items()]
-    times = []
-    for name, extra in (("plain", []), ("other", lines)):
+DESCRIPTIVE = {"name", "title", "software", "year", "sources"}
+ACTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "costs": ("costs: {host_issue_s: 50 us}", {}),
+    "by_kind": ('by_kind: {"a100-*": {action_overhead_s: 5 ms}}', {}),
+    "kernels": ("kernels: eager", {}),
+    "softmax": ("softmax: plain", {"model": "gpt", "attention": "unfused"}),
+    "accumulation": ("accumulation: separate", {}),
+    "selective": ("selective: operators", {"recompute": "selective"}),
+    "dummy_gradients": ("dummy_gradients: true", {"gradients": "fp32"}),
+    "blocking": ("blocking: true", {"stages": 4}),
+    "bucket_bytes": ("bucket_bytes: 25 MB", {"replicas": 4}),
+    "buckets": ("bucket_bytes: 25 MB\nbuckets: without_pipeline", {"replicas": 4, "stages": 2}),
+    "transfers": ("transfers: gather", {"stages": 2, "tensor": 4}),
+}
+"""By field of a framework: what a file says of it, and a plan of which it then changes the report."""
+
+
+def figures_of(
+    file: Path, *, model: str = "llama", attention: str = "", gradients: str = "", **shape: Any
+) -> Any:
+    """What is predicted of a small model under the framework of a file."""
+    framework = load_framework(file)
+    settings = {"layers": "4", "embed": "1024", "heads": "8"}
+    settings |= {"attention": attention} if attention else {}
+    settings |= {"kv_heads": "8", "head": "128", "ffn": "4096"} if model == "llama" else {}
+    graph = load_model(model, sequence_length=512, settings=settings, framework=framework)
+    job = replace(
+        default_workload(graph).job, global_batch=16, framework=str(file), gradient_precision=gradients
+    )
+    cluster = load_cluster("dgx-a100")
+    strategy = uniform(graph, cluster, job, microbatch_size=1, **shape)
+    found = explorer.simulate(graph, cluster, Workload(jobs=(job,)), strategy)
+    return found.step_time_s, found.memory_parts_bytes, sorted(found.traffic_bytes.items())
+
+
+def test_every_field_acts_or_describes() -> None:
+    assert {item.name for item in fields(Framework)} == DESCRIPTIVE | set(ACTS)
+
+
+@pytest.mark.parametrize("field", ACTS)
+def test_every_choice_acts(field: str, tmp_path: Path) -> None:
+    said, shape = ACTS[field]
+    others = "bucket_bytes: 25 MB" if field == "buckets" else ""
+    found = []
+    for name, extra in (("plain", others), ("other", said)):
         path = tmp_path / f"{name}.yaml"
-        path.write_text("\n".join(["schema: explorer.framework/1", f"name: {name}", *extra]))
-        times.append(report_of(str(path), **shape))
-    assert times[0] != times[1]
+        path.write_text(f"schema: explorer.framework/1\nname: {name}\n{extra}\n")
+        found.append(figures_of(path, **shape))
+    assert found[0] != found[1]
 
 
 def test_selective_recomputation_is_as_the_framework_does_it() -> None:

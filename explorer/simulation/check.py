@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from explorer.base.caching import STAGES_KEPT, IdentityCache
+from explorer.base.caching import STAGES_KEPT, remembered
 from explorer.base.errors import ExplorerError, InputError
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
@@ -23,8 +22,6 @@ from explorer.strategies.bare_shape import bare_shape
 from explorer.strategy import REPLICA, JobStrategy, Mesh, Slice, Stage, Strategy
 from explorer.tasks.placement import layer_edges, stage_layers
 from explorer.workload import Job, Workload
-
-_STAGES = IdentityCache(STAGES_KEPT)
 
 MOST_ROUNDS = 500_000
 """Microbatches, added up over stages, that one step may have: their tasks take some 2 GB and a minute."""
@@ -82,13 +79,9 @@ def check_job(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrate
     problems = list(_coverage(graph, strategy))
     if job.mode == "decode":
         problems.append("mode decode is not priced yet (no key-value cache); allowed: train, infer, prefill")
-    key = (strategy.copies, _dispatches(strategy))
+    dispatches = _dispatches(strategy)
     for s, stage in enumerate(strategy.stages):
-        found = _STAGES.get(
-            (graph, cluster, job, stage),
-            key,
-            partial(_stage_problems, graph, cluster, job, strategy, stage),
-        )
+        found = _stage_problems(graph, cluster, job, stage, copies=strategy.copies, dispatches=dispatches)
         problems += [f"{stage.name or f'stage {s}'}: {item}" for item in found]
     rounds = sum(job.global_batch // stage.microbatch_samples for stage in strategy.stages)
     if rounds > MOST_ROUNDS:
@@ -102,7 +95,7 @@ def check_job(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrate
     schedule = list(_schedule(graph, strategy))
     if not problems and not schedule:
         schedule = _needs(graph, job, strategy)
-    rules = update_problems(graph, strategy, dispatches=_dispatches(strategy))
+    rules = update_problems(graph, strategy, dispatches=dispatches)
     return [*problems, *schedule, *rules, *unpriced(graph, cluster, strategy)]
 
 
@@ -114,10 +107,11 @@ def _needs(graph: LayerGraph, job: Job, strategy: JobStrategy) -> list[str]:
     return [str(item) for item in schedule.unmet(bare_shape(graph, job, strategy))]
 
 
+@remembered(STAGES_KEPT)
 def _stage_problems(
-    graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy, stage: Stage
+    graph: LayerGraph, cluster: Cluster, job: Job, stage: Stage, *, copies: int, dispatches: bool
 ) -> tuple[str, ...]:
-    return tuple(_stage(graph, cluster, job, strategy, stage))
+    return tuple(_stage(graph, cluster, job, stage, copies=copies, dispatches=dispatches))
 
 
 def _coverage(graph: LayerGraph, strategy: JobStrategy) -> Iterator[str]:
@@ -172,10 +166,10 @@ def _slices(graph: LayerGraph, name: str, found: list[Slice]) -> Iterator[str]:
 
 
 def _stage(
-    graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy, stage: Stage
+    graph: LayerGraph, cluster: Cluster, job: Job, stage: Stage, *, copies: int, dispatches: bool
 ) -> Iterator[str]:
-    if len(stage.meshes) != strategy.copies:
-        yield f"has {len(stage.meshes)} copies where the strategy has {strategy.copies}"
+    if len(stage.meshes) != copies:
+        yield f"has {len(stage.meshes)} copies where the strategy has {copies}"
     axes = {mesh.axes for mesh in stage.meshes}
     if len(axes) > 1:
         yield f"its copies have different mesh axes {sorted(map(str, axes))}"
@@ -197,7 +191,7 @@ def _stage(
         )
     if (
         stage.replicas == "round_robin"
-        and not _dispatches(strategy)
+        and not dispatches
         and (job.global_batch // size) % replicas
         and not job.global_batch % size
     ):

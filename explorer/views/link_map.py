@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from explorer.base.caching import IdentityCache
 from explorer.cluster import Cluster
 from explorer.pricing.link_occupancy import LinkUse, link_use
 from explorer.simulation.report import Report
@@ -14,7 +13,6 @@ from explorer.views.scene import MOST_ROWS, Scene
 
 COLUMNS = 480
 """Slices of time."""
-_KEPT = IdentityCache(4)  # each holds a whole report
 _PAIR, _BUS = 98, 99
 """Stand for a level: links of one pair's own, and named resources; behind all real levels."""
 
@@ -43,9 +41,7 @@ def links_view(scene: Scene, *, columns: int = COLUMNS) -> tuple[dict[str, Any],
 
     Above 64 links they are folded by node, then by runs of nodes; a row then tells its busiest link.
     """
-    report = scene.report
-    found: tuple[dict[str, Any], bytes] = _KEPT.get((report,), columns, lambda: _make(scene, columns))
-    return found
+    return scene.memo(f"links in {columns} columns", lambda: _make(scene, columns))
 
 
 def _make(scene: Scene, columns: int) -> tuple[dict[str, Any], bytes]:

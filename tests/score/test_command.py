@@ -111,7 +111,7 @@ def test_files_that_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["--rows", "vtrain_single"], "KEY=VALUE"),
         (["--rows", "sailor=a", "--rows", "sailor=b"], "given twice"),
         (["vtrain_single", "--reference", "/nowhere/at/all"], "--reference DIR"),
-        (["--rows", "vtrain_single=/nowhere/rows.csv"], "cannot read it"),
+        (["--rows", "vtrain_single=/nowhere/rows.csv"], "cannot read the file"),
     ],
 )
 def test_wrong_arguments(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
