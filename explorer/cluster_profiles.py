@@ -157,7 +157,9 @@ def _inherited(kind: Mapping[str, Any], known: Mapping[Any, Any], key: str) -> d
     result["like"] = [parent, *known[parent].get("like", [])]
     sources = [known[parent].get("sources", []), own.get("sources", [])]
     if all(isinstance(part, list) and all(isinstance(s, Mapping) for s in part) for part in sources):
-        result["sources"] = list({source.get("key"): source for part in sources for source in part}.values())
+        result["sources"] = list(
+            {str(source.get("key")): source for part in sources for source in part}.values()
+        )
     return result
 
 
@@ -189,17 +191,33 @@ def _with_software(kind: Any, key: str) -> Any:
             f"{found!r} is not valid", key=f"{key}.{wrong}", found=found, allowed="see docs/profiles.md"
         )
     numbers = {number: own.pop(number) for number in _COSTS if number in own}
-    names = [str(item) for item in (own.get("name"), *own.get("like", []))]
+    like = own.get("like", [])
+    names = [str(item) for item in (own.get("name"), *(like if isinstance(like, list) else ()))]
     usual = to_plain(load_framework(name).software_on(*names)) if name else {}
     given = own.get("sources", [])
     told = [s for s in given if isinstance(s, Mapping)] if isinstance(given, list) else []
-    moved = [source for source in told if source.get("key") in _COSTS]
+    moved = [source for source in told if str(source.get("key")) in _COSTS]
     if moved:
         own["sources"] = [source for source in given if source not in moved]
-    known = [*usual.get("sources", []), *stated.get("sources", []), *moved]
-    sources = {source["key"]: source for source in known if source["key"] not in numbers or source in moved}
+    known = [
+        *usual.get("sources", []),
+        *_listed(stated.get("sources", []), f"{key}.software.sources"),
+        *moved,
+    ]
+    sources = {
+        source.get("key"): source for source in known if source.get("key") not in numbers or source in moved
+    }
     made = {**usual, **stated, **numbers, "sources": list(sources.values())}
     return {**own, "software": made}
+
+
+def _listed(sources: Any, key: str) -> list[Mapping[str, Any]]:
+    """Sources, each of which says of what it is."""
+    if isinstance(sources, list) and all(
+        isinstance(source, Mapping) and isinstance(source.get("key"), str) for source in sources
+    ):
+        return sources
+    raise InputError(f"{sources!r} is not valid", key=key, found=sources, allowed="a list of {key, how, ...}")
 
 
 def _without_strays(cluster: Cluster, own: frozenset[str]) -> Cluster:

@@ -94,7 +94,7 @@ def _costs(
     if not isinstance(part, Mapping):
         raise InputError("no costs", file=file, key=key, found=part, allowed="host_issue_s: 6 us, ...")
     sources = [source for item in (under, part) for source in _sources(item)]
-    by_key = {source.get("key"): source for source in sources}
+    by_key = {str(source.get("key")): source for source in sources}
     return {**under, "framework": own.get("name", ""), **part, "sources": list(by_key.values())}
 
 

@@ -12,7 +12,7 @@ import pytest
 from explorer.base.errors import LONGEST_VALUE, ExplorerError, InputError
 from explorer.base.plain_data import read_document, write_document
 from explorer.base.trust import require_trust
-from explorer.cli.main import main
+from explorer.cli.main import build_parser, main
 from explorer.export import import_config
 from explorer.models import load_model
 from explorer.plan import load_plan
@@ -181,3 +181,15 @@ def test_a_session_may_name_the_model_that_the_workbench_has(own: Path) -> None:
 def test_a_file_does_not_read_standard_input(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="standard input"):
         load_model("-", trust=False)
+
+
+def test_every_command_that_takes_a_plan_or_config_knows_trust() -> None:
+    commands = next(action for action in build_parser()._actions if isinstance(action.choices, dict)).choices
+    taking = {
+        name
+        for name, parser in commands.items()
+        if {"plan", "a", "start", "config", "source"} & {action.dest for action in parser._actions}
+    }
+    trusting = {name for name, parser in commands.items() if "--trust" in parser._option_string_actions}
+    assert taking <= trusting
+    assert trusting - taking == {"check"}, "which takes any file"

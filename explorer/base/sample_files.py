@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.base.errors import InputError
+from explorer.base.files import exists
 from explorer.base.plain_data import SUFFIXES
 
 
@@ -63,7 +64,7 @@ def extended_file(name: Any, path: Path, part: str, below: tuple[Path, ...]) -> 
     if isinstance(name, str) and name and name == Path(name).name and not name.startswith("."):
         for folder in (path.parent, sample_folder(part)):
             for suffix in SUFFIXES:
-                if (found := folder / f"{name}{suffix}").is_file():
+                if exists(found := folder / f"{name}{suffix}"):
                     if found in (*below, path):
                         chain = " -> ".join(item.stem for item in (*below, path, found))
                         raise InputError(f"extends itself: {chain}", file=file, key="extends", found=name)

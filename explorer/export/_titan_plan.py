@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from explorer.base.errors import InputError, PlanError
+from explorer.base.errors import InputError, PlanError, cut
 from explorer.base.files import exists, read_text
 from explorer.cluster import Cluster
 from explorer.cluster_profiles import load_cluster
@@ -30,6 +30,11 @@ _NUMBERS = (
     f"{_P}pipeline_parallel_microbatch_size", f"{_T}local_batch_size", f"{_T}global_batch_size",
     f"{_T}seq_len",
 )  # fmt: skip
+_COUNTS = tuple(
+    f"{_P}pipeline_parallel_{name}"
+    for name in ("first_stage_less_layers", "last_stage_less_layers", "layers_per_stage", "microbatches")
+)
+_MOST = 10**9
 _PRECISIONS = {"bfloat16": "bf16", "float32": "fp32"}
 _OPTIMIZERS = {"AdamW": "adamw", "Adam": "adam"}
 
@@ -44,8 +49,17 @@ def settings_problems(settings: TitanSettings) -> list[str]:
     for key in _NUMBERS:
         value = settings.get(key, 1)
         least = -1 if key.endswith(("shard_degree", "global_batch_size")) else 1
-        if not isinstance(value, int) or isinstance(value, bool) or value < least or value == 0:
-            found.append(f"{key} is {value!r}: allowed are whole numbers from 1")
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _MOST or value == 0:
+            found.append(f"{key} is {cut(repr(value))}: allowed are whole numbers from 1 to {_MOST:,}")
+    for key in _COUNTS:
+        value = settings.get(key, 0)
+        if value is not None and (type(value) is not int or not 0 <= value <= _MOST):
+            found.append(f"{key} is {cut(repr(value))}: allowed are whole numbers from 0 to {_MOST:,}")
+    points = settings.get(f"{_P}pipeline_parallel_split_points", [])
+    if not isinstance(points, list):
+        found.append(
+            f"{_P}pipeline_parallel_split_points is {cut(repr(points))}: allowed is a list of modules"
+        )
     return [*found, *_without_word(settings)]
 
 

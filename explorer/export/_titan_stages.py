@@ -22,6 +22,7 @@ def stage_layers(
     parts = settings.get(f"{_P}module_fqns_per_model_part", None)
     if not parts:
         parts = _split_points(settings, graph) or _even_parts(settings, graph, pipeline, stages)
+    _check_parts(parts)
     home = {_renamed(name): s for s, part in enumerate(parts) for name in part}
     if unknown := sorted(set(home) - set(modules.values())):
         known = f"{EMBEDDINGS}, layers.0 to layers.{len(block_numbers(graph)) - 1}, {NORM}, {HEAD}"
@@ -37,6 +38,19 @@ def stage_layers(
     for layer in graph.layers:
         found[home[modules[layer.name]]].append(layer.name)
     return [tuple(names) for names in found]
+
+
+def _check_parts(parts: object) -> None:
+    """Refuse modules by stage that are no lists of names, or that only running the config would tell."""
+    if not isinstance(parts, list) or not all(
+        isinstance(part, list) and all(isinstance(name, str) for name in part) for part in parts
+    ):
+        raise InputError(
+            "no lists of module names",
+            key=f"{_P}module_fqns_per_model_part",
+            found=parts,
+            allowed="a list of names for every stage",
+        )
 
 
 def _renamed(name: str) -> str:

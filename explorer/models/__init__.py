@@ -54,6 +54,8 @@ SOURCES: Registry[Entry[Builder]] = _Zoo("model", "explorer.models")
 """The zoo by name; facts of an entry: `parameters`, its published count, and `family`."""
 
 logger = logging.getLogger(__name__)
+MOST_TOKENS = 10**9
+"""Of a sample."""
 _FILE_SUFFIXES = (".txt", ".json", ".yaml", ".yml")
 _ALLOWED = "a zoo name (`explorer list models`), a file, hf:PATH, module.path:factory or file.py:factory"
 
@@ -166,12 +168,12 @@ def _under(graph: LayerGraph, framework: Framework, own: frozenset[str]) -> Laye
 
 
 def _check_sequence_length(sequence_length: int | None) -> None:
-    if sequence_length is not None and sequence_length < 1:
+    if sequence_length is not None and not 1 <= sequence_length <= MOST_TOKENS:
         raise InputError(
             f"a sequence of {sequence_length} tokens",
             key="sequence_length",
             found=sequence_length,
-            allowed=">= 1",
+            allowed=f"1 to {MOST_TOKENS:,}",
         )
 
 

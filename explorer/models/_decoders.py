@@ -21,15 +21,22 @@ FUSED_LOSS = Option(
 )
 
 
+MOST_LAYERS, MOST_SIZE = 10_000, 10**9
+"""Blocks of a model, and widths and the like."""
+
+
 def check_sizes(family: str, sizes: Mapping[str, int], *, least: int = 1) -> None:
     """Refuse sizes that no model has.
 
     Raises:
-        InputError: a size below `least`.
+        InputError: a size below `least`, or one that could only be a slip.
     """
     for name, size in sizes.items():
-        if size < least:
-            raise InputError(f"{family} with {name} {size}", key=name, found=size, allowed=f">= {least}")
+        most = MOST_LAYERS if name == "layers" else MOST_SIZE
+        if not least <= size <= most:
+            raise InputError(
+                f"{family} with {name} {size}", key=name, found=size, allowed=f"{least} to {most:,}"
+            )
 
 
 def check_divides(family: str, part: str, parts: int, whole: str, size: int) -> None:

@@ -73,6 +73,10 @@ class _Node:
     parameter_bytes: float
 
 
+MOST = 1e24
+"""Of milliseconds and bytes."""
+
+
 def looks_like(text: str) -> bool:
     """Whether a text is of this kind at all (its first line then decides what is wrong with it)."""
     return " -- " in text
@@ -197,9 +201,12 @@ def _quantity(text: str, key: str, number: int) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not (math.isfinite(value) and value >= 0):
+    if not 0 <= value <= MOST:
         raise InputError(
-            f"{key} is {text.strip()!r}", key=f"line {number}", found=text.strip(), allowed="a number >= 0"
+            f"{key} is {text.strip()!r}",
+            key=f"line {number}",
+            found=text.strip(),
+            allowed=f"a number from 0 to {MOST:g}",
         )
     return value
 
@@ -207,7 +214,7 @@ def _quantity(text: str, key: str, number: int) -> float:
 def _graph(
     name: str, nodes: Mapping[str, _Node], edges: list[tuple[str, str]], samples: int, *, source: str
 ) -> LayerGraph:
-    by_number = sorted(nodes, key=lambda item: (int(re.sub(r"\D", "", item) or 0), item))
+    by_number = sorted(nodes, key=lambda item: (int(re.sub(r"\D", "", item)[:18] or 0), item))
     before: dict[str, list[str]] = {item: [] for item in nodes}
     for start, end in edges:
         before[end].append(start)

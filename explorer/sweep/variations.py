@@ -122,7 +122,18 @@ def _microbatch_samples(_: Resolved, case: Variation, value: float) -> Variation
     return replace(case, strategy=case.strategy.with_job(job.with_stages(stages)))
 
 
+SLOWEST, FASTEST = 1e-6, 1e6
+"""Factors of bandwidth."""
+
+
 def _bandwidth(_: Resolved, case: Variation, value: float) -> Variation:
+    if not SLOWEST <= value <= FASTEST:
+        raise InputError(
+            f"{value:g} times the bandwidth",
+            key="bandwidth",
+            found=value,
+            allowed=f"{SLOWEST:g} to {FASTEST:g}",
+        )
     return replace(case, cluster=faster(case.cluster, value))
 
 
