@@ -9,6 +9,7 @@ from typing import Any
 
 from explorer.explain.questions import MOST_ACTIONS, Asked, Change, Tried, actions, block_name
 from explorer.schedules import SCHEDULES
+from explorer.strategies.bare_shape import bare_shape
 from explorer.strategies.moves import DeviceGroup, groups_of, move_boundary, place_layers
 from explorer.strategy import JobStrategy, Stage, Strategy
 
@@ -83,8 +84,9 @@ def schedules(asked: Asked) -> Iterator[Change]:
     Of long steps only those that train exactly: the others are mentioned, not proposed, and take seconds.
     """
     long = actions(asked.job, asked.batch) > MOST_ACTIONS
+    shape = bare_shape(asked.graph, asked.workload.job, asked.job)
     for entry in SCHEDULES:
-        if entry.dispatch or entry.literal or entry.name == asked.job.schedule:
+        if entry.dispatch or entry.literal or entry.name == asked.job.schedule or entry.unmet(shape):
             continue
         if long and (not entry.flush or entry.options):
             continue

@@ -24,7 +24,6 @@ from explorer.export.schedule_csv import problems as order_problems
 from explorer.export.spec import STAGES, Exporter
 from explorer.plan import Resolved
 from explorer.schedules import SCHEDULES
-from explorer.schedules.placements import LOOP
 from explorer.strategies.degrees import CONTEXT, MESH_AXES, TENSOR
 from explorer.strategy import JobStrategy
 
@@ -240,8 +239,12 @@ def _named(strategy: JobStrategy, grid: _Grid) -> bool:
     defaults = schedule.read_options({})
     if not schedule.torch_name or schedule.read_options(dict(strategy.options)) != defaults:
         return False
-    chunks = len(grid.stages) // grid.pipeline
-    return _looped(grid) and (chunks > 1) == (schedule.placement is LOOP)
+    placement = schedule.placement
+    chunks, rest = divmod(len(grid.stages), grid.pipeline)
+    if rest or (chunks > 1) != placement.several:
+        return False
+    laid = placement.grid(grid.pipeline, chunks)
+    return grid.stages == tuple(placement.position(s, 0, laid) for s in range(len(grid.stages)))
 
 
 def _split_modules(strategy: JobStrategy, modules: dict[str, str]) -> list[str]:

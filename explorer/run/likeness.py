@@ -18,6 +18,7 @@ from explorer.graph import LayerGraph
 from explorer.pricing import Pricer
 from explorer.run.left_out import left_out
 from explorer.run.model import BLOCK, CONV, EMBED, HEAD, MLP, ModelSpec, Unit, model_graph
+from explorer.schedules import SCHEDULES
 from explorer.strategy import JobStrategy, Mesh, Stage, UpdateChoice
 from explorer.tasks.placement import place
 from explorer.updates import chosen, rule_of
@@ -204,7 +205,8 @@ def _meshes(
     rows = [[copy[:keep] for copy in stage] for stage in rows]
     if most > 1:
         record.count("replicas", most, keep)
-    devices = list(dict.fromkeys(d for stage in rows for copy in stage for d in copy))
+    copies = range(max(map(len, rows)))  # copy by copy: along the first, neighbours come together
+    devices = list(dict.fromkeys(d for copy in copies for stage in rows for d in stage[copy]))
     used = min(ranks, len(devices))
     rank_of = {device: i * used // len(devices) for i, device in enumerate(devices)}
     if len(devices) > 1 or used > 1:
@@ -215,13 +217,18 @@ def _meshes(
 def _merged(
     meshes: list[tuple[tuple[int, ...], ...]], edges: set[tuple[int, int]], strategy: JobStrategy
 ) -> list[list[int]]:
-    """Runs of stages that follow each other on the same ranks; elsewhere a stage stays alone."""
+    """Runs of stages that follow each other on the same ranks; elsewhere a stage stays alone.
+
+    Where the schedule needs its own placement, stages of one device (where a wave turns) stay apart.
+    """
     chain = edges == {(s, s + 1) for s in range(len(meshes) - 1)}
+    placed = SCHEDULES.get(strategy.schedule).needs.placed
     groups: list[list[int]] = []
     for s, mesh in enumerate(meshes):
         same = groups and meshes[groups[-1][-1]] == mesh
         alike = groups and _cut(strategy.stages[groups[-1][-1]]) == _cut(strategy.stages[s])
-        if chain and same and alike:
+        turn = placed and s and strategy.stages[s].meshes == strategy.stages[s - 1].meshes
+        if chain and same and alike and not turn:
             groups[-1].append(s)
         else:
             groups.append([s])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
-from explorer.actions import BACKWARD, INPUT_GRAD, UPDATE, WEIGHT_GRAD, Action, Shape
+from explorer.actions import BACKWARD, INPUT_GRAD, UPDATE, WEIGHT_GRAD, Action, Order, Shape
 from explorer.schedules._clock import Clock
 from explorer.schedules._common import turns
 
@@ -48,6 +49,11 @@ def split_backward(actions: Iterable[Action], lag: Lag) -> list[Action]:
             made.append(waiting.popleft())
     pay()
     return made
+
+
+def split_order(order: Order, lag: Lag) -> Order:
+    """Return an order of whole backwards with all of them split."""
+    return replace(order, lanes=tuple(tuple(split_backward(lane, lag)) for lane in order.lanes))
 
 
 def level_lag(shape: Shape, clock: Clock) -> Lag:

@@ -10,9 +10,15 @@ from explorer.schedules._common import each_step, new_action, own, updates
 from explorer.schedules.placements import LINE
 
 
-def makespan(of: Pipeline) -> float:
-    """(m + p - 1)(F + B); with c chunks each of the first c - 1 rounds takes max(m, p) slots."""
-    return ((of.chunks - 1) * max(of.m, of.p) + of.m + of.p - 1) * of.round_s
+def makespan(of: Pipeline) -> float | None:
+    """(m + p - 1)(F + B) + 2 (p - 1) t; with c chunks each of the first c - 1 rounds takes max(m, p) slots.
+
+    Where transfers take time, only one chunk is covered.
+    """
+    if of.transfer_s and of.chunks > 1:
+        return None
+    slots = (of.chunks - 1) * max(of.m, of.p) + of.m + of.p - 1
+    return slots * of.round_s + 2 * (of.p - 1) * of.transfer_s
 
 
 @SCHEDULES.add(
@@ -22,7 +28,7 @@ def makespan(of: Pipeline) -> float:
         paper="GPipe (Huang et al., 2019)",
         torch_name="GPipe",
         placement=LINE,
-        closed_form=ClosedForm(makespan=makespan),
+        closed_form=ClosedForm(makespan=makespan, transfers=True),
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:

@@ -54,6 +54,12 @@ class ClosedForm:
     """The formula; None for a pipeline that it does not cover."""
     kind: Literal["exact", "lower"] = "exact"
     """Whether the makespan equals it, or is never below it."""
+    transfers: bool = False
+    """Whether it counts the seconds of transfers; without, it covers only pipelines where they are free."""
+
+    def of(self, pipeline: Pipeline) -> float | None:
+        """Return the makespan of a pipeline in seconds; None if the formula does not cover it."""
+        return None if pipeline.transfer_s and not self.transfers else self.makespan(pipeline)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

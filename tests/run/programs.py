@@ -8,6 +8,8 @@ from explorer.cluster_profiles import load_cluster
 from explorer.models.synthetic import chain
 from explorer.run.build import Prepared, prepare
 from explorer.run.model import ModelSpec, model_graph, transformer
+from explorer.schedules import SCHEDULES as REGISTERED
+from explorer.schedules import Schedule, make_order
 from explorer.strategy import JobStrategy, Mesh, Stage, UpdateChoice
 from explorer.workload import Job
 from tests.support.clusters import with_software
@@ -43,6 +45,35 @@ def stages_of(
         )
         for i in range(count)
     )
+
+
+def runs(schedule: Schedule) -> bool:
+    """Whether ranks can run its order: no values of earlier sweeps, no gradients of weights that are gone."""
+    if schedule.literal or schedule.dispatch:
+        return False
+    order = make_order(schedule.name, schedule.placement.shape(schedule.placement.grid(2), 4), steps=2)
+    return not any(order.lag) and (order.flush or order.read_rule.name != "latest")
+
+
+EVERY = tuple(schedule.name for schedule in REGISTERED if runs(schedule))
+"""Every schedule that ranks can run."""
+
+
+def placed(schedule: str, p: int, **fields: Any) -> Prepared:
+    """A case of the small transformer in the schedule's own placement."""
+    placement = REGISTERED.get(schedule).placement
+    grid = placement.grid(p)
+    names, count = [layer.name for layer in model_graph(MODEL).layers], placement.stages(grid)
+    cuts = [round(i * len(names) / count) for i in range(count + 1)]
+    stages = tuple(
+        Stage(
+            layers=tuple(names[cuts[i] : cuts[i + 1]]),
+            meshes=tuple(Mesh(devices=(placement.position(i, copy, grid),)) for copy in range(grid.copies)),
+            microbatch_samples=2,
+        )
+        for i in range(count)
+    )
+    return real(schedule, p, 1, stages=stages, name=f"{schedule}-placed", **fields)
 
 
 def chunks_of(schedule: str) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from explorer.cluster_profiles import load_cluster
@@ -9,16 +11,19 @@ from explorer.models import load_model
 from explorer.run.calibrate import uncalibrated
 from explorer.run.likeness import Scaled, scale
 from explorer.run.model import forward_flops
+from explorer.schedules import SCHEDULES
 from explorer.simulation.check import check_job
+from explorer.strategies.bare_shape import bare_shape
 from explorer.strategies.uniform import uniform
 from explorer.strategy import JobStrategy
 from explorer.workload import Job
+from tests.run.programs import EVERY
 
 CLUSTER = load_cluster("dgx-a100-128")
 
 
 def likeness(
-    ranks: int, *, model: str = "gpt3-175b", cuts: list[int] | None = None, **shape: int
+    ranks: int, *, model: str = "gpt3-175b", cuts: list[int] | None = None, **shape: Any
 ) -> tuple[JobStrategy, Scaled]:
     graph = load_model(model)
     job = Job(global_batch=64, sequence_length=graph.defaults.sequence_length)
@@ -71,3 +76,13 @@ def test_nothing_is_claimed_that_was_changed() -> None:
     }
     assert not numbers
     assert any(text.startswith("microbatches per step: 32 in the plan") for text in made.not_validated)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_likeness_has_what_its_schedule_needs(name: str) -> None:
+    """Four positions on two ranks: the order of stages there and back, or round, is kept."""
+    plan, made = likeness(2, stages=4, microbatches=8, schedule=name)
+    assert not check_job(made.graph, uncalibrated(made.ranks), made.job, made.strategy)
+    schedule = SCHEDULES.get(name)
+    shape = bare_shape(made.graph, made.job, made.strategy)
+    assert (schedule.unmet(shape), made.strategy.schedule) == ((), plan.schedule)

@@ -18,7 +18,7 @@ from explorer.run.spec import RunSpec
 from explorer.run.weight_reads import find_reads
 from explorer.strategy import Mesh, Stage, UpdateChoice
 from explorer.updates import WEIGHTS, rule_of
-from tests.run.programs import MODEL, SCHEDULES, real
+from tests.run.programs import EVERY, MODEL, SCHEDULES, placed, real
 
 FLUSHED = ("gpipe", "1f1b", "interleaved_1f1b")
 NAMES = ("embed", *(f"layers.{i}" for i in range(6)), "head")
@@ -43,6 +43,7 @@ def launched(cases: list[Prepared], ranks: int) -> Launch:
 
 def two_ranks() -> list[Prepared]:
     cases = [real(name, 2, 1) for name in SCHEDULES]
+    cases += [placed(name, 2, optimizer="momentum") for name in EVERY if name not in SCHEDULES]
     cases += [real(name, 1, 2) for name in ("gpipe", "pipedream")]
     cases += [real(name, 1, 2, updates=(rule,), steps=5, name=named(rule, name)) for name, rule in RULES]
     cases += [real("spectrain", 2, 1, optimizer=name) for name in ("momentum", "adam")]

@@ -68,8 +68,12 @@ def simulate(
     shape: Shape,
     seconds: Mapping[str, float] | None = None,
     weight: Sequence[float] | None = None,
+    transfer_s: float = 0,
 ) -> Timeline:
-    """Times of all actions: seconds of the op times the stage's weight, by default its microbatch size."""
+    """Times of all actions: seconds of the op times the stage's weight, by default its microbatch size.
+
+    Tensors and gradients reach another lane `transfer_s` after they are made, beside all work.
+    """
     seconds = {"F": 1, "B": 1, "I": 1, "W": 1, "U": 0} | dict(seconds or {})
     weight = weight or [max(shape.microbatches) / count for count in shape.microbatches]
     left: Counter[Key] = Counter(key for lane in order.lanes for action in lane for key in makes(action))
@@ -80,6 +84,7 @@ def simulate(
     ready: dict[Key, float] = defaultdict(float)
     ended: dict[Action, float] = {}
     pending = Counter(action for lane in order.lanes for action in lane)
+    made_here: list[set[Key]] = [set() for _ in order.lanes]
     spans: list[list[tuple[float, float, Action]]] = [[] for _ in order.lanes]
     moving = True
     while moving:
@@ -96,7 +101,7 @@ def simulate(
                     break
                 start = max(
                     [spans[lane][-1][1] if spans[lane] else 0]
-                    + [ready[key] for key in keys]
+                    + [ready[key] + (transfer_s if key not in made_here[lane] else 0) for key in keys]
                     + [ended.get(before, 0) for before in after[action]]
                 )
                 size = weight[action.stage] * action.count if action.op != "U" else 1
@@ -105,6 +110,7 @@ def simulate(
                 pending[action] -= 1
                 ended[action] = max(ended.get(action, 0), end)
                 for key in makes(action):
+                    made_here[lane].add(key)
                     left[key] -= 1
                     ready[key] = max(ready[key], end)
                 moving = True

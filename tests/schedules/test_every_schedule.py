@@ -120,9 +120,11 @@ SECONDS = [(1, 1, 0), (1, 2, 0), (1, 1, 1), (2, 2, 1), (3, 4, 1), (5, 3, 3)]
 def evens() -> Iterator[Pipeline]:
     for forward, first, second in SECONDS:
         for p, m, chunks in product((1, 2, 4, 6), (1, 2, 4, 6, 8, 12, 24), (1, 2, 3, 4)):
-            yield Pipeline(
-                p=p, m=m, chunks=chunks, forward_s=forward, input_grad_s=first, weight_grad_s=second
-            )
+            for transfer_s in (0.0, 0.5):
+                yield Pipeline(
+                    p=p, m=m, chunks=chunks, forward_s=forward, input_grad_s=first,
+                    weight_grad_s=second, transfer_s=transfer_s,
+                )  # fmt: skip
 
 
 def priced(schedule: Schedule, of: Pipeline) -> Shape:
@@ -139,13 +141,14 @@ def test_closed_form(schedule: Schedule) -> None:
     assert schedule.closed_form
     tried = 0
     for even in evens():
-        expected = schedule.closed_form.makespan(even)
+        expected = schedule.closed_form.of(even)
         shape = priced(schedule, even)
         if expected is None or schedule.unmet(shape):
             continue
         tried += 1
         costs = {"F": even.forward_s, "B": even.backward_s, "I": even.input_grad_s, "W": even.weight_grad_s}
-        found = simulate(make_order(schedule.name, shape), shape, costs).makespan
+        order = make_order(schedule.name, shape)
+        found = simulate(order, shape, costs, transfer_s=even.transfer_s).makespan
         if schedule.closed_form.kind == "exact":
             assert found == pytest.approx(expected, rel=1e-12), even
         else:

@@ -1,0 +1,52 @@
+"""2BP: GPipe and 1F1B whose weight gradients are left to the end of the step."""
+
+from __future__ import annotations
+
+from explorer.actions import Order, Shape
+from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule, gpipe, one_f_one_b
+from explorer.schedules._split_backward import at_the_end, split_order
+from explorer.schedules.placements import LINE
+
+PAPER = "2BP: 2-Stage Backpropagation (Rae et al., 2024)"
+
+
+def makespan(of: Pipeline) -> float | None:
+    """(m + p - 1)(F + I) + m W: the weight gradients fill the drain where they are long enough.
+
+    The first stage ends last: it runs its m W when its last I is done. With one microbatch this is the
+    naive pipeline of the paper, idle for (p - 1)(F + I).
+    """
+    if of.chunks > 1:
+        return None
+    return (of.m + of.p - 1) * (of.forward_s + of.input_grad_s) + of.m * of.weight_grad_s
+
+
+@SCHEDULES.add(
+    Schedule(
+        name="gpipe_2bp",
+        title="GPipe with the weight gradients at the end",
+        paper=PAPER,
+        placement=LINE,
+        closed_form=ClosedForm(makespan=makespan),
+    )
+)
+def after_gpipe(shape: Shape, *, steps: int) -> Order:
+    """GPipe's order of forwards and input gradients; every stage waits for W with all m microbatches."""
+    return split_order(gpipe.order(shape, steps=steps), at_the_end)
+
+
+@SCHEDULES.add(
+    Schedule(
+        name="1f1b_2bp",
+        title="1F1B with the weight gradients at the end",
+        paper=PAPER,
+        placement=LINE,
+        closed_form=ClosedForm(makespan=makespan),
+    )
+)
+def after_1f1b(shape: Shape, *, steps: int) -> Order:
+    """1F1B's order of forwards and input gradients; what W reads is kept of all m microbatches.
+
+    The variant of the paper whose weight gradients fill idle time in the memory of 1F1B is `zb_h1`.
+    """
+    return split_order(one_f_one_b.order(shape, steps=steps), at_the_end)
