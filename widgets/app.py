@@ -223,7 +223,7 @@ class Explorer(VBox):
         Raises:
             InputError: the file cannot be written.
         """
-        from .report.page import write_report
+        from .report.document import write_report
 
         write_report(self, Path(path))
 

@@ -8,13 +8,16 @@ from typing import Any
 
 from explorer.base.errors import ExplorerError, InputError
 from explorer.cluster_profiles import load_cluster
+from explorer.framework_files import load_framework
+from explorer.models import load_model
 from explorer.schedules import SCHEDULES
-from explorer.schedules.placements import LOOP
 from explorer.strategies.degrees import EXPERT, Degrees
 from explorer.strategies.moves import place_layers
 from explorer.strategy import REPLICA, ROUND_ROBIN, JobStrategy, Stage, Strategy
+from explorer.workload import Workload
 
 from .holds import check, with_lock, with_pins
+from .schedule_choice import OPTION, nearest_degrees, with_option, with_schedule
 from .session import Inputs, Point, load_inputs, make_point, shared
 from .start import start_strategy
 
@@ -112,7 +115,7 @@ def lock_lane(point: Point, lane: int, *, on: bool) -> Point:
 
 def degrees_of(point: Point) -> Degrees:
     """Return the degrees nearest to a state, as the pickers show them; lanes without layers count."""
-    return Degrees.nearest(point.strategy.job, len(point.groups))
+    return nearest_degrees(point)
 
 
 def even_strategy(inputs: Inputs, degrees: Degrees) -> Strategy:
@@ -130,6 +133,8 @@ def set_field(point: Point, key: str, value: Any) -> Point:
     Raises:
         ExplorerError: an unknown field, or a value that cannot be.
     """
+    if key.startswith(OPTION):
+        return with_option(point, key, value)
     if key not in _FIELDS:
         raise InputError(f"unknown field {key!r}", key=key, found=value, allowed=", ".join(_FIELDS))
     return _FIELDS[key](point, key, value)
@@ -149,9 +154,28 @@ def _new_inputs(point: Point, key: str, value: Any) -> Point:
 def _sequence_length(point: Point, key: str, value: Any) -> Point:
     own = point.inputs
     length = whole_number(key, value)
-    loaded = load_inputs(own.model.reference, own.cluster_name, sequence_length=length)
-    inputs = replace(loaded, workload=own.workload.with_job(sequence_length=length))
+    inputs = _read_again(own, own.workload.with_job(sequence_length=length))
     return make_point(inputs, point.strategy, point.groups, note=f"sequence length {length}")
+
+
+def _framework(point: Point, _key: str, value: Any) -> Point:
+    """Another framework: it may fuse kernels or sum gradients otherwise, so the model is read again."""
+    own, name = point.inputs, str(value)
+    inputs = _read_again(own, own.workload.with_job(framework=name))
+    return make_point(inputs, point.strategy, point.groups, note=f"framework {name or 'as usual'}")
+
+
+def _read_again(own: Inputs, workload: Workload) -> Inputs:
+    """Return the inputs with the model as a workload has it; its own settings and devices stay."""
+    job = workload.job
+    kept = job.sequence_length == own.job.sequence_length
+    length = own.model.sequence_length if kept else job.sequence_length
+    graph = load_model(
+        own.model.reference, sequence_length=length or None, settings=dict(own.model.settings),
+        framework=load_framework(job.framework),
+    )  # fmt: skip
+    model = replace(own.model, sequence_length=length)
+    return replace(own, model=model, graph=shared(graph), workload=workload)
 
 
 def _workload(point: Point, key: str, value: Any) -> Point:
@@ -178,31 +202,22 @@ def _every_stage(point: Point, key: str, value: Any) -> Point:
 
 
 def _schedule(point: Point, _key: str, value: Any) -> Point:
-    """Another schedule; where it wants the stages elsewhere the model is cut anew."""
-    degrees = degrees_of(point)
-    name = str(value)
-    placement = SCHEDULES.get(name).placement
-    several = placement is LOOP  # of the others each says its own number
-    wanted = degrees.changed(
-        schedule=name, options=(), chunks=max(2, degrees.chunks) if several else placement.chunks
-    )
-    turns = all(stage.replicas == ROUND_ROBIN for stage in point.strategy.job.stages)
-    if wanted.homes != degrees.homes or (wanted.takes_turns and not turns):
-        strategy = even_strategy(point.inputs, wanted)
-        return make_point(point.inputs, strategy, note=f"schedule {name}, cut anew")
-    job = replace(point.strategy.job, schedule=name, options=())
-    return make_point(point.inputs, point.strategy.with_job(job), point.groups, note=f"schedule {name}")
+    return with_schedule(point, str(value))
 
 
 def _regular(point: Point, key: str, value: Any) -> Point:
     """Any other degree: another even cut. Replicas follow so that all devices stay in use."""
     found = whole_number(key, value)
-    wanted = degrees_of(point).changed(**{key: found})
+    now, note = degrees_of(point), f"{key} {found}, cut evenly"
+    if SCHEDULES.get(now.schedule).literal:
+        note += f"; {now.schedule} was spelt out for the former cut: the schedule is now {FALLBACK_SCHEDULE}"
+        now = now.changed(schedule=FALLBACK_SCHEDULE, options=())
+    wanted = now.changed(**{key: found})
     if key not in (REPLICA + "s", EXPERT):
         left = len(point.inputs.cluster.present) // (wanted.devices // wanted.replicas)
         wanted = wanted.changed(replicas=max(1, left))
     strategy = even_strategy(point.inputs, wanted.divisible(point.inputs.job))
-    return make_point(point.inputs, strategy, note=f"{key} {found}, cut evenly")
+    return make_point(point.inputs, strategy, note=note)
 
 
 def whole_number(key: str, value: Any, *, least: int = 1) -> int:
@@ -232,11 +247,13 @@ _FIELDS: dict[str, Callable[[Point, str, Any], Point]] = {
     "microbatch_size": _every_stage,
     "recompute": _every_stage,
     "zero": _every_stage,
+    "framework": _framework,
     "schedule": _schedule,
     "stages": _regular,
     "replicas": _regular,
     "tensor": _regular,
     "context": _regular,
     "expert": _regular,
+    "chunks": _regular,
 }
 """What a picker does."""

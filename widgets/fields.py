@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from explorer.base.registry import Registry
 from explorer.base.units import DTYPE_BYTES
 from explorer.cluster_profiles import cluster_names
+from explorer.framework_files import framework_names
 from explorer.models import SOURCES
-from explorer.schedules import SCHEDULES
-from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees
+from explorer.schedules.placements import ANY
+from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees, splittable
 
 from .edits import degrees_of
+from .schedule_choice import choices, option_fields
 from .session import Point
 
 OTHER = "other…"
@@ -52,7 +53,8 @@ def bar_view(
         _place("cluster", "Cluster", cluster_names(), cluster, typed),
     ]
     if point is not None and degrees is not None:
-        fields += _numbers(point, degrees) + _choices(point, degrees)
+        for part in (_work, _degrees, _schedule, _choices):
+            fields += part(point, degrees)
     for field in fields:
         key = field["key"]
         if key in errors:
@@ -84,48 +86,26 @@ def _place(
     return {"key": key, "label": label, "kind": "select", "value": value, "options": _options(options)}
 
 
-SHAPE = "Stages × replicas × tensor"
-"""Name of the group of fields that make the shape of the cut."""
-_SHAPE_KEYS = ("stages", "replicas", "tensor")
+_DEGREES = {
+    "stages": "Pipeline stages; a new even cut, replicas follow",
+    "replicas": "Data-parallel replicas; a new even cut",
+    "tensor": "Devices that share each layer; a new even cut, replicas follow",
+    "context": "Devices that share the sequence of every sample; a new even cut, replicas follow",
+    "expert": "Devices that share the experts of every mixture; a new even cut",
+}
+"""What each degree is; the fields stand together under the names of those that are there."""
+_ALWAYS = ("stages", "replicas", "tensor")
 
 
-def _options(values: Iterable[Any]) -> list[dict[str, str]]:
+def _options(values: Iterable[Any]) -> list[dict[str, Any]]:
     return [{"value": str(value), "label": str(value)} for value in values]
 
 
-def _numbers(point: Point, degrees: Degrees) -> list[dict[str, Any]]:
-    job = point.inputs.job
-    rows: list[tuple[str, str, int, str]] = [
-        ("global_batch", "Batch", job.global_batch, "Samples of one optimizer step"),
-        ("microbatch_size", "Microbatch", degrees.microbatch_size, "Samples of one microbatch per replica"),
-    ]
-    if job.sequence_length:
-        rows.append(("sequence_length", "Sequence", job.sequence_length, "Tokens of one sample"))
-    rows += [
-        ("stages", "Stages", degrees.stages, "Pipeline stages; a new even cut, replicas follow"),
-        ("replicas", "Replicas", degrees.replicas, "Data-parallel replicas; a new even cut"),
-        (
-            "tensor",
-            "Tensor",
-            degrees.tensor,
-            "Devices that share each layer; a new even cut, replicas follow",
-        ),
-    ]
-    for key, label, title in (
-        (
-            "context",
-            "Context",
-            "Devices that share a sequence; a new even cut, replicas follow",
-        ),
-        ("expert", "Experts", "Devices that share the experts of a mixture; a new even cut"),
-    ):
-        if getattr(degrees, key) > 1:
-            rows.append((key, label, getattr(degrees, key), title))
-    return [
-        {"key": key, "label": label, "kind": "number", "value": value, "minimum": 1, "step": 1,
-         "width_px": _digits_px(value), "title": title, "group": SHAPE if key in _SHAPE_KEYS else None}
-        for key, label, value, title in rows
-    ]  # fmt: skip
+def _number(key: str, label: str, value: int, title: str, group: str | None = None) -> dict[str, Any]:
+    return {
+        "key": key, "label": label, "kind": "number", "value": value, "minimum": 1, "step": 1,
+        "width_px": _digits_px(value), "title": title, "group": group,
+    }  # fmt: skip
 
 
 def _digits_px(value: int) -> int:
@@ -133,26 +113,67 @@ def _digits_px(value: int) -> int:
     return max(40, 24 + 8 * len(str(value)))
 
 
-def _choices(point: Point, degrees: Degrees) -> list[dict[str, Any]]:
+def _work(point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
+    """What is asked of the model."""
+    job = point.inputs.job
+    yield _number("global_batch", "Batch", job.global_batch, "Samples of one optimizer step")
+    size = degrees.microbatch_size
+    yield _number("microbatch_size", "Microbatch", size, "Samples of one microbatch per replica")
+    if job.sequence_length:
+        yield _number("sequence_length", "Sequence", job.sequence_length, "Tokens of one sample")
+
+
+def _degrees(point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
+    """How many devices work together in which way; what the model cannot be split along is left out."""
+    axes = splittable(point.inputs.graph)
+    there = [key for key in _DEGREES if key in _ALWAYS or key in axes or getattr(degrees, key) > 1]
+    name = " × ".join(there).capitalize()
+    for key in there:
+        yield _number(key, key.capitalize(), getattr(degrees, key), _DEGREES[key], name)
+
+
+def _schedule(point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
+    """The schedule: every one that is registered, those that cannot be had with what they need."""
+    rows = [
+        {
+            "value": choice.name,
+            "label": f"{choice.name}: {choice.problem}" if choice.problem else choice.name,
+            "disabled": bool(choice.problem),
+            "title": choice.title,
+        }
+        for choice in choices(point)
+    ]
+    shown = next(choice.title for choice in choices(point) if choice.name == degrees.schedule)
+    yield {
+        "key": "schedule", "label": "Schedule", "kind": "select", "value": degrees.schedule, "options": rows,
+        "width_px": 128, "title": shown,
+    }  # fmt: skip
+    placement = degrees.placement
+    if (placement.several and placement is not ANY) or degrees.chunks > 1:
+        what = "Stages of each pipeline position; a new even cut"
+        yield _number("chunks", "Chunks", degrees.chunks, what)
+    yield from option_fields(point)
+
+
+def _choices(point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
+    job = point.inputs.job
     rows: list[tuple[str, str, Any, Iterable[Any]]] = [
-        ("schedule", "Schedule", degrees.schedule, _chosen(SCHEDULES, degrees.schedule)),
         ("recompute", "Recompute", degrees.recompute, RECOMPUTE),
         ("zero", "ZeRO", str(degrees.zero), ZERO_LEVELS),
-        ("precision", "Precision", point.inputs.job.precision, _PRECISIONS),
+        ("precision", "Precision", job.precision, _PRECISIONS),
     ]
-    return [
-        {"key": key, "label": label, "kind": "select", "value": value, "options": _options(options)}
-        for key, label, value, options in rows
-    ]
+    for key, label, value, names in rows:
+        yield {"key": key, "label": label, "kind": "select", "value": value, "options": _options(names)}
+    software = [{"value": "", "label": "as usual"}, *_options(_with(framework_names(), job.framework))]
+    yield {
+        "key": "framework", "label": "Framework", "kind": "select", "value": job.framework,
+        "options": software, "width_px": 116,
+        "title": "What software runs it: overheads, fused kernels, how gradients are reduced",
+    }  # fmt: skip
 
 
 def _with(names: list[str], present: str) -> list[str]:
-    return names if present in names else [*names, present]
-
-
-def _chosen(registry: Registry[Any], present: str) -> list[str]:
-    """Names to choose from: all but those whose order must be spelt out, which plans bring."""
-    return _with([item.name for item in registry if not item.literal], present)
+    return names if not present or present in names else [*names, present]
 
 
 def _buttons(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from explorer.base.errors import InputError
 from explorer.explain import Sentence
@@ -12,18 +12,63 @@ from .ahead import MOVES, Ahead
 from .edits import set_field
 from .fields import OTHER
 from .session import Point, make_point
-
-if TYPE_CHECKING:
-    from .app import Explorer
+from .showing import Showing, Shown
 
 APPLY_REASON = "apply_reason"
 """Action of a reason's button, before a colon and the reason's key."""
 
 
+class Edited(Shown, Protocol):
+    """The workbench as gestures see it."""
+
+    showing: Showing
+    """What stands on the page, and what is said there."""
+
+    def now(self) -> Point:
+        """The state shown; raises `InputError` while nothing is loaded."""
+        ...
+
+    def show(self, point: Point) -> None:
+        """Make a state the present one."""
+        ...
+
+    def first(self, **wish: str) -> None:
+        """Choose a model or a cluster while nothing is loaded."""
+        ...
+
+    def undo(self) -> bool:
+        """Back to the state before."""
+        ...
+
+    def redo(self) -> bool:
+        """Forth again."""
+        ...
+
+    def pin(self, layers: Any, *, on: bool = True) -> None:
+        """Pin layers to their devices, or release them."""
+        ...
+
+    def lock_lane(self, lane: int, *, on: bool = True) -> None:
+        """Lock a lane, or unlock it."""
+        ...
+
+    def search(self) -> None:
+        """Start the chosen searcher."""
+        ...
+
+    def use_best(self) -> None:
+        """Put the best strategy found on the board."""
+        ...
+
+    def stop(self) -> None:
+        """Stop a search or run."""
+        ...
+
+
 class Gestures:
     """Answers the intents of a workbench's widgets."""
 
-    def __init__(self, bench: Explorer) -> None:
+    def __init__(self, bench: Edited) -> None:
         self._bench = bench
         self._ahead = Ahead()
         self._actions: dict[str, Callable[[], Any]] = {

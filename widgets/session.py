@@ -13,11 +13,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.cluster_profiles import load_cluster
+from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.models import load_model_and_cluster
 from explorer.plan import Plan, Provenance, Reference, Resolved, fingerprint, located, make_plan
@@ -73,7 +74,7 @@ class Figures:
 class Outcome:
     """What is predicted of a strategy: figures always, the scene only as long as it is wanted."""
 
-    __slots__ = ("_figures", "_scene", "groups", "inputs", "strategy")
+    __slots__ = ("_figures", "_scene", "groups", "inputs", "kept", "strategy")
 
     def __init__(
         self,
@@ -89,6 +90,8 @@ class Outcome:
         self.groups = tuple(known.values())
         self._scene: Scene | None = None
         self._figures = figures
+        self.kept: dict[str, Any] = {}
+        """What was worked out of it once for the page."""
 
     @property
     def scene(self) -> Scene:
@@ -257,6 +260,7 @@ def load_inputs(
     sequence_length: int | None = None,
     changes: Mapping[str, object] | None = None,
     prefer_own: bool = False,
+    settings: Mapping[str, str] | None = None,
 ) -> Inputs:
     """Load a model and a cluster.
 
@@ -266,11 +270,15 @@ def load_inputs(
         sequence_length: of the model; None for its own.
         changes: fields over those of the model's own workload.
         prefer_own: whether devices that the file brings are taken in place of `cluster`.
+        settings: of the model, as `--set` takes them.
 
     Raises:
         InputError: an unknown or wrong model, cluster or value.
     """
-    graph, own = load_model_and_cluster(model, sequence_length=sequence_length)
+    framework = load_framework(str((changes or {}).get("framework", "")))
+    graph, own = load_model_and_cluster(
+        model, sequence_length=sequence_length, settings=settings, framework=framework
+    )
     if own is not None and (prefer_own or not cluster):
         place, devices = model, own
     else:
@@ -288,7 +296,9 @@ def load_inputs(
     if sequence_length:
         given["sequence_length"] = sequence_length
     return Inputs(
-        model=Reference(reference=model, sequence_length=sequence_length or 0),
+        model=Reference(
+            reference=model, sequence_length=sequence_length or 0, settings=tuple((settings or {}).items())
+        ),
         graph=shared(graph),
         cluster_name=place,
         cluster=shared(devices),

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from threading import RLock
+from typing import Any, Protocol
 
 from explorer.base.errors import ExplorerError
 
@@ -16,11 +18,12 @@ from .accuracy import Accuracy
 from .fields import bar_view
 from .jobs import Idle, at_once
 from .paint import Comparisons, paint, paint_graph, paint_rest
+from .panel import Panel
+from .parts import Parts
 from .reasons import Reasons
-from .session import Point
-
-if TYPE_CHECKING:
-    from .app import Explorer
+from .run.panel import RunPanel
+from .search.panel import SearchPanel
+from .session import History, Point
 
 HOLD_S = 1.0
 """Time after a sign of a gesture under way in which no idle work begins: it may be dropped at any moment."""
@@ -28,10 +31,37 @@ FOLLOW_S = 0.04
 """Time that the page has to draw an answer before the other views are made: both ask for the same cores."""
 
 
+class Shown(Protocol):
+    """The workbench as what draws it sees it."""
+
+    lock: RLock
+    """Held by whatever touches the workbench."""
+    history: History
+    """States; the present one is drawn."""
+    parts: Parts
+    """What is drawn on."""
+    panels: tuple[Panel, ...]
+    """Tabs, which are told of every state."""
+    run_panel: RunPanel
+    """For what was measured."""
+    search_panel: SearchPanel
+    """For whether it is at work."""
+    runs: Path | None
+    """History of runs that bands are learned from."""
+    selection: list[str]
+    """Ids of selected blocks and layers."""
+    error: str
+    """What went wrong last."""
+
+    def tell(self, now: Point) -> None:
+        """Bring the traits in line with the state shown."""
+        ...
+
+
 class Showing:
     """Draws a workbench. It changes no state but what was typed, what went wrong and what is said."""
 
-    def __init__(self, bench: Explorer) -> None:
+    def __init__(self, bench: Shown) -> None:
         self._bench = bench
         self.comparisons = Comparisons()
         """What the tiles compare with."""

@@ -535,6 +535,22 @@ def _check_devices(cluster: Cluster, devices: Sequence[int]) -> None:
         )
 
 
+def splittable(graph: LayerGraph) -> frozenset[str]:
+    """Return the axes beside replicas that a model can be split along: `tensor`, `context`, `expert`."""
+
+    def make() -> frozenset[str]:
+        return frozenset(axis for axis in (TENSOR, CONTEXT, EXPERT) if _splits(graph, axis))
+
+    return graph.memo("splittable_axes", make)
+
+
+def _splits(graph: LayerGraph, axis: str) -> bool:
+    if axis == EXPERT:
+        return _expert_count(graph) > 1
+    dims = {dim for dim, _ in (megatron_layout() if axis == TENSOR else context_layout())}
+    return any(dim.name in dims for layer in graph.layers for dim in layer.dims)
+
+
 def expert_patterns(graph: LayerGraph) -> tuple[str, ...]:
     """Return patterns of the names of all layers of experts, and of no others."""
 

@@ -108,7 +108,7 @@ OWN_FILES = {
     "explorer.profiling.machine": "what the system says of its processor",
     "explorer.run.launch": "what the ranks of a run write",
     "explorer.run.worker": "what the launch wrote",
-    "widgets.report.page": "bundles of the package",
+    "widgets.report.document": "bundles of the package",
 }
 """Modules that read only what the product or the system wrote."""
 

@@ -17,7 +17,7 @@ from explorer.views import Scene, board_view, make_scene
 from explorer.views.board import estimate_view
 from explorer.views.board_links import hops_of
 from explorer.views.tiles import figures
-from widgets import shapes
+from tests.support import view_shapes as shapes
 from widgets.base import refuse_unsendable
 
 DGX = explorer.load_cluster("dgx-a100")

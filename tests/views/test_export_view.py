@@ -16,7 +16,7 @@ from explorer.export.roundtrip import load_back
 from explorer.plan import Resolved, make_plan, resolve
 from explorer.views.export_preview import capability_table, export_view, file_rows
 from tests.export.samples import UNIFORM, uniform
-from widgets import shapes
+from tests.support import view_shapes as shapes
 from widgets.base import refuse_unsendable
 
 NAMES = EXPORTERS.names()

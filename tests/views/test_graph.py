@@ -23,7 +23,7 @@ from explorer.views.graph import first_opened, graph_index, one_step, still_open
 from explorer.views.graph_folds import MOST_SIBLINGS
 from explorer.views.graph_open import ALL, MOST_AT_FIRST, MOST_SHOWN, canonical, shown_parts
 from explorer.views.graph_tree import layer_pairs, module_tree
-from widgets import shapes
+from tests.support import view_shapes as shapes
 from widgets.base import refuse_unsendable
 
 DGX = explorer.load_cluster("dgx-a100")

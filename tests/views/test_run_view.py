@@ -17,7 +17,7 @@ from sample_run import comparison
 from explorer.run.compare import CONFIRMED, OFF, TOO_NOISY, WRONG
 from explorer.run.profile_correction import Change, Correction
 from explorer.views.run_view import calibration_view, comparison_view, error_of
-from widgets import shapes
+from tests.support import view_shapes as shapes
 from widgets.base import refuse_unsendable
 
 SECONDS = st.floats(1e-6, 1e3)

@@ -23,7 +23,7 @@ from explorer.views.search_table import (
     strategy_words,
 )
 from explorer.workload import default_workload
-from widgets import shapes
+from tests.support import view_shapes as shapes
 
 
 @pytest.fixture(scope="module")

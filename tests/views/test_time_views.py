@@ -17,7 +17,7 @@ from explorer.views.scene import Scene, make_scene
 from explorer.views.timeline import report_critical_path, timeline_rows, timeline_view
 from explorer.views.trace import chrome_trace
 from explorer.views.traffic import communication_view, traffic_view
-from widgets import shapes
+from tests.support import view_shapes as shapes
 from widgets.base import refuse_unsendable
 
 SHAPES: dict[str, dict[str, Any]] = {

@@ -39,7 +39,7 @@ from explorer.views.memory_map import memory_levels
 from explorer.views.sweep_view import what_if_rows
 from explorer.views.tiles import Baseline
 from explorer.views.timeline import COLUMNS, timeline_rows
-from widgets import shapes
+from tests.support import view_shapes as shapes
 from widgets.base import refuse_unsendable
 from widgets.timeline import COLUMNS as PAGE_COLUMNS
 

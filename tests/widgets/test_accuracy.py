@@ -12,8 +12,9 @@ from pydantic import TypeAdapter
 
 from explorer.calibrate.history import Entry, append, read
 from explorer.run.compare import TOO_NOISY
+from tests.support import view_shapes as shapes
 from tests.widgets.sample_run import comparison
-from widgets import Explorer, shapes
+from widgets import Explorer
 from widgets.run.task import Done
 
 RUN = Entry(machine="a100-sxm-80gb", predicted={"step_time_s": 1.0}, measured={"step_time_s": 1.25})

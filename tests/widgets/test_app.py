@@ -12,7 +12,8 @@ from pydantic import TypeAdapter
 import explorer as core
 from explorer.base.errors import ExplorerError, InputError
 from explorer.schedules import SCHEDULES
-from widgets import Explorer, shapes
+from tests.support import view_shapes as shapes
+from widgets import Explorer
 
 
 def make(**workload: Any) -> Explorer:

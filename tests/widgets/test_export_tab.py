@@ -9,7 +9,8 @@ import pytest
 import traitlets
 from pydantic import TypeAdapter
 
-from widgets import Explorer, ExportView, shapes
+from tests.support import view_shapes as shapes
+from widgets import Explorer, ExportView
 from widgets.base import refuse_unsendable
 
 

@@ -12,7 +12,8 @@ import pytest
 from pydantic import TypeAdapter
 
 import explorer as core
-from widgets import Explorer, shapes
+from tests.support import view_shapes as shapes
+from widgets import Explorer
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import sample_search
 from harness import WidgetPage
 from pydantic import TypeAdapter
 
-from widgets import Leaderboard, shapes
+from tests.support import view_shapes as shapes
+from widgets import Leaderboard
 
 pytestmark = pytest.mark.browser
 

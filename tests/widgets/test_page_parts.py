@@ -64,6 +64,19 @@ def test_verdict_is_never_read_as_html(open_page: Open) -> None:
 # ---- controls
 
 
+def test_a_choice_that_cannot_be_had_is_grey(open_page: Open) -> None:
+    page = open_page()
+    rows = [{"value": "1f1b", "label": "1f1b", "title": "One line"},
+            {"value": "chimera", "label": "chimera: stages: 2 or 4", "disabled": True}]  # fmt: skip
+    field = {"key": "schedule", "label": "Schedule", "kind": "select", "value": "1f1b", "options": rows}
+    page.show("controls", Controls(view={"fields": [field], "buttons": []}))
+    option = page.page.locator("[data-field=schedule] option")
+    assert option.evaluate_all("(all) => all.map((o) => o.disabled)") == [False, True]
+    rows[1]["disabled"] = False
+    page.receive("controls", view={"fields": [field], "buttons": []})
+    assert option.evaluate_all("(all) => all.map((o) => o.disabled)") == [False, False]
+
+
 def test_controls_send_what_is_set_and_pressed(open_page: Open) -> None:
     page = open_page()
     page.show("controls", Controls(view=sample.controls_view()))

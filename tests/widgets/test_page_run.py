@@ -10,7 +10,8 @@ import sample_run as sample
 from harness import WidgetPage
 from pydantic import TypeAdapter
 
-from widgets import RunView, shapes
+from tests.support import view_shapes as shapes
+from widgets import RunView
 
 pytestmark = pytest.mark.browser
 

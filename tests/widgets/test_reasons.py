@@ -14,7 +14,8 @@ from explorer.views import verdict_view
 from explorer.views.tiles import figures, with_measured
 from explorer.views.verdict import LONGEST_LABEL
 from explorer.views.why import reasons_view, worth
-from widgets import Explorer, shapes
+from tests.support import view_shapes as shapes
+from widgets import Explorer
 from widgets.holds import released
 from widgets.reasons import Reasons
 

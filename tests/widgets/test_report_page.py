@@ -19,8 +19,9 @@ from explorer.cluster_profiles import save_cluster
 from explorer.models import saved
 from explorer.plan import fingerprint
 from widgets import Explorer
+from widgets.report import document
 from widgets.report import page as reportpage
-from widgets.report.page import page_html, report_html
+from widgets.report.document import page_html, report_html
 
 EVIL = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
 
@@ -101,7 +102,7 @@ def test_the_data_are_the_views_without_editing(report: str, bench: Explorer) ->
 
 
 def test_long_data_are_packed(monkeypatch: pytest.MonkeyPatch, bench: Explorer, report: str) -> None:
-    monkeypatch.setattr(reportpage, "PACK_FROM", 10)
+    monkeypatch.setattr(document, "PACK_FROM", 10)
     packed = report_html(bench)
     assert 'data-packed="gzip"' in packed
     assert len(packed) < len(report)
@@ -229,7 +230,7 @@ def test_nothing_can_be_edited_but_much_be_looked_at(opened: Callable[..., Any],
 def test_packed_data_are_drawn(
     opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, bench: Explorer
 ) -> None:
-    monkeypatch.setattr(reportpage, "PACK_FROM", 10)
+    monkeypatch.setattr(document, "PACK_FROM", 10)
     page = opened(report_html(bench))
     assert page.locator("[data-part=board] [data-lane]").count() == 4
 

@@ -24,7 +24,8 @@ from explorer.run.calibrate import calibrate
 from explorer.run.compare import TOO_NOISY, StageTime
 from explorer.run.likeness import SMALL
 from explorer.run.model import transformer
-from widgets import Explorer, shapes
+from tests.support import view_shapes as shapes
+from widgets import Explorer
 from widgets.run import task as run_task
 from widgets.run.calibrating import free_name
 from widgets.run.progress import Progress, progress_share

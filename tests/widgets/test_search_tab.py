@@ -15,7 +15,8 @@ from pydantic import TypeAdapter
 from explorer.base.errors import InputError
 from explorer.search import SEARCHERS, Evaluator, Problem, Searcher, Space
 from explorer.strategies.uniform import uniform
-from widgets import Explorer, shapes
+from tests.support import view_shapes as shapes
+from widgets import Explorer
 from widgets.holds import Holds
 from widgets.search.labels import place
 from widgets.search.placing import ChartPlace

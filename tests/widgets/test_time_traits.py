@@ -10,7 +10,8 @@ import pytest
 import sample
 from pydantic import TypeAdapter
 
-from widgets import Heatmap, Timeline, shapes
+from tests.support import view_shapes as shapes
+from widgets import Heatmap, Timeline
 
 
 def test_a_trace_is_sent_as_a_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,8 @@ import sample
 from pydantic import TypeAdapter, ValidationError
 
 import widgets
-from widgets import Board, Controls, GraphView, Heatmap, Leaderboard, Tiles, Timeline, shapes
+from tests.support import view_shapes as shapes
+from widgets import Board, Controls, GraphView, Heatmap, Leaderboard, Tiles, Timeline
 from widgets.base import STATIC, Widget, refuse_unsendable
 from widgets.heatmap import pack as pack_cells
 from widgets.timeline import COLUMNS, KINDS, pack

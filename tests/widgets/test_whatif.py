@@ -12,7 +12,8 @@ from pydantic import TypeAdapter
 
 import explorer as core
 from explorer.sweep import vary
-from widgets import Explorer, shapes
+from tests.support import view_shapes as shapes
+from widgets import Explorer
 from widgets.whatif.curve_words import curve_html, default_values
 from widgets.whatif.words import stops
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from explorer.base.errors import ExplorerError, InputError
 from explorer.cluster_profiles import load_cluster
+from explorer.framework_files import load_framework
 from explorer.models import load_model_and_cluster
 from explorer.plan import fingerprint, range_layers, spelt_out
 from explorer.strategies.moves import DeviceGroup
@@ -141,13 +142,16 @@ class _Reader:
 
     def _loaded(self, row: SavedInputs) -> Inputs:
         known, name, place = self._known, row.model.reference, row.cluster.reference
-        if known is not None and replace(row.model, fingerprint="") == known.model:
+        software = row.workload.job.framework
+        same = known is not None and software == known.job.framework
+        if known is not None and same and replace(row.model, fingerprint="") == known.model:
             graph, own = known.graph, None
         else:
             graph, own = load_model_and_cluster(
                 name,
                 sequence_length=row.model.sequence_length or None,
                 settings=dict(row.model.settings),
+                framework=load_framework(software),
                 trust=() if known is None else (known.model.reference,),
             )
         if known is not None and place == known.cluster_name:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ipywidgets import Layout, VBox
 
@@ -15,17 +15,31 @@ from explorer.base.plain_data import parse_document, read_document
 from explorer.plan import from_document, to_document
 from widgets.base import Widget
 from widgets.opening import file_point, plan_point
-from widgets.panel import Panel
+from widgets.panel import Bench, Panel
+from widgets.report.document import Reported, report_html
 from widgets.session import Point
 
 from .file import SCHEMA, parse_session
+from .saving import Saving
 from .states import States
-
-if TYPE_CHECKING:
-    from widgets.app import Explorer
 
 LONGEST_UPLOAD = 16 * 2**20
 """Characters of an uploaded file; plans are a thousandth of it."""
+
+
+class Kept(Bench, Reported, Protocol):
+    """The workbench as its History tab sees it."""
+
+    saving: Saving
+    """Where all is saved."""
+
+    def go(self, position: int) -> bool:
+        """Show a state of the history."""
+        ...
+
+    def tabs_title(self) -> str:
+        """Title of the tab that is open."""
+        ...
 
 
 class HistoryPanel(Panel):
@@ -33,7 +47,7 @@ class HistoryPanel(Panel):
 
     title = "History"
 
-    def __init__(self, bench: Explorer) -> None:
+    def __init__(self, bench: Kept) -> None:
         self._bench = bench
         self._path, self._error = "", ""
         self.states = States()
@@ -145,7 +159,6 @@ class HistoryPanel(Panel):
         self.states.offer_download(f"{self._stem()}.yaml", "application/yaml", text.encode())
 
     def _make_report(self) -> None:
-        from widgets.report.page import report_html  # reads the bundles, which nobody else needs as text
 
         page = report_html(self._bench)
         self.states.offer_download(f"{self._stem()}-report.html", "text/html", page.encode())

@@ -17,7 +17,8 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import RLock
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 from explorer import __version__
@@ -25,13 +26,13 @@ from explorer.base.errors import InputError
 from explorer.base.files import make_folder, write_text
 from explorer.base.plain_data import SUFFIXES
 from widgets.jobs import Idle, at_once
+from widgets.parts import Parts
+from widgets.session import History
+from widgets.showing import Showing
 
-from .file import Recorder, SavedSession, read_session, write_session
+from .file import Look, Recorder, SavedSession, read_session, write_session
 from .filelock import FileLock
-from .load import restore
-
-if TYPE_CHECKING:
-    from widgets.app import Explorer
+from .load import Restored, restore
 
 FOLDER = ".explorer"
 """Where sessions are kept that were given no name, in the kernel's working folder."""
@@ -64,10 +65,39 @@ class Offer:
         return f"{moment(self.session.saved_s, now_s)} with {count} change{'' if count == 1 else 's'}"
 
 
+class Saved(Protocol):
+    """The workbench as what saves it sees it."""
+
+    lock: RLock
+    """Held by whatever touches the workbench."""
+    history: History
+    """States, which are saved."""
+    parts: Parts
+    """Where it is said."""
+    showing: Showing
+    """Where it is said that something went wrong."""
+
+    def look(self) -> Look:
+        """What is not part of a state."""
+        ...
+
+    def resume(self, restored: Restored, look: Look) -> None:
+        """Take up a saved session."""
+        ...
+
+    def reopens(self) -> None:
+        """Say in the page that the session is saved."""
+        ...
+
+    def say(self, verdict: Mapping[str, Any] | None) -> None:
+        """Put a sentence under the tiles."""
+        ...
+
+
 class Saving:
     """Writes the session of one workbench soon after every change, and reopens the one before."""
 
-    def __init__(self, bench: Explorer) -> None:
+    def __init__(self, bench: Saved) -> None:
         self._bench = bench
         self._recorder = Recorder()
         self._idle = Idle(bench.lock, self._failed, rest_s=REST_S)

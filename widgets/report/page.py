@@ -1,167 +1,16 @@
-"""One HTML file of a plan, to send to someone: the workbench's drawings over data that stands in the file.
-
-It opens offline and asks for nothing: a content security policy forbids every request, and lets run only the
-one script that this package wrote. Whatever comes from outside is escaped, or stands as data that no parser
-of HTML sees. `python -m widgets.report.page PLAN.yaml OUT.html` makes one of a plan file.
-"""
+"""`python -m widgets.report.page PLAN.yaml OUT.html`: the report of a plan file, without a notebook."""
 
 from __future__ import annotations
 
-import base64
-import gzip
-import hashlib
-import json
 import sys
-from collections.abc import Mapping
-from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from explorer.base.errors import ExplorerError
-from explorer.base.files import read_text, write_bytes
-from explorer.base.formats import yaml_text
 from explorer.base.trust import Trust
-from explorer.plan import to_document
-from explorer.views import graph_view
-from widgets.base import STATIC, Widget
-from widgets.jobs import at_once
-from widgets.paint import paint_rest
-from widgets.panels import STYLE
+from widgets.app import Explorer
+from widgets.opening import file_point
 
-from .words import heading, more_html, top_html, words_html
-
-if TYPE_CHECKING:
-    from widgets.app import Explorer
-
-PACK_FROM = 1_000_000
-"""Characters of data from which it is compressed."""
-
-MOST_ANSWERS = 40
-"""Nodes of the layer graph that can still be opened or closed in a report."""
-
-_NOT_SENT = {"layout", "tabbable", "tooltip", "notice", "bench", "seq", "way_back", "own_id", "heard"}
-
-
-def write_report(bench: Explorer, path: Path) -> int:
-    """Write the report of the state shown; its size in bytes.
-
-    Raises:
-        InputError: nothing is loaded, or the file cannot be written.
-    """
-    data = report_html(bench).encode()
-    write_bytes(path, data)
-    return len(data)
-
-
-def report_html(bench: Explorer) -> str:
-    """The report of the state shown, as it is looked at: colours, what is open, plan B.
-
-    Raises:
-        InputError: nothing is loaded.
-    """
-    point = bench.now()
-    at_once(lambda: paint_rest(bench.parts, point))
-    bench.showing.explain(point)
-    reasons = bench.showing.reasons
-    resolved = bench.resolved()
-    document = to_document(resolved.plan, resolved.graphs)
-    plan_text = yaml_text(document)
-    verdict = reasons.verdict or bench.parts.tiles.view.get("verdict") or {}
-    body = (
-        top_html(point, made_s=bench.history.clock())
-        + '<div data-part="tiles"></div>'
-        + words_html(verdict, reasons.rows)
-        + '<p class="r-failed" id="report-failed" hidden>The drawings cannot be shown; the tables below are '
-        "complete.</p>" + _places() + more_html(point, plan_text)
-    )
-    return page_html(heading(point), body, {"parts": _parts(bench)})
-
-
-def page_html(title: str, body: str, data: Mapping[str, Any]) -> str:
-    """The file around a body; `data` is what the script draws."""
-    script = read_text(STATIC / "report.js").replace("</script", r"<\/script")
-    styles = STYLE.removeprefix("<style>").removesuffix("</style>") + read_text(STATIC / "report.css")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    packed, text = _data_text(data)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="referrer" content="no-referrer"><link rel="icon" href="data:,">'
-        f"<title>{escape(title)}: plan</title><style>{styles}</style></head>"
-        f'<body data-jp-theme-light="true"><main>{body}</main>'
-        f'<script type="application/json" id="report-data" data-packed="{packed}">{text}</script>'
-        f'<script type="module">{script}</script></body></html>\n'
-    )
-
-
-def _data_text(data: Mapping[str, Any]) -> tuple[str, str]:
-    """How it is packed, and text in which no tag can begin."""
-    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
-    if len(text) < PACK_FROM:
-        return "no", text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    return "gzip", base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
-
-
-def _places() -> str:
-    """Where the drawings go."""
-    return (
-        '<div data-part="board"></div><div data-part="timeline"></div>'
-        '<div class="r-columns"><div data-part="graph"></div>'
-        '<div><div data-part="memory"></div><div data-part="traffic"></div></div></div>'
-    )
-
-
-def _parts(bench: Explorer) -> list[dict[str, Any]]:
-    """The state of every drawing, with nothing in it that only the workbench can do."""
-    parts = bench.parts
-    tiles, board = _state(parts.tiles), _state(parts.board)
-    # verdict and reasons stand above as text
-    tiles["view"] = tiles["view"] | {"verdict": None, "reasons": [], "reasoning": False}
-    board["view"] = board["view"] | {"editable": False}
-    return [
-        {"name": "tiles", "kind": "tiles", "state": tiles},
-        {"name": "board", "kind": "board", "state": board},
-        {"name": "timeline", "kind": "timeline", "state": _state(parts.timeline)},
-        {"name": "graph", "kind": "graph", "state": _state(parts.graph), "answers": _answers(bench)},
-        {"name": "memory", "kind": "heatmap", "state": _state(parts.memory)},
-        {"name": "traffic", "kind": "heatmap", "state": _state(parts.traffic)},
-    ]
-
-
-def _state(widget: Widget) -> dict[str, Any]:
-    """The synced traits of a widget; bytes are marked."""
-    own = {
-        name: getattr(widget, name)
-        for name in widget.traits(sync=True)
-        if not name.startswith("_") and name not in _NOT_SENT
-    }
-    return {
-        name: {"$bytes": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
-        for name, value in own.items()
-    }
-
-
-def _answers(bench: Explorer) -> dict[str, Any]:
-    """What the layer graph would be answered for one thing more or less open, by what is open then."""
-    point, graph = bench.now(), bench.parts.graph
-    opened = list(graph.opened)
-    wishes: list[list[str]] = [[]]
-    wishes += [
-        [other for other in opened if other != node["id"]] if node["id"] in opened else [*opened, node["id"]]
-        for node in graph.view.get("nodes", [])[:MOST_ANSWERS]
-    ]
-    other = point.other.scene if point.other is not None else None
-    answers = {}
-    for wish in wishes:
-        view = graph_view(point.scene, opened=wish, other=other, other_name="B")
-        for key in (wish, view["opened"]):
-            answers[json.dumps(sorted(key), separators=(",", ":"), ensure_ascii=False)] = view
-    return answers
+from .document import write_report
 
 
 def main(arguments: list[str]) -> int:
@@ -172,7 +21,7 @@ def main(arguments: list[str]) -> int:
     try:
         size = report_of_plan(Path(arguments[0]), Path(arguments[1]))
     except ExplorerError as error:
-        sys.stderr.write(f"reportpage: {error}\n")
+        sys.stderr.write(f"report: {error}\n")
         return error.exit_status
     sys.stderr.write(f"wrote {arguments[1]}, {size / 1e6:.1f} MB\n")
     return 0
@@ -189,9 +38,6 @@ def report_of_plan(plan: Path, out: Path, *, trust: Trust = False) -> int:
     Raises:
         InputError: the plan cannot be read, or the file not be written.
     """
-    from widgets.app import Explorer
-    from widgets.opening import file_point
-
     file_point(plan, trust=trust)  # a workbench would show what is wrong in its page
     bench = Explorer(plan=plan, session=None, trust=trust)
     try:

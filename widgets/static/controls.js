@@ -469,7 +469,7 @@ function drawField(element, field) {
       field.options ?? [],
       (option) => String(option.value),
       () => h("option", {}),
-      (option, { value: value2, label: text }) => set(option, { value: String(value2), text })
+      (option, { value: value2, label: text, disabled, title }) => set(option, { value: String(value2), text, title: title ?? null, disabled: Boolean(disabled) })
     );
   const value = field.value == null ? "" : String(field.value);
   if (element.sent !== value || document.activeElement !== input) {

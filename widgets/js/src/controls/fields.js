@@ -85,7 +85,8 @@ function drawField(element, field) {
       field.options ?? [],
       (option) => String(option.value),
       () => h("option", {}),
-      (option, { value, label: text }) => set(option, { value: String(value), text }),
+      (option, { value, label: text, disabled, title }) =>
+        set(option, { value: String(value), text, title: title ?? null, disabled: Boolean(disabled) }),
     );
   const value = field.value == null ? "" : String(field.value);
   if (element.sent !== value || document.activeElement !== input) {

@@ -271,6 +271,8 @@ class Option(Strict):
 
     value: str
     label: str
+    disabled: NotRequired[bool]
+    title: NotRequired[str | None]
 
 
 class Field(Strict):

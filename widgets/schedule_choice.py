@@ -1,0 +1,219 @@
+"""Choosing a schedule: every registered one can be had, or says what it needs and what is nearest to it.
+
+A schedule keeps the placement on the board where it can order it; otherwise the model is cut anew, evenly, as
+the schedule's own placement wants its stages. Nothing here knows a schedule by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from explorer.actions import Shape
+from explorer.base.errors import InputError
+from explorer.base.registry import Option
+from explorer.schedules import SCHEDULES, Schedule, make_order
+from explorer.schedules.custom import lanes_text
+from explorer.schedules.placements import ANY
+from explorer.strategies.bare_shape import bare_shape
+from explorer.strategies.degrees import Degrees
+
+from .session import Point, make_point
+
+MOST_SPELT = 4000
+"""Actions of a step that are spelt out for a schedule by hand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One schedule as the picker shows it."""
+
+    name: str
+    """As registered."""
+    title: str
+    """One line, with what happens to the placement."""
+    problem: str
+    """What it needs and cannot have here, with the nearest that would do; empty if it can be had."""
+
+
+def nearest_degrees(point: Point) -> Degrees:
+    """Return the degrees nearest to a state; lanes without layers count as pipeline positions."""
+    job = point.strategy.job
+    whole = SCHEDULES.get(job.schedule).placement.whole
+    return Degrees.nearest(job, 0 if whole else len(point.groups))
+
+
+def choices(point: Point) -> tuple[Choice, ...]:
+    """Return every registered schedule, as a state can have it; kept with what is predicted of the state."""
+    kept = point.outcome.kept
+    if "schedules" not in kept:
+        own = point.inputs
+        shape = bare_shape(own.graph, own.job, point.strategy.job)
+        kept["schedules"] = tuple(_choice(point, schedule, shape) for schedule in SCHEDULES)
+    found: tuple[Choice, ...] = kept["schedules"]
+    return found
+
+
+def _choice(point: Point, schedule: Schedule, shape: Shape) -> Choice:
+    problem = ""
+    try:
+        anew = _anew(point, schedule, shape)
+    except InputError as error:
+        anew = False
+        problem = f"{error.message}; {error.key}: {error.allowed}" if error.allowed else error.message
+    title = f"{schedule.title} ({schedule.paper})" if schedule.paper else schedule.title
+    if anew:
+        title += f"; cuts the model anew: {schedule.placement.text}"
+    return Choice(name=schedule.name, title=title, problem=problem)
+
+
+def _anew(point: Point, schedule: Schedule, shape: Shape) -> bool:
+    """Return whether the model is cut anew for a schedule.
+
+    Raises:
+        InputError: it needs something that an even cut of the state's degrees does not have.
+    """
+    if schedule.name == point.strategy.job.schedule:
+        return False
+    if schedule.literal:
+        _refuse_spelling(point, schedule, shape)
+        return False
+    if _keeps(point, schedule, shape):
+        return False
+    own = point.inputs
+    _wanted(point, schedule).check(own.graph, own.cluster, own.job)
+    return True
+
+
+def with_schedule(point: Point, name: str) -> Point:
+    """Return the state under another schedule.
+
+    Raises:
+        ExplorerError: no such schedule, or it needs what the state does not have.
+    """
+    schedule = SCHEDULES.get(name)
+    own, job = point.inputs, point.strategy.job
+    shape = bare_shape(own.graph, own.job, job)
+    if schedule.literal and name != job.schedule:
+        job = replace(job, schedule=name, options=_spelt(point, schedule, shape))
+        note = f"schedule {name}, {point.strategy.job.schedule} spelt out"
+        return make_point(point.inputs, point.strategy.with_job(job), point.groups, note=note)
+    if not _anew(point, schedule, shape):
+        job = replace(job, schedule=name, options=job.options if name == job.schedule else ())
+        return make_point(point.inputs, point.strategy.with_job(job), point.groups, note=f"schedule {name}")
+    wanted = _wanted(point, schedule)
+    strategy = wanted.build(own.graph, own.cluster, own.job)
+    return make_point(own, strategy, note=f"schedule {name}, cut anew")
+
+
+def _keeps(point: Point, schedule: Schedule, shape: Shape) -> bool:
+    """Return whether a schedule can order the stages where they are, and they are placed as it is meant."""
+    job, placement = point.strategy.job, schedule.placement
+    if placement is ANY:
+        if SCHEDULES.get(job.schedule).placement.whole:
+            return False
+    else:
+        now = nearest_degrees(point)
+        grid = placement.grid(now.stages)
+        chunked = not placement.whole and now.chunks > 1
+        made_for = placement.several and not placement.whole
+        if job.copies != grid.copies or chunked != made_for:
+            return False
+    return not schedule.unmet(shape)
+
+
+def _wanted(point: Point, schedule: Schedule) -> Degrees:
+    """Return the state's degrees under another schedule, with as many chunks as its placement is made for."""
+    now = nearest_degrees(point)
+    placement, needs = schedule.placement, schedule.needs
+    chunks = 0
+    if placement.several and not placement.whole and placement is not ANY:
+        was = 1 if now.placement.whole else now.chunks
+        chunks = max(2, was) + -max(2, was) % needs.chunk_multiple
+        chunks = min(chunks, needs.most_chunks or chunks)
+    return now.changed(schedule=schedule.name, options=(), chunks=chunks)
+
+
+def _spelt(point: Point, schedule: Schedule, shape: Shape) -> tuple[tuple[str, Any], ...]:
+    """Return the options of a schedule by hand that spell out what the present one does in a step.
+
+    Raises:
+        InputError: there is too much to spell out, or no such order.
+    """
+    _refuse_spelling(point, schedule, shape)
+    job = point.strategy.job
+    order = make_order(job.schedule, shape, options=dict(job.options))
+    return (("lanes", lanes_text(order.lanes).replace("\n", "; ")),)
+
+
+def _refuse_spelling(point: Point, schedule: Schedule, shape: Shape) -> None:
+    """Raise where the present order cannot be spelt out.
+
+    Raises:
+        InputError: the present schedule decides while time runs, or its steps do not end with their updates.
+    """
+    job = point.strategy.job
+    now = SCHEDULES.get(job.schedule)
+    if now.dispatch or not now.flushes(dict(job.options)):
+        raise InputError(
+            f"{schedule.name} begins with the order of a step that ends with its updates",
+            key="schedule",
+            found=job.schedule,
+            allowed=", ".join(item.name for item in SCHEDULES if item.flush and not item.dispatch),
+        )
+    count = sum(len(lane) * max(shape.microbatches) for lane in shape.lanes)
+    if count > MOST_SPELT:
+        raise InputError(
+            f"{schedule.name} spells every action out, and a step has more than {count:,}",
+            key="microbatch_size", found=count, allowed=f"at most {MOST_SPELT:,}",
+        )  # fmt: skip
+
+
+OPTION = "option."
+"""Prefix of the keys of an option's field."""
+
+
+def option_fields(point: Point) -> Iterator[dict[str, Any]]:
+    """Yield a field of the bar for every option of the schedule shown."""
+    job = point.strategy.job
+    schedule = SCHEDULES.get(job.schedule)
+    values = schedule.read_options(dict(job.options))
+    for option in schedule.options:
+        yield {
+            "key": OPTION + option.name,
+            "label": option.name.replace("_", " "),
+            "title": option.help,
+            "group": f"{schedule.name}: options",
+            **_typed(option, values[option.name]),
+        }
+
+
+def _typed(option: Option, value: Any) -> dict[str, Any]:
+    """Kind, value and limits of an option's field, by the type of its default."""
+    if isinstance(option.default, bool):
+        rows = [{"value": "false", "label": "no"}, {"value": "true", "label": "yes"}]
+        return {"kind": "select", "value": str(value).lower(), "options": rows}
+    if option.choices:
+        rows = [{"value": str(item), "label": str(item)} for item in option.choices]
+        return {"kind": "select", "value": str(value), "options": rows}
+    if isinstance(option.default, int | float):
+        step = 1 if isinstance(option.default, int) else None
+        return {"kind": "number", "value": value, "minimum": option.minimum, "step": step, "width_px": 56}
+    return {"kind": "text", "value": str(value), "width_px": 160}
+
+
+def with_option(point: Point, key: str, value: Any) -> Point:
+    """Return the state with an option of its schedule set; what is as by default is left out.
+
+    Raises:
+        ExplorerError: no such option, or a value that it cannot have.
+    """
+    job, name = point.strategy.job, key.removeprefix(OPTION)
+    schedule = SCHEDULES.get(job.schedule)
+    read = schedule.read_options({**dict(job.options), name: value})
+    usual = {option.name: option.default for option in schedule.options}
+    options = tuple((own, read[own]) for own in usual if read[own] != usual[own])
+    strategy = point.strategy.with_job(replace(job, options=options))
+    shown = read[name] if len(str(read[name])) < 40 else "changed"
+    return make_point(point.inputs, strategy, point.groups, note=f"{job.schedule} {name} {shown}")
