@@ -142,6 +142,9 @@ class Stage:
     """Per replica its share of each microbatch (largest remainder); () is equal."""
     layout: tuple[tuple[str, str], ...] = ()
     """Named-dimension layout of all layers: (dimension, mesh axis), as in Mesh-TensorFlow."""
+    axis_shares: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    """(mesh axis, share of each device along it): of one axis of the layout whose devices take unequal parts
+    of every dimension that is split over it, in whole units by largest remainder; () is equal."""
     shardings: tuple[Sharding, ...] = ()
     """Exceptions for some layers; the first that covers a layer counts."""
     density: float = 1.0
@@ -205,6 +208,7 @@ class Stage:
                 found=self.overlap,
                 allowed=f"each axis once, with {' or '.join(OVERLAPS)}",
             )
+        self._check_axis_shares()
         if self.microbatch_samples < 1:
             raise InputError(
                 "a microbatch must hold a sample",
@@ -221,6 +225,17 @@ class Stage:
                 found=self.shares,
                 allowed="one share of 0 or more per replica",
             )
+
+    def _check_axis_shares(self) -> None:
+        sizes = {name: size for name, size in self.meshes[0].axes if name != REPLICA}
+        for axis, shares in self.axis_shares:
+            if sizes.get(axis) != len(shares) or min(shares) <= 0 or len(self.axis_shares) > 1:
+                raise InputError(
+                    f"shares {', '.join(f'{share:g}' for share in shares)} along the mesh axis {axis!r}",
+                    key="axis_shares",
+                    found=self.axis_shares,
+                    allowed=f"one axis, a share above 0 for each of its devices ({sizes or 'there is none'})",
+                )
 
     def sharding_of(self, layer: str) -> Sharding | None:
         """The exception that covers a layer, if any."""

@@ -161,6 +161,7 @@ def test_what_a_stage_has_otherwise_comes_back(tmp_path: Path) -> None:
     rich = {
         "microbatch_samples": 8, "replicas": "round_robin", "shares": (1.0, 1.0, 1.0, 2.0),
         "recompute": "full", "overlap": (("tensor", "tiles"),), "density": 0.5, "offload": ("optimizer",),
+        "axis_shares": (("tensor", (3.0, *[1.0] * 7)),),
         "zero": 2, "zero_replicas": 2, "reshard": RESHARDS[0],
         "layout": (("ffn", "tensor"), ("heads", "tensor")),
         "shardings": (Sharding(layers=("x*",), meshes=(Mesh(devices=tuple(range(64, 96))),)),),

@@ -24,6 +24,7 @@ from explorer.pricing.mesh_lines import Lines, axis_lines, cut_row
 from explorer.pricing.routes import Pattern, Route, flow_pattern, lane_route, reversed_pattern
 from explorer.pricing.section_time import section_counts, sharded_of
 from explorer.pricing.stage_transfers import crossing_route
+from explorer.sharding.result import ShardedLayers
 from explorer.strategy import JobStrategy
 from explorer.tasks.placement import Holders, Piece, Placement
 from explorer.tasks.program import GATHER, OPENING, WHOLE, Slot
@@ -74,10 +75,17 @@ class Exchanges:
         """Parameters of cut layers that a section holds whole all the same."""
         return self.placement.whole[section] if self.placement.whole else ()
 
-    def held(self, section: int) -> Counts:
-        """What one device of a section holds."""
+    def shards(self, section: int, place: int | None = None) -> ShardedLayers:
+        """What one device of a section has: of unequal shares the one at `place`, or with the largest."""
+        stage = self.stages[section]
+        if place is None or not stage.axis_shares:
+            return self.sharded[section].shards
+        return sharded_of(self.graph, stage, place).shards
+
+    def held(self, section: int, place: int | None = None) -> Counts:
+        """What one device of a section holds: of unequal shares the one at `place`, or with the largest."""
         return section_counts(
-            self.graph, self.sharded[section].shards, self.placement.layers[section],
+            self.graph, self.shards(section, place), self.placement.layers[section],
             self.placement.fractions[section], self.whole(section),
         )  # fmt: skip
 

@@ -17,9 +17,11 @@ from explorer.pricing.host_memory import host_seconds, reduced_memory
 from explorer.pricing.piece_tensors import Exchanges, Groups, Row
 from explorer.pricing.section_time import (
     SectionTime,
+    Sharded,
     lane_sends,
     section_memory,
     section_time,
+    sharded_of,
 )
 from explorer.strategy import ACTIVATIONS, OPTIMIZER
 from explorer.tasks.placement import Piece
@@ -60,14 +62,32 @@ class Pricer(Exchanges):
             self.placement.fractions[section],
             kinds=kinds, lines=lines, samples=float(samples), precision=self.job.precision,
             recompute=self.stages[section].recompute, overlap=self.stages[section].overlap,
+            pieces=self._pieces(section, copy, row),
         )  # fmt: skip
 
-    def memory(self, section: int) -> StageMemory:
-        """Memory of one device of a section."""
-        stage, memory = self.stages[section], self._plain_memory(section)
+    def _pieces(self, section: int, copy: int, row: Row) -> tuple[tuple[str, Sharded], ...]:
+        """Kinds of devices in a row with what each has; () where all have equal shares."""
+        stage = self.stages[section]
+        if not stage.axis_shares or not set(row) <= set(stage.meshes[copy].devices):
+            return ()
+        found = zip(row, self.places(section, copy, row), strict=True)
+        pairs = dict.fromkeys((self.cluster.kind_of(device).name, place) for device, place in found)
+        return tuple((name, sharded_of(self.graph, stage, place)) for name, place in pairs)
+
+    def places(self, section: int, copy: int, row: Row) -> tuple[int, ...]:
+        """Place of each device of a row along the axis with unequal shares; 0 where there is none."""
+        stage = self.stages[section]
+        mesh = stage.meshes[copy]
+        at = {device: number for number, device in enumerate(mesh.devices)}
+        axis = stage.axis_shares[0][0] if stage.axis_shares else ""
+        return tuple(mesh.coordinates(at[device]).get(axis, 0) if device in at else 0 for device in row)
+
+    def memory(self, section: int, place: int | None = None) -> StageMemory:
+        """Memory of one device of a section: of unequal shares the one at `place`, or with the largest."""
+        stage, memory = self.stages[section], self._plain_memory(section, place)
         if stage.density != 1 or stage.offload:
             width = dtype_bytes(self.job.gradient_precision or self.job.precision)
-            memory = reduced_memory(memory, stage, self.held(section), width, self.blocks(section))
+            memory = reduced_memory(memory, stage, self.held(section, place), width, self.blocks(section))
         gradients, weights = self.kept(section)
         if not gradients + weights:
             return memory
@@ -77,11 +97,11 @@ class Pricer(Exchanges):
             optimizer_bytes=memory.optimizer_bytes + weights,
         )
 
-    def _plain_memory(self, section: int) -> StageMemory:
+    def _plain_memory(self, section: int, place: int | None = None) -> StageMemory:
         """Memory without sparse states and with everything on the device."""
         stage, job = self.stages[section], self.job
         return section_memory(
-            self.graph, self.sharded[section].shards, self.placement.layers[section],
+            self.graph, self.shards(section, place), self.placement.layers[section],
             self.placement.fractions[section], self.whole(section),
             precision=job.precision, gradient_precision=job.gradient_precision, optimizer=job.optimizer,
             training=job.training, zero=self.sections[section].zero, replicas=self.sections[section].shards,
@@ -143,21 +163,27 @@ class Pricer(Exchanges):
 
     def _update(self, slot: Slot) -> SlotPrice:
         row, section = self.row(slot.piece), slot.where
-        zero = self.sections[section].zero
-        elements = updated_elements(self.held(section), zero, self.sections[section].shards)
-        elements *= self.stages[section].density
+        places = self.places(section, slot.piece.copy, row) if self.stages[section].axis_shares else ()
+        owners = zip(row, places or (None,) * len(row), strict=True)
         seconds = max(
             update_seconds(
-                kind, elements=elements, optimizer=self.job.optimizer, precision=self.job.precision
+                kind, elements=self._updated(section, place), optimizer=self.job.optimizer,
+                precision=self.job.precision,
             )
-            for kind in {self.cluster.kind_of(device) for device in row}
-        )
+            for kind, place in {(self.cluster.kind_of(device), place) for device, place in owners}
+        )  # fmt: skip
         late = 0.0
         if OPTIMIZER in self.stages[section].offload:
             size = self._plain_memory(section).optimizer_bytes * self.stages[section].density
             late = max(0.0, host_seconds(self.cluster, row, size) - seconds)
         comm, lane_bytes = self._summed_before_update(slot.piece)
         return SlotPrice(seconds + late + comm, comm + late, 0.0, lane_bytes)
+
+    def _updated(self, section: int, place: int | None) -> float:
+        """Elements that a device updates."""
+        held = self.held(section, place)
+        elements = updated_elements(held, self.sections[section].zero, self.sections[section].shards)
+        return elements * self.stages[section].density
 
     def _summed_before_update(self, piece: Piece) -> tuple[float, float]:
         """Seconds of a lane's own sums of gradients and gathers of what it updated, and bytes that one sends.

@@ -20,7 +20,7 @@ from explorer.graph import LayerGraph
 from explorer.pricing.lane_collectives import Inside, inside_of, kind_costs
 from explorer.pricing.mesh_lines import Lines
 from explorer.pricing.overlap import beside_of, hidden_seconds
-from explorer.sharding import Override, ShardedLayers, overrides_of, shard
+from explorer.sharding import Override, ShardedLayers, Uneven, overrides_of, shard, uneven_of
 from explorer.strategy import REPLICA, Stage
 from explorer.tasks.skeleton import FloatArray, IntArray
 
@@ -66,10 +66,13 @@ class Sharded:
 
 
 @remembered(STAGES_KEPT)
-def sharded_of(graph: LayerGraph, stage: Stage) -> Sharded:
-    """Sharding under a stage's layout, of the whole graph: its layers are summed by section later."""
+def sharded_of(graph: LayerGraph, stage: Stage, place: int | None = None) -> Sharded:
+    """Sharding under a stage's layout, of the whole graph: its layers are summed by section later.
+
+    Where devices have unequal shares it is that of the device at `place`, or of the one with the largest.
+    """
     axes = tuple((name, size) for name, size in stage.meshes[0].axes if name != REPLICA and size > 1)
-    return _sharded(graph, stage.layout, axes, overrides_of(stage))
+    return _sharded(graph, stage.layout, axes, overrides_of(stage), uneven_of(stage, place))
 
 
 @remembered(256)
@@ -78,9 +81,10 @@ def _sharded(
     layout: tuple[tuple[str, str], ...],
     axes: tuple[tuple[str, int], ...],
     overrides: tuple[Override, ...],
+    uneven: Uneven,
 ) -> Sharded:
     names = graph.memo("names", lambda: tuple(layer.name for layer in graph.layers))
-    shards = shard(graph, names, layout=layout, sizes=dict(axes), overrides=overrides)
+    shards = shard(graph, names, layout=layout, sizes=dict(axes), overrides=overrides, uneven=uneven)
     return Sharded(shards=shards, degree=dict(axes).get("tensor", 1), inside=inside_of(graph, shards))
 
 
@@ -98,6 +102,7 @@ def section_time(
     precision: str,
     recompute: str,
     overlap: tuple[tuple[str, str], ...] = (),
+    pieces: tuple[tuple[str, Sharded], ...] = (),
 ) -> SectionTime:
     """Seconds of some layers.
 
@@ -113,11 +118,14 @@ def section_time(
         precision: of compute.
         recompute: none, selective or full.
         overlap: (mesh axis, how) of its collectives that run beside work.
+        pieces: kinds of devices with what each of them has, where shares are unequal.
     """
     share = np.ones(len(layers)) if fractions is None else fractions
     again = share * made_again(graph, layers, recompute)
     devices = [kind for kind in cluster.device_kinds if kind.name in kinds]
-    found = [_layer_costs(graph, kind, precision, sharded, samples) for kind in devices]
+    named = {kind.name: kind for kind in devices}
+    owned = pieces or tuple((name, sharded) for name in named)
+    found = [_layer_costs(graph, named[name], precision, own, samples) for name, own in owned]
     compute = np.max([item.seconds for item in found], axis=0)
     if sharded.inside is not None:
         compute = compute * (1.0 + max(kind.lockstep_wait for kind in devices))

@@ -59,6 +59,11 @@ def _axes(plan: Planned) -> Iterator[str]:
             yield f"{name} parallelism: {size} devices of a lane in the plan, 1 here"
 
 
+def _uneven(plan: Planned) -> Iterator[str]:
+    for axis in dict.fromkeys(axis for stage in plan.strategy.stages for axis, _ in stage.axis_shares):
+        yield f"unequal shards along {axis}"
+
+
 def _shardings(plan: Planned) -> Iterator[str]:
     found = [pattern for stage in plan.strategy.stages for item in stage.shardings for pattern in item.layers]
     if found:
@@ -182,6 +187,7 @@ def _some(names: list[str]) -> str:
 
 LEFT_OUT: tuple[LeftOut, ...] = (
     LeftOut(fields=("Mesh.axes", "Stage.layout", "Sharding.meshes"), words=_axes),
+    LeftOut(fields=("Stage.axis_shares",), words=_uneven),
     LeftOut(fields=("Stage.shardings", "Sharding.layers", "Sharding.layout"), words=_shardings),
     LeftOut(fields=("Stage.slices", "Slice.layer", "Slice.dim", "Slice.start", "Slice.stop"), words=_slices),
     LeftOut(fields=("Stage.zero", "Stage.zero_replicas", "Stage.reshard"), words=_zero),

@@ -24,13 +24,14 @@ from explorer.sharding.layouts import (
     ulysses_layout,
 )
 from explorer.sharding.result import Collective, Override, ShardedLayers
-from explorer.sharding.stage import GraphSharding, Request
+from explorer.sharding.stage import GraphSharding, Request, Uneven
 from explorer.strategy import REPLICA, Stage
 
 __all__ = [
     "Collective",
     "Override",
     "ShardedLayers",
+    "Uneven",
     "context_layout",
     "expert_layout",
     "layout_problems",
@@ -40,6 +41,7 @@ __all__ = [
     "shard_stage",
     "table_layout",
     "ulysses_layout",
+    "uneven_of",
 ]
 
 LAYOUTS_KEPT = 64
@@ -53,6 +55,7 @@ def shard(
     layout: Iterable[tuple[str, str]] = (),
     sizes: Mapping[str, int] | None = None,
     overrides: Iterable[Override] = (),
+    uneven: Uneven = (),
 ) -> ShardedLayers:
     """What one device does, holds and sends for some layers of a graph under a layout.
 
@@ -62,6 +65,7 @@ def shard(
         layout: (dimension, mesh axis) pairs; see `explorer.sharding.layouts`.
         sizes: mesh axes with their sizes; the replica axis and axes of size 1 do not matter.
         overrides: exceptions for some layers, the first that covers a layer counts; see `overrides_of`.
+        uneven: axes whose devices have unequal shares, and which of them is looked at.
 
     Returns:
         The same object for the same arguments, as long as not many other calls were made.
@@ -69,7 +73,8 @@ def shard(
     Raises:
         InputError: an unknown layer, or a layer whose dimensions do not match its tensors.
     """
-    return _shard(graph, layers, tuple(layout), tuple(sizes.items()) if sizes else (), tuple(overrides))
+    plain = tuple(sizes.items()) if sizes else ()
+    return _shard(graph, layers, tuple(layout), plain, tuple(overrides), uneven)
 
 
 @remembered(STAGES_KEPT)
@@ -79,8 +84,9 @@ def _shard(
     layout: tuple[tuple[str, str], ...],
     sizes: tuple[tuple[str, int], ...],
     overrides: tuple[Override, ...],
+    uneven: Uneven,
 ) -> ShardedLayers:
-    return _whole(graph, *_request(layout, sizes, overrides)).cut(layers)
+    return _whole(graph, *_request(layout, sizes, overrides, uneven)).cut(layers)
 
 
 @remembered(LAYOUTS_KEPT)
@@ -89,12 +95,16 @@ def _whole(
     layout: tuple[tuple[str, str], ...],
     sizes: tuple[tuple[str, int], ...],
     overrides: tuple[Override, ...],
+    uneven: Uneven,
 ) -> GraphSharding:
-    return GraphSharding(graph, Request(layout, sizes, overrides))
+    return GraphSharding(graph, Request(layout, sizes, overrides, uneven))
 
 
 def _request(
-    layout: tuple[tuple[str, str], ...], sizes: tuple[tuple[str, int], ...], overrides: tuple[Override, ...]
+    layout: tuple[tuple[str, str], ...],
+    sizes: tuple[tuple[str, int], ...],
+    overrides: tuple[Override, ...],
+    uneven: Uneven,
 ) -> Request:
     if wrong := [(name, size) for name, size in sizes if size < 1]:
         raise InputError(
@@ -107,7 +117,7 @@ def _request(
             found=REPLICA,
             allowed=", ".join(name for name, _ in sizes if name != REPLICA) or "another mesh axis",
         )
-    return Request(layout, _inner(sizes), overrides)
+    return Request(layout, _inner(sizes), overrides, uneven)
 
 
 def _inner(sizes: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
@@ -130,8 +140,21 @@ def overrides_of(stage: Stage, copy: int = 0) -> tuple[Override, ...]:
     )
 
 
+def uneven_of(stage: Stage, place: int | None = None) -> Uneven:
+    """Return the unequal shares of a stage as `shard` takes them.
+
+    Args:
+        stage: the stage.
+        place: which device along the axis is looked at; None for the one with the largest share.
+    """
+    return tuple(
+        (axis, shares, shares.index(max(shares)) if place is None else place)
+        for axis, shares in stage.axis_shares
+    )
+
+
 def shard_stage(graph: LayerGraph, stage: Stage, copy: int = 0) -> ShardedLayers:
-    """`shard` of a whole stage on the mesh of one of its copies."""
+    """`shard` of a whole stage on the mesh of one of its copies; of unequal shares the largest counts."""
     mesh = stage.meshes[copy]
     return shard(
         graph,
@@ -139,4 +162,5 @@ def shard_stage(graph: LayerGraph, stage: Stage, copy: int = 0) -> ShardedLayers
         layout=stage.layout,
         sizes=dict(mesh.axes),
         overrides=overrides_of(stage, copy),
+        uneven=uneven_of(stage),
     )

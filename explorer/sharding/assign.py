@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from explorer.base.errors import InputError
@@ -24,7 +24,7 @@ from explorer.sharding.derive import (
     passed_on,
     sizes_of,
 )
-from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, Placement, State, piece, share
+from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, Placement, State, part, share
 from explorer.sharding.wiring import Shapes, Template, Wiring, wiring
 
 
@@ -209,32 +209,32 @@ def _across(chosen: Sequence[Signature], field: str, count: int) -> tuple[Placem
 
 
 def _work(sizes: dict[str, float], chosen: Sequence[Signature], axes: Sequence[Axis]) -> float:
-    parts: dict[str, int] = {}
+    parts: dict[str, list[Axis]] = {}
     result = 1.0
     for signature, axis in zip(chosen, axes, strict=True):
         result *= axis.size if axis.carved else 1
-        if signature.dims and signature.work == piece(sizes[signature.dims[0]], axis.size):
-            parts[signature.dims[0]] = parts.get(signature.dims[0], 1) * axis.size
+        if signature.dims and signature.work == part(sizes[signature.dims[0]], (axis,)):
+            parts.setdefault(signature.dims[0], []).append(axis)
         else:
             result *= signature.work
-    return result * math.prod(piece(sizes[dim], count) for dim, count in parts.items())
+    return result * math.prod(part(sizes[dim], over) for dim, over in parts.items())
 
 
 def _pieces(
     sizes: dict[str, float], chosen: Sequence[Signature], axes: Sequence[Axis]
 ) -> tuple[tuple[str, float], ...]:
-    parts: dict[str, int] = {}
+    parts: dict[str, list[Axis]] = {}
     for signature, axis in zip(chosen, axes, strict=True):
         for dim in signature.dims:
-            parts[dim] = parts.get(dim, 1) * axis.size
-    return tuple((dim, piece(sizes[dim], count)) for dim, count in parts.items())
+            parts.setdefault(dim, []).append(axis)
+    return tuple((dim, part(sizes[dim], over)) for dim, over in parts.items())
 
 
 def _held(
     template: Template, chosen: Sequence[Signature], group: TemplateGroup, axes: Sequence[Axis]
 ) -> tuple[Held, ...]:
     own = sorted(group.own)
-    whole = tuple(Axis(name=axes[i].name, size=axes[i].size) for i in own)
+    whole = tuple(replace(axes[i], carved=False) for i in own)
     result = []
     for k, shape in enumerate(template.parameters):
         placement = tuple(chosen[i].parameters[k] for i in own)
@@ -262,7 +262,7 @@ def _exchanges(
             role, k = (0, inner.tensor) if inner.tensor >= 0 else (1, -1 - inner.tensor)
             sizes, others = shapes[role][k], list(placements[role][k])
             plain = list(axes)
-            plain[i], others[i] = Axis(name=axes[i].name, size=axes[i].size), BROADCAST
+            plain[i], others[i] = replace(axes[i], carved=False), BROADCAST
             kept = math.prod(size for position, size in enumerate(sizes) if position != inner.without)
             elements = kept * inner.factor * share(tuple(others), sizes, plain)
             found.append(Exchange(inner.op, i, elements, inner.dtype))

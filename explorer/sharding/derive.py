@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from explorer.base.registry import Entry, Registry
 from explorer.graph import Layer, Use, Work
-from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, State, dual, piece
+from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, State, dual, part
 
 ALIGNED = frozenset({"heads", "kv_heads"})
 """Dimensions that are one for splitting: query heads and the key-value heads they share go together."""
@@ -131,7 +131,7 @@ def einsum(layer: Layer, dims: tuple[str, ...], axis: Axis, *, special: bool = F
         parameters=held,
         read_gradients=tuple(PARTIAL if state == BROADCAST else state for state in reads),
         parameter_gradients=_parameter_gradients(layer, held, contracted=contracted),
-        work=piece(sizes[main], axis.size),
+        work=part(sizes[main], (axis,)),
         summands=max(1, axis.size // int(sizes[main])) if too_few else 1,
     )
 

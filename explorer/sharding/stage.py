@@ -26,12 +26,19 @@ Inside: TypeAlias = range | frozenset[int]
 """Layers of a stage; a range where they are consecutive, which is quicker to ask."""
 
 
+Uneven: TypeAlias = tuple[tuple[str, tuple[float, ...], int], ...]
+"""(mesh axis, share of each device along it, which of them is looked at)."""
+_PASSED_ON = ("all_gather", "reduce_scatter", "ring", "ring_gradient")
+"""Collectives that pass pieces on from device to device, each time as long as the largest takes."""
+
+
 class Request(NamedTuple):
     """A layout with its mesh axes and exceptions: what a `GraphSharding` is kept by."""
 
     layout: tuple[tuple[str, str], ...]
     sizes: tuple[tuple[str, int], ...]
     overrides: tuple[Override, ...]
+    uneven: Uneven = ()
 
 
 class _Message(NamedTuple):
@@ -172,6 +179,7 @@ class GraphSharding:
     def _message(self, t: int, sent: Sent, shift: int) -> _Message:
         axis, tensor = self.axes[sent.step.axis], self.graph.tensors[t]
         layer, elements = self.graph.layers[sent.layer + shift].name, self.elements[t] * sent.step.buffer
+        elements *= axis.stretch if sent.step.op in _PASSED_ON else 1.0
         return _Message(
             sent.layer + shift,
             Collective(sent.step.op, axis.name, tensor.name, layer, elements, tensor.dtype, axis.size),
@@ -180,11 +188,10 @@ class GraphSharding:
     def _inside(self, i: int, exchange: Exchange) -> _Message:
         layer, axis = self.graph.layers[i], self.axes[exchange.axis]
         first = layer.reads[0].name if layer.reads else ""
+        elements = exchange.elements * (axis.stretch if exchange.op in _PASSED_ON else 1.0)
         return _Message(
             i,
-            Collective(
-                exchange.op, axis.name, first, layer.name, exchange.elements, exchange.dtype, axis.size
-            ),
+            Collective(exchange.op, axis.name, first, layer.name, elements, exchange.dtype, axis.size),
         )
 
     def _parameters(
@@ -244,14 +251,20 @@ def _joined(one: Held, other: Held) -> Held:
 
 def _groups(request: Request) -> tuple[TemplateGroup, list[TemplateGroup], tuple[Axis, ...]]:
     """The stage's group, one per override, and all mesh axes: the stage's, then those carved out."""
-    axes = [Axis(name=name, size=size) for name, size in request.sizes]
+    uneven = {(name, len(shares)): (shares, place) for name, shares, place in request.uneven}
+
+    def axis_of(name: str, size: int) -> Axis:
+        shares, place = uneven.get((name, size), ((), 0))
+        return Axis(name=name, size=size, shares=shares, place=place)
+
+    axes = [axis_of(name, size) for name, size in request.sizes]
     base = TemplateGroup(request.layout, frozenset(range(len(axes))))
     by_override = []
     for item in request.overrides:
         own = []
         for name, size in request.sizes if item.sizes is None else item.sizes:
             if size > 1:
-                axis = Axis(name=name, size=size)
+                axis = axis_of(name, size)
                 if axis not in axes:
                     axis = Axis(name=name, size=size, carved=True)
                 if axis not in axes:

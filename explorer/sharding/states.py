@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 State: TypeAlias = int
@@ -32,6 +33,15 @@ class Axis:
     """Devices along it, at least 1."""
     carved: bool = False
     """True if carved out of the replicas: outside its own layers its devices hold different samples."""
+    shares: tuple[float, ...] = ()
+    """Share of each device along it; () is equal."""
+    place: int = 0
+    """Which of these devices is looked at, where shares differ."""
+
+    @property
+    def stretch(self) -> float:
+        """How much longer the largest piece is than an equal one: what passes pieces on waits for it."""
+        return self.size * max(self.shares) / sum(self.shares) if self.shares else 1.0
 
 
 def describe(state: State) -> str:
@@ -57,6 +67,41 @@ def piece(size: float, parts: int) -> float:
     return math.ceil(size / parts) / size if size > 0 else 1.0
 
 
+def part(size: float, axes: Iterable[Axis]) -> float:
+    """Share that a device holds of a dimension which is split over some mesh axes.
+
+    Over axes with equal shares the largest piece counts (see `piece`). Over one with shares of its own the
+    device looked at has whole units, by largest remainder; dimensions with fewer units than devices are held
+    as over an equal axis.
+
+    >>> uneven = Axis(name="tensor", size=2, shares=(3.0, 1.0), place=1)
+    >>> part(16, [uneven]), part(16, [uneven, Axis(name="context", size=2)])
+    (0.25, 0.125)
+    """
+    count, fraction = 1, 1.0
+    for axis in axes:
+        if axis.shares and size >= axis.size:
+            fraction *= dealt(int(size), axis.shares)[axis.place] / int(size)
+        else:
+            count *= axis.size
+    return fraction * piece(size, count)
+
+
+@lru_cache(maxsize=4096)
+def dealt(units: int, shares: tuple[float, ...]) -> tuple[int, ...]:
+    """Return whole units per share, by largest remainder, the first of equal ones first.
+
+    >>> dealt(8, (3.0, 1.0)), dealt(5, (1.0, 1.0))
+    ((6, 2), (3, 2))
+    """
+    exact = [units * each / sum(shares) for each in shares]
+    found = [math.floor(each) for each in exact]
+    order = sorted(range(len(shares)), key=lambda i: (found[i] - exact[i], i))
+    for i in order[: units - sum(found)]:
+        found[i] += 1
+    return tuple(found)
+
+
 def share(placement: Placement, sizes: Sequence[float], axes: Sequence[Axis]) -> float:
     """Share of one sample of a tensor that a device holds.
 
@@ -69,15 +114,15 @@ def share(placement: Placement, sizes: Sequence[float], axes: Sequence[Axis]) ->
         axes: the mesh axes.
     """
     result = 1.0
-    parts: dict[State, int] = {}
+    parts: dict[State, list[Axis]] = {}
     for state, axis in zip(placement, axes, strict=True):
         if axis.carved:
             result *= axis.size
         if state == SAMPLE:
             result /= axis.size
         elif state >= 0:
-            parts[state] = parts.get(state, 1) * axis.size
-    return result * math.prod(piece(sizes[position], count) for position, count in parts.items())
+            parts.setdefault(state, []).append(axis)
+    return result * math.prod(part(sizes[position], over) for position, over in parts.items())
 
 
 def axis_names(axes: Iterable[Axis]) -> tuple[str, ...]:

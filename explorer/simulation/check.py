@@ -197,6 +197,7 @@ def _stage(
     ):
         yield f"{job.global_batch // size} microbatches do not go round {replicas} replicas; use a multiple"
     yield from _layouts(graph, stage)
+    yield from _axis_shares(graph, stage)
     yield from _states(cluster, stage)
     choosy = graph.memo("choosy", lambda: frozenset(i.name for i in graph.layers if i.device_kinds))
     if choosy:
@@ -205,6 +206,14 @@ def _stage(
             allowed = graph.layer[name].device_kinds
             if not kinds <= set(allowed):
                 yield f"layer {name} may run on {', '.join(allowed)}, not on {', '.join(sorted(kinds))}"
+
+
+def _axis_shares(graph: LayerGraph, stage: Stage) -> Iterator[str]:
+    """Unequal shares along an axis that nothing is split over."""
+    known = graph.memo("dimension_names", lambda: {dim.name for item in graph.layers for dim in item.dims})
+    for axis, _ in stage.axis_shares:
+        if axis not in {name for dim, name in stage.layout if dim in known}:
+            yield f"unequal shares along mesh axis {axis!r}, over which the layout splits nothing"
 
 
 def _states(cluster: Cluster, stage: Stage) -> Iterator[str]:

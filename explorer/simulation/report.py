@@ -16,9 +16,9 @@ from explorer.base.caching import remembered
 from explorer.cluster import Cluster
 from explorer.costs.memory import StageMemory
 from explorer.passes.timing import FloatArray, Timing
-from explorer.pricing import Prices
+from explorer.pricing import Pricer, Prices
 from explorer.pricing.traffic import device_traffic
-from explorer.strategy import JobStrategy
+from explorer.strategy import JobStrategy, Stage
 from explorer.tasks.placement import Placement
 from explorer.tasks.program import GATHER, JOIN, REDUCE, TRANSFER, Program
 from explorer.tasks.program_tables import derived
@@ -168,6 +168,52 @@ class Report:
         return replace(self, baseline=name, speedup=step_time_s / self.step_time_s)
 
 
+def _fullest_devices(
+    cluster: Cluster, program: Program, prices: Prices
+) -> tuple[FloatArray, tuple[tuple[int, ...], ...]]:
+    """(lanes, parts) bytes of the device of each lane that has least room left, and that device by lane.
+
+    All devices of a lane hold equal shares but where the stage says otherwise (`Stage.axis_shares`).
+    """
+    pricer, lanes = prices.pricer, program.lane_devices
+    parts, _ = memory_by_lane(program, prices)
+    uneven = [stage.axis_shares[0][1] for stage in pricer.stages if stage.axis_shares]
+    if not uneven:
+        return parts, lanes
+    chosen, best = list(lanes), np.full(len(lanes), -np.inf)
+    for place in range(max(map(len, uneven))):
+        sections = range(len(pricer.stages))
+        memory = tuple(
+            pricer.memory(s, place if place < _places(pricer.stages[s]) else None) for s in sections
+        )
+        found, _ = memory_by_lane(program, replace(prices, memory=memory))
+        for lane, held in enumerate(derived(program).sections):
+            own = {s for s, _ in held if _places(pricer.stages[s]) > place}
+            devices = _at_place(pricer, own, lanes[lane], place)
+            if not devices:
+                continue
+            capacity, reserved, _ = _room(cluster, (devices,))
+            over = float(found[lane].sum()) + reserved[0] - capacity[0]
+            if over > best[lane]:
+                best[lane], parts[lane], chosen[lane] = over, found[lane], devices
+    return parts, tuple(chosen)
+
+
+def _places(stage: Stage) -> int:
+    """Devices along the axis with unequal shares; 0 where there is none."""
+    return len(stage.axis_shares[0][1]) if stage.axis_shares else 0
+
+
+def _at_place(pricer: Pricer, sections: set[int], row: tuple[int, ...], place: int) -> tuple[int, ...]:
+    """Devices of a lane at a place along the axis with unequal shares."""
+    for section in sections:
+        for copy, mesh in enumerate(pricer.stages[section].meshes):
+            if set(row) <= set(mesh.devices):
+                places = pricer.places(section, copy, row)
+                return tuple(d for d, at in zip(row, places, strict=True) if at == place)
+    return ()
+
+
 def memory_by_lane(program: Program, prices: Prices) -> tuple[FloatArray, FloatArray]:
     """(lanes, parts) bytes at each lane's peak, and activation level after every memory event."""
     memory, lanes = prices.memory, len(program.lane_devices)
@@ -233,14 +279,14 @@ def build_report(
     step = float(period.max())
     makespan = float(timing.end_s[derived(program).first_step].max())
     busy, span = _lane_times(program, timing, prices)
-    parts, _ = memory_by_lane(program, prices)
-    capacity, reserved, cached = _room(cluster, program.lane_devices)
+    parts, fullest = _fullest_devices(cluster, program, prices)
+    capacity, reserved, cached = _room(cluster, fullest)
     parts[:, 6] = reserved
     total = parts.sum(axis=1)
     parts[:, 7] = np.array(cached) * (parts[:, 4] + parts[:, 5])
     overflows = tuple(
         Overflow(device=devices[0], lane=lane, over_bytes=float(total[lane] - capacity[lane]))
-        for lane, devices in enumerate(program.lane_devices)
+        for lane, devices in enumerate(fullest)
         if total[lane] > capacity[lane]
     )
     weights = np.array([len(devices) for devices in folded], dtype=np.float64)

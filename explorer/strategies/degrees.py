@@ -357,7 +357,7 @@ class Degrees:
         axes = {mesh.axes for stage in job.stages for mesh in stage.meshes}
         groups = {stage.meshes for stage in job.stages}
         plain = all(
-            not (stage.slices or stage.shardings or stage.shares)
+            not (stage.slices or stage.shardings or stage.shares or stage.axis_shares)
             and stage.replicas == SPLIT
             and len(stage.meshes) == 1
             for stage in job.stages

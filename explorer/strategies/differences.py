@@ -6,8 +6,8 @@ from explorer.plan import Resolved
 from explorer.strategy import JobStrategy, Stage
 
 _STAGE_FIELDS = (
-    "microbatch_samples", "replicas", "shares", "layout", "overlap", "recompute", "zero", "zero_replicas",
-    "reshard", "density", "offload",
+    "microbatch_samples", "replicas", "shares", "axis_shares", "layout", "overlap", "recompute", "zero",
+    "zero_replicas", "reshard", "density", "offload",
 )  # fmt: skip
 
 

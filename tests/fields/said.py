@@ -224,6 +224,7 @@ CHANGES: dict[tuple[str, str], Changes] = {
     ("Stage", "meshes"): values((Mesh(devices=(1,)),)),
     ("Stage", "replicas"): values("round_robin", "split"),
     ("Stage", "slices"): edited(uneven_slices),
+    ("Stage", "axis_shares"): values((("tensor", (3.0, 1.0)),), (("expert", (2.0, 1.0, 1.0, 1.0)),)),
     ("Stage", "recompute"): values("none", "selective", "full"),
     ("Stage", "reshard"): values(*RESHARDS),
     ("Strategy", "jobs"): edited(fewer_jobs),

@@ -152,7 +152,7 @@ def test_other_strategies_are_no_degrees_but_have_nearest_ones() -> None:
                 replace(last, slices=(whole,)),
             ]
         ),
-        replace(job, sync=(Sync(parameters=("*",), every=2),)),
+        replace(job, sync=(Sync(parameters=("*",), method="parameter_server"),)),
         replace(job, transfers="best"),
     ]
     for other in others:
