@@ -21,9 +21,9 @@ from typing import Any
 
 from explorer.base.errors import InputError
 from explorer.base.plain_data import read_document, to_fields, to_plain, validate, write_document
-from explorer.base.sample_files import extended_file, named_file, sample_names
+from explorer.base.sample_files import extended_file, merged_sources, named_file, sample_names
 from explorer.cluster import Cluster, Curve, DeviceKind, Level
-from explorer.framework_files import load_framework
+from explorer.framework_files import framework_names, load_framework
 
 SCHEMA = "explorer.cluster/1"
 """Format name and version; stands in every file."""
@@ -154,12 +154,8 @@ def _inherited(kind: Mapping[str, Any], known: Mapping[Any, Any], key: str) -> d
             allowed=f"a kind above it or of a profile extended: {', '.join(map(str, known)) or 'none'}",
         )
     result = _over(known[parent], own)
-    result["like"] = [parent, *known[parent].get("like", [])]
-    sources = [known[parent].get("sources", []), own.get("sources", [])]
-    if all(isinstance(part, list) and all(isinstance(s, Mapping) for s in part) for part in sources):
-        result["sources"] = list(
-            {str(source.get("key")): source for part in sources for source in part}.values()
-        )
+    result["like"] = [parent, *_parents(known[parent])]
+    result["sources"] = merged_sources(known[parent].get("sources", []), own.get("sources", []))
     return result
 
 
@@ -184,40 +180,27 @@ def _with_software(kind: Any, key: str) -> Any:
         return kind
     own = dict(kind)
     name, stated = own.pop("framework", ""), own.pop("software", {})
-    if not isinstance(name, str) or not isinstance(stated, Mapping):
-        wrong = "software" if isinstance(name, str) else "framework"
-        found = kind[wrong]
-        raise InputError(
-            f"{found!r} is not valid", key=f"{key}.{wrong}", found=found, allowed="see docs/profiles.md"
-        )
+    if name not in ("", *framework_names()):
+        _refuse(f"{key}.framework", name, ", ".join(framework_names()))
+    if not isinstance(stated, Mapping):
+        _refuse(f"{key}.software", stated, "what software costs: framework, host_issue_s, ...")
     numbers = {number: own.pop(number) for number in _COSTS if number in own}
-    like = own.get("like", [])
-    names = [str(item) for item in (own.get("name"), *(like if isinstance(like, list) else ()))]
+    names = [str(item) for item in (own.get("name"), *_parents(own))]
     usual = to_plain(load_framework(name).software_on(*names)) if name else {}
     given = own.get("sources", [])
-    told = [s for s in given if isinstance(s, Mapping)] if isinstance(given, list) else []
-    moved = [source for source in told if str(source.get("key")) in _COSTS]
+    told = [source for source in given if isinstance(source, Mapping)] if isinstance(given, list) else []
+    moved = [source for source in told if source.get("key") in _COSTS]
     if moved:
         own["sources"] = [source for source in given if source not in moved]
-    known = [
-        *usual.get("sources", []),
-        *_listed(stated.get("sources", []), f"{key}.software.sources"),
-        *moved,
-    ]
-    sources = {
-        source.get("key"): source for source in known if source.get("key") not in numbers or source in moved
-    }
-    made = {**usual, **stated, **numbers, "sources": list(sources.values())}
-    return {**own, "software": made}
+    usual_sources = [source for source in usual.get("sources", []) if source["key"] not in numbers]
+    sources = merged_sources(usual_sources, stated.get("sources", []), moved)
+    return {**own, "software": {**usual, **stated, **numbers, "sources": sources}}
 
 
-def _listed(sources: Any, key: str) -> list[Mapping[str, Any]]:
-    """Sources, each of which says of what it is."""
-    if isinstance(sources, list) and all(
-        isinstance(source, Mapping) and isinstance(source.get("key"), str) for source in sources
-    ):
-        return sources
-    raise InputError(f"{sources!r} is not valid", key=key, found=sources, allowed="a list of {key, how, ...}")
+def _parents(kind: Mapping[str, Any]) -> list[Any]:
+    """Return the kinds that a kind is like; what is no list is left for its reader to refuse."""
+    found = kind.get("like", [])
+    return found if isinstance(found, list) else []
 
 
 def _without_strays(cluster: Cluster, own: frozenset[str]) -> Cluster:

@@ -17,7 +17,7 @@ from typing import Any
 
 from explorer.base.errors import InputError
 from explorer.base.plain_data import read_document, to_fields, validate
-from explorer.base.sample_files import extended_file, named_file, sample_names
+from explorer.base.sample_files import extended_file, merged_sources, named_file, sample_names
 from explorer.framework import USUAL, Framework
 
 SCHEMA = "explorer.framework/1"
@@ -93,11 +93,5 @@ def _costs(
         return dict(under)
     if not isinstance(part, Mapping):
         raise InputError("no costs", file=file, key=key, found=part, allowed="host_issue_s: 6 us, ...")
-    sources = [source for item in (under, part) for source in _sources(item)]
-    by_key = {str(source.get("key")): source for source in sources}
-    return {**under, "framework": own.get("name", ""), **part, "sources": list(by_key.values())}
-
-
-def _sources(part: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found = part.get("sources", [])
-    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
+    sources = merged_sources(under.get("sources", []), part.get("sources", []))
+    return {**under, "framework": own.get("name", ""), **part, "sources": sources}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -228,7 +230,7 @@ def test_a_kind_that_names_another_framework_takes_no_number_of_the_first(tmp_pa
 
 @pytest.mark.parametrize(
     ("line", "key"),
-    [("framework: nothing", "framework"), ("framework: 5", "device_kinds[0].framework"),
+    [("framework: nothing", "device_kinds[0].framework"), ("framework: 5", "device_kinds[0].framework"),
      ("software: 5", "device_kinds[0].software"), ("cached_fraction: 2", "device_kinds[0].cached_fraction")],
 )  # fmt: skip
 def test_wrong_software_of_a_device_kind(tmp_path: Path, line: str, key: str) -> None:
@@ -444,3 +446,60 @@ def test_kernels_that_a_model_does_not_know_are_said(
     assert main(["simulate", *flags, "--tp", "8", "--framework", "torchtitan-2024", "--json"]) == 0
     said = capsys.readouterr().err
     assert ("knows no eager kernels" in said) is not known
+
+
+# ---- Files with anything in any place -----------------------------------------------------------
+
+HOSTILE = [None, 5, -1.0, "", "5 us", True, [], ["a"], [["a"]], {}, {"key": ["a"]}, [{"key": ["a"]}]]
+SOURCES = [{"key": "*", "how": "assumed", "reference": "x"}]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place of plain data."""
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from places(item, (*path, key))
+
+
+def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    """Plain data with something else in one place."""
+    if not path:
+        return new
+    made = dict(value) if isinstance(value, dict) else list(value)
+    made[path[0]] = put(made[path[0]], path[1:], new)
+    return made
+
+
+FRAMEWORK_DATA = {
+    "schema": "explorer.framework/1", "extends": "torch-eager", "name": "mine", "year": 2026,
+    "costs": {"host_issue_s": "9 us", "sources": SOURCES},
+    "by_kind": {"a100-*": {"cached_fraction": 0.1, "sources": SOURCES}},
+    "kernels": "eager", "blocking": True, "bucket_bytes": "25 MiB",
+    "sources": SOURCES,
+}  # fmt: skip
+CLUSTER_DATA = {
+    "schema": "explorer.cluster/1", "extends": "dgx-a100", "name": "mine",
+    "device_kinds": [
+        {"name": "half", "extends": "a100-sxm-80gb", "framework": "torch-eager", "host_issue_s": "5 us",
+         "like": ["a100-sxm-80gb"], "sources": [{"key": "host_issue_s", "how": "assumed", "reference": "x"}]},
+        {"name": "a100-sxm-80gb", "software": {"framework": "mine", "host_issue_s": 1e-6, "sources": []}},
+    ],
+    "nodes": [{"count": 1, "device_kind": "half", "devices_per_node": 2}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["framework", "cluster"])
+def test_anything_in_any_place_is_read_or_refused_in_one_line(kind: str, tmp_path: Path) -> None:
+    data, load = {"framework": (FRAMEWORK_DATA, load_framework), "cluster": (CLUSTER_DATA, load_cluster)}[
+        kind
+    ]
+    path = tmp_path / "file.json"
+    path.write_text(json.dumps(data))
+    load(path)
+    for number, place in enumerate(places(data)):
+        for i, new in enumerate(HOSTILE):
+            path = tmp_path / f"{number}-{i}.json"
+            path.write_text(json.dumps(put(data, place, new)))
+            with suppress(InputError):  # any other error fails the test
+                load(path)

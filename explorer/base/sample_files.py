@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -71,3 +72,15 @@ def extended_file(name: Any, path: Path, part: str, below: tuple[Path, ...]) -> 
                     return found
     allowed = f"a file's name beside this one, or one of {', '.join(sample_names(part))}"
     raise InputError(f"cannot extend {name!r}", file=file, key="extends", found=name, allowed=allowed)
+
+
+def merged_sources(*parts: Any) -> Any:
+    """Return sources of several lists, of equal keys the last; what is no such list as it is."""
+    for part in parts:
+        if not isinstance(part, list) or not all(_is_source(item) for item in part):
+            return part
+    return list({source["key"]: source for part in parts for source in part}.values())
+
+
+def _is_source(item: Any) -> bool:
+    return isinstance(item, Mapping) and isinstance(item.get("key"), str)
