@@ -6,7 +6,8 @@ has one (``0F3``: stage 0, forward, microbatch 3), with a suffix where not: ``0F
 
 What lowering places by itself may be named: ``0UNSHARD``, ``0RESHARD`` and ``0REDUCE_GRAD`` (torch's words)
 gather and give back the sharded weights of a stage and reduce its gradients there; ``0RECOMPUTE3`` makes
-again what the backward of microbatch 3 needs. What a lane does not name of a stage is placed by rules.
+again what the backward of microbatch 3 needs, ``0OFFLOAD3`` and ``0RELOAD3`` move its activations to the host
+and back. What a lane does not name of a stage is placed by rules, or not done.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from typing import Any, NamedTuple
 from explorer.base.errors import InputError
 
 FORWARD, BACKWARD, INPUT_GRAD, WEIGHT_GRAD, UPDATE = OPS = ("F", "B", "I", "W", "U")
-NAMED = (UNSHARD, RESHARD, REDUCE_GRAD, RECOMPUTE) = ("UNSHARD", "RESHARD", "REDUCE_GRAD", "RECOMPUTE")
+NAMED = (UNSHARD, RESHARD, REDUCE_GRAD, RECOMPUTE, OFFLOAD, RELOAD) = (
+    "UNSHARD", "RESHARD", "REDUCE_GRAD", "RECOMPUTE", "OFFLOAD", "RELOAD"
+)  # fmt: skip
 """Actions that a schedule may leave to lowering."""
 WHOLE_STAGE = frozenset({UNSHARD, RESHARD, REDUCE_GRAD})
 """Those that are of a stage, not of microbatches: `first_microbatch` only says of which step."""
@@ -50,7 +53,9 @@ class Action(NamedTuple):
 
 
 _PLACE = r"(?:~(\d{1,9}))?(?:\^(\d{1,9}))?$"
-_ACTION = re.compile(rf"^(\d{{1,9}})([FBIWU]|{RECOMPUTE})(\d{{1,9}})(?:-(\d{{1,9}}))?{_PLACE}")
+_ACTION = re.compile(
+    rf"^(\d{{1,9}})([FBIWU]|{RECOMPUTE}|{OFFLOAD}|{RELOAD})(\d{{1,9}})(?:-(\d{{1,9}}))?{_PLACE}"
+)
 _OF_STAGE = re.compile(rf"^(\d{{1,9}})({'|'.join(sorted(WHOLE_STAGE))})(\d{{0,9}})(){_PLACE}")
 
 MOST_MICROBATCHES = 1_000_000

@@ -15,7 +15,7 @@ from explorer.cluster import Cluster
 from explorer.costs.collective_ports import PortUse, ring_use, server_use
 from explorer.passes.timing import Shares
 from explorer.pricing.routes import Pattern, lane_route, reversed_pattern
-from explorer.tasks.program import GATHER, REDUCE, TRANSFER, Program, Slot
+from explorer.tasks.program import GATHER, HOST, REDUCE, TRANSFER, Program, Slot
 from explorer.tasks.skeleton import Holders, Piece
 
 Row = tuple[int, ...]
@@ -46,7 +46,7 @@ def find_shares(program: Program, cluster: Cluster, patterns: tuple[Pattern, ...
             asked = work.transfer(slot, patterns[slot.where])
         elif slot.kind == REDUCE:
             asked = work.reduction(slot)
-        elif slot.kind == GATHER:
+        elif slot.kind == GATHER and slot.part != HOST:
             asked = work.gather(slot)
         for name, demand in asked.items():
             if name not in index:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from explorer.base.errors import InputError
 from explorer.base.units import dtype_bytes
 from explorer.costs.compute import update_seconds
 from explorer.costs.memory import StageMemory
@@ -25,7 +26,7 @@ from explorer.pricing.section_time import (
 )
 from explorer.strategy import ACTIVATIONS, OPTIMIZER
 from explorer.tasks.placement import Piece
-from explorer.tasks.program import GATHER, REMADE_BEFORE, TRANSFER, B, F, Slot, U, W
+from explorer.tasks.program import GATHER, HOST, REMADE_BEFORE, TRANSFER, B, F, Slot, U, W
 
 
 class SlotPrice(NamedTuple):
@@ -120,6 +121,8 @@ class Pricer(Exchanges):
             return self._update(slot)
         if slot.kind == TRANSFER:
             return self._transfer(slot)
+        if slot.part == HOST:
+            return SlotPrice(self._host_seconds(slot))
         return self._gather(slot) if slot.kind == GATHER else self._reduce(slot)
 
     def _compute(self, slot: Slot) -> SlotPrice:
@@ -160,6 +163,19 @@ class Pricer(Exchanges):
             return 0.0
         size = self._plain_memory(slot.where).activation_bytes_per_sample * slot.samples
         return max(0.0, host_seconds(self.cluster, self.row(slot.piece), size) - seconds)
+
+    def _host_seconds(self, slot: Slot) -> float:
+        """Seconds in which activations that an order moves go to the host, or come back."""
+        row = self.row(slot.piece)
+        for kind in {self.cluster.kind_of(device) for device in row}:
+            if not kind.host_bandwidth_bytes_per_s:
+                raise InputError(
+                    f"the order moves activations from {kind.name} to the host, whose link has no bandwidth",
+                    key="host_bandwidth_bytes_per_s", found=0, allowed="above 0, or an order without OFFLOAD",
+                )  # fmt: skip
+        return host_seconds(
+            self.cluster, row, self.memory(slot.where).activation_bytes_per_sample * slot.samples
+        )
 
     def _update(self, slot: Slot) -> SlotPrice:
         row, section = self.row(slot.piece), slot.where

@@ -15,7 +15,7 @@ from explorer.pricing.link_shares import dropped_groups
 from explorer.pricing.mesh_lines import Line, lines_along, summed_with
 from explorer.pricing.pricer import Pricer
 from explorer.pricing.prices import Prices
-from explorer.tasks.program import GATHER, REDUCE, TRANSFER, F, Program, Slot, U, W
+from explorer.tasks.program import GATHER, HOST, REDUCE, TRANSFER, F, Program, Slot, U, W
 from explorer.tasks.skeleton import Piece
 
 Sent = tuple[int, int, float]
@@ -42,7 +42,7 @@ class _Traffic:
         self.dropped = dropped_groups(program)
 
     def of(self, slot: Slot) -> Iterable[Sent]:
-        if slot.kind < 0:
+        if slot.kind < 0 or slot.part == HOST:
             return ()
         if slot.kind == TRANSFER:
             return self._transfer(slot)

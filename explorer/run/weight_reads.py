@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from explorer.actions import NAMED, RECOMPUTE, Action
+from explorer.actions import NAMED, OFFLOAD, RECOMPUTE, RELOAD, Action
 from explorer.base.errors import InputError
 from explorer.reads import Reading, reading_of
 from explorer.run.lane import Interval, LanePlan, RankLanes
@@ -49,10 +49,11 @@ def require_computable(program: Program) -> None:
             key="schedule", found=f"{1 + max(a.sweep for lane in order.lanes for a in lane)} sweeps",
             allowed="one sweep",
         )  # fmt: skip
-    if any(action.op == RECOMPUTE for lane in order.lanes for action in lane):
+    own = {RECOMPUTE, OFFLOAD, RELOAD} & {action.op for lane in order.lanes for action in lane}
+    if own:
         raise InputError(
-            f"recomputation as an action of its own cannot be run{dry}",
-            key="schedule", found=RECOMPUTE, allowed="recompute: full, which makes it part of the backward",
+            f"{' and '.join(sorted(own))} as actions of their own cannot be run{dry}",
+            key="schedule", found=", ".join(sorted(own)), allowed="recompute: full, or none",
         )  # fmt: skip
     if any(group.method != "all_reduce" for group in program.skeleton.holders):
         raise InputError("only an all-reduce can be run yet", key="sync", allowed="all_reduce")

@@ -11,7 +11,9 @@ import re
 
 from explorer.actions import (
     NAMED,
+    OFFLOAD,
     RECOMPUTE,
+    RELOAD,
     UPDATE,
     WHOLE_STAGE,
     Action,
@@ -55,6 +57,7 @@ def named_actions(order: Order) -> list[str]:
     return [
         *([f"{placed} in an order of compute actions (it places them itself)"] if placed else []),
         *([f"{RECOMPUTE} apart from the backward"] if RECOMPUTE in found else []),
+        *(["activations moved to the host and back"] if found & {OFFLOAD, RELOAD} else []),
     ]
 
 

@@ -11,8 +11,10 @@ from explorer.actions import (
     FORWARD,
     INPUT_GRAD,
     NAMED,
+    OFFLOAD,
     RECOMPUTE,
     REDUCE_GRAD,
+    RELOAD,
     RESHARD,
     UNSHARD,
     UPDATE,
@@ -196,8 +198,8 @@ def _named_problems(actions: tuple[Action, ...]) -> Iterator[str]:
             yield from _gathering(found)
         if REDUCE_GRAD in named:
             yield from _reducing(found)
-        if RECOMPUTE in named:
-            yield from _recomputing(found)
+        if named & {RECOMPUTE, OFFLOAD, RELOAD}:
+            yield from _between(found)
 
 
 def _gathering(actions: list[Action]) -> Iterator[str]:
@@ -228,14 +230,20 @@ def _reducing(actions: list[Action]) -> Iterator[str]:
             yield f"{action} before REDUCE_GRAD of {made}"
 
 
-def _recomputing(actions: list[Action]) -> Iterator[str]:
-    """Once for a microbatch, between its forward and its backward."""
+_AFTER = {RECOMPUTE: (FORWARD, RELOAD), OFFLOAD: (FORWARD, RELOAD), RELOAD: (OFFLOAD,)}
+"""What may come before an action of a microbatch: so activations that are away are not used."""
+
+
+def _between(actions: list[Action]) -> Iterator[str]:
+    """Recomputation and moves lie between the forward and the backward, in an order that can be done."""
     state: dict[tuple[int, int], str] = {}
     for action in actions:
         for n in _samples(action) if action.op not in (RESHARD, UNSHARD, REDUCE_GRAD, UPDATE) else ():
-            before = state.get((n, action.sweep))
-            if action.op == RECOMPUTE and before != FORWARD:
-                yield f"{action} not between the forward and the backward of microbatch {n}, once"
+            before = state.get((n, action.sweep), "")
+            if before not in _AFTER.get(action.op, (before,)):
+                yield f"{action} not between the forward and the backward of microbatch {n}, or twice"
+            elif before == OFFLOAD and action.op != RELOAD:
+                yield f"{action} while the activations of microbatch {n} are with the host"
             state[n, action.sweep] = action.op
 
 

@@ -20,7 +20,7 @@ from explorer.pricing import Pricer, Prices
 from explorer.pricing.traffic import device_traffic
 from explorer.strategy import JobStrategy, Stage
 from explorer.tasks.placement import Placement
-from explorer.tasks.program import GATHER, JOIN, REDUCE, TRANSFER, Program
+from explorer.tasks.program import GATHER, HOST, JOIN, REDUCE, TRANSFER, Program
 from explorer.tasks.program_tables import derived
 from explorer.workload import Job
 
@@ -375,6 +375,9 @@ def _exposed(report: Report) -> dict[str, float]:
             continue
         for cause in _leaves(program, task):
             name = _WAITS.get(int(program.kind[cause]))
+            if program.slots[program.slot[cause]].part == HOST:
+                name = "host"
+                found.setdefault(name, 0.0)
             if name and timing.end_s[cause] >= timing.start_s[task] * (1 - 1e-12):
                 found[name] += min(wait, float(timing.end_s[cause] - timing.start_s[cause]))
                 break

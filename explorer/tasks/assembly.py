@@ -13,6 +13,7 @@ import numpy.typing as npt
 from explorer.base.errors import DeadlockError
 from explorer.reads import reading_of
 from explorer.tasks.memory_events import memory_events
+from explorer.tasks.offloads import Moved
 from explorer.tasks.program import JOIN, REDUCE, TRANSFER, Program
 from explorer.tasks.runs import Runs
 from explorer.tasks.versions import versions_of
@@ -22,7 +23,7 @@ IntArray = npt.NDArray[np.int64]
 T = TypeVar("T")
 
 
-def assemble(work: Lowering, runs: Runs) -> Program:
+def assemble(work: Lowering, runs: Runs, moved: list[Moved]) -> Program:
     """Turn finished lists into a program.
 
     Raises:
@@ -33,7 +34,7 @@ def assemble(work: Lowering, runs: Runs) -> Program:
     level = _levels(work, preds)
     _sequence_channels(work, preds, level)
     ids = sorted(range(len(preds)), key=level.__getitem__)  # stable: at equal levels by id
-    return _arrays(work, preds, ids, runs)
+    return _arrays(work, preds, ids, runs, moved)
 
 
 def _with_program_order(work: Lowering) -> list[list[int]]:
@@ -102,7 +103,9 @@ def _sequence_channels(work: Lowering, preds: list[list[int]], level: list[int])
             preds[after].append(before)
 
 
-def _arrays(work: Lowering, preds: list[list[int]], ids: list[int], runs: Runs) -> Program:
+def _arrays(
+    work: Lowering, preds: list[list[int]], ids: list[int], runs: Runs, moved: list[Moved]
+) -> Program:
     joined = _join(work, preds, ids)
     order = np.array(ids, dtype=np.int64)
     index = np.empty(len(ids), dtype=np.int64)
@@ -140,7 +143,7 @@ def _arrays(work: Lowering, preds: list[list[int]], ids: list[int], runs: Runs) 
         actions=tuple(actions),
         other_lanes={int(index[task]): found for task, found in work.shared_lanes.items()},
         programs=tuple(index[np.array(program, dtype=np.int64)] for program in work.programs),
-        memory=memory_events(work, slots, index),
+        memory=memory_events(work, slots, index, moved),
         versions=versions,
         delay=delay,
         copies=tuple(reading.copies(section.stage) for section in work.sections),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.actions import RECOMPUTE, WHOLE_STAGE, Action
+from explorer.actions import OFFLOAD, RECOMPUTE, RELOAD, WHOLE_STAGE, Action
 from explorer.tasks.placement import Piece
 from explorer.tasks.program import REMADE_BEFORE, WHOLE, B, F, I, Slot, U, W
 from explorer.tasks.work import Lowering, Made
@@ -11,6 +11,10 @@ OP_KIND = {"F": F, "B": B, "I": I, "W": W, "U": U, RECOMPUTE: F}
 
 _DOWN = ("F", "U", RECOMPUTE)
 """Ops that go through the sections of a stage from first to last."""
+
+
+_BESIDE = frozenset({*WHOLE_STAGE, OFFLOAD, RELOAD})
+"""Ops that the lane itself does not work on."""
 
 
 def add_compute(work: Lowering) -> None:
@@ -22,7 +26,7 @@ def add_compute(work: Lowering) -> None:
             held.setdefault((work.sections[piece.section].stage, piece.copy), []).append(makers[piece])
         program = work.programs[lane]
         for action in actions:
-            if action[0] in WHOLE_STAGE:
+            if action[0] in _BESIDE:
                 work.marks[lane].append((len(program), action))
                 continue
             here = held.get((action[1], action[4]), [])

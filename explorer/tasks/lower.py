@@ -23,6 +23,7 @@ from explorer.tasks.collectives import add_gathers, add_reductions
 from explorer.tasks.compute import add_compute
 from explorer.tasks.dependencies import add_waits
 from explorer.tasks.lanes import find_lanes
+from explorer.tasks.offloads import add_offloads
 from explorer.tasks.placement import Skeleton
 from explorer.tasks.program import Program
 from explorer.tasks.runs import find_runs
@@ -50,11 +51,12 @@ def lower(skeleton: Skeleton, shape: Shape, order: Order, replicas: tuple[int, .
             raise PlanError(problems)
         if order.blocking:
             add_blocking(work)
+        moved = add_offloads(work)
         runs = find_runs(work)
         add_reductions(work, runs)
         add_gathers(work, runs)
         _extra_edges(work)
-        return assemble(work, runs)
+        return assemble(work, runs, moved)
 
 
 @contextmanager

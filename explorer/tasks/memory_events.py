@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from explorer.tasks.offloads import Moved
 from explorer.tasks.program import (
     REMADE,
     REMADE_BEFORE,
@@ -26,13 +27,16 @@ from explorer.tasks.program import (
 from explorer.tasks.work import Lowering
 
 
-def memory_events(work: Lowering, slots: tuple[Slot, ...], index: npt.NDArray[np.int64]) -> MemoryEvents:
+def memory_events(
+    work: Lowering, slots: tuple[Slot, ...], index: npt.NDArray[np.int64], moved: list[Moved]
+) -> MemoryEvents:
     """The memory events of all lanes.
 
     Args:
         work: finished lowering.
         slots: its slots; tasks of one slot have equal events.
         index: per task of the lowering, its place in the program.
+        moved: what leaves for the host and comes back.
     """
     splits = {slot.where for slot in slots if slot.kind == W}
     found = [_of_slot(work, slot, splits) for slot in slots]
@@ -48,7 +52,7 @@ def memory_events(work: Lowering, slots: tuple[Slot, ...], index: npt.NDArray[np
     within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
     event = np.repeat(starts[slot], count) + within
     lane = np.repeat(lanes, count)
-    return MemoryEvents(
+    events = MemoryEvents(
         lane=lane,
         section=np.repeat(where[slot], count),
         samples=table[event, 0].astype(np.float64),
@@ -56,6 +60,34 @@ def memory_events(work: Lowering, slots: tuple[Slot, ...], index: npt.NDArray[np
         task=np.repeat(index[tasks], count),
         at_end=(table[event, 0] < 0) | np.isin(table[event, 1], (WAITING, REMADE_REST)),
         lane_start=np.flatnonzero(np.diff(lane, prepend=-1)),
+    )
+    if not moved:
+        return events
+    place = [np.arange(len(program)) for program in work.programs]
+    return _with_moves(events, np.repeat(np.concatenate(place), count), work, index, moved)
+
+
+def _with_moves(
+    events: MemoryEvents,
+    position: npt.NDArray[np.int64],
+    work: Lowering,
+    index: npt.NDArray[np.int64],
+    moved: list[Moved],
+) -> MemoryEvents:
+    """The events with those of moves: what comes back ahead of its task's own, what leaves behind them."""
+    samples = np.array([item.samples for item in moved], dtype=np.float64)
+    lane = np.concatenate([events.lane, [item.lane for item in moved]])
+    phase = np.concatenate([np.zeros(len(position)), np.where(samples > 0, -1, 1)])
+    order = np.lexsort((phase, np.concatenate([position, [item.position for item in moved]]), lane))
+    task = [work.programs[item.lane][item.position] for item in moved]
+    return MemoryEvents(
+        lane=lane[order],
+        section=np.concatenate([events.section, [item.section for item in moved]])[order],
+        samples=np.concatenate([events.samples, samples])[order],
+        part=np.concatenate([events.part, np.full(len(moved), SAVED, dtype=np.int8)])[order],
+        task=np.concatenate([events.task, index[task]])[order],
+        at_end=np.concatenate([events.at_end, samples < 0])[order],
+        lane_start=np.flatnonzero(np.diff(lane[order], prepend=-1)),
     )
 
 

@@ -20,11 +20,12 @@ from explorer.tasks.placement import Piece, Skeleton
 T = TypeVar("T")
 
 F, B, I, W, U, TRANSFER, REDUCE, GATHER, JOIN = range(9)  # noqa: E741
-WHOLE, OPENING, CLOSING, REMADE_BEFORE = range(4)
+WHOLE, OPENING, CLOSING, REMADE_BEFORE, HOST = range(5)
 """Parts of a collective: all of it; or, where it runs in parts, those that work runs beside or waits for. A
 reduction in buckets opens beside the last backward and closes with its last bucket; a gather of sharded
 weights opens with the first block and closes beside the work on it and the next. Of a backward: what it would
-recompute is made before it, by an action of its own."""
+recompute is made before it, by an action of its own. What moves activations to the host, or back
+(`Slot.backward`), counts as a gather as well."""
 
 KINDS = ("F", "B", "I", "W", "U", "transfer", "reduce", "gather", "join")
 """Names of task kinds; the first five are computed by a piece, the rest moves bytes."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from explorer.passes.critical_path import CriticalPath, critical_path
 from explorer.simulation.report import Report
 from explorer.tasks.placement import IntArray
-from explorer.tasks.program import GATHER, JOIN, REDUCE, TRANSFER, B, F, I, Program, U, W
+from explorer.tasks.program import GATHER, JOIN, REDUCE, REMADE_BEFORE, TRANSFER, B, F, I, Program, U, W
 from explorer.views.link_map import shown_steps
 from explorer.views.scene import Scene
 
@@ -103,7 +103,13 @@ def _recompute_share(report: Report) -> npt.NDArray[np.float64]:
     line = report.timeline
     pricer, found = line.prices.pricer, np.zeros(len(line.program.slots))
     for number, slot in enumerate(line.program.slots):
-        if slot.kind in (B, I) and pricer.stages[slot.where].recompute != "none":
+        if slot.kind == F and slot.backward:
+            found[number] = 1.0
+        elif (
+            slot.kind in (B, I)
+            and slot.part != REMADE_BEFORE
+            and pricer.stages[slot.where].recompute != "none"
+        ):
             time = pricer.section_time(slot.where, pricer.row(slot.piece)[0], slot.samples)
             seconds = float(line.prices.seconds[number])
             found[number] = min(1.0, time.recompute_s / seconds) if seconds > 0 else 0.0

@@ -62,8 +62,12 @@ def test_what_is_no_action(text: str) -> None:
         ("0UNSHARD 0F0 0B0 0U0", "0U0 before RESHARD"),
         ("0F0 0REDUCE_GRAD 0B0", "0REDUCE_GRAD without a gradient"),
         ("0F0 0B0 0U0 0REDUCE_GRAD", "0U0 before REDUCE_GRAD of 0B0"),
-        ("0F0 0B0 0RECOMPUTE0", "not between the forward and the backward of microbatch 0"),
+        ("0F0 0B0 0RECOMPUTE0", "not between the forward and the backward of microbatch 0, or twice"),
         ("0F0 0RECOMPUTE0 0RECOMPUTE0 0B0", "0RECOMPUTE0 not between"),
+        ("0F0 0OFFLOAD0 0B0", "0B0 while the activations of microbatch 0 are with the host"),
+        ("0F0 0RELOAD0 0B0", "0RELOAD0 not between"),
+        ("0F0 0OFFLOAD0 0OFFLOAD0 0RELOAD0 0B0", "0OFFLOAD0 not between"),
+        ("0F0 0OFFLOAD0 0RECOMPUTE0 0RELOAD0 0B0", "0RECOMPUTE0 not between"),
         ("1UNSHARD 0F0 0B0", "a place that the lane does not hold"),
     ],
 )
@@ -78,6 +82,7 @@ def test_what_is_wrong_is_named(lanes: str, said: str) -> None:
     [
         ("0UNSHARD 0F0 0RESHARD 0UNSHARD 0B0 0REDUCE_GRAD 0RESHARD", "REDUCE_GRAD, RESHARD, UNSHARD"),
         ("0F0 0RECOMPUTE0 0B0", "RECOMPUTE apart from the backward"),
+        ("0F0 0OFFLOAD0 0RELOAD0 0B0", "activations moved to the host and back"),
     ],
 )
 def test_torchs_csv_refuses_them_by_name(lanes: str, said: str) -> None:
@@ -172,7 +177,49 @@ def test_what_it_makes_stays_until_the_backward() -> None:
     assert report.memory_parts_bytes[0][ACTIVATIONS] == pytest.approx(2 * 2 * SAVED)
 
 
+# ---- moves to the host ---------------------------------------------------------------------------------
+
+
+def moving(lanes: str, gib_per_s: float = 64.0, saved: float = 2.0**20) -> Report:
+    """One device, one layer: F takes 1 ms, B 2 ms, the activations of a microbatch `saved` bytes."""
+    kinds = tuple(
+        replace(kind, host_bandwidth_bytes_per_s=gib_per_s * 2**30) for kind in CLUSTER.device_kinds
+    )
+    cluster = replace(CLUSTER, device_kinds=kinds)
+    graph = chain([SECONDS], parameter_bytes=1.0, activation_bytes=1.0, saved_bytes=saved)
+    job = Job(global_batch=3, precision="fp32", optimizer="none")
+    strategy = uniform(graph, cluster, job, stages=1, microbatch_size=1, schedule="gpipe")
+    made = replace(strategy.job, schedule="custom", options=(("lanes", lanes),))
+    return simulate(graph, cluster, Workload(jobs=(job,)), strategy.with_job(made))
+
+
+PLAIN = "0F0 0F1 0F2 0B2 0B1 0B0"
+AWAY = "0F0 0OFFLOAD0 0F1 0F2 0B2 0RELOAD0 0B1 0B0"
+
+
+def test_what_is_away_takes_no_room() -> None:
+    """Microbatch 0 leaves during F1 and comes back during B1: two of three are there at once."""
+    plain, away = moving(PLAIN), moving(AWAY)
+    size = plain.timeline.prices.memory[0].activation_bytes_per_sample
+    assert [report.memory_parts_bytes[0][ACTIVATIONS] / size for report in (plain, away)] == [3.0, 2.0]
+    assert away.step_time_s == pytest.approx(plain.step_time_s, rel=1e-12)  # both moves hide behind work
+
+
+def test_a_slow_link_is_waited_for() -> None:
+    """A move of 5 ms: F2 waits 4 ms for the one out, behind F1; B0 waits 3 ms for the one back, behind B1."""
+    size = 2.0**20
+    plain, away = moving(PLAIN), moving(AWAY, gib_per_s=size / (5 * SECONDS) / 2**30)
+    assert away.step_time_s - plain.step_time_s == pytest.approx(7 * SECONDS, rel=1e-6)
+    assert away.exposed_communication_s["host"] == pytest.approx(7 * SECONDS, rel=1e-6)
+    assert away.traffic_bytes == plain.traffic_bytes
+
+
+def test_a_link_of_unknown_bandwidth_is_refused() -> None:
+    with pytest.raises(InputError, match="whose link has no bandwidth"):
+        moving(AWAY, gib_per_s=0.0)
+
+
 def test_real_ranks_refuse_it_before_launch() -> None:
     lanes = (("lanes", "0F0 0RECOMPUTE0 0B0 0F1 0B1; 1F0 1B0 1F1 1B1"),)
-    with pytest.raises(InputError, match="recomputation as an action of its own"):
+    with pytest.raises(InputError, match="RECOMPUTE as actions of their own"):
         real("custom", 2, 1, microbatches=2, options=lanes)
