@@ -36,7 +36,7 @@ class Source:
     """What was believed before any fit, from documents, in the field's unit; of many numbers (tiles, a curve)
     that of the one they are known by (`explorer.score.knobs`). None where nothing was fitted."""
     fitted_on: str = ""
-    """Whose measurements it was fitted on: a fact `source` of the sets of `explorer.score`; or empty."""
+    """Whose measurements it was fitted on: the `source` of a set of `explorer.score`; or empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

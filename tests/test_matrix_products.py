@@ -12,7 +12,7 @@ from explorer.matrix_products import PRODUCTS, contraction, contractions
 from explorer.models import SOURCES, load_model
 from explorer.sharding import megatron_layout, shard
 
-SMALL = [entry.name for entry in SOURCES if entry.facts.get("parameters", 0) < 3e9]
+SMALL = [entry.name for entry in SOURCES if entry.parameters < 3e9]
 
 
 def of(graph: LayerGraph, name: str) -> tuple[float, ...]:

@@ -4,7 +4,8 @@
 >>> registry: Registry[Spec] = Registry("schedule", "explorer.schedules")
 
 A package makes one `Registry` of a typed spec, a frozen dataclass that extends `Spec` with what its users
-and tests need to know. Each file of the package decorates one function with `registry.add(MySpec(...))`;
+and tests need to know. Each file of the package decorates one function with `registry.add(MySpec(...))`, or
+with `registry.add("name", field=..., ...)` where the registry knows the class of its specs;
 `registry.names()` imports the package's files on first use. Nothing else has to be touched.
 """
 
@@ -13,8 +14,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar, cast, overload
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar, overload
 
 from explorer.base.errors import InputError
 
@@ -104,24 +105,17 @@ class Spec:
         return result
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry(Spec, Generic[F]):
-    """The spec of a registry that has no type of its own: what else it says stands in `facts`."""
-
-    function: F
-    """The decorated function."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """What this registry's tests and users need to know, by key."""
-
-
-_COMMON = ("title", "paper", "options")
-
-
 class Registry(Generic[S]):
-    """Named functions, each with its spec, found in the files of one package."""
+    """Named functions, each with its spec, found in the files of one package.
 
-    def __init__(self, noun: str, package: str) -> None:
-        self.noun, self.package = noun, package
+    Args:
+        noun: what an entry is called in errors.
+        package: where its files are.
+        kind: class of its specs, for files that say a name and the fields instead of making one.
+    """
+
+    def __init__(self, noun: str, package: str, kind: type[S] | None = None) -> None:
+        self.noun, self.package, self.kind = noun, package, kind
         self._entries: dict[str, S] = {}
         self._loaded = False
 
@@ -132,18 +126,19 @@ class Registry(Generic[S]):
     def add(self, spec: str, /, **fields: Any) -> Callable[[F], F]: ...
 
     def add(self, spec: S | str, /, **fields: Any) -> Callable[[F], F]:
-        """Return a decorator that registers a function under a spec, or under a name and loose facts."""
+        """Return a decorator that registers a function under a spec, or under a name and a spec's fields."""
 
         def register(function: F) -> F:
-            if isinstance(spec, str):
-                facts = {key: value for key, value in fields.items() if key not in _COMMON}
-                known = {key: fields[key] for key in _COMMON if key in fields}
-                self._entries[spec] = cast("S", Entry(name=spec, function=function, facts=facts, **known))
-            else:
-                self._entries[spec.name] = replace(spec, function=function)
+            made = self._made(spec, fields) if isinstance(spec, str) else spec
+            self._entries[made.name] = replace(made, function=function)
             return function
 
         return register
+
+    def _made(self, name: str, fields: Mapping[str, Any]) -> S:
+        if self.kind is None:
+            raise TypeError(f"a {self.noun} is registered under its spec, not under {name!r}")
+        return self.kind(name=name, **fields)
 
     def _load(self) -> None:
         if self._loaded:

@@ -15,12 +15,13 @@ import importlib
 import logging
 import pkgutil
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from explorer.base.errors import InputError
 from explorer.base.files import STANDARD_INPUT, exists
-from explorer.base.registry import Entry, Registry
+from explorer.base.registry import Registry, Spec
 from explorer.base.trust import Trust, require_trust, runs_code
 from explorer.framework import MODEL_SETTINGS, USUAL, Framework
 from explorer.graph import LayerGraph
@@ -37,7 +38,26 @@ _NOT_ZOO = frozenset(
 """Files that read or help to build, so that listing the zoo imports neither torch nor pydantic."""
 
 
-class _Zoo(Registry[Entry[Builder]]):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZooModel(Spec):
+    """A model of the zoo; its function is a `Builder`."""
+
+    parameters: int
+    """Published count."""
+    family: str
+    """Models that are built alike."""
+
+    def build(self, *, sequence_length: int | None, settings: Mapping[str, str]) -> LayerGraph:
+        """Return the graph under some settings.
+
+        Raises:
+            InputError: a setting that it does not have, or a sequence length where samples are no sequences.
+        """
+        made: LayerGraph = self.function(sequence_length=sequence_length, **self.read_options(settings))
+        return made
+
+
+class _Zoo(Registry[ZooModel]):
     """The registry of zoo files; a new file in this folder is found."""
 
     def _load(self) -> None:
@@ -50,8 +70,8 @@ class _Zoo(Registry[Entry[Builder]]):
         self._loaded = True
 
 
-SOURCES: Registry[Entry[Builder]] = _Zoo("model", "explorer.models")
-"""The zoo by name; facts of an entry: `parameters`, its published count, and `family`."""
+SOURCES: Registry[ZooModel] = _Zoo("model", "explorer.models", ZooModel)
+"""The zoo by name."""
 
 logger = logging.getLogger(__name__)
 MOST_TOKENS = 10**9
@@ -180,8 +200,7 @@ def _check_sequence_length(sequence_length: int | None) -> None:
 @lru_cache(maxsize=64)
 def _from_zoo(name: str, sequence_length: int | None, settings: tuple[tuple[str, str], ...]) -> LayerGraph:
     # Graphs are immutable, so that one build serves everyone and keeps what was derived from it.
-    entry = SOURCES.get(name)
-    return entry.function(sequence_length=sequence_length, **entry.read_options(dict(settings)))
+    return SOURCES.get(name).build(sequence_length=sequence_length, settings=dict(settings))
 
 
 def _from_file(

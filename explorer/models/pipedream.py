@@ -21,7 +21,7 @@ from pathlib import Path
 
 from explorer.base.errors import InputError
 from explorer.base.files import read_text
-from explorer.base.registry import Entry, Option
+from explorer.base.registry import Option, Spec
 from explorer.base.units import MS
 from explorer.graph import Defaults, Layer, LayerGraph, Measured, Parameter, Tensor, Use
 from explorer.models._order import topological
@@ -102,9 +102,7 @@ def read(text: str, *, file: str = "", settings: Mapping[str, object] | None = N
         InputError: a wrong line (with its number), an unknown or repeated node, a cycle, a wrong setting.
     """
     try:
-        chosen = Entry(name="a PipeDream profile", function=read, title="", options=OPTIONS).read_options(
-            settings or {}
-        )
+        chosen = Spec(name="a PipeDream profile", title="", options=OPTIONS).read_options(settings or {})
         samples = chosen["samples_per_microbatch"]
         if samples < 1:
             raise InputError(

@@ -53,7 +53,7 @@ def held_out(paths: Mapping[str, Path], reference: Path | None, *, processes: in
     found: dict[str, HeldOut] = {}
     by_source: dict[tuple[str, tuple[Knob, ...]], HeldOut] = {}
     for name, path in paths.items():
-        source = SETS.get(name).facts["source"]
+        source = SETS.get(name).source
         knobs = _knobs(_rows(name, path))
         own = tuple(knob for knob in knobs if source in knob.fitted_on.split())
         kept = {name for knob in knobs if knob not in own for name in knob.fitted_on.split()}
@@ -85,21 +85,21 @@ def _fitted(own: Sequence[Knob], parts: Sequence[TrialPart], processes: int) -> 
             ]
 
         result = fit(knobs, errors, rounds=ROUNDS)
-    sources = {SETS.get(part.name).facts["source"] for part in parts}
+    sources = {SETS.get(part.name).source for part in parts}
     return HeldOut(values={**values, **result.values}, fitted_on=tuple(sorted(sources)))
 
 
 def _others(name: str, own: Sequence[Knob], reference: Path) -> tuple[TrialPart, ...]:
     """Rows that other sources measured on the device kinds of a set, in pieces of work."""
-    facts = SETS.get(name).facts
+    ours = SETS.get(name)
     keys = {knob.key for knob in own}
     found = []
     for other in SETS.names():
-        theirs = SETS.get(other).facts
-        same_device = set(theirs["device"]) & set(facts["device"])
-        if theirs["source"] == facts["source"] or not same_device or theirs["unit"] == "ratio":
+        theirs = SETS.get(other)
+        same_device = set(theirs.device) & set(ours.device)
+        if theirs.source == ours.source or not same_device or theirs.unit == "ratio":
             continue
-        path = reference / theirs["path"]
+        path = reference / theirs.path
         rows = _rows(other, path)
         chosen = [
             i
@@ -117,7 +117,7 @@ def _devices(row: ScoredRow) -> int:
 def _rows(name: str, path: Path) -> tuple[ScoredRow, ...]:
     """The rows of a set; none where it cannot be read, which scoring it reports."""
     try:
-        return SETS.get(name).function(path).rows
+        return SETS.get(name).read(path).rows
     except ExplorerError:
         return ()
 

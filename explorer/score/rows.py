@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from explorer.base.registry import Entry, Registry
+from explorer.base.registry import Registry, Spec
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
 from explorer.strategy import Strategy
@@ -65,8 +65,31 @@ class Read(NamedTuple):
 Reader = Callable[[Path], Read]
 """Reads one file or folder of a set. Raises InputError only if the file cannot be read at all."""
 
-SETS: Registry[Entry[Reader]] = Registry("set of measurements", "explorer.score.sets")
-"""Sets by name. Facts of an entry: `path`, where its rows lie inside the reference folder; `device`, the
-device kinds it needs; `source`, whose measurements they are (leave-one-source-out keeps sources apart);
-`framework`, what software ran them (empty where no device is that of a profile);
-`unit` of `measured`: `s`, `ratio`, `flops_per_s`, `samples_per_s` or `tokens_per_s`."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredSet(Spec):
+    """Published measurements; its function is a `Reader`."""
+
+    path: str
+    """Where its rows lie inside the reference folder."""
+    device: tuple[str, ...]
+    """Device kinds it needs."""
+    source: str
+    """Whose measurements they are: leaving a source out keeps sources apart."""
+    unit: str
+    """Unit of `measured`: `s`, `ratio`, `flops_per_s`, `samples_per_s` or `tokens_per_s`."""
+    framework: str = ""
+    """What software ran them; empty if no device is that of a profile."""
+
+    def read(self, path: Path) -> Read:
+        """Read one file or folder of the set.
+
+        Raises:
+            InputError: it cannot be read at all.
+        """
+        found: Read = self.function(path)
+        return found
+
+
+SETS: Registry[MeasuredSet] = Registry("set of measurements", "explorer.score.sets", MeasuredSet)
+"""Sets by name."""

@@ -83,7 +83,7 @@ def paths_of(names: Sequence[str], given: Mapping[str, Path]) -> dict[str, Path]
     Raises:
         InputError: an unknown set, or no reference folder where one is needed.
     """
-    inside = {name: SETS.get(name).facts["path"] for name in names}
+    inside = {name: SETS.get(name).path for name in names}
     return {name: given.get(name) or reference_folder() / inside[name] for name in names}
 
 
@@ -143,7 +143,7 @@ _CALLS = count()
 @lru_cache(maxsize=32)
 def _read(_call: int, name: str, path: str, values: Values) -> Read:
     """The rows of a set; a file that cannot be read at all is one problem."""
-    reader = SETS.get(name).function
+    reader = SETS.get(name).read
     try:
         with knobs_at(values):
             return reader(Path(path))
@@ -212,7 +212,7 @@ def _gathered(name: str, path: Path, read: Read, works: Sequence[Work], done: Se
     return Scored(
         name=name,
         file=str(path),
-        unit=SETS.get(name).facts["unit"],
+        unit=SETS.get(name).unit,
         outcomes=tuple(outcome for _, outcome in sorted(rows)),
         problems=tuple(sorted(problems)),
         seconds=seconds,

@@ -108,4 +108,4 @@ def _predicted(
 @lru_cache(maxsize=8)
 def _read(name: str, path: str, values: tuple[tuple[str, float], ...]) -> Read:
     with knobs_at(values):
-        return SETS.get(name).function(Path(path))
+        return SETS.get(name).read(Path(path))

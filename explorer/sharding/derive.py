@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
-from explorer.base.registry import Entry, Registry
+from explorer.base.registry import Registry, Spec
 from explorer.graph import Layer, Use, Work
 from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, State, dual, part
 
@@ -84,7 +84,7 @@ class Signature:
 Rule: TypeAlias = Callable[[Layer, tuple[str, ...], Axis], Signature | None]
 """(layer, dimensions to split together, mesh axis) -> signature, or None where that is not legal."""
 
-RULES: Registry[Entry[Rule]] = Registry("sharding rule", "explorer.sharding")
+RULES: Registry[Spec] = Registry("sharding rule", "explorer.sharding", Spec)
 """Rules by kind of layer."""
 
 

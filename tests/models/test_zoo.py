@@ -17,7 +17,7 @@ NAMES = SOURCES.names()
 SEQUENCES = [name for name in NAMES if load_model(name).defaults.sequence_length]
 OTHERS = [name for name in NAMES if name not in SEQUENCES]
 FAMILIES = ("gpt", "llama", "mixtral", "bert", "vit", "t5", "opt", "deepseek")
-TRANSFORMERS = [name for name in NAMES if SOURCES.get(name).facts["family"] in FAMILIES]
+TRANSFORMERS = [name for name in NAMES if SOURCES.get(name).family in FAMILIES]
 PUBLISHED = {
     "resnet50": 25_557_032, "vgg16": 138_357_544, "gpt2-small": 124_439_808, "gpt2-medium": 354_823_168,
     "gpt2-xl": 1_557_611_200, "bert-large": 335_141_888, "llama3-8b": 8_030_261_248,
@@ -60,7 +60,7 @@ def test_published_parameter_counts(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_entry_states_its_count(name: str) -> None:
     entry = SOURCES.get(name)
-    assert load_model(name).parameter_count == entry.facts["parameters"]
+    assert load_model(name).parameter_count == entry.parameters
     assert entry.paper
     assert entry.title
 

@@ -43,7 +43,7 @@ def rows_file(tmp_path: Path) -> Path:
 
 
 def test_every_fitted_number_says_what_was_before_and_on_what() -> None:
-    sources = {entry.facts["source"] for entry in map(SETS.get, SETS.names())}
+    sources = {entry.source for entry in map(SETS.get, SETS.names())}
     for name in cluster_names():
         cluster = load_cluster(name)
         stated = [source for kind in cluster.device_kinds for source in kind.sources]
@@ -228,7 +228,7 @@ def test_without_other_rows_the_priors_stand(tmp_path: Path) -> None:
 
 def test_what_follows_other_sources_is_said(reference_dir: Path) -> None:
     """One number is also fitted on the rows of Korthikanti; the others stay as vTrain's rows say."""
-    path = reference_dir / SETS.get("korthikanti").facts["path"]
+    path = reference_dir / SETS.get("korthikanti").path
     found = held_out({"korthikanti": path}, None)["korthikanti"]
     assert [key.rpartition("efficiency.")[2] for key in found.values] == ["sustained"]
     assert "vtrain" in found.fitted_on

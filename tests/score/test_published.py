@@ -95,7 +95,7 @@ def test_facts_of_every_set(name: str) -> None:
     entry = SETS.get(name)
     assert entry.title
     assert entry.paper
-    assert entry.facts["path"]
-    assert entry.facts["source"]
-    assert entry.facts["unit"] in {"s", "ratio", "flops_per_s", "samples_per_s", "tokens_per_s"}
-    assert isinstance(entry.facts["device"], tuple)
+    assert entry.path
+    assert entry.source
+    assert entry.unit in {"s", "ratio", "flops_per_s", "samples_per_s", "tokens_per_s"}
+    assert isinstance(entry.device, tuple)
