@@ -1,10 +1,11 @@
 """The default searcher: a portfolio, each part starting from what the ones before it found.
 
-Megatron's rule of thumb as long as it gains, then the most promising uniform strategies, then the rest of
-the rule and local moves of stage boundaries from the best; then the other uniform strategies, and boundaries
-again if they found something better; last all small changes of the best (`local`). Where pins or bans hold,
-small changes of the start come first: they respect them by construction. It is never worse than its parts,
-since all are judged and kept by one evaluator.
+Megatron's rule of thumb as long as it gains, then the most promising uniform strategies, PipeDream's plans of
+stages with replicas of their own (synchronous ones only: older weights are for who asks for them), the rest
+of the rule and local moves of stage boundaries from the best; then the other uniform strategies, and
+boundaries again if they found something better; last all small changes of the best (`local`). Where pins or
+bans hold, small changes of the start come first: they respect them by construction. It is never worse than
+its parts, since all are judged and kept by one evaluator.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.exhaustive import exhaustive
 from explorer.search.local import descend
 from explorer.search.megatron import megatron
+from explorer.search.pipedream import pipedream
 from explorer.search.problem import Problem
 from explorer.strategies.moves import move_boundary
 from explorer.strategy import Strategy
@@ -32,7 +34,7 @@ FIRST = 10
 @SEARCHERS.add(
     Searcher(
         name="auto",
-        title="Portfolio: Megatron's rule, uniform strategies, then moves of stage boundaries",
+        title="Portfolio: Megatron's rule, uniform strategies, PipeDream's plans, then small changes",
         options=(
             Option(
                 name="patience",
@@ -59,6 +61,7 @@ def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[C
     every = _quiet(evaluator, exhaustive(problem, evaluator, **whole))
     yield from _until_stale(evaluator, rule, FIRST)
     yield from _until_stale(evaluator, every, patience)
+    yield from _until_stale(evaluator, _quiet(evaluator, _planned(problem, evaluator)), patience)
     yield from rule
     moved = evaluator.best
     yield from improve(problem, evaluator)
@@ -67,6 +70,17 @@ def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[C
         yield from improve(problem, evaluator)
     if evaluator.best is not None:
         yield from descend(problem, evaluator, evaluator.best, kicks=KICKS)
+
+
+def _planned(problem: Problem, evaluator: Evaluator) -> Iterator[Candidate | None]:
+    """Stages with replicas of their own, as PipeDream's optimizer plans them for some microbatch sizes."""
+    share = max(1, problem.job.global_batch // problem.device_count)
+    plain = SEARCHERS.get("pipedream").read_options({"asynchronous": False})
+    for size in sorted({max(1, share // 2), share, 2 * share}, reverse=True):
+        try:
+            yield from pipedream(problem, evaluator, **plain | {"microbatch_size": size})
+        except ExplorerError:
+            return  # its method does not take the model, or the devices
 
 
 def _quiet(evaluator: Evaluator, part: Iterator[Candidate | None]) -> Iterator[Candidate | None]:

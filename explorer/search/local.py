@@ -1,8 +1,9 @@
 """Local search: better neighbours of a strategy, one small change after another, until none is left.
 
 A neighbour moves blocks over a stage boundary or to the next lane, changes recomputation or ZeRO of one
-stage, or halves or doubles the microbatch. The first neighbour that is better is taken, those around the
-busiest stage first; from the last one some random changes at once open a way out. Pins and bans hold by
+stage, halves or doubles the microbatch, deals out samples by speed, or where all stages are alike exchanges
+stages, replicas, tensor and context parallelism. The first neighbour that is better is taken, those around
+the busiest stage first; from the last one some random changes at once open a way out. Pins and bans hold by
 construction: what they forbid is never proposed. A start that does not fit is brought to fit first: less
 overflow counts before anything else.
 """
@@ -20,9 +21,9 @@ from explorer.cluster import Cluster
 from explorer.search import SEARCHERS, Searcher, Space
 from explorer.search._pins import Rules, bits_of
 from explorer.search.evaluator import Candidate, Evaluator
-from explorer.search.problem import Problem
+from explorer.search.problem import Problem, respecting
 from explorer.strategies.cuts import units
-from explorer.strategies.degrees import RECOMPUTE, Degrees
+from explorer.strategies.degrees import RECOMPUTE, Degrees, ranks_of
 from explorer.strategies.moves import groups_of, move_boundary, place_layers
 from explorer.strategies.shares import shared_by_speed
 from explorer.strategy import ROUND_ROBIN, JobStrategy, Stage, Strategy
@@ -155,6 +156,7 @@ def neighbours(problem: Problem, found: Candidate) -> Iterator[JobStrategy]:
     job = found.strategy.job
     yield from _changes(problem, job, _by_load(found))
     yield from _blocks_to_next_lanes(problem, job)
+    yield from _other_degrees(problem, found.strategy)
 
 
 def _changes(problem: Problem, job: JobStrategy, order: Iterable[int]) -> Iterator[JobStrategy]:
@@ -186,6 +188,23 @@ def _boundaries(problem: Problem, job: JobStrategy, order: list[int]) -> Iterato
                 if moved is None or not _allowed(rules, job, moved):
                     break  # more of them are no better
                 yield moved
+
+
+def _other_degrees(problem: Problem, strategy: Strategy) -> Iterator[JobStrategy]:
+    """Where all stages are alike: one degree doubled and another halved, or other chunks, cut anew."""
+    degrees, cluster = Degrees.read(strategy), problem.needed_cluster
+    if degrees is None:
+        return
+    own = ranks_of(strategy.job)
+    used = set(own)
+    devices = (*own, *(device for device in problem.pool.devices if device not in used))
+    for other in degrees.neighbours(problem.graph, cluster, problem.job, devices):
+        if (other.recompute, other.zero) != (degrees.recompute, degrees.zero):
+            continue  # single stages try these
+        made = other.build(problem.graph, cluster, problem.job, devices=devices)
+        held = respecting(problem, made)
+        if held is not None:
+            yield held.job
 
 
 def _shifted(problem: Problem, job: JobStrategy, before: int, after: int, blocks: int) -> JobStrategy | None:

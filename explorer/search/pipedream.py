@@ -16,6 +16,7 @@ from explorer.base.registry import Option
 from explorer.cluster import Cluster, DeviceKind
 from explorer.framework import cluster_under
 from explorer.framework_files import load_framework
+from explorer.schedules import SCHEDULES
 from explorer.search import SEARCHERS, Searcher, Space
 from explorer.search._antichains import States, find_states
 from explorer.search._devices import Order
@@ -68,6 +69,7 @@ DENSE_LIMIT = 30_000_000
                 minimum=1,
                 help="samples of one minibatch, where no profile says it",
             ),
+            Option(name="asynchronous", default=True, help="also plans that learn from older weights"),
         ),
         space=Space(words="cuts × replicas"),
         foreign=True,
@@ -84,6 +86,7 @@ def pipedream(
     straight: bool,
     branches: str,
     microbatch_size: int,
+    asynchronous: bool,
 ) -> Iterator[Candidate | None]:
     """Optimal plan under the published costs; with a cluster also judged by the simulator.
 
@@ -122,7 +125,7 @@ def pipedream(
             allowed="--cluster NAME, or --option cost_model=original",
         )
     else:
-        yield from _ours(problem, evaluator, Task(model, states, levels, choice))
+        yield from _ours(problem, evaluator, Task(model, states, levels, choice), asynchronous=asynchronous)
 
 
 # ---- options ------------------------------------------------------------------------------------
@@ -226,7 +229,9 @@ def _original(problem: Problem, evaluator: Evaluator, task: Task) -> Iterator[Ca
             yield evaluator.evaluate(strategy, label)
 
 
-def _ours(problem: Problem, evaluator: Evaluator, task: Task) -> Iterator[Candidate | None]:
+def _ours(
+    problem: Problem, evaluator: Evaluator, task: Task, *, asynchronous: bool
+) -> Iterator[Candidate | None]:
     if task.devices > problem.device_count:
         raise InputError(
             f"{task.devices} devices; {problem.device_count} may be used",
@@ -243,7 +248,8 @@ def _ours(problem: Problem, evaluator: Evaluator, task: Task) -> Iterator[Candid
         if best is None or not math.isfinite(best.seconds):
             continue
         for strategy, label in strategies(problem, smaller, best):
-            if strategy not in seen:
+            wanted = asynchronous or SCHEDULES.get(strategy.job.schedule).flush
+            if wanted and strategy not in seen:
                 seen.add(strategy)
                 yield evaluator.evaluate(strategy, label)
 

@@ -18,6 +18,7 @@ from explorer.cluster import Cluster
 from explorer.cluster_profiles import load_cluster
 from explorer.graph import LayerGraph
 from explorer.models import load_model
+from explorer.schedules import SCHEDULES
 from explorer.search import OBJECTIVES, SEARCHERS, Evaluator, Problem, Progress, search
 from explorer.search._bounds import bounds_of
 from explorer.search.auto import improve
@@ -27,7 +28,7 @@ from explorer.simulation.simulate import simulate
 from explorer.strategies.degrees import Degrees
 from explorer.strategies.uniform import uniform
 from explorer.strategy import Mesh, Strategy
-from explorer.workload import Job, Workload
+from explorer.workload import Job, Workload, default_workload
 
 NAMES = SEARCHERS.names()
 Make = Callable[..., Problem]
@@ -210,6 +211,19 @@ def test_auto_is_never_worse_than_its_parts(problem: Make) -> None:
     assert whole.best is not None
     assert all(part is not None and whole.best.value <= part.value for part in parts)
     assert not whole.optimal  # its best may lie outside of the uniform strategies
+
+
+def test_auto_finds_stages_with_replicas_of_their_own() -> None:
+    """VGG-16 on 16 V100: PipeDream's 12-3-1 takes a third of the best uniform strategy's time."""
+    graph, cluster = load_model("vgg16"), load_cluster("pipedream-a")
+    workload = default_workload(graph).with_job(global_batch=256)
+    given = Problem(graph=graph, cluster=cluster, workload=workload)
+    alone = list(search(given, "pipedream", options={"microbatch_size": 32}))[-1].best
+    found = list(search(given, "auto", max_evaluations=120))[-1].best
+    assert alone is not None
+    assert found is not None
+    assert found.value <= alone.value
+    assert SCHEDULES.get(found.strategy.job.schedule).flush
 
 
 def test_auto_moves_boundaries_of_an_uneven_model(problem: Make) -> None:
