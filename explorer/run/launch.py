@@ -130,7 +130,8 @@ class RunHandle:
         self.process = subprocess.Popen(
             command(spec, self.folder / "spec.json"),
             stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT,
-            env=environment(), start_new_session=True,
+            # what torchrun leaves among temporary files goes with the folder
+            env=environment() | {"TMPDIR": str(self.folder)}, start_new_session=True,
         )  # fmt: skip
         # runs when the handle is forgotten and when Python ends
         self._finalizer = weakref.finalize(self, _end, self.process, self._pids, self.folder)

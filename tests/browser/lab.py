@@ -25,7 +25,7 @@ CHROMIUM_FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-LIMIT_S = 240.0
+LIMIT_S = 120.0
 """Longest wait for anything: only what never comes takes it, however busy the machine is."""
 BOARD = "[data-lane] [data-block]"
 """What is there once a workbench is drawn."""

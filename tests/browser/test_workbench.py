@@ -90,7 +90,7 @@ def test_several_blocks_and_an_emptied_lane(bench: Workbench) -> None:
 def test_an_overflow_is_said_and_mended(bench: Workbench) -> None:
     bench.page.locator(CHIP.format(1, "layers.9")).click()
     bench.page.keyboard.down("Shift")
-    bench.page.locator(CHIP.format(1, "layers.12")).click()
+    bench.page.locator(CHIP.format(1, "layers.14")).click()
     bench.page.keyboard.up("Shift")
     bench.drag(CHIP.format(1, "layers.9"), "[data-lane='0'] [data-block]")
     bench.page.wait_for_selector(".t-verdict[data-level=bad]")

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -80,8 +81,11 @@ def test_stop_midway_through_the_stream() -> None:
                 handle.stop()
         return names
 
+    before = set(Path(tempfile.gettempdir()).iterdir())
     handle = start(RunSpec(ranks=2, cases=(LONG,)))
     names = asyncio.run(watch())
+    left = set(Path(tempfile.gettempdir()).iterdir()) - before
+    assert not [path for path in left if "elastic" in path.name]
     assert {"start", "ready", "round"} <= set(names)
     assert not left_over(handle.folder)
     handle.stop()  # twice is no harm
