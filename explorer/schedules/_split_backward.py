@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from explorer.actions import BACKWARD, INPUT_GRAD, UPDATE, WEIGHT_GRAD, Action, Order, Shape
@@ -59,11 +59,27 @@ def split_order(order: Order, lag: Lag) -> Order:
 def level_lag(shape: Shape, clock: Clock) -> Lag:
     """Return the lag at which every stage holds as much as the stage with most under way.
 
-    Stage s of a chain of p has p - s microbatches under way between F and I, so s more may wait for W.
+    Stage s of a chain of p has p - s microbatches under way between F and I, so s more may wait for W:
+    fewer where the shape says the bytes, and they would be more than a stage holds that lets none wait.
     """
-    own = [
-        (ahead // turns(shape, stage) + 1) * samples
-        for stage, (ahead, samples) in enumerate(zip(clock.ahead, clock.samples, strict=True))
-    ]
-    lags = [(max(own) - held) // samples for held, samples in zip(own, clock.samples, strict=True)]
+    under_way = [ahead // turns(shape, stage) + 1 for stage, ahead in enumerate(clock.ahead)]
+    most = max(count * size for count, size in zip(under_way, clock.samples, strict=True))
+    lags = [most // size - count for count, size in zip(under_way, clock.samples, strict=True)]
+    if any(shape.activation_bytes):
+        lags = [min(pair) for pair in zip(lags, _lags_within(shape, under_way), strict=True)]
     return lambda stage, _copy: lags[stage]
+
+
+def _lags_within(shape: Shape, under_way: Sequence[int]) -> list[int]:
+    """Return the most of each stage that may wait for W in the bytes of the fullest stage at no lag.
+
+    A stage with n under way and `lag` waiting holds n whole microbatches and `lag` halves before an I, and
+    n - 1 whole ones and lag + 1 halves after it.
+    """
+    stages = list(zip(under_way, shape.activation_bytes, shape.waiting_bytes, strict=True))
+    room = max((n - 1) * whole + max(whole, half) for n, whole, half in stages)
+    left = [room - (n - 1) * whole - max(whole, half) for n, whole, half in stages]
+    return [
+        int(spare / half * (1 + 1e-9)) if half else shape.microbatches[s]
+        for s, (spare, half) in enumerate(zip(left, shape.waiting_bytes, strict=True))
+    ]

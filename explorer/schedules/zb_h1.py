@@ -23,13 +23,15 @@ def makespan(of: Pipeline) -> float | None:
         title="1F1B with split backward: a third of its bubble in the memory of its first stage",
         paper="Zero Bubble Pipeline Parallelism (Qi et al., 2024)",
         placement=LINE,
+        reads=("memory",),
         closed_form=ClosedForm(makespan=makespan),
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:
     """Stage s of p runs p - s - 1 forwards, then F, I and the W of s microbatches before.
 
-    With that lag every stage holds p microbatches at most, from F to W. Any stage DAG, as 1F1B.
+    With that lag every stage holds p microbatches at most, from F to W; where the bytes of stages differ, a
+    stage lets fewer wait, down to none, before it holds more than 1F1B's fullest. Any stage DAG, as 1F1B.
     """
     clock = clock_of(shape)
     lag = level_lag(shape, clock)

@@ -26,6 +26,7 @@ def makespan(of: Pipeline) -> float | None:
         title="Split backward with twice the forwards ahead: no bubble at F = I = W",
         paper="Zero Bubble Pipeline Parallelism (Qi et al., 2024)",
         placement=LINE,
+        reads=("memory",),
         closed_form=ClosedForm(makespan=makespan),
     )
 )

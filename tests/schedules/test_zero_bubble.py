@@ -111,3 +111,22 @@ def test_a_cap_of_the_devices_is_kept(m: int, room: int) -> None:
             held += {"F": 2.0, "I": -1.0, "W": -1.0}.get(action.op, 0.0)
             most = max(most, held)
         assert most <= 2.0 * room
+
+
+@given(data=st.data(), p=st.integers(1, 6), m=st.integers(1, 12), name=st.sampled_from(["zb_h1", "zb_h2"]))
+def test_handcrafted_orders_hold_no_more_than_the_fullest_stage_at_no_lag(
+    data: st.DataObject, p: int, m: int, name: str
+) -> None:
+    """In bytes that differ between stages, halves larger than the whole included (gradients wait too)."""
+    sizes = st.lists(st.floats(0.1, 4.0), min_size=p, max_size=p)
+    whole, half = data.draw(sizes), data.draw(sizes)
+    shape = replace(line(p, m), activation_bytes=tuple(whole), waiting_bytes=tuple(half))
+    under_way = [(p - s) if name == "zb_h1" else 2 * (p - s) - 1 for s in range(p)]
+    most = [(n - 1) * w + max(w, h) for n, w, h in zip(under_way, whole, half, strict=True)]
+    for stage, lane in enumerate(make_order(name, shape).lanes):
+        held = peak = 0.0
+        for action in lane:
+            first = {"F": whole[stage], "I": half[stage] - whole[stage], "W": -half[stage]}
+            held += first.get(action.op, 0.0)
+            peak = max(peak, held)
+        assert peak <= max(most) * (1 + 1e-6)
