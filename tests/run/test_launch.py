@@ -72,7 +72,7 @@ def until_working(handle: RunHandle) -> None:
             return
 
 
-def test_stop_midway_through_the_stream() -> None:
+def test_stop_midway_through_the_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def watch() -> list[str]:
         names = []
         async for event in handle.stream():
@@ -81,11 +81,12 @@ def test_stop_midway_through_the_stream() -> None:
                 handle.stop()
         return names
 
-    before = set(Path(tempfile.gettempdir()).iterdir())
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
     handle = start(RunSpec(ranks=2, cases=(LONG,)))
     names = asyncio.run(watch())
-    left = set(Path(tempfile.gettempdir()).iterdir()) - before
-    assert not [path for path in left if "elastic" in path.name]
+    assert handle.folder.parent == tmp_path
+    assert not list(tmp_path.iterdir()), "torchrun's own temporary files went with the folder"
     assert {"start", "ready", "round"} <= set(names)
     assert not left_over(handle.folder)
     handle.stop()  # twice is no harm
