@@ -35,6 +35,7 @@ from .history.file import Look
 from .history.load import Restored
 from .history.panel import HistoryPanel
 from .history.saving import Saving
+from .library.panel import LibraryPanel
 from .opening import file_point, first_point, wished_point
 from .panel import Panel
 from .parts import Parts, arrange
@@ -115,11 +116,12 @@ class Explorer(VBox):
         self.compare_panel = ComparePanel(self)
         self.run_panel = RunPanel(self)
         self.export_panel = ExportPanel(self)
+        self.library_panel = LibraryPanel(self)
         self.saving = Saving(self)
         self.history_panel = HistoryPanel(self)
         self.panels: tuple[Panel, ...] = (
             self.search_panel, self.what_if_panel, self.compare_panel, self.run_panel, self.export_panel,
-            self.history_panel,
+            self.library_panel, self.history_panel,
         )  # fmt: skip
         self.gestures = Gestures(self)
         super().__init__(**arrange(self.parts, [(panel.title, panel.box) for panel in self.panels]))

@@ -20,6 +20,7 @@ from .holds import check, with_lock, with_pins
 from .schedule_choice import OPTION, nearest_degrees, with_option, with_schedule
 from .session import Inputs, Point, load_inputs, make_point, shared
 from .start import start_strategy
+from .update_choice import UPDATE, UPDATE_OPTION, with_update
 
 FALLBACK_SCHEDULE = "1f1b"
 """Runs any DAG of stages; taken where a drop leaves a shape that the chosen schedule has no order for."""
@@ -135,6 +136,8 @@ def set_field(point: Point, key: str, value: Any) -> Point:
     """
     if key.startswith(OPTION):
         return with_option(point, key, value)
+    if key == UPDATE or key.startswith(UPDATE_OPTION):
+        return with_update(point, key, value)
     if key not in _FIELDS:
         raise InputError(f"unknown field {key!r}", key=key, found=value, allowed=", ".join(_FIELDS))
     return _FIELDS[key](point, key, value)

@@ -13,8 +13,9 @@ from explorer.schedules.placements import ANY
 from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees, splittable
 
 from .edits import degrees_of
-from .schedule_choice import choices, option_fields
+from .schedule_choice import choices, schedule_options
 from .session import Point
+from .update_choice import update_fields
 
 OTHER = "other…"
 """Choice that turns a picker into a text field, for files and `hf:PATH`."""
@@ -152,7 +153,7 @@ def _schedule(point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
     if (placement.several and placement is not ANY) or degrees.chunks > 1:
         what = "Stages of each pipeline position; a new even cut"
         yield _number("chunks", "Chunks", degrees.chunks, what)
-    yield from option_fields(point)
+    yield from schedule_options(point)
 
 
 def _choices(point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
@@ -164,6 +165,7 @@ def _choices(point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
     ]
     for key, label, value, names in rows:
         yield {"key": key, "label": label, "kind": "select", "value": value, "options": _options(names)}
+    yield from update_fields(point)
     software = [{"value": "", "label": "as usual"}, *_options(_with(framework_names(), job.framework))]
     yield {
         "key": "framework", "label": "Framework", "kind": "select", "value": job.framework,

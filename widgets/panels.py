@@ -9,6 +9,7 @@ STYLE = """<style>
 .xp{font:13px/1.5 var(--jp-ui-font-family,system-ui,sans-serif);color:var(--jp-ui-font-color1,#222);
  font-variant-numeric:tabular-nums lining-nums;padding:4px 16px 12px}
 .xp :is(h2,h3){font-size:14px;line-height:20px;font-weight:600;margin:10px 0 8px;color:inherit}
+.xp .wrap{white-space:normal}
 .xp .sub{color:var(--xp-ink2);font-weight:400;font-size:12px}
 .xp table{border-collapse:collapse;font-size:12px;width:100%}
 .xp .narrow table{width:auto;min-width:min(100%,640px)}

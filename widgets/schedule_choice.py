@@ -12,13 +12,13 @@ from typing import Any
 
 from explorer.actions import Shape
 from explorer.base.errors import InputError
-from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, Schedule, make_order
 from explorer.schedules.custom import lanes_text
 from explorer.schedules.placements import ANY
 from explorer.strategies.bare_shape import bare_shape
 from explorer.strategies.degrees import Degrees
 
+from .option_fields import changed_options, option_fields
 from .session import Point, make_point
 
 MOST_SPELT = 4000
@@ -174,46 +174,20 @@ OPTION = "option."
 """Prefix of the keys of an option's field."""
 
 
-def option_fields(point: Point) -> Iterator[dict[str, Any]]:
+def schedule_options(point: Point) -> Iterator[dict[str, Any]]:
     """Yield a field of the bar for every option of the schedule shown."""
     job = point.strategy.job
-    schedule = SCHEDULES.get(job.schedule)
-    values = schedule.read_options(dict(job.options))
-    for option in schedule.options:
-        yield {
-            "key": OPTION + option.name,
-            "label": option.name.replace("_", " "),
-            "title": option.help,
-            "group": f"{schedule.name}: options",
-            **_typed(option, values[option.name]),
-        }
-
-
-def _typed(option: Option, value: Any) -> dict[str, Any]:
-    """Kind, value and limits of an option's field, by the type of its default."""
-    if isinstance(option.default, bool):
-        rows = [{"value": "false", "label": "no"}, {"value": "true", "label": "yes"}]
-        return {"kind": "select", "value": str(value).lower(), "options": rows}
-    if option.choices:
-        rows = [{"value": str(item), "label": str(item)} for item in option.choices]
-        return {"kind": "select", "value": str(value), "options": rows}
-    if isinstance(option.default, int | float):
-        step = 1 if isinstance(option.default, int) else None
-        return {"kind": "number", "value": value, "minimum": option.minimum, "step": step, "width_px": 56}
-    return {"kind": "text", "value": str(value), "width_px": 160}
+    yield from option_fields(SCHEDULES.get(job.schedule), dict(job.options), OPTION)
 
 
 def with_option(point: Point, key: str, value: Any) -> Point:
-    """Return the state with an option of its schedule set; what is as by default is left out.
+    """Return the state with an option of its schedule set.
 
     Raises:
         ExplorerError: no such option, or a value that it cannot have.
     """
     job, name = point.strategy.job, key.removeprefix(OPTION)
-    schedule = SCHEDULES.get(job.schedule)
-    read = schedule.read_options({**dict(job.options), name: value})
-    usual = {option.name: option.default for option in schedule.options}
-    options = tuple((own, read[own]) for own in usual if read[own] != usual[own])
+    options = changed_options(SCHEDULES.get(job.schedule), dict(job.options), name, value)
     strategy = point.strategy.with_job(replace(job, options=options))
-    shown = read[name] if len(str(read[name])) < 40 else "changed"
+    shown = value if len(str(value)) < 40 else "changed"
     return make_point(point.inputs, strategy, point.groups, note=f"{job.schedule} {name} {shown}")

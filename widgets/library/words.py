@@ -1,0 +1,65 @@
+"""What the Library tab says of a system: paper, what it is made of here, and claims beside our figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from explorer.library import Claim, Outcome, System
+from widgets.panels import block, percent, table
+
+
+def system_html(system: System, outcomes: Sequence[Outcome], problem: str = "") -> str:
+    """Return the description of a system.
+
+    Args:
+        system: the system.
+        outcomes: claims that are computed already, in order; the others are shown without our figure.
+        problem: why the next claim could not be computed; empty if none was.
+    """
+    used = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in system.uses.as_dict().items())
+    facts = [f"<b>{escape(system.title)}</b>", escape(system.paper)]
+    facts += [f"Here: {escape(used)}."] if used else []
+    facts += [f"Not here: {escape(system.missing)}."] if system.missing else []
+    facts += [f"Example: {escape(example_words(system))}"]
+    body = "".join(f"<p>{fact}</p>" for fact in facts)
+    rows = [_row(claim, outcomes[i] if i < len(outcomes) else None) for i, claim in enumerate(system.claims)]
+    said = table(("What the paper says", "Published", "Here", "Difference", ""), rows, narrow=True)
+    failed = f'<p class="bad">{escape(problem)}</p>' if problem else ""
+    return block(body + said + failed + _rests(outcomes))
+
+
+def example_words(system: System) -> str:
+    """Return what the example of a system is, in one sentence."""
+    return " ".join((system.function.__doc__ or system.title).split())
+
+
+def _row(claim: Claim, outcome: Outcome | None) -> tuple[str, ...]:
+    text = f'<span class="wrap">{escape(claim.text)}</span>'
+    if outcome is None:
+        return text, figure(claim.published, claim.unit), "…", "", ""
+    away = "" if outcome.holds and abs(outcome.difference) < 1e-9 else _difference(outcome)
+    mark = "holds" if outcome.holds else '<b class="warn">▲ differs</b>'
+    return text, figure(claim.published, claim.unit), figure(outcome.ours, claim.unit), away, mark
+
+
+def _difference(outcome: Outcome) -> str:
+    if not outcome.claim.published:
+        return escape(figure(outcome.difference, outcome.claim.unit))
+    return percent(outcome.difference)
+
+
+def _rests(outcomes: Sequence[Outcome]) -> str:
+    """Return the reasons that claims give, each once."""
+    reasons = dict.fromkeys(outcome.claim.why for outcome in outcomes if outcome.claim.why)
+    return "".join(f'<p class="sub">{escape(reason)}</p>' for reason in reasons)
+
+
+def figure(value: float, unit: str) -> str:
+    """Return a figure with its unit, no longer than it needs to be.
+
+    >>> figure(1875.0, "slots"), figure(0.333333, ""), figure(12, "GiB")
+    ('1,875 slots', '0.3333', '12 GiB')
+    """
+    text = f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:,.4g}"
+    return escape(f"{text} {unit}".strip())
