@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -13,6 +13,7 @@ from explorer.schedules import SCHEDULES
 from explorer.simulation.report import MEMORY_PARTS, Report
 from explorer.simulation.simulate import simulate
 from explorer.strategies.uniform import uniform
+from explorer.strategy import UpdateChoice
 from explorer.workload import Job, Workload
 
 ACTIVATIONS = MEMORY_PARTS.index("activations")
@@ -44,6 +45,8 @@ class Ideal:
     """Between any two devices."""
     recompute: str = "none"
     """none or full."""
+    updates: tuple[UpdateChoice, ...] = ()
+    """Update rules."""
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Options of the schedule."""
 
@@ -65,7 +68,12 @@ class Ideal:
             graph, cluster, job, stages=self.p, replicas=self.replicas, chunks=self.chunks,
             microbatch_size=1, schedule=self.schedule, options=self.options, recompute=self.recompute,
         )  # fmt: skip
+        strategy = strategy.with_job(replace(strategy.job, updates=self.updates))
         return simulate(graph, cluster, Workload(jobs=(job,)), strategy)
+
+    def sent_bytes(self) -> float:
+        """Return the bytes that one device sends in a step, on average."""
+        return sum(self.report().traffic_bytes.values()) / (self.p * self.replicas)
 
     def idle_s(self) -> float:
         """Return the seconds of one step, from idle, in which the first device computes nothing."""

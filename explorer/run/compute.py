@@ -332,7 +332,9 @@ class Compute:
         parts = []
         averaged = self.rules[item.group].exchanges == WEIGHTS
         members = self._members(item.group)
-        share = sum(self._own_samples(p, item.span) for p in members) / (item.span[1] - item.span[0])
+        everyone = self.skeleton.holders[item.group].pieces
+        worked = max(1, sum(self._own_samples(p, item.span) for p in everyone))
+        share = sum(self._own_samples(p, item.span) for p in members) / worked
         for name in self.group_names[item.group]:
             if averaged:
                 total = self.current[name] * share

@@ -209,7 +209,6 @@ class Emulation:
         grouped: set[str] = set()
         for group in self.groups[piece]:
             names = self.run.group_names[group]
-            grouped.update(names)
             rule, sequence = rule_of(self.holders[group].update), self.sequences[group]
             reached = sequence.index(span) + 1
             if rule.exchanges == GRADIENTS:
@@ -218,6 +217,9 @@ class Emulation:
                         self._step_by_rule(piece, fresh, group, sequence[count - 1], received=True)
                 self.taken[piece, group] = max(0, reached - rule.delay)
             kept = rule.exchanges == WEIGHTS or reached % rule.period > 0
+            if rule.exchanges == WEIGHTS and grouped.issuperset(names):
+                continue  # of groups that exchange in turn the first has stepped
+            grouped.update(names)
             if kept or reached <= rule.delay:
                 self._step_by_rule(piece, fresh, group, span, own=kept)
         alone = [name for name in self.names[piece] if name not in grouped]
@@ -268,13 +270,15 @@ class Emulation:
             if rule.exchanges != WEIGHTS:
                 continue
             count = min(self.done[piece] for piece in group.pieces)
-            if count == self.averaged[g] or count % rule.period:
+            turn, turns = group.turn
+            exchange = count // rule.period - 1
+            if count == self.averaged[g] or count % rule.period or exchange % turns != turn:
                 continue
             self.averaged[g] = count
             span = self.sequences[g][count - 1]
             for name in self.run.group_names[g]:
                 parts = [self.weights[p][count][name].detach() * self.worked[p, span] for p in group.pieces]
-                mean = sum(parts[1:], parts[0]) / (span[1] - span[0])
+                mean = sum(parts[1:], parts[0]) / sum(self.worked[p, span] for p in group.pieces)
                 for piece in group.pieces:
                     held, state = self.weights[piece][count][name].data, self.states.get((piece, name))
                     new, self.states[piece, name] = rule.average(held.clone(), None, mean, state)

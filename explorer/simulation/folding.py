@@ -54,7 +54,8 @@ def fold_replicas(cluster: Cluster, skeleton: Skeleton, strategy: JobStrategy) -
         and len({b - a for a, b in zip(section.offsets, section.offsets[1:], strict=False)}) == 1
         for section in sections
     )
-    if not regular or any(sync.servers for sync in strategy.sync):
+    in_turn = any(group.turn[1] > 1 for group in skeleton.holders)
+    if not regular or in_turn or any(sync.servers for sync in strategy.sync):
         return UNFOLDED
     inner = tuple(_inner_lines(strategy.stages[section.stage], section) for section in sections)
     return _fold(cluster, sections, skeleton.flows, inner)

@@ -49,7 +49,7 @@ def add_reductions(work: Lowering, runs: Runs) -> None:
         if rule.delay or rule.exchanges == WEIGHTS:
             _need_together(work, group, [len(updates) for _, updates in ordered], len(pieces))
         for count, ((low, high, sweep), updates) in enumerate(ordered, start=1):
-            if count % rule.period:
+            if count % rule.period or (count // rule.period - 1) % group.turn[1] != group.turn[0]:
                 continue
             if rule.exchanges == WEIGHTS:
                 averaged = _reduce(work, g, pieces[0], updates, updates[0], earlier)

@@ -12,7 +12,7 @@ from explorer.graph import LayerGraph
 from explorer.strategy import JobStrategy, Sharding, Stage
 from explorer.tasks.sections import LayerRun, splits
 from explorer.tasks.skeleton import Holders, Piece, SectionShape
-from explorer.updates import PLAIN, chosen
+from explorer.updates import PLAIN, chosen, rule_of
 
 
 def find_holders(
@@ -95,8 +95,21 @@ def _groups(
     for pieces in by_shard.values():
         rows_held = {shapes[piece.section].rows[piece.copy][piece.replica] for piece in pieces}
         if len(rows_held) > 1 or method != "all_reduce":
-            found.append(Holders(tuple(pieces), method, servers, update, buckets))
+            found += _partners(Holders(tuple(pieces), method, servers, update, buckets))
     return tuple(found)
+
+
+def _partners(group: Holders) -> list[Holders]:
+    """The group, or those who exchange with one another in turn where its rule says so."""
+    partners = rule_of(group.update).partners
+    if partners is None:
+        return [group]
+    rounds = partners(len(group.pieces))
+    return [
+        group._replace(pieces=tuple(group.pieces[i] for i in members), turn=(k, len(rounds)))
+        for k, groups in enumerate(rounds)
+        for members in groups
+    ]
 
 
 def _shard(

@@ -6,13 +6,18 @@ import math
 
 from explorer.actions import UPDATE
 from explorer.tasks.program import Program
-from explorer.tasks.skeleton import Skeleton
+from explorer.tasks.skeleton import Holders, Skeleton
 from explorer.updates import rule_of
 
 
 def period_of_updates(skeleton: Skeleton) -> int:
     """Return the updates after which exchanges repeat: the least common multiple of the rules' periods."""
-    return math.lcm(*(rule_of(group.update).period for group in skeleton.holders))
+    return math.lcm(*(_period(group) for group in skeleton.holders))
+
+
+def _period(group: Holders) -> int:
+    """Return the updates after which the exchanges of a group repeat."""
+    return rule_of(group.update).period * group.turn[1]
 
 
 def latest_update(skeleton: Skeleton) -> int:
@@ -25,7 +30,7 @@ def round_steps(program: Program) -> int:
     periods: dict[int, int] = {}
     for group in program.skeleton.holders:
         stage = program.skeleton.sections[group.pieces[0].section].stage
-        periods[stage] = math.lcm(periods.get(stage, 1), rule_of(group.update).period)
+        periods[stage] = math.lcm(periods.get(stage, 1), _period(group))
     rounds = 1
     for stage, period in periods.items():
         if period > 1:

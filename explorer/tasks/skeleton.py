@@ -49,6 +49,8 @@ class Holders(NamedTuple):
     buckets: int = 0
     """Where all but the last bucket of the reduction runs beside the last backward: which `Sync` says so,
     from 1. 0 waits for all."""
+    turn: tuple[int, int] = (0, 1)
+    """(k, n): of every n exchanges of the rule this group makes the k-th, from 0, the others with others."""
 
 
 class SectionShape(NamedTuple):

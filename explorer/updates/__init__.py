@@ -19,8 +19,8 @@ from explorer.base.caching import remembered
 from explorer.base.registry import Registry, Spec, unregistered
 
 __all__ = [
-    "GRADIENTS", "PLAIN", "UPDATES", "WEIGHTS", "Chosen", "Kept", "Update", "UpdateRule", "chosen", "own",
-    "received", "received_or_own", "rule_of",
+    "GRADIENTS", "PLAIN", "UPDATES", "WEIGHTS", "Chosen", "Kept", "Partners", "Update", "UpdateRule",
+    "chosen", "own", "received", "received_or_own", "rule_of",
 ]  # fmt: skip
 
 GRADIENTS, WEIGHTS = "gradients", "weights"
@@ -28,6 +28,10 @@ GRADIENTS, WEIGHTS = "gradients", "weights"
 
 Step = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
 """`(weights, own, received, state) -> (gradient, state)`, see `UpdateRule.gradient`."""
+
+
+Partners = tuple[tuple[tuple[int, ...], ...], ...]
+"""Groups of workers by number that exchange with one another, for every exchange of a round."""
 
 
 class Chosen(NamedTuple):
@@ -84,6 +88,8 @@ class UpdateRule:
     """Memory of its own."""
     most_zero: int = 3
     """Highest ZeRO level that it works with."""
+    partners: Callable[[int], Partners] | None = None
+    """For an exchange of weights, number of workers -> who exchanges with whom; None for all of them."""
     gradient: Step = received_or_own
     """What the optimizer is given at an update, by parameter: `(weights, own, received, state)` -> gradient
     and state. `own` is the mean gradient over the worker's own samples, None where they were sent away;
@@ -99,6 +105,8 @@ class Update(Spec):
 
     trivial: tuple[tuple[str, Any], ...] = ()
     """Options with which it is plain data parallelism."""
+    trivial_workers: int = 0
+    """Number of workers with which it is, at those options; 0 for any."""
     function: Callable[..., UpdateRule] = unregistered
     """`function(**options)`."""
 

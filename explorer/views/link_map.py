@@ -9,6 +9,7 @@ import numpy as np
 from explorer.cluster import Cluster
 from explorer.pricing.link_occupancy import LinkUse, link_use
 from explorer.simulation.report import Report
+from explorer.tasks.rounds import latest_update
 from explorer.views.scene import MOST_ROWS, Scene
 
 COLUMNS = 480
@@ -88,7 +89,8 @@ def report_links(report: Report) -> LinkUse:
 
 def shown_steps(report: Report) -> int:
     """Steps drawn: one, or two where steps overlap."""
-    return 1 if report.timeline.program.order.flush else 2
+    program = report.timeline.program
+    return 1 if program.order.flush and not latest_update(program.skeleton) else 2
 
 
 def _end_s(report: Report) -> float:

@@ -79,6 +79,7 @@ RULES = tuple(
         ("gpipe", "local_sgd", (("period", 2),)),
         ("pipedream", "local_sgd", (("period", 2),)),
         ("gpipe", "periodic", (("period", 2),)),
+        ("gpipe", "gossip", ()),
         ("gpipe", "stale", ()),
         ("gpipe", "stale", (("delay", 2),)),
         ("gpipe", "stale", (("compensation", 0.5),)),
@@ -92,6 +93,8 @@ def four_ranks() -> list[Prepared]:
     cases = [real(name, 4, 1) for name in ("pipedream", "pipedream_2bw", "interleaved_1f1b")]
     cases += [real(name, 2, 2) for name in SCHEDULES]
     cases += [real(name, 2, 2, turns=True) for name in ("gpipe", "pipedream")]
+    gossip = [UpdateChoice(rule="gossip", options=(("topology", name),)) for name in ("ring", "hypercube")]
+    cases += [real("gpipe", 1, 4, updates=(rule,), name=named(rule, "gpipe")) for rule in gossip]
     uneven = (
         Stage(layers=NAMES[:4], meshes=(Mesh(devices=(0, 1, 2)),), microbatch_samples=4),
         Stage(layers=NAMES[4:], meshes=(Mesh(devices=(3,)),), microbatch_samples=2),

@@ -122,8 +122,8 @@ def test_an_update_rule_at_its_trivial_options_is_data_parallelism(rule: str, op
 
 @pytest.mark.parametrize("rule", [name for name in UPDATES.names() if name != "plain"])
 def test_an_update_rule_trains_and_is_not_data_parallelism(rule: str) -> None:
-    plain = emulated(real("gpipe", 1, 2, steps=9))
-    found = emulated(real("gpipe", 1, 2, steps=9, updates=(UpdateChoice(rule=rule),)))
+    plain = emulated(real("gpipe", 1, 4, microbatches=2, steps=9))
+    found = emulated(real("gpipe", 1, 4, microbatches=2, steps=9, updates=(UpdateChoice(rule=rule),)))
     pairs = zip(last_weights(plain).values(), last_weights(found).values(), strict=True)
     assert any(not torch.allclose(a, b, rtol=1e-6) for a, b in pairs)
     count = len(found.losses) // 9
@@ -146,6 +146,25 @@ def start() -> dict[str, torch.Tensor]:
 def moved(weights: dict[str, torch.Tensor], gradient: list[torch.Tensor]) -> dict[str, torch.Tensor]:
     pairs = zip(weights.items(), gradient, strict=True)
     return {name: (w - 0.05 * g).detach().requires_grad_() for (name, w), g in pairs}
+
+
+def test_gossip_on_a_hypercube_averages_all_in_a_round() -> None:
+    """Four workers that gossip at every update, twice: the second exchange is with another partner."""
+    choice = UpdateChoice(rule="gossip")
+    prepared = real("gpipe", 1, 4, batch=8, microbatches=1, steps=2, updates=(choice,))
+    found = emulated(prepared)
+    assert sorted(group.turn for group in prepared.program.skeleton.holders) == [(0, 2)] * 2 + [(1, 2)] * 2
+    workers = [start() for _ in range(4)]
+    for step, pairs in enumerate((((0, 1), (2, 3)), ((0, 2), (1, 3)))):
+        for i in range(4):
+            low = 8 * step + 2 * i
+            workers[i] = moved(workers[i], gradients(workers[i], low, low + 2))
+        for a, b in pairs:
+            mean = {n: ((workers[a][n] + workers[b][n]) / 2).detach().requires_grad_() for n in workers[a]}
+            workers[a] = workers[b] = mean
+    for piece, held in found.weights.items():
+        for name, w in held[-1].items():
+            assert torch.allclose(w, workers[piece.replica][name], rtol=1e-9, atol=1e-12)
 
 
 def test_local_sgd_by_hand() -> None:

@@ -89,6 +89,9 @@ def minimise(rule: UpdateRule, workers: int, *, updates: int, learning_rate: flo
             if gradient is not None:
                 weights[i] -= learning_rate * gradient
         if rule.exchanges != GRADIENTS and exchange:
-            mean = sum(weights) / workers
-            weights = [rule.average(w, None, mean, None)[0] for w in weights]
+            rounds = rule.partners(workers) if rule.partners else ((tuple(range(workers)),),)
+            for members in rounds[(count // rule.period - 1) % len(rounds)] if rounds else ():
+                mean = sum(weights[i] for i in members) / len(members)
+                for i in members:
+                    weights[i] = rule.average(weights[i], None, mean, None)[0]
     return weights
