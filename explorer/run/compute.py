@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from explorer.base.errors import InputError, PlanError
-from explorer.run.lane import Interval, LaneTask, RankLanes, Reduction, Transfer, sample_interval
+from explorer.run.lane import Interval, LaneTask, RankLanes, Reduction, Transfer
 from explorer.run.mailbox import Mailbox
 from explorer.run.model import HEAD, parameter_names
 from explorer.run.modules import DTYPES, Weights, initial_weights, run_units, sample_tokens
@@ -173,7 +173,7 @@ class Compute:
             torch.cuda.synchronize(self.device)
 
     def _interval(self, piece: Piece, number: int) -> Interval:
-        return sample_interval(self.skeleton.sections[piece.section], piece.replica, number)
+        return self.skeleton.sections[piece.section].interval(piece.replica, number)
 
     def _forward(self, piece: Piece, number: int) -> None:
         interval = self._interval(piece, number)
@@ -232,7 +232,7 @@ class Compute:
             for n in range(interval[0] // size, (interval[1] - 1) // size + 1):
                 if shape.round_robin and n % shape.replicas != piece.replica:
                     continue
-                low, high = sample_interval(shape, piece.replica, n)
+                low, high = shape.interval(piece.replica, n)
                 if max(low, interval[0]) < min(high, interval[1]):
                     found.append((max(low, interval[0]), min(high, interval[1])))
         return found

@@ -20,7 +20,7 @@ from explorer.actions import ReadRule
 from explorer.base.errors import InputError
 from explorer.reads.predicted import predict
 from explorer.run.compute import Compute
-from explorer.run.lane import Interval, LaneTask, sample_interval
+from explorer.run.lane import Interval, LaneTask
 from explorer.run.modules import Weights, initial_weights, run_units, sample_tokens
 from explorer.run.optimizers import Optimizer
 from explorer.tasks.placement import Piece
@@ -135,7 +135,7 @@ class Emulation:
         cuts = {0}
         for (section, number), pieces in self.workers.items():
             for piece in pieces:
-                cuts.update(sample_interval(self.sections[section], piece.replica, number))
+                cuts.update(self.sections[section].interval(piece.replica, number))
         return list(pairwise(sorted(cuts)))
 
     # -- work -------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class Emulation:
         return {n: predict(w.detach(), slope[n], rate, ahead[op == "B"]) for n, w in weights.items()}
 
     def _covers(self, piece: Piece, number: int, sample: int) -> bool:
-        low, high = sample_interval(self.sections[piece.section], piece.replica, number)
+        low, high = self.sections[piece.section].interval(piece.replica, number)
         return low <= sample < high
 
     def _span(self, piece: Piece, sample: int) -> Interval:

@@ -21,7 +21,7 @@ from explorer.base.files import write_text
 from explorer.run.build import unsupported_by_torch
 from explorer.run.compute import Compute
 from explorer.run.emulate import compare_with_emulation
-from explorer.run.lane import RankLanes, sample_interval
+from explorer.run.lane import RankLanes
 from explorer.run.model import ModelSpec
 from explorer.run.modules import run_units, sample_tokens
 from explorer.run.optimizers import Optimizer
@@ -128,7 +128,7 @@ def _data_parallel(local: Compute, modules: dict[int, Units], transport: Transpo
 
     def step(number: int) -> None:
         for n in range(number * count, (number + 1) * count):
-            low, high = sample_interval(section, transport.rank, n)
+            low, high = section.interval(transport.rank, n)
             if isinstance(wrapped, nn.parallel.DistributedDataParallel):
                 wrapped.require_backward_grad_sync = n + 1 == (number + 1) * count
             (wrapped(local.data[low:high]) * scale).backward()

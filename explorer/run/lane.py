@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from explorer.base.errors import InputError
-from explorer.tasks.placement import Piece, SectionShape
+from explorer.tasks.placement import Piece
 from explorer.tasks.program import CLOSING, GATHER, JOIN, KINDS, OPENING, REDUCE, TRANSFER, Program, Slot, U
 
 Wire = tuple[str, int, int]
@@ -103,14 +103,6 @@ class LanePlan:
     """Per group its tasks, in sequence."""
     gathers: tuple[tuple[tuple[int, int], ...], ...]
     """Per position the (task, slot) of gathers that begin there."""
-
-
-def sample_interval(section: SectionShape, replica: int, number: int) -> Interval:
-    """Samples of one microbatch that one replica works on."""
-    base = number * section.microbatch_samples
-    if section.round_robin:
-        return base, base + section.microbatch_samples
-    return base + section.offsets[replica], base + section.offsets[replica + 1]
 
 
 class RankLanes:
@@ -211,8 +203,8 @@ class RankLanes:
         """Samples of a compute task, first to last."""
         piece, numbers = self.slot(task).piece, self._numbers(task)
         section = self.sections[piece.section]
-        low = sample_interval(section, piece.replica, numbers[0])[0]
-        return low, sample_interval(section, piece.replica, numbers[-1])[1]
+        low = section.interval(piece.replica, numbers[0])[0]
+        return low, section.interval(piece.replica, numbers[-1])[1]
 
     def _transfer(self, task: int) -> Transfer:
         """What is carried: samples of the producers that some consumer asks for."""
@@ -220,7 +212,7 @@ class RankLanes:
         made = [self._interval(item) for item in self.preds[task] if program.kind[item] < TRANSFER]
         if not made:  # implied by the order of the sending lane
             section = self.sections[slot.piece.section]
-            made = [sample_interval(section, slot.piece.replica, int(program.microbatch[task]))]
+            made = [section.interval(slot.piece.replica, int(program.microbatch[task]))]
         asked = [self._interval(item) for item in self.consumers[task] if program.kind[item] < TRANSFER]
         low = max(min(a for a, _ in made), min(a for a, _ in asked))
         high = min(max(b for _, b in made), max(b for _, b in asked))

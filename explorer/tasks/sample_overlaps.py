@@ -44,7 +44,7 @@ class Overlaps:
 
     def _find(self, microbatch: int) -> list[Overlap]:
         want, have = self.want, self.have
-        low, high = _interval(want, self.replica, microbatch)
+        low, high = want.interval(self.replica, microbatch)
         size = have.microbatch_samples
         alike = want.microbatch_samples == size and want.offsets == have.offsets
         if alike and not want.round_robin and not have.round_robin:
@@ -52,16 +52,8 @@ class Overlaps:
         found = []
         for n in range(low // size, (high - 1) // size + 1):
             for r in (n % have.replicas,) if have.round_robin else self.kept:
-                start, stop = _interval(have, r, n)
+                start, stop = have.interval(r, n)
                 begin, end = max(low, start), min(high, stop)
                 if begin < end:
                     found.append(Overlap(r, n, begin, end - begin))
         return found
-
-
-def _interval(section: SectionShape, replica: int, microbatch: int) -> tuple[int, int]:
-    """Samples [low, high) of one microbatch that one replica works on."""
-    base = microbatch * section.microbatch_samples
-    if section.round_robin:
-        return base, base + section.microbatch_samples
-    return base + section.offsets[replica], base + section.offsets[replica + 1]

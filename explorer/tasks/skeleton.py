@@ -76,6 +76,13 @@ class SectionShape(NamedTuple):
             return self.microbatch_samples
         return self.offsets[replica + 1] - self.offsets[replica]
 
+    def interval(self, replica: int, microbatch: int) -> tuple[int, int]:
+        """Return the samples [low, high) of one microbatch that a replica works on."""
+        base = microbatch * self.microbatch_samples
+        if self.round_robin:
+            return base, base + self.microbatch_samples
+        return base + self.offsets[replica], base + self.offsets[replica + 1]
+
     @property
     def replicas(self) -> int:
         """Replicas of each copy."""

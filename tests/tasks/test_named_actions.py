@@ -13,6 +13,9 @@ from explorer.actions import NAMED, OPS, WHOLE_STAGE, Action, parse_action
 from explorer.base.errors import InputError, PlanError
 from explorer.cluster_profiles import load_cluster
 from explorer.models.synthetic import chain
+from explorer.run.build import prepare
+from explorer.run.launch import run as launch
+from explorer.run.spec import RunSpec
 from explorer.schedules import make_order
 from explorer.schedules._torch_notation import to_torch_csv
 from explorer.simulation.report import MEMORY_PARTS, Report
@@ -217,6 +220,22 @@ def test_a_slow_link_is_waited_for() -> None:
 def test_a_link_of_unknown_bandwidth_is_refused() -> None:
     with pytest.raises(InputError, match="whose link has no bandwidth"):
         moving(AWAY, gib_per_s=0.0)
+
+
+def test_a_dry_run_plays_the_moves() -> None:
+    """Moves of 50 ms beside actions of 10 and 20: the run takes what was predicted, never less."""
+    kinds = tuple(replace(kind, host_bandwidth_bytes_per_s=2**20 / 0.05) for kind in CLUSTER.device_kinds)
+    cluster = replace(CLUSTER, device_kinds=kinds)
+    graph = chain([10 * SECONDS], parameter_bytes=1.0, activation_bytes=1.0, saved_bytes=2.0**20)
+    job = Job(global_batch=3, precision="fp32", optimizer="none")
+    strategy = uniform(graph, cluster, job, stages=1, microbatch_size=1, schedule="gpipe").job
+    made = replace(strategy, schedule="custom", options=(("lanes", AWAY),))
+    prepared = prepare("moves", graph, cluster, job, made, steps=1)
+    (rank,) = launch(RunSpec(ranks=1, cases=(prepared.case,))).ranks
+    stamps = rank["cases"]["moves"][0]["stamps"]
+    predicted = float(prepared.timing.end_s.max())
+    assert predicted == pytest.approx(0.09 + 0.07, rel=1e-6)
+    assert stamps[-1][3] - stamps[0][2] >= predicted * (1 - 1e-3)
 
 
 def test_real_ranks_refuse_it_before_launch() -> None:

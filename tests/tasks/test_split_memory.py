@@ -76,6 +76,14 @@ def test_zb_h1_holds_no_more_than_the_first_stage_of_1f1b(recompute: str) -> Non
         assert max(activations(split)) <= activations(plain)[0]
 
 
+@pytest.mark.parametrize(("schedule", "times"), [("zb_h1", 1), ("zb_h2", 2)])
+def test_registered_zero_bubble_schedules_hold_what_the_paper_says(schedule: str, times: int) -> None:
+    """No stage above the first of 1F1B, or about twice that (2 p - 1 microbatches)."""
+    plain, split = run([], schedule="1f1b"), run([], schedule=schedule)
+    allowed = activations(plain)[0] * (times * STAGES - (times - 1)) / STAGES
+    assert max(activations(split)) <= allowed * (1 + 1e-12)
+
+
 def test_two_halves_at_once_are_one_backward() -> None:
     """W right behind its I adds only the gradients that wait, never the forwards' part."""
     whole, split = (run([one_f_one_b(i, ops) for i in range(STAGES)]) for ops in ("B", "IW"))
