@@ -1,6 +1,6 @@
-"""Why, in words: what fits, what binds, and the changes that help. Every number is re-simulated.
+"""Explanations: what fits, what binds, and the changes that help; every number is re-simulated.
 
-One file per subject; each topic is a generator that tries changes and comes to one sentence (or none).
+One file per subject. Each topic is a generator that tries changes and arrives at one sentence (or none).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from explorer.workload import Workload
 __all__ = ["Sentence", "explain", "reasons", "require_feasible"]
 
 _FITS = (balance, runs, bubble, recompute, communication, shape, devices, memory)
-"""Topics of a plan that fits: cheap ones that help often first."""
+"""Topics of a plan that fits; the cheap ones that often help come first."""
 _LACKS = (memory, shape, devices)
-"""Topics of a plan that does not fit: nothing else matters before it does."""
+"""Topics of a plan that does not fit: nothing else matters until it does."""
 
 
 def reasons(
@@ -35,17 +35,17 @@ def reasons(
     *,
     allowed: Callable[[Strategy], bool] = lambda _: True,
 ) -> Iterator[Sentence | None]:
-    """Sentences as they are found; None after every change that was tried, so that the caller can stop.
+    """Yield sentences as they are found, and None after every change that was tried, so the caller can stop.
 
-    Between two of them lies one simulation.
+    One simulation lies between two of them.
 
     Args:
         graph: the model.
         cluster: the devices.
         workload: one job.
-        strategy: what is explained.
-        report: what is predicted of it.
-        allowed: whether a change may be proposed; pins and locks say no.
+        strategy: the strategy to explain.
+        report: the prediction for it.
+        allowed: whether a change may be proposed; pins and locks forbid it.
     """
     asked = Asked(
         graph=graph, cluster=cluster, workload=workload, strategy=strategy, report=report, allowed=allowed
@@ -60,13 +60,15 @@ def reasons(
 def explain(
     graph: LayerGraph, cluster: Cluster, workload: Workload, strategy: Strategy, report: Report
 ) -> tuple[Sentence, ...]:
-    """Sentences, most useful first."""
+    """Return all sentences, the most useful first."""
     found = reasons(graph, cluster, workload, strategy, report)
     return ordered(sentence for sentence in found if sentence is not None)
 
 
 def ordered(sentences: Iterator[Sentence] | tuple[Sentence, ...]) -> tuple[Sentence, ...]:
-    """What makes it fit, then what saves most, then what helps nothing; else in the order given."""
+    """Sort sentences: what makes the plan fit, what saves most, what helps nothing; else in the order
+    given.
+    """
 
     def rank(said: Sentence) -> tuple[bool, float]:
         return said.strategy is None, -(said.saves_s if said.saves_s is not None else float("inf"))
@@ -77,7 +79,7 @@ def ordered(sentences: Iterator[Sentence] | tuple[Sentence, ...]) -> tuple[Sente
 def require_feasible(
     graph: LayerGraph, cluster: Cluster, workload: Workload, strategy: Strategy, report: Report
 ) -> None:
-    """Raise what is said of memory where the strategy does not fit.
+    """Raise an error that explains memory if the strategy does not fit.
 
     Raises:
         InfeasibleError: which device, by how much, and the cheapest change that fits.
@@ -88,7 +90,7 @@ def require_feasible(
 
 
 def _end(steps: Steps[Sentence]) -> Sentence:
-    """Run a topic to its end."""
+    """Run a topic to its end and return its sentence."""
     while True:
         try:
             next(steps)

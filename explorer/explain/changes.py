@@ -1,4 +1,4 @@
-"""Changes worth trying, by kind. They keep the placement, except for moves and mends."""
+"""Changes worth trying, by kind; all keep the placement except moves and mends."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from explorer.strategies.moves import DeviceGroup, groups_of, move_boundary, pla
 from explorer.strategy import JobStrategy, Stage, Strategy
 
 RECOMPUTE = ("none", "selective", "full")
-"""From the most memory to the least."""
+"""Recomputation levels, from the most memory to the least."""
 
 
 def everywhere(asked: Asked, **changes: Any) -> Strategy:
-    """The strategy with fields of all stages changed."""
+    """Return the strategy with some fields of all stages changed."""
     return asked.with_job(asked.job.with_stages(replace(stage, **changes) for stage in asked.job.stages))
 
 
 def savings(asked: Asked) -> Iterator[Change]:
-    """What saves memory without moving a layer: recomputation, ZeRO, half the microbatch, also together."""
+    """Yield changes that save memory without moving layers: recomputation, ZeRO, half microbatches."""
     job = asked.job
     now = RECOMPUTE.index(min((stage.recompute for stage in job.stages), key=RECOMPUTE.index))
     replicated = max(stage.meshes[0].replicas for stage in job.stages) > 1
@@ -51,25 +51,25 @@ def _recomputed(make: Callable[[], Strategy], choice: str) -> Strategy:
 
 
 def halves(asked: Asked) -> Iterator[Change]:
-    """Half the microbatch."""
+    """Yield half the microbatch."""
     if all(stage.microbatch_samples // 2 >= stage.meshes[0].replicas for stage in asked.job.stages):
         yield "halve the microbatches", partial(_sized, asked, 0.5)
 
 
 def doubles(asked: Asked) -> Iterator[Change]:
-    """Two and four times the microbatch."""
+    """Yield two and four times the microbatch."""
     for factor, word in ((2, "double"), (4, "quadruple")):
         yield f"{word} the microbatches", partial(_sized, asked, factor)
 
 
 def quarters(asked: Asked) -> Iterator[Change]:
-    """A quarter of the microbatch."""
+    """Yield a quarter of the microbatch."""
     if all(stage.microbatch_samples // 4 >= stage.meshes[0].replicas for stage in asked.job.stages):
         yield "quarter the microbatches", partial(_sized, asked, 0.25)
 
 
 def _sized(asked: Asked, factor: float) -> Strategy:
-    """Every microbatch times a factor; a size that is not whole is refused by what makes the stage."""
+    """Multiply every microbatch by a factor; whoever makes the stage refuses a size that is not whole."""
     sizes = [stage.microbatch_samples * factor for stage in asked.job.stages]
     whole = [int(size) if size.is_integer() else 0 for size in map(float, sizes)]
     pairs = zip(asked.job.stages, whole, strict=True)
@@ -79,9 +79,10 @@ def _sized(asked: Asked, factor: float) -> Strategy:
 
 
 def schedules(asked: Asked) -> Iterator[Change]:
-    """Every other registered schedule that makes an order by itself, over the same stages.
+    """Yield every other registered schedule that makes an order by itself, over the same stages.
 
-    Of long steps only those that train exactly: the others are mentioned, not proposed, and take seconds.
+    For long steps only schedules that train exactly are tried: the others are mentioned, not proposed, and
+    take seconds.
     """
     long = actions(asked.job, asked.batch) > MOST_ACTIONS
     shape = bare_shape(asked.graph, asked.workload.job, asked.job)
@@ -94,7 +95,7 @@ def schedules(asked: Asked) -> Iterator[Change]:
 
 
 def as_exact(asked: Asked, item: Tried) -> bool:
-    """Whether a change trains on weights and values that are no older than the plan's."""
+    """Tell whether a change trains on weights and values no older than the plan's."""
     own, its = (r.timeline.program.order for r in (asked.report, item.report))
     return max(item.report.delay) <= max(asked.report.delay) and len(its.lag) <= max(1, len(own.lag))
 
@@ -104,7 +105,7 @@ def _scheduled(asked: Asked, name: str) -> Strategy:
 
 
 def zero_levels(asked: Asked) -> Iterator[Change]:
-    """Every other ZeRO level, where there are replicas."""
+    """Yield every other ZeRO level if there are replicas."""
     if max(stage.meshes[0].replicas for stage in asked.job.stages) < 2:
         return
     for level in range(4):
@@ -113,7 +114,7 @@ def zero_levels(asked: Asked) -> Iterator[Change]:
 
 
 def moves(asked: Asked, binding: int) -> Iterator[Change]:
-    """One block over each boundary, both ways; and one passed on from the binding stage to every other."""
+    """Yield moves of one block over each boundary, both ways, and from the binding stage to every other."""
     last = len(asked.job.stages) - 1
     for before in range(last):
         for units in (1, -1):
@@ -133,13 +134,13 @@ def _shifted(asked: Asked, before: int, units: int) -> Strategy:
 
 
 def edge_name(asked: Asked, job: JobStrategy, stage: int, units: int) -> str:
-    """The block that a stage would give: its first with `units` above 0, else its last."""
+    """Name the block that a stage would give: its first if `units` is above 0, else its last."""
     layers = job.stages[stage].layers
     return block_name(asked.graph, layers[0 if units > 0 else -1]) if layers else "nothing"
 
 
 def _passed_on(asked: Asked, source: int, target: int) -> Strategy:
-    """One block over every boundary between two stages, towards the target."""
+    """Move one block over every boundary between two stages, towards the target."""
     job = asked.job
     step = 1 if target > source else -1
     for stage in range(source, target, step):
@@ -149,7 +150,7 @@ def _passed_on(asked: Asked, source: int, target: int) -> Strategy:
 
 
 def mends(asked: Asked, broken: Sequence[int]) -> Iterator[Change]:
-    """The layers of a stage that breaks a run, put with the stage before or after it."""
+    """Yield merges of a stage that breaks a run into the stage before or after it."""
     groups = groups_of(asked.job)
     number = {group.meshes: i for i, group in enumerate(groups)}
     for stage in broken:

@@ -25,27 +25,29 @@ from explorer.explain.questions import (
 from explorer.simulation.report import MEMORY_PARTS, Report
 
 FREES = 0.05
-"""Share of a device's memory from which a change counts as freeing some."""
+"""Share of a device's memory that a change must free to count."""
 _BIG = 0.1
-"""Share of the used memory from which a part is named."""
+"""Share of the used memory above which a part is named."""
 
 
 def fullest(report: Report) -> tuple[int, float]:
-    """(lane, share of its memory in use) of the fullest lane."""
+    """Return (lane, share of its memory in use) of the fullest lane."""
     shares = [u / c for u, c in zip(report.peak_memory_bytes, report.capacity_bytes, strict=True)]
     lane = max(range(len(shares)), key=shares.__getitem__)
     return lane, shares[lane]
 
 
 def parts_of(report: Report, lane: int) -> str:
-    """The large parts of a device's memory, largest first: "51.2 GiB activations, 12.1 GiB optimizer"."""
+    """List the large parts of a device's memory, largest first: "51.2 GiB activations, 12.1 GiB
+    optimizer".
+    """
     parts = sorted(zip(report.memory_parts_bytes[lane], MEMORY_PARTS, strict=True), reverse=True)
     used = report.peak_memory_bytes[lane]
     return ", ".join(f"{format_bytes(size)} {name}" for size, name in parts if size > _BIG * used)
 
 
 def memory(asked: Asked) -> Steps[Sentence]:
-    """Whether it fits; the cheapest change that makes it fit, or that frees memory on the fullest device."""
+    """Say whether the plan fits, and the cheapest change that makes it fit or frees memory."""
     report = asked.report
     if not report.feasible:
         return (yield from _overflow(asked))
@@ -105,7 +107,7 @@ def _overflow(asked: Asked) -> Steps[Sentence]:
 
 
 def recompute(asked: Asked) -> Steps[Sentence | None]:
-    """Where recomputation can be turned off, and what that saves; None where nothing is recomputed."""
+    """Say where recomputation can be turned off and what that saves; None if nothing is recomputed."""
     stages = [i for i, stage in enumerate(asked.job.stages) if stage.recompute != "none"]
     if not stages:
         return None
@@ -124,7 +126,7 @@ def _everywhere(asked: Asked) -> Iterator[Change]:
 
 
 def _one_by_one(asked: Asked, stages: list[int]) -> Steps[list[Tried]]:
-    """Off on one stage after the other, last first (it keeps fewest microbatches), while all still fits."""
+    """Turn recomputation off stage by stage, last first (it keeps fewest microbatches), while all fits."""
     kept = list(asked.job.stages)
     found: list[Tried] = []
     off: list[int] = []

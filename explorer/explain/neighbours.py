@@ -1,6 +1,6 @@
 """Neighbouring degrees of an even plan: stages, replicas, tensor parallelism and chunks exchanged.
 
-Other degrees are a new even cut that keeps all else that was chosen, and the plan's devices first.
+Other degrees mean a new even cut that keeps all other choices and uses the plan's devices first.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from explorer.workload import Job
 def cut_anew(
     graph: LayerGraph, cluster: Cluster, work: Job, job: JobStrategy, degrees: Degrees
 ) -> JobStrategy:
-    """Return an even cut of other degrees; its microbatch is the largest up to theirs that divides the batch.
+    """Cut the model evenly for other degrees; of microbatches up to theirs, the largest that divides counts.
 
     Args:
         graph: the model.
         cluster: the devices.
-        work: what is asked; for the global batch.
+        work: the job, for its global batch.
         job: the plan's strategy, whose other choices stay.
-        degrees: the wanted ones.
+        degrees: the degrees to cut for.
 
     Raises:
-        ExplorerError: it cannot be.
+        ExplorerError: no such cut exists.
     """
     own = ranks_of(job)
     used = set(own)
@@ -52,13 +52,13 @@ def _cut(asked: Asked, degrees: Degrees) -> Strategy:
 
 
 def neighbours(asked: Asked, degrees: Degrees, kinds: tuple[str, ...]) -> Iterator[Change]:
-    """Yield degrees on as many devices with one doubled and another halved; `kinds`: their names."""
+    """Yield degrees on as many devices with one degree doubled and another halved; `kinds` names them."""
     for new in degrees.exchanges(kinds):
         yield f"cut into {new.words}", partial(_cut, asked, new)
 
 
 def larger(asked: Asked, degrees: Degrees) -> Iterator[Change]:
-    """Yield degrees on twice the devices, where so many are there."""
+    """Yield degrees on twice the devices if there are that many."""
     if 2 * degrees.devices <= asked.cluster.device_count:
         for kind in ("replicas", "stages", "tensor"):
             new = degrees.changed(**{kind: 2 * getattr(degrees, kind)})
@@ -66,7 +66,7 @@ def larger(asked: Asked, degrees: Degrees) -> Iterator[Change]:
 
 
 def interleavings(asked: Asked, degrees: Degrees) -> Iterator[Change]:
-    """Yield two and four chunks a device, or none again, under the schedules that take them."""
+    """Yield two and four chunks per device, or one again, under the schedules that take them."""
     names = [entry.name for entry in SCHEDULES if entry.placement is LOOP]
     if degrees.stages < 2:
         return

@@ -1,4 +1,4 @@
-"""Communication and shape: what waits for which link, what would hide it, and shapes next to the plan's."""
+"""Communication and shape: which link is waited for, what would hide it, and shapes close to the plan's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NAMES = {
 
 
 def communication(asked: Asked) -> Steps[Sentence]:
-    """What the busiest device waits for, over which link, and what would hide it."""
+    """Say what the busiest device waits for, over which link, and what would hide it."""
     report = asked.report
     parts = sorted(
         ((seconds, kind) for kind, seconds in report.exposed_communication_s.items() if seconds > 0),
@@ -58,7 +58,7 @@ def communication(asked: Asked) -> Steps[Sentence]:
 
 
 def _over(asked: Asked, kind: str) -> str:
-    """The link that a kind of communication mostly meets: " over nvswitch"; empty where it meets none."""
+    """Name the link that a kind of communication mostly uses: " over nvswitch"; empty if it uses none."""
     stages = asked.job.stages
     rows = stages[0].meshes[0].rows
     if kind == "inside" and len(rows[0]) > 1:
@@ -73,7 +73,7 @@ def _over(asked: Asked, kind: str) -> str:
 
 
 def shape(asked: Asked) -> Steps[Sentence | None]:
-    """The fastest of the neighbouring shapes; None where stages are not alike."""
+    """Say which neighbouring shape is fastest; None if stages are not alike."""
     own = Degrees.regular(asked.job)
     if own is None or own.devices == 1:
         return None
@@ -83,7 +83,7 @@ def shape(asked: Asked) -> Steps[Sentence | None]:
 
 
 def devices(asked: Asked) -> Steps[Sentence | None]:
-    """What twice the devices would bring; None where no device stands idle, or stages are not alike."""
+    """Say what twice the devices would bring; None if no device is idle or stages are not alike."""
     own, there = Degrees.regular(asked.job), asked.cluster.device_count
     if own is None or 2 * own.devices > there:
         return None

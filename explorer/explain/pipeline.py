@@ -1,4 +1,4 @@
-"""The pipeline: which stage binds and what to move, what shrinks the bubble, and what broken runs cost."""
+"""Pipeline: which stage binds and what to move, what shrinks the bubble, and what broken runs cost."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from explorer.strategies.degrees import Degrees
 from explorer.strategies.moves import groups_of
 
 MOST_MOVES = 6
-"""Moves made one after the other, as long as each helps."""
+"""Most moves made one after the other, as long as each helps."""
 
 
 def balance(asked: Asked) -> Steps[Sentence | None]:
-    """The device that binds, and the move of blocks that helps most; None for a single stage."""
+    """Say which device binds and which move of blocks helps most; None for a single stage."""
     report = asked.report
     if len(asked.job.stages) < 2:
         return None
@@ -35,7 +35,7 @@ def balance(asked: Asked) -> Steps[Sentence | None]:
 
 
 def binding_stage(asked: Asked) -> int:
-    """The stage on the busiest lane; of several, the one with most layers."""
+    """Return the stage on the busiest lane; of several, the one with most layers."""
     busy = asked.report.busy_s
     own = set(asked.report.lanes[max(range(len(busy)), key=busy.__getitem__)])
     stages = [
@@ -45,7 +45,7 @@ def binding_stage(asked: Asked) -> int:
 
 
 def _moved(asked: Asked) -> Steps[list[Tried]]:
-    """Best single move, then the best after it, and so on as long as that helps."""
+    """Make the best single move, then the best after it, and so on while that helps."""
     found = yield from tries(asked, moves(asked, binding_stage(asked)))
     best, now = fastest(found), asked
     labels: list[str] = []
@@ -59,7 +59,7 @@ def _moved(asked: Asked) -> Steps[list[Tried]]:
 
 
 def bubble(asked: Asked) -> Steps[Sentence | None]:
-    """How long devices stand still, and the schedule, chunks or microbatches that shrink it."""
+    """Say how long devices stand idle, and which schedule, chunks or microbatches shrink the bubble."""
     if len(asked.job.stages) < 2:
         return None
     counts = {round(asked.batch / stage.microbatch_samples) for stage in asked.job.stages}
@@ -80,7 +80,7 @@ def bubble(asked: Asked) -> Steps[Sentence | None]:
 
 
 def _mention(asked: Asked, said: Sentence, stale: Tried | None) -> Sentence:
-    """Add what an asynchronous schedule would reach, which is no equal choice: it learns from old weights."""
+    """Add what an asynchronous schedule would reach; it is no equal choice, as it learns from old weights."""
     limit = min(asked.step_s, said.step_time_s or asked.step_s) * (1 - WORTH)
     if stale is None or stale.step_s >= limit:
         return said
@@ -89,7 +89,7 @@ def _mention(asked: Asked, said: Sentence, stale: Tried | None) -> Sentence:
 
 
 def runs(asked: Asked) -> Steps[Sentence | None]:
-    """Device groups that the model comes back to; None where there are none, or the schedule wants them."""
+    """Say which device groups the model returns to; None if there are none or the schedule needs them."""
     job = asked.job
     groups = groups_of(job)
     wanted = SCHEDULES.get(job.schedule).placement not in (LINE, ANY)

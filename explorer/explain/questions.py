@@ -1,6 +1,6 @@
-"""What is asked, tried and said: a plan with its report, changes of it, and what one sentence says of them.
+"""Questions, trials and sentences: a plan with its report, changes of it, and what one sentence says of them.
 
-Trying is a generator that pauses after every simulation, so that whoever asks can stop at any moment.
+Trying is a generator that pauses after every simulation, so the caller can stop at any moment.
 """
 
 from __future__ import annotations
@@ -20,59 +20,59 @@ from explorer.workload import Workload
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
-"""Work that pauses after every simulation, and what it comes to."""
+"""Work that pauses after every simulation and ends in a result."""
 Change = tuple[str, Callable[[], Strategy]]
-"""What is done, as an order without a capital ("use ZeRO-1"), and how to make it; making it may raise."""
+"""Imperative label without a capital ("use ZeRO-1"), and a function that makes the change and may raise."""
 
 WORTH = 1e-3
 """Share of a step below which a gain is not worth a change: no prediction is that exact."""
 MOST_WORK = 20_000
-"""Stages times microbatches of all changes of one kind, after which no more are tried."""
+"""Stages times microbatches, over all changes of one kind, after which no more are tried."""
 KNOWN = 0.05
 """Work of a change that keeps the structure, as a share of one that does not: only prices are new."""
 MOST_ACTIONS = 5_000
-"""Stages times microbatches of a change that is tried, where the plan itself has not more."""
+"""Most stages times microbatches of a change that is tried, unless the plan itself has more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sentence:
-    """One thing worth saying, with the change it proposes. There is at most one of every topic."""
+    """One thing worth saying, with the change it proposes; at most one per topic."""
 
     topic: str
-    """memory, balance, runs, bubble, recompute, communication, shape or devices."""
+    """One of memory, balance, runs, bubble, recompute, communication, shape and devices."""
     text: str
     """Plain words; `**bold**` marks what matters."""
     change: str = ""
-    """What the change does, as an order without a capital; empty if none is proposed."""
+    """Imperative label of the change, without a capital; empty if none is proposed."""
     strategy: Strategy | None = None
-    """The changed strategy; None where no change of this kind helps."""
+    """Changed strategy; None if no change of this kind helps."""
     step_time_s: float | None = None
-    """Re-simulated step time of the change, or of the best that was tried where none helps."""
+    """Re-simulated step time of the change in seconds, or of the best one tried if none helps."""
     saves_s: float | None = None
-    """By how much the change shortens the step (below 0: what it costs); None without a change, or where the
-    plan does not fit and so has no step."""
+    """Seconds by which the change shortens the step (below 0 if it lengthens it); None without a change, or
+    if the plan does not fit and so has no step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The plan that is explained."""
+    """The plan to explain."""
 
     graph: LayerGraph
-    """The model."""
+    """Model."""
     cluster: Cluster
-    """The devices."""
+    """Devices."""
     workload: Workload
-    """One job."""
+    """Workload of one job."""
     strategy: Strategy
-    """What is chosen."""
+    """Strategy of the plan."""
     report: Report
-    """What is predicted of it."""
+    """Prediction for the plan."""
     allowed: Callable[[Strategy], bool] = lambda _: True
-    """Whether a change may be proposed (pins and locks)."""
+    """Whether a change may be proposed (pins and locks forbid it)."""
 
     @property
     def job(self) -> JobStrategy:
-        """The only job's strategy."""
+        """Strategy of the only job."""
         return self.strategy.job
 
     @property
@@ -86,26 +86,26 @@ class Asked:
         return self.report.step_time_s
 
     def share(self, seconds: float) -> float:
-        """Seconds as a fraction of the step; 0 of a step that takes no time."""
+        """Return seconds as a fraction of the step; 0 for a step that takes no time."""
         return seconds / self.step_s if self.step_s else 0.0
 
     def with_job(self, job: JobStrategy) -> Strategy:
-        """The strategy with another part for the job."""
+        """Return the strategy with the job's part replaced."""
         return self.strategy.with_job(job)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """A change and what was predicted of it."""
+    """A change and its predicted result."""
 
     label: str
-    """What it does, as an order without a capital."""
+    """Imperative label without a capital."""
     strategy: Strategy
-    """The changed strategy."""
+    """Changed strategy."""
     report: Report
-    """Re-simulated."""
+    """Re-simulated report."""
     detail: str = ""
-    """What it does one by one, where the label sums it up."""
+    """Single actions of the change, if the label sums them up."""
 
     @property
     def step_s(self) -> float:
@@ -114,9 +114,10 @@ class Tried:
 
 
 def tries(asked: Asked, changes: Iterable[Change]) -> Steps[list[Tried]]:
-    """Simulate changes in turn; those that do not apply, may not be made or take too long are left out.
+    """Simulate changes in turn, except those that do not apply, are forbidden or take too long.
 
-    Of large plans only the first are tried, `MOST_WORK` in all: one of another structure takes seconds there.
+    For large plans only the first are tried, `MOST_WORK` in all: one with another structure takes seconds
+    there.
     """
     found: list[Tried] = []
     limit = max(MOST_ACTIONS, actions(asked.job, asked.batch))
@@ -141,22 +142,22 @@ def tries(asked: Asked, changes: Iterable[Change]) -> Steps[list[Tried]]:
 
 
 def actions(job: JobStrategy, batch: int) -> float:
-    """Stages times microbatches of one step: what a simulation takes time for."""
+    """Return stages times microbatches of one step, which a simulation's time grows with."""
     return sum(batch / stage.microbatch_samples for stage in job.stages)
 
 
 def fastest(tried: Iterable[Tried]) -> Tried | None:
-    """The fastest that fits."""
+    """Return the fastest change that fits; None if none does."""
     return min((item for item in tried if item.report.feasible), key=lambda item: item.step_s, default=None)
 
 
 def over_bytes(report: Report) -> float:
-    """By how much the worst device does not fit, bytes."""
+    """Return the bytes by which the worst device exceeds its memory."""
     return max((item.over_bytes for item in report.overflows), default=0.0)
 
 
 def proposal(asked: Asked, topic: str, text: str, best: Tried) -> Sentence:
-    """A sentence whose button makes this change."""
+    """Make a sentence whose button applies this change."""
     return Sentence(
         topic=topic, text=text, change=best.label, strategy=best.strategy, step_time_s=best.step_s,
         saves_s=asked.step_s - best.step_s if asked.report.feasible else None,
@@ -164,7 +165,7 @@ def proposal(asked: Asked, topic: str, text: str, best: Tried) -> Sentence:
 
 
 def conclude(asked: Asked, topic: str, lead: str, tried: list[Tried], *, kind: str) -> Sentence:
-    """What is, and what the fastest change of a kind would save; or that none helps, and the best tried."""
+    """State a finding and what the fastest change would save, or that none helps and the best tried."""
     best = fastest(tried)
     if best is not None and best.step_s < asked.step_s * (1 - WORTH):
         saved = asked.step_s - best.step_s
@@ -185,12 +186,12 @@ def conclude(asked: Asked, topic: str, lead: str, tried: list[Tried], *, kind: s
 
 
 def capital(label: str) -> str:
-    """A label at the start of a sentence or on a button."""
+    """Capitalise a label for the start of a sentence or a button."""
     return label[:1].upper() + label[1:]
 
 
 def block_name(graph: LayerGraph, layer: str) -> str:
-    """A layer's block in words: "block 7", "head"."""
+    """Return a layer's block in words: "block 7", "head"."""
     name = graph.layer[layer].block or layer
     last = name.rpartition(".")[2]
     return f"block {last}" if last.isdigit() else name

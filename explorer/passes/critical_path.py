@@ -1,10 +1,10 @@
-"""Critical path: the chain of tasks, each begun when the one before it ended, that makes a step take so long.
+"""Critical path: the gapless chain of tasks that decides how long a step takes.
 
-It is found backwards from the last end: of what a task had to wait for, that which ended last decided its
-start. A task waits for its data, for its lane (the task before it there) or for its channel (a wire or
+It is found backwards from the last end: of everything a task had to wait for, the one that ended last decided
+its start. A task waits for its data, for its lane (the previous task there) or for its channel (a wire or
 process group carries one thing at a time); the passes hold all three as predecessors. In both passes a task
-starts exactly when its last predecessor ends, so that the chain has no gaps; under a dispatch policy a start
-may come later, and that time is kept as a wait.
+starts exactly when its last predecessor ends, so the chain has no gaps; under a dispatch policy a start may
+come later, and that time is kept as a wait.
 """
 
 from __future__ import annotations
@@ -21,38 +21,39 @@ from explorer.tasks.program import JOIN, KINDS, TRANSFER
 IntArray = npt.NDArray[np.int64]
 
 REASONS = ("start", "lane", "channel", "data")
-"""What decided a start: nothing before it, the lane's task before it, the channel's, or the data it reads."""
+"""Reasons for a task's start: nothing before it, the previous task of its lane or of its channel, or the data
+it reads."""
 PARTS = (*KINDS[:JOIN], "collective", "contention", "wait")
-"""What the path's seconds are made of: kinds of tasks, collectives inside compute, time lost to shared links
-that are asked for more than they have, and waits."""
+"""Parts of the path's seconds: kinds of tasks, collectives inside compute, time lost to shared links that are
+asked for more than they have, and waits."""
 ROUNDING = 1e-9
-"""Relative difference of times that still counts as the same moment."""
+"""Relative difference of times up to which they count as the same moment."""
 
 
 class PathTasks(Tasks, Protocol):
-    """What the search for a critical path reads of a program (`explorer.tasks.program.Program`)."""
+    """The part of a program (`explorer.tasks.program.Program`) that the search for a critical path reads."""
 
     @property
     def kind(self) -> npt.NDArray[np.int8]:
-        """Per task: index in `KINDS`."""
+        """Index in `KINDS` of each task."""
 
     @property
     def lane(self) -> IntArray:
-        """Per task: the lane that computes or sends; -1 for joins."""
+        """Lane that computes or sends each task; -1 for joins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CriticalPath:
-    """A chain of tasks, in the order of time."""
+    """A chain of tasks in the order of time."""
 
     tasks: IntArray
-    """Numbers of the tasks; no joins."""
+    """Numbers of the tasks, without joins."""
     reason: tuple[str, ...]
-    """Per task: what decided its start, one of `REASONS`."""
+    """Reason for each task's start, one of `REASONS`."""
     wait_s: FloatArray
-    """Per task: seconds between the end of the task before it (or time 0) and its start."""
+    """Seconds between the end of the previous task (or time 0) and the start of each task."""
     length_s: float
-    """End of the last task."""
+    """Seconds from time 0 to the end of the last task."""
     parts_s: dict[str, float]
     """Seconds by `PARTS`; they add up to `length_s`."""
 
@@ -60,14 +61,14 @@ class CriticalPath:
 def critical_path(
     program: PathTasks, timing: Timing, seconds: FloatArray, comm_s: FloatArray, among: IntArray | None = None
 ) -> CriticalPath:
-    """The chain that ends last.
+    """Find the chain of tasks that ends last.
 
     Args:
-        program: tasks with their predecessors.
-        timing: when each ran.
-        seconds: per slot, of a task that nothing slows down.
-        comm_s: per slot, the part of it that is collectives inside compute.
-        among: tasks of which the one that ends last is explained (those of a step); None for all.
+        program: the tasks with their predecessors.
+        timing: start and end of each task.
+        seconds: duration per slot of a task that nothing slows down.
+        comm_s: the part of it, per slot, that is collectives inside compute.
+        among: tasks (for example one step's) whose last end is explained; None for all.
     """
     last = _last(program, timing, among)
     tasks = _walk(program, timing, last) if last >= 0 else []
@@ -87,14 +88,14 @@ def critical_path(
 
 
 def _last(program: PathTasks, timing: Timing, among: IntArray | None) -> int:
-    """The task that ends last; of several the first. -1 if there is none."""
+    """Return the task that ends last, of several the first; -1 if there is none."""
     chosen = np.arange(program.size) if among is None else among
     chosen = chosen[program.kind[chosen] != JOIN]
     return int(chosen[np.argmax(timing.end_s[chosen])]) if len(chosen) else -1
 
 
 def _walk(program: PathTasks, timing: Timing, last: int) -> list[int]:
-    """The chain that leads to a task. Of predecessors that end together the one on the same lane counts."""
+    """Walk back along a task's chain; of predecessors that end together, the one on its lane counts."""
     end = timing.end_s
     found, task = [last], last
     while True:
@@ -131,7 +132,7 @@ def _parts(
     seconds: FloatArray,
     comm_s: FloatArray,
 ) -> dict[str, float]:
-    """Seconds by part: of each task what it needs unhindered, the rest is contention."""
+    """Split the path's seconds into parts: what each task needs unhindered, and contention for the rest."""
     slot, kind = program.slot[tasks], program.kind[tasks]
     hindered = spent_s - seconds[slot]
     hindered[hindered <= ROUNDING * np.maximum(spent_s, 1e-300)] = 0.0

@@ -1,12 +1,12 @@
-"""Dispatch pass: no order exists; what is ready finds its place while time runs, and places come and go.
+"""Dispatch pass: tasks without a given order find their place while time runs, and places come and go.
 
-A *peer* computes one stage on one host; a host does one thing at a time, backwards before forwards.
-A forward is bound to a peer when its inputs are made, a backward runs where its forward ran. When a host
-leaves, what waits there is bound again, and a forward that was done there is done again when its gradient
-arrives. A microbatch is applied when all its backwards are done; then the next one sets out.
+A *peer* computes one stage on one host; a host does one thing at a time, backwards before forwards. A forward
+is bound to a peer when its inputs are made; a backward runs where its forward ran. When a host leaves,
+whatever waits there is bound again, and a forward that was done there is repeated when its gradient arrives.
+A microbatch is applied when all its backwards are done; then the next one sets out.
 
-Deterministic: equal arguments give equal runs, with any seed. The averaging of gradients among the peers
-of a stage is taken as overlapped (delayed parameter updates, as SWARM does) and not timed.
+The pass is deterministic: equal arguments give equal runs, with any seed. The averaging of gradients among
+the peers of a stage is assumed to overlap (delayed parameter updates, as in SWARM) and is not timed.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ F, B, TRANSFER = "F", "B", "transfer"
 
 
 class Peer(NamedTuple):
-    """One candidate of a stage."""
+    """One candidate host for a stage."""
 
     stage: int
     host: int
-    """What it shares with the other stages of the same devices."""
+    """Host that it shares with the other stages of the same devices."""
     devices: tuple[int, ...]
     forward_s: float
-    """Seconds of a forward of one microbatch."""
+    """Seconds of one microbatch's forward."""
     backward_s: float
-    """Seconds of its backward."""
+    """Seconds of one microbatch's backward."""
 
 
 class Edge(NamedTuple):
-    """A tensor, or several, from one stage to another."""
+    """One or several tensors from one stage to another."""
 
     source: int
     target: int
@@ -54,34 +54,34 @@ class Done(NamedTuple):
     where: int
     """Stage (F, B) or edge (transfer)."""
     peer: int
-    """Who computed or sent."""
+    """Peer that computed or sent."""
     target: int
-    """Who received; `peer` itself elsewhere."""
+    """Peer that received; `peer` itself for F and B."""
     microbatch: int
     start_s: float
     end_s: float
     cause: int
     """Number of the task that made it ready; -1 for none."""
     again: bool
-    """Whether it is a forward done again."""
+    """Whether it is a repeated forward."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchRun:
-    """What happened."""
+    """Everything that happened in one run."""
 
     tasks: tuple[Done, ...]
-    """In the order in which they ended."""
+    """Tasks in the order in which they ended."""
     applied_s: tuple[float, ...]
-    """Per microbatch: when its last gradient was made."""
+    """Seconds at which each microbatch's last gradient was made."""
     redone: int
-    """Forwards done again because their place left."""
+    """Number of forwards repeated because their host left."""
     last_start_s: float
-    """When the last microbatch set out: what follows is drain."""
+    """Seconds at which the last microbatch set out; what follows is drain."""
 
 
 Wire = Callable[[int, int, int, bool], tuple[float, Demands]]
-"""(edge, sending peer, receiving peer, backward) -> (seconds, demands on shared resources)."""
+"""Function from (edge, sending peer, receiving peer, backward) to (seconds, demands on shared resources)."""
 
 
 def run_dispatch(
@@ -98,14 +98,14 @@ def run_dispatch(
     """Run some microbatches through peers that come and go.
 
     Raises:
-        PlanError: a stage has no peer left, and none will come.
+        PlanError: a stage has no peer left and none will come.
     """
     return _Run(peers, edges, wire, capacity, policy, microbatches, events, training).run()
 
 
 @dataclass(slots=True)
 class _Task:
-    """Something under way or waiting."""
+    """A task that is under way or waiting."""
 
     kind: str
     where: int
@@ -119,10 +119,10 @@ class _Task:
 
 @dataclass(slots=True)
 class _Microbatch:
-    """Where a microbatch stands."""
+    """Progress of one microbatch."""
 
     place: dict[int, int] = field(default_factory=dict)
-    """Stage -> peer of its forward."""
+    """Peer of the forward, by stage."""
     forward: set[int] = field(default_factory=set)
     """Stages whose forward is done."""
     lost: set[int] = field(default_factory=set)
@@ -130,7 +130,7 @@ class _Microbatch:
     backward: set[int] = field(default_factory=set)
     """Stages whose backward is done."""
     arrived: dict[tuple[str, int], set[int]] = field(default_factory=lambda: defaultdict(set))
-    """(op, stage) -> edges whose tensors are there."""
+    """Edges whose tensors have arrived, by (op, stage)."""
 
 
 class _Run:
@@ -235,7 +235,7 @@ class _Run:
         self._serve(channel, now)
 
     def _serve(self, channel: object, now: float) -> None:
-        """Start what waits: backwards first, each kind in order of arrival."""
+        """Start what waits on a channel: backwards first, each kind in order of arrival."""
         if channel in self.busy:
             return
         for queue in self.queues[channel]:
@@ -259,7 +259,7 @@ class _Run:
     # ---- places -------------------------------------------------------------------------------------
 
     def _bind(self, n: int, stage: int, now: float, cause: int, *, again: bool = False) -> None:
-        """Choose the peer of a forward and send it what it needs."""
+        """Choose the peer of a forward and send it its inputs."""
         found = self._choose(stage, n)
         if found is None:
             self.homeless[stage].append((n, cause, again))
@@ -286,7 +286,7 @@ class _Run:
         return self.random.choice(best) if self.policy.seed else best[0]
 
     def _expected_wait(self, peer: int, n: int) -> float:
-        """Seconds of work that the peer owes, with this microbatch's own and its transfers."""
+        """Estimate the seconds of work that a peer owes, including this microbatch and its transfers."""
         ours = self.peers[peer]
         sent = (
             self.wire(e, self.state[n].place[self.edges[e].source], peer, False)[0]  # noqa: FBT003
@@ -295,7 +295,7 @@ class _Run:
         return self.owed[peer] + ours.forward_s + ours.backward_s + max(sent, default=0.0)
 
     def _in_turn(self, candidates: Sequence[int]) -> int:
-        """Interleaved weighted round robin: everyone gains its speed, the richest pays for all."""
+        """Choose by interleaved weighted round robin: everyone gains its speed, the richest pays for all."""
         speed = {p: 1.0 / max(self.peers[p].forward_s + self.peers[p].backward_s, 1e-30) for p in candidates}
         for p in candidates:
             self.credit[p] += speed[p]
@@ -331,7 +331,7 @@ class _Run:
             self._backward_ready(n, stage, now, this)
 
     def _backward_ready(self, n: int, stage: int, now: float, cause: int) -> None:
-        """All gradients of a stage's outputs are made: send them to its place, or make its place anew."""
+        """Start a backward with all output gradients made: send them to its place, or choose one anew."""
         state = self.state[n]
         if any(self.edges[e].target not in state.backward for e in self.outputs[stage]):
             return
@@ -400,7 +400,7 @@ class _Run:
             self._abandon(host, event.time_s)
 
     def _abandon(self, host: int, now: float) -> None:
-        """A host is gone: what it runs and what waits there finds another place."""
+        """Drop a host that is gone: whatever it runs and whatever waits there finds another place."""
         orphans = [task for queue in self.queues.pop(host, ()) for task in queue]
         if (running := self.busy.pop(host, None)) is not None:
             self.rates.cancel(running, now)

@@ -1,6 +1,6 @@
-"""Events pass: the same tasks as `static`, at the rates that shared resources leave them.
+"""Events pass: the same tasks as in `static`, at the rates that shared resources leave them.
 
-With no over-full resource every rate is 1 and the result equals the static pass.
+If no resource is over-full, every rate is 1 and the result equals the static pass.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from explorer.passes.timing import FloatArray, Shares, Tasks, Timing
 
 
 def run_events(tasks: Tasks, seconds: FloatArray, shares: Shares) -> Timing:
-    """Times of all tasks under shared rates: each begins when its predecessors have ended."""
+    """Time all tasks under shared rates: each begins when its predecessors have ended."""
     duration, slot = seconds[tasks.slot].tolist(), tasks.slot.tolist()
     start, end = [0.0] * tasks.size, [0.0] * tasks.size
     missing, successors = _links(tasks)
@@ -32,7 +32,7 @@ def run_events(tasks: Tasks, seconds: FloatArray, shares: Shares) -> Timing:
 
 
 def _links(tasks: Tasks) -> tuple[list[int], list[list[int]]]:
-    """Per task: predecessors it waits for, and its successors."""
+    """Return the number of predecessors each task waits for, and its successors."""
     missing = [(a > 0) + (b > 0) for a, b in zip(tasks.first, tasks.second, strict=True)]
     successors: list[list[int]] = [[] for _ in missing]
     for task, pair in enumerate(zip(tasks.first, tasks.second, strict=True)):

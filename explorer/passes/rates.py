@@ -1,4 +1,4 @@
-"""Shared rates: tasks that run side by side and slow each other down where a resource is asked too much.
+"""Shared rates: tasks that run at the same time slow each other down if a resource is asked for too much.
 
 A task of unhindered duration T has T seconds of work. While it runs, each resource it uses gives it the
 fraction min(1, capacity / demand of all its users); the task advances at the smallest of these. Between
@@ -11,14 +11,15 @@ import heapq
 from collections.abc import Sequence
 
 Demands = Sequence[tuple[int, float]]
-"""(resource, amount asked while running unhindered)."""
+"""(resource, amount asked for while running unhindered) pairs."""
 
 
 class Rates:
     """Running tasks, by number, with the heap of their ends.
 
     Args:
-        capacity: of every resource; it may grow while time runs, where they are numbered as they are met.
+        capacity: amount that each resource gives; it may grow while time runs, if resources are numbered as
+            they are met.
     """
 
     def __init__(self, capacity: Sequence[float]) -> None:
@@ -27,7 +28,7 @@ class Rates:
         self.users: list[set[int]] = [set() for _ in self.capacity]
         self.heap: list[tuple[float, int, int]] = []
         self.stamp: dict[int, int] = {}
-        # Only of tasks that share something: what they ask, and their progress since the last change.
+        # Only of tasks that share something: their demands, and their progress since the last change.
         self.demands: dict[int, Demands] = {}
         self.left: dict[int, float] = {}
         self.rate: dict[int, float] = {}
@@ -51,7 +52,7 @@ class Rates:
         self._rescale({task}, demands, now)
 
     def next_end(self) -> tuple[float, int] | None:
-        """(time, task) of the earliest end, which is then over; None if nothing runs."""
+        """Take the earliest end off the heap as (time, task); None if nothing runs."""
         while self.heap:
             now, task, stamp = heapq.heappop(self.heap)
             if self.stamp.get(task) == stamp:
@@ -60,13 +61,13 @@ class Rates:
         return None
 
     def next_time(self) -> float:
-        """Time of the earliest end; infinite if nothing runs."""
+        """Return the time of the earliest end; infinite if nothing runs."""
         while self.heap and self.stamp.get(self.heap[0][1]) != self.heap[0][2]:
             heapq.heappop(self.heap)
         return self.heap[0][0] if self.heap else float("inf")
 
     def cancel(self, task: int, now: float) -> None:
-        """Stop a task that runs, without an end."""
+        """Stop a running task without an end."""
         self._leave(task, now)
 
     def _leave(self, task: int, now: float) -> None:

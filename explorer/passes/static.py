@@ -1,7 +1,7 @@
 """Static pass: every task starts when its predecessors have ended; the longest path over arrays.
 
-Exact whenever no shared resource is asked for more than it has in the pass's own timeline; that is
-checked after, and where it fails the `events` pass decides.
+The result is exact unless a shared resource is asked for more than it has in the pass's own timeline; that is
+checked afterwards, and if it happens the `events` pass decides.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from explorer.base.caching import IdentityCache
 from explorer.passes.timing import FloatArray, Shares, Tasks, Timing
 
 TOLERANCE = 1e-9
-"""Relative excess of demand over capacity that still counts as full, not over-full."""
+"""Relative excess of demand over capacity up to which a resource counts as full, not over-full."""
 ROUNDING = 1e-12
-"""Relative difference of times that still counts as the same moment."""
+"""Relative difference of times up to which they count as the same moment."""
 
 
 def run_static(tasks: Tasks, seconds: FloatArray) -> Timing:
-    """Times of all tasks, given the seconds of every slot.
+    """Time all tasks, given the seconds of every slot.
 
-    The loop is plain Python on purpose: at two predecessors a task it needs about 0.07 microseconds
-    a task, less than NumPy by level needs for the graphs met here.
+    The loop is plain Python on purpose: with two predecessors per task it needs about 0.07 microseconds a
+    task, less than NumPy by level needs for the graphs met here.
     """
     durations = seconds[tasks.slot]
     end = [0.0]
@@ -38,7 +38,7 @@ def run_static(tasks: Tasks, seconds: FloatArray) -> Timing:
 
 
 def overfull_resources(tasks: Tasks, timing: Timing, shares: Shares) -> list[str]:
-    """Names of shared resources that the timeline asks for more than they have."""
+    """List the shared resources that the timeline asks for more than they have, by name."""
     suspects = _SUSPECTS.get((tasks, shares), None, lambda: _Suspects(_suspects(tasks, shares)))
     return [shares.names[resource] for resource in suspects.overfull(timing)]
 
@@ -50,13 +50,13 @@ class _Users(NamedTuple):
     capacity: float
     tasks: npt.NDArray[np.int64]
     demand: FloatArray
-    """Per task."""
+    """Demand of each task."""
     by_channel: tuple[npt.NDArray[np.int64], ...]
-    """The tasks of each channel, in the order in which it runs them."""
+    """Tasks of each channel, in the order in which the channel runs them."""
 
 
 class _Suspects:
-    """Resources to look at; those that only two channels use in turn are looked at all at once."""
+    """Resources to check; those that only two channels use in turn are checked all at once."""
 
     def __init__(self, users: list[_Users]) -> None:
         self.others = [item for item in users if not _takes_turns(item)]
@@ -70,15 +70,16 @@ class _Suspects:
         self.other_of = np.repeat(numbers, [len(other) for _, other in pairs])
 
     def overfull(self, timing: Timing) -> list[int]:
-        """Resources asked for too much."""
+        """Return the numbers of resources that are asked for too much."""
         found = [item.resource for item in self.others if _too_much(item, timing)]
         return found + [item.resource for item in self._overlapping(timing) if _too_much(item, timing)]
 
     def _overlapping(self, timing: Timing) -> list[_Users]:
-        """Of those used in turn the ones whose two channels overlap after all.
+        """Return the resources used in turn whose two channels overlap after all.
 
-        Each resource's times are moved behind the one before, so that one sorted search serves all. Moving
-        rounds times by less than `ROUNDING` of the whole; what that finds too much is looked at exactly.
+        Each resource's times are shifted behind those of the resource before, so one sorted search serves
+        all. Shifting rounds times by less than `ROUNDING` of the whole; whatever that flags wrongly is
+        checked exactly.
         """
         if not self.turns:
             return []
@@ -93,7 +94,7 @@ class _Suspects:
 
 
 def _takes_turns(users: _Users) -> bool:
-    """Whether only two channels use a resource, neither of which alone asks too much."""
+    """Tell whether only two channels use a resource and neither alone asks too much."""
     return len(users.by_channel) == 2 and users.demand.max() <= users.capacity * (1 + TOLERANCE)
 
 
@@ -105,7 +106,7 @@ _SUSPECTS = IdentityCache(256, total=100_000, size_of=lambda tasks, _: tasks.siz
 
 
 def _suspects(tasks: Tasks, shares: Shares) -> list[_Users]:
-    """Resources whose users could together ask too much, each exclusive channel counted once."""
+    """Return the resources whose users could together ask too much, each exclusive channel counted once."""
     amount: dict[int, dict[int, float]] = defaultdict(dict)
     for slot, asked in enumerate(shares.demands):
         for resource, part in asked:
@@ -127,7 +128,7 @@ def _suspects(tasks: Tasks, shares: Shares) -> list[_Users]:
 
 
 def _peak(users: _Users, timing: Timing) -> float:
-    """Largest sum of demands at one time; tasks that end when others start do not overlap."""
+    """Return the largest sum of demands at one time; tasks that end when others start do not overlap."""
     start, end = timing.start_s[users.tasks], timing.end_s[users.tasks]
     lasting = end > start
     # ends a rounding error after a start are the same moment; equal ends come before starts (stable sort)

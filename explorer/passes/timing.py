@@ -1,4 +1,4 @@
-"""What a pass needs beside the program, and what it answers."""
+"""Inputs of a pass other than the program, and its result."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class Tasks(Protocol):
-    """What a pass reads of a program (`explorer.tasks.program.Program`, or several merged)."""
+    """The part of a program (`explorer.tasks.program.Program`, or several merged) that a pass reads."""
 
     @property
     def slot(self) -> npt.NDArray[np.int64]:
-        """Per task: what its duration depends on."""
+        """Slot of each task: what its duration depends on."""
 
     @property
     def channel(self) -> npt.NDArray[np.int64]:
-        """Per task: exclusive channel; -1 for none."""
+        """Exclusive channel of each task; -1 for none."""
 
     @property
     def first(self) -> list[int]:
-        """Per task: one predecessor + 1, or 0."""
+        """One predecessor + 1 of each task; 0 for none."""
 
     @property
     def second(self) -> list[int]:
-        """Per task: another, or 0."""
+        """Another predecessor + 1 of each task; 0 for none."""
 
     @property
     def size(self) -> int:
@@ -40,20 +40,20 @@ class Shares:
     """Rates that tasks share: what each slot asks of which resource while it runs unhindered."""
 
     capacity: FloatArray
-    """Per resource: what it gives (bytes/s of a link, 1 of a device's compute)."""
+    """Amount that each resource gives (bytes/s of a link, 1 of a device's compute)."""
     names: tuple[str, ...]
-    """Per resource: its name."""
+    """Name of each resource."""
     demands: tuple[tuple[tuple[int, float], ...], ...]
-    """Per slot: (resource, demand); () where a task shares nothing."""
+    """(resource, demand) pairs of each slot; () if it shares nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Timing:
-    """When every task runs."""
+    """Start and end of every task."""
 
     start_s: FloatArray
-    """Per task."""
+    """Seconds at which each task starts."""
     end_s: FloatArray
-    """Per task."""
+    """Seconds at which each task ends."""
     pass_name: str
-    """`static` or `events`."""
+    """Pass that decided: `static` or `events`."""

@@ -1,4 +1,4 @@
-"""Sharding: from named dimensions and a layout to what every device computes, holds and sends.
+"""Sharding: what devices compute, hold and send, derived from named dimensions and a layout.
 
     layer dimensions --derive--> signatures per mesh axis --layout--> one per layer (assign)
         --reshard--> collectives per tensor (traffic) --cut--> ShardedLayers of a stage
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 LAYOUTS_KEPT = 64
-"""Layouts of whole graphs that are remembered."""
+"""Number of layouts of whole graphs that are remembered."""
 
 
 def shard(
@@ -57,18 +57,18 @@ def shard(
     overrides: Iterable[Override] = (),
     uneven: Uneven = (),
 ) -> ShardedLayers:
-    """What one device does, holds and sends for some layers of a graph under a layout.
+    """Return what one device computes, holds and sends for some layers of a graph under a layout.
 
     Args:
         graph: the model.
         layers: names of the layers of one stage.
         layout: (dimension, mesh axis) pairs; see `explorer.sharding.layouts`.
         sizes: mesh axes with their sizes; the replica axis and axes of size 1 do not matter.
-        overrides: exceptions for some layers, the first that covers a layer counts; see `overrides_of`.
-        uneven: axes whose devices have unequal shares, and which of them is looked at.
+        overrides: exceptions for some layers; the first that covers a layer counts; see `overrides_of`.
+        uneven: axes whose devices have unequal shares, and the device to look at.
 
     Returns:
-        The same object for the same arguments, as long as not many other calls were made.
+        The layers; the same object for the same arguments until many other calls have been made.
 
     Raises:
         InputError: an unknown layer, or a layer whose dimensions do not match its tensors.
@@ -125,10 +125,10 @@ def _inner(sizes: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
 
 
 def overrides_of(stage: Stage, copy: int = 0) -> tuple[Override, ...]:
-    """The exceptions of a stage as `shard` takes them.
+    """Return the exceptions of a stage in the form that `shard` takes.
 
-    Axes that a sharding's mesh has beside the stage's are carved out of the stage's replicas: their devices
-    hold different samples outside the layers it covers.
+    Axes of an exception's mesh that the stage lacks are carved out of the stage's replicas: their devices
+    hold different samples outside the layers that the exception covers.
     """
     return tuple(
         Override(
@@ -141,11 +141,11 @@ def overrides_of(stage: Stage, copy: int = 0) -> tuple[Override, ...]:
 
 
 def uneven_of(stage: Stage, place: int | None = None) -> Uneven:
-    """Return the unequal shares of a stage as `shard` takes them.
+    """Return the unequal shares of a stage in the form that `shard` takes.
 
     Args:
         stage: the stage.
-        place: which device along the axis is looked at; None for the one with the largest share.
+        place: the device along the axis to look at; None for the one with the largest share.
     """
     return tuple(
         (axis, shares, shares.index(max(shares)) if place is None else place)
@@ -154,7 +154,7 @@ def uneven_of(stage: Stage, place: int | None = None) -> Uneven:
 
 
 def shard_stage(graph: LayerGraph, stage: Stage, copy: int = 0) -> ShardedLayers:
-    """`shard` of a whole stage on the mesh of one of its copies; of unequal shares the largest counts."""
+    """Shard a whole stage on the mesh of one of its copies; of unequal shares the largest counts."""
     mesh = stage.meshes[copy]
     return shard(
         graph,

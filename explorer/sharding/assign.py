@@ -1,8 +1,9 @@
-"""Which signature every layer takes under a layout, over all mesh axes at once.
+"""Assignment of a signature to every layer under a layout, over all mesh axes at once.
 
 Each distinct layer is resolved once: layers with equal kind, dimensions and shapes share a *template*, and
-the plan of a template is made once per group of layers with a common layout. Over several axes a signature
-is one per axis; they do not interfere, because an einsum may be split along several dimensions at once.
+the plan of a template is made once per group of layers with a common layout. With several axes a layer has
+one signature per axis; they do not interfere, because an einsum may be split along several dimensions at
+once.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ class TemplateGroup(NamedTuple):
 
     layout: tuple[tuple[str, str], ...]
     own: frozenset[int]
-    """Positions of the mesh axes that its mesh has."""
+    """Positions of the mesh axes that the group's mesh has."""
 
 
 class Held(NamedTuple):
-    """How one device holds a parameter."""
+    """How one device holds a parameter: its share, the axes that split it and the sums its gradient needs."""
 
     fraction: float
-    """Share of it."""
+    """Share of the parameter that the device holds."""
     axes: tuple[str, ...]
-    """Mesh axes that split it."""
+    """Mesh axes that split the parameter."""
     sums: tuple[tuple[str, int], ...]
     """(mesh axis, devices along it) whose gradients have to be added."""
 
@@ -61,17 +62,17 @@ class LayerPlan:
     """A layer's states over all mesh axes."""
 
     reads: tuple[Placement, ...]
-    """Needed placement of every read."""
+    """Placement needed of every read."""
     writes: tuple[Placement, ...]
     """Placement of every write."""
     read_gradients: tuple[Placement, ...]
-    """Placement in which it leaves the gradient of every read."""
+    """Placement in which the layer leaves the gradient of every read."""
     write_gradients: tuple[Placement, ...]
-    """Placement in which it needs the gradient of every write."""
+    """Placement in which the layer needs the gradient of every write."""
     write_sizes: Shapes
-    """Per write the sizes that pieces are counted in: those of the dimensions its axes are mapped to."""
+    """Per write, the sizes in which pieces are counted: those of the dimensions its axes are mapped to."""
     parameters: tuple[Held, ...]
-    """How it holds every parameter."""
+    """How one device holds every parameter."""
     work: float
     """Share of the layer's work per sample of its replica."""
     pieces: tuple[tuple[str, float], ...]
@@ -81,19 +82,19 @@ class LayerPlan:
     backward: tuple[Exchange, ...]
     """Collectives inside the backward."""
     free: tuple[int, ...]
-    """Mesh axes over which an elementwise layer is replicated, so that it may follow its inputs."""
+    """Mesh axes over which an elementwise layer is replicated, so it may follow its inputs."""
     notes: tuple[str, ...]
-    """Remarks for people (sizes that do not divide)."""
+    """Remarks for users, for example on sizes that do not divide."""
 
 
 def assign(
     graph: LayerGraph, groups: Sequence[TemplateGroup], axes: tuple[Axis, ...]
 ) -> tuple[LayerPlan, ...]:
-    """The plan of every layer.
+    """Plan every layer of a graph.
 
     Args:
         graph: the model.
-        groups: per layer its layout and mesh.
+        groups: layout and mesh of each layer.
         axes: all mesh axes of all groups.
     """
     wires = wiring(graph)
@@ -115,14 +116,14 @@ def assign(
 def _followed(
     wires: Wiring, plans: Sequence[LayerPlan], layer: int, plan: LayerPlan
 ) -> tuple[tuple[int, State], ...]:
-    """(mesh axis, state) that an elementwise layer takes over from all its inputs, where they agree."""
+    """Return (mesh axis, state) pairs that an elementwise layer adopts, where all its inputs agree."""
     found = []
     for axis in plan.free:
         states = set()
         for t in wires.reads[layer]:
             source = wires.writer[t]
             state = plans[source[0]].writes[source[1]][axis] if source else BROADCAST
-            # a partial sum that somebody else needs whole is reduced anyway
+            # a partial sum that another reader needs whole is reduced anyway
             states.add(BROADCAST if state == PARTIAL and len(wires.readers[t]) > 1 else state)
         if len(states) == 1 and (state := states.pop()) not in (BROADCAST, SAMPLE):
             found.append((axis, state))
@@ -132,13 +133,13 @@ def _followed(
 def make_plan(
     template: Template, group: TemplateGroup, axes: tuple[Axis, ...], follow: dict[int, State] | None = None
 ) -> LayerPlan:
-    """The plan of one distinct layer.
+    """Plan one distinct layer.
 
     Args:
         template: the layer.
         group: its layout and mesh.
         axes: all mesh axes.
-        follow: states of its inputs that an elementwise layer takes over, by mesh axis.
+        follow: states of its inputs that an elementwise layer adopts, by mesh axis.
     """
     layer = template.layer
     _check(template)
@@ -204,7 +205,7 @@ def _signature(layer: Layer, i: int, axis: Axis, group: TemplateGroup, follow: S
 
 
 def _across(chosen: Sequence[Signature], field: str, count: int) -> tuple[Placement, ...]:
-    """Per use its state over every mesh axis, from per mesh axis the state of every use."""
+    """Transpose states: from one tuple of uses per mesh axis to one placement per use."""
     return tuple(zip(*(getattr(item, field) for item in chosen), strict=True)) or ((),) * count
 
 

@@ -1,16 +1,16 @@
-"""Attention: every head is independent, every query is; keys and values are needed whole.
+"""Attention: heads and queries are independent, while keys and values are needed whole.
 
-Split by heads it is the einsum rule (Megatron; `kv_heads` go with the query heads they serve). Split by
-sequence, each device has its own queries and needs all keys and values, in one of two ways:
+A split by heads follows the einsum rule (Megatron; `kv_heads` go with the query heads they serve). In a split
+by sequence, each device has its own queries and needs all keys and values, in one of two ways:
 
     gather   keys and values are all-gathered, their gradients reduce-scattered (Llama 3)
     ring     each device passes its block of them on to the next, n - 1 times forward, while it works on
              the block it has; backward the blocks go round once more, and with them their gradients, which
              need an n-th pass to come home (Liu, Zaharia, Abbeel: Ring Attention, 2023)
 
-Over n devices with S bytes of keys and values a device sends (n-1)/n S forward and (2n-1)/n S backward in
-a ring, (n-1)/n S forward and 2 (n-1)/n S backward with gathers (once more before the backward). A ring holds
-two blocks of S/n at a time where a gather holds all of S. The work is taken as equal (zigzag order where the
+Over n devices with S bytes of keys and values a device sends (n-1)/n S forward and (2n-1)/n S backward in a
+ring, (n-1)/n S forward and 2 (n-1)/n S backward with gathers (once more before the backward). A ring holds
+two blocks of S/n at a time where a gather holds all of S. The work is assumed equal (zigzag order where the
 mask is causal).
 """
 
@@ -24,14 +24,16 @@ from explorer.sharding.derive import RING, RULES, Inner, Signature, einsum, size
 from explorer.sharding.states import BROADCAST, PARTIAL, Axis, State
 
 _ALONG = ("kv_seq", "seq")
-"""Names of the positions of keys and values."""
+"""Names of the position axis of keys and values."""
 _FUSED = 2 / 3
 """Share of keys and values in one tensor with the queries."""
 
 
 @RULES.add("attention", title="by heads, or by query position with whole keys and values or a ring of them")
 def attention(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None:
-    """Signature of a fused attention that reads (query, key, value), or all of them in one tensor."""
+    """Return the signature of a fused attention that reads (query, key, value), or all three in one
+    tensor.
+    """
     if dims not in (("seq",), ("seq", RING)):
         return einsum(layer, dims, axis)
     signature = einsum(layer, ("seq",), axis, special=True)
@@ -49,7 +51,7 @@ def attention(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | No
 
 
 def _ring(layer: Layer, signature: Signature, queries: int) -> Signature | None:
-    """Keys and values stay split by position; blocks of them are passed on inside the layer."""
+    """Make keys and values stay split by position; blocks of them are passed on inside the layer."""
     passed = layer.reads[queries:]
     places = tuple(_place(use) for use in passed)
     if BROADCAST in places:
@@ -67,7 +69,7 @@ def _ring(layer: Layer, signature: Signature, queries: int) -> Signature | None:
 
 
 def _place(use: Use) -> State:
-    """Where the positions stand."""
+    """Return the axis along which the positions run."""
     return next((use.dims.index(dim) for dim in _ALONG if dim in use.dims), BROADCAST)
 
 

@@ -1,9 +1,10 @@
 """Convolution: channels by the einsum rule; height, width or depth with a halo from each neighbour.
 
 Domain parallelism (Gholami et al., SPAA 2018): a device needs floor(k / 2) rows of its neighbour's input
-forward and gives as many rows of gradient backward, X_w X_c floor(k_h / 2) and Y_w Y_c floor(k_h / 2)
-elements a sample and side; a 1 x 1 kernel needs none. Split along several directions, over a mesh axis each,
-every direction exchanges its own halo of what the others leave; corners are not counted.
+forward and gives as many rows of gradient backward: X_w X_c floor(k_h / 2) and Y_w Y_c floor(k_h / 2)
+elements per sample and side. A 1 x 1 kernel needs none. If a tensor is split along several directions, each
+over its own mesh axis, every direction exchanges its own halo of what the others leave; corners are not
+counted.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from explorer.sharding.derive import RULES, Inner, Signature, einsum, sizes_of
 from explorer.sharding.states import BROADCAST, Axis
 
 WINDOWS = {dim: f"kernel_{dim}" for dim in ("depth", "height", "width")}
-"""Spatial dimension -> dimension of the kernel along it."""
+"""Dimension of the kernel along each spatial dimension."""
 
 
 @RULES.add("conv", title="by channels, or by height, width or depth with a halo")
 def conv(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None:
-    """Signature of a convolution; images and volumes carry dimensions of `WINDOWS`, kernels the values."""
+    """Return the signature of a convolution."""
     if len(dims) != 1 or dims[0] not in WINDOWS:
         return einsum(layer, dims, axis)
     signature = einsum(layer, dims, axis, special=True)

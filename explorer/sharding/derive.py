@@ -1,12 +1,12 @@
-"""From a layer's dimensions to its legal signatures over one mesh axis.
+"""Derivation of a layer's legal signatures over one mesh axis from its dimensions.
 
 A layer that is an einsum (a sum of products over its iteration dimensions) may be split along any of them:
 what has the dimension is split, what lacks it is needed whole, and an output that lacks it (the dimension
 is contracted) comes out as a partial sum. The backward is the dual: the gradient of what was needed whole
 is a partial sum, the gradient of a partial sum is needed whole.
 
-What the dimensions cannot tell (softmax, statistics, tables, halos, routing) is one file per kind of layer
-beside this one, registered in `RULES`; a rule mostly calls `einsum` and corrects it.
+What the dimensions cannot tell (softmax, statistics, tables, halos, routing) is in a file of its own per kind
+of layer in this folder, registered in `RULES`; a rule mostly calls `einsum` and corrects its result.
 """
 
 from __future__ import annotations
@@ -21,55 +21,60 @@ from explorer.graph import Layer, Use, Work
 from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, State, dual, part
 
 ALIGNED = frozenset({"heads", "kv_heads"})
-"""Dimensions that are one for splitting: query heads and the key-value heads they share go together."""
+"""Dimensions that split as one: query heads and the key-value heads they share go together."""
 
 RING = "ring"
-"""Beside ``seq`` on the same axis of a layout: attention passes keys and values around it, no gathers."""
+"""Marker on the same axis of a layout as ``seq``: attention passes keys and values around a ring instead of
+gathering them."""
 
 SUMS = frozenset({"linear", "matmul", "einsum", "scores", "context", "conv", "embedding", "experts", "pool"})
-"""Kinds that are sums over a dimension their output lacks, so that a part of it gives a partial sum."""
+"""Kinds of layer that sum over a dimension their output lacks, so a part of it gives a partial sum."""
 
 _REPEATED = -9
-"""Not a state: the dimension stands at two axes of one tensor (a diagonal), which no split keeps."""
+"""Marker that is no state: the dimension stands at two axes of one tensor (a diagonal), which no split
+keeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inner:
-    """A collective inside a layer, over the mesh axis of its signature, on a buffer shaped after a tensor."""
+    """A collective inside a layer, over the mesh axis of its signature; its buffer has the shape of a
+    tensor.
+    """
 
     op: str
     """all_reduce, all_to_all, halo (to each neighbour along the axis), ring or ring_gradient (blocks passed
     on from device to device while the layer works)."""
     tensor: int
-    """The tensor the buffer is shaped after: read 0, 1, ..., or write -1, -2, ...."""
+    """Tensor that gives the buffer its shape: read 0, 1, ..., or write -1, -2, ...."""
     without: State = BROADCAST
-    """Axis of that tensor that the buffer lacks; BROADCAST for none."""
+    """Axis of that tensor that the buffer lacks; BROADCAST if none."""
     factor: float = 1.0
-    """Elements per remaining element, the split over its own mesh axis included."""
+    """Elements per remaining element, including the split over its own mesh axis."""
     dtype: str = "fp32"
     """Data type of the buffer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """How one layer runs over one mesh axis: a state for everything it touches."""
+    """How one layer runs over one mesh axis: a state for every tensor and parameter it touches."""
 
     dims: tuple[str, ...]
-    """Dimensions that are split, the main one first; () if none is."""
+    """Dimensions that are split, the main one first; () if none."""
     reads: tuple[State, ...]
-    """Needed state of every read."""
+    """State needed of every read."""
     writes: tuple[State, ...]
     """State of every write; its gradient is needed in the `dual`."""
     parameters: tuple[State, ...]
     """State of every parameter."""
     read_gradients: tuple[State, ...]
-    """State in which it leaves the gradient of every read."""
+    """State in which the layer leaves the gradient of every read."""
     parameter_gradients: tuple[State, ...]
-    """State in which it leaves the gradient of every parameter."""
+    """State in which the layer leaves the gradient of every parameter."""
     work: float = 1.0
     """Share of the layer's work that one device does (of all samples of a carved axis)."""
     summands: int = 1
-    """Devices whose gradients of a *split* parameter have to be added: above 1 if pieces are held twice."""
+    """Number of devices whose gradients of a *split* parameter have to be added: above 1 if pieces are held
+    twice."""
     forward: tuple[Inner, ...] = ()
     """Collectives inside the forward."""
     backward: tuple[Inner, ...] = ()
@@ -82,7 +87,8 @@ class Signature:
 
 
 Rule: TypeAlias = Callable[[Layer, tuple[str, ...], Axis], Signature | None]
-"""(layer, dimensions to split together, mesh axis) -> signature, or None where that is not legal."""
+"""Function from (layer, dimensions to split together, mesh axis) to a signature, or None if the split is
+illegal."""
 
 RULES: Registry[Spec] = Registry("sharding rule", "explorer.sharding", Spec)
 """Rules by kind of layer."""
@@ -94,23 +100,23 @@ def _rules() -> dict[str, Rule]:
 
 
 def derive(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None:
-    """The signature of `layer` split along `dims` over `axis`, or None where that is not legal."""
+    """Return the signature of `layer` split along `dims` over `axis`, or None if that is illegal."""
     return _rules().get(layer.kind, einsum)(layer, dims, axis)
 
 
 def sizes_of(layer: Layer) -> dict[str, float]:
-    """Sizes of a layer's dimensions by name."""
+    """Return the sizes of a layer's dimensions by name."""
     return {dim.name: dim.size for dim in layer.dims}
 
 
 def einsum(layer: Layer, dims: tuple[str, ...], axis: Axis, *, special: bool = False) -> Signature | None:
-    """The einsum rule (Mesh-TensorFlow, section 3).
+    """Apply the einsum rule (Mesh-TensorFlow, section 3).
 
     Args:
         layer: the layer; its `Use.dims` say where each dimension stands.
         dims: dimensions that are split together.
         axis: the mesh axis.
-        special: the caller knows more: dimensions that are not splittable and kinds that are no sums will do.
+        special: whether dimensions that are not splittable and kinds that are no sums are accepted.
     """
     sizes = sizes_of(layer)
     fixed = () if special else {dim.name for dim in layer.dims if not dim.splittable}
@@ -137,7 +143,7 @@ def einsum(layer: Layer, dims: tuple[str, ...], axis: Axis, *, special: bool = F
 
 
 def _known(layer: Layer) -> bool:
-    """Whether the layer says where its dimensions stand."""
+    """Tell whether the layer says where its dimensions stand."""
     read = all(use.dims for use in layer.reads) and bool(layer.reads or layer.parameters)
     return read and all(use.dims for use in layer.parameters) and bool(layer.writes)
 
@@ -154,7 +160,7 @@ def _position(use: Use, dims: tuple[str, ...]) -> State:
 
 
 def _parameter_gradients(layer: Layer, held: tuple[State, ...], *, contracted: bool) -> tuple[State, ...]:
-    """Split as the parameter; partial where every device saw a part of what it acts on."""
+    """Return the gradient state of every held parameter: split as it is, or partial if devices saw parts."""
     weight_is_split = any(state >= 0 for state in held)
     return tuple(
         BROADCAST
@@ -165,29 +171,31 @@ def _parameter_gradients(layer: Layer, held: tuple[State, ...], *, contracted: b
 
 
 def _is_added(bias: Use, layer: Layer) -> bool:
-    """A bias is added once, after the sum over devices, so all see its whole gradient."""
+    """Tell whether a bias is added once, after the sum over devices, so all see its whole gradient."""
     return set(bias.dims) <= set(layer.writes[0].dims)
 
 
 def replicate(layer: Layer) -> Signature:
-    """Every device does the same: legal for any layer."""
+    """Return the signature in which every device does the same work, legal for any layer."""
     return _uniform(layer, BROADCAST, BROADCAST, work=1.0)
 
 
 def by_sample(layer: Layer, axis: Axis) -> Signature:
-    """Every device does its own samples: data parallelism, legal for any layer."""
+    """Return the signature of data parallelism, each device with its own samples; legal for any layer."""
     return _uniform(layer, SAMPLE, PARTIAL, work=1 / axis.size)
 
 
 def passed_on(layer: Layer) -> Signature | None:
-    """Partial sums in, partial sums out: legal where the layer is linear, and no device does less."""
+    """Return the signature that passes partial sums on; None if the layer is not linear. No device does
+    less.
+    """
     return _uniform(layer, PARTIAL, BROADCAST, work=1.0) if is_linear(layer) else None
 
 
 def is_linear(layer: Layer) -> bool:
-    """Whether f(a + b) = f(a) + f(b) over all reads: elementwise, and its gradient needs no value.
+    """Tell whether f(a + b) = f(a) + f(b): the layer is elementwise and its gradient needs no value.
 
-    A layer without gradient saves nothing whatever it does, so that it is not known to be linear.
+    A layer without a gradient saves nothing whatever it computes, so it is not known to be linear.
     """
     gradient_needs_nothing = layer.input_grad != Work() and not layer.saves
     return layer.kind == "add" or (
@@ -208,7 +216,7 @@ def _uniform(layer: Layer, state: State, gradient: State, *, work: float) -> Sig
 
 
 def signatures(layer: Layer, axis: Axis) -> tuple[Signature, ...]:
-    """Every legal signature over one mesh axis: replicated, by each dimension, and partial sums passed on."""
+    """List all legal signatures over one mesh axis: replicated, by each dimension, partial sums passed on."""
     names = [dim.name for dim in layer.dims]
     choices: list[tuple[str, ...]] = [(name,) for name in names if name not in ALIGNED]
     if together := tuple(name for name in names if name in ALIGNED):
@@ -218,18 +226,18 @@ def signatures(layer: Layer, axis: Axis) -> tuple[Signature, ...]:
 
 
 def choose(layer: Layer, axis: Axis, layout: Sequence[tuple[str, str]]) -> Signature:
-    """The signature that a layout asks for: its first pair on this axis that is legal for the layer.
+    """Choose the signature that a layout asks for: its first pair on this axis that is legal for the layer.
 
     Args:
         layer: the layer.
         axis: the mesh axis.
-        layout: (dimension, mesh axis) pairs; the first that applies counts, so `seq` after `heads` splits
-            the sequence only where there are no heads. An attention takes heads before all else, because
+        layout: (dimension, mesh axis) pairs; the first that applies counts, so `seq` after `heads` splits the
+            sequence only if there are no heads. An attention takes heads before all else, because
             by sequence it needs whole keys and values (DeepSpeed-Ulysses).
     """
     wanted = [dim for dim, name in layout if name == axis.name]
     present = {dim.name for dim in layer.dims}
-    if layer.kind == "attention" or "kv_seq" in present:  # the latter is a part of one
+    if layer.kind == "attention" or "kv_seq" in present:  # `kv_seq` marks a part of an attention
         wanted.sort(key=lambda dim: dim not in ALIGNED)
     for dim in wanted:
         if dim in present:

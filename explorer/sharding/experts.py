@@ -3,7 +3,7 @@
 Over an axis that splits `experts`, every device starts with its own tokens (its samples where the axis is
 carved out of the replicas, else its part of the sequence), sends each to the devices of its chosen experts
 and gets the results back: two all-to-all of (tokens x active experts x width) forward and two backward
-(GShard; Megatron Core). Routing is taken as balanced.
+(GShard; Megatron Core). Routing is assumed balanced.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, State
 
 @RULES.add("experts", title="by expert with all-to-all, or inside each expert")
 def experts(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None:
-    """Signature of a group of experts that reads (tokens, scores) and writes tokens and what it keeps."""
+    """Return the signature of experts that read (tokens, scores), and write tokens and what they keep."""
     signature = einsum(layer, dims, axis)
     if signature is None or "experts" not in dims or not layer.reads:
         return signature
@@ -43,7 +43,9 @@ def experts(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None
 
 
 def active_experts(layer: Layer) -> float:
-    """Experts a token goes to, from the work: FLOPs / (2 x tokens x weights of one expert); 1 if unknown."""
+    """Return the experts per token, from the work: FLOPs / (2 x tokens x one expert's weights); 1 if
+    unknown.
+    """
     sizes = sizes_of(layer)
     weights = 0.0
     for use in layer.parameters:

@@ -16,11 +16,11 @@ from explorer.strategy import REPLICA
 Layout: TypeAlias = tuple[tuple[str, str], ...]
 
 STANDARD_DIMS = frozenset({"seq", "embed", "heads", "kv_heads", "head", "ffn", "vocab", "experts"})
-"""Names that a layout may speak of whatever the model: published layouts cover dimensions it may lack."""
+"""Dimension names that a layout may use with any model: published layouts cover dimensions it may lack."""
 
 
 def megatron_layout(axis: str = "tensor", *, sequence_parallel: bool = False) -> Layout:
-    """Tensor parallelism of Megatron-LM; with sequence parallelism norms and additions are split too.
+    """Return Megatron-LM's tensor-parallel layout; sequence parallelism also splits norms and additions.
 
     >>> megatron_layout()[:2]
     (('heads', 'tensor'), ('kv_heads', 'tensor'))
@@ -30,12 +30,12 @@ def megatron_layout(axis: str = "tensor", *, sequence_parallel: bool = False) ->
 
 
 def ulysses_layout(axis: str = "context") -> Layout:
-    """DeepSpeed-Ulysses: all by sequence, attention by heads, hence all-to-all around it."""
+    """Return DeepSpeed-Ulysses's layout: all by sequence, attention by heads, hence all-to-all around it."""
     return (("seq", axis), ("heads", axis), ("kv_heads", axis))
 
 
 def context_layout(axis: str = "context", *, ring: bool = False) -> Layout:
-    """Context parallelism: all by sequence; attention gathers keys and values, or passes them around a ring.
+    """Return a context-parallel layout: attention gathers keys and values, or passes them around a ring.
 
     >>> context_layout(ring=True)
     (('seq', 'context'), ('ring', 'context'))
@@ -44,12 +44,12 @@ def context_layout(axis: str = "context", *, ring: bool = False) -> Layout:
 
 
 def expert_layout(axis: str = "expert") -> Layout:
-    """Experts over an axis, usually one carved out of the replicas by a `Sharding` with its own mesh."""
+    """Return a layout with experts on an axis, usually one carved out of the replicas by a `Sharding`."""
     return (("experts", axis),)
 
 
 def table_layout(axis: str = "table", *, by: str = "rows") -> Layout:
-    """Embedding tables by rows or columns, over an axis carved out of the replicas (2D sparse parallelism).
+    """Return a layout of embedding tables by rows or columns over an axis carved out of the replicas.
 
     >>> table_layout(by="columns")
     (('embed', 'table'),)
@@ -63,9 +63,10 @@ _TABLES = {"rows": "vocab", "columns": "embed"}
 def layout_problems(
     graph: LayerGraph, layout: Sequence[tuple[str, str]], sizes: Mapping[str, int]
 ) -> list[str]:
-    """All that is wrong with a layout, in words.
+    """List everything wrong with a layout, in words.
 
-    Dimensions of the layouts above are known whether or not this model has them: a layout serves many models.
+    Dimensions of the layouts above are always known, even if this model lacks them: a layout serves many
+    models.
 
     Args:
         graph: the model.

@@ -1,8 +1,8 @@
 """Loss: a cross entropy over split classes needs three small all-reduces, as in Megatron.
 
-Split along the classes each device has some logits of every token: the maximum, the target's logit and
-the sum of exponentials are all-reduced, one number a token each, in fp32. The backward needs nothing. Split
-by position the loss is a partial sum by the einsum rule.
+Split along the classes, each device has some logits of every token: the maximum, the target's logit and the
+sum of exponentials are all-reduced, one number per token each, in fp32. The backward needs nothing. Split by
+position, the loss is a partial sum by the einsum rule.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from explorer.sharding.states import BROADCAST, PARTIAL, Axis
 
 @RULES.add("loss", title="by class with all-reduced statistics, or by position")
 def loss(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None:
-    """Signature of a loss whose first read are the predictions; its classes are what is not splittable."""
+    """Return the signature of a loss; its first read holds the predictions, its classes are not
+    splittable.
+    """
     signature = einsum(layer, dims, axis, special=True)
     classes = {dim.name for dim in layer.dims if not dim.splittable}
     if signature is None or not classes & set(dims):

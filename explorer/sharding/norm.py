@@ -17,13 +17,13 @@ from explorer.sharding.states import BROADCAST, Axis
 
 @RULES.add("norm", title="free along what is not normalised, else with all-reduced statistics")
 def norm(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None:
-    """Signature of a layer, RMS or batch normalisation."""
+    """Return the signature of a layer, RMS or batch normalisation."""
     return _with_statistics(layer, dims, axis, forward=(2.0,), backward=(2.0,))
 
 
 @RULES.add("softmax", title="free along other dimensions than its own, else with all-reduced statistics")
 def softmax(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None:
-    """Signature of a softmax that is a layer of its own."""
+    """Return the signature of a softmax that is a layer of its own."""
     return _with_statistics(layer, dims, axis, forward=(1.0, 1.0), backward=(1.0,))
 
 

@@ -4,8 +4,8 @@ A device that has some units has their gates and memories, but feeds all of the 
 projection every step all-gathers the units, and its backward reduce-scatters their gradient. With one (Sak et
 al. 2014) each device projects its own units, and the step all-reduces the sum, as its backward does the
 gradient of what was fed back: column and row parallel as in Megatron, inside the step. So many small
-collectives mostly wait; that is why recurrent models are cut between layers, and `hidden` is in no layout of
-a known system.
+collectives spend most of their time waiting; that is why recurrent models are cut between layers, and
+`hidden` is in no layout of a known system.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from explorer.sharding.states import BROADCAST, PARTIAL, Axis
 
 @RULES.add("recurrent", title="by hidden unit, with a collective in every step")
 def recurrent(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None:
-    """Signature of a cell that writes its state first, and reads what its steps take from the input."""
+    """Return the signature of a recurrent cell, which writes its state before its other outputs."""
     signature = einsum(layer, dims, axis, special=True) if dims == ("hidden",) else None
     if signature is None or BROADCAST in signature.reads:
         return None

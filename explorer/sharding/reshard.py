@@ -1,6 +1,6 @@
-"""The resharding table: from one state to another, the collective and what it moves.
+"""Resharding table: the collective that turns one state into another, and what it moves.
 
-Over one mesh axis of n devices, with S the buffer (the tensor, less what other mesh axes split off):
+Over one mesh axis of n devices, with S the buffer (the tensor without what other mesh axes split off):
 
     partial   -> broadcast   all_reduce       2 (n-1)/n S sent by each device
     partial   -> split       reduce_scatter     (n-1)/n S
@@ -31,11 +31,12 @@ class Step:
     axis: int
     """Position of the mesh axis."""
     source: State
-    """State before."""
+    """State before the conversion."""
     target: State
-    """State after."""
+    """State after the conversion."""
     buffer: float
-    """Buffer in samples of the tensor: all of it but what other axes split; of all_to_all a device's part."""
+    """Buffer in samples of the tensor: all of it except what other axes split; for an all_to_all one device's
+    part."""
 
     @property
     def moves(self) -> bool:
@@ -44,7 +45,7 @@ class Step:
 
 
 def conversion(source: State, target: State) -> str:
-    """The collective that turns one state into another, `slice` or `pad` if nothing is sent, "" if equal.
+    """Return the collective that turns one state into another; `slice` or `pad` sends nothing, "" if equal.
 
     >>> conversion(PARTIAL, BROADCAST), conversion(0, 1), conversion(BROADCAST, 0)
     ('all_reduce', 'all_to_all', 'slice')
@@ -61,9 +62,9 @@ def conversion(source: State, target: State) -> str:
 
 
 def wire_factor(op: str, devices: int) -> float:
-    """Buffers that each device sends: 2(n-1)/n of an all-reduce, (n-1)/n of the others, 2 of a halo inside.
+    """Return the buffers each device sends: 2(n-1)/n for an all-reduce or a halo, (n-1)/n for the others.
 
-    A ring's gradients make one pass more than the blocks they go with: (2n-1)/n together.
+    A ring's gradients make one more pass than the blocks they travel with: (2n-1)/n together.
 
     >>> wire_factor("all_reduce", 4), wire_factor("slice", 4)
     (1.5, 0.0)
@@ -84,7 +85,7 @@ _ORDER = {"slice": 0, "reduce_scatter": 1, "all_reduce": 2, "all_to_all": 3, "al
 def reshard(
     source: Placement, target: Placement, sizes: tuple[float, ...], axes: tuple[Axis, ...]
 ) -> tuple[Step, ...]:
-    """Conversions from one placement to another, in the order that moves least.
+    """List the conversions from one placement to another, in the order that moves least.
 
     Args:
         source: state per mesh axis before.
@@ -97,7 +98,7 @@ def reshard(
     ops = [(conversion(a, b), i) for i, (a, b) in enumerate(zip(source, target, strict=True)) if a != b]
     now, steps = list(source), []
     for op, i in sorted(ops, key=lambda item: (_ORDER[item[0]], item[1])):
-        # an all-to-all works on what the device holds, the others on all that this axis splits
+        # an all-to-all works on what the device holds, the others on everything that this axis splits
         during = list(now)
         if op != "all_to_all":
             during[i] = BROADCAST
@@ -108,5 +109,5 @@ def reshard(
 
 
 def moved(steps: Sequence[Step], axes: Sequence[Axis]) -> float:
-    """What each device sends in all these steps, in samples of the tensor."""
+    """Sum what each device sends in all these steps, in samples of the tensor."""
     return sum(step.buffer * wire_factor(step.op, axes[step.axis].size) for step in steps)

@@ -1,7 +1,8 @@
-"""From a layout to `ShardedLayers`: the whole graph is resolved once per layout, stages are cut out of it.
+"""Sharded layers of a stage: a graph is resolved once per layout, and stages are cut out of it.
 
-A search moves stage boundaries thousands of times under few layouts, so that what depends only on the
-layout is kept (`GraphSharding`) and a stage adds up what its layers and its crossing tensors need.
+A search moves stage boundaries thousands of times under few layouts. What depends only on the layout is
+therefore kept (`GraphSharding`), and a stage adds up what its layers and the tensors that cross its border
+need.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from explorer.sharding.traffic import Sent, Traffic, at_rest, traffic
 from explorer.sharding.wiring import wiring
 
 Inside: TypeAlias = range | frozenset[int]
-"""Layers of a stage; a range where they are consecutive, which is quicker to ask."""
+"""Layers of a stage; a range if they are consecutive, which is quicker to query."""
 
 
 Uneven: TypeAlias = tuple[tuple[str, tuple[float, ...], int], ...]
-"""(mesh axis, share of each device along it, which of them is looked at)."""
+"""(mesh axis, share of each device along it, the device to look at) per axis with unequal shares."""
 _PASSED_ON = ("all_gather", "reduce_scatter", "ring", "ring_gradient")
-"""Collectives that pass pieces on from device to device, each time as long as the largest takes."""
+"""Collectives that pass pieces from device to device; each pass takes as long as the largest piece."""
 
 
 class Request(NamedTuple):
-    """A layout with its mesh axes and exceptions: what a `GraphSharding` is kept by."""
+    """A layout with its mesh axes and exceptions: the key of a `GraphSharding`."""
 
     layout: tuple[tuple[str, str], ...]
     sizes: tuple[tuple[str, int], ...]
@@ -42,14 +43,14 @@ class Request(NamedTuple):
 
 
 class _Message(NamedTuple):
-    """A collective before names: layer position, then what `Collective` needs."""
+    """A collective before it has names: its layer's position, then the fields that `Collective` needs."""
 
     layer: int
     collective: Collective
 
 
 class _Messages(NamedTuple):
-    """Messages of one tensor, or of a stage."""
+    """Messages of one tensor or of a stage."""
 
     forward: list[_Message]
     backward: list[_Message]
@@ -80,7 +81,7 @@ class GraphSharding:
         self._patterns: dict[object, tuple[int, Traffic]] = {}
 
     def cut(self, layers: tuple[str, ...]) -> ShardedLayers:
-        """The share of `layers` in all this.
+        """Return the `ShardedLayers` of `layers`.
 
         Raises:
             InputError: a name that is not a layer of the graph.
@@ -135,14 +136,14 @@ class GraphSharding:
         return tuple(tuple([item.collective for item in way]) for way in ways)
 
     def _is_closed(self, t: int, inside: Inside) -> bool:
-        """Whether all layers that touch a tensor are inside."""
+        """Tell whether all layers that touch a tensor are inside."""
         first, last = self.wires.span[t]
         if isinstance(inside, range):
             return first in inside and last in inside
         return first in inside and all(layer in inside for layer, _ in self.wires.readers[t])
 
     def _closed_messages(self, t: int) -> _Messages | None:
-        """Messages of a tensor with all its layers inside: equal ones of repeated blocks are found once."""
+        """Return the messages of a tensor with all its layers inside, computed once for repeated blocks."""
         if t in self._closed:
             return self._closed[t]
         wires, plans, savers = self.wires, self.plans, self.savers.get(t, ())
@@ -164,7 +165,7 @@ class GraphSharding:
         return self._closed[t]
 
     def _open_messages(self, t: int, inside: Inside) -> _Messages | None:
-        """Messages of a tensor that crosses the border of the stage."""
+        """Return the messages of a tensor that crosses the border of the stage."""
         return self._named(t, self._traffic(t, inside), 0)
 
     def _traffic(self, t: int, inside: Inside) -> Traffic:
@@ -217,7 +218,7 @@ class GraphSharding:
 
 
 def _split(graph: LayerGraph, plans: Sequence[LayerPlan]) -> FloatArray:
-    """Shares of batch, columns and depth of each layer's products, shape (3, layers)."""
+    """Return the shares of batch, columns and depth of each layer's products, shape (3, layers)."""
     known: dict[tuple[int, int], tuple[float, float, float]] = {}
     found = []
     for product, plan in zip(contractions(graph), plans, strict=True):
@@ -234,14 +235,16 @@ def _split(graph: LayerGraph, plans: Sequence[LayerPlan]) -> FloatArray:
 
 
 def _fewer_replicas(group: TemplateGroup, axes: Sequence[Axis]) -> float:
-    """Replicas of the stage over those of a group on the same devices: axes it has over axes it lacks."""
+    """Divide the stage's replicas by those of a group on the same devices: axes it has over axes it lacks."""
     taken = math.prod(axes[i].size for i in group.own if axes[i].carved)
     given = math.prod(axis.size for i, axis in enumerate(axes) if not axis.carved and i not in group.own)
     return taken / given
 
 
 def _joined(one: Held, other: Held) -> Held:
-    """A parameter that two layers of a stage use: split only where both split it, else held whole."""
+    """Return how a parameter that two layers of a stage use is held: split only if both split it, else
+    whole.
+    """
     if one == other:
         return one
     common = tuple(axis for axis in one.axes if axis in other.axes)
@@ -250,7 +253,7 @@ def _joined(one: Held, other: Held) -> Held:
 
 
 def _groups(request: Request) -> tuple[TemplateGroup, list[TemplateGroup], tuple[Axis, ...]]:
-    """The stage's group, one per override, and all mesh axes: the stage's, then those carved out."""
+    """Return the stage's group, one per override, and all mesh axes: the stage's, then those carved out."""
     uneven = {(name, len(shares)): (shares, place) for name, shares, place in request.uneven}
 
     def axis_of(name: str, size: int) -> Axis:
@@ -305,7 +308,7 @@ def _indices(graph: LayerGraph, layers: Sequence[str]) -> list[int]:
 
 
 def _savers(graph: LayerGraph) -> dict[int, frozenset[int]]:
-    """Per saved tensor the layers that save it."""
+    """Map each saved tensor to the layers that save it."""
 
     def make() -> dict[int, frozenset[int]]:
         position = {tensor.name: i for i, tensor in enumerate(graph.tensors)}

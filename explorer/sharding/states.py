@@ -1,9 +1,9 @@
-"""States of a tensor over one mesh axis, and the share of it that a device then holds.
+"""States of a tensor over one mesh axis, and the share of the tensor that a device then holds.
 
 Over each mesh axis a tensor is *split* along one of its own axes, a *broadcast* (every device has all of it),
 a *partial* sum (the sum over the devices is the tensor), or split by *sample*: devices of that mesh axis work
 on different samples. A state is one integer, a `Placement` one state per mesh axis (the SBP signatures of
-OneFlow, with the batch axis apart because `LayerGraph` implies it everywhere).
+OneFlow, except that the batch axis is separate because `LayerGraph` implies it everywhere).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from functools import lru_cache
 from typing import TypeAlias
 
 State: TypeAlias = int
-"""0 or more: split along that axis of the tensor; else one of the three below."""
+"""State over one mesh axis: 0 or more for a split along that axis of the tensor, else one of the three
+below."""
 
 BROADCAST, PARTIAL, SAMPLE = -1, -2, -3
 
@@ -25,27 +26,28 @@ Placement: TypeAlias = tuple[State, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """One mesh axis that is not the replica axis."""
+    """A mesh axis other than the replica axis."""
 
     name: str
     """Name in the mesh (`tensor`, `expert`, `context`)."""
     size: int
-    """Devices along it, at least 1."""
+    """Number of devices along the axis, at least 1."""
     carved: bool = False
-    """True if carved out of the replicas: outside its own layers its devices hold different samples."""
+    """Whether the axis is carved out of the replicas: its devices hold different samples outside its own
+    layers."""
     shares: tuple[float, ...] = ()
-    """Share of each device along it; () is equal."""
+    """Share of each device along the axis; () if equal."""
     place: int = 0
-    """Which of these devices is looked at, where shares differ."""
+    """Position of the device to look at if shares differ."""
 
     @property
     def stretch(self) -> float:
-        """How much longer the largest piece is than an equal one: what passes pieces on waits for it."""
+        """How many times larger the largest piece is than an equal one; passing pieces on waits for it."""
         return self.size * max(self.shares) / sum(self.shares) if self.shares else 1.0
 
 
 def describe(state: State) -> str:
-    """A state in words.
+    """Return the name of a state.
 
     >>> [describe(state) for state in (1, BROADCAST, PARTIAL, SAMPLE)]
     ['split(1)', 'broadcast', 'partial', 'sample']
@@ -54,12 +56,14 @@ def describe(state: State) -> str:
 
 
 def dual(state: State) -> State:
-    """State in which the gradient of a written tensor is needed: as it, or whole for a partial sum."""
+    """Return the state in which a written tensor's gradient is needed: as it is, or whole for a partial
+    sum.
+    """
     return BROADCAST if state == PARTIAL else state
 
 
 def piece(size: float, parts: int) -> float:
-    """Share of the largest of `parts` pieces of an axis: ceil(size / parts) / size, at least 1 / size.
+    """Return the share of the largest of `parts` pieces: ceil(size / parts) / size, at least 1 / size.
 
     >>> piece(8, 4), piece(12, 8), piece(2, 4)
     (0.25, 0.16666666666666666, 0.5)
@@ -68,9 +72,9 @@ def piece(size: float, parts: int) -> float:
 
 
 def part(size: float, axes: Iterable[Axis]) -> float:
-    """Share that a device holds of a dimension which is split over some mesh axes.
+    """Return the share that a device holds of a dimension that is split over some mesh axes.
 
-    Over axes with equal shares the largest piece counts (see `piece`). Over one with shares of its own the
+    Over axes with equal shares the largest piece counts (see `piece`). Over an axis with unequal shares the
     device looked at has whole units, by largest remainder; dimensions with fewer units than devices are held
     as over an equal axis.
 
@@ -89,7 +93,7 @@ def part(size: float, axes: Iterable[Axis]) -> float:
 
 @lru_cache(maxsize=4096)
 def dealt(units: int, shares: tuple[float, ...]) -> tuple[int, ...]:
-    """Return whole units per share, by largest remainder, the first of equal ones first.
+    """Deal whole units out by share, by largest remainder; of equal remainders the first comes first.
 
     >>> dealt(8, (3.0, 1.0)), dealt(5, (1.0, 1.0))
     ((6, 2), (3, 2))
@@ -103,10 +107,10 @@ def dealt(units: int, shares: tuple[float, ...]) -> tuple[int, ...]:
 
 
 def share(placement: Placement, sizes: Sequence[float], axes: Sequence[Axis]) -> float:
-    """Share of one sample of a tensor that a device holds.
+    """Return the share of one sample of a tensor that a device holds.
 
-    Over a carved axis of n devices there are n times the samples, so that a tensor split by sample there
-    counts 1, a broadcast n.
+    Over a carved axis of n devices there are n times the samples, so a tensor split by sample there counts 1
+    and a broadcast n.
 
     Args:
         placement: one state per axis of `axes`.
@@ -126,5 +130,5 @@ def share(placement: Placement, sizes: Sequence[float], axes: Sequence[Axis]) ->
 
 
 def axis_names(axes: Iterable[Axis]) -> tuple[str, ...]:
-    """Names of mesh axes, in order."""
+    """Return the names of mesh axes, in order."""
     return tuple(axis.name for axis in axes)

@@ -1,9 +1,9 @@
-"""What is sent so that every layer of a stage finds its tensors, and their gradients, in the state it needs.
+"""Conversions that bring every tensor and gradient into the state that its layer needs.
 
-A tensor is converted once per needed state, however many layers need it; the gradients that its readers
-leave are added before they are converted, so that three readers of a broadcast cost one all-reduce. At
-*rest* (saved, or sent to another stage) a tensor is as its writer left it, a partial sum as its first
-reader needs it; its gradient crosses stages in the same state.
+A tensor is converted once per needed state, however many layers need it. The gradients that its readers leave
+are added before they are converted, so three readers of a broadcast cost one all-reduce. At *rest* (saved, or
+sent to another stage) a tensor is in the state its writer left it in, and a partial sum in the state its
+first reader needs; its gradient crosses stages in the same state.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from explorer.sharding.wiring import Wiring
 
 
 class Sent(NamedTuple):
-    """A conversion of a tensor or its gradient, beside a layer."""
+    """A conversion of a tensor or its gradient, with the layer that waits for it."""
 
     layer: int
     step: Step
@@ -32,7 +32,7 @@ class Traffic(NamedTuple):
     forward: tuple[Sent, ...] = ()
     backward: tuple[Sent, ...] = ()
     regather: tuple[Sent, ...] = ()
-    """Gathers of the forward that the backward needs again, because the tensor is saved at rest."""
+    """Gathers of the forward that the backward repeats because the tensor is saved at rest."""
 
 
 _NOTHING = Traffic()
@@ -43,9 +43,9 @@ class Rest:
     """A tensor between its writer and its readers."""
 
     placement: Placement
-    """State per mesh axis when saved or sent."""
+    """State per mesh axis in which it is saved or sent."""
     sizes: tuple[float, ...]
-    """Sizes that pieces are counted in."""
+    """Sizes in which pieces are counted."""
     share: float
     """Share of one sample that a device holds."""
 
@@ -53,7 +53,7 @@ class Rest:
 def at_rest(
     wires: Wiring, plans: Sequence[LayerPlan], shapes: Sequence[tuple[float, ...]], axes: tuple[Axis, ...]
 ) -> list[Rest]:
-    """Every tensor of the graph between its writer and its readers."""
+    """Return every tensor of the graph as it is between its writer and its readers."""
     if not axes:  # nothing is split: plans of unsplit layers list no reads
         return [Rest(placement=(), sizes=shape, share=1.0) for shape in shapes]
     made: dict[object, Rest] = {}
@@ -77,7 +77,7 @@ def at_rest(
 def _rest_placement(written: Placement | None, first: Placement | None, axes: Sequence[Axis]) -> Placement:
     whole = tuple(SAMPLE if axis.carved else BROADCAST for axis in axes)
     first = first or whole
-    if written is None:  # the input pipeline loads what the first reader needs, of the device's own samples
+    if written is None:  # the input pipeline loads what the first reader needs, of the device's samples
         written = tuple(SAMPLE if axis.carved else state for axis, state in zip(axes, first, strict=True))
     needed = (b if a == PARTIAL else a for a, b in zip(written, first, strict=True))
     return tuple(BROADCAST if state == PARTIAL else state for state in needed)
@@ -87,10 +87,11 @@ def _rest_placement(written: Placement | None, first: Placement | None, axes: Se
 def forward_steps(
     source: Placement, wanted: tuple[Placement, ...], sizes: tuple[float, ...], axes: tuple[Axis, ...]
 ) -> tuple[tuple[int, tuple[Step, ...]], ...]:
-    """Conversions of one tensor to all wanted placements, each from the nearest one that is there by then.
+    """Convert one tensor to all wanted placements, each from the nearest placement available by then.
 
     Returns:
-        (position in `wanted`, steps) for those that need any; whole ones first, since parts of them are free.
+        (position in `wanted`, steps) for each that needs any; whole tensors first, since slicing them is
+        free.
     """
     there, found = [source], []
     for k in sorted(range(len(wanted)), key=lambda k: -wanted[k].count(BROADCAST)):
@@ -106,9 +107,9 @@ def forward_steps(
 def backward_steps(
     left: tuple[Placement, ...], goal: Placement, sizes: tuple[float, ...], axes: tuple[Axis, ...]
 ) -> tuple[Step, ...]:
-    """Conversions of the gradients that readers left to their sum in the placement `goal`.
+    """List the conversions of the readers' gradients to their sum in the placement `goal`.
 
-    Where one of them is a partial sum over an axis the others join it before it is reduced, which is free.
+    If one of them is a partial sum over an axis, the others join it before it is reduced, which is free.
     """
     partial = [any(item[a] == PARTIAL for item in left) for a in range(len(axes))]
     joined = {tuple(PARTIAL if partial[a] else state for a, state in enumerate(item)): None for item in left}
@@ -124,14 +125,14 @@ def traffic(
     inside: Container[int],
     savers: Container[int] = (),
 ) -> Traffic:
-    """Conversions of one tensor that the layers `inside` have to pay for.
+    """Return the conversions of one tensor that the layers `inside` have to pay for.
 
     Args:
         wires: the graph in indices.
         plans: plan of every layer.
         rest: every tensor at rest.
         axes: the mesh axes.
-        tensor: which tensor.
+        tensor: index of the tensor.
         inside: layers of the stage.
         savers: layers that save this tensor for their backward.
     """

@@ -1,7 +1,7 @@
-"""A graph in indices, with its distinct layers: what sharding needs of it under any layout.
+"""A graph in indices, with its distinct layers: what sharding reads of it under any layout.
 
-Layers with equal kind, dimensions and shapes share a *template*, so that the many equal blocks of a model
-are resolved once.
+Layers with equal kind, dimensions and shapes share a *template*, so the many equal blocks of a model are
+resolved only once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Shapes = tuple[tuple[float, ...], ...]
 
 
 class Template(NamedTuple):
-    """One representative of equal layers, with the shapes of what it touches."""
+    """One representative of equal layers, with the shapes of the tensors and parameters it touches."""
 
     layer: Layer
     reads: Shapes
@@ -28,30 +28,30 @@ class Template(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
-    """A graph in indices: what depends on no layout."""
+    """A graph in indices: everything that does not depend on a layout."""
 
     templates: tuple[Template, ...]
     """Distinct layers."""
     template_of: tuple[int, ...]
-    """Per layer its template."""
+    """Template of each layer."""
     reads: tuple[tuple[int, ...], ...]
-    """Per layer the tensors it reads, in the order of its uses."""
+    """Tensors that each layer reads, in the order of its uses."""
     writes: tuple[tuple[int, ...], ...]
-    """Per layer the tensors it writes."""
+    """Tensors that each layer writes."""
     writer: tuple[tuple[int, int] | None, ...]
-    """Per tensor (layer, position among its writes), None for an input of the model."""
+    """(layer, position among its writes) of each tensor's writer; None for an input of the model."""
     readers: tuple[tuple[tuple[int, int], ...], ...]
-    """Per tensor every (layer, position among its reads), in order."""
+    """(layer, position among its reads) of every reader of each tensor, in order."""
     span: tuple[tuple[int, int], ...]
-    """Per tensor the first and the last layer that touch it; inputs of the model start at -1."""
+    """First and last layer that touch each tensor; inputs of the model start at -1."""
     needs_gradient: tuple[bool, ...]
-    """Per tensor whether its gradient is computed."""
+    """Whether each tensor's gradient is computed."""
     carries: tuple[bool, ...]
-    """Per layer whether it sends a gradient to what it reads."""
+    """Whether each layer sends a gradient to what it reads."""
 
 
 def wiring(graph: LayerGraph) -> Wiring:
-    """The graph in indices, made once per graph."""
+    """Return the graph in indices, made once per graph."""
     return graph.memo("sharding.wiring", lambda: _wiring(graph))
 
 
@@ -103,7 +103,7 @@ def _wiring(graph: LayerGraph) -> Wiring:
 
 
 def _template_key(layer: Layer, shapes: tuple[Shapes, Shapes, Shapes]) -> Hashable:
-    # The work counts only where a rule reads it (experts).
+    # The work counts only if a rule reads it (experts).
     return (
         layer.kind,
         layer.forward.flops if layer.kind == "experts" else is_linear(layer),

@@ -1,4 +1,4 @@
-"""What if: one plan re-simulated over several values of one number."""
+"""Sweeps: one plan re-simulated over several values of one number."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["KEYS", "SweepRow", "Variation", "first_problem", "sweep", "sweeping"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRow:
-    """One value of a sweep."""
+    """One value of a sweep and its prediction."""
 
     value: float
-    """The value."""
+    """Value of the swept number."""
     report: Report | None
-    """What is predicted; None where the strategy does not go with the value."""
+    """Prediction; None if the strategy cannot run with the value."""
     problem: str = ""
-    """Why not."""
+    """Reason why it cannot; empty if it can."""
 
 
 def sweep(
@@ -32,12 +32,12 @@ def sweep(
 
     Args:
         resolved: the plan.
-        key: what is varied, one of `KEYS`.
+        key: the number to vary, one of `KEYS`.
         values: its values.
-        weak: weak scaling, where `key` changes the number of devices: the global batch grows with them.
+        weak: weak scaling; if `key` changes the number of devices, the global batch grows with them.
 
     Raises:
-        InputError: an unknown key or a value that is no number above 0.
+        InputError: an unknown key or a value that is not a number above 0.
     """
     return list(sweeping(resolved, key, values_of(key, values), weak=weak))
 
@@ -45,15 +45,15 @@ def sweep(
 def sweeping(
     resolved: Resolved, key: str, values: Sequence[float], *, weak: bool = False
 ) -> Iterator[SweepRow]:
-    """The rows of `sweep` one by one, so that the caller can stop; values are checked already."""
+    """Yield the rows of `sweep` one by one, so the caller can stop; the values are already checked."""
     return (_row(resolved, key, value, weak=weak) for value in values)
 
 
 def values_of(key: str, values: Sequence[str | float]) -> list[float]:
-    """Values as numbers.
+    """Read values as numbers.
 
     Raises:
-        InputError: an unknown key, no value, or one that is no number above 0.
+        InputError: an unknown key, no value, or one that is not a number above 0.
     """
     if key not in KEYS:
         raise InputError(f"cannot sweep over {key!r}", key="--over", found=key, allowed=", ".join(KEYS))
@@ -83,7 +83,7 @@ def _row(resolved: Resolved, key: str, value: float, *, weak: bool) -> SweepRow:
 
 
 def first_problem(error: ExplorerError) -> str:
-    """One line: of several problems the first, as the others are mostly the same of other stages."""
+    """Return the first of several problems as one line; the others mostly repeat it for other stages."""
     if isinstance(error, PlanError) and len(error.problems) > 1:
         return f"{error.problems[0]} (and {len(error.problems) - 1} more problems)"
     return str(error)

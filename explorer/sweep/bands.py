@@ -1,18 +1,18 @@
-"""Bands: how far a prediction may be off, by the error bands of the profile and by what runs have taught.
+"""Bands: how far a prediction may be off, by the error bands of the profile and by past runs.
 
 Every number of a profile with a band (`explorer.calibrate.numbers`) is off by a factor whose logarithm is
-normal, independently of the others; what moves together is one number (a curve and its tiles, the bandwidths
-of a level, the same kind of all devices). The plan is simulated again with each number at either end of its
-80 % band, and the differences add up as independent errors do:
+normal, independently of the others; numbers that move together count as one (a curve and its tiles, the
+bandwidths of a level, the same kind of all devices). The plan is simulated again with each number at either
+end of its 80 % band, and the differences add up as independent errors do:
 
     high = value exp(sqrt(sum of ln(F_j / value)^2 over the ends that raise it)),      low likewise
 
-which is exact where the logarithm of the figure is linear in those of the numbers, and keeps what is lopsided
+which is exact if the logarithm of the figure is linear in those of the numbers, and keeps asymmetries
 (communication that is hidden now and would not be on slower links). Figures that may be 0 add differences
 instead of logarithms.
 
-Runs teach more than a profile knows: also what the simulator leaves out. Where a history has enough runs on
-the same kind of machine, the band of a figure is theirs (`explorer.calibrate.conformal`).
+Runs teach more than a profile knows, including what the simulator leaves out. If a history has enough runs on
+the same kind of machine, the band of a figure comes from them (`explorer.calibrate.conformal`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PROFILE = "profile"
 HISTORY = "history"
 """Basis of a band that was learned from runs."""
 MOST_CAUSES = 3
-"""Numbers named as what widens a band most."""
+"""Count of numbers named as those that widen a band most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,32 +52,32 @@ class Band:
     high: float
     """Upper end."""
     basis: str
-    """`profile` or `history`."""
+    """Basis: `profile` or `history`."""
     runs: int = 0
-    """Runs that it was learned from."""
+    """Number of runs it was learned from."""
     causes: tuple[Number, ...] = ()
-    """Numbers of the profile that widen it most, the first the most."""
+    """Numbers of the profile that widen it most, the strongest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shift:
-    """What figures become with one number at the ends of its band."""
+    """Figures with one number of the profile at the ends of its band."""
 
     number: Number
-    """The number."""
+    """Number that is shifted."""
     less: Figures
-    """With the number at the lower end."""
+    """Figures with the number at its lower end."""
     more: Figures
-    """At the upper end."""
+    """Figures with the number at its upper end."""
 
 
 def uncertain(cluster: Cluster) -> tuple[Number, ...]:
-    """Numbers of a profile whose band is known."""
+    """List the numbers of a profile whose band is known."""
     return cluster.memo("uncertain", lambda: tuple(item for item in numbers_of(cluster) if item.band))
 
 
 def ends(cluster: Cluster, number: Number) -> tuple[Cluster, Cluster]:
-    """The cluster with one number at the lower and at the upper end of its band."""
+    """Return the cluster with one number at the lower and at the upper end of its band."""
 
     def make() -> tuple[Cluster, Cluster]:
         factor = 1 + number.band
@@ -87,7 +87,7 @@ def ends(cluster: Cluster, number: Number) -> tuple[Cluster, Cluster]:
 
 
 def shifting(cluster: Cluster, evaluate: Callable[[Cluster], Figures]) -> Iterator[Shift | None]:
-    """The shift of every uncertain number; None after every simulation that completes none.
+    """Yield the shift of every uncertain number, and None after every simulation that completes none.
 
     Raises:
         ExplorerError: the plan does not run at one of the ends.
@@ -102,12 +102,12 @@ def shifting(cluster: Cluster, evaluate: Callable[[Cluster], Figures]) -> Iterat
 def combined(
     figures: Figures, shifts: Sequence[Shift], *, additive: frozenset[str] = frozenset()
 ) -> dict[str, Band]:
-    """Bands of figures, by key.
+    """Combine shifts into the bands of figures, by key.
 
     Args:
-        figures: as predicted.
-        shifts: of every uncertain number; none means that no band is known.
-        additive: keys of figures that may be 0: their differences add up, not their logarithms.
+        figures: the predicted values.
+        shifts: the shift of every uncertain number; () if no band is known.
+        additive: keys of figures that may be 0; their differences add up, not their logarithms.
     """
     return {
         key: _combined(key, value, shifts, additive=key in additive or value <= 0)
@@ -137,10 +137,10 @@ def _combined(key: str, value: float, shifts: Sequence[Shift], *, additive: bool
 
 
 def learned(value: float, known: Learned | None, otherwise: Band | None) -> Band | None:
-    """The band of a figure by runs, where there are enough; else the one by the profile.
+    """Return the band that enough runs teach of a figure, else the band of the profile.
 
-    Runs that were predicted from their own timing tell what the simulator leaves out, not how far the
-    profile is off: then the two add up as independent errors do.
+    Runs that were predicted from their own timing tell what the simulator leaves out, not how far the profile
+    is off; in that case the two add up as independent errors do.
     """
     limit = quantile(known.log_ratios) if known and value > 0 else None
     if known is None or limit is None:
@@ -156,7 +156,7 @@ def learned(value: float, known: Learned | None, otherwise: Band | None) -> Band
 
 
 def report_figures(report: Report) -> dict[str, float]:
-    """Return the numbers of a report that have a band; no `mfu` where FLOPs are unknown."""
+    """Return the numbers of a report that have a band; no `mfu` if FLOPs are unknown."""
     share = {} if report.mfu is None else {"mfu": report.mfu}
     return {
         "step_time_s": report.step_time_s,
@@ -181,14 +181,14 @@ def report_bands(
     *,
     history: Mapping[str, Learned] | None = None,
 ) -> dict[str, Band]:
-    """The 80 % band of every number of a strategy's report; {} where neither profile nor history knows one.
+    """Return the 80 % bands of a strategy's report by figure; {} if neither profile nor history knows one.
 
     Args:
         graph: as `simulate` takes it.
         cluster: the devices, with the bands of their sources.
-        workload: what is asked.
-        strategy: what is chosen.
-        history: what runs on the same kind of machine taught, by figure (`explorer.calibrate.history`).
+        workload: the jobs.
+        strategy: the strategy.
+        history: what past runs on the same kind of machine taught, by figure (`explorer.calibrate.history`).
 
     Raises:
         ExplorerError: the strategy cannot be run.
@@ -197,7 +197,7 @@ def report_bands(
     def evaluate(devices: Cluster) -> dict[str, float]:
         return report_figures(simulate(graph, devices, workload, strategy))
 
-    # a kind has the costs of one framework: of several jobs those of the first have bands
+    # a kind has the costs of one framework: with several jobs, those of the first have bands
     cluster = cluster_under(cluster, load_framework(workload.jobs[0].framework))
     figures = evaluate(cluster)
     by_profile = combined(figures, [s for s in shifting(cluster, evaluate) if s], additive=ADDITIVE)

@@ -1,6 +1,6 @@
-"""A plan on another number of devices: replicas follow, and nodes are added where devices lack.
+"""Plans on another number of devices: replicas follow, and nodes are added if devices are missing.
 
-Nothing else changes: who works together in a lane, the microbatch of each replica, the schedule.
+Nothing else changes: the devices of a lane, the microbatch of each replica and the schedule stay.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from explorer.cluster import Cluster
 from explorer.strategy import REPLICA, SPLIT, JobStrategy, Mesh, Stage
 
 MOST_DEVICES = 65_536
-"""Devices that a plan is varied up to; every one of them is a number in a mesh."""
+"""Most devices that a plan is varied up to; every one of them is a number in a mesh."""
 
 
 def with_devices(cluster: Cluster, devices: int) -> Cluster:
-    """The cluster with at least so many devices: whole nodes like its last ones are added to its network.
+    """Return the cluster with at least so many devices, adding whole nodes like its last ones to its network.
 
     Raises:
         InputError: its links are listed one by one, or no level joins all devices, so nothing says how new
@@ -39,12 +39,12 @@ def with_devices(cluster: Cluster, devices: int) -> Cluster:
 
 
 def scaled(job: JobStrategy, devices: int) -> JobStrategy:
-    """The strategy on so many devices: every stage gets replicas in proportion, each with its own microbatch.
+    """Return the strategy on so many devices: stages get replicas in proportion, each with its microbatch.
 
     Devices are numbered anew, stage after stage, the devices of one replica next to each other.
 
     Raises:
-        InputError: replicas would not be whole, or the plan places parts in a way that has no larger copy.
+        InputError: replicas would not be whole, or the plan's placement has no larger copy.
     """
     used = len(job.devices)
     if devices == used:
@@ -69,7 +69,7 @@ def _refuse_too_many(devices: int) -> None:
 
 
 def _check(job: JobStrategy, devices: int) -> None:
-    """Raise where replicas cannot follow."""
+    """Raise an error if replicas cannot follow."""
     meshes = {mesh for stage in job.stages for mesh in stage.meshes}
     sets = [set(mesh.devices) for mesh in meshes]
     apart = sum(map(len, sets)) == len(job.devices)

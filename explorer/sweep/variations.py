@@ -1,4 +1,4 @@
-"""One plan with some of its numbers changed: what is simulated for a value of a sweep, or for sliders."""
+"""Variations: one plan with some of its numbers changed, for the values of a sweep or for sliders."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from explorer.workload import Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variation:
-    """What `simulate` takes."""
+    """Arguments of `simulate`."""
 
     graph: LayerGraph
-    """The model."""
+    """Model."""
     cluster: Cluster
-    """The devices."""
+    """Devices."""
     workload: Workload
-    """One job."""
+    """Workload of one job."""
     strategy: Strategy
-    """What is chosen."""
+    """Strategy of the plan."""
 
     def report(self) -> Report:
-        """What is predicted of it."""
+        """Predict the variation."""
         return simulate(self.graph, self.cluster, self.workload, self.strategy)
 
 
 def vary(resolved: Resolved, changes: Mapping[str, float], *, weak: bool = False) -> Variation:
-    """The plan with numbers changed.
+    """Return the plan with some numbers changed.
 
     Args:
         resolved: the plan.
-        changes: key (see `KEYS`) -> value.
+        changes: new value per key (see `KEYS`).
         weak: weak scaling: with more devices the global batch grows in proportion; else it stays.
 
     Raises:
-        InputError: an unknown key, a value that cannot be, or a plan that has no such copy.
+        InputError: an unknown key, a value that is impossible, or a plan that cannot be varied so.
     """
     plan = resolved.plan
     case = Variation(
@@ -123,7 +123,7 @@ def _microbatch_samples(_: Resolved, case: Variation, value: float) -> Variation
 
 
 SLOWEST, FASTEST = 1e-6, 1e6
-"""Factors of bandwidth."""
+"""Limits of a factor of bandwidth."""
 
 
 def _bandwidth(_: Resolved, case: Variation, value: float) -> Variation:
@@ -144,7 +144,7 @@ def _whole(key: str, value: float) -> int:
 
 
 def faster(cluster: Cluster, factor: float) -> Cluster:
-    """The cluster with the bandwidth of every link times a factor; latencies stay."""
+    """Multiply the bandwidth of every link by a factor; latencies stay."""
     if factor == 1:
         return cluster
     levels = tuple(
@@ -171,5 +171,6 @@ KEYS: dict[str, Callable[[Resolved, Variation, float], Variation]] = {
     "microbatch_samples": _microbatch_samples,
     "bandwidth": _bandwidth,
 }
-"""What can be varied. `devices`: replicas follow, each keeps its microbatch; `stages`: an even cut into so
-many stages, on as many device groups; nodes are added where devices lack. `bandwidth`: a factor of all."""
+"""Numbers that can be varied. `devices`: replicas follow, each keeps its microbatch; `stages`: an even cut
+into that many stages, on as many device groups; nodes are added if devices are missing. `bandwidth`: one
+factor for all links."""
