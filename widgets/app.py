@@ -371,8 +371,8 @@ class Explorer(VBox):
 
     @property
     def baseline(self) -> Baseline | None:
-        """What the tiles compare with: plan B, else the even cut of the same shape."""
-        return self.showing.comparisons.baseline(self.history.now) if self.history.now else None
+        """What the tiles compare with: plan B, else where one began, else an even cut of the same degrees."""
+        return self.showing.comparisons.baseline(self.history)
 
     # -- inside -----------------------------------------------------------------------------------
 

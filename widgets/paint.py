@@ -37,11 +37,24 @@ class Comparisons:
     def __init__(self) -> None:
         self._kept = IdentityCache(8)  # each holds a whole report
 
-    def baseline(self, point: Point) -> Baseline | None:
-        """Plan B, else the even cut of the same degrees; None where there is none (an odd batch or mesh)."""
+    def baseline(self, history: History) -> Baseline | None:
+        """Plan B, else where one began with these inputs, else the even cut of the same degrees.
+
+        None where the present state is that itself, or there is no such cut (an odd batch or mesh).
+        """
+        point = history.now
+        if point is None:
+            return None
         if point.other is not None:
             return Baseline(name="B", report=point.other.report)
+        own, first = point.inputs, _began(history, point)
+        if first.strategy != point.strategy:
+            return self._kept.get(
+                (own.graph, own.cluster), (own.workload, first.strategy), lambda: _predicted(first)
+            )
         degrees = degrees_of(point)
+        if Degrees.read(point.strategy) is not None and _even(point, degrees):
+            return None
         return self._get(point, degrees, "even cut")
 
     def single(self, point: Point) -> Baseline | None:
@@ -55,6 +68,33 @@ class Comparisons:
         return self._kept.get(
             (own.graph, own.cluster), (own.workload, degrees), lambda: _simulated(point, degrees, name)
         )
+
+
+def _began(history: History, point: Point) -> Point:
+    """Return the first state that can be reached and is for the same inputs."""
+    own = point.inputs
+    return next(
+        item
+        for item in history.points[: history.at + 1]
+        if item.inputs.graph is own.graph
+        and item.inputs.cluster is own.cluster
+        and item.inputs.workload == own.workload
+    )
+
+
+def _predicted(point: Point) -> Baseline:
+    own = point.inputs
+    return Baseline(
+        name="start", report=simulate(own.graph, own.cluster.steady, own.workload, point.strategy)
+    )
+
+
+def _even(point: Point, degrees: Degrees) -> bool:
+    """Return whether a strategy is the even cut of its degrees."""
+    try:
+        return even_strategy(point.inputs, degrees) == point.strategy
+    except ExplorerError:
+        return False
 
 
 def _simulated(point: Point, degrees: Degrees, name: str) -> Baseline | None:
@@ -72,7 +112,7 @@ def paint(parts: Parts, history: History, comparisons: Comparisons) -> None:
     if now is None:
         return
     scene = now.scene
-    baseline = comparisons.baseline(now)
+    baseline = comparisons.baseline(history)
     blocks = blocks_view(scene)
     with parts.board.hold_sync():  # one message: a view of other blocks must never be drawn
         # the same list for the same costs: comparing a thousand blocks takes long

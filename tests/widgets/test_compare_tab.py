@@ -109,3 +109,22 @@ def test_set_from_python(bench: Explorer) -> None:
     assert bench.now().other is not None
     bench.other = None
     assert bench.now().other is None
+
+
+def test_figures_are_compared_with_where_one_began() -> None:
+    """A search that finds another even cut must not compare it with itself."""
+    bench = Explorer("gpt2-small", "dgx-a100", session=None, global_batch=32)
+    tiles = {tile["key"]: tile for tile in bench.tiles.view["tiles"]}
+    assert tiles["step_time"].get("baseline") is None, "an even cut is not compared with itself"
+    began = bench.report.step_time_s
+    bench.set(stages=4 if bench.strategy.job.stages[0].meshes[0].replicas != 2 else 2)
+    for _ in range(2):
+        tiles = {tile["key"]: tile for tile in bench.tiles.view["tiles"]}
+        assert tiles["step_time"]["baseline_name"] == "start"
+        assert tiles["step_time"]["baseline"] == began
+        assert tiles["step_time"]["value"] != began
+        bench.set(schedule="gpipe")
+    bench.set(global_batch=64)  # other work: here one begins again
+    tiles = {tile["key"]: tile for tile in bench.tiles.view["tiles"]}
+    assert tiles["step_time"].get("baseline") != began
+    bench.close()
