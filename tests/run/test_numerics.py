@@ -94,7 +94,7 @@ def four_ranks() -> list[Prepared]:
     cases += [real(name, 2, 2) for name in SCHEDULES]
     cases += [real(name, 2, 2, turns=True) for name in ("gpipe", "pipedream")]
     gossip = [UpdateChoice(rule="gossip", options=(("topology", name),)) for name in ("ring", "hypercube")]
-    cases += [real("gpipe", 1, 4, updates=(rule,), name=named(rule, "gpipe")) for rule in gossip]
+    cases += [real("gpipe", 1, 4, microbatches=2, updates=(rule,), name=named(rule, "")) for rule in gossip]
     uneven = (
         Stage(layers=NAMES[:4], meshes=(Mesh(devices=(0, 1, 2)),), microbatch_samples=4),
         Stage(layers=NAMES[4:], meshes=(Mesh(devices=(3,)),), microbatch_samples=2),
