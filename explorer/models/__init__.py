@@ -1,7 +1,7 @@
-"""Models: every source of a LayerGraph, and the one function that reads what a user calls a model.
+"""Models: every source of a LayerGraph, and the function that reads whatever a user calls a model.
 
-`SOURCES` holds the zoo: functions that build a graph from an architecture's own shapes. Readers of
-files live beside them, one file each. `load_model` tells them apart by the reference alone.
+`SOURCES` holds the zoo: functions that build a graph from an architecture's own shapes. Readers of files are
+in the same folder, one file each. `load_model` tells them apart by the reference alone.
 
 >>> from explorer.models import load_model
 >>> load_model("gpt2-small").parameter_count
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from explorer.cluster import Cluster
 
 Builder = Callable[..., LayerGraph]
-"""A zoo builder: keyword `sequence_length` (None for the default), then its own options."""
+"""A zoo builder: takes `sequence_length` (None for the default), then its own options, by keyword."""
 
 _NOT_ZOO = frozenset(
     {"builder", "factory", "hf", "partitioning", "pipedream", "saved", "synthetic", "torch_export"}
 )
-"""Files that read or help to build, so that listing the zoo imports neither torch nor pydantic."""
+"""Files that read models or help to build them, so listing the zoo imports neither torch nor pydantic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,22 +43,23 @@ class ZooModel(Spec):
     """A model of the zoo; its function is a `Builder`."""
 
     parameters: int
-    """Published count."""
+    """Published number of parameters."""
     family: str
-    """Models that are built alike."""
+    """Group of models that are built alike."""
 
     def build(self, *, sequence_length: int | None, settings: Mapping[str, str]) -> LayerGraph:
-        """Return the graph under some settings.
+        """Build the graph under some settings.
 
         Raises:
-            InputError: a setting that it does not have, or a sequence length where samples are no sequences.
+            InputError: a setting that the model lacks, or a sequence length although samples are no
+                sequences.
         """
         made: LayerGraph = self.function(sequence_length=sequence_length, **self.read_options(settings))
         return made
 
 
 class _Zoo(Registry[ZooModel]):
-    """The registry of zoo files; a new file in this folder is found."""
+    """The registry of zoo files; new files in this folder are found automatically."""
 
     def _load(self) -> None:
         if self._loaded:
@@ -75,7 +76,7 @@ SOURCES: Registry[ZooModel] = _Zoo("model", "explorer.models", ZooModel)
 
 logger = logging.getLogger(__name__)
 MOST_TOKENS = 10**9
-"""Of a sample."""
+"""Tokens of a sample."""
 _FILE_SUFFIXES = (".txt", ".json", ".yaml", ".yml")
 _ALLOWED = "a zoo name (`explorer list models`), a file, hf:PATH, module.path:factory or file.py:factory"
 
@@ -88,7 +89,7 @@ def load_model(
     framework: Framework = USUAL,
     trust: Trust = True,
 ) -> LayerGraph:
-    """The graph that `reference` names.
+    """Load the graph that `reference` names.
 
     Args:
         reference: a zoo name; a file (PipeDream `*.graph.txt`, partitioning JSON, saved LayerGraph JSON; `-`
@@ -96,12 +97,14 @@ def load_model(
             run that code.
         sequence_length: tokens of one sample; None for the model's own.
         settings: what `--set` gave, e.g. ``{"samples_per_microbatch": "128"}`` for a PipeDream profile.
-        framework: what decides how kernels are fused and gradients summed, where the settings do not.
-        trust: whether code that `reference` names may be run: yes, as the caller names it. Who took the
-            reference from a file says no, or what of it a person named (`explorer.base.trust`).
+        framework: the software that decides how kernels are fused and gradients summed, unless the settings
+            do.
+        trust: whether code that `reference` names may be run: yes, because the caller names it. Callers that
+            took the reference from a file pass False, or the references that a person named
+            (`explorer.base.trust`).
 
     Raises:
-        InputError: an unknown reference, a wrong file, a setting that this source does not have, or code
+        InputError: an unknown reference, a wrong file, a setting that this source lacks, or code
             that no person named.
     """
     return load_model_and_cluster(
@@ -117,7 +120,7 @@ def load_model_and_cluster(
     framework: Framework = USUAL,
     trust: Trust = True,
 ) -> tuple[LayerGraph, Cluster | None]:
-    """As `load_model`, with the cluster where the source (partitioning JSON) carries its own, else None.
+    """Load a model like `load_model`, with its cluster; None if the source has none (all but partitioning).
 
     Raises:
         InputError: as `load_model`.
@@ -159,7 +162,7 @@ def _read(
 
 
 def unknown_choices(reference: str, framework: Framework) -> tuple[str, ...]:
-    """Return what a framework decides and a model does not know: `eager kernels`; nothing of attention's.
+    """Return the framework's choices that a model does not know, such as `eager kernels`.
 
     A model with fused attention alone has no softmax to fuse; `selective` and `accumulation` act on any.
     """
@@ -170,7 +173,7 @@ def unknown_choices(reference: str, framework: Framework) -> tuple[str, ...]:
 
 
 def _under(graph: LayerGraph, framework: Framework, own: frozenset[str]) -> LayerGraph:
-    """Return a graph as a framework runs it, for what is said of any model and is no setting of its `own`."""
+    """Return a graph as a framework runs it: choices for any model that are no settings of its `own`."""
     policy = "" if "selective" in own else framework.selective
     separate = "accumulation" not in own and framework.accumulation == "separate"
     if not policy and not separate:
@@ -199,7 +202,7 @@ def _check_sequence_length(sequence_length: int | None) -> None:
 
 @lru_cache(maxsize=64)
 def _from_zoo(name: str, sequence_length: int | None, settings: tuple[tuple[str, str], ...]) -> LayerGraph:
-    # Graphs are immutable, so that one build serves everyone and keeps what was derived from it.
+    # Graphs are immutable, so one build serves everyone and keeps what was derived from it.
     return SOURCES.get(name).build(sequence_length=sequence_length, settings=dict(settings))
 
 

@@ -1,8 +1,8 @@
 """Attention as one fused kernel or as its parts, and dropout.
 
 Unfused, the scores are matrices in memory: query-key product, softmax (scale and mask fused into it),
-dropout, product with the values. The products have together the FLOPs of the fused kernel; what differs is
-what is moved, and what is kept: 5 as/h of the 34 + 5 as/h times sbh bytes of a block that Korthikanti et al.
+dropout, product with the values. Together the products have the FLOPs of the fused kernel; what differs is
+what is moved and what is kept: 5 as/h of the 34 + 5 as/h times sbh bytes of a block that Korthikanti et al.
 count (Reducing Activation Recomputation in Large Transformer Models, arXiv:2205.05198, equation 1).
 """
 
@@ -12,11 +12,11 @@ from explorer.graph import COMPUTE, Work
 from explorer.models._parts import GraphParts, Value
 
 _MASK = 0.5
-"""Elements that one entry of a dropout mask is, a byte beside scalars of two."""
+"""Size of one entry of a dropout mask in elements: a byte next to scalars of two."""
 
 
 def _part(x: Value) -> float:
-    """Elements of queries, keys or values, where they are a third of a fused tensor."""
+    """Return the elements of queries, keys or values; a third of the tensor if they are fused."""
     return x.elements / (x.size("qkv") if "qkv" in x.dims else 1)
 
 
@@ -28,20 +28,20 @@ class AttentionLayers(GraphParts):
     """Methods of `GraphBuilder` for attention."""
 
     def attention(self, name: str, *inputs: Value, heads: int, head: int, causal: bool = False) -> Value:
-        """Fused scaled dot-product attention of (q, k, v), or of one fused (seq, qkv, heads, head).
+        """Add fused scaled dot-product attention of (q, k, v), or of one fused (seq, qkv, heads, head).
 
         Args:
-            name: of the layer.
-            inputs: queries, keys and values, or all in one.
+            name: name of the layer.
+            inputs: queries, keys and values, or all in one tensor.
             heads: query heads.
             head: size of a head of the values, and so of the output.
-            causal: the kernel skips what the mask hides; FLOPs are counted in full all the same.
+            causal: whether the kernel skips what the mask hides; FLOPs are counted in full anyway.
 
         Returns:
             (seq, heads, the values' own name of the head axis).
 
         2 seq_q seq_k heads (head_k + head_v) FLOPs forward, twice that backward, all of it input gradient.
-        The backward makes the scores again, a fifth product that FLOP counts leave out, and so do we.
+        The backward recomputes the scores, a fifth product that FLOP counts leave out, and so do we.
         """
         q, k = inputs[0], inputs[min(1, len(inputs) - 1)]
         wide = q.dims[-1]
@@ -68,11 +68,11 @@ class AttentionLayers(GraphParts):
         plain_softmax: bool = False,
         bias: Value | None = None,
     ) -> Value:
-        """Attention with its scores in memory: arguments and result as of `attention`.
+        """Add attention with its scores in memory; arguments and result are those of `attention`.
 
-        Layers `name`.scores, .softmax (its steps as kernels of their own if `plain_softmax`), .dropout (if
-        asked for) and .context. Each of the two products has 2 seq_q seq_k heads head FLOPs forward and twice
-        that backward. A `bias` (heads, seq, kv_seq) is added to the scores, by a kernel of its own.
+        Its layers are `name`.scores, .softmax (each step a kernel of its own if `plain_softmax`), .dropout
+        (if asked for) and .context. Each of the two products has 2 seq_q seq_k heads head FLOPs forward and
+        twice that backward. A `bias` (heads, seq, kv_seq) is added to the scores by a separate kernel.
         """
         chance = self._scores(f"{name}.scores", *inputs, heads=heads)
         if bias is not None:
@@ -83,11 +83,11 @@ class AttentionLayers(GraphParts):
         return self._context(f"{name}.context", chance, inputs[-1], head=head)
 
     def _scores(self, name: str, *inputs: Value, heads: int) -> Value:
-        """Products of queries and keys: (heads, seq, kv_seq)."""
+        """Multiply queries and keys into scores (heads, seq, kv_seq)."""
         q, k = inputs[0], inputs[min(1, len(inputs) - 1)]
         used = _part(q) + _part(k)
         q, k = _without_parts(q), _without_parts(k)
-        # One fused tensor is read twice: by its queries and by its keys, whose axes are different dimensions.
+        # One fused tensor is read twice, by its queries and by its keys, whose axes are different dimensions.
         reads = [q, k.seen_as("kv_seq", *k.dims[1:])]
         y = self.output(name, {"heads": heads, "seq": q.shape[0], "kv_seq": k.shape[0]}, inputs[:2])
         flops = 2 * y.elements * q.size(q.dims[-1])
@@ -99,14 +99,14 @@ class AttentionLayers(GraphParts):
         return y
 
     def _add_bias(self, name: str, x: Value, bias: Value) -> Value:
-        """Scores plus a bias; keeps nothing, and adds its gradient to that of the bias."""
+        """Add a bias to the scores; nothing is kept, and its gradient is added to that of the bias."""
         y = self.output(name, dict(zip(x.dims, x.shape, strict=True)), [x, bias])
         moved = Work(moved_elements=3 * x.elements)
         self.layer(name, "elementwise", reads=[x, bias], writes=[y], forward=moved, input_grad=moved)
         return y
 
     def _softmax(self, name: str, x: Value) -> Value:
-        """Scale, mask and softmax over the keys as one kernel; keeps its output."""
+        """Add scale, mask and softmax over the keys as one kernel; it keeps its output."""
         y = self.output(name, dict(zip(x.dims, x.shape, strict=True)), [x])
         self.layer(
             name, "softmax", reads=[x], writes=[y], saves=[y], fixed=(x.dims[-1],),
@@ -115,7 +115,9 @@ class AttentionLayers(GraphParts):
         return y
 
     def _plain_softmax(self, name: str, x: Value) -> Value:
-        """The same without a fused kernel: widened to fp32, scaled, masked, softmax, narrowed again."""
+        """Add the softmax without a fused kernel: widened to fp32, scaled, masked, softmax, narrowed
+        again.
+        """
         axes, n = dict(zip(x.dims, x.shape, strict=True)), x.elements
         for part, moved in (("widen", 3), ("scale", 4), ("mask", 4 + _MASK), ("softmax", 4), ("narrow", 3)):
             own = f"{name}.{part}"
@@ -129,7 +131,7 @@ class AttentionLayers(GraphParts):
         return x
 
     def _context(self, name: str, chance: Value, v: Value, *, head: int) -> Value:
-        """Values weighted by the softmax: (seq, heads, head)."""
+        """Weight the values by the softmax: (seq, heads, head)."""
         values = _without_parts(v)
         values = values.seen_as("kv_seq", *values.dims[1:])
         used = _part(v)
@@ -144,10 +146,10 @@ class AttentionLayers(GraphParts):
         return y
 
     def dropout(self, name: str, x: Value, *residual: Value) -> Value:
-        """Dropout of `x`, then plus `residual` in the same kernel (Megatron's bias-dropout-add).
+        """Add dropout of `x`, then add `residual` in the same kernel (Megatron's bias-dropout-add).
 
-        Keeps its mask, one byte an element. The gradient of the residual is passed on unchanged; as for any
-        addition, adding it up where the residual has other readers is counted here.
+        Its mask is kept, one byte an element. The gradient of the residual is passed on unchanged; as for any
+        addition, adding it up if the residual has other readers is counted here.
         """
         axes = dict(zip(x.dims, x.shape, strict=True))
         y = self.output(name, axes, [x, *residual])

@@ -19,13 +19,13 @@ import math
 from collections.abc import Sequence
 
 Axis = tuple[int, ...]
-"""One axis: its atoms, outermost first; () for an axis of size 1."""
+"""One axis: its atoms, outermost first; () if it has size 1."""
 Shape = tuple[Axis, ...]
 """The axes of one tensor."""
 
 
 class Axes:
-    """Union-find over atoms; an atom is a root, equal to another atom, or a product of two."""
+    """A union-find structure over atoms; an atom is a root, equal to another atom, or a product of two."""
 
     def __init__(self) -> None:
         self._sizes: list[int] = []
@@ -34,7 +34,7 @@ class Axes:
         self._broadcast: set[int] = set()
 
     def new(self, size: int, *, broadcast: bool = False) -> Axis:
-        """A new axis of `size`, equal to no other; `broadcast` marks copies of one slice (expand)."""
+        """Make an axis of `size`, equal to no other; `broadcast` marks copies of one slice (expand)."""
         if size == 1:
             return ()
         self._sizes.append(size)
@@ -44,7 +44,7 @@ class Axes:
         return (len(self._parent) - 1,)
 
     def fresh(self, sizes: Sequence[int]) -> Shape:
-        """New axes for a whole tensor."""
+        """Make new axes for a whole tensor."""
         return tuple(self.new(size) for size in sizes)
 
     def _find(self, atom: int) -> int:
@@ -54,7 +54,7 @@ class Axes:
         return atom
 
     def resolve(self, axis: Axis) -> Axis:
-        """`axis` as it is known by now: roots that are no products."""
+        """Return `axis` as it is known now: roots that are not products."""
         found: list[int] = []
         for atom in axis:
             root = self._find(atom)
@@ -62,7 +62,7 @@ class Axes:
         return tuple(found)
 
     def size(self, axis: Axis) -> int:
-        """Elements along `axis`."""
+        """Return the number of elements along `axis`."""
         return math.prod(self._sizes[self._find(atom)] for atom in axis)
 
     def unify(self, one: Axis, other: Axis) -> None:
@@ -74,7 +74,7 @@ class Axes:
             x, y = left[0], right[0]
             if x != y and not self._equate(x, y):
                 return
-            # Equating may have split an atom that comes again further right.
+            # Equating may have split an atom that occurs again further right.
             left, right = self.resolve(left), self.resolve(right)
             while left and right and left[0] == right[0]:
                 left, right = left[1:], right[1:]
@@ -83,7 +83,7 @@ class Axes:
         a, b = self._sizes[x], self._sizes[y]
         if a == b:
             self._parent[y] = x
-            # What is a real axis somewhere is one everywhere.
+            # A real axis somewhere is one everywhere.
             if y not in self._broadcast:
                 self._broadcast.discard(x)
             return True
@@ -94,13 +94,13 @@ class Axes:
         return True
 
     def split(self, atom: int, outer: int) -> tuple[int, int]:
-        """Learn that root `atom` is `outer` x the rest."""
+        """Learn that root `atom` is `outer` times the rest."""
         first, rest = self.new(outer)[0], self.new(self._sizes[atom] // outer)[0]
         self._parts[atom] = (first, rest)
         return first, rest
 
     def reshape(self, axes: Sequence[Axis], sizes: Sequence[int]) -> Shape:
-        """The axes after a row-major view to `sizes`; what does not divide evenly becomes new."""
+        """Return the axes after a row-major view to `sizes`; those that do not divide evenly become new."""
         atoms = list(self.resolve(tuple(atom for axis in axes for atom in axis)))
         found: list[Axis] = []
         for size in sizes:

@@ -1,7 +1,7 @@
-"""Graphs kept on disk: data only (JSON, gzip), found by a hash of all that they were made from.
+"""Graphs kept on disk: data only (JSON, gzip), found by a hash of everything they were made from.
 
-A graph of a thousand layers is mostly the same few dimensions and names again, so that uses and dimensions
-are numbered in tables. A file that cannot be read is ignored and written anew.
+A graph of a thousand layers mostly repeats a few dimensions and names, so uses and dimensions are numbered in
+tables. A file that cannot be read is ignored and written anew.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 FORMAT = 1
 
 MOST_UNPACKED = 256 * 2**20
-"""Longest graph read, unpacked."""
+"""Longest graph that is read, in bytes unpacked."""
 
 _READER = (
     "_axes", "_cache", "_counting", "_emission", "_grouping", "_hooks", "_layouts", "_naming", "_operators",
@@ -36,11 +36,11 @@ _READER = (
 
 
 UNREADABLE = (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError, InputError)
-"""What `decode` raises for something that is no graph."""
+"""Errors that `decode` raises if the data are no graph."""
 
 
 def folder() -> Path:
-    """`EXPLORER_CACHE`, else `strategy-explorer` in the user's cache folder."""
+    """Return `EXPLORER_CACHE`, else `strategy-explorer` in the user's cache folder."""
     if own := os.environ.get("EXPLORER_CACHE"):
         return Path(own)
     base = os.environ.get("XDG_CACHE_HOME")
@@ -48,9 +48,9 @@ def folder() -> Path:
 
 
 def key(content: Mapping[str, Any]) -> str:
-    """Name under which a graph made from `content` (plain data) is kept.
+    """Return the name under which a graph made from `content` (plain data) is kept.
 
-    The reader's own files are part of it, so that a graph of another version of them is never used.
+    The reader's own files are part of it, so a graph made by another version of them is never used.
     """
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
     for stem in _READER:
@@ -59,7 +59,7 @@ def key(content: Mapping[str, Any]) -> str:
 
 
 def load(name: str) -> LayerGraph | None:
-    """The graph kept under `name`; None if there is none or it cannot be read."""
+    """Load the graph kept under `name`; None if there is none or it cannot be read."""
     try:
         return decode(read_bytes(folder() / f"{name}.json.gz"))
     except UNREADABLE:
@@ -84,7 +84,7 @@ class _Table:
 
 
 def encode(graph: LayerGraph) -> bytes:
-    """`graph` as compressed JSON.
+    """Encode `graph` as compressed JSON.
 
     Only the fields that readers of torch models fill are kept.
     """
@@ -129,10 +129,11 @@ def encode(graph: LayerGraph) -> bytes:
 
 
 def decode(data: bytes) -> LayerGraph:
-    """The graph that `encode` wrote.
+    """Decode a graph that `encode` wrote.
 
     Raises:
-        OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError, InputError: it is none.
+        OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError, InputError: the data are
+        no such graph.
     """
     found = parse_json(unpack(data, most=MOST_UNPACKED), ours=False)
     if found["format"] != FORMAT:

@@ -1,9 +1,9 @@
-"""What a layer keeps for backward and how much it computes and moves.
+"""Counts of what a layer keeps for the backward, and how much it computes and moves.
 
 The rules are those of `explorer.models.builder`: moved elements are the activations a layer reads and writes,
-with everything pointwise inside one layer taken as one kernel; it keeps what autograd keeps of what it reads
-and writes, and of its inside only what a fused kernel keeps too (dropout masks, row statistics of fused
-attention), or all of it where the inside is large (scores of an unfused attention, experts).
+with everything pointwise inside one layer taken as one kernel. A layer keeps what autograd keeps of its
+inputs and outputs. Of its inside it keeps only what a fused kernel keeps too (dropout masks, row statistics
+of fused attention), or everything if the inside is large (scores of an unfused attention, experts).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Inside:
     """A tensor that exists only to be kept for its layer's backward."""
 
     part: str
-    """What it is: statistics, mask, or the operator that made it."""
+    """Its role: statistics, mask, or the operator that made it."""
     axes: tuple[Axis, ...]
     """Its axes."""
     elements: int
-    """Scalars."""
+    """Number of scalars."""
     dtype: str
     """As `Tensor.dtype`."""
 
@@ -40,13 +40,13 @@ class Traffic:
     """The values that cross the border of a layer."""
 
     reads: tuple[str, ...]
-    """Values it reads."""
+    """Values the layer reads."""
     writes: tuple[str, ...]
-    """Values it writes that others read."""
+    """Values the layer writes that others read."""
 
 
 def kept_inside(program: Program, item: OperationGroup, traffic: Traffic) -> Iterator[Inside]:
-    """What is kept of the inside of a layer."""
+    """Yield the tensors inside a layer that are kept."""
     known = {*traffic.reads, *traffic.writes}
     for op in item.operations:
         if op.category == "attention" and op.keeps:
@@ -74,7 +74,7 @@ def _intermediates(
 
 
 def kept_outside(program: Program, item: OperationGroup, traffic: Traffic) -> tuple[str, ...]:
-    """Values crossing the border of a layer that its backward needs."""
+    """Return the values crossing the border of a layer that its backward needs."""
     kept = dict.fromkeys(name for op in item.operations for name in op.keeps)
     touched = {*traffic.reads, *traffic.writes}
     names = tuple(name for name in kept if name in touched)
@@ -90,7 +90,7 @@ def kept_outside(program: Program, item: OperationGroup, traffic: Traffic) -> tu
 def work(
     program: Program, item: OperationGroup, traffic: Traffic, inside: Sequence[Inside], *, learning: bool
 ) -> tuple[Work, Work, Work]:
-    """Work of forward, input gradient and weight gradient; `learning` if a parameter gets a gradient."""
+    """Count the work of forward, input and weight gradient; `learning`: a parameter gets a gradient."""
     elements = {name: program.values[name].elements for name in (*traffic.reads, *traffic.writes)}
     write = sum(elements[name] for name in traffic.writes)
     border = sum(elements[name] for name in traffic.reads) + write

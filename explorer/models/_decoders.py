@@ -1,4 +1,4 @@
-"""What language models share: checks of their sizes, inputs, and the choice between kinds of attention."""
+"""Shared parts of language models: checks of their sizes, inputs, and the choice of attention kernel."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ FUSED_LOSS = Option(
 
 
 MOST_LAYERS, MOST_SIZE = 10_000, 10**9
-"""Blocks of a model, and widths and the like."""
+"""Upper limits of the number of blocks, and of widths and other sizes."""
 
 
 def check_sizes(family: str, sizes: Mapping[str, int], *, least: int = 1) -> None:
     """Refuse sizes that no model has.
 
     Raises:
-        InputError: a size below `least`, or one that could only be a slip.
+        InputError: a size below `least`, or one so large that it must be a slip.
     """
     for name, size in sizes.items():
         most = MOST_LAYERS if name == "layers" else MOST_SIZE
@@ -43,7 +43,7 @@ def check_divides(family: str, part: str, parts: int, whole: str, size: int) -> 
     """Refuse parts that are not equal.
 
     Raises:
-        InputError: `size` is no multiple of `parts`.
+        InputError: `size` is not a multiple of `parts`.
     """
     if size % parts:
         raise InputError(
@@ -70,7 +70,7 @@ def check_at_most(family: str, part: str, parts: int, whole: str, size: int) -> 
 
 
 def padded(vocab: int, multiple: int) -> int:
-    """Rows of an embedding padded up to a `multiple`, as Megatron does to split them evenly; 0: as it is.
+    """Pad the rows of an embedding up to a `multiple`, as Megatron does to split them evenly; 0 leaves them.
 
     >>> padded(50257, 128)
     50304
@@ -79,10 +79,10 @@ def padded(vocab: int, multiple: int) -> int:
 
 
 def positions_within(name: str, sequence_length: int | None, positions: int) -> int:
-    """The sequence length to build, `positions` if none is asked for.
+    """Return the sequence length to build, `positions` if none is asked for.
 
     Raises:
-        InputError: longer than the table of learned positions.
+        InputError: the length exceeds the table of learned positions.
     """
     seq = sequence_length or positions
     if seq > positions:
@@ -96,7 +96,7 @@ def positions_within(name: str, sequence_length: int | None, positions: int) -> 
 
 
 def tokens_and_targets(b: GraphBuilder, seq: int) -> tuple[Value, Value]:
-    """The inputs of a language model: tokens, and those that follow them."""
+    """Add the inputs of a language model: tokens, and the tokens that follow them."""
     return b.input("tokens", {"seq": seq}, dtype="int64"), b.input("targets", {"seq": seq}, dtype="int64")
 
 
@@ -111,9 +111,9 @@ def mix(
     dropout: bool = False,
     plain_softmax: bool = False,
 ) -> Value:
-    """Attention as one layer `name`.attention, or as its parts `name`.scores, .softmax, ... .
+    """Add attention as one layer `name`.attention, or as its parts `name`.scores, .softmax, ... .
 
-    The parts are computed for all pairs of tokens, whether or not the mask hides them.
+    The parts are computed for all pairs of tokens, even those that the mask hides.
     """
     if fused:
         return b.attention(f"{name}.attention", *inputs, heads=heads, head=head, causal=causal)

@@ -1,7 +1,7 @@
 """Parts of a decoder as eager PyTorch launches their kernels, and casts of scaled fp8 products.
 
-A fused kernel reads its inputs and writes its outputs once. Eager PyTorch has a kernel for every operator,
-and norm, rotation and loss compute in fp32, whose intermediates go through memory. The bytes below are those
+A fused kernel reads its inputs and writes its outputs once. Eager PyTorch has a kernel for every operator;
+norm, rotation and loss compute in fp32, and their intermediates go through memory. The bytes below are those
 of reads and writes by operator, for one 2-byte element of the layer's input; how torch decomposes each:
 
 * RMS norm: to fp32 (6), square (8), mean (4), times its root (8), back (6), times the weight (4); backward
@@ -10,7 +10,7 @@ of reads and writes by operator, for one 2-byte element of the layer's input; ho
 * silu(gate) x up: 4 + 6; backward 12 + 6.
 * Cross entropy: to fp32 (6), log-softmax (12); backward its two gradients in fp32 (16) and back (6).
 
-Where n products read one tensor, their gradients are added one by one: 6 (n - 1).
+If n products read one tensor, their gradients are added one by one: 6 (n - 1).
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ from __future__ import annotations
 from explorer.graph import Work
 from explorer.models.builder import GraphBuilder, Value
 
-_WIDTH = 2.0  # bytes of the elements that work is counted in
+_WIDTH = 2.0  # bytes of the elements in which work is counted
 _NORM = (36.0 / _WIDTH, 84.0 / _WIDTH, 8.0 / _WIDTH)
 _ROPE = (20.0 / _WIDTH, 20.0 / _WIDTH)
 _GATED = (10.0 / _WIDTH, 18.0 / _WIDTH)
 _LOSS = (18.0 / _WIDTH, 22.0 / _WIDTH)
 _SUM = 6.0 / _WIDTH
 _CAST = 5.0 / _WIDTH
-"""The largest magnitude is found (2 bytes), then read again (2) and written in fp8 (1)."""
+"""Elements moved by a cast: the largest magnitude is found (2 bytes), then read again (2) and written in fp8
+(1)."""
 
 
 def eager_norm(b: GraphBuilder, name: str, x: Value, *, readers: int = 1) -> Value:
-    """RMS norm before `readers` products; keeps its input in fp32 and its output before the weight."""
+    """Add an RMS norm before `readers` products; it keeps its input in fp32 and its output before the
+    weight.
+    """
     sizes = dict(zip(x.dims, x.shape, strict=True))
     weight = b.parameter(f"{b.full(name)}.weight", {"embed": x.size("embed")})
     wide = b.internal(name, "wide", sizes, dtype="fp32")
@@ -46,7 +49,7 @@ def eager_norm(b: GraphBuilder, name: str, x: Value, *, readers: int = 1) -> Val
 
 
 def eager_rope(b: GraphBuilder, name: str, q: Value, k: Value) -> tuple[Value, Value]:
-    """Rotary positions by complex products in fp32; keeps nothing."""
+    """Add rotary positions by complex products in fp32; nothing is kept."""
     rotated = [
         b.output(f"{name}.{part}", dict(zip(x.dims, x.shape, strict=True)), [x])
         for part, x in (("q", q), ("k", k))
@@ -60,7 +63,7 @@ def eager_rope(b: GraphBuilder, name: str, q: Value, k: Value) -> tuple[Value, V
 
 
 def eager_gated(b: GraphBuilder, name: str, gate: Value, up: Value) -> Value:
-    """silu(gate) x up by two kernels; keeps both inputs and silu's output."""
+    """Add silu(gate) x up as two kernels; they keep both inputs and silu's output."""
     sizes = dict(zip(gate.dims, gate.shape, strict=True))
     silu = b.internal(name, "silu", sizes)
     y = b.output(name, sizes, [gate, up])
@@ -73,7 +76,7 @@ def eager_gated(b: GraphBuilder, name: str, gate: Value, up: Value) -> Value:
 
 
 def eager_loss(b: GraphBuilder, name: str, logits: Value, targets: Value) -> None:
-    """Cross entropy of logits made fp32 first; keeps the log-softmax."""
+    """Add the cross entropy of logits converted to fp32 first; it keeps the log-softmax."""
     sizes = dict(zip(logits.dims, logits.shape, strict=True))
     y = b.output(name, {}, [logits], dtype="fp32")
     kept = b.internal(name, "log_softmax", sizes, dtype="fp32")
@@ -85,10 +88,10 @@ def eager_loss(b: GraphBuilder, name: str, logits: Value, targets: Value) -> Non
 
 
 def scaled(b: GraphBuilder, name: str, x: Value, outputs: float) -> Value:
-    """`x` in fp8 with a scale of its own for the products that follow, which write `outputs` elements.
+    """Cast `x` to fp8 with its own scale for the products that follow, which write `outputs` elements.
 
-    The backward casts the gradients of what they write and once more `x`, transposed, for the weights'
-    gradients (torchao's dynamic scaling). What a lane gathers of it is sent in fp8.
+    The backward casts the gradients of what the products write, and casts `x` once more, transposed, for the
+    weights' gradients (torchao's dynamic scaling). Whatever a lane gathers of it is sent in fp8.
     """
     y = b.output(name, dict(zip(x.dims, x.shape, strict=True)), [x], dtype="fp8")
     b.layer(

@@ -1,4 +1,4 @@
-"""From groups of operations to the layers, tensors and parameters of a LayerGraph."""
+"""Emission of layers, tensors and parameters of a LayerGraph from groups of operations."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from explorer.models._naming import Names
 from explorer.models._program import Program, Value
 
 _UNEVEN = frozenset({"lookup", "softmax", "pool"})
-"""Categories whose last axis takes more than the einsum rule to split."""
+"""Categories whose last axis needs more than the einsum rule to be split."""
 
 Atoms = tuple[int, ...]
 
 
 class Parts(NamedTuple):
-    """What becomes a LayerGraph."""
+    """The parts that become a LayerGraph."""
 
     layers: tuple[Layer, ...]
     tensors: tuple[Tensor, ...]
@@ -32,19 +32,19 @@ def emit(
     path: Callable[[str], str],
     trainable: Callable[[str], bool],
 ) -> Parts:
-    """The layers of a program.
+    """Make the layers of a program.
 
     Args:
-        program: its operations.
-        groups: which of them make one layer.
-        path: name for people of a module path (blocks left out of the export shift the numbers).
+        program: the program.
+        groups: operations that make one layer, for each layer.
+        path: readable name of a module path (blocks left out of the export shift the numbers).
         trainable: whether a parameter gets a gradient.
     """
     return _Emitter(program, _alive(groups, program.outputs), path, trainable).run()
 
 
 def _alive(groups: Sequence[OperationGroup], outputs: Iterable[str]) -> list[OperationGroup]:
-    """Groups that an output depends on."""
+    """Drop the groups that no output depends on."""
     needed, found = set(outputs), list[OperationGroup]()
     for item in reversed(groups):
         if needed & set(item.writes):
@@ -54,7 +54,7 @@ def _alive(groups: Sequence[OperationGroup], outputs: Iterable[str]) -> list[Ope
 
 
 class _Emitter:
-    """Makes one layer after the other; tensors and parameters appear with the layers that use them."""
+    """Maker of one layer after the other; tensors and parameters appear with the layers that use them."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class _Emitter:
         )
 
     def _hidden(self, layer: str, inside: Sequence[Inside]) -> dict[str, Atoms]:
-        """Tensors for what is kept inside, with their atoms."""
+        """Add tensors for what is kept inside a layer, and return them with their atoms."""
         found: dict[str, Atoms] = {}
         for item in inside:
             name, atoms = _free(f"{layer}.{item.part}", found, "_"), self.names.atoms(item.axes)
@@ -151,7 +151,7 @@ class _Emitter:
         return found
 
     def _tables(self, item: OperationGroup) -> dict[str, Atoms]:
-        """Parameters of a layer with their atoms, matrices before vectors."""
+        """Return the parameters of a layer with their atoms, matrices before vectors."""
         names = dict.fromkeys(ref.name for op in item.operations for ref in op.parameters)
         known = self.program.parameters
         found = {
@@ -164,14 +164,14 @@ class _Emitter:
         return found
 
     def _share_rows(self, local: dict[int, str], tables: Iterable[Atoms], hidden: Iterable[Atoms]) -> None:
-        """Rows of chosen experts: who has one part in n of the experts has one part in n of these."""
+        """Map rows of chosen experts: a device with one part in n of the experts has as much of the rows."""
         weights = {atom for atoms in tables for atom in atoms}
         for atom in (atom for atoms in hidden for atom in atoms):
             if atom not in weights and not self.names.has_role(atom):
                 local[atom] = "experts"
 
     def _skipped(self, item: OperationGroup) -> frozenset[int]:
-        """Axes that a layer does not iterate: rows of a table looked up at places that never change."""
+        """Return the axes that a layer does not iterate: rows of a table looked up at fixed places."""
         return frozenset(
             atom
             for op in item.operations
@@ -190,7 +190,7 @@ class _Emitter:
         return tuple(found.values())
 
     def _fixed(self, item: OperationGroup, local: Mapping[int, str]) -> set[str]:
-        """Dimensions whose splitting needs more than the einsum rule."""
+        """Return the dimensions whose splitting needs more than the einsum rule."""
         names = set(local.values())
         if item.kind in ("attention", "other"):
             return names - {"heads", "kv_heads"}
@@ -217,7 +217,7 @@ class _Emitter:
 
 
 def _free(base: str, taken: Iterable[str], mark: str) -> str:
-    """`base`, or with the first number that is not taken."""
+    """Return `base`, with the first free number appended if it is taken."""
     name, number, known = base, 1, set(taken)
     while name in known:
         number += 1
@@ -226,6 +226,8 @@ def _free(base: str, taken: Iterable[str], mark: str) -> str:
 
 
 def _names(atoms: Atoms, local: Mapping[int, str], skipped: frozenset[int] = frozenset()) -> tuple[str, ...]:
-    """Dimension names of a tensor; an axis that comes twice (a sequence with itself) has its name once."""
+    """Name the dimensions of a tensor; an axis that occurs twice (a sequence with itself) is named only
+    once.
+    """
     names = ["" if atom in skipped else local[atom] for atom in atoms]
     return tuple("" if name in names[:i] else name for i, name in enumerate(names))

@@ -1,4 +1,4 @@
-"""Model files: which reader takes a file, told by its content; one clear error where none does.
+"""Model files: the reader for a file is told by the file's content; one clear error if there is none.
 
 Files are data. Nothing here or in the readers runs what a file says.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from explorer.cluster import Cluster
 
 MOST_BYTES = 64 * 2**20
-"""Longest model file read: a hundred thousand layers."""
+"""Longest model file that is read: a hundred thousand layers."""
 
 _KINDS = "a PipeDream graph.txt, a partitioning JSON (nodes, edges, maxFPGAs) or a saved LayerGraph JSON"
 
@@ -26,10 +26,10 @@ _KINDS = "a PipeDream graph.txt, a partitioning JSON (nodes, edges, maxFPGAs) or
 def load(
     reference: str, sequence_length: int | None, settings: Mapping[str, str]
 ) -> tuple[LayerGraph, Cluster | None]:
-    """The graph in a file, and the cluster where the file carries one.
+    """Load the graph in a file, and the cluster if the file has one.
 
     Raises:
-        InputError: no such file, none of the known kinds, or what the reader of its kind refuses.
+        InputError: no such file, a file of no known kind, or one that the reader of its kind refuses.
     """
     text = read_text(reference)
     graph, cluster = _read(text, reference, settings)
@@ -71,10 +71,10 @@ def _refusal(file: str, message: str, found: str) -> InputError:
 
 
 def read_text(path: str) -> str:
-    """The text of a file; ``-`` is standard input.
+    """Read the text of a file; ``-`` is standard input.
 
     Raises:
-        InputError: missing, a folder, unreadable or not text.
+        InputError: the file is missing, a folder, unreadable or not text.
     """
     if path != files.STANDARD_INPUT and files.is_folder(path):
         hint = f"; load its configuration as hf:{path}" if (Path(path) / "config.json").exists() else ""

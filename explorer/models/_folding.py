@@ -1,4 +1,4 @@
-"""Explicit backward nodes folded into the forward layers whose backward they are."""
+"""Folding of explicit backward nodes into the forward layers they belong to."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from explorer.graph import Layer, LayerGraph, Measured, Parameter, Use
 
 
 def fold_backward(graph: LayerGraph) -> LayerGraph:
-    """The graph with every backward node's time and memory in its forward layer, for pipelines.
+    """Move every backward node's time and memory into its forward layer, for pipelines.
 
     A pipeline's stage runs a layer's backward where its forward ran; the explicit nodes and their tensors
-    then say the same twice. Each folded layer gets an empty trainable parameter, so that gradients flow.
+    would then say the same twice. Each folded layer gets an empty trainable parameter, so that gradients
+    flow.
     """
     extra: dict[str, list[Layer]] = {}
     for layer in graph.layers:

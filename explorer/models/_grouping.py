@@ -1,4 +1,4 @@
-"""From operations to layers of the size that a person thinks in: about a dozen for a transformer block.
+"""Grouping of operations into layers of the size people think in: about a dozen for a transformer block.
 
 1. Consecutive operations of one module are a run; a module of experts is one run with all inside it.
 2. A run is cut at its anchors: products with weights, convolutions, embeddings, norms, attention (from the
@@ -21,7 +21,7 @@ from explorer.models._program import Operation, Program
 
 _ANCHORS = frozenset({"conv", "embedding", "norm", "attention", "recurrent", "pool"})
 _FEW = 2
-"""Operations that may join an attention: a scale, a mask; but not a rotation."""
+"""Operations that may join an attention: a scale or a mask, but not a rotation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,24 +29,24 @@ class OperationGroup:
     """The operations of one layer."""
 
     operations: tuple[Operation, ...]
-    """In program order."""
+    """Operations in program order."""
     kind: str
-    """As `Layer.kind`."""
+    """Kind of the layer, as `Layer.kind`."""
     owner: str
-    """Path of the module that it belongs to."""
+    """Path of the module that the layer belongs to."""
     label: str = ""
-    """What it does there, where it is not the whole module."""
+    """Role in that module; empty if it is the whole module."""
     block: str = ""
-    """Repeated block it belongs to; empty if none."""
+    """Repeated block that the layer belongs to; empty if none."""
 
     @property
     def writes(self) -> tuple[str, ...]:
-        """Values its operations write."""
+        """Values that its operations write."""
         return tuple(name for item in self.operations for name in item.writes)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Values it reads from others, each once."""
+        """Values that it reads from others, each once."""
         own = set(self.writes)
         names = dict.fromkeys(name for item in self.operations for name in item.reads)
         return tuple(name for name in names if name not in own)
@@ -60,12 +60,12 @@ class OperationGroup:
 def group(
     program: Program, *, leaves: Collection[str], block_of: Callable[[str], str]
 ) -> list[OperationGroup]:
-    """The layers of a program, without names yet.
+    """Group the operations of a program into layers, still without names.
 
     Args:
-        program: its operations.
+        program: the program.
         leaves: paths of modules without submodules.
-        block_of: block of a module path.
+        block_of: function from a module path to its block.
     """
     whole = _expert_modules(program.operations)
 
@@ -84,7 +84,7 @@ def group(
 
 
 def _expert_modules(operations: Sequence[Operation]) -> list[str]:
-    """Modules that multiply with a stack of matrices, one per expert."""
+    """Return the modules that multiply with a stack of matrices, one per expert."""
     return sorted(
         {
             item.owner
@@ -113,7 +113,7 @@ def _cut(run: list[Operation], path: str, *, leaf: bool, experts: bool) -> Itera
 
 
 def _pieces(run: list[Operation]) -> Iterator[list[Operation]]:
-    """Anchors and what lies between them."""
+    """Yield anchors and the pieces between them."""
     between: list[Operation] = []
     i = 0
     while i < len(run):
@@ -132,7 +132,7 @@ def _pieces(run: list[Operation]) -> Iterator[list[Operation]]:
 
 
 def _anchor_end(run: list[Operation], start: int) -> int:
-    """End of the anchor that begins at `start`; `start` itself if none does."""
+    """Return the end of the anchor that begins at `start`; `start` itself if none does."""
     first = run[start]
     if first.category in _ANCHORS:
         return start + 1
@@ -173,7 +173,7 @@ def _label(part: list[Operation], kind: str) -> str:
 
 
 def _merge(groups: list[OperationGroup], outputs: set[str]) -> list[OperationGroup]:
-    """Step 3, until nothing joins any more; one pass in order does, as a piece only moves to a later one."""
+    """Apply step 3 until nothing joins any more; one pass suffices, as a piece only moves to a later one."""
     readers: dict[str, list[int]] = {}
     for i, item in enumerate(groups):
         for name in item.reads:

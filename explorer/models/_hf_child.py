@@ -1,9 +1,9 @@
 """The process that reads a Hugging Face configuration: `python -m explorer.models._hf_child`.
 
-Reads a JSON request from standard input and writes an encoded graph, or a JSON error, to what was standard
-output. Nearly all of its time is importing torch and transformers, which here takes half as long as in the
-caller: no garbage collection, no packages that are only probed for, no listing of 400 model families to find
-one, and no tidy end. It also keeps torch out of the caller.
+It reads a JSON request from standard input and writes an encoded graph, or a JSON error, to what was standard
+output. Nearly all of its time goes into importing torch and transformers, which here takes half as long as in
+the caller: no garbage collection, no packages that are only probed for, no listing of 400 model families to
+find one, and no tidy end. It also keeps torch out of the caller.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 PROBED = ("scipy", "sklearn", "dill", "pandas", "matplotlib", "torchvision", "jinja2")
-"""Packages imported where present, and not needed to build a model without weights."""
+"""Packages that transformers imports if present, and that a model without weights does not need."""
 
 
 def main() -> None:
@@ -54,7 +54,7 @@ def _answer(request: dict[str, Any]) -> bytes:
 
 
 def _family(data: Mapping[str, Any]) -> str | None:
-    """Folder of the one model family that a configuration needs; None if there are several."""
+    """Return the folder of the one model family that a configuration needs; None if there are several."""
     spec = importlib.util.find_spec("transformers")
     composite = any(isinstance(value, dict) and "model_type" in value for value in data.values())
     if spec is None or not spec.submodule_search_locations or composite or not data.get("architectures"):
@@ -65,11 +65,11 @@ def _family(data: Mapping[str, Any]) -> str | None:
 
 
 def _list_only(family: str) -> None:
-    """Have transformers list this family instead of reading 2,000 files, twice, to list them all.
+    """Make transformers list this family only, instead of reading 2,000 files, twice, to list them all.
 
     Its import begins by listing what every model file defines, through one function that is replaced here
-    before it is used: by a look into the folders that matter, and once. Other families can still be imported
-    by path; if anything is missing all the same, the caller asks again without this.
+    before it is used, by a look into the relevant folders, and once. Other families can still be imported by
+    path; if anything is missing all the same, the caller asks again without this shortcut.
     """
     spec = importlib.util.find_spec("transformers")
     if spec is None:

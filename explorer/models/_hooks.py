@@ -1,8 +1,8 @@
-"""A graph per module, for models that cannot be exported: run once under fake tensors and watched.
+"""A graph per module, for models that cannot be exported: they are run once under fake tensors and watched.
 
-Coarser than an export: one layer per repeated block, or per module without submodules outside of them, in
-the order of their calls, each reading what the one before wrote. FLOPs are FlopCounterMode's; what is kept
-is what autograd really packs. Dimensions have no names, so such layers cannot be split.
+This is coarser than an export: one layer per repeated block, or per module without submodules outside the
+blocks, in the order of their calls, each reading what the previous one wrote. FLOPs are FlopCounterMode's;
+what is kept is what autograd really packs. Dimensions have no names, so such layers cannot be split.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class _Call:
     """One call of a watched module."""
 
     path: str
-    """Dotted path of the module; empty for what the model does outside of all watched ones."""
+    """Dotted path of the module; empty for what the model does outside all watched modules."""
     flops: float = 0.0
     """Forward FLOPs."""
     kept_elements: int = 0
-    """Scalars autograd packs."""
+    """Scalars that autograd packs."""
     shape: tuple[int, ...] = ()
     """Sizes of the first tensor it returns; () if it returns none."""
 
@@ -36,10 +36,10 @@ class _Call:
 def run(
     module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], parameter_name: Callable[[str], str]
 ) -> Parts:
-    """Layers, tensors and parameters of `module`, watched while it runs on fakes of its inputs.
+    """Run `module` on fakes of its inputs and return the layers, tensors and parameters seen.
 
     Raises:
-        InputError: no watched module gave a tensor.
+        InputError: no watched module returned a tensor.
     """
     blocks = {f"{stack.path}.{i}" for stack in find_stacks(module) for i in range(len(stack.kinds))}
     watched = _watched(module, blocks)
@@ -52,7 +52,7 @@ def run(
 
 
 def _watched(module: Any, blocks: set[str]) -> dict[str, Any]:
-    """Blocks, and modules without submodules outside of them."""
+    """Return the blocks, and the modules without submodules outside the blocks."""
     return {
         path: item
         for path, item in module.named_modules()
@@ -62,7 +62,7 @@ def _watched(module: Any, blocks: set[str]) -> dict[str, Any]:
 
 
 class _Watcher:
-    """Runs a module once under fake tensors and notes the calls of some of its submodules."""
+    """Watcher that runs a module once under fake tensors and notes the calls of some of its submodules."""
 
     def __init__(self, module: Any) -> None:
         from torch.utils.flop_counter import FlopCounterMode
@@ -122,7 +122,7 @@ class _Watcher:
 
 
 def _fake(tensor: Any) -> Any:
-    """On the CPU: many models ask for values, which a meta tensor refuses and a fake one may know."""
+    """Make a fake tensor on the CPU: it may know the values that models ask for and meta tensors refuse."""
     import torch
 
     made = torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu")
@@ -172,7 +172,7 @@ def _layer(
     known: Mapping[str, Any],
 ) -> Layer:
     moved = math.prod(read.shape) + math.prod(out.shape) + 2.0 * call.kept_elements
-    # Without operators only the sum of both gradients is known, twice the forward: halves.
+    # Without operators only the sum of both gradients is known, twice the forward: split in halves.
     work = Work(flops=call.flops, moved_elements=moved)
     saves = (f"{name}.kept",) if call.kept_elements else ()
     return Layer(

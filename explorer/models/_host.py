@@ -6,7 +6,7 @@ from explorer.cluster import Cluster, DeviceKind, Level, Link, NodeGroup, Source
 
 ACCELERATOR, CPU = "accelerator", "cpu"
 UNLIMITED_BYTES = 2.0**60
-"""Memory of a device whose size the workload does not limit."""
+"""Bytes of memory of a device whose size the workload does not limit."""
 _SAME_MEMORY_BYTES_PER_S = 2.0**60
 _SOURCES = (
     Source(key="*", how="derived", reference="the workload's own edges: size over cost"),
@@ -17,10 +17,10 @@ _SOURCES = (
 def host_cluster(
     name: str, accelerators: int, cpus: int, *, accelerator_bytes: float, rate: float
 ) -> Cluster:
-    """Accelerators first, then CPUs; `rate` is bytes/s between an accelerator and the host, each way.
+    """Make a cluster of accelerators, then CPUs; `rate` is accelerator to host and back, bytes/s each way.
 
     A copy between two accelerators goes through the host and takes twice as long as one between an
-    accelerator and a CPU; between CPUs nothing is copied. `accelerator_bytes` of 0 is no limit.
+    accelerator and a CPU; between CPUs nothing is copied. `accelerator_bytes` is 0 if unlimited.
     """
     counts = ((ACCELERATOR, accelerators, accelerator_bytes or UNLIMITED_BYTES), (CPU, cpus, UNLIMITED_BYTES))
     present = [(kind, count, memory) for kind, count, memory in counts if count]
@@ -51,7 +51,7 @@ def _device_kind(kind: str, memory_bytes: float, rate: float) -> DeviceKind:
 
 
 def _links(accelerators: int, cpus: int, rate: float) -> tuple[Link, ...]:
-    """The pairs that differ from the host level: with a CPU at one end, or at both."""
+    """Return the links that differ from the host level: those with a CPU at one end or at both."""
     devices = range(accelerators + cpus)
     return tuple(
         Link(

@@ -1,7 +1,7 @@
 """Layers of image models: convolution, batch normalisation, pooling, in two and three dimensions.
 
 Images are (channels, height, width), volumes (channels, depth, height, width). A convolution iterates its
-*output* height and width; splitting those needs a halo, so they are not splittable by the einsum rule.
+*output* height and width; splitting those needs a halo, so the einsum rule does not split them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from explorer.graph import Work
 from explorer.models._parts import GraphParts, Value
 
 Window = int | tuple[int, ...]
-"""One number for all directions, or one for each: (vertical, horizontal), of volumes the depth first."""
+"""One number for all directions, or one each: (vertical, horizontal), for volumes the depth first."""
 
 
 def _each(x: Value, window: Window) -> tuple[int, ...]:
@@ -21,7 +21,7 @@ def _each(x: Value, window: Window) -> tuple[int, ...]:
 
 
 def _outputs(x: Value, kernel: Window, stride: Window, padding: Window) -> dict[str, float]:
-    """Output size of every direction: floor((n + 2 padding - kernel) / stride) + 1."""
+    """Return the output size of every direction: floor((n + 2 padding - kernel) / stride) + 1."""
     windows = zip(x.dims[1:], x.shape[1:], *(_each(x, w) for w in (kernel, stride, padding)), strict=True)
     return {dim: (int(n) + 2 * p - k) // s + 1 for dim, n, k, s, p in windows}
 
@@ -41,7 +41,9 @@ class ImageLayers(GraphParts):
         groups: int = 1,
         bias: bool = False,
     ) -> Value:
-        """A convolution to `channels` outputs, of 2 x outputs x (input channels / groups) x kernel FLOPs."""
+        """Add a convolution to `channels` outputs, of 2 x outputs x (input channels / groups) x kernel
+        FLOPs.
+        """
         space, inner = _outputs(x, kernel, stride, padding), x.size("channels") / groups
         # With groups a weight sees only its own group's channels: an axis that splits with the outputs.
         mixed = "in_channels" if groups == 1 else ""
@@ -61,14 +63,14 @@ class ImageLayers(GraphParts):
         return y
 
     conv3d = conv2d
-    """The same of volumes: their windows have three sides."""
+    """Convolution of volumes: `conv2d` with windows of three sides."""
 
     def up_conv(self, name: str, x: Value, channels: int, scale: int) -> Value:
-        """A transposed convolution whose kernel and stride are both `scale`, without bias.
+        """Add a transposed convolution whose kernel and stride are both `scale`, without bias.
 
-        Every input makes `scale` outputs in each direction and no two inputs meet in one, so that splitting
-        height or width needs no halo; its window has dimensions of its own (``up_height``) for that reason.
-        It iterates its *input* height and width: 2 x inputs x `channels` x window FLOPs.
+        Every input makes `scale` outputs in each direction and no two inputs share one, so splitting height
+        or width needs no halo; that is why its window has dimensions of its own (``up_height``). It iterates
+        its *input* height and width: 2 x inputs x `channels` x window FLOPs.
         """
         inner, space = x.size("channels"), dict(zip(x.dims[1:], x.shape[1:], strict=True))
         sides = {f"up_{dim}": scale for dim in space}
@@ -88,15 +90,17 @@ class ImageLayers(GraphParts):
         return y
 
     def batch_norm(self, name: str, x: Value, *, affine: bool = True) -> Value:
-        """Batch normalisation by channel; its running statistics are no parameters.
+        """Add batch normalisation by channel; its running statistics are not parameters.
 
-        Without `affine` (as the BatchNorm of Caffe) it learns no scale and shift.
+        Without `affine` (as in Caffe's BatchNorm) it learns no scale and shift.
         """
         sizes = {"channels": x.size("channels")}
         return self.affine(name, x, sizes, names=("weight", "bias") if affine else (), fixed=x.dims[1:])
 
     def max_pool(self, name: str, x: Value, kernel: Window, *, stride: Window, padding: Window = 0) -> Value:
-        """Maximum over windows; keeps its input and, as torch does, the int64 index of each maximum."""
+        """Add a maximum over windows; it keeps its input and, as in torch, the int64 index of each
+        maximum.
+        """
         space = _outputs(x, kernel, stride, padding)
         sizes = {"channels": x.size("channels"), **space}
         y = self.output(name, sizes, [x])
@@ -111,7 +115,7 @@ class ImageLayers(GraphParts):
     def average_pool(
         self, name: str, x: Value, kernel: Window, *, stride: Window, padding: Window = 0
     ) -> Value:
-        """Mean over windows; keeps its input, as torch does."""
+        """Add a mean over windows; it keeps its input, as torch does."""
         space = _outputs(x, kernel, stride, padding)
         y = self.output(name, {"channels": x.size("channels"), **space}, [x])
         moved = Work(moved_elements=x.elements + y.elements)
@@ -122,7 +126,9 @@ class ImageLayers(GraphParts):
         return y
 
     def mean(self, name: str, x: Value, *, over: Sequence[str] = ("height", "width")) -> Value:
-        """Mean over axes (global average pooling); its gradient needs only sizes, so nothing is kept."""
+        """Add a mean over axes (global average pooling); its gradient needs only sizes, so nothing is
+        kept.
+        """
         kept = {d: s for d, s in zip(x.dims, x.shape, strict=True) if d not in over}
         y = self.output(name, kept, [x])
         moved = Work(moved_elements=x.elements + y.elements)

@@ -1,9 +1,9 @@
-"""Which axes the result of an operator has, given those of its arguments.
+"""Axes of an operator's results, given those of its arguments.
 
-One rule per family: matrix products contract, views regroup, reductions drop, everything pointwise aligns
-axes from the right. An operator without a rule keeps the axes of its first argument that stay in place with
-the same size and gets new ones elsewhere, which is safe: an axis that is wrongly new can only make a layer
-look less splittable than it is.
+There is one rule per family: matrix products contract, views regroup, reductions drop, everything pointwise
+aligns axes from the right. An operator without a rule keeps the axes of its first argument that stay in place
+with the same size and gets new ones elsewhere. That is safe: a wrongly new axis can only make a layer look
+less splittable than it is.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from explorer.models._axes import Axes, Axis, Shape
 def result_axes(
     axes: Axes, op: str, args: Sequence[Any], inputs: Sequence[Shape], outs: Sequence[Sequence[int]]
 ) -> list[Shape]:
-    """Axes of every result of one call.
+    """Return the axes of every result of one call.
 
     Args:
-        axes: what is known so far; equalities are learned into it.
+        axes: the knowledge so far; equalities are added to it.
         op: operator name without overload (`linear`).
         args: arguments, tensors as their axes.
         inputs: the axes of the tensor arguments, in order.
@@ -42,7 +42,7 @@ def result_axes(
 
 
 Rule = Callable[[Axes, str, Sequence[Any], Sequence[Shape], Sequence[int]], Shape]
-"""(axes, op, args, inputs, out) to the axes of the (first) result."""
+"""Function from (axes, op, args, inputs, out) to the axes of the (first) result."""
 
 
 def _single(axes: Axes, op: str, args: Sequence[Any], inputs: Sequence[Shape], out: Sequence[int]) -> Shape:
@@ -63,7 +63,7 @@ def _in_place(axes: Axes, first: Shape, out: Sequence[int]) -> Shape:
 
 
 def _aligned(axes: Axes, inputs: Sequence[Shape], out: Sequence[int]) -> Shape:
-    """Pointwise with broadcasting: axes of equal size at the same place from the right are the same."""
+    """Align pointwise operands by broadcasting: axes of equal size, counted from the right, are the same."""
     found: list[Axis | None] = [None] * len(out)
     for shape in inputs:
         if len(shape) > len(out):
@@ -132,7 +132,7 @@ def _linear(axes: Axes, inputs: Sequence[Shape]) -> Shape:
 
 
 def _product(axes: Axes, op: str, inputs: Sequence[Shape], out: Sequence[int]) -> Shape:
-    """Batched matrix product, with an addend first for `addmm` and its like."""
+    """Return the axes of a batched matrix product, with an addend first for `addmm` and its like."""
     added = op in ("addmm", "baddbmm", "addmv")
     x, y = inputs[1:3] if added else inputs[0:2]
     inner = y[-2] if len(y) > 1 else y[0]
@@ -146,7 +146,7 @@ def _product(axes: Axes, op: str, inputs: Sequence[Shape], out: Sequence[int]) -
 
 
 def _grouped(axes: Axes, inputs: Sequence[Shape], out: Sequence[int]) -> Shape:
-    """Rows sorted by group (T, K) times one matrix per group (G, K, N)."""
+    """Return the axes of rows sorted by group (T, K) times one matrix per group (G, K, N)."""
     x, y = inputs[0], inputs[1]
     if len(x) != 2 or len(y) != 3:
         return _in_place(axes, x, out)
@@ -155,7 +155,7 @@ def _grouped(axes: Axes, inputs: Sequence[Shape], out: Sequence[int]) -> Shape:
 
 
 def _attention(axes: Axes, inputs: Sequence[Shape]) -> Shape:
-    """(..., heads, seq, head): heads of q and k differ in grouped attention, which then stays so."""
+    """Return the axes (..., heads, seq, head): heads of q and k differ in grouped attention and stay so."""
     q, k, v = inputs[:3]
     axes.unify(q[-1], k[-1])
     axes.unify(k[-2], v[-2])
@@ -180,7 +180,7 @@ def _convolution(axes: Axes, op: str, inputs: Sequence[Shape], out: Sequence[int
 
 
 def _indexed(axes: Axes, args: Sequence[Any], out: Sequence[int]) -> Shape:
-    """`x[i, j, ...]` with index tensors in front: the index's axes, then the rest of x."""
+    """Return the axes of `x[i, j, ...]` with index tensors in front: the index's axes, then the rest of x."""
     shape, indices = args[0], list(args[1])
     given = [i for i, index in enumerate(indices) if index is not None]
     if given != list(range(len(given))):
@@ -191,7 +191,7 @@ def _indexed(axes: Axes, args: Sequence[Any], out: Sequence[int]) -> Shape:
 
 
 def _concatenated(axes: Axes, inputs: Sequence[Shape], out: Sequence[int]) -> Shape:
-    """Axes of equal size are kept; the joined one is new."""
+    """Keep the axes of equal size; the joined axis is new."""
     same = [
         tuple(axis if axes.size(axis) == size else () for axis, size in zip(shape, out, strict=True))
         for shape in inputs
@@ -201,7 +201,7 @@ def _concatenated(axes: Axes, inputs: Sequence[Shape], out: Sequence[int]) -> Sh
 
 
 def _einsum(axes: Axes, equation: str, inputs: Sequence[Shape], out: Sequence[int]) -> Shape:
-    """Equal letters are equal axes; with an ellipsis only its letters are known."""
+    """Make equal letters equal axes; with an ellipsis only its letters are known."""
     left, _, right = equation.replace(" ", "").partition("->")
     found: dict[str, Axis] = {}
     for term, shape in zip(left.split(","), inputs, strict=False):
@@ -216,7 +216,7 @@ def _einsum(axes: Axes, equation: str, inputs: Sequence[Shape], out: Sequence[in
 
 
 def _letters(term: str, shape: Sequence[Axis]) -> list[tuple[str, Axis]]:
-    """Letters of one term with their axes: before an ellipsis from the left, behind it from the right."""
+    """Pair a term's letters with axes: before an ellipsis from the left, behind it from the right."""
     head, dots, tail = term.partition("...")
     pairs = list(zip(head, shape, strict=False))
     return pairs + (list(zip(tail, shape[len(shape) - len(tail) :], strict=True)) if dots else [])
@@ -243,12 +243,12 @@ def _reduced(axes: Axes, inputs: Sequence[Shape], args: Sequence[Any], out: Sequ
 
 
 def _lookup(inputs: Sequence[Shape]) -> Shape:
-    """Rows of a table at some indices: the axes of the indices, then that of a row."""
+    """Return the axes of rows of a table at some indices: those of the indices, then that of a row."""
     return (*inputs[1], inputs[0][1])
 
 
 def _normalised(axes: Axes, inputs: Sequence[Shape]) -> Shape:
-    """Norms with one weight per channel, the second axis."""
+    """Return the axes of a norm with one weight per channel, the second axis."""
     for weight in inputs[1:3]:
         axes.unify(inputs[0][1], weight[0])
     return inputs[0]
@@ -273,4 +273,4 @@ _RULES: tuple[tuple[frozenset[str], Rule], ...] = (
     (operators.REDUCTIONS, lambda x, _, a, i, o: _reduced(x, i, a, o)),
     (operators.LOOKUPS, lambda x, _, __, i, o: _in_place(x, i[0], o)),
 )
-"""The first family that an operator belongs to; any other is pointwise."""
+"""Families of operators; an operator takes the first it belongs to, and any other is pointwise."""

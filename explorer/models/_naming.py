@@ -1,9 +1,9 @@
 """Names of dimensions, from the role an axis plays in the program.
 
 The contract of tensor-parallel layouts is ``seq``, ``embed``, ``heads``, ``kv_heads``, ``head``, ``ffn``,
-``vocab`` and ``experts`` (and ``height``, ``width``, ``channels`` for images). No configuration is asked: the
-second axis from the right of a query *is* the sequence, whatever its module calls it. An axis without a role
-gets a name of its own.
+``vocab`` and ``experts`` (and ``height``, ``width``, ``channels`` for images). No configuration is consulted:
+the second axis from the right of a query *is* the sequence, whatever its module calls it. An axis without a
+role gets a name of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from explorer.models._program import Operation, Program, Ref
 
 
 class Names:
-    """Name of every atom of a program; see `local` for names inside one layer."""
+    """Names of all atoms of a program; see `local` for names inside one layer."""
 
     def __init__(self, program: Program, groups: Sequence[OperationGroup]) -> None:
         self._program = program
@@ -33,32 +33,32 @@ class Names:
         self._convolutions()
 
     def atoms(self, axes: Iterable[Axis]) -> tuple[int, ...]:
-        """The atoms of a tensor: its axes of size above 1, products taken apart."""
+        """Return the atoms of a tensor: its axes of size above 1, products taken apart."""
         return tuple(atom for axis in axes for atom in self._program.axes.resolve(axis))
 
     def size(self, atom: int) -> int:
-        """Extent of an atom."""
+        """Return the extent of an atom."""
         return self._program.axes.size((atom,))
 
     def has_role(self, atom: int) -> bool:
-        """Whether an atom has one of the names that layouts know, or of an input."""
+        """Tell whether an atom has a name that layouts know, or that of an input."""
         return atom in self._names
 
     def describe(self, atoms: Iterable[int], where: str) -> None:
-        """Name atoms without a role after the place where they come up first, equal for equal blocks."""
+        """Name atoms without a role after the place where they first occur, equally for equal blocks."""
         fresh = (a for a in dict.fromkeys(atoms) if a not in self._names and a not in self._places)
         for number, atom in enumerate(list(fresh), 1):
             self._places[atom] = f"{where}:{number}"
 
     def name(self, atom: int) -> str:
-        """Name of an atom over the whole graph."""
+        """Return the name of an atom over the whole graph."""
         return self._names.get(atom) or self._places.get(atom) or f"d{atom}"
 
     def local(self, tensors: Iterable[Sequence[int]]) -> dict[int, str]:
-        """Names inside one layer for the atoms of its tensors.
+        """Return names inside one layer for the atoms of its tensors.
 
-        Two atoms of one name and size are one dimension (the heads of keys and of values), unless one tensor
-        has both: then, and where sizes differ, the later gets a number.
+        Two atoms of one name and size are one dimension (the heads of keys and of values) unless one tensor
+        has both: in that case, and if sizes differ, the later gets a number.
         """
         found: dict[int, str] = {}
         taken: dict[str, int] = {}
@@ -121,7 +121,7 @@ class Names:
             self._heads_of(v)
 
     def _heads_of(self, ref: Ref) -> None:
-        """Repeated key heads are not an axis of the value that was written; its own axis is the real one."""
+        """Name the heads of a tensor; of repeated key heads the axis of the value written counts."""
         value = self._program.values.get(ref.name)
         if value is None:
             return
@@ -132,7 +132,9 @@ class Names:
             self._names[others[0]] = "qkv" if fused else "kv_heads"
 
     def _scores(self, first: Operation, last: Operation) -> None:
-        """The product of queries and keys, (..., heads, seq, kv_seq), contracts the head size."""
+        """Name the axes of the query-key product, (..., heads, seq, kv_seq), which contracts the head
+        size.
+        """
         q, k = _factors(first)
         _, v = _factors(last)
         self._give(q.axes[-1], "head")
@@ -144,7 +146,7 @@ class Names:
         self._heads_of(v)
 
     def _rotations(self, groups: Sequence[OperationGroup]) -> None:
-        """What is rotated has heads and otherwise parts of a head: halves, or pairs."""
+        """Name the axes of whatever is rotated: heads, and otherwise parts of a head, halves or pairs."""
         for item in groups:
             made = {self._names.get(atom) for name in item.writes for atom in self._of(name)}
             if item.kind != "elementwise" or "head" not in made:
@@ -193,7 +195,7 @@ class Names:
                         self._give(axes.axes[ref.sizes.index(min(ref.sizes))], "experts")
 
     def _widths(self, groups: Sequence[OperationGroup]) -> None:
-        """What a norm runs over is the model's width; of a size unlike that of the embedding, a latent's."""
+        """Name each norm's axis: the model's width, or a latent's if its size is not the embedding's."""
         known = {self.size(atom) for atom, name in self._names.items() if name == "embed"}
         for item in groups:
             if item.kind != "norm":
@@ -219,7 +221,7 @@ class Names:
                 self._give(axis, "channels")
 
     def _hidden(self, groups: Sequence[OperationGroup]) -> None:
-        """What one product of a block makes and another contracts is the feed-forward width."""
+        """Name the feed-forward width: the axis that one product of a block makes and another contracts."""
         made: dict[tuple[str, int], int] = {}
         for item in groups:
             if item.kind not in ("linear", "experts"):
@@ -238,7 +240,7 @@ def _weights(item: OperationGroup) -> Iterator[Ref]:
 
 
 def _factors(operation: Operation) -> tuple[Ref, Ref]:
-    """The two factors of a product; an addend stands first."""
+    """Return the two factors of a product; an addend stands first."""
     left, right = operation.refs[1:3] if operation.op in ("addmm", "baddbmm") else operation.refs[:2]
     return left, right
 

@@ -1,4 +1,4 @@
-"""What each aten operator is: free, a matrix product, a normalisation, ...; its FLOPs; what it keeps.
+"""Operators of aten: their category (free, matrix product, normalisation, ...), FLOPs, and what they keep.
 
 FLOPs are those of `torch.utils.flop_counter`: 2mnk for matrix products and convolutions, causal attention
 not halved, nothing for the rest. Its formulas are registered for decomposed operators (`mm`, `bmm`), while an
@@ -17,25 +17,25 @@ def _names(text: str) -> frozenset[str]:
 
 
 VIEWS = _names("view reshape _unsafe_view flatten unflatten squeeze unsqueeze view_as reshape_as ravel")
-"""Row-major reinterpretations of one tensor."""
+"""Operators that reinterpret one tensor in row-major order."""
 MOVES = _names("permute transpose t numpy_T mT swapaxes swapdims movedim adjoint")
-"""Reorderings of axes."""
+"""Operators that reorder axes."""
 PIECES = _names(
     "slice narrow select split chunk split_with_sizes unbind tensor_split unsafe_split unsafe_chunk"
 )
-"""Parts of one tensor that share its memory."""
+"""Operators that take parts of one tensor, sharing its memory."""
 COPIES = _names(
     """contiguous clone alias to _to_copy type_as float double half bfloat16 detach lift_fresh
     lift_fresh_copy expand expand_as broadcast_to dropout feature_dropout _assert_tensor_metadata conj
     resolve_conj resolve_neg requires_grad_ identity view_as_real view_as_complex repeat_interleave repeat"""
 )
-"""No work in a fused or compute-bound program; `dropout` only where it drops nothing."""
+"""Operators without work in a fused or compute-bound program; `dropout` only if it drops nothing."""
 FREE = VIEWS | MOVES | PIECES | COPIES
-"""What no operation of a layer is made of."""
+"""Operators that are part of no layer."""
 
 MATMULS = _names("linear matmul mm bmm addmm baddbmm einsum mv dot addmv _scaled_mm")
 GROUPED = _names("_grouped_mm grouped_mm grouped_mm_fallback")
-"""Rows sorted by group times one matrix per group."""
+"""Products of rows sorted by group with one matrix per group."""
 CONVOLUTIONS = _names(
     """convolution conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d _convolution"""
 )
@@ -64,7 +64,9 @@ _KEEPS_OUTPUT = SOFTMAXES | _names("relu tanh sigmoid exp rsqrt sqrt reciprocal"
 
 
 def category(op: str) -> str:
-    """The class that grouping and costs use: matmul, conv, attention, embedding, norm, ..., pointwise."""
+    """Return the class that grouping and costs use: matmul, conv, attention, embedding, norm, ...,
+    pointwise.
+    """
     for name, members in (
         ("matmul", MATMULS | GROUPED),
         ("conv", CONVOLUTIONS),
@@ -82,12 +84,12 @@ def category(op: str) -> str:
 
 
 def drops_nothing(op: str, args: Sequence[Any]) -> bool:
-    """Whether a dropout passes everything: probability 0, or not training."""
+    """Tell whether a dropout passes everything: probability 0, or not training."""
     return "dropout" in op and (args[1] == 0 or not args[2])
 
 
 def forward_flops(op: str, shapes: Sequence[Sequence[int]], out: Sequence[int], equation: str = "") -> float:
-    """FLOPs of one call: `shapes` are those of its tensor arguments in order, `out` of its (first) result.
+    """Count the FLOPs of one call: `shapes` are its tensor arguments', `out` is its (first) result's.
 
     >>> forward_flops("linear", [(1, 8, 4), (16, 4)], (1, 8, 16))
     1024
@@ -126,10 +128,10 @@ def _einsum_extent(equation: str, shapes: Sequence[Sequence[int]]) -> int:
 
 
 def kept(op: str) -> str:
-    """What autograd keeps of a call: ``inputs``, ``output``, ``mask`` or ``none``.
+    """Return what autograd keeps of a call: ``inputs``, ``output``, ``mask`` or ``none``.
 
     Additions, views and comparisons keep nothing. A matrix product keeps the operands whose partner needs a
-    gradient; that is decided where the operands are known.
+    gradient; that is decided once the operands are known.
     """
     bare = op.rstrip("_")
     if "dropout" in bare:

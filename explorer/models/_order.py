@@ -1,4 +1,4 @@
-"""A topological order of nodes that a file gives in any order, and the cycle where there is none."""
+"""Topological order of nodes that a file lists in any order, and the cycle if there is none."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from explorer.base.errors import InputError
 
 
 def topological(names: Sequence[str], edges: Iterable[tuple[str, str]]) -> list[str]:
-    """`names` so that every edge goes forward; among nodes that are free, the one given first comes first.
+    """Sort `names` so that every edge goes forward; of nodes that are free, the one given first comes first.
 
     Raises:
-        InputError: a cycle, which it names.
+        InputError: the edges have a cycle, which the message names.
     """
     rank = {name: i for i, name in enumerate(names)}
     targets: dict[str, list[str]] = {name: [] for name in names}
@@ -38,7 +38,7 @@ def topological(names: Sequence[str], edges: Iterable[tuple[str, str]]) -> list[
 
 
 def _cycle(targets: dict[str, list[str]], left: set[str]) -> list[str]:
-    # Every node left over has a predecessor left over: walking backwards must come round.
+    # Every node left over has a predecessor left over, so walking backwards must return.
     before = {target: source for source in left for target in targets[source] if target in left}
     seen: list[str] = []
     name = next(iter(sorted(left)))

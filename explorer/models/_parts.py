@@ -1,7 +1,7 @@
-"""What every builder of a graph has: tensors, parameters, blocks, and the general layer.
+"""Parts of every builder of a graph: tensors, parameters, blocks, and the general layer.
 
-`Value` and `Weight` are a tensor and a parameter in the hands of whoever builds; `GraphParts.layer` is where
-all kinds of layers end, and where the rules about gradients are applied once.
+`Value` and `Weight` are a tensor and a parameter as builders handle them. All kinds of layers end in
+`GraphParts.layer`, which applies the rules about gradients in one place.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FREE, NO_DEFAULTS = Work(), Defaults()
 
 
 class Value(NamedTuple):
-    """A tensor in the hands of whoever builds: its name, its axes by dimension name, and their sizes."""
+    """A tensor as builders handle it: its name, its axes by dimension name, and their sizes."""
 
     name: str
     dims: tuple[str, ...]
@@ -43,16 +43,16 @@ class Value(NamedTuple):
         return math.prod(self.shape)
 
     def size(self, dim: str) -> float:
-        """Size of the axis called `dim`."""
+        """Return the size of the axis called `dim`."""
         return self.shape[self.dims.index(dim)]
 
     def seen_as(self, *dims: str) -> Value:
-        """The same tensor with its axes under the names that its reader gives them."""
+        """Return the same tensor with the axis names that its reader uses."""
         return self._replace(dims=dims)
 
 
 class Weight(NamedTuple):
-    """A parameter in the hands of whoever builds."""
+    """A parameter as builders handle it."""
 
     name: str
     dims: tuple[str, ...]
@@ -61,7 +61,7 @@ class Weight(NamedTuple):
 
 
 class GraphParts:
-    """Collects layers in the order in which they are called; `build` gives the graph."""
+    """Collector of layers in the order of their calls; `build` makes the graph."""
 
     def __init__(self, name: str, *, defaults: Defaults = NO_DEFAULTS, source: str = "") -> None:
         self.name, self.defaults, self.source = name, defaults, source
@@ -71,10 +71,10 @@ class GraphParts:
         self._block = ""
 
     def build(self) -> LayerGraph:
-        """The graph of all layers so far.
+        """Make the graph of all layers so far.
 
         Raises:
-            InputError: names that repeat, or no layer at all.
+            InputError: repeated names, or no layer at all.
         """
         return LayerGraph(
             name=self.name,
@@ -87,7 +87,7 @@ class GraphParts:
 
     @contextmanager
     def block(self, name: str) -> Iterator[None]:
-        """Everything made inside belongs to the block `name` and has ``name.`` before its own name."""
+        """Put everything made inside into the block `name`, with ``name.`` before its own name."""
         before, self._block = self._block, name
         try:
             yield
@@ -95,19 +95,19 @@ class GraphParts:
             self._block = before
 
     def full(self, name: str) -> str:
-        """`name` with the block before it."""
+        """Return `name` with the block before it."""
         return f"{self._block}.{name}" if self._block else name
 
     # -- tensors, parameters and the general layer -------------------------------------------------
 
     def input(self, name: str, dims: Mapping[str, float], *, dtype: str = COMPUTE) -> Value:
-        """A tensor that the input pipeline writes; no gradient flows into it."""
+        """Add a tensor that the input pipeline writes; no gradient flows into it."""
         return self.tensor(name, dims, dtype=dtype, backward=False)
 
     def tensor(
         self, name: str, dims: Mapping[str, float], *, dtype: str = COMPUTE, backward: bool = True
     ) -> Value:
-        """A tensor under its full name; an axis that no layer iterates may be called ``""`` once."""
+        """Add a tensor under its full name; an axis that no layer iterates may be called ``""`` once."""
         shape = tuple(dims.values())
         self._tensors[name] = Tensor(name=name, shape=shape, dtype=dtype, backward=backward)
         return Value(name, tuple(dims), shape, backward)
@@ -115,10 +115,10 @@ class GraphParts:
     def parameter(
         self, name: str, dims: Mapping[str, float], *, trainable: bool = True, density: float = 1.0
     ) -> Weight:
-        """A parameter under its full name; the same name again shares it. `density` as `Parameter.density`.
+        """Add a parameter under its full name, or share it if it exists. `density` is that of `Parameter`.
 
         Raises:
-            InputError: shared with another number of elements.
+            InputError: the name is shared with another number of elements.
         """
         shape = tuple(dims.values())
         made = Parameter(name=name, shape=shape, trainable=trainable, density=density)
@@ -150,12 +150,12 @@ class GraphParts:
         trips: int = 1,
         causal: bool = False,
     ) -> None:
-        """Any layer, in words of its own: all other methods end here.
+        """Add any layer in its own terms: all other methods end here.
 
-        `for_weights` are those of `saves` that the weight gradient reads last, where the kind does not say
-        it (None). `fixed` names dimensions whose splitting needs more than the einsum rule; `sizes` gives
-        extents that differ from the axes' (the output height of a strided convolution) or that no tensor
-        has. The dropping of gradients that nobody needs, and of what would be kept for them, happens here.
+        `for_weights` lists those of `saves` that the weight gradient reads last; None if the kind determines
+        it. `fixed` names dimensions whose splitting needs more than the einsum rule; `sizes` gives extents
+        that differ from the axes' (the output height of a strided convolution) or that no tensor has.
+        Gradients that nobody needs, and what would be kept for them, are dropped here.
         """
         moving = any(value.needs_gradient for value in reads)
         learning = any(weight.trainable for weight in weights)
@@ -195,20 +195,22 @@ class GraphParts:
         *,
         dtype: str = COMPUTE,
     ) -> Value:
-        """The tensor called like layer `name`; it needs a gradient if something it is made from does."""
+        """Add the output tensor, named like its layer; it needs a gradient if anything it is made from
+        does.
+        """
         value = self.tensor(self.full(name), dims, dtype=dtype)
         needed = any(item.needs_gradient for item in reads) or any(item.trainable for item in weights)
         return value._replace(needs_gradient=needed)
 
     def internal(self, name: str, part: str, dims: Mapping[str, float], *, dtype: str = COMPUTE) -> Value:
-        """A tensor kept for the layer's own backward, called like it with `part` behind."""
+        """Add a tensor kept for the layer's own backward, named like it with `part` appended."""
         # Kept for the layer's own backward and read by nobody else: no edge, no transfer, no gradient.
         return self.tensor(f"{self.full(name)}.{part}", dims, dtype=dtype, backward=False)
 
     def affine(
         self, name: str, x: Value, sizes: Mapping[str, float], *, names: Sequence[str], fixed: Collection[str]
     ) -> Value:
-        """A normalisation with learned scale (and shift) of `sizes`; keeps its input."""
+        """Add a normalisation with learned scale (and shift) of `sizes`; it keeps its input."""
         weights = [self.parameter(f"{self.full(name)}.{item}", sizes) for item in names]
         y = self.output(name, dict(zip(x.dims, x.shape, strict=True)), [x], weights)
         n = x.elements

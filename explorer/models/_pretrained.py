@@ -1,7 +1,7 @@
-"""A Hugging Face configuration built on the meta device: class, example inputs, task.
+"""Hugging Face configurations built on the meta device: class, example inputs, task.
 
-Nothing is downloaded and no code of a model repository is run: only architectures that the installed
-transformers itself has are known (`auto_map` and `trust_remote_code` are ignored).
+Nothing is downloaded and no code of a model repository is run: only architectures of the installed
+transformers are known (`auto_map` and `trust_remote_code` are ignored).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from explorer.graph import Defaults, LayerGraph
 from explorer.models.torch_export import capture
 
 _LONGEST = 4096
-"""Tokens of one sample where the configuration allows more."""
+"""Tokens of one sample if the configuration allows more."""
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length")
 _SIZES = frozenset({
     "num_hidden_layers", "n_layer", "num_layers", "hidden_size", "n_embd", "d_model", "vocab_size",
@@ -24,9 +24,9 @@ _SIZES = frozenset({
 })  # fmt: skip
 _TASKS = ("MASKED_LM", "CAUSAL_LM", "IMAGE_CLASSIFICATION", "BASE")
 _TASKS_OF_PAIRS = ("SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ", "BASE")
-"""Which head a model gets if its configuration names none, in this order: others, and encoder-decoders."""
+"""Heads to try, in order, if a configuration names none: for most models, and for encoder-decoders."""
 _HEADS = ("LM", "LMHeadModel", "ForConditionalGeneration", "Classification")
-"""Ends of the names of classes whose first output are logits."""
+"""Endings of the names of classes whose first output is logits."""
 _TOKENS_PER_STEP = 2**20
 _IGNORED = (
     "_attn_implementation",
@@ -40,13 +40,13 @@ _IGNORED = (
 def graph_of(
     data: Mapping[str, Any], *, sequence_length: int | None, name: str, file: str = "", shorten: bool = True
 ) -> LayerGraph:
-    """The graph of one configuration.
+    """Build the graph of one configuration.
 
     Args:
         data: content of a `config.json`.
         sequence_length: tokens of one sample; None for the configuration's maximum, at most 4096.
         name: name of the graph.
-        file: where it stands, for messages and the graph's source.
+        file: path of the configuration, for messages and the graph's source.
         shorten: see `capture`.
 
     Raises:
@@ -111,7 +111,7 @@ def _config(data: Mapping[str, Any], file: str) -> Any:
 
 
 def _check_sizes(data: Mapping[str, Any], file: str) -> None:
-    """Sizes that every model has are whole numbers above 0; transformers builds nonsense from others."""
+    """Refuse basic sizes that are not whole numbers above 0, from which transformers would build nonsense."""
     for key in _SIZES & data.keys():
         value = data[key]
         if value is None or isinstance(value, list):
@@ -123,7 +123,7 @@ def _check_sizes(data: Mapping[str, Any], file: str) -> None:
 
 
 def _refused(data: Mapping[str, Any], error: Exception, file: str) -> InputError:
-    """The error of a configuration that transformers refuses, with the key it is about, if it says so."""
+    """Return the error of a configuration that transformers refuses, with the key it is about if known."""
     text = " ".join(str(error).split())
 
     def named(word: object) -> bool:
@@ -147,7 +147,7 @@ def _model_class(data: Mapping[str, Any], config: Any, file: str) -> Any:
 
     named = data.get("architectures") or []
     for name in named if isinstance(named, list) else [named]:
-        # Only what transformers itself exports; a name of anything else is no architecture.
+        # Only what transformers itself exports: any other name is not an architecture.
         found = getattr(transformers, str(name), None)
         if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
             return found
@@ -168,7 +168,7 @@ def _model_class(data: Mapping[str, Any], config: Any, file: str) -> Any:
 
 
 def _inputs(module: Any, config: Any, sequence_length: int | None, file: str) -> dict[str, Any]:
-    """Example inputs of one sample, on the meta device."""
+    """Make example inputs of one sample, on the meta device."""
     main = module.main_input_name
     text = config.get_text_config()
     length = sequence_length or min(_positions(text) or 512, _LONGEST)
@@ -226,7 +226,7 @@ def _defaults(length: int) -> Defaults:
 
 
 def _check_positions(graph: LayerGraph, config: Any, file: str) -> None:
-    """A sequence may not be longer than a learned table of positions (which may have a few rows more)."""
+    """Refuse a sequence longer than a learned table of positions (which may have a few extra rows)."""
     seq, longest = graph.defaults.sequence_length, _positions(config.get_text_config())
     if not longest or seq <= longest:
         return

@@ -1,8 +1,8 @@
-"""What an exported program is read into: operations on values; views, constants and casts fall away.
+"""Programs: exported programs read as operations on values, without views, constants and casts.
 
-What stays is what costs: every `Operation` reads *values* (whole tensors; a view of one is that one), uses
-parameters, and writes values. Whatever depends neither on an input nor on a parameter (masks, positions,
-rotary tables) is the same for every sample and on every device, and is no part of the graph.
+Everything that costs stays: every `Operation` reads *values* (whole tensors; a view of one counts as that
+one), uses parameters, and writes values. What depends neither on an input nor on a parameter (masks,
+positions, rotary tables) is the same for every sample and on every device, and is not part of the graph.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ class Ref:
     """A tensor as an operator sees it: a view of a value, of a parameter, or a constant."""
 
     kind: str
-    """value, parameter or constant."""
+    """One of value, parameter and constant."""
     name: str
-    """Which value, parameter or constant."""
+    """Name of the value, parameter or constant."""
     axes: Shape
     """Axes of the view."""
     sizes: tuple[int, ...]
-    """Their sizes."""
+    """Sizes of the axes."""
     dtype: str = "compute"
-    """`compute` for floating point, else int64, int32, bool."""
+    """`compute` for floating point, else int64, int32 or bool."""
     gradient: bool = False
     """Whether a gradient is wanted for it."""
     weight: bool = False
-    """Whether it is made of parameters (and constants) alone."""
+    """Whether it is made only of parameters (and constants)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +39,11 @@ class Value:
     """A tensor that exists: an input of the model or the result of an operation."""
 
     name: str
-    """Unique in the program."""
+    """Name, unique in the program."""
     axes: Shape
-    """Its axes as written."""
+    """Axes as written."""
     elements: int
-    """Scalars."""
+    """Number of scalars."""
     dtype: str
     """As `Ref.dtype`."""
     gradient: bool
@@ -57,23 +57,23 @@ class Operation:
     op: str
     """Operator without overload (`linear`)."""
     category: str
-    """See `operators.category`."""
+    """Category; see `operators.category`."""
     owner: str
     """Dotted path of the innermost module that called it."""
     owner_class: str
     """Class name of that module."""
     refs: tuple[Ref, ...]
-    """Tensor arguments, constants included."""
+    """Tensor arguments, including constants."""
     writes: tuple[str, ...]
-    """Values."""
+    """Names of the values it writes."""
     forward_flops: float = 0.0
-    """FLOPs."""
+    """FLOPs of the forward."""
     input_grad_flops: float = 0.0
     """FLOPs of the gradient with respect to the values it reads."""
     weight_grad_flops: float = 0.0
     """FLOPs of the gradient with respect to weights."""
     keeps: tuple[str, ...] = ()
-    """Values autograd keeps."""
+    """Values that autograd keeps."""
     mask: bool = False
     """Whether it keeps a boolean mask of its result (dropout)."""
 
@@ -98,14 +98,14 @@ class Program:
     """Everything read from one exported program."""
 
     axes: Axes
-    """What is known about all axes."""
+    """Knowledge about all axes."""
     values: dict[str, Value] = field(default_factory=dict)
-    """By name."""
+    """Values by name."""
     parameters: dict[str, Ref] = field(default_factory=dict)
-    """By name: their axes."""
+    """Axes of the parameters, by name."""
     operations: list[Operation] = field(default_factory=list)
-    """In program order."""
+    """Operations in program order."""
     inputs: list[str] = field(default_factory=list)
-    """Values that the caller gives."""
+    """Values that the caller passes in."""
     outputs: list[str] = field(default_factory=list)
-    """Values that the caller gets."""
+    """Values that the caller receives."""

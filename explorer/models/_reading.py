@@ -1,8 +1,8 @@
-"""Reads a `torch.export.ExportedProgram` into a `Program`.
+"""Reading of a `torch.export.ExportedProgram` into a `Program`.
 
-Nodes are walked in order with every tensor as a `Ref`: what is only a view, a cast or a constant stays one,
-and only what computes becomes an operation. Regions under `no_grad` or `autocast` are read as if they were
-written where they stand.
+Nodes are walked in order with every tensor as a `Ref`: a mere view, cast or constant stays one, and only what
+computes becomes an operation. Regions under `no_grad` or `autocast` are read as if they were written in
+place.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from explorer.models._program import CONSTANT, PARAMETER, VALUE, Operation, Prog
 def read_program(
     exported: Any, *, parameter_name: Callable[[str], str], trainable: Callable[[str], bool]
 ) -> Program:
-    """The operations of a `torch.export.ExportedProgram` made with one sample.
+    """Read the operations of a `torch.export.ExportedProgram` made with one sample.
 
     Args:
         exported: the program.
@@ -67,7 +67,7 @@ def _dtype(value: Any) -> str:
 
 
 def _tensors(value: Any) -> list[Any]:
-    """The tensors among the results of a node, in order."""
+    """List the tensors among the results of a node, in order."""
     items = value if isinstance(value, (list, tuple)) else [value]
     return [item for item in items if hasattr(item, "shape") and hasattr(item, "dtype")]
 
@@ -81,7 +81,7 @@ _CONSTANT_MAKERS = ("new_", "empty_like", "zeros_like", "ones_like", "full_like"
 
 
 class _Reader:
-    """Walks graphs; `program` grows."""
+    """A walk over graphs that fills `program`."""
 
     def __init__(
         self, program: Program, parameter_name: Callable[[str], str], trainable: Callable[[str], bool]
@@ -92,7 +92,7 @@ class _Reader:
         self._whole: dict[str, tuple[Shape, int]] = {}
 
     def placeholder(self, node: Any, path: str | None, constant: bool) -> Any:  # noqa: FBT001
-        """What an input of the graph is: a parameter, a constant, or a value that the caller gives."""
+        """Classify an input of the graph: a parameter, a constant, or a value that the caller passes in."""
         value, axes = node.meta.get("val"), self.program.axes
         if path is not None:
             name = self._parameter_name(path)
@@ -113,7 +113,9 @@ class _Reader:
         return self._new_value(node.name, axes.fresh(tuple(map(int, value.shape))), value, gradient=False)
 
     def _current(self, item: Any) -> Any:
-        """What a tensor is by now: whoever reads it after something was written into it reads that, too."""
+        """Return the current version of a tensor: readers after a write into it read what was written,
+        too.
+        """
         if isinstance(item, (list, tuple)):
             return [self._current(part) for part in item]
         while isinstance(item, Ref) and item.name in self._latest:
@@ -122,7 +124,7 @@ class _Reader:
         return item
 
     def _written_into(self, target: Ref, result: Ref) -> None:
-        """What is written into a part of `target` stands for all of it from here on."""
+        """Let what is written into a part of `target` stand for all of it from here on."""
         made = self.program.values[result.name]
         axes, elements = self._whole.get(target.name, (made.axes, made.elements))
         if elements > made.elements:
@@ -134,7 +136,7 @@ class _Reader:
     def _constant(self, value: Any, shape: Shape | None = None) -> Ref:
         sizes = tuple(map(int, value.shape))
         axes = self.program.axes.fresh(sizes) if shape is None else shape
-        # Constants have a name, too: views of one may be written into.
+        # Constants are named, too: views of one may be written into.
         name = f"constant {len(self._whole)}"
         self._whole[name] = axes, math.prod(sizes)
         return Ref(kind=CONSTANT, name=name, axes=axes, sizes=sizes, dtype=_dtype(value), weight=True)
@@ -161,7 +163,7 @@ class _Reader:
         *,
         gradient: bool,
     ) -> Any:
-        """Read one graph with its placeholders bound; the result is that of its output node."""
+        """Read one graph with its placeholders bound and return the result of its output node."""
         env = dict(bound)
 
         def look(arg: Any) -> Any:
@@ -283,7 +285,7 @@ def _axes_in(args: Any) -> Any:
 
 
 def _innermost(stack: Mapping[str, Any]) -> tuple[str, str]:
-    """Path and class of the innermost module of an `nn_module_stack`."""
+    """Return the path and class of the innermost module of an `nn_module_stack`."""
     if not stack:
         return "", ""
     path, kind = list(stack.values())[-1]
@@ -291,14 +293,14 @@ def _innermost(stack: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _operands(op: str, refs: list[Ref]) -> list[Ref]:
-    """The factors of a product; its addend or bias is none."""
+    """Return the factors of a product, without an addend or bias."""
     if op in ("addmm", "baddbmm", "addmv"):
         return refs[1:3]
     return refs[:3] if op in operators.ATTENTIONS else refs[:2]
 
 
 def _gradient_flops(op: str, refs: list[Ref], flops: float) -> tuple[float, float]:
-    """FLOPs of the input gradient and of the weight gradient: one product for each operand that wants one.
+    """Split FLOPs into input and weight gradient: one product for each operand that wants a gradient.
 
     Attention is two products forward and four backward; all of them belong to its inputs.
     """
@@ -314,7 +316,7 @@ def _gradient_flops(op: str, refs: list[Ref], flops: float) -> tuple[float, floa
 
 
 def _keeps(op: str, refs: list[Ref], result: Ref) -> tuple[str, ...]:
-    """Values that autograd keeps: an operand if its partner wants a gradient; inputs; or the result."""
+    """Return the values autograd keeps: an operand if its partner wants a gradient; inputs; or the result."""
     how = operators.kept(op)
     if how == "output":
         return (result.name,)

@@ -1,8 +1,8 @@
-"""Layers of recurrent models: the cell of an LSTM, and the additive attention that reads one.
+"""Layers of recurrent models: the cell of an LSTM, and additive attention over its states.
 
 An LSTM is two layers, as cuDNN runs it (Appleyard et al. 2016, Optimizing Performance of Recurrent Neural
 Networks on GPUs, arXiv:1604.01946, section 3.1). What a step takes from its *input* depends on no other step:
-one matrix product over all steps, a `linear`. What it takes from the step *before* is the cell, of kind
+one matrix product over all steps, a `linear`. What it takes from the *previous* step is the cell, of kind
 `recurrent`, which runs `trips` = steps times and whose work is that of one step.
 
 Dimensions: ``gates`` (input, forget, cell, output), ``hidden`` (units), ``state`` (what is fed back: the
@@ -23,7 +23,7 @@ class RecurrentLayers(AttentionLayers):
     """Methods of `GraphBuilder` for recurrent models."""
 
     def lstm_cell(self, name: str, z: Value, *, projection: int = 0, bias: bool = True) -> Value:
-        """The steps of an LSTM: all that depends on the step before.
+        """Add the steps of an LSTM: everything that depends on the previous step.
 
             i, f, g, o = z_t + R s_(t-1) + c;    m_t = sigma(f) m_(t-1) + sigma(i) tanh(g)
             h_t = sigma(o) tanh(m_t);    s_t = h_t, or P h_t with a projection
@@ -32,9 +32,9 @@ class RecurrentLayers(AttentionLayers):
         with a projection h as well.
 
         Args:
-            name: of the layer.
+            name: name of the layer.
             z: what every step takes from its input: (seq, gates, hidden).
-            projection: width of s, 0 for none.
+            projection: width of s; 0 if none.
             bias: whether c is learned.
 
         Returns:
@@ -70,15 +70,15 @@ class RecurrentLayers(AttentionLayers):
         return found
 
     def additive_attention(self, name: str, q: Value, k: Value, values: Value) -> Value:
-        """Additive attention (Bahdanau et al. 2014, arXiv:1409.0473, A.1.2), without its projections.
+        """Add additive attention (Bahdanau et al. 2014, arXiv:1409.0473, A.1.2), without its projections.
 
             scores = v . tanh(q_i + k_j);    y_i = sum over j of softmax_j(scores) values_j
 
-        As frameworks without a kernel for it do it: the sums of all pairs are in memory, and kept. Layers
-        `name`.scores, .softmax, .context.
+        This is what frameworks without a kernel for it do: the sums of all pairs are in memory, and kept. Its
+        layers are `name`.scores, .softmax and .context.
 
         Args:
-            name: of the layers.
+            name: name of the layers.
             q: (seq, units).
             k: (kv_seq, units).
             values: (kv_seq, embed).
@@ -98,7 +98,7 @@ class RecurrentLayers(AttentionLayers):
         return y
 
     def _additive_scores(self, name: str, q: Value, k: Value) -> Value:
-        """A sum over units; the sum of q and k, and tanh of it, are written and read again."""
+        """Sum over units; the sum of q and k, and its tanh, are written and read again."""
         weight = self.parameter(f"{self.full(name)}.weight", {"units": q.size("units")})
         pairs = {"seq": q.size("seq"), "kv_seq": k.size("kv_seq")}
         y = self.output(name, pairs, [q, k], [weight])

@@ -1,8 +1,8 @@
-"""Repeat exported blocks to the full depth: 80 equal blocks cost the time of two.
+"""Repetition of exported blocks to the full depth: 80 equal blocks cost the time of two.
 
-A block that was left out is a copy of a kept one of its structure with the names changed, reading from
-the block before it what the kept one reads from the block before. Where that does not determine the graph (a
-block that reads from an arbitrary earlier one), `NotRepeatable` says so and the caller exports all of it.
+A block that was left out is a copy of a kept one of its structure with the names changed, reading from the
+block before it what the kept one reads from the block before. If that does not determine the graph (a block
+that reads from an arbitrary earlier one), `NotRepeatable` says so and the caller exports the whole model.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class _Template:
     index: int
     layers: tuple[Layer, ...]
     carried: tuple[str, ...]
-    """Tensors it reads from the block before it, in order of first use."""
+    """Tensors it reads from the previous block, in order of first use."""
 
 
 def repeat(graph: LayerGraph, stacks: Sequence[Stack]) -> LayerGraph:
-    """The graph of full depth from that of the kept blocks.
+    """Repeat the kept blocks of a graph to its full depth.
 
     Raises:
         NotRepeatable: the wiring of a stack is not the same for all its blocks.
@@ -41,7 +41,7 @@ def repeat(graph: LayerGraph, stacks: Sequence[Stack]) -> LayerGraph:
 
 
 class _Expansion:
-    """Fills in the missing blocks of one stack."""
+    """A stack whose missing blocks are being filled in."""
 
     def __init__(self, graph: LayerGraph, stack: Stack) -> None:
         self.graph, self.stack = graph, stack
@@ -56,14 +56,14 @@ class _Expansion:
         return tuple(layer for layer in self.graph.layers if layer.block == name)
 
     def _outside(self, layers: Sequence[Layer]) -> tuple[str, ...]:
-        """Tensors that a block reads from elsewhere, in order of first use."""
+        """Return the tensors that a block reads from elsewhere, in order of first use."""
         own = {use.name for layer in layers for use in layer.writes}
         return tuple(
             dict.fromkeys(use.name for layer in layers for use in layer.reads if use.name not in own)
         )
 
     def _templates(self) -> dict[int, _Template]:
-        """By kept item; of a structure kept twice, the second tells what is carried."""
+        """Map kept items to templates; if a structure is kept twice, the second shows what is handed on."""
         keep, kinds = self.stack.keep, self.stack.kinds
         reads = {i: self._outside(self._block_layers(i)) for i in keep}
         found: dict[int, _Template] = {}
@@ -89,7 +89,7 @@ class _Expansion:
         return tuple(name for name in names if self.producer_block.get(name) == before)
 
     def _handed(self) -> dict[int, tuple[str, ...]]:
-        """By structure: names, relative to the block, of what it hands to the next one."""
+        """Map each structure to the names, relative to the block, of what it hands to the next one."""
         found: dict[int, tuple[str, ...]] = {}
         for before, after in zip(self.stack.keep, self.stack.keep[1:], strict=False):
             prefix, kind = self.stack.block(before), self.stack.kinds[before]
@@ -104,7 +104,7 @@ class _Expansion:
         return found
 
     def build(self) -> LayerGraph:
-        """The graph with every block of the stack."""
+        """Build the graph with every block of the stack."""
         self._check()
         segments = self._segments()
         layers: list[Layer] = []
@@ -135,7 +135,7 @@ class _Expansion:
         return found
 
     def _check(self) -> None:
-        """Nobody outside may read from a block but the last."""
+        """Refuse readers outside the stack that read from any block but the last."""
         own = {self.stack.block(i) for i in self.stack.keep}
         last = self.stack.block(self.stack.keep[-1])
         for layer in self.graph.layers:
@@ -145,7 +145,7 @@ class _Expansion:
                 raise NotRepeatable
 
     def _instance(self, index: int) -> list[Layer]:
-        """The layers of block `index`, reading from the block before it."""
+        """Make the layers of block `index`, reading from the previous block."""
         kinds = self.stack.kinds
         source = index
         if index not in self.templates:
@@ -191,7 +191,7 @@ class _Expansion:
             self.parameters[new] = replace(self.graph.parameter[old], name=new)
 
     def _reconnect(self, layers: list[Layer]) -> list[Layer]:
-        """Layers after the stack read from the last block of full depth."""
+        """Make layers after the stack read from the last block of full depth."""
         old, new = self.stack.block(self.stack.keep[-1]), self.stack.block(len(self.stack.kinds) - 1)
         if old == new:
             return layers

@@ -1,10 +1,10 @@
-"""What selective recomputation makes again, said layer by layer.
+"""Selective recomputation: what it repeats, layer by layer.
 
-Without a policy the core of an attention is made again (Korthikanti et al., Reducing Activation Recomputation
+Without a policy the core of an attention is recomputed (Korthikanti et al., Reducing Activation Recomputation
 in Large Transformer Models, 2022). torch's selective checkpointing decides by operator: its usual policy
 keeps what an attention and every other matrix product of a block write. A checkpoint of whole blocks stops
 once it has made the last tensor that the backward needs (`torch.utils.checkpoint`, early stop): the block's
-last product and what follows is not made again.
+last product and what follows are not repeated.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ POLICIES: Mapping[str, str] = MappingProxyType({
 
 
 def with_policy(graph: LayerGraph, policy: str) -> LayerGraph:
-    """The same layers, which say what selective recomputation does with them.
+    """Mark every layer with what selective recomputation does with it.
 
     Args:
         graph: a model with blocks, whose layers stand in the order in which they run.
-        policy: a name in `POLICIES`; `attention` says nothing.
+        policy: a name in `POLICIES`; `attention` marks nothing.
     """
     if policy == "attention":
         return graph
@@ -52,7 +52,7 @@ def _operators(layers: list[Layer]) -> dict[str, str]:
 
 
 def _needed(layers: list[Layer]) -> dict[str, str]:
-    """Everything up to the last tensor that a layer keeps."""
+    """Map everything up to the last tensor that a layer keeps."""
     kept = {name for layer in layers for name in layer.saves}
     needed = [i for i, layer in enumerate(layers) if any(use.name in kept for use in layer.writes)]
     last = max(needed, default=-1)

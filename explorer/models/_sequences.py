@@ -22,11 +22,11 @@ class SequenceLayers(AttentionLayers):
         weight: str = "",
         density: float = 1.0,
     ) -> Value:
-        """A table lookup: as an einsum it contracts a one-hot `indices` with the (rows, out) table.
+        """Add a table lookup: as an einsum it contracts a one-hot `indices` with the (rows, out) table.
 
-        `rows` is the one axis looked up, e.g. ``{"vocab": 50257}``; `weight` the full name of a table to
-        share (empty: one of its own); `density` the share of its rows in a step, if its gradient has only
-        those.
+        `rows` is the one axis looked up, e.g. ``{"vocab": 50257}``; `weight` is the full name of a table to
+        share (empty for one of its own); `density` is the share of its rows used in a step, if its gradient
+        has only those.
         """
         table = self.parameter(weight or f"{self.full(name)}.weight", {**rows, **out}, density=density)
         kept = dict(zip(indices.dims, indices.shape, strict=True))
@@ -39,7 +39,7 @@ class SequenceLayers(AttentionLayers):
         return y
 
     def add_table(self, name: str, x: Value, rows: float, *, indices: Value | None = None) -> Value:
-        """`x` plus rows of a learned table: by position, or by `indices` (token types)."""
+        """Add rows of a learned table to `x`: by position, or by `indices` (token types)."""
         table = self.parameter(f"{self.full(name)}.weight", {"": rows, "embed": x.size("embed")})
         reads = [x] if indices is None else [x, indices]
         y = self.output(name, dict(zip(x.dims, x.shape, strict=True)), reads, [table])
@@ -50,7 +50,7 @@ class SequenceLayers(AttentionLayers):
         return y
 
     def first_token(self, name: str, x: Value) -> Value:
-        """The first token of (seq, embed), which a classifier reads; its gradient needs only sizes."""
+        """Take the first token of (seq, embed), which a classifier reads; its gradient needs only sizes."""
         y = self.output(name, {d: s for d, s in zip(x.dims, x.shape, strict=True) if d != "seq"}, [x])
         moved = Work(moved_elements=2 * y.elements)
         # Only the first part of a split sequence has this row, which no einsum says.
@@ -60,7 +60,9 @@ class SequenceLayers(AttentionLayers):
         return y
 
     def rope(self, name: str, q: Value, k: Value) -> tuple[Value, Value]:
-        """Rotary position embedding of queries and keys. Its gradient rotates back: nothing is kept."""
+        """Add a rotary position embedding of queries and keys; its gradient rotates back, so nothing is
+        kept.
+        """
         rotated = []
         for part, x in (("q", q), ("k", k)):
             sizes = dict(zip(x.dims, x.shape, strict=True))
@@ -78,7 +80,7 @@ class SequenceLayers(AttentionLayers):
         return rotated[0], rotated[1]
 
     def router(self, name: str, x: Value, experts: int, *, bias: bool = False) -> Value:
-        """Scores of every expert for every token, normalised: keeps its input and the scores.
+        """Add a router: normalised scores of every expert for every token; it keeps its input and the scores.
 
         The `bias` balances the experts' load and gets no gradient (DeepSeek-V3, section 2.1.2).
         """
@@ -95,11 +97,11 @@ class SequenceLayers(AttentionLayers):
         return y
 
     def experts(self, name: str, x: Value, scores: Value, *, ffn: int, active: int) -> Value:
-        """Gated feed-forward experts, `active` of them per token, weighted by `scores`.
+        """Add gated feed-forward experts, `active` of them per token, weighted by `scores`.
 
         Only active experts cost FLOPs: 6 seq active embed ffn. What is kept has one row per token and chosen
-        expert; that axis of size `active` is mapped onto ``experts``, so that a device with one part in n
-        of the experts is charged one part in n of the rows: balanced routing is assumed.
+        expert; that axis of size `active` is mapped onto ``experts``, so a device with one part in n of the
+        experts is charged one part in n of the rows: balanced routing is assumed.
         """
         seq, embed, experts = x.size("seq"), x.size("embed"), scores.size("experts")
         wide, narrow = {"experts": experts, "ffn": ffn}, {"embed": embed}

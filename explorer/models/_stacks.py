@@ -1,9 +1,9 @@
 """Repeated blocks of a module: where they are, which are equal, and a module with only some of them.
 
-A *stack* is a ModuleList some of whose items are equal in structure. Of every structure its first two items
-are kept for the export (the second shows what a block reads from the block before it and what from elsewhere:
-T5's position bias always comes from the first), and the last item if its structure is not that of the last
-one kept.
+A *stack* is a ModuleList some of whose items are equal in structure. The first two items of every structure
+are kept for the export (the second shows what a block reads from the previous block and what from elsewhere:
+T5's position bias always comes from the first). The last item is kept as well if its structure is not that of
+the last one kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ COUNTS = frozenset({
     "num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "num_encoder_layers",
     "decoder_layers", "encoder_layers", "depth",
 })  # fmt: skip
-"""Configuration keys that say how many blocks there are."""
+"""Configuration keys that give the number of blocks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Stack:
     """A ModuleList with equal items."""
 
     path: str
-    """Its dotted path."""
+    """Dotted path of the list."""
     kinds: tuple[int, ...]
     """Structure of every item: equal numbers are equal structures."""
 
@@ -42,12 +42,12 @@ class Stack:
         return tuple(found)
 
     def block(self, index: int) -> str:
-        """Path of an item."""
+        """Return the path of an item."""
         return f"{self.path}.{index}"
 
 
 def find_stacks(module: Any) -> tuple[Stack, ...]:
-    """The outermost ModuleLists some of whose items are equal in structure."""
+    """Find the outermost ModuleLists some of whose items are equal in structure."""
     from torch import nn
 
     found: list[Stack] = []
@@ -74,7 +74,7 @@ def _nearest_config(module: Any, path: str) -> Any:
 
 
 def _kinds(items: Sequence[Any], config: Any) -> tuple[int, ...]:
-    """A number per item, equal for equal structures: classes, shapes, settings and listed kinds."""
+    """Give every item a number, equal for equal structures: classes, shapes, settings and listed kinds."""
     described = [_structure(item) for item in items]
     listed = [
         values for values in _per_layer(config, len(items)).values() if not _is_index(dict(enumerate(values)))
@@ -94,13 +94,13 @@ def _kinds(items: Sequence[Any], config: Any) -> tuple[int, ...]:
 
 
 def _per_layer(config: Any, count: int) -> dict[str, Sequence[Any]]:
-    """Lists of a configuration with one entry per item."""
+    """Return the lists of a configuration with one entry per item."""
     values = vars(config) if config is not None and hasattr(config, "__dict__") else {}
     return {k: v for k, v in values.items() if isinstance(v, (list, tuple)) and len(v) == count}
 
 
 def _structure(item: Any) -> dict[str, Any]:
-    """Everything that can change the program of a module, by path."""
+    """Return everything that can change the program of a module, by path."""
     found: dict[str, Any] = {}
     for path, module in item.named_modules():
         found[path] = type(module).__qualname__
@@ -116,7 +116,7 @@ def _structure(item: Any) -> dict[str, Any]:
 
 
 def _is_index(values: Mapping[int, Any]) -> bool:
-    """Whether a setting of some items is just their position (layer_idx), which changes no shape."""
+    """Tell whether a setting of some items is just their position (layer_idx), which changes no shape."""
     if not all(isinstance(value, int) and not isinstance(value, bool) for value in values.values()):
         return False
     return len({value - i for i, value in values.items()}) == 1
@@ -124,7 +124,7 @@ def _is_index(values: Mapping[int, Any]) -> bool:
 
 @contextmanager
 def reduced(module: Any, stacks: Sequence[Stack]) -> Iterator[None]:
-    """Inside, `module` has only the items that are kept, and its configuration says so."""
+    """Reduce `module`, inside the context, to the items that are kept, and its configuration accordingly."""
     from torch import nn
 
     undo: list[tuple[Any, str, Any]] = []

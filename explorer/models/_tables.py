@@ -1,4 +1,4 @@
-"""Embedding tables of which a step touches few rows: their share, and a lookup that adds up."""
+"""Embedding tables of which a step touches few rows: the share it touches, and a lookup that adds up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from explorer.models.builder import GraphBuilder, Value
 
 
 def samples_per_step(default: int) -> Option:
-    """The option that says for which batch touched rows are counted."""
+    """Return the option for the batch over which touched rows are counted."""
     return Option(
         name="samples_per_step",
         default=default,
@@ -30,9 +30,9 @@ def check_samples(samples: int) -> None:
 
 
 def touched_share(rows: float, lookups: float) -> float:
-    """Expected share of distinct rows among lookups drawn evenly: 1 - (1 - 1/rows)^lookups.
+    """Return the expected share of distinct rows among lookups drawn evenly: 1 - (1 - 1/rows)^lookups.
 
-    Indices of real data repeat more, so that it is an upper bound for them.
+    Indices of real data repeat more, so this is an upper bound for them.
 
     >>> round(touched_share(1000, 1000), 3)
     0.632
@@ -43,7 +43,7 @@ def touched_share(rows: float, lookups: float) -> float:
 def lookup_sum(
     b: GraphBuilder, name: str, indices: Value, rows: float, embed: int, *, density: float
 ) -> Value:
-    """The sum of the rows that `indices` (one axis called ``""``) name: an EmbeddingBag.
+    """Add the sum of the rows that `indices` (one axis called ``""``) name: an EmbeddingBag.
 
     As an einsum it contracts a one-hot with the (vocab, embed) table and adds up over the indices.
     """

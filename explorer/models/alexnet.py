@@ -1,6 +1,6 @@
-"""AlexNet as torchvision has it: five convolutions in one tower, three fully connected. Dropout left out.
+"""AlexNet as in torchvision: five convolutions in one tower, three fully connected layers, no dropout.
 
-Two architectures are called so. That of 2012 (60,965,224 parameters) has two towers and 96 filters in the
+Two architectures have this name. That of 2012 (60,965,224 parameters) has two towers and 96 filters in the
 first layer; this one, of 2014, has one tower, 64 filters and 61,100,840 parameters, and is what benchmarks
 train.
 """
@@ -22,7 +22,7 @@ _CONVOLUTIONS = (
 
 @SOURCES.add("alexnet", title="AlexNet", paper=PAPER, family="alexnet", parameters=61_100_840)
 def alexnet(*, sequence_length: int | None = None) -> LayerGraph:
-    """Images of 3 x 224 x 224, 1000 classes; there torchvision's adaptive pool changes nothing."""
+    """Build AlexNet for 3 x 224 x 224, 1000 classes; torchvision's adaptive pool changes nothing."""
     refuse_sequence("alexnet", sequence_length)
     # Batch 128, momentum and 90 epochs (Krizhevsky et al. 2012, section 5; 2014, section 5); fp32.
     defaults = Defaults(

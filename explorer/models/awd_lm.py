@@ -13,12 +13,12 @@ from explorer.models.builder import GraphBuilder
 PAPER = "Merity et al. 2017, Regularizing and Optimizing LSTM Language Models, arXiv:1708.02182, section 5"
 _VOCAB, _EMBED, _HIDDEN, _LAYERS = 10_000, 400, 1150, 3
 _TOKENS = 929_589
-"""Of Penn Treebank's training part, ends of sentences included."""
+"""Words of Penn Treebank's training part, including ends of sentences."""
 
 
 @SOURCES.add("awd-lm", title="AWD-LSTM 24M", paper=PAPER, family="awd-lm", parameters=24_221_600)
 def awd_lm(*, sequence_length: int | None = None) -> LayerGraph:
-    """Widths 400, 1150, 1150, 400; a sample is one stretch of 70 tokens."""
+    """Build the model with widths 400, 1150, 1150, 400; a sample is one stretch of 70 tokens."""
     seq = sequence_length or 70
     # Section 5: batch 40 of 70 tokens, SGD (averaged near the end, which is free), 750 epochs.
     defaults = Defaults(

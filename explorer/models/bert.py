@@ -1,7 +1,7 @@
 """BERT-large: post-norm encoder with learned positions, token types and a pooler.
 
-The published count is that of the encoder with its pooler. The pre-training heads are outside it and left
-out, so that the loss reads the last hidden states and the pooled vector directly. Dropout is left out.
+The published count is that of the encoder with its pooler. The pre-training heads are not part of it and left
+out, so the loss reads the last hidden states and the pooled vector directly. Dropout is left out.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def _embeddings(b: GraphBuilder, seq: int) -> Value:
 
 
 def _pooler(b: GraphBuilder, x: Value) -> Value:
-    """A linear layer and tanh on the first token; only that row of `x` is kept."""
+    """Add a linear layer and tanh on the first token; only that row of `x` is kept."""
     first = b.first_token("first", x)
     pooled = b.linear("pooler", first, {"pooled": _EMBED}, bias=True)
     return b.activation("pooler_tanh", pooled, saves="output")
 
 
 def _loss(b: GraphBuilder, x: Value, pooled: Value) -> None:
-    """Stands for the pre-training losses: one pass over what the encoder gives."""
+    """Add a stand-in for the pre-training losses: one pass over the encoder's outputs."""
     y = b.output("loss", {}, [x, pooled], dtype="fp32")
     moved = Work(moved_elements=x.elements + pooled.elements)
     b.layer("loss", "loss", reads=[x, pooled], writes=[y], saves=[x, pooled], forward=moved, input_grad=moved)
@@ -39,7 +39,7 @@ def _loss(b: GraphBuilder, x: Value, pooled: Value) -> None:
 
 @SOURCES.add("bert-large", title="BERT large", paper=PAPER, family="bert", parameters=335_141_888)
 def bert_large(*, sequence_length: int | None = None) -> LayerGraph:
-    """24 blocks of width 1024."""
+    """Build BERT-large: 24 blocks of width 1024."""
     seq = positions_within("bert-large", sequence_length, _POSITIONS)
     # Appendix A.2: batch 256, Adam, 1M steps, "approximately 40 epochs": 256M samples in 40 epochs.
     defaults = Defaults(

@@ -1,11 +1,12 @@
 """Big LSTM of the one-billion-word benchmark: two LSTMs of 8192 units projected to 1024, a sampled softmax.
 
 The paper says 1.8B parameters: an embedding and a softmax of 793,471 words by 1024 each, the softmax's
-biases, and two LSTMs with one bias (as its formula; cuDNN's second would add 65,536). That is 1,776,882,559.
+biases, and two LSTMs with one bias (as in its formula; cuDNN's second would add 65,536). That is
+1,776,882,559.
 
 Of the 793,471 classes a training step scores 8192 drawn at random for all its samples, and every token's own
-(Jean et al. 2014, arXiv:1412.2007): work and activations are of those, and gradients of both tables have only
-the rows that a step touched. Dropout is left out.
+(Jean et al. 2014, arXiv:1412.2007): work and activations are those of the scored classes, and gradients of
+both tables have only the rows that a step touched. Dropout is left out.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ _TOKENS, _BATCH = 768_648_884, 1024
 
 
 def _sampled_head(b: GraphBuilder, x: Value, tokens: float) -> Value:
-    """Scores of the drawn classes and the right one, of every token.
+    """Score the drawn classes and the right one for every token.
 
-    The axis of the scores is mapped onto ``vocab``, so that a device with one part in n of the classes has
-    one part in n of those drawn.
+    The axis of the scores is mapped onto ``vocab``, so a device with one part in n of the classes has one
+    part in n of those drawn.
     """
     density = (_SAMPLED + touched_share(_VOCAB, tokens) * (_VOCAB - _SAMPLED)) / _VOCAB
     classes, scores = {"vocab": _VOCAB}, _SAMPLED + 1
@@ -46,7 +47,7 @@ def _sampled_head(b: GraphBuilder, x: Value, tokens: float) -> Value:
     options=(samples_per_step(_BATCH),),
 )  # fmt: skip
 def biglstm(*, samples_per_step: int, sequence_length: int | None = None) -> LayerGraph:
-    """A sample is one stretch of 20 tokens.
+    """Build the model; a sample is one stretch of 20 tokens.
 
     Raises:
         InputError: fewer than one sample per step.

@@ -1,11 +1,11 @@
 """GraphBuilder: one method per kind of layer, so that every source counts work and memory alike.
 
 Dimension names are a contract that tensor-parallel layouts use: ``seq``, ``embed`` (model width), ``heads``
-(query heads), ``kv_heads``, ``head`` (head size; ``v_head`` where that of values differs), ``kv_seq`` (keys
-that a query attends to), ``ffn``, ``vocab``, ``experts``; for images ``height``,
-``width`` (and ``depth``), ``in_channels``, ``out_channels`` (``channels`` where a layer does not mix them),
-``kernel_height`` and so on; those of recurrent layers stand in `explorer.models._recurrent`. Weights keep
-these axes apart: a query weight is (heads, head, embed).
+(query heads), ``kv_heads``, ``head`` (head size; ``v_head`` if that of values differs), ``kv_seq`` (keys that
+a query attends to), ``ffn``, ``vocab``, ``experts``; for images ``height``, ``width`` (and ``depth``),
+``in_channels``, ``out_channels`` (``channels`` if a layer does not mix them), ``kernel_height`` and so on;
+`explorer.models._recurrent` lists those of recurrent layers. Weights keep these axes separate: a query weight
+is (heads, head, embed).
 
 Rules of counting, the same for all layers:
 
@@ -34,7 +34,7 @@ __all__ = ["GraphBuilder", "Value", "Weight"]
 
 
 class GraphBuilder(ImageLayers, RecurrentLayers, SequenceLayers):
-    """Collects layers in the order in which they are called; `build` gives the graph.
+    """Builder of a graph from layers, in the order of their calls; `build` makes the graph.
 
     >>> b = GraphBuilder("two")
     >>> x = b.input("x", {"embed": 4})
@@ -56,10 +56,10 @@ class GraphBuilder(ImageLayers, RecurrentLayers, SequenceLayers):
         weight: str = "",
         trainable: bool = True,
     ) -> Value:
-        """A matrix product: contracts the axes `over` of `x` and appends the axes `out`.
+        """Add a matrix product that contracts the axes `over` of `x` and appends the axes `out`.
 
         `weight` is the full name of a parameter to share (tied embeddings), empty for one of its own. A
-        frozen weight (LoRA) needs no weight gradient, so that its input is not kept.
+        frozen weight (LoRA) needs no weight gradient, so its input is not kept.
 
         Raises:
             InputError: a name that is an axis of both sides.
@@ -83,20 +83,19 @@ class GraphBuilder(ImageLayers, RecurrentLayers, SequenceLayers):
         return y
 
     def lstm(self, name: str, x: Value, hidden: int, *, projection: int = 0, biases: int = 2) -> Value:
-        """A long short-term memory over the steps of `x` (seq, embed): layers `name`.input and `name`.cell.
+        """Add an LSTM over the steps of `x` (seq, embed): layers `name`.input and `name`.cell.
 
-        Its 4 `hidden` (input + state) weights are those of `lstm_cell`, where its formula is, and of one
-        product of all inputs. `biases` is 2 as cuDNN and torch have them, or 1 as in the formula of most
-        papers.
+        Its 4 `hidden` (input + state) weights are those of `lstm_cell`, which states the formula, and of one
+        product of all inputs. `biases` is 2 as in cuDNN and torch, or 1 as in the formula of most papers.
         """
         z = self.linear(f"{name}.input", x, {"gates": GATES, "hidden": hidden}, bias=True)
         return self.lstm_cell(f"{name}.cell", z, projection=projection, bias=biases > 1)
 
     def concat(self, name: str, *inputs: Value, axis: str) -> Value:
-        """`inputs` one after the other along `axis`; of those larger than the first only the middle is taken.
+        """Concatenate `inputs` along `axis`; of those larger than the first only the middle is taken.
 
-        Nothing is kept. No split along `axis` survives it, because inputs and output have different sizes
-        there; nor along what is cropped.
+        Nothing is kept. No split along `axis` survives, because inputs and output have different sizes there,
+        and none along what is cropped.
         """
         first = inputs[0]
         sizes = dict(zip(first.dims, first.shape, strict=True))
@@ -109,12 +108,12 @@ class GraphBuilder(ImageLayers, RecurrentLayers, SequenceLayers):
         return y
 
     def norm(self, name: str, x: Value, *, over: Sequence[str] = ("embed",), bias: bool = True) -> Value:
-        """Layer normalisation (`bias`), else RMS normalisation over the axes `over`."""
+        """Add a layer normalisation (with `bias`) or RMS normalisation over the axes `over`."""
         sizes = {d: x.size(d) for d in over}
         return self.affine(name, x, sizes, names=("weight", "bias") if bias else ("weight",), fixed=over)
 
     def elementwise(self, name: str, *inputs: Value, saves: str = "none", kind: str = "elementwise") -> Value:
-        """A pointwise function of `inputs`, shaped like the first.
+        """Add a pointwise function of `inputs`, shaped like the first.
 
         `saves` is ``none`` (an addition), ``inputs`` (gelu, a product) or ``output`` (relu, tanh).
         """
@@ -131,19 +130,20 @@ class GraphBuilder(ImageLayers, RecurrentLayers, SequenceLayers):
         return y
 
     def add(self, name: str, *inputs: Value) -> Value:
-        """A sum; its gradient is passed on unchanged, so that nothing is kept."""
+        """Add a sum; its gradient is passed on unchanged, so nothing is kept."""
         return self.elementwise(name, *inputs)
 
     def activation(self, name: str, x: Value, *, saves: str = "inputs") -> Value:
-        """A pointwise nonlinearity: gelu and silu keep their input, relu and tanh their ``output``."""
+        """Add a pointwise nonlinearity: gelu and silu keep their input, relu and tanh their ``output``."""
         return self.elementwise(name, x, saves=saves)
 
     def loss(
         self, name: str, prediction: Value, targets: Value, *, over: str = "vocab", fused: bool = False
     ) -> Value:
-        """Cross entropy over the axis `over`: keeps its log-probabilities in fp32, writes one scalar.
+        """Add a cross entropy over the axis `over`; it keeps log-probabilities in fp32 and writes one scalar.
 
-        `fused`: one kernel that writes the gradient over the prediction at once and keeps nothing else.
+        `fused` makes it one kernel that writes the gradient over the prediction at once and keeps nothing
+        else.
         """
         axes = dict(zip(prediction.dims, prediction.shape, strict=True))
         y = self.output(name, {}, [prediction], dtype="fp32")

@@ -1,9 +1,9 @@
 """DeepSeek-V2 and V3: latent attention, first some dense blocks, then routed and shared experts.
 
-Latent attention (V2, section 2.1): queries, and keys with values, are made from narrow vectors; the rotated
-part of the keys is one for all heads. A head has 128 + 64 elements in queries and keys, and 128 in values.
-V3's multi-token-prediction module is left out, as in its published 671B; the biases that balance its experts
-are counted.
+Latent attention (V2, section 2.1): queries, and keys with values, are made from narrow vectors; all heads
+share the rotated part of the keys. A head has 128 + 64 elements in queries and keys, and 128 in values. V3's
+multi-token-prediction module is left out, as in its published 671B; the biases that balance its experts are
+counted.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ V3 = "DeepSeek-AI 2024, DeepSeek-V3 Technical Report, arXiv:2412.19437, section 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatentSize:
-    """What a decoder of this family is built from; the defaults are V3's."""
+    """Sizes of a decoder of this family; the defaults are V3's."""
 
     layers: int = 61
-    """Blocks."""
+    """Number of blocks."""
     dense_layers: int = 3
-    """First blocks, which have one feed-forward instead of experts."""
+    """Number of first blocks, which have one feed-forward instead of experts."""
     embed: int = 7168
     """Model width."""
     heads: int = 128
-    """Attention heads."""
+    """Number of attention heads."""
     q_lora: int = 1536
-    """Width of the vector that queries are made from; 0: they are made from the model's width."""
+    """Width of the vector that queries are made from; 0 if they are made from the model's width."""
     kv_lora: int = 512
     """Width of the vector that keys and values are made from."""
     head: int = 128
@@ -46,23 +46,23 @@ class LatentSize:
     ffn: int = 18432
     """Feed-forward width of the dense blocks."""
     experts: int = 256
-    """Routed experts."""
+    """Number of routed experts."""
     active: int = 8
-    """Routed experts of one token."""
+    """Number of routed experts per token."""
     expert_ffn: int = 2048
     """Feed-forward width of a routed expert."""
     shared_ffn: int = 2048
-    """Feed-forward width of all shared experts together; 0: none."""
+    """Feed-forward width of all shared experts together; 0 if none."""
     vocab: int = 129280
-    """Rows of the embedding."""
+    """Number of rows of the embedding."""
     balanced: bool = True
-    """The router has a bias for each expert that balances their load."""
+    """Whether the router has a bias for each expert that balances their load."""
     fused_loss: bool = False
-    """Cross entropy as one kernel that writes its gradient over the logits."""
+    """Whether the cross entropy is one kernel that writes its gradient over the logits."""
 
 
 def _norm_of_latent(b: GraphBuilder, latent: Value, width: int) -> tuple[Value, Value]:
-    """RMS norm of the first `width` elements of (seq, latent), and the rest: the rotated part of the keys."""
+    """Split (seq, latent) into its first `width` elements, RMS-normalised, and the keys' rotated part."""
     name, seq = "attention.kv_norm", latent.size("seq")
     weight = b.parameter(f"{b.full(name)}.weight", {"kv_lora": width})
     y = b.output(name, {"seq": seq, "kv_lora": width}, [latent], [weight])
@@ -76,7 +76,7 @@ def _norm_of_latent(b: GraphBuilder, latent: Value, width: int) -> tuple[Value, 
 
 
 def _rope(b: GraphBuilder, q: Value, kv: Value, rotated: Value, size: LatentSize) -> tuple[Value, ...]:
-    """Rotates the queries, gives every head the rotated part of the keys, and parts keys from values."""
+    """Rotate the queries, give every head the rotated part of the keys, and split keys from values."""
     name, seq = "attention.rope", q.size("seq")
     heads, wide = {"seq": seq, "heads": size.heads}, size.head + size.rope
     sizes = {
@@ -127,7 +127,7 @@ def _deepseek(
     name: str, size: LatentSize, sequence_length: int | None, *, global_batch: int, source: str
 ) -> LayerGraph:
     seq = sequence_length or 4096
-    # Both papers: AdamW, 4096 tokens. V3 was trained in fp8; bf16 is what it is run in elsewhere.
+    # Both papers: AdamW, 4096 tokens. V3 was trained in fp8; bf16 is what others run it in.
     defaults = Defaults(global_batch=global_batch, sequence_length=seq, precision="bf16", optimizer="adamw")
     b = GraphBuilder(name, defaults=defaults, source=source)
     tokens, targets = tokens_and_targets(b, seq)
@@ -173,7 +173,7 @@ _HELP = {
 def deepseek(
     *, balanced: bool, fused_loss: bool, sequence_length: int | None = None, **sizes: int
 ) -> LayerGraph:
-    """DeepSeek of any size; its defaults are V3.
+    """Build DeepSeek of any size; its defaults are V3.
 
     Raises:
         InputError: a size below 1, more dense blocks than blocks, or more active experts than there are.
@@ -189,13 +189,15 @@ def deepseek(
 
 @SOURCES.add("deepseek-v2", title="DeepSeek-V2 236B", paper=V2, family="deepseek", parameters=235_741_434_880)
 def deepseek_v2(*, sequence_length: int | None = None) -> LayerGraph:
-    """60 blocks of width 5120, one of them dense, with 2 shared and 6 of 160 routed experts."""
+    """Build DeepSeek-V2: 60 blocks of width 5120, one dense, with 2 shared and 6 of 160 routed experts."""
     # Section 3.1.2: the batch grows from 2304 to 9216.
     return _deepseek("deepseek-v2", _V2, sequence_length, global_batch=9216, source=V2)
 
 
 @SOURCES.add("deepseek-v3", title="DeepSeek-V3 671B", paper=V3, family="deepseek", parameters=671_026_419_200)
 def deepseek_v3(*, sequence_length: int | None = None) -> LayerGraph:
-    """61 blocks of width 7168, three of them dense, with one shared and 8 of 256 routed experts."""
+    """Build DeepSeek-V3: 61 blocks of width 7168, three dense, with one shared and 8 of 256 routed
+    experts.
+    """
     # Section 4.2: the batch grows from 3072 to 15360.
     return _deepseek("deepseek-v3", _V3, sequence_length, global_batch=15360, source=V3)

@@ -1,11 +1,11 @@
 """DLRM as MLPerf trains it on Criteo's terabyte: 26 tables, two small networks, all pairs of their vectors.
 
-Its 26 tables have 187,767,399 rows of 128 (with indices capped at 40 million): 24,034,227,072 parameters, and
-2,368,897 in the two networks; "24 billion" in print.
+Its 26 tables have 187,767,399 rows of 128 (with indices capped at 40 million): 24,034,227,072 parameters,
+plus 2,368,897 in the two networks; "24 billion" in print.
 
 A step touches few rows of a large table, and its gradient has only those: `Parameter.density` is the share of
-distinct rows among as many lookups as the batch has samples, drawn evenly. Real indices repeat more, so that
-it is an upper bound; `--set samples_per_step` says for which batch.
+distinct rows among as many lookups as the batch has samples, drawn evenly. Real indices repeat more, so this
+is an upper bound; `--set samples_per_step` gives the batch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BATCH, _SAMPLES = 65_536, 4_195_197_692
 
 
 def _mlp(b: GraphBuilder, name: str, x: Value, widths: Sequence[int]) -> Value:
-    """Products with bias, each followed by relu; axes are called ``ffn`` and ``embed`` in turn."""
+    """Add products with bias, each followed by relu; axes are called ``ffn`` and ``embed`` in turn."""
     for i, width in enumerate(widths, start=1):
         (before,) = x.dims
         after = "embed" if before == "ffn" else "ffn"
@@ -39,7 +39,7 @@ def _mlp(b: GraphBuilder, name: str, x: Value, widths: Sequence[int]) -> Value:
 
 
 def _pairs(b: GraphBuilder, vectors: Sequence[Value]) -> Value:
-    """Inner products of all pairs: one batched product, of which the half below the diagonal is taken."""
+    """Add the inner products of all pairs: one batched product, cut to the half below its diagonal."""
     count = len(vectors)
     stacked = b.output("interaction.stack", {"vectors": count, "embed": _WIDTH}, vectors)
     copied = Work(moved_elements=2 * stacked.elements)
@@ -62,7 +62,7 @@ def _pairs(b: GraphBuilder, vectors: Sequence[Value]) -> Value:
     options=(samples_per_step(_BATCH),),
 )  # fmt: skip
 def dlrm(*, samples_per_step: int, sequence_length: int | None = None) -> LayerGraph:
-    """13 numbers and 26 categories a sample, one lookup each.
+    """Build DLRM: 13 numbers and 26 categories a sample, one lookup each.
 
     Raises:
         InputError: fewer than one sample per step, or a sequence length.

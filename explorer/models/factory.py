@@ -1,4 +1,4 @@
-"""`module.path:factory`, `file.py:factory`: a model from the user's own Python. **This runs that code.**
+"""Factories `module.path:factory`, `file.py:factory`: models from the user's Python. **They run that code.**
 
 The factory is called without arguments (or with `sequence_length`, if it has a parameter of that name) and
 returns a `LayerGraph`, or a module with example inputs of one sample:
@@ -7,7 +7,7 @@ returns a `LayerGraph`, or a module with example inputs of one sample:
         return nn.Linear(8, 8), (torch.zeros(1, 8),)          # positional inputs
         return model, {"input_ids": torch.zeros(1, 64).long()}  # inputs by name
 
-The module is captured on shapes alone (`torch_export`), so that its parameters may be on the meta device.
+The module is captured on shapes alone (`torch_export`), so its parameters may be on the meta device.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def load(
     sequence_length: int | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> LayerGraph:
-    """The graph of what `module.path:factory` returns.
+    """Load the graph of what `module.path:factory` returns.
 
     Runs code: the module is imported (from the working directory, too) and the factory called; a warning on
     this module's logger says so.
 
     Args:
         reference: dotted module path and name of a callable in it.
-        sequence_length: passed on if the factory takes it.
+        sequence_length: passed on if the factory accepts it.
         settings: passed on by name, as text.
 
     Raises:
@@ -90,7 +90,7 @@ def _find(reference: str) -> Callable[..., Any]:
 
 
 def _imported_file(path: str) -> ModuleType:
-    """Import a file by its path, under its own name, which leaves other modules of that name alone."""
+    """Import a file by its path, under its own name, leaving other modules of that name alone."""
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
     if spec is None or spec.loader is None or not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {path}")
@@ -110,7 +110,7 @@ def _failed(reference: str, doing: str, error: Exception) -> InputError:
 
 
 def _check_options(factory: Callable[..., Any], options: dict[str, Any], reference: str) -> None:
-    """Options the factory does not take: a wrong setting is an error, a sequence length is not asked for."""
+    """Drop a sequence length that the factory does not take, and refuse any other option it does not take."""
     try:
         parameters = inspect.signature(factory).parameters
     except ValueError:

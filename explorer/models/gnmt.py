@@ -1,13 +1,13 @@
 """GNMT: LSTMs that read a sentence, LSTMs that write its translation, and additive attention between them.
 
 Shapes are those of NVIDIA's implementation, which PipeDream and MLPerf train: width 1024, 32,320 subwords, a
-first encoder layer in both directions, residual connections from the third on, and what the attention found
-from the first decoder layer's states beside the input of every later one. GNMT-8 has four and four layers,
+first encoder layer in both directions, residual connections from the third on, and the attention's result for
+the first decoder layer's states as an additional input of every later one. GNMT-8 has four and four layers,
 GNMT-16 eight and eight (Wu et al.); a layer in both directions counts once.
 
-Counts are PipeDream's: two embeddings of 33.1M, one of each language, and a head of its own, 193,765,952 in
-the profile of GNMT-8 that it published. MLPerf shares one embedding (`--set shared_embedding=true`:
-160,670,272, which with 1025 scalars of a normalised attention are its "160M"). Dropout is left out.
+Counts are PipeDream's: two embeddings of 33.1M, one for each language, and a separate head, 193,765,952 in
+its published profile of GNMT-8. MLPerf shares one embedding (`--set shared_embedding=true`: 160,670,272,
+which with 1025 scalars of a normalised attention are its "160M"). Dropout is left out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PAPER = "Wu et al. 2016, Google's Neural Machine Translation System, arXiv:1609.
 _VOCAB, _EMBED = 32_320, 1024
 _RESIDUAL_FROM = 2
 _PAIRS = 4_500_000
-"""WMT16 English-German, in round numbers."""
+"""Sentence pairs of WMT16 English-German, in round numbers."""
 _SHARED = Option(name="shared_embedding", default=False, help="one embedding for both languages (MLPerf)")
 
 
@@ -36,7 +36,7 @@ def _encoder(b: GraphBuilder, x: Value, layers: int) -> Value:
 
 
 def _decoder(b: GraphBuilder, x: Value, memory: Value, layers: int) -> Value:
-    """`memory` is what the encoder made: (kv_seq, embed)."""
+    """Add the decoder; `memory` is the encoder's result (kv_seq, embed)."""
     with b.block("decoder.0"):
         x = b.lstm("lstm", x, _EMBED)
         q, k = (b.linear(f"attention.{name}", v, {"units": _EMBED}) for name, v in (("q", x), ("k", memory)))
@@ -72,7 +72,7 @@ def _gnmt(name: str, layers: int, sequence_length: int | None, *, shared_embeddi
     options=(_SHARED,),
 )  # fmt: skip
 def gnmt_8(*, shared_embedding: bool, sequence_length: int | None = None) -> LayerGraph:
-    """Four encoder and four decoder layers; both sentences have the sequence length."""
+    """Build GNMT-8: four encoder and four decoder layers; both sentences have the sequence length."""
     return _gnmt("gnmt-8", 4, sequence_length, shared_embedding=shared_embedding)
 
 
@@ -81,5 +81,5 @@ def gnmt_8(*, shared_embedding: bool, sequence_length: int | None = None) -> Lay
     options=(_SHARED,),
 )  # fmt: skip
 def gnmt_16(*, shared_embedding: bool, sequence_length: int | None = None) -> LayerGraph:
-    """Eight encoder and eight decoder layers, as in the paper."""
+    """Build GNMT-16: eight encoder and eight decoder layers, as in the paper."""
     return _gnmt("gnmt-16", 8, sequence_length, shared_embedding=shared_embedding)

@@ -1,8 +1,7 @@
 """GPT: pre-norm decoder with learned positions; GPT-2, GPT-3 and any other size.
 
-The named models are trained without dropout, as large models are, and with fused attention; `gpt` takes both
-as options. GPT-3's alternating sparse attention layers are counted dense, as every published estimate of it
-does.
+The named models are trained without dropout, as large models are, and with fused attention; `gpt` has both as
+options. GPT-3's alternating sparse attention layers are counted as dense, as in every published estimate.
 """
 
 from __future__ import annotations
@@ -31,26 +30,26 @@ _VOCAB = 50257
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GptSize:
-    """What a decoder of this family is built from."""
+    """Sizes and options of a decoder of this family."""
 
     layers: int
-    """Blocks."""
+    """Number of blocks."""
     embed: int
     """Model width."""
     heads: int
-    """Attention heads."""
+    """Number of attention heads."""
     positions: int
-    """Learned positions."""
+    """Number of learned positions."""
     vocab: int = _VOCAB
-    """Rows of the embedding, padding included."""
+    """Number of rows of the embedding, including padding."""
     fused: bool = True
-    """One attention kernel; else its scores are in memory."""
+    """Whether attention is one kernel; otherwise its scores are in memory."""
     dropout: bool = False
-    """After the embedding, in the attention, after it and after the feed-forward."""
+    """Whether there is dropout after the embedding, in the attention, after it and after the feed-forward."""
     tied: bool = True
-    """The head is the embedding."""
+    """Whether the head is the embedding."""
     plain_softmax: bool = False
-    """Unfused attention whose softmax is not fused with scale and mask either."""
+    """Whether the softmax of an unfused attention is not fused with scale and mask either."""
 
 
 def attention_half(
@@ -63,7 +62,7 @@ def attention_half(
     causal: bool = True,
     plain_softmax: bool = False,
 ) -> Value:
-    """Fused qkv, attention and projection of a block, without norm and addition."""
+    """Add the fused qkv, attention and projection of a block, without norm and addition."""
     embed = x.size("embed")
     head = int(embed) // heads
     qkv = b.linear("attention.qkv", x, {"qkv": 3, "heads": heads, "head": head}, bias=True)
@@ -75,7 +74,7 @@ def attention_half(
 
 
 def feed_forward_half(b: GraphBuilder, x: Value, *, activation: str = "gelu") -> Value:
-    """Up to four times the width, gelu (or relu, which keeps its output), down; without norm and addition."""
+    """Add a product to four times the width, gelu (or relu, which keeps its output) and a product back."""
     embed = x.size("embed")
     saves = "output" if activation == "relu" else "inputs"
     wide = b.linear("mlp.up", x, {"ffn": 4 * embed}, bias=True)
@@ -84,7 +83,7 @@ def feed_forward_half(b: GraphBuilder, x: Value, *, activation: str = "gelu") ->
 
 
 def residual(b: GraphBuilder, part: str, x: Value, before: Value, *, dropout: bool) -> Value:
-    """`before` plus what half a block, `part`, made of it: with dropout both are one kernel."""
+    """Add half a block's result, `part`, to `before`; with dropout both are one kernel."""
     if dropout:
         return b.dropout(f"{part}.dropout_add", x, before)
     return b.add(f"{part}.add", x, before)
@@ -162,7 +161,7 @@ def gpt(
     accumulation: str,
     sequence_length: int | None = None,
 ) -> LayerGraph:
-    """GPT of any size; its defaults are GPT-2 124M.
+    """Build GPT of any size; its defaults are GPT-2 124M.
 
     Raises:
         InputError: a size below 1, heads that do not divide the width, or more tokens than positions.
@@ -184,25 +183,25 @@ def gpt(
 
 @SOURCES.add("gpt2-small", title="GPT-2 124M", paper=GPT2, family="gpt", parameters=124_439_808)
 def gpt2_small(*, sequence_length: int | None = None) -> LayerGraph:
-    """12 blocks of width 768."""
+    """Build GPT-2 small: 12 blocks of width 768."""
     return _gpt2("gpt2-small", 12, 768, 12, sequence_length)
 
 
 @SOURCES.add("gpt2-medium", title="GPT-2 355M", paper=GPT2, family="gpt", parameters=354_823_168)
 def gpt2_medium(*, sequence_length: int | None = None) -> LayerGraph:
-    """24 blocks of width 1024."""
+    """Build GPT-2 medium: 24 blocks of width 1024."""
     return _gpt2("gpt2-medium", 24, 1024, 16, sequence_length)
 
 
 @SOURCES.add("gpt2-xl", title="GPT-2 1.5B", paper=GPT2, family="gpt", parameters=1_557_611_200)
 def gpt2_xl(*, sequence_length: int | None = None) -> LayerGraph:
-    """48 blocks of width 1600."""
+    """Build GPT-2 XL: 48 blocks of width 1600."""
     return _gpt2("gpt2-xl", 48, 1600, 25, sequence_length)
 
 
 @SOURCES.add("gpt3-175b", title="GPT-3 175B", paper=GPT3, family="gpt", parameters=174_604_259_328)
 def gpt3_175b(*, sequence_length: int | None = None) -> LayerGraph:
-    """96 blocks of width 12288."""
+    """Build GPT-3: 96 blocks of width 12288."""
     seq = positions_within("gpt3-175b", sequence_length, 2048)
     # Table 2.1: 3.2M tokens a step, that is 1,536 samples of 2048 in round numbers (also Megatron-LM's).
     defaults = Defaults(global_batch=1536, sequence_length=seq, precision="bf16", optimizer="adam")

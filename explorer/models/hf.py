@@ -1,8 +1,8 @@
 """`hf:PATH`: any Hugging Face `config.json`, without weights, network or code of the model's repository.
 
-The model is built on the meta device and captured with `torch.export` (`torch_export`) in a process of its
-own, or here if torch and transformers are already imported. The graph is then kept in the user's cache folder
-(`EXPLORER_CACHE`, `XDG_CACHE_HOME`): from there it needs neither.
+The model is built on the meta device and captured with `torch.export` (`torch_export`) in a separate process,
+or here if torch and transformers are already imported. The graph is then kept in the user's cache folder
+(`EXPLORER_CACHE`, `XDG_CACHE_HOME`): loading it from there needs neither.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def load(
     sequence_length: int | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> LayerGraph:
-    """The graph of the configuration at `path`.
+    """Load the graph of the configuration at `path`.
 
     Args:
         path: a `config.json` (under any name) or its folder.
         sequence_length: tokens of one sample; None for the configuration's maximum, at most 4096.
-        settings: none are known.
+        settings: refused; none are known.
 
     Raises:
         InputError: no such file, not JSON, no or an unknown `model_type`, values from which no model can be
@@ -72,7 +72,7 @@ def _file(path: Path) -> Path:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        # a format of others: it may hold Infinity, and numbers as large as it likes
+        # a foreign format: it may hold Infinity and numbers of any size
         data = parse_json(read_text(file), ours=False, number=False)
     except InputError as error:
         raise InputError(
@@ -98,7 +98,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    """Versions of what reads a configuration, without importing it."""
+    """Return the versions of the packages that read a configuration, without importing them."""
     found: dict[str, str] = {}
     for package in ("torch", "transformers"):
         try:
@@ -114,7 +114,7 @@ def _versions() -> dict[str, str]:
 
 
 def _capture(request: dict[str, Any]) -> bytes:
-    """The encoded graph: here if torch and transformers are at hand, else from a process that has them."""
+    """Encode the graph here if torch and transformers are at hand, else in a process that has them."""
     if "torch" in sys.modules and "transformers" in sys.modules:
         from explorer.models._pretrained import graph_of
 
@@ -124,7 +124,7 @@ def _capture(request: dict[str, Any]) -> bytes:
 
 
 def _child(request: dict[str, Any]) -> bytes | None:
-    """The answer of a process of its own; None if it asks to be called again without its short cut."""
+    """Ask a separate process; None if it asks to be called again without its shortcut."""
     done = subprocess.run(
         [sys.executable, "-m", "explorer.models._hf_child"],
         input=json.dumps(request).encode(),

@@ -1,7 +1,7 @@
-"""Inception-v3 as torchvision has it: a stem and eleven modules of parallel branches that are concatenated.
+"""Inception-v3 as in torchvision: a stem and eleven modules of parallel branches that are concatenated.
 
-With its auxiliary classifier, a branch with a loss of its own that only training has, 27,161,264 parameters;
-without (`--set aux=false`) 23,834,568, which is also what inference loads. Dropout is left out.
+It has 27,161,264 parameters with its auxiliary classifier, a branch with its own loss that only training has;
+without it (`--set aux=false`) 23,834,568, which is also what inference loads. Dropout is left out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WIDE, _TALL = (1, 7), (7, 1)
 def _conv(
     b: GraphBuilder, name: str, x: Value, channels: int, kernel: Window, stride: int = 1, *, same: bool = True
 ) -> Value:
-    """Convolution without bias, batch normalisation, relu; `same` keeps the size at stride 1."""
+    """Add a convolution without bias, batch normalisation and relu; `same` keeps the size at stride 1."""
     sides = kernel if isinstance(kernel, tuple) else (kernel, kernel)
     padding = tuple(side // 2 for side in sides) if same else 0
     x = b.conv2d(f"{name}.conv", x, channels, kernel, stride=stride, padding=padding)
@@ -29,7 +29,7 @@ def _conv(
 
 
 def _chain(b: GraphBuilder, name: str, x: Value, *steps: tuple[int, Window]) -> Value:
-    """Convolutions of (channels, kernel) one after the other, each keeping the size."""
+    """Add convolutions of (channels, kernel) one after the other, each keeping the size."""
     for i, (channels, kernel) in enumerate(steps, start=1):
         x = _conv(b, f"{name}.{i}", x, channels, kernel)
     return x
@@ -44,7 +44,7 @@ def _join(b: GraphBuilder, *branches: Value) -> Value:
 
 
 def _module_a(b: GraphBuilder, x: Value, pool: int) -> Value:
-    """Figure 5: 5x5 beside two 3x3."""
+    """Add the module of figure 5: 5x5 next to two 3x3."""
     double = _chain(b, "double", x, (64, 1), (96, 3), (96, 3))
     return _join(
         b,
@@ -56,14 +56,14 @@ def _module_a(b: GraphBuilder, x: Value, pool: int) -> Value:
 
 
 def _module_b(b: GraphBuilder, x: Value) -> Value:
-    """Figure 10: halves the grid of 35 x 35."""
+    """Add the module of figure 10, which halves the grid of 35 x 35."""
     single = _conv(b, "single", x, 384, 3, 2, same=False)
     double = _conv(b, "double.3", _chain(b, "double", x, (64, 1), (96, 3)), 96, 3, 2, same=False)
     return _join(b, single, double, b.max_pool("pool", x, 3, stride=2))
 
 
 def _module_c(b: GraphBuilder, x: Value, width: int) -> Value:
-    """Figure 6: 7x7 as 1x7 and 7x1."""
+    """Add the module of figure 6: 7x7 as 1x7 and 7x1."""
     single = _chain(b, "single", x, (192, 1))
     seven = _chain(b, "seven", x, (width, 1), (width, _WIDE), (192, _TALL))
     double = _chain(b, "double", x, (width, 1), (width, _TALL), (width, _WIDE), (width, _TALL), (192, _WIDE))
@@ -71,7 +71,7 @@ def _module_c(b: GraphBuilder, x: Value, width: int) -> Value:
 
 
 def _module_d(b: GraphBuilder, x: Value) -> Value:
-    """Halves the grid of 17 x 17."""
+    """Add the module that halves the grid of 17 x 17."""
     three = _conv(b, "three.2", _chain(b, "three", x, (192, 1)), 320, 3, 2, same=False)
     seven = _chain(b, "seven", x, (192, 1), (192, _WIDE), (192, _TALL))
     seven = _conv(b, "seven.4", seven, 192, 3, 2, same=False)
@@ -79,7 +79,7 @@ def _module_d(b: GraphBuilder, x: Value) -> Value:
 
 
 def _module_e(b: GraphBuilder, x: Value) -> Value:
-    """Figure 7: 3x3 as 1x3 beside 3x1."""
+    """Add the module of figure 7: 3x3 as 1x3 next to 3x1."""
     three, double = _chain(b, "three", x, (384, 1)), _chain(b, "double", x, (448, 1), (384, 3))
     split = [
         _conv(b, f"{name}.{side}", value, 384, kernel)
@@ -90,7 +90,7 @@ def _module_e(b: GraphBuilder, x: Value) -> Value:
 
 
 def _stem(b: GraphBuilder) -> Value:
-    """From 299 x 299 to 35 x 35, as in table 1."""
+    """Add the stem, from 299 x 299 to 35 x 35, as in table 1."""
     x = b.input("images", {"channels": 3, "height": 299, "width": 299})
     with b.block("stem"):
         x = _conv(b, "1", x, 32, 3, 2, same=False)
@@ -105,7 +105,7 @@ def _classifier(b: GraphBuilder, x: Value) -> Value:
 
 
 def _auxiliary(b: GraphBuilder, x: Value, targets: Value) -> Value:
-    """The auxiliary classifier and its loss (section 4; figure 8)."""
+    """Add the auxiliary classifier and its loss (section 4; figure 8)."""
     with b.block("aux"):
         x = _conv(b, "1", b.average_pool("pool", x, 5, stride=3), 128, 1)
         return b.loss("loss", _classifier(b, _conv(b, "2", x, 768, 5, same=False)), targets)
@@ -116,7 +116,7 @@ def _auxiliary(b: GraphBuilder, x: Value, targets: Value) -> Value:
     options=(Option(name="aux", default=True, help="with the auxiliary classifier, which training has"),),
 )  # fmt: skip
 def inception_v3(*, aux: bool, sequence_length: int | None = None) -> LayerGraph:
-    """Images of 3 x 299 x 299, 1000 classes."""
+    """Build Inception-v3 for images of 3 x 299 x 299 and 1000 classes."""
     refuse_sequence("inception-v3", sequence_length)
     # Section 8: 50 replicas of batch 32, 100 epochs (RMSProp, which like momentum keeps one state). 4 epochs
     # to the target of Pal et al. 2019 (arXiv:1907.13257) at 64 per device on 1 device, 7 on 64, 23 on 256:

@@ -24,38 +24,38 @@ PAPER = "Llama Team 2024, The Llama 3 Herd of Models, arXiv:2407.21783, table 3"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderSize:
-    """What a decoder of this family is built from."""
+    """Sizes and options of a decoder of this family."""
 
     layers: int
-    """Blocks."""
+    """Number of blocks."""
     embed: int
     """Model width."""
     heads: int
-    """Query heads."""
+    """Number of query heads."""
     kv_heads: int
-    """Key and value heads."""
+    """Number of key and value heads."""
     ffn: int
     """Feed-forward width."""
     vocab: int = 128256
-    """Rows of the embedding."""
+    """Number of rows of the embedding."""
     head: int = 128
     """Head size."""
     fused: bool = True
-    """One attention kernel; else its scores are in memory."""
+    """Whether attention is one kernel; otherwise its scores are in memory."""
     tied: bool = False
-    """The head is the embedding."""
+    """Whether the head is the embedding."""
     fused_loss: bool = False
-    """Cross entropy as one kernel that writes its gradient over the logits."""
+    """Whether the cross entropy is one kernel that writes its gradient over the logits."""
     eager: bool = False
-    """Norm, rotation, activation and loss as the kernels of eager PyTorch."""
+    """Whether norm, rotation, activation and loss are the kernels of eager PyTorch."""
     fp8: bool = False
-    """Factors of the blocks' products are scaled and cast to fp8."""
+    """Whether factors of the blocks' products are scaled and cast to fp8."""
     policy: str = "attention"
-    """What selective recomputation makes again: a name in `POLICIES`."""
+    """Selective recomputation: a name in `POLICIES`."""
 
 
 def attention_half(b: GraphBuilder, x: Value, size: DecoderSize) -> Value:
-    """Norm, q, k, v, rope, attention, o and the residual addition."""
+    """Add norm, q, k, v, rope, attention, o and the residual addition."""
     h = _norm(b, "attention.norm", x, size, readers=3)
     tokens, kv = x.size("seq"), size.kv_heads * size.head
     h = _scaled(b, "attention.cast", h, tokens * (size.heads * size.head + 2 * kv), size)
@@ -79,7 +79,7 @@ def _scaled(b: GraphBuilder, name: str, x: Value, outputs: float, size: DecoderS
 
 
 def gated(b: GraphBuilder, part: str, h: Value, ffn: float, size: DecoderSize | None = None) -> Value:
-    """Gate, up, silu of the gate times up (one fused kernel, unless `size` says eager), and down."""
+    """Add gate, up, silu of the gate times up (one fused kernel, unless `size` says eager), and down."""
     eager, fp8 = (size.eager, size.fp8) if size else (False, False)
     embed = h.size("embed")
     if fp8:
@@ -94,14 +94,14 @@ def gated(b: GraphBuilder, part: str, h: Value, ffn: float, size: DecoderSize | 
 
 
 def feed_forward_half(b: GraphBuilder, x: Value, ffn: float, size: DecoderSize | None = None) -> Value:
-    """Norm, gated feed-forward and the residual addition."""
+    """Add norm, gated feed-forward and the residual addition."""
     return b.add("mlp.add", gated(b, "mlp", _norm(b, "mlp.norm", x, size, readers=2), ffn, size), x)
 
 
 def head_and_loss(
     b: GraphBuilder, x: Value, targets: Value, vocab: float, *, tied: bool = False, fused: bool = False
 ) -> None:
-    """Last norm, head (tied: the embedding) and cross entropy."""
+    """Add the last norm, the head (the embedding if `tied`) and cross entropy."""
     h = b.norm("norm", x, bias=False)
     logits = b.linear("head", h, {"vocab": vocab}, weight="embed.weight" if tied else "")
     b.loss("loss", logits, targets, fused=fused)
@@ -135,7 +135,7 @@ KERNELS = Option(
     name="kernels", default="fused", choices=("fused", "eager"),
     help="norm, rotation, activation and loss: one kernel each, or those of eager PyTorch",
 )  # fmt: skip
-"""Option of all models of this file; a framework decides it where it is not given."""
+"""Option of all models of this file; if not given, a framework decides it."""
 
 
 @SOURCES.add(
@@ -177,7 +177,7 @@ def llama(
     selective: str,
     sequence_length: int | None = None,
 ) -> LayerGraph:
-    """Llama of any size; its defaults are Llama 3 8B.
+    """Build Llama of any size; its defaults are Llama 3 8B.
 
     Raises:
         InputError: a size below 1, or heads that do not divide.
@@ -200,7 +200,7 @@ def llama(
     options=(KERNELS,),
 )  # fmt: skip
 def llama3_8b(*, kernels: str, sequence_length: int | None = None) -> LayerGraph:
-    """32 blocks of width 4096."""
+    """Build Llama 3 8B: 32 blocks of width 4096."""
     size = DecoderSize(layers=32, embed=4096, heads=32, kv_heads=8, ffn=14336, eager=kernels == "eager")
     return _llama("llama3-8b", size, sequence_length, 512)
 
@@ -210,7 +210,7 @@ def llama3_8b(*, kernels: str, sequence_length: int | None = None) -> LayerGraph
     options=(KERNELS,),
 )  # fmt: skip
 def llama3_70b(*, kernels: str, sequence_length: int | None = None) -> LayerGraph:
-    """80 blocks of width 8192."""
+    """Build Llama 3 70B: 80 blocks of width 8192."""
     size = DecoderSize(layers=80, embed=8192, heads=64, kv_heads=8, ffn=28672, eager=kernels == "eager")
     return _llama("llama3-70b", size, sequence_length, 512)
 
@@ -220,6 +220,6 @@ def llama3_70b(*, kernels: str, sequence_length: int | None = None) -> LayerGrap
     options=(KERNELS,),
 )  # fmt: skip
 def llama3_405b(*, kernels: str, sequence_length: int | None = None) -> LayerGraph:
-    """126 blocks of width 16384."""
+    """Build Llama 3 405B: 126 blocks of width 16384."""
     size = DecoderSize(layers=126, embed=16384, heads=128, kv_heads=8, ffn=53248, eager=kernels == "eager")
     return _llama("llama3-405b", size, sequence_length, 2048)

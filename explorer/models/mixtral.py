@@ -21,7 +21,7 @@ def _mixture_half(b: GraphBuilder, x: Value) -> Value:
 
 @SOURCES.add("mixtral-8x7b", title="Mixtral 8x7B", paper=PAPER, family="mixtral", parameters=46_702_792_704)
 def mixtral_8x7b(*, sequence_length: int | None = None) -> LayerGraph:
-    """32 blocks of width 4096 with 8 experts each."""
+    """Build Mixtral 8x7B: 32 blocks of width 4096 with 8 experts each."""
     seq = sequence_length or 4096
     # How it was trained is unpublished; 4096 tokens and a batch of 256 are what Megatron-Core's public
     # benchmark of this model uses.

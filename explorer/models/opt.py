@@ -27,7 +27,7 @@ def _block(b: GraphBuilder, x: Value, *, fused: bool, dropout: bool) -> Value:
     options=(ATTENTION, Option(name="dropout", default=False, help="in attention and after each half")),
 )  # fmt: skip
 def opt_350m(*, attention: str, dropout: bool, sequence_length: int | None = None) -> LayerGraph:
-    """24 blocks of width 1024; words of width 512 are projected up before and down after them."""
+    """Build OPT-350M: 24 blocks of width 1024, words of width 512 projected up before and down after."""
     seq = positions_within("opt-350m", sequence_length, _POSITIONS)
     # Table 1: 0.5M tokens a step, that is 256 samples of 2048; AdamW, fp16.
     defaults = Defaults(global_batch=256, sequence_length=seq, precision="fp16", optimizer="adamw")

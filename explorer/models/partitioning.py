@@ -5,9 +5,9 @@ The JSON of Tarnawski et al., "Efficient Algorithms for Device Placement of DNN 
 colour class; edges with the milliseconds that one copy between an accelerator and host memory takes; and
 ``maxFPGAs``, ``maxCPUs``, ``maxSizePerFPGA``.
 
-What becomes of it: one layer ``ID:NAME`` per node; its times under the kinds ``accelerator`` and ``cpu``; its
-size as a frozen parameter (it is all that the node takes, so that no optimizer state is added to it); colour
-classes as colocation; backward nodes as layers of their own with `backward_of`; one tensor per producer.
+Each node becomes one layer ``ID:NAME``, with its times under the kinds ``accelerator`` and ``cpu`` and its
+size as a frozen parameter (everything the node takes, so no optimizer state is added). Colour classes become
+colocation, backward nodes layers of their own with `backward_of`, and each producer gets one tensor.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from explorer.models._order import topological
 __all__ = ["ACCELERATOR", "CPU", "fold_backward", "load_partitioning", "looks_like", "node_id", "read"]
 
 HOST_BYTES_PER_S = 2.0**31
-"""The format's cost is bytes / 2^31 in seconds; used where a file's sizes say nothing else."""
+"""The format's cost in seconds is bytes / 2^31; used unless a file's sizes say otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +54,12 @@ class _Edge:
 
 
 def looks_like(data: Any) -> bool:
-    """Whether parsed JSON is of this kind."""
+    """Tell whether parsed JSON is a partitioning file."""
     return isinstance(data, dict) and {"nodes", "edges", "maxFPGAs"} <= set(data)
 
 
 def node_id(layer: str) -> int:
-    """The file's id of a layer.
+    """Return the file's id of a layer.
 
     >>> node_id("26:bert/layer_1")
     26
@@ -68,19 +68,19 @@ def node_id(layer: str) -> int:
 
 
 def load_partitioning(path: str | Path) -> tuple[LayerGraph, Cluster]:
-    """Graph and devices of a partitioning JSON.
+    """Load the graph and devices of a partitioning JSON.
 
     Raises:
-        InputError: no such file, or a key that is missing or wrong.
+        InputError: no such file, or a missing or wrong key.
     """
     return read(read_json(path), file=str(path))
 
 
 def read(data: Any, *, file: str = "") -> tuple[LayerGraph, Cluster]:
-    """Graph and devices of parsed JSON.
+    """Read the graph and devices of parsed JSON.
 
     Raises:
-        InputError: a key that is missing or wrong, an unknown or repeated node, a cycle.
+        InputError: a missing or wrong key, an unknown or repeated node, a cycle.
     """
     try:
         if not isinstance(data, dict):
@@ -172,10 +172,10 @@ def _edges(items: Sequence[Any], nodes: Mapping[int, _Node]) -> list[_Edge]:
 
 
 def _host_rate(edges: Sequence[_Edge]) -> float:
-    """Bytes/s between a device and the host, so that bytes and seconds of every edge agree.
+    """Return bytes/s between a device and the host, such that bytes and seconds of every edge agree.
 
-    Some files state sizes of a whole minibatch beside costs of one sample: their own ratio is then the rate,
-    if all edges have it; costs alone decide where sizes are absent or disagree.
+    Some files state sizes of a whole minibatch next to costs of one sample: their own ratio is then the rate,
+    if all edges share it; if sizes are absent or disagree, costs alone decide.
     """
     rates = [edge.size_bytes / edge.cost_s for edge in edges if edge.size_bytes and edge.cost_s]
     if rates and max(rates) <= min(rates) * (1 + 1e-6):
@@ -235,9 +235,10 @@ def _held(node: _Node) -> str:
 
 
 def _tensors(edges: Sequence[_Edge]) -> tuple[list[tuple[str, str, float]], dict[str, list[str]]]:
-    """Tensors as (name, source, cost in s), and the names that each node reads.
+    """Return tensors as (name, source, cost in s), and the names that each node reads.
 
-    All edges out of a node have one cost, so that they are one tensor; if they differ, one tensor per cost.
+    All edges out of a node normally have one cost and are one tensor; if costs differ, there is one tensor
+    per cost.
     """
     names: dict[tuple[str, float], str] = {}
     count: dict[str, int] = {}
@@ -269,7 +270,7 @@ def _layer(
 
 
 def _measured(kind: str, seconds: float, backward: bool) -> Measured:  # noqa: FBT001 - private
-    # A backward node's time is backward time, of which the file does not say what is weight gradient.
+    # A backward node's time is backward time; the file does not say how much of it is weight gradient.
     half = seconds / 2 if backward else 0.0
     return Measured(
         forward_s=0.0 if backward else seconds,
@@ -281,9 +282,9 @@ def _measured(kind: str, seconds: float, backward: bool) -> Measured:  # noqa: F
 
 
 def _forward_of(order: Sequence[str], nodes: Mapping[str, _Node], edges: Sequence[_Edge]) -> dict[str, str]:
-    """The forward layer of each backward node.
+    """Map each backward node to its forward layer.
 
-    That is the last forward node of its colour class; where the class has none (or the node no class), the
+    That is the last forward node of its colour class; if the class has none (or the node no class), it is the
     nearest forward node along the edges, walked against them first.
     """
     by_color = {nodes[item].color: item for item in order if not nodes[item].backward and nodes[item].color}

@@ -46,7 +46,7 @@ KINDS = {
     "Concat": "elementwise", "LSTM": "recurrent", "EmuBidirLSTM": "recurrent", "GRU": "recurrent",
     "RecurrentAttention": "recurrent", "Input": "input", "__getitem__": "getitem",
 }  # fmt: skip
-"""Kind of a layer by the start of its description, trailing digits apart; others are ``other``."""
+"""Kind of a layer by the start of its description, without trailing digits; others are ``other``."""
 
 OPTIONS = (
     Option(name="samples_per_microbatch", default=1, help="samples of the profiled minibatch"),
@@ -58,7 +58,7 @@ OPTIONS = (
         choices=("keep", "drop"),
     ),
 )
-"""What `--set` may say of a profile."""
+"""Settings that `--set` accepts for a profile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,16 +74,16 @@ class _Node:
 
 
 MOST = 1e24
-"""Of milliseconds and bytes."""
+"""Largest value of milliseconds and bytes."""
 
 
 def looks_like(text: str) -> bool:
-    """Whether a text is of this kind at all (its first line then decides what is wrong with it)."""
+    """Tell whether a text looks like a profile; its first line then decides what is wrong with it."""
     return " -- " in text
 
 
 def load(path: str | Path, *, samples_per_microbatch: int = 1) -> LayerGraph:
-    """The graph of a profile, every node of it.
+    """Load the graph of a profile, with every node.
 
     Raises:
         InputError: no such file, or a line that cannot be read.
@@ -96,7 +96,7 @@ def load(path: str | Path, *, samples_per_microbatch: int = 1) -> LayerGraph:
 
 
 def read(text: str, *, file: str = "", settings: Mapping[str, object] | None = None) -> LayerGraph:
-    """The graph that the text of a profile describes.
+    """Read the graph that the text of a profile describes.
 
     Raises:
         InputError: a wrong line (with its number), an unknown or repeated node, a cycle, a wrong setting.
@@ -117,11 +117,11 @@ def read(text: str, *, file: str = "", settings: Mapping[str, object] | None = N
 
 
 def without_unused(graph: LayerGraph) -> LayerGraph:
-    """A profile as PipeDream's optimizer sees it.
+    """Return a profile as PipeDream's optimizer sees it.
 
-    It drops every source described as ``Input...`` (its time is data loading), and after that every sink
-    described as ``__getitem__`` (a part of a tuple that nobody reads), once: a ``__getitem__`` that becomes a
-    sink only by that stays.
+    It drops every source described as ``Input...`` (its time is data loading), and then every sink described
+    as ``__getitem__`` (a part of a tuple that nobody reads), once: a ``__getitem__`` that only becomes a sink
+    by that stays.
     """
     dropped = {layer.name for layer in graph.layers if layer.kind == "input" and not layer.reads}
     read = {use.name for layer in graph.layers for use in layer.reads}

@@ -13,7 +13,7 @@ _EXPANSION = 4
 
 
 def _normalised(b: GraphBuilder, name: str, x: Value, channels: int, kernel: int, stride: int = 1) -> Value:
-    """A convolution that keeps the size at stride 1, without bias, and batch normalisation."""
+    """Add a convolution without bias that keeps the size at stride 1, and batch normalisation."""
     y = b.conv2d(f"conv{name}", x, channels, kernel, stride=stride, padding=kernel // 2)
     return b.batch_norm(f"bn{name}", y)
 
@@ -29,7 +29,7 @@ def _bottleneck(b: GraphBuilder, x: Value, width: int, stride: int) -> Value:
 
 @SOURCES.add("resnet50", title="ResNet-50", paper=PAPER, family="resnet", parameters=25_557_032)
 def resnet50(*, sequence_length: int | None = None) -> LayerGraph:
-    """Images of 3 x 224 x 224, 1000 classes."""
+    """Build ResNet-50 for images of 3 x 224 x 224 and 1000 classes."""
     refuse_sequence("resnet50", sequence_length)
     # Goyal et al. 2017 (arXiv:1706.02677): momentum, 90 epochs, the same accuracy up to a batch of 8192.
     defaults = Defaults(

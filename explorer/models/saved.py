@@ -1,7 +1,7 @@
 """LayerGraphs in JSON: written and read back exactly, versioned, and nothing but data.
 
-The file holds ``schema`` and the fields of `LayerGraph`, those at their default left out. It is checked
-against the same dataclasses, so that there is no second description to keep in step.
+The file holds ``schema`` and the fields of `LayerGraph`, without those at their default. It is checked
+against the same dataclasses, so there is no second description to keep in step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SCHEMA = "explorer.layer_graph/1"
 
 
 def to_json(graph: LayerGraph) -> str:
-    """The text of the file: one line per layer, tensor and parameter.
+    """Write the text of the file: one line per layer, tensor and parameter.
 
     >>> import json
     >>> from explorer.models.synthetic import chain
@@ -44,13 +44,13 @@ def save(graph: LayerGraph, path: str | Path) -> None:
     """Write the graph to a file.
 
     Raises:
-        InputError: a folder that is missing or may not be written.
+        InputError: a folder that is missing or not writable.
     """
     write_text(path, to_json(graph))
 
 
 def load(path: str | Path) -> LayerGraph:
-    """The graph in a file.
+    """Load the graph in a file.
 
     Raises:
         InputError: no such file, not this format or version, or a wrong value, named by its key.
@@ -59,12 +59,12 @@ def load(path: str | Path) -> LayerGraph:
 
 
 def looks_like(data: Any) -> bool:
-    """Whether parsed JSON means to be of this kind, in whatever version."""
+    """Tell whether parsed JSON claims to be of this format, in whatever version."""
     return isinstance(data, dict) and str(data.get("schema", "")).startswith("explorer.layer_graph/")
 
 
 def read(data: Any, *, file: str = "") -> LayerGraph:
-    """The graph that parsed JSON describes.
+    """Read the graph that parsed JSON describes.
 
     Raises:
         InputError: another format or version, an unknown key, or a wrong value, named by its key.
@@ -83,10 +83,10 @@ _NEGATIVE = re.compile(r"[\[:,] ?-")
 
 
 def _quickly(fields: dict[str, Any]) -> LayerGraph | None:
-    """The graph of fields that are plainly right; None where the slower way, which explains, must look.
+    """Build the graph if its fields are plainly right; None if the slower, explaining way must look.
 
-    Three times as fast, which counts for models of a thousand layers: finite numbers of 0 or more, strict
-    types and no unknown keys are what the slower way asks for too.
+    This is three times as fast, which counts for models of a thousand layers. The slower way asks for the
+    same: finite numbers of 0 or more, strict types and no unknown keys.
     """
     try:
         text = json_text(fields, indent=None)

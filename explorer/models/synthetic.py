@@ -1,7 +1,7 @@
-"""Graphs of given seconds and bytes: what schedules and passes are tested with, and thought about.
+"""Graphs of given seconds and bytes, for testing and thinking about schedules and passes.
 
-Costs are `Measured` seconds per sample on any device kind, so that one sample is one unit of work and the
-closed forms of the literature can be read off. Bytes are kept in tensors of type ``byte``, which no precision
+Costs are `Measured` seconds per sample on any device kind, so one sample is one unit of work and the closed
+forms of the literature can be read off. Bytes are kept in tensors of type ``byte``, which no precision
 changes. The optimizer of these graphs is ``none``: no state, no time.
 """
 
@@ -35,7 +35,7 @@ def _each(values: Each, count: int, what: str) -> tuple[float, ...]:
 def _seconds(
     forward_s: Sequence[float], backward_s: Each | None, input_grad_s: Each | None, weight_grad_s: Each | None
 ) -> list[Measured]:
-    """Seconds per layer: halves of `backward_s` (twice the forward if nothing is given), or both parts."""
+    """Return the seconds of each layer: halves of `backward_s` (default twice the forward), or both parts."""
     count = len(forward_s)
     halves = input_grad_s is None and weight_grad_s is None
     if halves:
@@ -61,12 +61,12 @@ def chain(
     saved_bytes: Each = 0.0,
     name: str = "chain",
 ) -> LayerGraph:
-    """Layers ``layers.0``, ``layers.1``, ... one after the other, each a block of its own.
+    """Make layers ``layers.0``, ``layers.1``, ... one after the other, each a block of its own.
 
     Every layer reads ``t{i-1}`` (the first the input ``x``), writes ``t{i}`` of `activation_bytes`, trains a
     parameter ``w{i}`` of `parameter_bytes` (fp32) and keeps ``s{i}`` of `saved_bytes`; all per sample, bytes
     of parameters in total. The backward is `backward_s` in two halves (default twice the forward), or
-    `input_grad_s` and `weight_grad_s` apart.
+    `input_grad_s` and `weight_grad_s` separately.
 
     >>> chain([1.0, 2.0]).layers[1].measured[0].input_grad_s
     2.0
@@ -105,7 +105,7 @@ def chain(
 
 
 def _parameter(name: str, size_bytes: float) -> Parameter:
-    # Trainable even at no bytes: a gradient then flows, as in the real thing.
+    # Trainable even with no bytes: a gradient then flows, as in the real thing.
     return Parameter(name=name, shape=(size_bytes / 4,), dtype="fp32")
 
 
@@ -119,7 +119,7 @@ def branches(
     skip: bool = False,
     name: str = "branches",
 ) -> LayerGraph:
-    """``first``, then parallel branches ``branch0.0``, ``branch0.1``, ..., then ``join``; equal costs.
+    """Make ``first``, then parallel branches ``branch0.0``, ``branch0.1``, ..., then ``join``; equal costs.
 
     ```
               +-> branch0.0 -> branch0.1 -+
@@ -165,7 +165,7 @@ def tied(
     saved_bytes: Each = 0.0,
     name: str = "tied",
 ) -> LayerGraph:
-    """A `chain` whose first and last layer share the parameter ``w0`` (tied embeddings).
+    """Make a `chain` whose first and last layer share the parameter ``w0`` (tied embeddings).
 
     >>> sorted({use.name for layer in tied([1, 1, 1]).layers for use in layer.parameters})
     ['w0', 'w1']
@@ -184,9 +184,9 @@ def tied(
 
 
 def mlp(depth: int, *, width: int = 64, classes: int = 0, name: str = "mlp") -> LayerGraph:
-    """`depth` blocks of up (width x 4 width), relu, down, with costs from their shapes, then a loss.
+    """Make `depth` blocks of up (width x 4 width), relu, down, with costs from their shapes, then a loss.
 
-    Small, real in every part (dimensions, work, saved tensors), and quick to run.
+    The model is small, real in every part (dimensions, work, saved tensors), and quick to run.
     """
     b = GraphBuilder(name, defaults=Defaults(global_batch=32, precision="fp32", optimizer="sgd"))
     x = b.input("x", {"embed": width})

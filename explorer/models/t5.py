@@ -1,7 +1,7 @@
 """T5: encoder and decoder with RMS norms, relative position biases, relu, and no bias in any product.
 
-Version 1.0: one embedding for both halves and the head. Attention to the own half adds a bias by relative
-position to its scores, looked up once in each half, so that the scores are in memory. Dropout is left out.
+This is version 1.0: one embedding for both halves and the head. Self-attention adds a bias by relative
+position to its scores, looked up once in each half, so the scores are in memory. Dropout is left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TOKENS, _TARGETS = 512, 114
 
 
 def _relative_bias(b: GraphBuilder, name: str, seq: float) -> Value:
-    """What every attention of one half adds to its scores: a table's row for each bucket of distances."""
+    """Add one half's bias of attention scores: a table's row for each bucket of distances."""
     table = b.parameter(f"{name}.weight", {"": _BUCKETS, "heads": _HEADS})
     y = b.output(name, {"heads": _HEADS, "seq": seq, "kv_seq": seq}, [], [table])
     moved = Work(moved_elements=2 * y.elements)
@@ -26,7 +26,7 @@ def _relative_bias(b: GraphBuilder, name: str, seq: float) -> Value:
 
 
 def _attention(b: GraphBuilder, part: str, x: Value, source: Value | None, bias: Value | None) -> Value:
-    """Norm, attention to `source` (else to what it reads itself) in parts, projection and addition."""
+    """Add norm, attention to `source` (None for self-attention) in parts, projection and addition."""
     h = b.norm(f"{part}.norm", x, bias=False)
     read = source or h
     q, k, v = (
@@ -45,7 +45,7 @@ def _feed_forward(b: GraphBuilder, x: Value) -> Value:
 
 
 def _half(b: GraphBuilder, name: str, tokens: Value, source: Value | None) -> Value:
-    """The encoder, or with a `source` the decoder that reads it."""
+    """Add the encoder, or, given a `source`, the decoder that reads it."""
     x = b.embedding(f"{name}.embed", tokens, {"vocab": _VOCAB}, {"embed": _EMBED}, weight="embed.weight")
     bias = _relative_bias(b, f"{name}.bias", tokens.size("seq"))
     for i in range(_LAYERS):
@@ -59,7 +59,7 @@ def _half(b: GraphBuilder, name: str, tokens: Value, source: Value | None) -> Va
 
 @SOURCES.add("t5-large", title="T5 large", paper=PAPER, family="t5", parameters=737_668_096)
 def t5_large(*, sequence_length: int | None = None) -> LayerGraph:
-    """24 blocks of width 1024 in each half; the decoder reads 114 tokens for 512 of the encoder.
+    """Build T5-large: 24 blocks of width 1024 per half; the decoder reads 114 tokens, the encoder 512.
 
     The count is version 1.0's, with one embedding that is also the head; version 1.1 has other shapes.
     """

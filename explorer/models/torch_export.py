@@ -42,20 +42,20 @@ def capture(
     loss: bool = False,
     shorten: bool = True,
 ) -> LayerGraph:
-    """The layers of `module` when called with `args` and `kwargs`.
+    """Capture the layers of `module` when called with `args` and `kwargs`.
 
     Args:
         module: any module, with real parameters or on the meta device.
-        args: positional example inputs for one sample: their first axis has size 1.
+        args: positional example inputs for one sample; their first axis has size 1.
         kwargs: example inputs by name.
         name: name of the graph.
-        source: where it came from.
+        source: origin of the module.
         defaults: workload that the model states.
         loss: append a cross entropy over the last axis of the first output.
         shorten: export each distinct block once; False exports all blocks.
 
     Raises:
-        InputError: the module cannot be run on its inputs, or parameters got lost on the way.
+        InputError: the module cannot be run on its inputs, or parameters were lost on the way.
     """
     request = _Request(module, tuple(args), dict(kwargs or {}))
     stacks = tuple(s for s in find_stacks(module) if len(s.keep) < len(s.kinds)) if shorten else ()
@@ -75,11 +75,11 @@ class _Request:
         self._names: dict[int, str] = {id(item): name for name, item in self.parameters.items()}
 
     def trainable(self, name: str) -> bool:
-        """Whether a parameter gets a gradient."""
+        """Tell whether a parameter gets a gradient."""
         return bool(self.parameters[name].requires_grad)
 
     def parameter_name(self, path: str) -> str:
-        """Canonical name of the parameter at `path` of the module as it is now."""
+        """Return the canonical name of the parameter at `path` of the module as it is now."""
         found = self.module
         for part in path.split("."):
             found = getattr(found, part)
@@ -89,7 +89,7 @@ class _Request:
 def _first_that_works(
     request: _Request, stacks: Sequence[Stack], name: str, defaults: Defaults
 ) -> tuple[LayerGraph, str]:
-    """Training mode before evaluation mode, repeated before full depth, exported before run."""
+    """Try training mode before evaluation mode, repeated before full depth, exported before run."""
     problem: Exception | None = None
     for training, chosen in ((True, stacks), (False, stacks), (True, ()), (False, ())):
         if chosen != stacks and not stacks:
@@ -146,7 +146,7 @@ def _graph(name: str, parts: Parts, defaults: Defaults) -> LayerGraph:
 
 
 def _ordered(graph: LayerGraph) -> LayerGraph:
-    """Tensors and parameters in the order of their first use, however the graph was made."""
+    """Sort tensors and parameters by first use, however the graph was made."""
     tensors = dict.fromkeys(use.name for layer in graph.layers for use in (*layer.reads, *layer.writes))
     parameters = dict.fromkeys(use.name for layer in graph.layers for use in layer.parameters)
     return replace(
@@ -168,7 +168,7 @@ def _mode(module: Any, *, training: bool) -> Iterator[None]:
 
 
 def _original_path(stacks: Sequence[Stack]) -> Callable[[str], str]:
-    """Module paths with the item numbers that they have at full depth."""
+    """Return a function from module paths to those with the item numbers at full depth."""
     tables = [(stack.path + ".", stack.keep) for stack in stacks]
 
     def path(name: str) -> str:
@@ -184,7 +184,7 @@ def _original_path(stacks: Sequence[Stack]) -> Callable[[str], str]:
 
 
 def _blocks(module: Any, stacks: Sequence[Stack]) -> list[str]:
-    """Paths (as exported) of all items of stacks, found again in the module as it is now."""
+    """Return the paths (as exported) of all items of stacks, found again in the module as it is now."""
     paths = [stack.path for stack in stacks] or [stack.path for stack in find_stacks(module)]
     return [f"{path}.{i}" for path in paths for i in range(len(module.get_submodule(path)))]
 
@@ -211,7 +211,7 @@ def _with_unused(graph: LayerGraph, request: _Request) -> LayerGraph:
 
 
 def _check_parameters(graph: LayerGraph, request: _Request) -> None:
-    """Every parameter of the full model is there, with as many elements, and no other."""
+    """Check that every parameter of the full model is there with as many elements, and no other."""
     expected = {name: item.numel() for name, item in request.parameters.items()}
     found = {item.name: round(item.elements) for item in graph.parameters}
     wrong = sorted({*expected.items()} ^ {*found.items()})
@@ -226,7 +226,7 @@ def _check_parameters(graph: LayerGraph, request: _Request) -> None:
 
 
 def _with_loss(graph: LayerGraph) -> LayerGraph:
-    """Cross entropy over the last axis of the first tensor that a layer makes and nobody reads."""
+    """Append a cross entropy over the last axis of the first tensor that a layer makes and nobody reads."""
     kept = {name for layer in graph.layers for name in layer.saves if not graph.tensor[name].backward}
     ends = [
         use

@@ -2,7 +2,7 @@
 
 Of the two architectures of that name this is the paper's (19,069,955 parameters, a tile of 132 x 132 x 116
 voxels that shrinks to 44 x 44 x 28, because convolutions have no padding), not MLPerf's (five resolutions,
-instance normalisation). Its count holds one bias for every filter of 3 x 3 x 3 or 1 x 1 x 1 and none for the
+instance normalisation). Its count has one bias for every filter of 3 x 3 x 3 or 1 x 1 x 1 and none for the
 up-convolutions; the batch normalisation is Caffe's, which learns nothing.
 """
 
@@ -20,7 +20,7 @@ _CLASSES = 3
 
 
 def _pair(b: GraphBuilder, x: Value, first: int, second: int) -> Value:
-    """Twice convolution of 3 x 3 x 3, batch normalisation, relu."""
+    """Add, twice, a convolution of 3 x 3 x 3, batch normalisation and relu."""
     for i, channels in enumerate((first, second), start=1):
         x = b.batch_norm(f"bn{i}", b.conv3d(f"conv{i}", x, channels, 3, bias=True), affine=False)
         x = b.activation(f"relu{i}", x, saves="output")
@@ -29,7 +29,7 @@ def _pair(b: GraphBuilder, x: Value, first: int, second: int) -> Value:
 
 @SOURCES.add("unet-3d", title="3D U-Net", paper=PAPER, family="unet", parameters=19_069_955)
 def unet_3d(*, sequence_length: int | None = None) -> LayerGraph:
-    """Volumes of 3 x 132 x 132 x 116, 3 classes of voxels."""
+    """Build the network for volumes of 3 x 132 x 132 x 116 and 3 classes of voxels."""
     refuse_sequence("unet-3d", sequence_length)
     # Section 3: stochastic gradient descent. Its batch is not published: a tile on each of 8 devices assumed.
     defaults = Defaults(global_batch=8, precision="fp32", optimizer="momentum")

@@ -1,4 +1,4 @@
-"""VGG-16: thirteen 3x3 convolutions with bias in five groups, three fully connected. Dropout left out."""
+"""VGG-16: thirteen 3x3 convolutions with bias in five groups, three fully connected layers, no dropout."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from explorer.models.builder import GraphBuilder
 PAPER = "Simonyan and Zisserman 2014, Very Deep Convolutional Networks, arXiv:1409.1556, configuration D"
 _GROUPS = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 IMAGENET_SAMPLES = 1_281_167
-"""Training images of ILSVRC-2012."""
+"""Number of training images of ILSVRC-2012."""
 
 
 def refuse_sequence(name: str, sequence_length: int | None) -> None:
-    """Refuse a length where samples (images, clicks) are no sequences.
+    """Refuse a sequence length if samples (images, clicks) are no sequences.
 
     Raises:
         InputError: a sequence length was asked for.
@@ -30,7 +30,7 @@ def refuse_sequence(name: str, sequence_length: int | None) -> None:
 
 @SOURCES.add("vgg16", title="VGG-16", paper=PAPER, family="vgg", parameters=138_357_544)
 def vgg16(*, sequence_length: int | None = None) -> LayerGraph:
-    """Images of 3 x 224 x 224, 1000 classes."""
+    """Build VGG-16 for images of 3 x 224 x 224 and 1000 classes."""
     refuse_sequence("vgg16", sequence_length)
     # Section 3.1: batch 256, momentum, 370K iterations (74 epochs), fp32.
     defaults = Defaults(

@@ -13,7 +13,7 @@ _LAYERS, _EMBED, _HEADS, _PATCH, _IMAGE, _CLASSES = 24, 1024, 16, 16, 224, 1000
 
 
 def _tokens(b: GraphBuilder, patches: Value) -> Value:
-    """Patches in a row behind the learned class token, plus learned positions."""
+    """Put patches in a row behind the learned class token and add learned positions."""
     seq = int(patches.size("height") * patches.size("width")) + 1
     weights = [
         b.parameter("tokens.first", {"embed": _EMBED}),
@@ -30,12 +30,12 @@ def _tokens(b: GraphBuilder, patches: Value) -> Value:
 
 @SOURCES.add("vit-l16", title="ViT-L/16", paper=PAPER, family="vit", parameters=304_326_632)
 def vit_l16(*, sequence_length: int | None = None) -> LayerGraph:
-    """24 blocks of width 1024 on images of 3 x 224 x 224, 1000 classes; dropout left out.
+    """Build ViT-L/16: 24 blocks of width 1024 on images of 3 x 224 x 224, 1000 classes, without dropout.
 
     The count is torchvision's `vit_l_16`, whose head is one linear layer.
     """
     refuse_sequence("vit-l16", sequence_length)
-    # Appendix B.1: batch 4096, Adam, 300 epochs of ImageNet where that is all there is.
+    # Appendix B.1: batch 4096, Adam, 300 epochs of ImageNet alone.
     defaults = Defaults(
         global_batch=4096, precision="bf16", optimizer="adam", samples_per_epoch=IMAGENET_SAMPLES,
         epochs=((4096, 300.0),),
