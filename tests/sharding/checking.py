@@ -31,6 +31,7 @@ def without_internals(graph: LayerGraph) -> LayerGraph:
             layer,
             writes=tuple(use for use in layer.writes if use.name not in dropped),
             saves=tuple(name for name in layer.saves if name not in dropped),
+            last_read_by=(),
         )
         for layer in graph.layers
     )
