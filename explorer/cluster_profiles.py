@@ -1,14 +1,14 @@
 """Cluster profiles: YAML or JSON files that describe a cluster, bundled by name or anywhere by path.
 
 A profile is data: the fields of `explorer.cluster.Cluster`, quantities as numbers or text with a unit,
-and beside them ``schema: explorer.cluster/1`` and, optionally, ``extends: NAME`` or a list of names. The
-named profiles (bundled, or beside the file) are read first and this file's keys go over theirs; device
-kinds are merged by name, every other list is replaced whole. A device kind may itself say ``extends:
-KIND``: it takes that kind's numbers with their sources and states its own over them (an A100 with less
-memory). Kinds that a profile has only because of what it extends are left out where no node has them.
+together with ``schema: explorer.cluster/1`` and, optionally, ``extends: NAME`` or a list of names. The named
+profiles (bundled, or next to the file) are read first and this file's keys override theirs; device kinds are
+merged by name, every other list is replaced as a whole. A device kind may itself say ``extends: KIND``: it
+takes that kind's numbers with their sources and overrides them with its own (an A100 with less memory). Kinds
+that a profile has only because of what it extends are left out if no node has them.
 
-What software costs on a kind is that of the framework the kind names (``framework: megatron-2021``), with
-what the kind itself states of it (``host_issue_s``, ...) over it; or ``software``, complete in itself.
+Software costs of a kind are those of the framework it names (``framework: megatron-2021``), overridden by
+what the kind itself states (``host_issue_s``, ...); or those under ``software``, which is complete in itself.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from explorer.cluster import Cluster, Curve, DeviceKind, Level
 from explorer.framework_files import framework_names, load_framework
 
 SCHEMA = "explorer.cluster/1"
-"""Format name and version; stands in every file."""
+"""Format name and version, written in every file."""
 
 LINK_KINDS = ("nvlink", "nvswitch", "pcie", "infiniband", "ethernet", "internet", "shared_memory")
-"""Kinds of link that views have a colour and a word for."""
+"""Kinds of link for which views have a colour and a word."""
 
 HOWS = ("datasheet", "measured", "fitted", "derived", "assumed")
 """Ways in which a number can be known."""
@@ -37,19 +37,19 @@ HOWS = ("datasheet", "measured", "fitted", "derived", "assumed")
 OPERATIONS = (
     "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "parameter_server",
 )  # fmt: skip
-"""Collectives whose efficiency a level may state apart."""
+"""Collectives whose efficiency a level may state separately."""
 
 _EVENT_KINDS = ("fail", "leave", "join")
-_SPOT_CHECKS = 64  # devices between which a profile without a level over all is tried, pair by pair
+_SPOT_CHECKS = 64  # devices between which a profile without an all-joining level is checked, pair by pair
 
 
 def cluster_names() -> list[str]:
-    """Names of the bundled cluster profiles, sorted."""
+    """List the bundled cluster profiles by name, sorted."""
     return list(sample_names("clusters"))
 
 
 def load_cluster(reference: str | Path) -> Cluster:
-    """A bundled profile by name, or the profile in a YAML or JSON file.
+    """Load a bundled profile by name, or the profile in a YAML or JSON file.
 
     >>> load_cluster("dgx-a100").device_count
     8
@@ -68,7 +68,7 @@ def load_cluster(reference: str | Path) -> Cluster:
         cluster = _without_strays(cluster, own)
     except InputError as error:
         raise error.within(file=str(path)) from None
-    # the same object as long as the file says the same: what is known of a cluster is known by its identity
+    # the same object as long as the file says the same: caches know a cluster by its identity
     if _LOADED.get(path) != cluster:
         _LOADED[path] = cluster
     return _LOADED[path]
@@ -81,15 +81,15 @@ def save_cluster(cluster: Cluster, path: str | Path) -> None:
     """Write a cluster so that `load_cluster` gives an equal one back.
 
     Raises:
-        InputError: the file cannot be written, or its name ends in neither YAML's nor JSON's way.
+        InputError: the file cannot be written, or its suffix is neither YAML's nor JSON's.
     """
     write_document({"schema": SCHEMA, **to_plain(cluster)}, Path(path))
 
 
 def _resolved(path: Path, below: tuple[Path, ...]) -> tuple[dict[str, Any], frozenset[str]]:
-    """The plain data of a profile with those it extends merged in, and the names of its own device kinds.
+    """Merge the profiles that a profile extends into its plain data, and name its own device kinds.
 
-    `below` are the files that led here.
+    `below` lists the files that led here.
     """
     raw, file = read_document(path), str(path)
     if not isinstance(raw, Mapping):
@@ -137,10 +137,10 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _inherited(kind: Mapping[str, Any], known: Mapping[Any, Any], key: str) -> dict[str, Any]:
-    """A device kind with what it takes from the one it extends; of two sources for a field its own stays.
+    """Merge a device kind with the one it extends; of two sources for a field its own stays.
 
     Raises:
-        InputError: there is no such kind above it.
+        InputError: no profile above it has such a kind.
     """
     own = dict(kind)
     if "extends" not in own:
@@ -164,17 +164,17 @@ _COSTS = ("host_issue_s", "action_overhead_s", "cached_fraction")
 
 
 def _over(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a kind's keys over those of another; who names software takes no number of the other's."""
+    """Override a kind's keys by its own; a kind that names software takes no software number of the other."""
     if "software" in own or "framework" in own:
         base = {key: value for key, value in base.items() if key not in ("software", "framework", *_COSTS)}
     return {**base, **own}
 
 
 def _with_software(kind: Any, key: str) -> Any:
-    """Return a device kind with all that is said of software, and its sources, in one place.
+    """Gather everything a device kind says of software, and its sources, in one place.
 
     Raises:
-        InputError: an unknown framework, or `software` that is no mapping.
+        InputError: an unknown framework, or `software` that is not a mapping.
     """
     if not isinstance(kind, Mapping) or not kind.keys() & {"framework", *_COSTS}:
         return kind
@@ -198,23 +198,23 @@ def _with_software(kind: Any, key: str) -> Any:
 
 
 def _parents(kind: Mapping[str, Any]) -> list[Any]:
-    """Return the kinds that a kind is like; what is no list is left for its reader to refuse."""
+    """List the kinds that a kind extends; anything but a list is left for its reader to refuse."""
     found = kind.get("like", [])
     return found if isinstance(found, list) else []
 
 
 def _without_strays(cluster: Cluster, own: frozenset[str]) -> Cluster:
-    """The cluster without device kinds that no node has, save those that its own file lists."""
+    """Drop device kinds that no node has, except those that the profile's own file lists."""
     wanted = own | {group.device_kind for group in cluster.nodes}
     kept = tuple(kind for kind in cluster.device_kinds if kind.name in wanted)
     return cluster if len(kept) == len(cluster.device_kinds) else replace(cluster, device_kinds=kept)
 
 
 def _check(cluster: Cluster) -> None:
-    """What no single part can see for itself.
+    """Check what no single part can check for itself.
 
     Raises:
-        InputError: the first thing that is wrong.
+        InputError: the first error found.
     """
     _check_names(cluster)
     for i, kind in enumerate(cluster.device_kinds):
@@ -282,7 +282,7 @@ def _check_kind(kind: DeviceKind, key: str) -> None:
 
 
 def _check_sustained(curve: Curve, key: str) -> None:
-    """Clocks fall as products go on; were they to rise, more work could take less time."""
+    """Check that clocks fall as products go on; if they rose, more work could take less time."""
     fractions = [fraction for _, fraction in curve.points]
     if any(before < after for before, after in pairwise(fractions)):
         _refuse(f"{key}.points", fractions, "fractions that do not rise")

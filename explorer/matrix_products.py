@@ -1,12 +1,12 @@
-"""A layer's work as matrix products: which of its dimensions are rows, columns, depth and batch.
+"""Matrix products of a layer: which of its dimensions are rows, columns, depth and batch.
 
     C[batch, rows, columns] = sum over depth of A[batch, rows, depth] B[batch, depth, columns]
 
 where A is the first tensor a layer reads and B its first parameter, or the second tensor it reads. A
-dimension in A, B and C is batch, in A and C rows, in B and C columns, and one that C lacks is depth
+dimension in A, B and C is batch, one in A and C rows, one in B and C columns, and one that C lacks is depth
 (Mesh-TensorFlow, section 3, calls it an einsum). A convolution is a product of its unfolded input.
 
-Sizes are for one sample; samples multiply the rows (of experts too: tokens are dealt out evenly).
+Sizes are for one sample; samples multiply the rows (also those of experts: tokens are dealt out evenly).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from explorer.graph import Layer, LayerGraph
 PRODUCTS = frozenset(
     {"linear", "matmul", "einsum", "scores", "context", "router", "experts", "conv", "recurrent"}
 )
-"""Kinds of layers whose work is matrix products."""
+"""Kinds of layers whose work consists of matrix products."""
 
 ROLES = ("batch", "rows", "columns", "depth")
 _AGREES = 0.02  # of FLOPs: a layer that states others is no single product, and is priced by its FLOPs
@@ -30,14 +30,14 @@ class Contraction(NamedTuple):
     """The matrix products of a layer's forward, for one sample."""
 
     sizes: tuple[float, float, float, float]
-    """Batch, rows, columns, depth."""
+    """Sizes of batch, rows, columns and depth."""
     roles: Mapping[str, int]
-    """Dimension -> position in `ROLES`."""
+    """Position in `ROLES` of each dimension."""
     products: int = 1
-    """Products of this size in the forward."""
+    """Number of products of this size in the forward."""
 
     def shares(self, pieces: Iterable[tuple[str, float]]) -> tuple[float, float, float]:
-        """Shares of batch, columns and depth where a device has these shares of some dimensions."""
+        """Return the shares of batch, columns and depth if a device has these shares of some dimensions."""
         found = [1.0, 1.0, 1.0, 1.0]
         for dim, piece in pieces:
             if dim in self.roles:
@@ -46,7 +46,7 @@ class Contraction(NamedTuple):
 
 
 def contractions(graph: LayerGraph) -> tuple[Contraction | None, ...]:
-    """Per layer its products, None where it has none or they are not known."""
+    """Return the products of each layer; None if it has none or they are unknown."""
 
     def make() -> tuple[Contraction | None, ...]:
         known: dict[tuple[object, ...], Contraction | None] = {}
@@ -62,11 +62,12 @@ def contractions(graph: LayerGraph) -> tuple[Contraction | None, ...]:
 
 
 def contraction(layer: Layer) -> Contraction | None:
-    """The products of one layer.
+    """Return the products of one layer.
 
     Returns:
-        None where a layer is of no kind in `PRODUCTS`, does not say where its dimensions stand, or states
-        FLOPs that are not those of the products (a source that knows only totals).
+        The products; None if the layer's kind is not in `PRODUCTS`, the layer does not say where its
+        dimensions stand, or it states FLOPs other than those of the products (a source that knows only
+        totals).
     """
     if layer.kind not in PRODUCTS:
         return None
@@ -115,7 +116,9 @@ def _sizes(roles: Mapping[str, int], sizes: Mapping[str, float]) -> tuple[float,
 
 
 def _experts(layer: Layer, sizes: Mapping[str, float]) -> Contraction | None:
-    """Gate, up and down of every expert: three products of equal work, one batch entry per expert."""
+    """Return the gate, up and down of every expert: three products of equal work, a batch entry per
+    expert.
+    """
     if not {"experts", "ffn", "embed"} <= sizes.keys():
         return None
     one = 2 * sizes["experts"] * sizes["ffn"] * sizes["embed"]
@@ -126,9 +129,9 @@ def _experts(layer: Layer, sizes: Mapping[str, float]) -> Contraction | None:
 
 
 def _recurrent(layer: Layer, sizes: Mapping[str, float]) -> Contraction | None:
-    """One step: what was fed back, a row for each sample, by the weights of all gates.
+    """Return one step: what was fed back, a row for each sample, times the weights of all gates.
 
-    A projection in the step is taken for more columns of the same product: its work is as much.
+    A projection in the step counts as more columns of the same product: its work is as much.
     """
     if not {"gates", "hidden", "state"} <= sizes.keys():
         return None

@@ -1,9 +1,8 @@
-"""Plan: a strategy with the model, cluster and workload it is for; what files, boards and runs exchange.
+"""Plan: a strategy with the model, cluster and workload it is for, as files, boards and runs exchange it.
 
-A file is YAML or JSON, versioned. Models and clusters stand as references with fingerprints; paths are
-relative to the file. Runs of consecutive layers are written ``first .. last``. Large jobs are written in
-short (`explorer.plan_shorthand`), their files are of version 2; all others are of version 1, which older
-releases read.
+A file is YAML or JSON, versioned. Models and clusters are references with fingerprints; paths are relative to
+the file. Runs of consecutive layers are written ``first .. last``. Large jobs are written in shorthand
+(`explorer.plan_shorthand`) in files of version 2; all others are of version 1, which older releases read.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from explorer.strategy import Stage, Strategy
 from explorer.workload import Workload
 
 SCHEMA, SHORT_SCHEMA = "explorer.plan/1", "explorer.plan/2"
-"""Formats: written out in full, and with runs of devices and what stages share. Both are read."""
+"""Formats: written out in full, and with runs of devices and the fields stages share. Both are read."""
 RANGE = " .. "
 
 
@@ -45,45 +44,45 @@ class Reference:
     """A model or cluster by name or path."""
 
     reference: str
-    """What `load_model` or `load_cluster` takes; a relative path is relative to the plan file."""
+    """Argument of `load_model` or `load_cluster`; a relative path is relative to the plan file."""
     fingerprint: str = ""
-    """SHA-256 of its content when the plan was made; empty if not known."""
+    """SHA-256 of its content when the plan was made; empty if unknown."""
     sequence_length: int = 0
-    """For a model: tokens of one sample it is built for; 0 is its default."""
+    """Tokens of one sample that a model is built for; 0 for its default."""
     settings: tuple[tuple[str, str], ...] = ()
-    """For a model: further settings (`samples_per_microbatch`)."""
+    """Further settings of a model (`samples_per_microbatch`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Who made a plan."""
+    """The origin of a plan."""
 
     searcher: str = ""
-    """Name of the searcher; `board` or `hand` for people, `import` for imported ones."""
+    """Name of the searcher; `board` or `hand` for people, `import` for imported plans."""
     seed: int = 0
     """Seed of the searcher."""
     version: str = ""
     """Version of this package."""
     step_time_s: float = 0.0
-    """Step time predicted when it was made; 0 if none."""
+    """Step time in seconds predicted when the plan was made; 0 if none."""
     note: str = ""
     """Anything else worth keeping."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A strategy with what it is for."""
+    """A strategy with the model, cluster and workload it is for."""
 
     models: tuple[tuple[str, Reference], ...]
-    """(key, model): one entry `model`, or one per key that the jobs name."""
+    """(key, model) pairs: one entry `model`, or one per key that the jobs name."""
     cluster: Reference
-    """The cluster."""
+    """Reference to the cluster."""
     workload: Workload
-    """What is asked."""
+    """Jobs to run."""
     strategy: Strategy
-    """What is chosen."""
+    """Strategy of all jobs."""
     provenance: Provenance = Provenance()
-    """Who made it."""
+    """Origin of the plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,15 +90,15 @@ class Resolved:
     """A plan with its inputs loaded."""
 
     plan: Plan
-    """The plan, layer ranges spelt out."""
+    """The plan, with layer ranges spelt out."""
     graphs: Mapping[str, LayerGraph]
     """Models by key."""
     cluster: Cluster
     """The cluster."""
     mismatches: tuple[str, ...] = field(default=())
-    """What is no longer what the plan was made for, in words."""
+    """Differences from what the plan was made for, in words."""
     folder: Path | None = None
-    """Where its file lies, from which relative references start; None for a plan that has no file."""
+    """Folder of its file, from which relative references start; None if the plan has no file."""
 
     @property
     def graph(self) -> LayerGraph:
@@ -114,9 +113,9 @@ class Resolved:
 
 
 def fingerprint(value: LayerGraph | Cluster | Workload | Strategy) -> str:
-    """SHA-256 over the canonical JSON of a value's fields, the first 16 hex digits.
+    """Hash the canonical JSON of a value's fields by SHA-256, first 16 hex digits.
 
-    Cached on graphs and clusters, which are large.
+    The result is cached on graphs and clusters, which are large.
     """
 
     def make() -> str:
@@ -132,13 +131,14 @@ _COSTS_AFTER = {
     "action_overhead_s": ("launch_overhead_s", "host_issue_s"),
     "cached_fraction": ("reserved_bytes",),
 }
-"""Costs of software, and the fields of a device kind after whose sources theirs stood."""
+"""Costs of software, and the fields of a device kind after whose sources theirs used to be."""
 
 
 def _plain_cluster(cluster: Cluster) -> dict[str, Any]:
-    """Return a cluster's plain data with what software costs among the numbers of its device kinds.
+    """Return a cluster's plain data with software costs among the numbers of its device kinds.
 
-    So it was before there were frameworks: fingerprints in plans and sessions of that time still hold.
+    This is the form from before there were frameworks, so fingerprints in plans and sessions of that time
+    still hold.
     """
     plain: dict[str, Any] = to_plain(cluster)
     for kind in plain["device_kinds"]:
@@ -164,7 +164,7 @@ def make_plan(
     strategy: Strategy,
     provenance: Provenance = Provenance(),
 ) -> Plan:
-    """A plan of one job with fingerprints filled in."""
+    """Make a plan of one job with its fingerprints filled in."""
     reference = model if isinstance(model, Reference) else Reference(reference=model)
     return Plan(
         models=(("model", replace(reference, fingerprint=fingerprint(graph))),),
@@ -176,7 +176,7 @@ def make_plan(
 
 
 def to_document(plan: Plan, graphs: Mapping[str, LayerGraph]) -> dict[str, Any]:
-    """Plain data for a file."""
+    """Convert a plan to plain data for a file."""
     data = to_plain(plan)
     jobs = data["strategy"]["jobs"]
     for part, job in zip(jobs, plan.strategy.jobs, strict=True):
@@ -192,13 +192,13 @@ def to_document(plan: Plan, graphs: Mapping[str, LayerGraph]) -> dict[str, Any]:
 def from_document(
     data: Any, *, folder: Path | None = None, file: str | None = None, trust: Trust = False
 ) -> Resolved:
-    """A plan and its inputs from plain data.
+    """Read a plan and its inputs from plain data.
 
     Args:
-        data: what stands in the file.
-        folder: where it lies.
+        data: content of the file.
+        folder: folder of the file.
         file: its name, for messages.
-        trust: what code it may name as its model: none, or see `explorer.base.trust`.
+        trust: code that it may name as its model: none, or see `explorer.base.trust`.
 
     Raises:
         InputError: a wrong value, a model or cluster that cannot be loaded, or code that no person named.
@@ -284,11 +284,11 @@ def load_plan(path: str | Path, *, trust: Trust = False) -> Resolved:
 
     Args:
         path: the file.
-        trust: whether it may name code as its model, which is then run: no; yes; or these references, which
+        trust: whether it may name code as its model, which is then run: False, True, or the references that
             you name yourself.
 
     Raises:
-        InputError: as `from_document`, or it cannot be read.
+        InputError: as `from_document`, or a file that cannot be read.
     """
     if str(path) == STANDARD_INPUT:
         data = parse_document(read_standard_input())
@@ -318,7 +318,7 @@ def _graph_of(plan: Plan, graphs: Mapping[str, LayerGraph], job: str) -> LayerGr
 
 
 def located(reference: str, folder: Path | None) -> str:
-    """The reference, a path made relative to the plan's folder."""
+    """Return a reference with a path made relative to the plan's folder."""
     if folder is not None and reference:
         prefix, _, rest = reference.rpartition("hf:")
         candidate = folder / (rest if prefix == "" and reference.startswith("hf:") else reference)
@@ -328,7 +328,7 @@ def located(reference: str, folder: Path | None) -> str:
 
 
 def layer_ranges(graph: LayerGraph, layers: Iterable[str]) -> list[str]:
-    """Layer names with runs of three or more consecutive ones as `first .. last`; `spelt_out` undoes it."""
+    """Shorten runs of three or more consecutive layers to `first .. last`; `spelt_out` undoes it."""
     index = graph.index
     runs: list[list[str]] = []
     for name in layers:
@@ -340,7 +340,7 @@ def layer_ranges(graph: LayerGraph, layers: Iterable[str]) -> list[str]:
 
 
 def spelt_out(graph: LayerGraph, stage: Stage) -> Stage:
-    """The stage with ranges of layers as names.
+    """Return a stage with ranges of layers replaced by their names.
 
     Raises:
         InputError: a range that names an unknown layer.
@@ -351,7 +351,7 @@ def spelt_out(graph: LayerGraph, stage: Stage) -> Stage:
 
 
 def range_layers(graph: LayerGraph, ranges: Iterable[str]) -> list[str]:
-    """Names of layers, ranges spelt out.
+    """List the names of layers, with ranges spelt out.
 
     Raises:
         InputError: a range that names an unknown layer.

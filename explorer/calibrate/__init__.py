@@ -1,5 +1,5 @@
-"""Calibrate: what runs and traces say of a cluster profile, with an error band per number; bands that hold.
+"""Calibration: what runs and traces say of a cluster profile, with an error band per number.
 
-`numbers` are what may be off, `posterior` the arithmetic, `estimate` the correction; `kineto` and `runs` read
-what was measured, `conformal` and `history` learn from it how far predictions are off.
+`numbers` lists what may be off, `posterior` holds the arithmetic, `estimate` the correction; `kineto` and
+`runs` read measurements, `conformal` and `history` learn from them how far predictions are off.
 """

@@ -1,6 +1,6 @@
-"""Collectives in a trace: NCCL's kernels with the sizes and groups that PyTorch records beside them.
+"""Collectives in a trace: NCCL's kernels with the sizes and groups that PyTorch records with them.
 
-A rank that comes early waits inside the kernel. So of equal collectives the shortest counts, not the median.
+A rank that comes early waits inside the kernel, so of equal collectives the shortest counts, not the median.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _OPERATIONS = {
     "reduce_scatter_tensor_coalesced": ("reduce_scatter", "In"),
     "all_to_all": ("all_to_all", "In"), "all_to_allv": ("all_to_all", "In"), "broadcast": ("broadcast", "In"),
 }  # fmt: skip
-"""By PyTorch's name: our operation, and which message is the full buffer."""
+"""Operation and the message that is the full buffer, by PyTorch's name of the collective."""
 _TYPES = {"float": "fp32", "half": "fp16", "bfloat16": "bf16", "double": "fp64"}
 
 
 class Collective(NamedTuple):
-    """Equal collectives."""
+    """Equal collectives of a trace: operation, size and group."""
 
     op: str
     devices: tuple[int, ...]
@@ -38,14 +38,14 @@ class Collective(NamedTuple):
 
 
 def is_collective(kernel: str) -> bool:
-    """Whether a kernel is one of NCCL's (or RCCL's)."""
+    """Tell whether a kernel is one of NCCL's (or RCCL's)."""
     return _KERNEL.match(kernel) is not None
 
 
 def collective_observations(
     kernels: Sequence[tuple[str, float, Mapping[str, Any]]], cluster: Cluster, *, name: str
 ) -> tuple[list[Observation], list[str]]:
-    """Observations of the collectives among kernels (name, seconds, args), and what is left out and why."""
+    """Return observations of collectives among kernels (name, seconds, args), and why others are left out."""
     spans: dict[Collective, list[float]] = defaultdict(list)
     unknown = foreign = 0
     for kernel, seconds, args in kernels:
@@ -88,7 +88,7 @@ def _read(args: Mapping[str, Any]) -> Collective | None:
 
 
 def _group(args: Mapping[str, Any], size: int) -> tuple[int, ...]:
-    """Ranks of the group where they are listed whole, else the first ones."""
+    """Return the ranks of the group if they are listed in full, else the first ones."""
     try:
         ranks = parse_json(str(args.get("Process Group Ranks", "")), ours=False)
     except InputError:

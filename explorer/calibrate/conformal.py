@@ -3,8 +3,8 @@
 Of n exchangeable runs the k-th smallest |log ratio|, k = ceil((n + 1) 0.8), covers the next one with
 probability of at least 0.8, whatever the distribution (Vovk, Gammerman, Shafer: Algorithmic Learning in a
 Random World, 2005; Lei et al.: Distribution-Free Predictive Inference for Regression, 2018). With fewer than
-four runs no such k exists, and nothing is said. Groups (a set, a range of compute shares) have bands of
-their own where they have enough runs (Mondrian conformal prediction); the others share one.
+four runs no such k exists, and no band is given. Groups (a set, a range of compute shares) have bands of
+their own if they have enough runs (Mondrian conformal prediction); the others share one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from explorer.calibrate.posterior import COVERAGE
 
 FEWEST = math.ceil(COVERAGE / (1 - COVERAGE) - 1e-9)
-"""Runs from which a band can be learned: 4 for 80 %."""
+"""Fewest runs from which a band can be learned: 4 for 80 %."""
 
 
 class Coverage(NamedTuple):
@@ -30,7 +30,7 @@ class Coverage(NamedTuple):
 
 
 def quantile(log_ratios: Sequence[float], *, coverage: float = COVERAGE) -> float | None:
-    """|log ratio| that covers the next run with probability `coverage`; None for too few runs.
+    """Return the |log ratio| that covers the next run with probability `coverage`; None for too few runs.
 
     >>> quantile([0.1, -0.2, 0.3, -0.4])
     0.4
@@ -44,7 +44,7 @@ def quantile(log_ratios: Sequence[float], *, coverage: float = COVERAGE) -> floa
 def group_quantiles(
     log_ratios: Sequence[float], groups: Sequence[Hashable]
 ) -> tuple[Mapping[Hashable, float], float | None]:
-    """Quantiles of the groups that have enough runs, and the one of all runs together."""
+    """Return quantiles of the groups with enough runs, and the one of all runs together."""
     members: dict[Hashable, list[float]] = defaultdict(list)
     for ratio, group in zip(log_ratios, groups, strict=True):
         members[group].append(ratio)
@@ -57,20 +57,22 @@ def split_coverage(
     groups: Sequence[Hashable] | None = None,
     blocks: Sequence[Hashable] | None = None,
 ) -> Coverage:
-    """Learn bands on half of the rows and count how many of the other half they cover, then the other way.
+    """Learn bands on half of the rows, count how many of the other half they cover, and then swap the halves.
 
     The halves are dealt out within each group, in the order given, always to the smaller half: every other
-    row where no blocks are given. No randomness. Both ways together hold every row out once, which halves
-    the noise of the count.
+    row if no blocks are given. No randomness is involved. Both ways together hold every row out once, which
+    halves the noise of the count.
 
     Args:
         log_ratios: logarithm of measured over predicted, by row.
-        groups: by row, what has a band of its own (a set, a range of compute shares); None is one group.
-        blocks: by row, what stays together on one side (runs of the same model and batch, whose errors are
-            alike, so that a band would be judged by what it was learned from); None parts all rows.
+        groups: for each row, the group that has its own band (a set, a range of compute shares); None for one
+            group.
+        blocks: for each row, the block that stays together on one side (runs of the same model and batch,
+            whose errors are alike, so a band would be judged by what it was learned from); None separates all
+            rows.
 
     Returns:
-        The median half-width and the fraction covered; NaN where the halves are too small to learn from.
+        The median half-width and the fraction covered; NaN if the halves are too small to learn from.
     """
     keys = list(groups) if groups is not None else [None] * len(log_ratios)
     half = _halves(keys, list(blocks) if blocks is not None else list(range(len(keys))))
@@ -90,7 +92,7 @@ def split_coverage(
 
 
 def _halves(groups: Sequence[Hashable], blocks: Sequence[Hashable]) -> list[int]:
-    """Side of each row: that of its block, which goes to the half that has fewer rows of the group."""
+    """Return the side of each row: that of its block, which goes to the half with fewer rows of the group."""
     sizes = Counter(blocks)
     rows: dict[Hashable, list[int]] = defaultdict(lambda: [0, 0])
     side: dict[Hashable, int] = {}

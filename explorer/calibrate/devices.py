@@ -1,4 +1,4 @@
-"""Whether a device kind of a profile is what somebody measured on."""
+"""Device kinds of a profile, and whether one is the device of a measurement."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ RANK_KIND = "rank"
 
 
 def used_kinds(cluster: Cluster) -> tuple[DeviceKind, ...]:
-    """Device kinds that some node has."""
+    """List the device kinds that some node has."""
     used = {group.device_kind for group in cluster.nodes}
     return tuple(kind for kind in cluster.device_kinds if kind.name in used)
 
 
 def same_device(kind: str, device: str) -> bool:
-    """Whether a device kind of a profile is what a device calls itself.
+    """Tell whether a device kind of a profile is the device with a given name.
 
     >>> same_device("cpu", "cpu"), same_device("a100-sxm-80gb", "cpu")
     (True, False)
@@ -28,5 +28,5 @@ def same_device(kind: str, device: str) -> bool:
     if device == "cpu":
         return words[0] in ("cpu", RANK_KIND)
     said = device.lower().replace("-", " ").split()
-    series = words[0] in ("rtx", "titan")  # the name of a series, told apart by the word that follows
+    series = words[0] in ("rtx", "titan")  # the name of a series, distinguished by the word that follows
     return all(word in said for word in words[: 2 if series else 1])

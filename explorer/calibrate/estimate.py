@@ -1,9 +1,9 @@
-"""Estimate: the profile under which the cost model predicts what was measured, as far as its bands allow.
+"""Estimate: the profile under which the cost model best predicts the measurements, within its bands.
 
 Every observation is one duration that the cost model can predict for any cluster. The logarithms of all
-factors are estimated together (`most_probable`), sensitivities by finite differences through the cost model
-itself. So observations that depend on two numbers (a small kernel: memory and launch) are shared out between
-them by their sensitivities and priors, and what no observation depends on stays as it is.
+factors are estimated together (`most_probable`), with sensitivities by finite differences through the cost
+model itself. Observations that depend on two numbers (a small kernel: memory and launch) are thus shared out
+between them by their sensitivities and priors, and whatever no observation depends on stays as it is.
 """
 
 from __future__ import annotations
@@ -22,79 +22,79 @@ from explorer.calibrate.table import kind_value, with_kind_value
 from explorer.cluster import Cluster, Source
 
 SUFFIX = " calibrated"
-"""Of a corrected cluster's name."""
+"""Suffix of a corrected cluster's name."""
 MODEL_SD = 0.1
-"""Standard deviation of the logarithm of what the cost model says of one duration, beyond what all share."""
-_AGREE = 2.0  # standard deviations that profile and measurements may be apart
+"""Standard deviation of the logarithm of the cost model's error for one duration, beyond what all share."""
+_AGREE = 2.0  # standard deviations that profile and measurements may differ by
 LEAST_LEARNED = 0.01
-"""Share of the prior variance that observations must take away for a number to count as identified."""
+"""Share of the prior variance that observations must remove for a number to count as identified."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """One duration, and how the cost model predicts it."""
+    """One measured duration, with the cost model's prediction for any cluster."""
 
     name: str
-    """What was timed, in words."""
+    """Description of what was timed."""
     predict: Callable[[Cluster], float]
-    """Seconds on a cluster."""
+    """Function that predicts the seconds on a cluster."""
     measured_s: float
-    """Seconds observed, a median where there were several."""
+    """Seconds observed, a median if there were several."""
     sd: float
-    """Standard deviation of the logarithm: of the median, and of the cost model for this shape."""
+    """Standard deviation of the logarithm, of the median and of the cost model for this shape."""
     about: str = ""
-    """Key of the one number that it is a direct measurement of; empty for others."""
+    """Key of the one number that it measures directly; empty for others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What one file says."""
+    """Everything one file says."""
 
     name: str
-    """The file, in words."""
+    """Description of the file."""
     observations: tuple[Observation, ...]
-    """Durations."""
+    """Durations that it measured."""
     remarks: tuple[str, ...] = ()
-    """What in it says nothing, and why."""
+    """Parts that say nothing, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One number that is corrected."""
+    """One corrected number."""
 
     number: Number
-    """As the profile has it."""
+    """Number as the profile has it."""
     after: float
-    """As corrected."""
+    """Value as corrected."""
     band: float
     """Half-width of the corrected number's 80 % band; the prior's is `number.band`."""
     prior_share: float
-    """Of the corrected logarithm, what the profile still decides: variance after over before."""
+    """Share of the corrected logarithm that the profile still decides: variance after over before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """The corrected cluster and what became of each number."""
+    """A corrected cluster and what became of each number."""
 
     cluster: Cluster
-    """With the changes and their sources."""
+    """Cluster with the changes and their sources."""
     changes: tuple[Change, ...]
-    """Numbers that the evidence identifies."""
+    """Changes of the numbers that the evidence identifies."""
     kept: tuple[str, ...]
-    """What stays as it is, and why."""
+    """Numbers that stay as they are, and why."""
     error_before_pct: float
-    """Median absolute error of the observations on the profile as it was."""
+    """Median absolute error of the observations under the original profile, in per cent."""
     error_after_pct: float
-    """The same on the corrected one."""
+    """Median absolute error under the corrected profile, in per cent."""
     observations: int
-    """How many there were."""
+    """Number of observations."""
 
 
 def estimate(cluster: Cluster, evidence: Sequence[Evidence]) -> Correction:
-    """The most probable cluster, given a profile with its bands and what was measured.
+    """Estimate the most probable cluster, given a profile with its bands and the measurements.
 
     Raises:
-        InputError: no observation at all, or one that is no positive duration.
+        InputError: no observation at all, or one that is not a positive duration.
     """
     seen = [item for part in evidence for item in part.observations]
     if not seen:
@@ -113,7 +113,7 @@ def estimate(cluster: Cluster, evidence: Sequence[Evidence]) -> Correction:
 
 
 def with_direct(cluster: Cluster, seen: Sequence[Observation]) -> Cluster:
-    """The cluster with numbers that are 0, which no factor changes, set to what was measured of them."""
+    """Set numbers that are 0, which no factor changes, to what was measured of them."""
     measured = {item.about: item.measured_s for item in seen if item.about}
     new: list[tuple[str, Source]] = []
     kinds = []
@@ -149,7 +149,7 @@ def _fit(
 
 
 def _most(number: Number) -> float:
-    """Largest logarithm of a factor: a fraction becomes 1 at most."""
+    """Return the largest logarithm of a factor: a fraction becomes 1 at most."""
     return max(0.0, -math.log(number.value)) if number.quantity == "fraction" else MOST
 
 
@@ -208,7 +208,7 @@ def _corrected(
 
 
 def _conflict(at: float, prior_sd: float, share: float) -> float:
-    """By how much a band is widened where profile and measurements contradict each other; 1 where they agree.
+    """Return how much a band is widened if profile and measurements contradict each other; 1 if they agree.
 
     With z the correction over its standard deviation before measuring, sd sqrt(1 - share), the band grows as
     z / 2 beyond 2: one of the two is wrong by more than it says (as the scale factor of the Particle Data
@@ -218,12 +218,12 @@ def _conflict(at: float, prior_sd: float, share: float) -> float:
 
 
 def _median_pct(log_ratios: Array) -> float:
-    """Median absolute error of predicted against measured, in per cent."""
+    """Return the median absolute error of predicted against measured, in per cent."""
     return 100 * float(np.median(np.abs(np.expm1(-log_ratios))))
 
 
 def named(cluster: Cluster) -> Cluster:
-    """The cluster, named as calibrated once."""
+    """Name a cluster as calibrated, once."""
     name = cluster.name if cluster.name.endswith(SUFFIX) else cluster.name + SUFFIX
     title = cluster.title if cluster.title.endswith(SUFFIX) or not cluster.title else cluster.title + SUFFIX
     return replace(cluster, name=name, title=title)

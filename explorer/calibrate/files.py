@@ -1,4 +1,4 @@
-"""Files of runs and traces: JSON and nothing else, of bounded size, `.gz` allowed; told apart by content."""
+"""Files of runs and traces: only JSON, of bounded size, `.gz` allowed; told apart by content."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from explorer.calibrate.runs import SCHEMA, run_evidence
 from explorer.cluster import Cluster
 
 MAX_BYTES = 256 * 2**20
-"""Longest file read, unpacked: a trace of a few steps is a tenth of it."""
+"""Longest file that is read, unpacked: a trace of a few steps is a tenth of it."""
 
 
 def read_evidence(path: Path, cluster: Cluster) -> Evidence:
-    """What a run or a trace says of a cluster.
+    """Read what a run or a trace says of a cluster.
 
     Raises:
-        InputError: a file that is missing, too long, no JSON, neither run nor trace, or of other devices.
+        InputError: a file that is missing, too long, not JSON, neither run nor trace, or of other devices.
     """
     data = read_json(path)
     try:
@@ -40,10 +40,10 @@ def read_evidence(path: Path, cluster: Cluster) -> Evidence:
 
 
 def read_json(path: Path, *, most: int = MAX_BYTES) -> Any:
-    """The data of a JSON file, packed by gzip or not; numbers that are not finite are refused.
+    """Read a JSON file, packed by gzip or not; numbers that are not finite are refused.
 
     Raises:
-        InputError: a file that is missing, too long or no JSON.
+        InputError: a file that is missing, too long or not JSON.
     """
     raw = read_packed(path, most=most)
     try:

@@ -1,9 +1,9 @@
-"""History: a file of runs, one JSON object a line, and what is learned of it about predictions.
+"""History: a file of runs, one JSON object a line, and what it teaches about predictions.
 
-A line says what was predicted and what was measured, of what (fingerprints of model, cluster, workload and
-strategy) and on which kind of machine. Lines are only ever added, each in one write at the end of the file,
-so that two runs may add at once and a run that is killed leaves at most its own line broken. Broken lines
-are skipped and told. Nothing in a file is ever executed.
+A line says what was predicted and measured, for which model, cluster, workload and strategy (by fingerprint)
+and on which kind of machine. Lines are only ever added, each in one write at the end of the file, so two runs
+may add at once and a run that is killed leaves at most its own line broken. Broken lines are skipped and
+reported. Nothing in a file is ever executed.
 """
 
 from __future__ import annotations
@@ -25,50 +25,50 @@ from explorer.cluster import Cluster
 SCHEMA = "explorer.history/1"
 """Schema that every line names."""
 MAX_BYTES = 64 * 2**20
-"""Longest file read: some hundred thousand runs."""
+"""Longest file that is read: some hundred thousand runs."""
 MAX_LINE = 65536
-"""Longest line written."""
+"""Longest line that is written."""
 TOO_NOISY = "too noisy"
-"""Verdict of a run on a machine that was too busy: kept, but it teaches nothing."""
+"""Verdict of a run on a machine that was too busy: it is kept, but teaches nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One run."""
+    """One run: its predicted and measured figures."""
 
     machine: str
     """Kind of device that it ran on: `cpu`, `NVIDIA H200`, a device kind of a profile."""
     predicted: Mapping[str, float]
-    """Figures and parts as predicted, by name with unit: `step_time_s`, `compute_s`."""
+    """Predicted figures and parts, by name with unit: `step_time_s`, `compute_s`."""
     measured: Mapping[str, float]
-    """The same, measured."""
+    """Measured figures and parts, by the same names."""
     model: str = ""
-    """Fingerprint."""
+    """Fingerprint of the model."""
     cluster: str = ""
-    """Fingerprint."""
+    """Fingerprint of the cluster."""
     workload: str = ""
-    """Fingerprint."""
+    """Fingerprint of the workload."""
     strategy: str = ""
-    """Fingerprint."""
+    """Fingerprint of the strategy."""
     source: str = ""
-    """What made it: `validate interpreter`, `score vtrain_single`, a name given by hand."""
+    """Origin: `validate interpreter`, `score vtrain_single`, a name given by hand."""
     predicted_from: str = "profile"
-    """`profile`, or `calibration` where the run timed its own machine and predicted from that."""
+    """Basis: `profile`, or `calibration` if the run timed its own machine and predicted from that."""
     verdict: str = ""
-    """What was made of it: `confirmed`, `off` or `too noisy`; empty where nobody judged."""
+    """Verdict: `confirmed`, `off` or `too noisy`; empty if nobody judged."""
     date: str = ""
-    """When, as the caller says; a history is never dated by itself."""
+    """Date as the caller gives it; a history is never dated by itself."""
 
 
 class Broken(NamedTuple):
-    """A line that is no run."""
+    """A line that is not a run."""
 
     line: int
     why: str
 
 
 class History(NamedTuple):
-    """What a file holds."""
+    """Runs of a file, and its broken lines."""
 
     entries: tuple[Entry, ...]
     broken: tuple[Broken, ...]
@@ -80,14 +80,15 @@ class Learned(NamedTuple):
     log_ratios: tuple[float, ...]
     """Logarithms of measured over predicted, in order."""
     whole: bool
-    """Whether they hold the errors of the profile too: predictions were made from it."""
+    """Whether they include the errors of the profile: predictions were made from it."""
 
 
 def append(path: Path, entry: Entry) -> None:
-    """Add a run to a file, which is made where it is missing.
+    """Add a run to a file, which is made if it is missing.
 
     Raises:
-        InputError: a run with a number that is not finite, one too long, or a file that cannot be written.
+        InputError: a run with a number that is not finite, or that is too long, or a file that cannot be
+            written.
     """
     append_line(path, _line(entry, path), what="history")
 
@@ -104,7 +105,7 @@ def _line(entry: Entry, path: Path) -> bytes:
 
 
 def read(path: Path) -> History:
-    """The runs of a file; lines that are none are listed.
+    """Read the runs of a file and list its broken lines.
 
     Raises:
         InputError: a file that is missing, unreadable or too long.
@@ -114,7 +115,7 @@ def read(path: Path) -> History:
 
 
 def numbered(path: Path) -> tuple[tuple[tuple[int, Entry], ...], tuple[Broken, ...]]:
-    """The runs of a file with their lines, and the lines that are none.
+    """Read the runs of a file with their line numbers, and its broken lines.
 
     Raises:
         InputError: a file that is missing, unreadable or too long.
@@ -157,9 +158,9 @@ def _figures(key: str, value: Any) -> dict[str, float]:
 
 
 def learn(entries: Iterable[Entry], cluster: Cluster) -> dict[str, Learned]:
-    """By figure, the errors of runs on a cluster's kind of machine.
+    """Learn the errors of runs on a cluster's kind of machine, by figure.
 
-    Of runs that were predicted from the profile where there are enough, else of those that were predicted
+    Runs that were predicted from the profile are taken if there are enough, else those that were predicted
     from their own timing. Figures that are 0 on a side say nothing, nor do runs that were too noisy.
     """
     found: dict[str, dict[bool, list[float]]] = defaultdict(lambda: {True: [], False: []})
@@ -178,7 +179,7 @@ def learn(entries: Iterable[Entry], cluster: Cluster) -> dict[str, Learned]:
 
 
 def machine_of(cluster: Cluster) -> str:
-    """What the history calls a cluster's kind of machine: its device kinds in use, joined by `+`."""
+    """Name a cluster's kind of machine as the history does: its device kinds in use, joined by `+`."""
     return "+".join(sorted(kind.name for kind in used_kinds(cluster)))
 
 

@@ -1,9 +1,9 @@
-"""Kineto: durations of operators from a trace as torch.profiler writes it (Chrome trace events, JSON).
+"""Kineto: durations of operators from a trace written by torch.profiler (Chrome trace events, JSON).
 
-Of an accelerator the kernels count: those of one operator are added up by their `External id`, and the
-operator's `Input Dims` (recorded with `record_shapes=True`) say what work they did. Without kernels the
-trace is of a processor, and the operators' own durations count. Equal operators are one observation, the
-median of their durations.
+On an accelerator the kernels count: those of one operator are added up by their `External id`, and the
+operator's `Input Dims` (recorded with `record_shapes=True`) say what work they did. A trace without kernels
+is of a processor, and the operators' own durations count. Equal operators are one observation, the median of
+their durations.
 
 See Kineto's documentation of its trace format (github.com/pytorch/kineto) and PyTorch's profiler tutorial.
 """
@@ -27,7 +27,7 @@ from explorer.calibrate.torch_operators import operator_of
 from explorer.cluster import Cluster, DeviceKind
 
 FEWEST_LAUNCHES = 50
-"""Kernels that the host must have issued for its seconds of each to be believed."""
+"""Kernels that the host must have issued for its seconds per kernel to be believed."""
 _LAUNCHES = frozenset(
     {"cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx", "hipLaunchKernel"}
 )
@@ -47,16 +47,16 @@ class Event:
 
     @property
     def external_id(self) -> int | str | None:
-        """What joins an operator and its kernels."""
+        """Id that joins an operator and its kernels."""
         found = self.args.get("External id", self.args.get("external id"))
         return found if isinstance(found, (int, str)) else None
 
 
 def trace_evidence(data: Any, cluster: Cluster, *, name: str) -> Evidence:
-    """What a trace says of a cluster.
+    """Read what a trace says of a cluster.
 
     Raises:
-        InputError: no trace, or one of devices that the cluster has not.
+        InputError: not a trace, or one of devices that the cluster lacks.
     """
     raw = data.get("traceEvents") if isinstance(data, Mapping) else data
     if not isinstance(raw, list):
@@ -74,7 +74,7 @@ def trace_evidence(data: Any, cluster: Cluster, *, name: str) -> Evidence:
     for operator, spans in timed.items():
         try:
             operator.device_seconds(cluster, kind.name)
-        except InputError as error:  # a precision that the device kind has no peak for
+        except InputError as error:  # a precision without a peak in the device kind
             remarks.append(f"{name}: {operator.title}: {error.message}")
             continue
         found.append(_observation(operator, spans, kind, name))
@@ -86,7 +86,7 @@ def trace_evidence(data: Any, cluster: Cluster, *, name: str) -> Evidence:
 
 
 def _events(raw: Sequence[Any]) -> tuple[list[Event], int]:
-    """Complete events, and how many of them are broken."""
+    """Return the complete events, and how many are broken."""
     found, broken = [], 0
     for item in raw:
         if isinstance(item, Mapping) and item.get("ph") != "X":
@@ -108,10 +108,10 @@ def _events(raw: Sequence[Any]) -> tuple[list[Event], int]:
 
 
 def _kind(data: Any, cluster: Cluster, kernels: Sequence[Event]) -> tuple[DeviceKind, list[str]]:
-    """The device kind of the cluster that the trace is of.
+    """Return the device kind of the cluster that the trace is of.
 
     Raises:
-        InputError: it is of none, or does not say of which of several.
+        InputError: it is of none, or it does not say which of several.
     """
     used = used_kinds(cluster)
     listed = data.get("deviceProperties") if isinstance(data, Mapping) else None
@@ -137,7 +137,9 @@ def _kind(data: Any, cluster: Cluster, kernels: Sequence[Event]) -> tuple[Device
 def _timed(
     events: Iterable[Event], kernels: Sequence[Event]
 ) -> tuple[dict[Operator, list[float]], Counter[str]]:
-    """Seconds of every call by operator, and operators that took time but whose work is not known."""
+    """Collect the seconds of every call by operator, and operators that took time but whose work is
+    unknown.
+    """
     on_device: dict[object, float] = defaultdict(float)
     names: dict[object, str] = {}
     for kernel in kernels:
@@ -171,7 +173,7 @@ def _observation(operator: Operator, spans: Sequence[float], kind: DeviceKind, n
 
 
 def _host(events: Iterable[Event], kind: DeviceKind, name: str) -> list[Observation]:
-    """Seconds in which the host issues a kernel: between the beginnings of two launches of one thread."""
+    """Measure the host's seconds per kernel: the time between two launches of one thread."""
     gaps = list(_gaps(item for item in events if item.name in _LAUNCHES))
     if len(gaps) < FEWEST_LAUNCHES:
         return []

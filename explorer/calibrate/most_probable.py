@@ -1,18 +1,18 @@
 """Most probable values of numbers that are known up to a factor, given durations that depend on them.
 
-The logarithm of a number's factor is normal around 0; that of measured over predicted is normal around 0 for
-every observation, or grows only with its size where it is large (`Problem.robust`, pseudo-Huber: the square
-root of 2 (sqrt(1 + z^2) - 1) at z in standard deviations), so that what no number explains bends nothing.
-What is least is found by `scipy.optimize.least_squares` (dogbox: fractions stay at 1 or below it), in units
-of the standard deviations of the numbers. Calibration and the fits to published rows both come here.
+The logarithm of a number's factor is normal around 0. For every observation the logarithm of measured over
+predicted is normal around 0, or its cost grows only linearly if it is large (`Problem.robust`, pseudo-Huber:
+the square root of 2 (sqrt(1 + z^2) - 1) at z in standard deviations), so whatever no number explains bends
+nothing. The minimum is found by `scipy.optimize.least_squares` (dogbox: fractions stay at 1 or below it), in
+units of the standard deviations of the numbers. Calibration and the fits to published rows both use this.
 
-A cost model has corners: of two numbers that bind in turn (a product, and the memory it moves) only one
-shows at a time, so that a step may see no way to lower the other. `most_probable` therefore starts again
-from where each number that seemed to be of no effect is lower, and the best end counts.
+A cost model has corners: of two numbers that bind in turn (a product, and the memory it moves) only one shows
+at a time, so a step may see no way to lower the other. `most_probable` therefore starts again with each
+number that seemed to have no effect set lower, and takes the best end.
 
-Where the model cannot meet all observations within their scatter, the standard deviations of all are widened
-by the Birge ratio, here the robust spread of the standardised residuals (Birge: The Calculation of Errors by
-the Method of Least Squares, 1932).
+If the model cannot meet all observations within their scatter, the standard deviations of all are widened by
+the Birge ratio, here the robust spread of the standardised residuals (Birge: The Calculation of Errors by the
+Method of Least Squares, 1932).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy.typing as npt
 from explorer.calibrate.posterior import Array, covariance, solve, spread_of
 
 MOST = math.log(1e6)
-"""Largest logarithm of a factor, either way."""
+"""Largest logarithm of a factor, in either direction."""
 _LOWER = (-0.7, -2.3, -4.6, -6.9)  # where descents start again: factors of 1/2, 1/10, 1/100 and 1/1000
 _NOTABLE = 1e-6  # of a logarithm, from which a number would be above its most
 _FEWEST_SPARE = 3  # observations more than numbers, from which their scatter says how good the model is
@@ -40,26 +40,26 @@ class Problem:
     """Observations of functions of some numbers, all in logarithms."""
 
     residuals: Callable[[Sequence[Array]], Sequence[Array]]
-    """Measured over predicted, by observation, at each of several trials of logarithms of factors."""
+    """Function from trials of logarithms of factors to measured over predicted, by observation."""
     sd: Array
     """Standard deviation of each observation."""
     prior: Array
-    """Standard deviation of each number; inf where nothing is known."""
+    """Standard deviation of each number; inf if nothing is known."""
     most: Array
     """Largest logarithm of each factor."""
     robust: bool = False
-    """Whether large residuals count by their size, not by their square."""
+    """Whether large residuals count by their size instead of their square."""
     step: float = 1e-4
-    """Of a logarithm, for finite differences."""
+    """Step of a logarithm for finite differences."""
     two_sided: bool = True
-    """Whether differences are taken to both sides, which costs two trials a number instead of one."""
+    """Whether differences are taken to both sides, at two trials per number instead of one."""
 
     def residual(self, at: Array) -> Array:
         """Return the residuals at one point."""
         return self.residuals([at])[0]
 
     def cost(self, at: Array, left: Array) -> float:
-        """Return what is least at the most probable point."""
+        """Return the cost, which is least at the most probable point."""
         return float((self._parts(at, left) ** 2).sum())
 
     def _parts(self, at: Array, left: Array) -> Array:
@@ -75,7 +75,7 @@ class Problem:
     def slopes(self, at: Array, function: Callable[[Sequence[Array]], Sequence[Array]]) -> Array:
         """Return the slopes of a function of trials in each number, by differences: (values, numbers).
 
-        No trial is above the most of a number.
+        No trial exceeds the most of a number.
         """
         rows = np.diag(np.where(at + self.step <= self.most, self.step, -self.step))
         ahead = [at + row for row in rows]
@@ -93,24 +93,24 @@ class Problem:
 
 
 class End(NamedTuple):
-    """Where a descent ends."""
+    """The end of one descent."""
 
     at: Array
     """Logarithms of the factors."""
     left: Array
-    """Residuals there."""
+    """Residuals at the end."""
     cost: float
-    """What is least."""
+    """Cost at the end."""
 
 
 def descend(problem: Problem, start: Array, *, rounds: int = 200, tolerance: float = 1e-15) -> End:
     """Return the end of one descent.
 
     Args:
-        problem: what is observed.
+        problem: the observations.
         start: logarithms of the factors.
-        rounds: at most so many steps.
-        tolerance: relative change of what is least at which it ends; of the logarithms the same.
+        rounds: most steps.
+        tolerance: relative change of the cost, or of the logarithms, at which it ends.
     """
     from scipy.optimize import least_squares
 
@@ -133,13 +133,13 @@ class MostProbable(NamedTuple):
     at: Array
     """Logarithms of the factors."""
     variance: Array
-    """Of each; inf where nothing holds it."""
+    """Variance of each; inf if nothing determines it."""
     before: Array
     """Residuals at the start."""
     after: Array
     """Residuals at the end."""
     capped: npt.NDArray[np.bool_]
-    """Numbers that observations would have above their most."""
+    """Numbers that observations would raise above their most."""
 
 
 def most_probable(problem: Problem) -> MostProbable:
@@ -161,7 +161,7 @@ def most_probable(problem: Problem) -> MostProbable:
 
 
 def _sensitivity(problem: Problem, at: Array) -> Array:
-    """Return the slopes of the logarithm of what is predicted."""
+    """Return the slopes of the logarithm of the predictions."""
     return -problem.slopes(at, problem.residuals)
 
 

@@ -1,9 +1,9 @@
-"""Numbers: what of a cluster profile may be off by a factor, with its band and source, and how to shift it.
+"""Numbers of a cluster profile that may be off by a factor: their bands and sources, and how to shift them.
 
-A number is one cause of error: the efficiency of one class of operation on one device kind (its whole
-curve, and for products its tiles), a level's bandwidths together, an overhead. What stands in a profile by
-definition (peaks, memory, bandwidth of a memory by its datasheet) is no such cause unless it has a band: what
-is reached of it is said by an efficiency, and that is corrected.
+A number is one cause of error: the efficiency of one class of operation on one device kind (its whole curve,
+and for products its tiles), a level's bandwidths together, an overhead. Values that a profile has by
+definition (peaks, memory, bandwidth of a memory by its datasheet) are no such cause unless they have a band:
+how much of them is reached is an efficiency, and that is corrected.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from explorer.calibrate.table import (
 from explorer.cluster import Cluster, Curve, DeviceKind, Level, Source
 
 CLASSES = ("matmul", "attention", "conv", "memory")
-"""Classes of operation that have an efficiency of their own."""
+"""Classes of operation that have their own efficiency."""
 _FLAT = Curve(points=((1.0, 1.0),))
 
 
@@ -34,30 +34,30 @@ class Number:
     owner: str
     """Device kind or level that has it; empty for explicit links."""
     name: str
-    """`matmul`, `launch_overhead_s`, `bandwidth_bytes_per_s`, ..."""
+    """Name: `matmul`, `launch_overhead_s`, `bandwidth_bytes_per_s`, ..."""
     value: float
-    """What the profile says (of a curve its last point)."""
+    """Value in the profile (the last point of a curve)."""
     quantity: str
-    """`fraction`, `seconds`, `bytes_per_s`, `flops_per_s` or `bytes`."""
+    """Unit: `fraction`, `seconds`, `bytes_per_s`, `flops_per_s` or `bytes`."""
     source: Source | None
-    """Where it came from; None where the profile does not say."""
+    """Source; None if the profile does not say."""
     fits: bool = True
     """Whether runs may correct it."""
 
     @property
     def key(self) -> str:
-        """Unique in a cluster: `a100-sxm-80gb.matmul`."""
+        """Key, unique in a cluster: `a100-sxm-80gb.matmul`."""
         return f"{self.owner}.{self.name}" if self.owner else self.name
 
     @property
     def title(self) -> str:
-        """For people: `speed of matrix products on a100-sxm-80gb`."""
+        """Readable name: `speed of matrix products on a100-sxm-80gb`."""
         words = _WORDS[self.name]
         return f"{words} {'of' if self.name in _LEVEL_FIELDS else 'on'} {self.owner}" if self.owner else words
 
     @property
     def band(self) -> float:
-        """Half-width of its 80 % band; 0 where none is known."""
+        """Half-width of its 80 % band; 0 if unknown."""
         return self.source.band if self.source else 0.0
 
     @property
@@ -67,7 +67,7 @@ class Number:
 
 
 def numbers_of(cluster: Cluster) -> tuple[Number, ...]:
-    """Every number of a cluster above 0 that may be off: those of device kinds in use, levels, links."""
+    """List every number of a cluster above 0 that may be off: those of device kinds in use, levels, links."""
     used = {group.device_kind for group in cluster.nodes}
     found = [item for kind in cluster.device_kinds if kind.name in used for item in _of_kind(kind)]
     found += [item for level in cluster.levels for item in _of_level(level)]
@@ -81,13 +81,13 @@ def numbers_of(cluster: Cluster) -> tuple[Number, ...]:
 
 
 def source_of(sources: tuple[Source, ...], *keys: str) -> Source | None:
-    """The source of the first key that has one."""
+    """Return the source of the first key that has one; None if none has."""
     known = {source.key: source for source in sources}
     return next((known[key] for key in keys if key in known), None)
 
 
 def shifted(cluster: Cluster, factors: Mapping[str, float]) -> Cluster:
-    """The cluster with some numbers, by key, times a factor; no fraction becomes more than 1."""
+    """Multiply some numbers of a cluster, by key, by a factor; no fraction becomes more than 1."""
 
     def times(owner: str) -> Callable[[str], float]:
         return lambda name: factors.get(f"{owner}.{name}" if owner else name, 1.0)
@@ -105,7 +105,7 @@ def shifted(cluster: Cluster, factors: Mapping[str, float]) -> Cluster:
 
 
 def with_sources(cluster: Cluster, new: Iterable[tuple[str, Source]]) -> Cluster:
-    """The cluster with sources, by owner, in place of those that it has for the same keys."""
+    """Replace the sources of a cluster for the same keys by new ones, by owner."""
     added = list(new)
 
     def over(owner: str, sources: tuple[Source, ...], *, software: bool | None = None) -> tuple[Source, ...]:
@@ -133,7 +133,7 @@ _KIND_FIELDS = {
     "host_bandwidth_bytes_per_s": ("bytes_per_s", False),
     "reserved_bytes": ("bytes", True),
 }
-"""Numbers of a device kind beside its classes: quantity, and whether runs may correct them."""
+"""Numbers of a device kind other than its classes: quantity, and whether runs may correct them."""
 
 _LEVEL_FIELDS = {
     "bandwidth_bytes_per_s": "bytes_per_s",
@@ -141,7 +141,7 @@ _LEVEL_FIELDS = {
     "collective_efficiency": "fraction",
     "collective_overhead_s": "seconds",
 }
-"""Numbers of a level; the bandwidth stands for those of a device and of an uplink too."""
+"""Numbers of a level; the bandwidth also stands for those of a device and of an uplink."""
 
 
 _WORDS = {
@@ -190,7 +190,7 @@ def _of_kind(kind: DeviceKind) -> list[Number]:
 
 
 def _reached(kind: DeviceKind, name: str) -> float:
-    """The fraction that the largest work of a class reaches."""
+    """Return the fraction that the largest work of a class reaches."""
     if name == "matmul" and kind.tiles:
         return max(tile.fraction for tile in kind.tiles)
     return dict(kind.efficiency).get(name, _FLAT).points[-1][1]
@@ -218,7 +218,7 @@ def _kind_shifted(kind: DeviceKind, times: Callable[[str], float]) -> DeviceKind
 
 
 def _parts(kind: DeviceKind, name: str) -> tuple[str, ...]:
-    """Return the entries of the table that are one number: of products their curve and their tiles."""
+    """Return the entries of the table that are one number: for products, their curve and their tiles."""
     if name not in CLASSES:
         return (name,)
     tiles = {"tiles" if min(tile.rows, tile.columns) >= SQUARE else "tiles.small" for tile in kind.tiles}

@@ -1,7 +1,7 @@
 """Operators: one kernel or layer call as the cost model sees it, priced on any device kind.
 
-An operator is made a graph of one layer with the dimensions of its product, so that it is priced by the very
-function that prices models.
+An operator becomes a graph of one layer with the dimensions of its product, so it is priced by the same
+function as models.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ class Operator:
     kind: str
     """Kind of layer: `linear`, `matmul`, `attention`, `conv`, `elementwise`, ..."""
     precision: str
-    """bf16, fp16, fp32, ..."""
+    """Precision: bf16, fp16, fp32, ..."""
     works: tuple[Work, ...] = (Work(),)
     """Work of the calls that were timed together: forward, gradient of inputs, gradient of weights."""
     sizes: tuple[float, float, float, float] | None = None
     """(batch, m, n, k) of products of m x k by k x n."""
     samples: float = 1.0
-    """Samples of one call, by which its work is multiplied."""
+    """Samples of one call, which multiply its work."""
     causal: bool = False
     """Whether an attention hides half of its scores."""
     parameter_elements: float = 0.0
-    """Elements of weights it reads."""
+    """Elements of the weights it reads."""
 
     def device_seconds(self, cluster: Cluster, kind: str) -> float:
-        """Seconds of its kernels alone, whatever the host takes to issue them."""
+        """Return the seconds of its kernels alone, whatever the host takes to issue them."""
         device = kind_named(cluster, kind)
         return self._seconds(replace(device, software=replace(device.software, host_issue_s=0.0)))
 
     def seconds(self, cluster: Cluster, kind: str) -> float:
-        """Seconds on one device of a kind, the host included."""
+        """Return the seconds on one device of a kind, including the host."""
         return self._seconds(kind_named(cluster, kind))
 
     def _seconds(self, device: DeviceKind) -> float:
@@ -49,7 +49,7 @@ class Operator:
 
     @property
     def title(self) -> str:
-        """For people: `matmul 1 x 512 x 1024 x 4096, bf16`."""
+        """Readable name: `matmul 1 x 512 x 1024 x 4096, bf16`."""
         sizes = " x ".join(f"{size:g}" for size in self.sizes or ())
         what = sizes or f"of {self.works[0].flops * self.samples:.3g} FLOPs"
         return f"{self.kind} {what}, {self.precision}"
@@ -57,9 +57,9 @@ class Operator:
 
 @lru_cache(maxsize=4096)
 def graph_of(operator: Operator) -> LayerGraph:
-    """The operator as a model of one layer, behind another without work that makes its gradients needed.
+    """Make the operator a model of one layer, behind a layer without work that makes its gradients needed.
 
-    That of a product has its dimensions.
+    The layer of a product has the product's dimensions.
     """
     forward, input_grad, weight_grad = (*operator.works, Work(), Work())[:3]
     elements = operator.parameter_elements
@@ -90,14 +90,14 @@ def graph_of(operator: Operator) -> LayerGraph:
 
 
 def product(m: float, n: float, k: float, *, batch: float = 1.0, precision: str) -> Operator:
-    """A (batched) matrix product: 2 m n k FLOPs each, both factors read and the result written."""
+    """Make a (batched) matrix product: 2 m n k FLOPs each, both factors read and the result written."""
     work = Work(flops=2.0 * batch * m * n * k, moved_elements=batch * (m * k + k * n + m * n))
     sizes = (float(batch), float(m), float(n), float(k))
     return Operator(kind="matmul", precision=precision, works=(work,), sizes=sizes)
 
 
 def kind_named(cluster: Cluster, name: str) -> DeviceKind:
-    """A device kind by name.
+    """Return a device kind by name.
 
     Raises:
         InputError: the cluster has none of that name.

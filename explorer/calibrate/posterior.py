@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 COVERAGE = 0.8
-"""Share of cases that a band is to cover."""
+"""Share of cases that a band should cover."""
 Z = NormalDist().inv_cdf((1 + COVERAGE) / 2)
 """Half-width of the band in standard deviations, 1.2816."""
 _MEDIAN = math.sqrt(math.pi / 2)  # standard error of a median over that of a mean, for normal values
@@ -43,7 +43,7 @@ class Normal(NamedTuple):
 
 
 def sd_of(band: float) -> float:
-    """Standard deviation of the logarithm of a number with an 80 % band.
+    """Return the standard deviation of the logarithm of a number with an 80 % band.
 
     >>> round(sd_of(0.15), 4)
     0.1091
@@ -52,7 +52,7 @@ def sd_of(band: float) -> float:
 
 
 def band_of(sd: float) -> float:
-    """Relative half-width of the 80 % band of a number whose logarithm has this standard deviation.
+    """Return the relative half-width of the 80 % band of a number whose logarithm has this deviation.
 
     >>> round(band_of(sd_of(0.15)), 12)
     0.15
@@ -61,7 +61,7 @@ def band_of(sd: float) -> float:
 
 
 def posterior(prior_sd: float, observed: Sequence[Normal]) -> Normal:
-    """What is known of the logarithm of a factor after some observations of it; `prior_sd` inf for no prior.
+    """Update the logarithm of a factor by some observations of it; `prior_sd` is inf for no prior.
 
     >>> round(posterior(0.1, [Normal(0.2, 0.1)]).mean, 12)
     0.1
@@ -75,7 +75,7 @@ def posterior(prior_sd: float, observed: Sequence[Normal]) -> Normal:
 
 
 def centre(values: Sequence[float]) -> Normal:
-    """The median with its standard error, from the median absolute deviation: outliers move neither.
+    """Return the median with its standard error, from the median absolute deviation: outliers move neither.
 
     >>> centre([0.1, 0.1, 5.0])
     Normal(mean=0.1, sd=0.0)
@@ -85,19 +85,19 @@ def centre(values: Sequence[float]) -> Normal:
 
 
 def spread_of(residuals: Array) -> float:
-    """Standard deviation around 0 by the median absolute deviation."""
+    """Return the standard deviation around 0, by the median absolute deviation."""
     return _MAD * float(np.median(np.abs(residuals)))
 
 
 def solve(sensitivity: Array, residual: Array, sd: Array, at: Array, prior_sd: Array) -> Array:
-    """The step from `at` to the mean: least squares of observations and priors; the shortest of equal ones.
+    """Step from `at` to the mean: least squares of observations and priors; of equal steps the shortest.
 
     Args:
-        sensitivity: (observations, numbers) of the logarithm of what is predicted.
+        sensitivity: slopes (observations, numbers) of the logarithm of each prediction.
         residual: logarithm of measured over predicted, at `at`.
-        sd: of each observation.
+        sd: standard deviation of each observation.
         at: logarithms of the factors so far.
-        prior_sd: of each number; inf for none.
+        prior_sd: standard deviation of each number; inf if none is known.
     """
     rows = np.vstack([sensitivity / sd[:, None], np.diag(1 / prior_sd)])
     wanted = np.concatenate([residual / sd, -at / prior_sd])
@@ -106,7 +106,7 @@ def solve(sensitivity: Array, residual: Array, sd: Array, at: Array, prior_sd: A
 
 
 def covariance(sensitivity: Array, sd: Array, prior_sd: Array) -> Array:
-    """Covariance of the logarithms; inf on the diagonal of what neither prior nor observation holds."""
+    """Return the covariance of the logarithms; inf on the diagonal if neither prior nor data hold one."""
     information = (sensitivity / sd[:, None]).T @ (sensitivity / sd[:, None]) + np.diag(prior_sd**-2.0)
     values, vectors = np.linalg.eigh(information)
     free = values <= 1e-15 * max(1.0, float(values.max(initial=0.0)))

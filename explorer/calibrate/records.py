@@ -15,22 +15,22 @@ from explorer.cluster import Cluster
 from explorer.plan import Resolved, fingerprint
 
 WITHOUT_VERDICT = (TOO_NOISY, "wrong numbers")
-"""Verdicts of runs that teach nothing of predictions."""
+"""Verdicts of runs that teach nothing about predictions."""
 
 
 def run_record(
     data: Mapping[str, Any], resolved: Resolved | None = None, *, date: str = "", noisy: bool = False
 ) -> Entry | None:
-    """The line of a run.
+    """Make the line of a run.
 
     Args:
-        data: what `explorer validate --json` writes, or the fields of its comparison.
+        data: the output of `explorer validate --json`, or the fields of its comparison.
         resolved: its plan, for the fingerprints.
-        date: when, in the caller's words.
-        noisy: whether a run on a machine that was too busy has a line too, which says so.
+        date: the date, in the caller's words.
+        noisy: whether a run on a machine that was too busy also gets a line, which says so.
 
     Returns:
-        None where the run has no verdict or lacks its figures.
+        The line; None if the run has no verdict or lacks its figures.
     """
     parts, verdict = data.get("parts"), data.get("verdict")
     useless = verdict in WITHOUT_VERDICT and not (noisy and verdict == TOO_NOISY)
@@ -47,7 +47,7 @@ def run_record(
     machine = data.get("machine") or {}
     engine = str(data.get("engine", ""))
     entry = Entry(
-        # what a dry run took says nothing of any machine's compute
+        # the duration of a dry run says nothing of any machine's compute
         machine="dry run" if engine == "dry" else str(machine.get("device", "unknown")),
         predicted=sides[0],
         measured=sides[1],
@@ -60,7 +60,7 @@ def run_record(
 
 
 def with_fingerprints(entry: Entry, resolved: Resolved) -> Entry:
-    """The entry with what it is of."""
+    """Add the fingerprints of a plan to an entry."""
     return replace(
         entry,
         model="+".join(fingerprint(graph) for graph in resolved.graphs.values()),
@@ -71,7 +71,7 @@ def with_fingerprints(entry: Entry, resolved: Resolved) -> Entry:
 
 
 def evidence_record(evidence: Evidence, cluster: Cluster, *, date: str = "") -> Entry:
-    """The line of a trace: seconds of what it timed, as the profile predicts them and as they were."""
+    """Make the line of a trace: seconds of what it timed, predicted by the profile and measured."""
     return Entry(
         machine=history.machine_of(cluster),
         predicted={"operators_s": sum(item.predict(cluster) for item in evidence.observations)},
@@ -83,7 +83,7 @@ def evidence_record(evidence: Evidence, cluster: Cluster, *, date: str = "") -> 
 
 
 def add(path: Path, entry: Entry) -> bool:
-    """Add a run to a history that does not hold it yet, whatever its date; whether it was added.
+    """Add a run to a history unless it is there with whatever date; tell whether it was added.
 
     Raises:
         InputError: the file cannot be read or written.

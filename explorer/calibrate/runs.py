@@ -1,10 +1,10 @@
 """Runs: what `explorer validate --json` says of a profile.
 
 A short run times its own machine while it runs (`machine`): the layers of its likeness, an optimizer step,
-messages and all-reduces by size. These are compared with what the profile predicts of the very same. Its
-predicted and measured parts do not speak of the profile, as they were predicted from that timing.
+messages and all-reduces by size. These are compared with the profile's predictions of the very same. The
+run's predicted and measured parts say nothing about the profile, as they were predicted from that timing.
 
-A run that was predicted from the profile itself has only its parts to tell. They hold a mean: seconds of
+A run that was predicted from the profile itself only has its parts to tell. They bound a mean: seconds of
 compute shift all classes of operation alike, as far as their bands let them; overhead shifts the overhead of
 an action.
 """
@@ -39,18 +39,18 @@ _UNUSABLE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerTime:
-    """Seconds of forward and backward of one layer of what was run."""
+    """Seconds of one layer's forward and backward in a run."""
 
     name: str
-    """Of the layer."""
+    """Name of the layer."""
     kind: str
-    """Of the layer, as the cost model classes it."""
+    """Kind of the layer, as the cost model classes it."""
     works: tuple[Work, ...]
     """Work of one sample: forward, gradient of inputs, gradient of weights."""
     samples: float
     """Samples that went through at once."""
     seconds: float
-    """Forward and backward together."""
+    """Seconds of forward and backward together."""
     parameter_elements: float = 0.0
     """Elements of its weights."""
 
@@ -60,17 +60,17 @@ class MachineTimes:
     """What a run timed of its machine."""
 
     device: str
-    """What its ranks ran on, as they name it."""
+    """Name of the device that its ranks ran on, as the ranks give it."""
     ranks: int
-    """How many they were."""
+    """Number of ranks."""
     layers: tuple[LayerTime, ...] = ()
-    """Layers."""
+    """Times of the layers."""
     update_elements: float = 0.0
     """Elements that one optimizer step updated."""
     update_s: float = 0.0
-    """Its seconds; 0 if none was timed."""
+    """Seconds of that optimizer step; 0 if none was timed."""
     optimizer: str = "sgd"
-    """Which optimizer."""
+    """Name of the optimizer."""
     messages: tuple[tuple[str, float], ...] = ()
     """Seconds of a message to the next rank, by its bytes."""
     reduces: tuple[tuple[str, float], ...] = ()
@@ -78,7 +78,7 @@ class MachineTimes:
 
 
 def run_evidence(data: Mapping[str, Any], cluster: Cluster, *, name: str) -> Evidence:
-    """What a run says of a cluster.
+    """Read what a run says of a cluster.
 
     Raises:
         InputError: a run without a verdict, of other devices, or one that timed nothing of the profile.
@@ -101,10 +101,10 @@ def run_evidence(data: Mapping[str, Any], cluster: Cluster, *, name: str) -> Evi
 
 
 def machine_evidence(machine: MachineTimes, cluster: Cluster, *, name: str, compute: bool = True) -> Evidence:
-    """What a run's timing of its own machine says of a cluster; `compute`: its layers count.
+    """Read what a run's timing of its own machine says of a cluster; `compute` counts its layers.
 
     Raises:
-        InputError: the run was on other devices than the cluster's.
+        InputError: the run used devices other than the cluster's.
     """
     kinds = [kind.name for kind in used_kinds(cluster)]
     if not all(same_device(kind, machine.device) for kind in kinds):
@@ -139,12 +139,12 @@ def _update(machine: MachineTimes, kind: str, name: str) -> list[Observation]:
 
 
 def _is_product(item: LayerTime) -> bool:
-    """Whether a layer is mostly matrix products: of others (lookups, a loss) the likeness says too little."""
+    """Tell whether a layer is mostly matrix products; the likeness says too little of lookups or losses."""
     return item.seconds > 0 and CLASSES_OF.get(item.kind, "memory") != "memory"
 
 
 def _layer(item: LayerTime, kind: str, name: str) -> Observation:
-    """A layer of the likeness; an attention block counts as the products that it mostly is."""
+    """Observe a layer of the likeness; an attention block counts as the products that it mostly is."""
     operator = Operator(
         kind="linear" if item.kind == "attention" else item.kind, precision="fp32", works=item.works,
         samples=item.samples, parameter_elements=item.parameter_elements,
@@ -157,7 +157,7 @@ def _layer(item: LayerTime, kind: str, name: str) -> Observation:
 
 
 def _links(machine: MachineTimes, cluster: Cluster, name: str) -> tuple[list[Observation], list[str]]:
-    """Messages and all-reduces on the innermost level, which joins the ranks of one machine."""
+    """Observe messages and all-reduces on the innermost level, which joins the ranks of one machine."""
     remarks = [f"{level.name}: the run stayed within one machine" for level in cluster.levels[1:]]
     if cluster.links:
         return [], ["links that are listed one by one: the run does not tell them apart", *remarks]
@@ -189,10 +189,10 @@ def _links(machine: MachineTimes, cluster: Cluster, name: str) -> tuple[list[Obs
 
 
 def _sizes(times: Sequence[tuple[str, float]], key: str) -> list[tuple[str, float]]:
-    """Sizes with seconds above 0.
+    """Read sizes with seconds above 0.
 
     Raises:
-        InputError: a size that is no whole number.
+        InputError: a size that is not a whole number.
     """
     for size, _ in times:
         if not size.isdecimal():
@@ -227,7 +227,9 @@ def _parts_evidence(data: Mapping[str, Any], cluster: Cluster, *, name: str) -> 
 def _mean_shift(
     part: str, numbers: Sequence[str], cluster: Cluster, guess: float, seen: float, name: str
 ) -> Observation:
-    """A part that follows the geometric mean of some numbers: down as rates go up, up with an overhead."""
+    """Observe a part that follows the geometric mean of some numbers: down with rates, up with an
+    overhead.
+    """
     way = 1.0 if part == "overhead" else -1.0
     before = {item.key: item.value for item in numbers_of(cluster)}
 
@@ -240,10 +242,10 @@ def _mean_shift(
 
 
 def _seconds(data: Mapping[str, Any], which: str) -> dict[str, float]:
-    """Seconds by part.
+    """Read seconds by part.
 
     Raises:
-        InputError: they are missing or no seconds.
+        InputError: they are missing or not seconds.
     """
     parts = data.get("parts")
     found = parts.get(which) if isinstance(parts, Mapping) else None

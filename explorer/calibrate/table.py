@@ -1,15 +1,15 @@
-"""Table: every number of a device kind or level that may be off, read and set by the key of its source.
+"""Table of every number of a device kind or level that may be off, read and set by the key of its source.
 
-A number of many (the tiles of a device kind, a curve) is known by one of them, and the others keep their
-ratios to it:
+A number that stands for many (the tiles of a device kind, a curve) is known by one of them, and the others
+keep their ratios to it:
 
-- `tiles`: the largest fraction of tiles of 128 x 128 and more; `tiles.small`: of the smaller ones;
-- `efficiency.CLASS`: the last fraction of the curve; of `efficiency.sustained` only that one moves;
-- `peak_flops_per_s`: the largest of all precisions;
-- `bandwidth_bytes_per_s` of a level: with it go those of a device and of an uplink.
+- `tiles`: the largest fraction of tiles of 128 x 128 and more; `tiles.small`: of the smaller ones; -
+`efficiency.CLASS`: the last fraction of the curve; of `efficiency.sustained` only that one moves; -
+`peak_flops_per_s`: the largest of all precisions; - `bandwidth_bytes_per_s` of a level: those of a device and
+of an uplink go with it.
 
 No fraction becomes more than 1. Both calibration (`explorer.calibrate.numbers`) and the fits to published
-rows (`explorer.score.knobs`) turn numbers here and nowhere else.
+rows (`explorer.score.knobs`) change numbers only here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from explorer.cluster import Curve, DeviceKind, Level, Tile
 CURVES = "efficiency."
 """Start of the keys of efficiency curves."""
 SOFTWARE = ("host_issue_s", "action_overhead_s", "cached_fraction")
-"""Numbers of the software on a device kind; their sources stand with it."""
+"""Numbers of the software on a device kind, which also has their sources."""
 KIND_FIELDS = (
     "tile_depth", "unaligned_fraction", "launch_overhead_s", "lockstep_wait", "overlap_slowdown",
     "reserved_bytes", "memory_bandwidth_bytes_per_s", "host_bandwidth_bytes_per_s",
@@ -33,7 +33,7 @@ LEVEL_FIELDS = ("bandwidth_bytes_per_s", "latency_s", "collective_efficiency", "
 """Numbers of a level."""
 
 SQUARE = 128
-"""A tile with a shorter side than this is a small one."""
+"""Shortest side in elements of a tile that is not small."""
 _END_ONLY = f"{CURVES}sustained"
 _FRACTIONS = ("tiles", "tiles.small", "unaligned_fraction", "collective_efficiency", "cached_fraction")
 
@@ -69,7 +69,7 @@ def kind_value(kind: DeviceKind, name: str) -> float:
 
 
 def with_kind_value(kind: DeviceKind, name: str, value: float) -> DeviceKind:
-    """Return the kind with a number at `value`.
+    """Return the kind with a number set to `value`.
 
     Raises:
         InputError: there is no such number.
@@ -114,7 +114,7 @@ def level_value(level: Level, name: str) -> float:
 
 
 def with_level_value(level: Level, name: str, value: float) -> Level:
-    """Return the level with a number at `value`.
+    """Return the level with a number set to `value`.
 
     Raises:
         InputError: there is no such number.

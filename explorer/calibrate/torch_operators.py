@@ -1,6 +1,6 @@
-"""Operators of PyTorch by name: what work a call did, from the `Input Dims` that the profiler recorded.
+"""Operators of PyTorch by name: the work of a call, from the `Input Dims` that the profiler recorded.
 
-Only operators whose kernels are theirs alone stand here (`aten::addmm`, not `aten::linear` around it).
+Only operators that launch their own kernels are listed (`aten::addmm`, not `aten::linear` around it).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PRECISIONS = {
     "float": "fp32", "c10::half": "fp16", "c10::bfloat16": "bf16", "double": "fp64",
     "c10::float8_e4m3fn": "fp8", "c10::float8_e5m2": "fp8",
 }  # fmt: skip
-"""Data types as the profiler spells them, in small letters."""
+"""Data types as the profiler spells them, in lower case."""
 
 _PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "_scaled_mm": 0}
 """Matrix products: position of the first factor."""
@@ -41,16 +41,16 @@ _ELEMENTWISE = frozenset(
         "_softmax_backward_data", "_log_softmax", "copy_",
     }
 )  # fmt: skip
-"""Bound by what they move: their inputs, and a result as large as the largest of them."""
+"""Operators bound by the bytes they move: their inputs, and a result as large as the largest of them."""
 
 
 def operator_of(name: str, args: Mapping[str, Any], *, kernel: str = "") -> Operator | None:
-    """The operator of a `cpu_op` event; None where its work is not known.
+    """Return the operator of a `cpu_op` event; None if its work is unknown.
 
     Args:
-        name: of the event, `aten::addmm`.
-        args: of the event.
-        kernel: name of its kernel, which tells TF32 from FP32.
+        name: name of the event, `aten::addmm`.
+        args: arguments of the event.
+        kernel: name of its kernel, which distinguishes TF32 from FP32.
     """
     own = name.removeprefix("aten::")
     make = _maker(own) if own != name else None
@@ -60,7 +60,7 @@ def operator_of(name: str, args: Mapping[str, Any], *, kernel: str = "") -> Oper
     try:
         return make(own, dims, [str(item).lower() for item in types], args.get("Concrete Inputs"), kernel)
     except (IndexError, ValueError, TypeError, KeyError):
-        return None  # other arguments than this operator has: its work is not known
+        return None  # other arguments than this operator has: its work is unknown
 
 
 Maker = Callable[[str, Dims, Sequence[str], Any, str], Operator | None]
@@ -138,5 +138,5 @@ def _moved(own: str, dims: Dims, types: Sequence[str], _values: Any, _kernel: st
 
 
 def _width(spelt: str, otherwise: float) -> float:
-    """Bytes of an element; of a type that is not known (an index, a mask) as those of the result."""
+    """Return the bytes of an element; for an unknown type (an index, a mask) those of the result."""
     return dtype_bytes(PRECISIONS[spelt]) if spelt in PRECISIONS else otherwise

@@ -22,7 +22,7 @@ _CONVOLUTIONS = (
 
 @SOURCES.add("alexnet", title="AlexNet", paper=PAPER, family="alexnet", parameters=61_100_840)
 def alexnet(*, sequence_length: int | None = None) -> LayerGraph:
-    """Build AlexNet for 3 x 224 x 224, 1000 classes; torchvision's adaptive pool changes nothing."""
+    """Build AlexNet for 3 x 224 x 224 images, 1000 classes; torchvision's adaptive pool changes nothing."""
     refuse_sequence("alexnet", sequence_length)
     # Batch 128, momentum and 90 epochs (Krizhevsky et al. 2012, section 5; 2014, section 5); fp32.
     defaults = Defaults(

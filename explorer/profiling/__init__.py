@@ -1,8 +1,8 @@
-"""Profile: measure this machine and write what was found as a cluster profile.
+"""Profiling: measures this machine and writes a cluster profile.
 
-One rank runs on each GPU (NCCL between them) or core (gloo), all at once, as in training; every round
-measures everything once, so that a disturbance hits all sizes alike, and medians over rounds and ranks
-become the numbers, their spread the bands.
+One rank runs on each GPU (NCCL between them) or core (gloo), all at once, as in training. Every round
+measures everything once, so a disturbance hits all sizes alike; medians over rounds and ranks become the
+numbers, their spread the bands.
 
 >>> from explorer.profiling import profile_machine                      # doctest: +SKIP
 >>> cluster = profile_machine("my-machine", quick=True)                # doctest: +SKIP
@@ -38,15 +38,15 @@ def profile_machine(
     """Measure this machine.
 
     Args:
-        name: of the profile.
-        devices: auto (GPUs where there are any), cpu or cuda.
-        ranks: processes; None is one for each GPU or core.
-        quick: fewer sizes and rounds: seconds instead of minutes, and wider bands.
-        survey: what to measure; None is what training meets.
-        on_event: told every event of the ranks.
+        name: name of the profile.
+        devices: auto (GPUs if there are any), cpu or cuda.
+        ranks: number of processes; None for one per GPU or core.
+        quick: whether to measure fewer sizes and rounds: seconds instead of minutes, and wider bands.
+        survey: what to measure; None for what training meets.
+        on_event: called with every event of the ranks.
 
     Raises:
-        InputError: devices that are not here, or more ranks than devices.
+        InputError: devices that this machine lacks, or more ranks than devices.
         RunError: a rank failed; nothing of the launch is left.
     """
     device, count = chosen(devices, ranks)
@@ -66,7 +66,7 @@ def profile_machine(
 
 
 def profile_of(name: str, result: RunResult) -> Cluster:
-    """The profile that a finished launch with a survey gives."""
+    """Make a profile from a finished launch with a survey."""
     machines = [rank["machine"] for rank in result.ranks]
     rows = [row for rank in result.ranks for measured in rank["survey"] for row in measured]
     return assemble(name, this_host(), machines, rows)

@@ -1,4 +1,4 @@
-"""From what ranks measured to a cluster profile: every number with where it came from and its band."""
+"""Assembly of a cluster profile from the ranks' measurements, every number with its source and band."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from explorer.profiling.machine import Host
 from explorer.run.profile_correction import same_device
 
 PCIE_MOST = 64e9
-"""Bytes/s in one direction that no PCIe 5.0 x16 slot reaches: what is faster goes over NVLink."""
-_SAME_MEMORY = 0.1  # a card tells a few per cent less memory than its data sheet
+"""Bytes/s in one direction that no PCIe 5.0 x16 slot reaches: faster links are NVLink."""
+_SAME_MEMORY = 0.1  # a card reports a few per cent less memory than its data sheet
 
 Found = Mapping[Key, Timing]
 
@@ -26,13 +26,13 @@ Found = Mapping[Key, Timing]
 def assemble(
     name: str, host: Host, machines: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]
 ) -> Cluster:
-    """The profile of one machine.
+    """Assemble the profile of one machine.
 
     Args:
-        name: of the profile.
-        host: what the system tells.
-        machines: per rank, what it tells of its device.
-        rows: of all ranks and rounds: `what`, `precision`, `size` and `seconds`.
+        name: name of the profile.
+        host: the system's own description.
+        machines: each rank's description of its device.
+        rows: timings of all ranks and rounds: `what`, `precision`, `size` and `seconds`.
     """
     found = curve_fits.timings(rows)
     first, ranks = machines[0], len(machines)
@@ -84,7 +84,7 @@ def _kind(first: Mapping[str, Any], ranks: int, found: Found, where: str) -> Dev
 
 
 def _software(found: Found, where: str, *, on_cpu: bool) -> Software:
-    """Return what this package's own runtime costs; a processor issues kernels to nobody."""
+    """Return the costs of this package's own runtime; a processor issues kernels to nobody."""
     issue, action = found[Key("issue", "", ())], found[Key("action", "", ())]
     sources = [_measured("action_overhead_s", where, action, "a backward call beside its kernels")]
     if not on_cpu:
@@ -99,7 +99,7 @@ def _software(found: Found, where: str, *, on_cpu: bool) -> Software:
 
 
 def _base(first: Mapping[str, Any], ranks: int, found: Found, where: str) -> DeviceKind:
-    """The kind with its peaks: a data sheet's for a card that is known, else the fastest that was reached."""
+    """Make the kind with its peaks: a known card's from its data sheet, else the fastest reached."""
     if known := _known_kind(first):
         plain = replace(known, efficiency=(), tiles=(), tile_depth=0.0)
         return replace(plain, memory_bytes=float(first["memory_bytes"]))
@@ -139,14 +139,14 @@ def _base(first: Mapping[str, Any], ranks: int, found: Found, where: str) -> Dev
 
 
 def _headroom(found: Found, precision: str, overhead: float) -> float:
-    """How much faster than products the fastest class is: a convolution may do fewer FLOPs than counted."""
+    """Return how much faster than products the fastest class is: convolutions may skip counted FLOPs."""
     products = curve_fits.best_rate(_flops_seconds(found, "product", precision), overhead)
     others = [work for what in ("attention", "conv") if (work := _flops_seconds(found, what, precision))]
     return max([1.0, *(curve_fits.best_rate(work, overhead) / products for work in others)])
 
 
 def kind_name(device: str) -> str:
-    """Name of a device kind from what torch calls the device.
+    """Name a device kind after what torch calls the device.
 
     >>> kind_name("NVIDIA GeForce RTX 4090"), kind_name("NVIDIA A100-SXM4-80GB"), kind_name("cpu")
     ('rtx-4090', 'a100-sxm4-80gb', 'cpu')
@@ -156,7 +156,7 @@ def kind_name(device: str) -> str:
 
 
 def _known_kind(first: Mapping[str, Any]) -> DeviceKind | None:
-    """The bundled kind of a card: its name, its compute units and its memory agree."""
+    """Return the bundled kind of a card whose name, compute units and memory agree; None if there is none."""
     if first["name"] == "cpu":
         return None
     for name in cluster_names():
@@ -172,7 +172,7 @@ def _known_kind(first: Mapping[str, Any]) -> DeviceKind | None:
 
 
 def _efficiency(kind: DeviceKind, found: Found, where: str) -> tuple[DeviceKind, list[Source]]:
-    """Curves of all classes; on a device with compute units tiles as well."""
+    """Fit curves of all classes, and tiles if the device has compute units."""
     precision = _precisions(found)[0]
     peak, overhead = kind.peak(precision), kind.launch_overhead_s
     curves = {"matmul": curve_fits.curve(_flops_seconds(found, "product", precision), peak, overhead)}
@@ -247,7 +247,7 @@ def _levels(
 
 
 def _link(first: Mapping[str, Any], bandwidth: float) -> tuple[str, str]:
-    """Name and kind of what joins the devices."""
+    """Return the name and kind of the links between devices."""
     if first["name"] == "cpu":
         return "host", "shared_memory"
     if first.get("peer_access") and bandwidth > PCIE_MOST:
@@ -283,7 +283,7 @@ def _moved_seconds(found: Found) -> dict[float, float]:
 
 
 def flops_of(what: str, size: tuple[int, ...]) -> float:
-    """FLOPs: 2 m n k of a product, half of 4 h t^2 w of causal attention, 18 s c^2 e^2 of a convolution."""
+    """Count FLOPs: 2 m n k for a product, half of 4 h t^2 w for causal attention, 18 s c^2 e^2 for a conv."""
     a, b, c = size
     if what == "product":
         return 2.0 * a * b * c
@@ -291,7 +291,7 @@ def flops_of(what: str, size: tuple[int, ...]) -> float:
 
 
 def _short(number: float) -> float:
-    """Four digits: more of a measurement mean nothing."""
+    """Round to four digits: more digits of a measurement mean nothing."""
     return float(f"{number:.4g}")
 
 
@@ -305,7 +305,7 @@ def _measured(key: str, where: str, timing: Timing | None, what: str, band: floa
 
 
 def _with_sources(kind: DeviceKind, sources: Sequence[Source]) -> DeviceKind:
-    """New sources go before those of the same key that the kind has."""
+    """Put new sources before those that the kind has for the same key."""
     keys = {source.key for source in sources}
     kept = tuple(source for source in kind.sources if source.key not in keys)
     return replace(kind, sources=(*kept, *sources))

@@ -1,7 +1,7 @@
-"""From timings to the numbers of a profile: medians with bands, curves, lines, and tilings.
+"""Fits of timings to the numbers of a profile: medians with bands, curves, lines, and tilings.
 
-Every fit inverts the very formula that the costs use, so that timings made by the formula give its numbers
-back: `explorer.costs.products` for tiles, `explorer.costs.collectives` for collectives.
+Every fit inverts the very formula that the costs use, so timings made by the formula give its numbers back:
+`explorer.costs.products` for tiles, `explorer.costs.collectives` for collectives.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from explorer.costs.collectives import collective_seconds
 from explorer.costs.products import product_seconds
 
 LEAST_BAND = 0.02
-"""Half-width that even the steadiest timing keeps: a clock and a temperature are not the same tomorrow."""
+"""Half-width that even the steadiest timing keeps: clock and temperature change from day to day."""
 SHAPES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64))
 """Tiles that matrix libraries choose from."""
 
 
 class Key(NamedTuple):
-    """What was timed."""
+    """The thing that was timed: operation, precision and size."""
 
     what: str
     precision: str
@@ -38,13 +38,13 @@ class Timing:
     """Seconds of one thing over all rounds and ranks."""
 
     seconds: float
-    """Median."""
+    """Median, seconds."""
     band: float
     """Relative half-width of the 80 % band."""
 
 
 def timings(rows: Iterable[Mapping[str, Any]]) -> dict[Key, Timing]:
-    """Medians and bands of rows with `what`, `precision`, `size` and `seconds`."""
+    """Return medians and bands of rows with `what`, `precision`, `size` and `seconds`."""
     found: dict[Key, list[float]] = defaultdict(list)
     for row in rows:
         found[Key(row["what"], row["precision"], tuple(row["size"]))].append(row["seconds"])
@@ -59,24 +59,25 @@ def _timing(values: Sequence[float]) -> Timing:
 
 
 def mean_band(found: Iterable[Timing]) -> float:
-    """One band for numbers that were fitted to several timings."""
+    """Return one band for numbers that were fitted to several timings."""
     return round(fmean([timing.band for timing in found] or [LEAST_BAND]), 3)
 
 
 def best_rate(work: Mapping[float, float], overhead_s: float = 0.0) -> float:
-    """Most work per second that was reached; `work` is seconds by size.
+    """Return the most work per second that was reached; `work` is seconds by size.
 
-    Each timing is relieved of `overhead_s`, which the costs add to every kernel, but of half of it at most.
+    Each timing is reduced by `overhead_s`, which the costs add to every kernel, but by half of itself at
+    most.
     """
     return max(size / _relieved(seconds, overhead_s) for size, seconds in work.items())
 
 
 def curve(work: Mapping[float, float], peak: float, overhead_s: float = 0.0) -> Curve:
-    """Fraction of peak by size: size / (peak (seconds - overhead)), at most 1, to four digits.
+    """Return the fraction of peak by size: size / (peak (seconds - overhead)), at most 1, to four digits.
 
     Args:
         work: seconds by size, in FLOPs or bytes.
-        peak: of the same per second.
+        peak: FLOPs or bytes per second.
         overhead_s: seconds that the costs add to every kernel.
     """
     points = [
@@ -87,7 +88,7 @@ def curve(work: Mapping[float, float], peak: float, overhead_s: float = 0.0) -> 
 
 
 def by_size(pairs: Iterable[tuple[float, float]]) -> dict[float, float]:
-    """(size, seconds) with the geometric mean of the seconds of equal sizes: shapes differ in speed."""
+    """Average the seconds of equal sizes geometrically, from (size, seconds): shapes differ in speed."""
     found: dict[float, list[float]] = defaultdict(list)
     for size, seconds in pairs:
         found[size].append(math.log(seconds))
@@ -95,7 +96,9 @@ def by_size(pairs: Iterable[tuple[float, float]]) -> dict[float, float]:
 
 
 def line(messages: Mapping[int, float]) -> tuple[float, float]:
-    """(latency, bandwidth) of seconds = latency + size / bandwidth, least squares of the relative errors."""
+    """Fit (latency, bandwidth) of seconds = latency + size / bandwidth, by least squares of relative
+    errors.
+    """
     sizes = np.array(list(messages), dtype=float)
     seconds = np.array(list(messages.values()))
     if len(sizes) < 2:
@@ -109,9 +112,9 @@ def line(messages: Mapping[int, float]) -> tuple[float, float]:
 
 
 def collective_line(cluster: Cluster, reduces: Mapping[int, float]) -> tuple[float, float]:
-    """(overhead, efficiency) of the first level at which all-reduces over all devices take their seconds.
+    """Fit (overhead, efficiency) of the first level to the seconds of all-reduces over all devices.
 
-    Least squares of log errors of `collective_seconds`; the efficiency is 1 at most.
+    The fit is least squares of log errors of `collective_seconds`; the efficiency is 1 at most.
     """
     from scipy.optimize import least_squares
 
@@ -132,7 +135,7 @@ def collective_line(cluster: Cluster, reduces: Mapping[int, float]) -> tuple[flo
 
 
 def with_collectives(cluster: Cluster, overhead_s: float, efficiency: float) -> Cluster:
-    """The cluster with other numbers of its first level's collectives."""
+    """Return the cluster with other numbers for its first level's collectives."""
     first, *others = cluster.levels
     first = replace(first, collective_overhead_s=overhead_s, collective_efficiency=efficiency)
     return replace(cluster, levels=(first, *others))
@@ -141,10 +144,10 @@ def with_collectives(cluster: Cluster, overhead_s: float, efficiency: float) -> 
 def fit_tiles(
     kind: DeviceKind, precision: str, products: Mapping[tuple[int, int, int], float], overhead_s: float = 0.0
 ) -> tuple[DeviceKind, float]:
-    """The kind with tiles at which its products take their seconds, and the mean relative error of that.
+    """Fit tiles to the seconds of a kind's products; return the kind and the mean relative error.
 
-    Tiles of one area share a fraction; the fit (Nelder, Mead, 1965) is of four fractions and the depth that
-    a tile's start and end cost, and makes the mean absolute log error least.
+    Tiles of one area share a fraction; the fit (Nelder, Mead, 1965) is of four fractions and the depth that a
+    tile's start and end cost, and minimises the mean absolute log error.
     """
     from scipy.optimize import minimize
 

@@ -1,4 +1,4 @@
-"""What the system tells of itself without measuring: cores, memory nodes, the processor's name."""
+"""Facts that the system tells without measuring: cores, memory nodes, the processor's name."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Host:
     cores: int
     """Cores that this process may use."""
     memory_nodes: int
-    """Parts of memory that are nearer to some cores than to others (NUMA); 1 where nothing is known."""
+    """Parts of memory that are nearer to some cores than to others (NUMA); 1 if unknown."""
     processor: str
-    """Its name, for people."""
+    """Name of the processor, for display."""
 
 
 def this_host() -> Host:
-    """What is known of this machine; nothing that names it."""
+    """Describe this machine by what is known of it, without anything that names it."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     nodes = len(list(_NODES.glob("node[0-9]*"))) if _NODES.is_dir() else 1
     return Host(cores=cores, memory_nodes=max(1, nodes), processor=_processor())
@@ -45,18 +45,18 @@ def _processor() -> str:
 
 
 def cuda_devices() -> int:
-    """GPUs that torch can use here."""
+    """Count the GPUs that torch can use here."""
     import torch
 
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
 def chosen(devices: str, ranks: int | None) -> tuple[str, int]:
-    """Device type and number of ranks.
+    """Choose the device type and the number of ranks.
 
     Args:
         devices: auto, cpu or cuda.
-        ranks: processes, each on a core or GPU of its own; None is as many as there are.
+        ranks: processes, each on its own core or GPU; None for as many as there are.
 
     Raises:
         InputError: no such device here, or more ranks than devices: they would time each other.

@@ -1,4 +1,4 @@
-"""What is measured of a machine: sizes that training meets, on processors and on GPUs."""
+"""Sizes measured on a machine: those that training meets, on processors and on GPUs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CUDA_PRODUCTS = (
 
 
 def survey_of(device: str, precisions: tuple[str, ...], *, quick: bool = False) -> Survey:
-    """The sizes to measure on a device type; `quick` takes a few of each."""
+    """Return the sizes to measure on a device type; `quick` takes a few of each."""
     if device == CUDA:
         survey = Survey(
             precisions=precisions,
@@ -48,7 +48,7 @@ def survey_of(device: str, precisions: tuple[str, ...], *, quick: bool = False) 
 
 
 def _thinned(survey: Survey) -> Survey:
-    """Smallest, middle and largest of everything, by work; the largest of the CPU's products takes 0.1 s."""
+    """Keep the smallest, middle and largest of all by work; the CPU's largest product takes 0.1 s."""
     return Survey(
         precisions=survey.precisions[:1],
         products=_few(survey.products, 6),
