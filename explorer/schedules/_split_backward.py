@@ -51,6 +51,27 @@ def split_backward(actions: Iterable[Action], lag: Lag) -> list[Action]:
     return made
 
 
+def rejoined(actions: Iterable[Action], shape: Shape) -> list[Action]:
+    """Return the actions with every I of a first stage made a B again if its W follows at once.
+
+    Nobody waits for that input gradient, so nothing is won by two halves, and between them the output
+    gradients of the whole stage would have to be kept.
+
+    >>> lane = [Action(op, 0, 0) for op in "FIW"]
+    >>> " ".join(map(str, rejoined(lane, Shape(stages=1, edges=(), lanes=((),), microbatches=(1,)))))
+    '0F0 0B0'
+    """
+    waited_for = {target for _, target in shape.edges}
+    made: list[Action] = []
+    for action in actions:
+        whole = made and action.op == WEIGHT_GRAD and made[-1] == action._replace(op=INPUT_GRAD)
+        if whole and action.stage not in waited_for:
+            made[-1] = action._replace(op=BACKWARD)
+        else:
+            made.append(action)
+    return made
+
+
 def split_order(order: Order, lag: Lag) -> Order:
     """Return an order of whole backwards with all of them split."""
     return replace(order, lanes=tuple(tuple(split_backward(lane, lag)) for lane in order.lanes))
@@ -71,14 +92,14 @@ def level_lag(shape: Shape, clock: Clock) -> Lag:
 
 
 def _lags_within(shape: Shape, under_way: Sequence[int]) -> list[int]:
-    """Return the most of each stage that may wait for W in the bytes of the fullest stage at no lag.
+    """Return the most of each stage that may wait for W in the bytes of the fullest stage of whole B.
 
     A stage with n under way and `lag` waiting holds n whole microbatches and `lag` halves before an I, and
     n - 1 whole ones and lag + 1 halves after it.
     """
     stages = list(zip(under_way, shape.activation_bytes, shape.waiting_bytes, strict=True))
-    room = max((n - 1) * whole + max(whole, half) for n, whole, half in stages)
-    left = [room - (n - 1) * whole - max(whole, half) for n, whole, half in stages]
+    room = max(n * whole for n, whole, _ in stages)
+    left = [max(0.0, room - (n - 1) * whole - max(whole, half)) for n, whole, half in stages]
     return [
         int(spare / half * (1 + 1e-9)) if half else shape.microbatches[s]
         for s, (spare, half) in enumerate(zip(left, shape.waiting_bytes, strict=True))

@@ -6,7 +6,7 @@ from explorer.actions import Order, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
 from explorer.schedules._clock import clock_of, one_step
 from explorer.schedules._common import each_step, updates
-from explorer.schedules._split_backward import level_lag, split_backward
+from explorer.schedules._split_backward import level_lag, rejoined, split_backward
 from explorer.schedules.placements import LINE
 
 
@@ -31,7 +31,8 @@ def order(shape: Shape, *, steps: int) -> Order:
     """Stage s of p runs p - s - 1 forwards, then F, I and the W of s microbatches before.
 
     With that lag every stage holds p microbatches at most, from F to W; where the bytes of stages differ, a
-    stage lets fewer wait, down to none, before it holds more than 1F1B's fullest. Any stage DAG, as 1F1B.
+    stage lets fewer wait, down to none, before it holds more than 1F1B's fullest. The first stage, for whose
+    input gradients nobody waits, runs whole backwards. Any stage DAG, as 1F1B.
     """
     clock = clock_of(shape)
     lag = level_lag(shape, clock)
@@ -39,7 +40,7 @@ def order(shape: Shape, *, steps: int) -> Order:
         shape,
         steps,
         lambda places, step: [
-            *split_backward(one_step(shape, clock, places, step), lag),
+            *rejoined(split_backward(one_step(shape, clock, places, step), lag), shape),
             *updates(shape, places, step),
         ],
     )

@@ -8,7 +8,7 @@ from explorer.actions import Order, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
 from explorer.schedules._clock import clock_of, one_step
 from explorer.schedules._common import each_step, updates
-from explorer.schedules._split_backward import level_lag, split_backward
+from explorer.schedules._split_backward import level_lag, rejoined, split_backward
 from explorer.schedules.placements import LINE
 
 
@@ -43,7 +43,7 @@ def order(shape: Shape, *, steps: int) -> Order:
         shape,
         steps,
         lambda places, step: [
-            *split_backward(one_step(shape, clock, places, step), lag),
+            *rejoined(split_backward(one_step(shape, clock, places, step), lag), shape),
             *updates(shape, places, step),
         ],
     )
