@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from explorer.library import SYSTEMS, Outcome, System, reproduce
+from explorer.library import SYSTEMS, Outcome, System, figure, reproduce
 
 PAGE = Path(__file__).parents[1] / "docs" / "library.md"
 HEAD = """# Library of published systems
@@ -21,7 +21,7 @@ the example as a plan. This page is made by `python scripts/library_page.py`.
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     found = [(system, tuple(reproduce(system))) for system in SYSTEMS]
     outcomes = [outcome for _, part in found for outcome in part]
     held = sum(outcome.holds for outcome in outcomes)
@@ -30,7 +30,7 @@ def page() -> str:
 
 
 def section(system: System, outcomes: tuple[Outcome, ...]) -> str:
-    """One system with the table of its claims."""
+    """Return one system with the table of its claims."""
     uses = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in system.uses.as_dict().items())
     lines = [f"## {system.name}", "", f"{system.title}. {system.paper}.", "", f"Here: {uses}."]
     lines += [f"Not here: {system.missing}."] if system.missing else []
@@ -40,14 +40,10 @@ def section(system: System, outcomes: tuple[Outcome, ...]) -> str:
 
 
 def row(outcome: Outcome) -> str:
-    """One claim."""
+    """Return one claim."""
     claim = outcome.claim
-    verdict = "holds" if outcome.holds else f"differs by {outcome.difference:+.1%}"
-    if claim.within > 1e-6:
-        verdict += f" within {claim.within:.1%}"
-    if claim.why:
-        verdict += f": {claim.why}"
-    return f"| {claim.text} | {claim.published:.4g} | {outcome.ours:.4g} | {claim.unit} | {verdict} |"
+    verdict = f"{outcome.verdict}: {claim.why}" if claim.why else outcome.verdict
+    return f"| {claim.text} | {figure(claim.published)} | {figure(outcome.ours)} | {claim.unit} | {verdict} |"
 
 
 def main() -> int:

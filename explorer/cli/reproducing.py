@@ -8,7 +8,7 @@ from typing import Any
 from explorer.base.errors import InputError
 from explorer.cli.inputs import add_json
 from explorer.cli.output import emit_json, say, table
-from explorer.library import SYSTEMS, Outcome, System, reproduce
+from explorer.library import SYSTEMS, Outcome, System, figure, reproduce
 
 
 def add_commands(commands: Any) -> None:
@@ -33,7 +33,8 @@ def run_reproduce(options: argparse.Namespace) -> int:
         print("\n\n".join(text(system, outcomes) for system, outcomes in found))
         outcomes = [outcome for _, part in found for outcome in part]
         held = sum(outcome.holds for outcome in outcomes)
-        print(f"\n{held} of {len(outcomes)} claims of {len(found)} systems hold")
+        systems_held = "1 system" if len(found) == 1 else f"{len(found)} systems"
+        print(f"\n{held} of {len(outcomes)} claims of {systems_held} hold")
     return 0
 
 
@@ -59,16 +60,20 @@ def _write_example(system: System, path: str) -> None:
 def text(system: System, outcomes: tuple[Outcome, ...]) -> str:
     """Return a system with its claims as a table for people."""
     rows = [("claim", "published", "ours", "unit", "")]
+    reasons = tuple(dict.fromkeys(outcome.claim.why for outcome in outcomes if outcome.claim.why))
     rows += [
         (
             outcome.claim.text,
-            f"{outcome.claim.published:.6g}",
-            f"{outcome.ours:.6g}",
+            figure(outcome.claim.published),
+            figure(outcome.ours),
             outcome.claim.unit,
-            "holds" if outcome.holds else f"differs by {outcome.difference:+.2%}: {outcome.claim.why}",
+            f"{outcome.verdict} [{reasons.index(why) + 1}]"
+            if (why := outcome.claim.why)
+            else outcome.verdict,
         )
         for outcome in outcomes
     ]
     head = f"{system.name}: {system.title}\n{system.paper}"
     missing = f"\nnot here: {system.missing}" if system.missing else ""
-    return f"{head}{missing}\n\n{table(rows)}"
+    notes = "".join(f"\n[{number}] {why}" for number, why in enumerate(reasons, start=1))
+    return f"{head}{missing}\n\n{table(rows)}{notes}"

@@ -9,6 +9,6 @@ is one statement of the paper with the published figure and the way it is comput
 [True, True]
 """
 
-from explorer.library.system import SYSTEMS, Claim, Example, Outcome, System, Uses, reproduce
+from explorer.library.system import SYSTEMS, Claim, Example, Outcome, System, Uses, figure, reproduce
 
-__all__ = ["SYSTEMS", "Claim", "Example", "Outcome", "System", "Uses", "reproduce"]
+__all__ = ["SYSTEMS", "Claim", "Example", "Outcome", "System", "Uses", "figure", "reproduce"]

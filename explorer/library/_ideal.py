@@ -17,6 +17,8 @@ from explorer.strategy import UpdateChoice
 from explorer.workload import Job, Workload
 
 ACTIVATIONS = MEMORY_PARTS.index("activations")
+SCRAP_BYTES = 1e-15
+"""Of what crosses stages where a transfer takes time: counts for nothing beside what a stage keeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,8 @@ class Ideal:
     """Weights of one stage."""
     bandwidth_bytes_per_s: float = 1e30
     """Between any two devices."""
+    transfer_s: float = 0.0
+    """Of one microbatch from stage to stage, whatever its size."""
     recompute: str = "none"
     """none or full."""
     updates: tuple[UpdateChoice, ...] = ()
@@ -59,11 +63,12 @@ class Ideal:
             [self.forward_s] * stages,
             input_grad_s=self.backward_s - weight,
             weight_grad_s=weight,
+            activation_bytes=SCRAP_BYTES if self.transfer_s else 0.0,
             saved_bytes=1.0,
             parameter_bytes=self.parameter_bytes,
         )
         job = Job(global_batch=self.m * self.replicas, precision="fp32", optimizer="none")
-        cluster = free_cluster(self.p * self.replicas, self.bandwidth_bytes_per_s)
+        cluster = free_cluster(self.p * self.replicas, self.bandwidth_bytes_per_s, self.transfer_s)
         strategy = uniform(
             graph, cluster, job, stages=self.p, replicas=self.replicas, chunks=self.chunks,
             microbatch_size=1, schedule=self.schedule, options=self.options, recompute=self.recompute,
@@ -84,6 +89,19 @@ class Ideal:
         """Return idle time over the makespan: the bubble fraction."""
         return self.idle_s() / self.report().makespan_s
 
+    def device_idle_s(self) -> float:
+        """Return the most idle seconds of a device between its first start and its last end in one step.
+
+        That is what is left of the bubble where devices begin the next step before others end this one.
+        """
+        report = self.report()
+        return max(span - busy for span, busy in zip(report.device_span_s, report.busy_s, strict=True))
+
+    def bubble_rate(self) -> float:
+        """Return the share of a step, from step to step, that is not compute."""
+        report = self.report()
+        return 1 - report.busy_s[0] / report.step_time_s
+
     def bubble_over_ideal(self) -> float:
         """Return idle time over useful time, as Megatron-LM counts the bubble."""
         return self.idle_s() / self.report().busy_s[0]
@@ -96,8 +114,8 @@ class Ideal:
 
 
 @cache
-def free_cluster(devices: int, bandwidth_bytes_per_s: float = 1e30) -> Cluster:
-    """Return equal devices without overheads, all joined by links of one bandwidth and no latency."""
+def free_cluster(devices: int, bandwidth_bytes_per_s: float = 1e30, latency_s: float = 0.0) -> Cluster:
+    """Return equal devices without overheads, all joined by links of one bandwidth and latency."""
     kind = DeviceKind(
         name="unit",
         memory_bytes=1e18,
@@ -105,7 +123,8 @@ def free_cluster(devices: int, bandwidth_bytes_per_s: float = 1e30) -> Cluster:
         peak_flops_per_s=(("fp32", 1e18),),
     )
     wire = Level(
-        name="wire", kind="nvlink", scope="all", latency_s=0.0, bandwidth_bytes_per_s=bandwidth_bytes_per_s
-    )
+        name="wire", kind="nvlink", scope="all", latency_s=latency_s,
+        bandwidth_bytes_per_s=bandwidth_bytes_per_s,
+    )  # fmt: skip
     nodes = (NodeGroup(count=1, device_kind="unit", devices_per_node=devices),)
     return Cluster(name="ideal", device_kinds=(kind,), nodes=nodes, levels=(wire,))

@@ -18,7 +18,7 @@ FAST, SLOW = 100e9, 10e9
 
 
 def _nodes() -> Cluster:
-    """Two nodes of eight devices, a network card for each."""
+    """Return two nodes of eight devices, a network card for each."""
     kind = DeviceKind(
         name="box",
         memory_bytes=1,
@@ -37,7 +37,7 @@ def _nodes() -> Cluster:
 
 
 def _over_one_copy(*, broadcast: bool) -> float:
-    """Seconds to bring a tensor from one device to several of another node, over those of one copy."""
+    """Return how many times one copy takes to bring a tensor from a device to several of another node."""
     cluster, source, target = _nodes(), (0,), tuple(range(8, 8 + RECEIVERS))
     route: Route = (
         broadcast_route(cluster, source, target, WHOLE) if broadcast else lane_route(cluster, source, target)

@@ -15,7 +15,7 @@ M = 8
 
 
 def _three_layers() -> LayerGraph:
-    """Three layers of 1 s forward and 2 s back; the middle one can be cut along its outputs."""
+    """Return three layers of 1 s forward and 2 s back; the middle one can be cut along its outputs."""
     second = Measured(forward_s=1.0, input_grad_s=1.0, weight_grad_s=1.0)
     writes = {"before": Use(name="t0"), "middle": Use(name="t1", dims=("out",)), "after": Use(name="t2")}
     reads = {"before": "x", "middle": "t0", "after": "t1"}
@@ -44,7 +44,7 @@ def _three_layers() -> LayerGraph:
 
 
 def _makespan(*, sliced: bool) -> float:
-    """Seconds of a step of GPipe over two devices, the middle layer cut in halves or not."""
+    """Return the seconds of a step of GPipe over two devices, the middle layer cut in halves or not."""
     graph, cluster = _three_layers(), free_cluster(2)
     workload = Workload(jobs=(Job(global_batch=M, precision="fp32", optimizer="none"),))
     if not sliced:

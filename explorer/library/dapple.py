@@ -46,7 +46,7 @@ def _pipeline(m: int = M) -> Ideal:
     )
 )
 def example() -> Example:
-    """BERT large in two stages of four V100 each, 8:8 halves of the paper's BERT-48 on two machines."""
+    """BERT large in two stages of four V100 each, as the 8:8 of the paper's BERT-48."""
     return Example(
         model="bert-large",
         cluster="dgx-1-v100",

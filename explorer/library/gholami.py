@@ -20,7 +20,7 @@ GRIDS = ((1, 4), (4, 1), (2, 4))
 
 @cache
 def _layers() -> LayerGraph:
-    """Fully connected layers; every width is a dimension of its own."""
+    """Return fully connected layers; every width is a dimension of its own."""
     b = GraphBuilder("chain")
     x = b.input("x", {"d0": WIDTHS[0]})
     for i, width in enumerate(WIDTHS[1:], start=1):
@@ -29,14 +29,14 @@ def _layers() -> LayerGraph:
 
 
 def _published(rows: int, columns: int) -> float:
-    """Bytes that a device sends (equation 5), fp32: 3 B/Pc (Pr-1)/Pr sum d_i + 2 (Pc-1)/Pc |W|/Pr."""
+    """Return the fp32 bytes a device sends (equation 5): 3 B/Pc (Pr-1)/Pr sum d_i + 2 (Pc-1)/Pc |W|/Pr."""
     model = 3 * BATCH / columns * (rows - 1) / rows * sum(WIDTHS[1:-1])
     weights = sum(a * b for a, b in pairwise(WIDTHS))
     return 4.0 * (model + 2 * (columns - 1) / columns * weights / rows)
 
 
 def _sent(rows: int, columns: int) -> float:
-    """Bytes that a device sends in a step, every layer split by its outputs over Pr, the batch over Pc."""
+    """Return the bytes that a device sends in a step: layers split by outputs over Pr, the batch over Pc."""
     graph = _layers()
     mesh = Mesh(devices=tuple(range(rows * columns)), axes=((REPLICA, columns), ("model", rows)))
     by_outputs = tuple(

@@ -25,7 +25,7 @@ TABLES = 6
 
 @cache
 def _two_branches() -> Report:
-    """Two branches of two stages between a first and a last one, F = 1 and B = 2 s everywhere."""
+    """Return two branches of two stages between a first and a last one, F = 1 and B = 2 s everywhere."""
     graph = branches((DEPTH - 2, DEPTH - 2), forward_s=1.0, backward_s=2.0)
     stages = tuple(
         Stage(layers=(layer.name,), meshes=(Mesh(devices=(i,)),)) for i, layer in enumerate(graph.layers)
@@ -35,7 +35,7 @@ def _two_branches() -> Report:
 
 
 def _towers(graph: LayerGraph, _cluster: Cluster, job: Job) -> Strategy:
-    """Dense features on one device, tables on the next ones, everything behind them on the last."""
+    """Return dense features on one device, tables on the next ones, everything behind them on the last."""
     groups = tuple(
         DeviceGroup(meshes=(mesh,), template=Stage(layers=("any",), meshes=(mesh,), microbatch_samples=256))
         for mesh in (Mesh(devices=(device,)) for device in range(TABLES + 2))
@@ -84,7 +84,7 @@ def example() -> Example:
 
 
 def _most_in_flight(report: Report) -> float:
-    """Most microbatches between their forward and their backward on the first stage, in its program order."""
+    """Return the most microbatches that the first stage has between their forward and their backward."""
     level = most = 0
     for action in report.timeline.program.order.lanes[0]:
         level += {"F": 1, "B": -1}.get(action.op, 0)

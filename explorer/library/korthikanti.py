@@ -14,7 +14,7 @@ PAIRS = 5 * A * S * S
 
 
 def _kept(*, tensor: int = 1, sequence: bool = False, recompute: str = "none") -> float:
-    """Bytes that one block keeps of one sample on one device, in 16 bit."""
+    """Return the bytes that one block keeps of one sample on one device, in 16 bit."""
     settings = {
         "layers": "2", "embed": str(H), "heads": str(A), "positions": str(S),
         "attention": "unfused", "dropout": "true",

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 
+from explorer.cluster_profiles import load_cluster
 from explorer.library._ideal import Ideal
 from explorer.library.system import SYSTEMS, Claim, Example, System, Uses
 from explorer.models import load_model
 from explorer.score.machines import nodes_of
 from explorer.score.megatron import Gpt, GptRun, gpt_case
 from explorer.score.sets.megatron_table1 import step_flops
+from explorer.search import Problem, search
 from explorer.sharding import megatron_layout, shard
 from explorer.simulation.simulate import simulate
 from explorer.strategies.degrees import Degrees
+from explorer.workload import default_workload
 
 P, M, V = 4, 8, 2
 RUNS = {
@@ -28,7 +31,7 @@ def _interleaved() -> Ideal:
 
 
 def _all_reduced_elements(t: int = 8) -> float:
-    """Elements that a rank sends for one block of GPT-3 175B and one sample: ring all-reduces, both ways."""
+    """Return the elements a rank sends for a block of GPT-3 175B and one sample by ring all-reduces."""
     graph = load_model("gpt3-175b")
     found = shard(graph, graph.blocks["layers.7"], layout=megatron_layout(), sizes={"tensor": t})
     total: Counter[str] = Counter()
@@ -47,6 +50,17 @@ def _teraflops(name: str) -> float:
     run = GptRun(degrees=degrees, batch=batch)
     case = gpt_case(model, run, nodes_of("dgx-a100-128", devices))
     return step_flops(model, batch) / devices / simulate(*case).step_time_s / 1e12
+
+
+def _tensor_by_rule() -> float:
+    """Return the tensor-parallel size that the rule gives a GPT of 76.1 billion parameters on four nodes."""
+    settings = {"layers": "60", "embed": "10240", "heads": "80", "positions": "2048", "vocab": "51200"}
+    graph = load_model("gpt", settings=settings)
+    workload = default_workload(graph).with_job(global_batch=8)
+    problem = Problem(graph=graph, cluster=load_cluster("dgx-a100-4"), workload=workload)
+    *_, last = search(problem, "megatron", options={"recompute": "full"})
+    axes = last.best.strategy.job.stages[0].meshes[0].axes if last.best else ()
+    return dict(axes).get("tensor", 1)
 
 
 @SYSTEMS.add(
@@ -86,6 +100,13 @@ def _teraflops(name: str) -> float:
                 measure=lambda: load_model("gpt3-175b").parameter_count,
                 within=1e-6,
                 why="the formula leaves out the last normalisation",
+            ),
+            Claim(
+                text="takeaway 1: tensor parallelism up to the g = 8 devices of a node, then pipeline"
+                " stages: a GPT of 76.1 billion parameters on 32 A100",
+                published=8,
+                unit="devices",
+                measure=_tensor_by_rule,
             ),
             *(
                 Claim(

@@ -11,7 +11,7 @@ HIDDEN, FFN, K = 1024, 4096, 4
 
 
 def _all_reduced(layout: tuple[tuple[str, str], ...]) -> float:
-    """Elements per sample that a device sends for two matrix products forward, ring all-reduces."""
+    """Return the elements per sample a device sends for two products forward, by ring all-reduces."""
     b = GraphBuilder("feed-forward")
     x = b.input("x", {"embed": HIDDEN})
     y = b.linear("down", b.linear("up", x, {"ffn": FFN}), {"embed": HIDDEN}, over=("ffn",))

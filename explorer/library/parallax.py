@@ -19,7 +19,7 @@ N, TABLE, DENSE, DENSITY = 4, 800.0, 100.0, 0.25
 
 @cache
 def _machines(*, table: bool) -> Report:
-    """One layer with a sparse table, or one with dense weights, on N machines."""
+    """Return one layer with a sparse table, or one with dense weights, on N machines."""
     graph = chain([1.0], backward_s=1.0, parameter_bytes=TABLE if table else DENSE)
     if table:
         graph = replace(graph, parameters=(replace(graph.parameters[0], density=DENSITY),))
@@ -30,7 +30,7 @@ def _machines(*, table: bool) -> Report:
 
 
 def _in_and_out(report: Report) -> float:
-    """Bytes that the first machine sends and receives in a step."""
+    """Return the bytes that the first machine sends and receives in a step."""
     return sum(size for pair, size in report.traffic_bytes.items() if 0 in pair)
 
 

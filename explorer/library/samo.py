@@ -32,7 +32,7 @@ def _report(density: float) -> Report:
 
 
 def _saved_bytes_per_parameter() -> float:
-    """Bytes that sparse states save on a device, per parameter."""
+    """Return the bytes that sparse states save on a device, per parameter."""
     parts = ("weights", "gradients", "optimizer", "buffers")
     held = [
         sum(

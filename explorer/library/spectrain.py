@@ -27,13 +27,16 @@ def _horizon(stage: int, which: int) -> int:
         claims=(
             *(
                 Claim(
-                    text=f"GPU {k} of {P} predicts its {word} weights over {updates} updates",
+                    text=f"GPU {k} of {P} predicts its {word} weights: {formula}",
                     published=updates,
                     unit="updates",
                     measure=lambda k=k, which=which: _horizon(k, which),  # type: ignore[misc]
                 )
                 for k in (0, P - 1)
-                for word, which, updates in (("forward", 0, k // 2 + P - k - 1), ("backward", 1, k // 2))
+                for word, formula, which, updates in (
+                    ("forward", "floor(k/2) + N - k - 1 ahead", 0, k // 2 + P - k - 1),
+                    ("backward", "floor(k/2) ahead", 1, k // 2),
+                )
             ),
             Claim(
                 text="one version of the weights, where PipeDream keeps as many as stages",

@@ -35,7 +35,7 @@ def _swarm(*, leaves: bool) -> Report:
 
 
 def _peers(graph: LayerGraph, cluster: Cluster, job: Job) -> Strategy:
-    """The model in two halves, each on half of the devices as peers."""
+    """Return the model in two halves, each on half of the devices as peers."""
     (cut,) = balanced_cuts(graph, 2)
     names = [layer.name for layer in graph.layers]
     half = cluster.device_count // 2

@@ -18,6 +18,9 @@ from explorer.strategies.uniform import uniform
 from explorer.strategy import Strategy
 from explorer.workload import Job, default_workload
 
+EXACT = 1e-6
+"""Tolerances up to this are for rounding alone."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uses:
@@ -89,6 +92,15 @@ class Outcome:
         """Whether the two agree within the claim's tolerance."""
         return abs(self.difference) <= self.claim.within
 
+    @property
+    def verdict(self) -> str:
+        """Whether it holds, in words, with the tolerance or the difference."""
+        if not self.holds:
+            size = f"{100 * self.difference:+.3g} %" if self.claim.published else figure(self.difference)
+            return f"differs by {size}"
+        within = self.claim.within
+        return f"holds within {100 * within:g} %" if within > EXACT else "holds"
+
     def as_dict(self) -> dict[str, Any]:
         """Return what `explorer reproduce --json` prints of a claim."""
         claim = self.claim
@@ -143,7 +155,7 @@ class System(Spec):
     missing: str = ""
     """What of the system is not here, in words; empty if nothing is."""
     function: Callable[[], Example] = unregistered
-    """Return the example problem."""
+    """Return the example problem; its docstring says in words what problem that is, for people to read."""
 
     def as_dict(self, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
         """Return what `explorer reproduce --json` prints of a system."""
@@ -152,6 +164,15 @@ class System(Spec):
             "uses": self.uses.as_dict(), "missing": self.missing,
             "claims": [outcome.as_dict() for outcome in outcomes],
         }  # fmt: skip
+
+
+def figure(value: float) -> str:
+    """Return a figure for people: four significant digits, or all digits before the point.
+
+    >>> figure(1 / 3), figure(11.6), figure(50331648.0), figure(174603800576.2)
+    ('0.3333', '11.6', '50,331,648', '174,603,800,576')
+    """
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 SYSTEMS: Registry[System] = Registry("system", "explorer.library")

@@ -11,7 +11,7 @@ from explorer.workload import Job, Workload
 
 
 def _step_s(*, last_on: tuple[int, ...]) -> float:
-    """Seconds of a step of three layers on four devices, the last of them on some of those."""
+    """Return the seconds of a step of three layers on four devices, the last of them on some of those."""
     graph = chain(
         [2.0, 2.0, 1.0],
         backward_s=[4.0, 4.0, 1.0],

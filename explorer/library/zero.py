@@ -15,7 +15,7 @@ STATES = ("weights", "gradients", "optimizer")
 
 
 def _bytes_per_parameter(level: int) -> float:
-    """Bytes of weights, gradients and optimizer states that a device holds, per parameter of the model."""
+    """Return the bytes of weights, gradients and optimizer states on a device, per parameter of the model."""
     graph, cluster = load_model("gpt2-medium"), load_cluster("dgx-a100")
     workload = default_workload(graph).with_job(global_batch=N, precision="fp16", optimizer="adam")
     report = simulate(graph, cluster, workload, uniform(graph, cluster, workload.job, replicas=N, zero=level))

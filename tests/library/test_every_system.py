@@ -55,12 +55,23 @@ def test_its_example_runs_and_fits(system: System) -> None:
     assert example.plan.provenance.note == system.title
 
 
+@pytest.mark.parametrize("kind", ["schedules", "searchers", "updates"])
+def test_whatever_names_a_paper_is_used_by_a_system(kind: str) -> None:
+    """A schedule, searcher or update rule of a paper comes with the paper's claims."""
+    registry: Registry = {"schedules": SCHEDULES, "searchers": SEARCHERS, "updates": UPDATES}[kind]  # type: ignore[type-arg]
+    published = {spec.name for spec in registry if spec.paper}
+    assert published
+    assert published - {name for system in SYSTEMS for name in getattr(system.uses, kind)} == set()
+
+
 def test_a_claim_that_is_off_does_not_hold() -> None:
     """The comparison can fail: another figure, and one just beyond the tolerance."""
     claim = SYSTEMS.get("gpipe").claims[0]
     assert Outcome(claim=claim, ours=claim.published).holds
     assert not Outcome(claim=claim, ours=claim.published * 1.001).holds
     assert not Outcome(claim=claim, ours=0.0).holds
+    assert Outcome(claim=claim, ours=claim.published).verdict == "holds"
+    assert Outcome(claim=claim, ours=claim.published * 1.5).verdict == "differs by +50 %"
 
 
 def test_the_page_of_the_docs_is_what_the_library_says() -> None:

@@ -11,7 +11,7 @@ import pytest
 from explorer.library import SYSTEMS, Claim, reproduce
 from widgets import Explorer
 from widgets.library.panel import LOAD, SYSTEM
-from widgets.library.words import figure, system_html
+from widgets.library.words import system_html, with_unit
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +41,8 @@ def test_claims_stand_beside_ours(bench: Explorer, name: str) -> None:
     assert system.missing in text
     for outcome in reproduce(system):
         row = next(row for row in text.split("<tr") if outcome.claim.text in row)
-        assert unescape(figure(outcome.claim.published, outcome.claim.unit)) in row
-        assert unescape(figure(outcome.ours, outcome.claim.unit)) in row
+        assert unescape(with_unit(outcome.claim.published, outcome.claim.unit)) in row
+        assert unescape(with_unit(outcome.ours, outcome.claim.unit)) in row
         assert ("holds" in row) == outcome.holds
         assert outcome.claim.why in text
     assert "…" not in text.split("<table", 1)[1], "all of them are computed"

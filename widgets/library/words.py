@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from explorer.library import Claim, Outcome, System
+from explorer.library import Claim, Outcome, System, figure
 from widgets.panels import block, percent, table
 
 
@@ -37,15 +37,15 @@ def example_words(system: System) -> str:
 def _row(claim: Claim, outcome: Outcome | None) -> tuple[str, ...]:
     text = f'<span class="wrap">{escape(claim.text)}</span>'
     if outcome is None:
-        return text, figure(claim.published, claim.unit), "…", "", ""
+        return text, with_unit(claim.published, claim.unit), "…", "", ""
     away = "" if outcome.holds and abs(outcome.difference) < 1e-9 else _difference(outcome)
     mark = "holds" if outcome.holds else '<b class="warn">▲ differs</b>'
-    return text, figure(claim.published, claim.unit), figure(outcome.ours, claim.unit), away, mark
+    return text, with_unit(claim.published, claim.unit), with_unit(outcome.ours, claim.unit), away, mark
 
 
 def _difference(outcome: Outcome) -> str:
     if not outcome.claim.published:
-        return escape(figure(outcome.difference, outcome.claim.unit))
+        return escape(with_unit(outcome.difference, outcome.claim.unit))
     return percent(outcome.difference)
 
 
@@ -55,11 +55,6 @@ def _rests(outcomes: Sequence[Outcome]) -> str:
     return "".join(f'<p class="sub">{escape(reason)}</p>' for reason in reasons)
 
 
-def figure(value: float, unit: str) -> str:
-    """Return a figure with its unit, no longer than it needs to be.
-
-    >>> figure(1875.0, "slots"), figure(0.333333, ""), figure(12, "GiB")
-    ('1,875 slots', '0.3333', '12 GiB')
-    """
-    text = f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:,.4g}"
-    return escape(f"{text} {unit}".strip())
+def with_unit(value: float, unit: str) -> str:
+    """Return a figure with its unit, ready for a page."""
+    return escape(f"{figure(value)} {unit}".strip())
