@@ -1,7 +1,7 @@
-"""Views: a report as plain dicts for tables, charts and widgets. No drawing, no costs of their own.
+"""Views: a report as plain dicts for tables, charts and widgets; they neither draw nor compute costs.
 
-One file per picture. All take a `Scene`; what they answer is JSON (numbers finite, keys strings), except for
-large tables, which are arrays of float32. The shapes are those of `widgets/PROTOCOL.md`.
+One file per picture. All take a `Scene` and return JSON (numbers finite, keys strings), except for large
+tables, which are arrays of float32. The shapes are those of `widgets/PROTOCOL.md`.
 """
 
 from __future__ import annotations

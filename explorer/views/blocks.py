@@ -1,8 +1,8 @@
 """The model as blocks of layers with additive costs, for chip widths and for previews while dragging.
 
 Costs are of one microbatch on one device under the layout of the strategy's first stage. They add up to a
-lane's simulated time and memory except for what is no property of a layer (collectives, tensors shared at
-a cut); the lane's factors in the board view make up for that.
+lane's simulated time and memory except for what no layer has by itself (collectives, tensors shared at a
+cut); the lane's factors in the board view make up for that.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from explorer.workload import Job
 _KEPT = 16  # results remembered per graph
 
 STATES = ("weight_bytes", "gradient_bytes", "optimizer_bytes", "saved_bytes")
-"""Memory of a layer, by the keys of the view."""
+"""Parts of a layer's memory, by the keys of the view."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,21 +35,21 @@ class LayerCosts:
     """Costs of every layer as arrays of shape (layers,)."""
 
     forward_s: FloatArray
-    """One microbatch."""
+    """Seconds of the forward of one microbatch."""
     backward_s: FloatArray
-    """Input and weight gradient, and what a backward makes again."""
+    """Seconds of input and weight gradient, and of what a backward recomputes."""
     memory: dict[str, FloatArray]
-    """By `STATES`."""
+    """Bytes by `STATES`."""
     output_bytes: FloatArray
-    """Written for other layers, one microbatch."""
+    """Bytes written for other layers, one microbatch."""
     parameters: FloatArray
-    """Scalars; shared ones at their first layer."""
+    """Number of scalars of parameters; shared ones count at their first layer."""
 
 
 def block_ranges(graph: LayerGraph) -> list[tuple[str, int, int]]:
-    """(id, first, end) of every block: consecutive layers of one `Layer.block`, or one layer outside any.
+    """List blocks as (id, first, end): consecutive layers of one `Layer.block`, or one layer outside any.
 
-    A block name that comes back later is told apart by a number, so that ids stay unique.
+    A block name that comes back later gets a number, so ids stay unique.
     """
     return graph.memo("views.block_ranges", lambda: _block_ranges(graph))
 
@@ -72,7 +72,7 @@ def _block_ranges(graph: LayerGraph) -> list[tuple[str, int, int]]:
 
 
 def layer_costs(scene: Scene) -> LayerCosts:
-    """Costs under the first stage's layout and memory choices; remembered per graph."""
+    """Return costs under the first stage's layout and memory choices, remembered per graph."""
     return scene.memo("blocks.costs", lambda: _known_costs(scene))
 
 
@@ -141,9 +141,7 @@ def _layer_costs(graph: LayerGraph, job: Job, stage: Stage, kind: DeviceKind, sa
 def _memory(
     graph: LayerGraph, job: Job, stage: Stage, sharded: ShardedLayers, scalars: FloatArray, samples: float
 ) -> dict[str, FloatArray]:
-    """Memory of each block as the cost model has it, spread over its layers: states by parameters, saved
-    tensors by their size.
-    """
+    """Spread each block's memory, as the cost model has it, over its layers."""
     found = {key: np.zeros(len(graph.layers)) for key in STATES}
     saved = np.array([_saved_bytes(graph, layer, job.precision) for layer in graph.layers])
     for _, first, end in block_ranges(graph):
@@ -173,7 +171,7 @@ def _saved_bytes(graph: LayerGraph, layer: Layer, precision: str) -> float:
 
 
 def blocks_view(scene: Scene) -> list[dict[str, Any]]:
-    """`Board.blocks`: one dict per block, in model order. The same list object for the same costs."""
+    """Return `Board.blocks`: one dict per block, in model order. Equal costs give the same list object."""
     costs = layer_costs(scene)
     kept: dict[int, tuple[LayerCosts, list[dict[str, Any]]]] = scene.graph.memo("views.blocks", dict)
     if id(costs) not in kept:
@@ -209,7 +207,7 @@ def _blocks_view(graph: LayerGraph, costs: LayerCosts) -> list[dict[str, Any]]:
 
 
 def _labels(ids: list[str]) -> list[str]:
-    """Last part of each id where that tells it apart, else the whole."""
+    """Return the last part of each id if that is unique, else the whole id."""
     tails = [key.rpartition(".")[2] for key in ids]
     count = Counter(tails)
     return [tail if count[tail] == 1 else key for tail, key in zip(tails, ids, strict=True)]

@@ -26,17 +26,17 @@ def board_view(
     other: Scene | None = None,
     other_name: str | None = None,
 ) -> dict[str, Any]:
-    """`Board.view`.
+    """Return `Board.view`.
 
     Args:
         scene: the strategy.
-        can_undo: whether there is something to take back.
-        can_redo: whether there is something to do again.
-        baseline_name: what the tiles compare with.
+        can_undo: whether there is something to undo.
+        can_redo: whether there is something to redo.
+        baseline_name: name of the strategy that the tiles compare with.
         pinned: names of layers that stay on their devices.
         locked: devices, ascending, of the lanes that keep exactly their layers.
-        other: plan B, to be shown beside each lane; of another model it has no lanes here.
-        other_name: what plan B is called.
+        other: plan B, shown next to each lane; it has no lanes here if its model is another.
+        other_name: name of plan B.
     """
     hops = hops_of(scene)
     closed = {tuple(devices) for devices in locked}
@@ -64,7 +64,7 @@ def board_view(
 
 
 def estimate_view(scene: Scene) -> dict[str, Any]:
-    """What the page needs to say at once what a move would roughly do to the tiles."""
+    """Return what the page needs to estimate at once how a move would change the tiles."""
     report, stage = scene.report, scene.strategy.stages[0]
     in_turn = stage.meshes[0].replicas if stage.replicas == ROUND_ROBIN else 1
     return {
@@ -82,7 +82,7 @@ def estimate_view(scene: Scene) -> dict[str, Any]:
 
 
 def _other_lanes(scene: Scene, other: Scene) -> dict[str, dict[str, Any]]:
-    """Plan B's lanes by the board lane they stand beside: the same devices, else the same position."""
+    """Map board lanes to plan B's lanes shown next to them: the same devices, else the same position."""
     if [layer.name for layer in scene.graph.layers] != [layer.name for layer in other.graph.layers]:
         return {}
     by_devices = {frozenset(devices): i for i, devices in enumerate(other.group_devices)}
@@ -152,7 +152,7 @@ def _node_name(scene: Scene, number: int) -> str | None:
 
 
 def _runs(scene: Scene, number: int) -> list[dict[str, Any]]:
-    """Consecutive layers of a stage; each sliced layer is a run of its own."""
+    """List the runs of consecutive layers of a stage; each sliced layer is a run of its own."""
     stage: Stage = scene.strategy.stages[number]
     index = scene.graph.index
     found: list[dict[str, Any]] = []
@@ -170,14 +170,16 @@ def _runs(scene: Scene, number: int) -> list[dict[str, Any]]:
 
 
 def _seconds(scene: Scene, number: int) -> tuple[float, float]:
-    """Forward and backward of one microbatch over all stages of a lane, the slowest replica of each."""
+    """Sum forward and backward of one microbatch over all stages of a lane, with the slowest replica of
+    each.
+    """
     slowest = scene.memo("board.slowest", lambda: _slowest(scene))[number]
     forward = sum(seconds for (_, kind), seconds in slowest.items() if kind == F)
     return forward, sum(slowest.values()) - forward
 
 
 def _slowest(scene: Scene) -> list[dict[tuple[int, int], float]]:
-    """Per board lane: seconds of one microbatch by (section, kind of task), the slowest replica of each."""
+    """Return the slowest replica's seconds of one microbatch by (section, kind of task), per board lane."""
     program, prices = scene.report.timeline.program, scene.report.timeline.prices
     lanes = [scene.lane_of_stage[section.stage] for section in program.skeleton.sections]
     found: list[dict[tuple[int, int], float]] = [{} for _ in scene.groups]
@@ -189,7 +191,7 @@ def _slowest(scene: Scene) -> list[dict[tuple[int, int], float]]:
 
 
 def _memory(scene: Scene, number: int) -> tuple[dict[str, float], int | None]:
-    """Parts of the fullest device of a board lane, and the report's lane it is in."""
+    """Return the memory parts of the fullest device of a board lane, and the report's lane it is in."""
     report = scene.report
     keys = ("weight_bytes", "gradient_bytes", "optimizer_bytes", "activation_bytes", "buffer_bytes")
     lanes = scene.report_lanes[number]
@@ -202,7 +204,9 @@ def _memory(scene: Scene, number: int) -> tuple[dict[str, float], int | None]:
 
 
 def _in_flight(scene: Scene, lane: int | None, stages: Sequence[int]) -> int:
-    """Microbatches kept at the peak: activations there over those of one microbatch of every stage."""
+    """Estimate microbatches kept at the peak: activations there over those of one microbatch of every
+    stage.
+    """
     report, program = scene.report, scene.report.timeline.program
     if lane is None:
         return 1
@@ -217,7 +221,7 @@ def _in_flight(scene: Scene, lane: int | None, stages: Sequence[int]) -> int:
 
 
 def _call_s(scene: Scene, number: int) -> float:
-    """Seconds that the calls of one stage on a lane cost beside its layers, for one microbatch."""
+    """Return the seconds that one stage's calls on a lane cost in addition to its layers, per microbatch."""
     kinds = list(map(scene.cluster.kind_of, scene.group_devices[number]))
     stages = [scene.strategy.stages[stage] for stage in scene.stages_of_lane[number]]
     names = stages[0].all_layers if stages else ()
@@ -227,7 +231,7 @@ def _call_s(scene: Scene, number: int) -> float:
 
 
 def _factors(scene: Scene, runs: list[dict[str, Any]], seconds: float) -> dict[str, float]:
-    """What turns the sum of a lane's layer costs into its simulated time."""
+    """Return the factors that turn the sum of a lane's layer costs into its simulated time."""
     costs = layer_costs(scene)
     both = costs.forward_s + costs.backward_s
     added = sum(
@@ -238,7 +242,7 @@ def _factors(scene: Scene, runs: list[dict[str, Any]], seconds: float) -> dict[s
 
 
 def _boundaries(scene: Scene) -> list[dict[str, Any]]:
-    """Cuts between stages whose layers follow each other in the model."""
+    """List the cuts between stages whose layers follow each other in the model."""
     runs = [_runs(scene, s) for s in range(len(scene.strategy.stages))]
     lanes, found = scene.lane_of_stage, []
     start = {run[0]["first"]: s for s, run in enumerate(runs) if not scene.strategy.stages[s].slices}

@@ -1,4 +1,4 @@
-"""What travels between the board's lanes: activations and gradients by pair, reductions, broken runs."""
+"""Traffic between the board's lanes: activations and gradients by pair, reductions, broken runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LINK_NAMES = {
 
 
 def step_counts(program: Program) -> IntArray:
-    """How often each slot occurs in the first step."""
+    """Count how often each slot occurs in the first step."""
     return program.memo(
         "views.step_counts",
         lambda: np.bincount(program.slot[program.step == 0], minlength=len(program.slots)),
@@ -31,33 +31,33 @@ def step_counts(program: Program) -> IntArray:
 
 
 def link_kind(kind: str) -> str:
-    """A cluster's link kind as the page knows it."""
+    """Return a cluster's link kind as the page knows it."""
     return {"shared_memory": "shared", "local": "shared"}.get(kind, kind if kind in LINK_NAMES else "shared")
 
 
 @dataclass(slots=True)
 class Hop:
-    """Transfers from one stage to another, both directions."""
+    """Transfers from one stage to another, in both directions."""
 
     slot: Slot
-    """One of them; its pieces say over which link."""
+    """One of the transfers; its pieces tell the link."""
     step_bytes: float = 0.0
-    """Both directions, all replicas, one step."""
+    """Bytes of one step, both directions, all replicas."""
     once: dict[tuple[int, bool], tuple[float, float]] = field(default_factory=dict)
-    """By flow and direction (backward is True): bytes and seconds of one microbatch, the slowest replica."""
+    """Bytes and seconds of one microbatch, slowest replica, by flow and direction (True is backward)."""
 
     def bytes_of(self, *, backward: bool) -> float:
-        """One microbatch, one direction."""
+        """Return the bytes of one microbatch in one direction."""
         return sum(size for (_, back), (size, _) in self.once.items() if back == backward)
 
     @property
     def transfer_s(self) -> float:
-        """The longest transfer of one microbatch."""
+        """Return the seconds of the longest transfer of one microbatch."""
         return max(seconds for _, seconds in self.once.values())
 
 
 def hops_of(scene: Scene) -> dict[tuple[int, int], Hop]:
-    """Hops between stages on different lanes, by (sending, receiving) stage of the forward pass."""
+    """Collect hops between stages on different lanes, by (sending, receiving) stage of the forward pass."""
     program, prices = scene.report.timeline.program, scene.report.timeline.prices
     sections, counts = program.skeleton.sections, step_counts(program)
     lane_of_stage = scene.lane_of_stage
@@ -80,7 +80,7 @@ def hops_of(scene: Scene) -> dict[tuple[int, int], Hop]:
 
 
 def links_view(scene: Scene, hops: Mapping[tuple[int, int], Hop]) -> list[dict[str, Any]]:
-    """Links between board lanes: all hops of a pair of lanes together."""
+    """Return the links between board lanes: all hops of a pair of lanes together."""
     lanes = scene.lane_of_stage
     found: dict[tuple[int, int], dict[str, Any]] = {}
     for (source, target), hop in hops.items():
@@ -112,7 +112,7 @@ def _link(scene: Scene, source: int, target: int, slot: Slot) -> dict[str, Any]:
 
 
 def replica_link(scene: Scene, number: int, stages: set[int]) -> dict[str, Any] | None:
-    """Gradient reduction between the replicas of a lane: the slowest neighbours on the ring."""
+    """Return a lane's gradient reduction: the slowest neighbours on its ring; None without replicas."""
     rows = [row for mesh in scene.groups[number].meshes for row in mesh.rows]
     if len(rows) < 2 or not scene.job.training:
         return None
@@ -133,9 +133,9 @@ def replica_link(scene: Scene, number: int, stages: set[int]) -> dict[str, Any] 
 def noted(
     scene: Scene, runs: list[dict[str, Any]], hops: Mapping[tuple[int, int], Hop]
 ) -> list[dict[str, Any]]:
-    """Say of every further run of a lane where its data goes and what that costs.
+    """Add to every further run of a lane where its data goes and what that costs.
 
-    Chunks of an interleaved schedule are meant to be apart and are not noted.
+    Chunks of an interleaved schedule are separate on purpose and get no note.
     """
     if len(runs) < 2 or scene.strategy.schedule.startswith("interleaved"):
         return runs
@@ -147,7 +147,7 @@ def noted(
 
 
 def _note(scene: Scene, run: dict[str, Any], hops: Mapping[tuple[int, int], Hop]) -> str:
-    """`+1 transfer each way, 1.5 ms and 32 MiB a microbatch, 2.0 GiB a step: gpu 0 → 2 → 0 → 4`."""
+    """Write `+1 transfer each way, 1.5 ms and 32 MiB a microbatch, 2.0 GiB a step: gpu 0 → 2 → 0 → 4`."""
     lanes, layers = scene.lane_of_layer, scene.graph.layers
     first, end = run["first"], run["first"] + run["count"]
     own = lanes[layers[first].name]
@@ -155,7 +155,7 @@ def _note(scene: Scene, run: dict[str, Any], hops: Mapping[tuple[int, int], Hop]
     around = [lane for lane in places if lane != own]
     if not around:
         return ""
-    straight = len(around) == 2 and around[0] != around[1]  # data would go from the one to the other anyway
+    straight = len(around) == 2 and around[0] != around[1]  # data would go from one to the other anyway
     extra = len(around) - (1 if straight else 0)
     way = [own, places[0], own, *around[1:]] if places[0] != own else [own, places[1]]
     devices = " → ".join(str(scene.group_devices[int(lane)][0]) for lane in way)

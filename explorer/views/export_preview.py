@@ -1,4 +1,4 @@
-"""An export to look at: files, what the target says differently or cannot say, whether it loads back."""
+"""Preview of an export: files, what the target expresses differently or not at all, and the reading back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from explorer.plan import Resolved
 from explorer.simulation.check import check as check_plan
 
 MOST_CHARACTERS = 20_000
-"""Of one file that are shown; the download has them all."""
+"""Most characters of one file that are shown; the download has them all."""
 YES, NOTE, NO = "yes", "note", "no"
 _BACK = {
     "same": (True, "Loads back to the same strategy"),
@@ -23,12 +23,12 @@ _GIVEN = "; model and cluster have to be named, as the file does not"
 
 
 def export_view(resolved: Resolved, target: str, *, check: bool = True) -> dict[str, Any]:
-    """`ExportView.view` of a plan for one target.
+    """Return `ExportView.view` of a plan for one target.
 
     Args:
         resolved: the plan with its inputs.
         target: name of an exporter.
-        check: whether the files are read back, which loads the model again.
+        check: whether to read the files back, which loads the model again.
 
     Raises:
         InputError: an unknown target.
@@ -64,7 +64,7 @@ def export_view(resolved: Resolved, target: str, *, check: bool = True) -> dict[
 
 
 def capability_table(resolved: Resolved) -> list[dict[str, Any]]:
-    """What each target makes of every feature that this plan uses: rows of features, answers by target."""
+    """Return what each target makes of every feature this plan uses: rows of features, answers by target."""
     from explorer.export import EXPORTERS, refusals
     from explorer.export.features import uses
 
@@ -91,14 +91,14 @@ def capability_table(resolved: Resolved) -> list[dict[str, Any]]:
 
 
 def _others(target: str, refused: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Refusals of a target that are about no feature."""
+    """List the refusals of a target that are not about a feature."""
     lead = f"{target} cannot express "
     known = tuple(f"{lead}{row['feature']} (" for row in rows)
     return [text.removeprefix(lead) for text in refused if not text.startswith(known)]
 
 
 def file_rows(files: Mapping[str, str]) -> list[dict[str, Any]]:
-    """`[{name, text, shown, omitted, bytes}]`; `shown` characters of `text` are for the preview.
+    """Describe files as `[{name, text, shown, omitted, bytes}]`; `shown` counts the characters to preview.
 
     >>> file_rows({"plan.yaml": "schema: explorer.plan/1"})[0]["omitted"] is None
     True
@@ -123,7 +123,7 @@ def _target(name: str, title: str, rows: Iterable[Mapping[str, Any]]) -> dict[st
 
 
 def _split(target: str, text: str) -> dict[str, str | None]:
-    """A refusal as what and way out, which follow a colon; of a check of the plan there is only the what."""
+    """Split a refusal into problem and way out, which follows a colon; a plan check has only the problem."""
     lead = f"{target} cannot express "
     if not text.startswith(lead):
         return {"what": text, "way_out": None}

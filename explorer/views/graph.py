@@ -1,4 +1,4 @@
-"""The layer graph: modules by path, repeats folded, what is open laid open. Only what is shown is listed."""
+"""The layer graph: modules by path, repeats folded, open modules expanded; only what is shown is listed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ IntArray = NDArray[np.intp]
 Opened = Iterable[str] | str | None
 
 SUMS = ("forward_s", "backward_s", "memory_bytes", "saved_bytes", "parameters", "flops")
-"""What a node says about the sum of its layers."""
+"""Sums that a node shows of its layers."""
 NO_RUN = "no run yet"
-"""Why no error can be shown, unless the caller knows better."""
+"""Reason why no error can be shown, unless the caller knows better."""
 
 
 def graph_view(
@@ -34,16 +34,16 @@ def graph_view(
     other: Scene | None = None,
     other_name: str | None = None,
 ) -> dict[str, Any]:
-    """`GraphView.view`.
+    """Return `GraphView.view`.
 
     Args:
-        scene: what is shown.
+        scene: the plan to show.
         opened: ids of open modules, unfolded repeats, or layers to open the way to (one, several, none);
-            unknown ones are ignored. What is really open comes back as `opened`.
+            unknown ids are ignored. The parts that are actually open are returned as `opened`.
         errors: relative error of the prediction, by layer, from a run: predicted over measured, minus 1.
-        no_errors: why there are none.
-        other: the plan compared with, of the same model.
-        other_name: what that plan is called.
+        no_errors: reason why there are none.
+        other: the plan to compare with, of the same model.
+        other_name: name of that plan.
     """
     tree = module_tree(scene.graph)
     wanted = canonical(tree, [opened] if isinstance(opened, str) else opened or ())
@@ -66,19 +66,19 @@ def graph_view(
 
 
 def first_opened(graph: LayerGraph) -> list[str]:
-    """What to open before anybody chose: as much as can be taken in at once."""
+    """Return the parts open before anybody chooses: as many as can be taken in at once."""
     return default_opened(graph)
 
 
 def still_open(graph: LayerGraph, opened: Iterable[str]) -> list[str]:
-    """Which of these are parts of this model: what stays open when the model changes."""
+    """Keep the ids that are parts of this model, so they stay open when the model changes."""
     return canonical(module_tree(graph), opened)
 
 
 def one_step(view: Mapping[str, Any]) -> list[list[str]]:
-    """Every list of open parts that one gesture in the page leads to: open, close, unfold or fold a node.
+    """List every set of open parts one gesture in the page leads to: open, close, unfold or fold a node.
 
-    For where nobody answers the page, as in a report: the views of these are what it can ask for next.
+    A page that nobody answers, as in a report, can only ask for these views next.
     """
     opened: list[str] = list(view["opened"])
     parent = {node["id"]: node["parent"] for node in view["nodes"]}
@@ -105,7 +105,7 @@ def _up(parent: Mapping[str, str | None], key: str) -> Iterable[str]:
 
 
 def graph_index(graph: LayerGraph) -> dict[str, Any]:
-    """`GraphView.index`: names to search, and which positions a block's id stands for."""
+    """Return `GraphView.index`: names to search, and the positions that a block's id stands for."""
     return graph.memo(
         "views.graph_index",
         lambda: {
@@ -119,7 +119,7 @@ def graph_index(graph: LayerGraph) -> dict[str, Any]:
 
 
 def _sums(scene: Scene) -> FloatArray:
-    """(`SUMS`, layers): per microbatch and device; FLOPs are the whole layer's, however it is sharded."""
+    """Sum `SUMS` per layer, microbatch and device, shape (`SUMS`, layers); FLOPs are the whole layer's."""
     costs = layer_costs(scene)
     stage = scene.strategy.stages[0]
     replicas = 1 if stage.replicas == "round_robin" else stage.meshes[0].replicas
@@ -140,7 +140,7 @@ def _sums(scene: Scene) -> FloatArray:
 
 
 def _sent(scene: Scene, shown: Sequence[Shown], owner: IntArray) -> list[float]:
-    """Bytes that layers of each node write for layers outside of it, one microbatch."""
+    """Sum the bytes that layers of each node write for layers outside it, one microbatch."""
     output = layer_costs(scene).output_bytes
     source, target = _ends(scene.graph)
     result = []
@@ -162,7 +162,7 @@ def _errors(scene: Scene, errors: Mapping[str, float] | None) -> FloatArray | No
 
 
 def _mean_error(told: FloatArray | None, sums: FloatArray, own: list[int]) -> float | None:
-    """Error of a node's time: its layers' weighted with their time; None where nothing is known."""
+    """Average the errors of a node's layers, weighted with their time; None if nothing is known."""
     if told is None:
         return None
     known = [i for i in own if np.isfinite(told[i])]
@@ -177,7 +177,7 @@ def _mean_error(told: FloatArray | None, sums: FloatArray, own: list[int]) -> fl
 
 
 class _Where:
-    """Lanes and stages of every layer, here and in the plan compared with."""
+    """Lanes and stages of every layer, in this plan and the one compared with."""
 
     def __init__(self, scene: Scene, other: Scene | None) -> None:
         self.lane, self.stage = scene.lane_of_layer, _stages(scene)
@@ -190,7 +190,7 @@ class _Where:
             self.other_stage = _stages(other)
 
     def of(self, names: list[str]) -> dict[str, Any]:
-        """Keys of a node."""
+        """Return the keys of a node."""
         found: dict[str, Any] = {
             "lanes": _counts(self.lane, names),
             "stages": sorted({self.stage[name] for name in names if name in self.stage}),
@@ -217,7 +217,7 @@ def _stages(scene: Scene) -> dict[str, int]:
 
 
 def _same_lanes(scene: Scene, other: Scene) -> dict[str, str]:
-    """Board lane of the other plan to the one here that has the same devices."""
+    """Map board lanes of the other plan to lanes of this one with the same devices."""
     here = {frozenset(devices): str(i) for i, devices in enumerate(scene.group_devices)}
     return {
         str(i): here[frozenset(devices)]
@@ -262,7 +262,7 @@ def _node(
 
 
 def _ranges(positions: Sequence[int]) -> list[list[int]]:
-    """[first, count] of consecutive positions."""
+    """Return consecutive positions as [first, count]."""
     found: list[list[int]] = []
     for i in positions:
         if found and found[-1][0] + found[-1][1] == i:
@@ -281,10 +281,10 @@ def _ends(graph: LayerGraph) -> tuple[IntArray, IntArray]:
 
 
 def _edges(scene: Scene, shown: Sequence[Shown], owner: IntArray) -> list[list[Any]]:
-    """[from, to, how many] within one level each; a frame among the ends means its border.
+    """Return edges as [from, to, how many], each within one level; a frame as an end means its border.
 
-    An edge from deep inside one frame to deep inside another is told level by level: to the border, from
-    frame to frame, in from the border. So edges between the same two nodes are one.
+    An edge from deep inside one frame to deep inside another is drawn level by level: to the border, from
+    frame to frame, in from the border. Edges between the same two nodes are thus one.
     """
     source, target = _ends(scene.graph)
     codes, counts = np.unique(owner[source] * len(shown) + owner[target], return_counts=True)
@@ -300,7 +300,7 @@ def _edges(scene: Scene, shown: Sequence[Shown], owner: IntArray) -> list[list[A
 
 
 def _chain(item: Shown, frame: Mapping[str, Shown]) -> list[str]:
-    """Ids from the root's level down to the node."""
+    """Return the ids from the root's level down to the node."""
     found = [item.part.id]
     up = item.parent
     while up is not None:
@@ -310,7 +310,7 @@ def _chain(item: Shown, frame: Mapping[str, Shown]) -> list[str]:
 
 
 def _steps(a: list[str], b: list[str]) -> list[tuple[str, str]]:
-    """The edge between two nodes, level by level."""
+    """Split the edge between two nodes into steps, level by level."""
     level = next(i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
     out = [(a[i], a[i - 1]) for i in range(len(a) - 1, level, -1)]
     into = [(b[i], b[i + 1]) for i in range(level, len(b) - 1)]
@@ -318,7 +318,7 @@ def _steps(a: list[str], b: list[str]) -> list[tuple[str, str]]:
 
 
 def _text(graph: LayerGraph, position: int) -> str | None:
-    """Shape of the first parameter, else of the output without its sequence."""
+    """Return the shape of the first parameter, else of the output without its sequence."""
     layer = graph.layers[position]
     if layer.parameters:
         parameter = graph.parameter[layer.parameters[0].name]

@@ -1,4 +1,4 @@
-"""Parts of the layer graph, and how many siblings become few: repeats, cells between waists, even runs."""
+"""Folding of the layer graph's siblings: repeats, cells between waists, even runs."""
 
 from __future__ import annotations
 
@@ -13,41 +13,42 @@ from typing import Any
 from explorer.graph import LayerGraph
 
 MOST_SIBLINGS = 40
-"""Parts of one level that are shown; more are grouped."""
+"""Most parts of one level that are shown; if there are more, they are grouped."""
 MOST_RUNS = 24
-"""Groups that an overfull level is cut into."""
+"""Number of groups that an overfull level is cut into."""
 SHORTEST_LAYERS = 3
-"""Equal single layers in a row that are folded; of modules two are enough."""
+"""Fewest equal single layers in a row that are folded; two modules are enough."""
 
 SiblingPairs = Callable[[Sequence["GraphPart"]], set[tuple[int, int]]]
-"""Which of some parts feeds which, as positions."""
+"""Function from some parts to the pairs (feeder, fed), as positions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphPart:
-    """A layer, or a group of them that opens."""
+    """A layer, or a group of layers that opens."""
 
     id: str
-    """Unique: a module path, a layer's name, or made of those of its first and last part."""
+    """Unique id: a module path, a layer's name, or made of those of its first and last part."""
     label: str
-    """Short: `block 7`, `attention`."""
+    """Short label: `block 7`, `attention`."""
     name: str
-    """Spoken: the whole path."""
+    """Spoken label: the whole path."""
     kind: str
-    """`layer`, `module` (by path), `repeat` (equal neighbours) or `run` (others without a common path)."""
+    """One of `layer`, `module` (by path), `repeat` (equal neighbours), `run` (others without a common
+    path)."""
     layers: tuple[int, ...]
     """Positions of its layers in the model, ascending."""
     children: tuple[GraphPart, ...]
-    """What is in it, in a topological order."""
+    """Parts in it, in a topological order."""
     signature: int
-    """Equal for parts that look and cost the same."""
+    """Number that is equal for parts that look and cost the same."""
 
 
 # ---- words ---------------------------------------------------------------------------------------
 
 
 def label_of_module(path: Sequence[str], block: str) -> str:
-    """Last segment; a number is told with what it counts."""
+    """Return the last segment of a path; a number comes with what it counts."""
     last = path[-1]
     if not last.isdigit():
         return last
@@ -62,14 +63,14 @@ _NUMBERED = re.compile(r"^(?:node)?_?(\d+)$")
 
 
 def label_of_leaf(path: Sequence[str], kind: str) -> str:
-    """Last segments of a layer; one that is only numbered (`node7`) is told by its kind."""
+    """Return the last segments of a layer's path, or its kind if it is only numbered (`node7`)."""
     number = _NUMBERED.match(path[-1])
     word = _SHORT.get(kind, kind)
     return f"{word} {number[1]}" if number else ".".join(path[-2:])
 
 
 def _range_label(first: GraphPart, last: GraphPart) -> str:
-    """From the first to the last: `block 3–9`, `nodes 6–17` of a numbered list, else both labels."""
+    """Label a range: `block 3–9`, `nodes 6–17` of a numbered list, else both labels."""
     start, end = _end(first, 0), _end(last, -1)
     one, other = (_NUMBERED.match(part.id.rpartition(".")[2]) for part in (start, end))
     if one and other:
@@ -81,7 +82,7 @@ def _range_label(first: GraphPart, last: GraphPart) -> str:
 
 
 def _end(part: GraphPart, at: int) -> GraphPart:
-    """The first or last thing in a part that has a name of its own."""
+    """Return the first or last part in a part that has a name of its own."""
     while part.kind in {"run", "repeat"}:
         part = part.children[at]
     return part
@@ -89,7 +90,7 @@ def _end(part: GraphPart, at: int) -> GraphPart:
 
 @lru_cache(maxsize=4096)
 def stem(segment: str) -> str:
-    """A segment without its numbers: `layer12` and `layer3` are repeats of one thing."""
+    """Return a segment without its numbers: `layer12` and `layer3` are repeats of one thing."""
     return re.sub(r"\d+", "#", segment)
 
 
@@ -107,7 +108,7 @@ class Signatures:
         return self._number.setdefault(key, len(self._number))
 
     def of_layer(self, position: int, path: Sequence[str]) -> int:
-        """Equal for layers of the same name without numbers, kind, work and sizes."""
+        """Return a number that layers share if name without numbers, kind, work and sizes are equal."""
         graph = self._graph
         layer = graph.layers[position]
         return self._intern(
@@ -125,12 +126,12 @@ class Signatures:
         )
 
     def of_module(self, name: str, children: Iterable[GraphPart], wiring: tuple[tuple[int, int], ...]) -> int:
-        """Equal for modules of the same name without numbers, with equal children wired alike."""
+        """Return a number that modules share if name without numbers, children and their wiring are equal."""
         return self._intern((stem(name), tuple(child.signature for child in children), wiring))
 
 
 def relative(members: Sequence[int], pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Pairs by the position of their ends among `members`."""
+    """Return pairs by the position of their ends among `members`."""
     place = {layer: i for i, layer in enumerate(members)}
     return tuple(sorted((place[a], place[b]) for a, b in pairs))
 
@@ -139,7 +140,7 @@ def relative(members: Sequence[int], pairs: Iterable[tuple[int, int]]) -> tuple[
 
 
 def fold(parts: Sequence[GraphPart], pairs_of: SiblingPairs) -> list[GraphPart]:
-    """At most `MOST_SIBLINGS` parts: equal neighbours as one, then cells between waists, then even runs."""
+    """Fold parts to at most `MOST_SIBLINGS`: equal neighbours, then cells between waists, then even runs."""
     folded = _repeats(parts)
     if len(folded) > MOST_SIBLINGS:
         folded = _repeats(_cells(parts, pairs_of(parts)))
@@ -161,7 +162,7 @@ def _repeats(parts: Sequence[GraphPart]) -> list[GraphPart]:
 
 
 def repeat_of(parts: tuple[GraphPart, ...]) -> GraphPart:
-    """Equal neighbours as one part."""
+    """Make one part of equal neighbours."""
     first, last = parts[0], parts[-1]
     return GraphPart(
         id=f"{first.id}×{len(parts)}",
@@ -179,14 +180,14 @@ def _layers(parts: Iterable[GraphPart]) -> tuple[int, ...]:
 
 
 def _noun(part: GraphPart) -> str:
-    """What is repeated: the label without its number."""
+    """Return the noun that is repeated: the label without its number."""
     if part.kind == "run":
         return "block"
     return re.sub(r"[ _.]*\d+$", "", part.label) or "block"
 
 
 def _cells(parts: Sequence[GraphPart], pairs: set[tuple[int, int]]) -> list[GraphPart]:
-    """Neighbours between waists (parts that all later ones hang on alone) as one part each."""
+    """Group neighbours between waists (the only parts that all later ones depend on) into one part each."""
     reach = list(range(len(parts)))
     for a, b in pairs:
         reach[a] = max(reach[a], b)
@@ -205,7 +206,7 @@ def _cells(parts: Sequence[GraphPart], pairs: set[tuple[int, int]]) -> list[Grap
 
 
 def _joined(cells: list[list[int]], parts: Sequence[GraphPart]) -> list[list[int]]:
-    """An activation right behind branches belongs to them."""
+    """Join an activation right behind branches to them."""
     result: list[list[int]] = []
     for cell in cells:
         tail = len(cell) == 1 and parts[cell[0]].label.startswith(("elementwise", "relu", "act"))
@@ -219,7 +220,7 @@ def _joined(cells: list[list[int]], parts: Sequence[GraphPart]) -> list[list[int
 def run_of(
     parts: Sequence[GraphPart], pairs: set[tuple[int, int]] | None = None, start: int = 0
 ) -> GraphPart:
-    """Neighbours without a common path as one part."""
+    """Make one part of neighbours without a common path."""
     end = start + len(parts)
     wiring = tuple(sorted((a - start, b - start) for a, b in pairs or () if a >= start and b < end))
     children = tuple(_runs(_repeats(parts)))
@@ -235,7 +236,7 @@ def run_of(
 
 
 def _runs(parts: Sequence[GraphPart]) -> list[GraphPart]:
-    """Evenly many neighbours in a run, where there are too many."""
+    """Group neighbours into even runs if there are too many."""
     if len(parts) <= MOST_SIBLINGS:
         return list(parts)
     groups = min(MOST_RUNS, round(math.sqrt(len(parts))))

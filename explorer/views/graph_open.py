@@ -1,4 +1,4 @@
-"""What of the module tree is shown: which parts are open, and the closed ones that stand for all layers."""
+"""Open parts of the module tree: which are open, and the closed ones that stand for all layers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from explorer.views.graph_folds import GraphPart, repeat_of
 from explorer.views.graph_tree import Tree, module_tree
 
 MOST_AT_FIRST = 40
-"""Nodes shown before anybody opened anything."""
+"""Most nodes shown before anybody opens anything."""
 MOST_SHOWN = 400
-"""Nodes shown at all; what would need more stays closed and is said."""
+"""Most nodes shown at all; whatever would need more stays closed, and the view says so."""
 
 ALL = "/*"
-"""Behind an id: with all levels in it that fit at once."""
+"""Suffix of an id that opens all levels in the part that fit at once."""
 MOST_UNFOLDED = 200
-"""Members of a repeat that can be shown one by one."""
+"""Most members of a repeat that can be shown one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +25,13 @@ class Shown:
     """One node of the picture: a closed part, or the frame of an open one."""
 
     part: GraphPart
-    """What it stands for; for some members of a repeat, a repeat of those."""
+    """Part it stands for; for some members of a repeat, a repeat of those."""
     parent: str | None
-    """Id of the frame it stands in."""
+    """Id of the frame around it."""
     open: bool
     """Whether it is a frame; its inside follows."""
     repeat: str | None = None
-    """Repeat that it is a part of and that can be unfolded or folded again."""
+    """Repeat that it belongs to and that can be unfolded or folded again."""
     unfolded: bool = False
     """Whether that repeat shows every member by itself."""
 
@@ -45,10 +45,10 @@ class _Picture:
 
 
 def canonical(tree: Tree, opened: Iterable[str]) -> list[str]:
-    """Ids of open parts: each with all that it stands in, unknown ones dropped; a layer opens the way to it.
+    """Complete ids of open parts by all parts around them; unknown ids are dropped, layers open their way.
 
-    A repeat among them is unfolded: every member is a node. A member among them is a node of its own (and
-    open, if it holds anything), the others stay folded. `ID/*` opens all levels in a part that fit at once.
+    A repeat among them is unfolded: every member is a node. A member among them is a node of its own (open if
+    it holds anything), the others stay folded. `ID/*` opens all levels in a part that fit at once.
     """
     found: dict[str, None] = {}
     for key in opened:
@@ -66,7 +66,7 @@ def canonical(tree: Tree, opened: Iterable[str]) -> list[str]:
 
 
 def _levels(part: GraphPart) -> list[str]:
-    """Modules in a part, level by level, as long as at most `MOST_AT_FIRST` nodes show."""
+    """List the modules in a part, level by level, while at most `MOST_AT_FIRST` nodes show."""
     found: list[str] = []
     level = list(part.children)
     while inner := [child for child in level if child.children and child.kind != "repeat"]:
@@ -79,12 +79,12 @@ def _levels(part: GraphPart) -> list[str]:
 
 
 def shown_parts(tree: Tree, opened: Iterable[str], most: int = MOST_SHOWN) -> tuple[list[Shown], int]:
-    """Nodes in model order, frames before what is in them; and how many open parts found no room.
+    """List nodes in model order, frames before their contents, and count the open parts that found no room.
 
     Args:
         tree: the model's parts.
-        opened: as `canonical` gives them.
-        most: nodes to show; parts that would need more stay closed.
+        opened: ids from `canonical`.
+        most: most nodes to show; parts that would need more stay closed.
     """
     picture = _Picture(opened=frozenset(opened), left=most)
     picture.left -= sum(1 for _ in _members(tree.roots, picture.opened))
@@ -95,7 +95,7 @@ def shown_parts(tree: Tree, opened: Iterable[str], most: int = MOST_SHOWN) -> tu
 def _members(
     parts: Iterable[GraphPart], opened: frozenset[str]
 ) -> Iterator[tuple[GraphPart, str | None, bool]]:
-    """(part, its repeat, unfolded) of one level, repeats unfolded or cut around their open members."""
+    """Yield (part, its repeat, unfolded) of one level, repeats unfolded or cut around their open members."""
     for part in parts:
         if part.kind != "repeat":
             yield part, None, False
@@ -108,7 +108,7 @@ def _members(
 
 
 def _pieces(repeat: GraphPart, opened: frozenset[str]) -> Iterator[GraphPart]:
-    """A repeat cut around its open members."""
+    """Cut a repeat around its open members."""
     closed: list[GraphPart] = []
     for child in repeat.children:
         if child.id in opened:
@@ -138,7 +138,9 @@ def _show(picture: _Picture, parts: Iterable[GraphPart], parent: str | None) -> 
 
 
 def default_opened(graph: LayerGraph) -> list[str]:
-    """Open parts for a first look: whole levels, then a typical repeat, as long as `MOST_AT_FIRST` show."""
+    """Choose open parts for a first look: whole levels, then a typical repeat, up to `MOST_AT_FIRST`
+    nodes.
+    """
     return graph.memo("views.graph_opened", lambda: _default_opened(module_tree(graph)))
 
 
@@ -155,7 +157,7 @@ def _default_opened(tree: Tree) -> list[str]:
 
 
 def _deeper(tree: Tree, opened: list[str]) -> list[str]:
-    """Open level by level, each as a whole, as far as there is room."""
+    """Open whole levels, one after the other, while there is room."""
     while True:
         closed = [
             item.part.id

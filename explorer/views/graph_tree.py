@@ -1,8 +1,8 @@
 """The module tree behind the layer graph: layers grouped by dotted path, at any depth.
 
-Whatever is open, the groups shown form a DAG: members of one group that could not be contracted without a
-cycle are split into runs of the model's order, and siblings stand in a topological order, so that any run of
-them can be contracted too (`explorer.views.graph_folds` does).
+Whatever is open, the groups shown form a DAG: members of a group that could not be contracted without a cycle
+are split into runs of the model's order. Siblings are in a topological order, so any run of them can be
+contracted, too (as `explorer.views.graph_folds` does).
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ class Tree:
     """All parts of a model."""
 
     roots: tuple[GraphPart, ...]
-    """What shows when nothing is open."""
+    """Parts shown when nothing is open."""
     part: dict[str, GraphPart] = field(default_factory=dict)
-    """By id."""
+    """Parts by id."""
     parent: dict[str, str | None] = field(default_factory=dict)
-    """Id of the part that holds a part; None at the root."""
+    """Id of the part around each part; None at the root."""
     alias: dict[str, str] = field(default_factory=dict)
-    """Other ids that mean a part: paths that were merged into it, and ids of the board's blocks."""
+    """Other ids of parts: paths that were merged into them, and ids of the board's blocks."""
 
     def find(self, key: str) -> GraphPart | None:
-        """The part with this id or another name of it; None if there is none."""
+        """Return the part with this id or another name of it; None if there is none."""
         return self.part.get(self.alias.get(key, key))
 
     def above(self, key: str) -> Iterator[GraphPart]:
-        """The parts that hold `key`, innermost first."""
+        """Yield the parts around `key`, innermost first."""
         up = self.parent[key]
         while up is not None:
             yield self.part[up]
@@ -51,12 +51,12 @@ class Tree:
 
 
 def module_tree(graph: LayerGraph) -> Tree:
-    """The tree of a graph; made once per graph."""
+    """Return the tree of a graph, made once per graph."""
     return graph.memo("views.module_tree", lambda: _Builder(graph).tree())
 
 
 def layer_pairs(graph: LayerGraph) -> Pairs:
-    """(producer, consumer) positions, each once, in model order."""
+    """Return (producer, consumer) positions, each once, in model order."""
     return graph.memo("views.layer_pairs", lambda: _layer_pairs(graph))
 
 
@@ -73,7 +73,7 @@ def _layer_pairs(graph: LayerGraph) -> Pairs:
 
 
 def path_of(layer: Layer) -> tuple[str, ...]:
-    """Segments of a layer's module path; its block's path is put before a name that does not have it."""
+    """Return the segments of a layer's module path, with its block's path first if the name lacks it."""
     name = layer.name
     if layer.block and name != layer.block and not name.startswith(f"{layer.block}."):
         return (*layer.block.split("."), name)
@@ -105,7 +105,7 @@ class _Builder:
     # -- levels -----------------------------------------------------------------------------------
 
     def level(self, members: Iterable[int], pairs: Pairs, depth: int) -> list[GraphPart]:
-        """Parts of one level, in a topological order: layers that end here and modules that go deeper."""
+        """Make one level's parts, in topological order: layers that end here, modules that go deeper."""
         groups = self.groups(members, depth)
         number = {layer: g for g, own in enumerate(groups) for layer in own}
         quotient = {(number[a], number[b]) for a, b in pairs} - {(g, g) for g in range(len(groups))}
@@ -123,7 +123,7 @@ class _Builder:
         return [self.part(own, inner, depth) for own, inner in zip(groups, inside, strict=True)]
 
     def groups(self, members: Iterable[int], depth: int) -> list[list[int]]:
-        """Members by their next segment, in order of their first layer; a layer that ends here is alone."""
+        """Group members by next segment, in order of their first layer; a layer that ends here is alone."""
         found: dict[tuple[str, int], list[int]] = {}
         for layer in members:
             path = self.paths[layer]
@@ -132,7 +132,7 @@ class _Builder:
         return list(found.values())
 
     def part(self, members: list[int], pairs: Pairs, depth: int) -> GraphPart:
-        """A layer, or a module with what is in it."""
+        """Make a part: a layer, or a module with its contents."""
         first = self.paths[members[0]]
         if len(members) == 1:
             return self.leaf(members[0], depth)
@@ -161,7 +161,7 @@ class _Builder:
         )
 
     def leaf(self, layer: int, depth: int) -> GraphPart:
-        """A layer; a module that holds nothing else is left out, its path stays in the label."""
+        """Make a layer's part; a module that holds nothing else is left out, its path stays in the label."""
         own, path = self.graph.layers[layer], self.paths[layer]
         for stop in range(depth + 1, len(path)):
             self.alias.setdefault(".".join(path[:stop]), own.name)
@@ -176,7 +176,7 @@ class _Builder:
         )
 
     def fresh(self, path: str) -> str:
-        """An id for a module: its path, numbered where a layer or another piece of it has that."""
+        """Return an unused id for a module: its path, numbered if a layer or another piece of it has that."""
         key, number = path, 1
         while key in self.used:
             number += 1
@@ -185,7 +185,7 @@ class _Builder:
         return key
 
     def sibling_pairs(self, parts: Sequence[GraphPart]) -> set[tuple[int, int]]:
-        """Which of these feeds which, as positions."""
+        """Return which of these parts feeds which, as positions."""
         number = {layer: i for i, part in enumerate(parts) for layer in part.layers}
         found = {(number[a], number[b]) for a, b in layer_pairs(self.graph) if a in number and b in number}
         return {(a, b) for a, b in found if a != b}
@@ -195,7 +195,7 @@ class _Builder:
 
 
 def _acyclic(groups: list[list[int]], quotient: set[tuple[int, int]]) -> list[list[int]]:
-    """Groups on a common cycle cut into runs of the model's order, which cannot be on one."""
+    """Cut groups on a common cycle into runs of the model's order, which cannot be on one."""
     import networkx as nx
 
     loops = [loop for loop in nx.strongly_connected_components(nx.DiGraph(list(quotient))) if len(loop) > 1]
@@ -214,7 +214,7 @@ def _acyclic(groups: list[list[int]], quotient: set[tuple[int, int]]) -> list[li
 
 
 def _topological(count: int, pairs: set[tuple[int, int]]) -> list[int]:
-    """Topological order that keeps the given one where it can."""
+    """Sort positions topologically, keeping the given order if possible."""
     after: list[list[int]] = [[] for _ in range(count)]
     waiting = [0] * count
     for a, b in pairs:
@@ -233,7 +233,7 @@ def _topological(count: int, pairs: set[tuple[int, int]]) -> list[int]:
 
 
 def _alias_blocks(graph: LayerGraph, tree: Tree) -> None:
-    """The board's blocks mean the parts with the same layers."""
+    """Map the board's blocks to the parts with the same layers."""
     by_layers = {part.layers: part.id for part in tree.part.values() if part.kind != "repeat"}
     for key, first, end in block_ranges(graph):
         found = by_layers.get(tuple(range(first, end)))

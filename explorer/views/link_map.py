@@ -13,34 +13,34 @@ from explorer.tasks.rounds import latest_update
 from explorer.views.scene import MOST_ROWS, Scene
 
 COLUMNS = 480
-"""Slices of time."""
+"""Number of slices of time."""
 _PAIR, _BUS = 98, 99
-"""Stand for a level: links of one pair's own, and named resources; behind all real levels."""
+"""Pseudo-levels behind all real ones: a pair's own links, and named resources."""
 
 
 class _End(NamedTuple):
-    """Where a link is attached."""
+    """The place where a link is attached."""
 
     level: int
-    """Its level, `_PAIR` or `_BUS`."""
+    """Level of the link, `_PAIR` or `_BUS`."""
     unit: int
-    """Number of its device or node; of a pair the sender."""
+    """Number of its device or node; for a pair the sender's."""
     way: int
-    """0 out, 1 in."""
+    """Direction: 0 out, 1 in."""
     name: str
-    """For people."""
+    """Readable name."""
     device: int | None
-    """The device whose port it is."""
+    """Device whose port it is."""
     node: int | None
-    """The node it belongs to."""
+    """Node it belongs to."""
     kind: str
     """Kind of link."""
 
 
 def links_view(scene: Scene, *, columns: int = COLUMNS) -> tuple[dict[str, Any], bytes]:
-    """Links that carry something, and the share of each that is used (rows x columns float32).
+    """Return the links that carry something, and the share of each that is used (rows x columns float32).
 
-    Above 64 links they are folded by node, then by runs of nodes; a row then tells its busiest link.
+    Above 64 links they are folded by node, then by runs of nodes; a row then shows its busiest link.
     """
     return scene.memo(f"links in {columns} columns", lambda: _make(scene, columns))
 
@@ -82,19 +82,19 @@ def _make(scene: Scene, columns: int) -> tuple[dict[str, Any], bytes]:
 
 
 def report_links(report: Report) -> LinkUse:
-    """What the steps that the timeline shows use of every link."""
+    """Return how the steps that the timeline shows use every link."""
     line = report.timeline
     return link_use(line.program, line.prices, line.timing, shown_steps(report))
 
 
 def shown_steps(report: Report) -> int:
-    """Steps drawn: one, or two where steps overlap."""
+    """Return the number of steps drawn: one, or two if steps overlap."""
     program = report.timeline.program
     return 1 if program.order.flush and not latest_update(program.skeleton) else 2
 
 
 def _end_s(report: Report) -> float:
-    """End of the last task drawn."""
+    """Return the end of the last task drawn."""
     program, timing = report.timeline.program, report.timeline.timing
     shown = (program.step < shown_steps(report)) & (program.lane >= 0)
     return float(timing.end_s[shown].max(initial=0.0))
@@ -106,7 +106,7 @@ def _note(report: Report) -> str | None:
 
 
 def _end_of(cluster: Cluster, name: str) -> _End:
-    """What a link's name says of its place (see `Cluster.path` and `explorer.pricing.link_occupancy`)."""
+    """Read a link's place from its name (see `Cluster.path` and `explorer.pricing.link_occupancy`)."""
     level_name, _, rest = name.partition(":")
     way, _, unit = rest.partition(":")
     if level_name == "pair" and way.isdigit():
@@ -129,7 +129,9 @@ def _end_of(cluster: Cluster, name: str) -> _End:
 
 
 def _grouped(links: list[tuple[int, _End]]) -> list[tuple[str, list[int]]]:
-    """(name, links) of every row: single links, or where there are too many, all of a node or of several."""
+    """Return (name, links) of every row: single links, or all of one or several nodes if there are too
+    many.
+    """
     if len(links) <= MOST_ROWS:
         return [(end.name, [i]) for i, end in links]
     nodes = sorted({end.node for _, end in links if end.node is not None})

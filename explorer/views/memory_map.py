@@ -1,6 +1,6 @@
-"""Memory, device by time (what is always there, and the level of activations through one step) and by part.
+"""Memory of every device: over time (constant parts, and the level of activations in one step) and by part.
 
-Devices that are folded into one row are told by the fullest of them, since that one decides what fits.
+Devices folded into one row are represented by the fullest of them, since that one decides what fits.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from explorer.simulation.report import MEMORY_PARTS, Report, activation_changes
 from explorer.views.scene import LaneRow, Scene, device_rows
 
 COLUMNS = 240
-"""Slices of time."""
+"""Number of slices of time."""
 
 
 def memory_view(scene: Scene, *, columns: int = COLUMNS, name: str = "") -> tuple[dict[str, Any], bytes]:
-    """`Heatmap.view` of kind `memory` and its cells (rows x columns float32, bytes in use)."""
+    """Return `Heatmap.view` of kind `memory` and its cells (rows x columns float32, bytes in use)."""
     report = scene.report
     levels = memory_levels(report, columns)
     rows = device_rows(scene)
@@ -43,13 +43,13 @@ def memory_view(scene: Scene, *, columns: int = COLUMNS, name: str = "") -> tupl
 
 
 def _lanes_of(report: Report, rows: list[LaneRow]) -> list[list[int]]:
-    """Per row: the report's lanes that its devices are in."""
+    """Return the report's lanes that each row's devices are in."""
     lane_of = {device: lane for lane, devices in enumerate(report.lane_devices) for device in devices}
     return [sorted({lane_of[device] for device in row.devices}) for row in rows]
 
 
 def _parts(report: Report, held: list[list[int]]) -> dict[str, Any]:
-    """Bytes by part at the peak of each row's fullest device; parts that nobody has are left out."""
+    """Return bytes by part at the peak of each row's fullest device, without parts that nobody has."""
     table = np.array(report.memory_parts_bytes)
     fullest = [lanes[int(np.argmax(table[lanes].sum(axis=1)))] for lanes in held]
     used = [k for k in range(len(MEMORY_PARTS)) if MEMORY_PARTS[k] != "versions" or table[:, k].any()]
@@ -61,7 +61,7 @@ def _parts(report: Report, held: list[list[int]]) -> dict[str, Any]:
 
 
 def memory_levels(report: Report, columns: int) -> FloatArray:
-    """(lanes, columns): most bytes in use in each slice of the first step."""
+    """Return the most bytes in use in each slice of the first step, shape (lanes, columns)."""
     parts = np.array(report.memory_parts_bytes)
     static = parts.sum(axis=1) - parts[:, 4]
     found = np.repeat(static[:, None], columns, axis=1)
@@ -69,7 +69,7 @@ def memory_levels(report: Report, columns: int) -> FloatArray:
         column = np.clip(times / report.makespan_s * columns, 0, columns - 1).astype(np.int64)
         most = np.full(columns, -1.0)
         np.maximum.at(most, column, level)
-        # what is held when a slice begins: the level after the last event before it
+        # the level when a slice begins is that after the last event before it
         before = np.searchsorted(column, np.arange(columns), side="left")
         held = np.concatenate(([0.0], level))[before]
         found[lane] += np.maximum(most, held)
@@ -77,7 +77,7 @@ def memory_levels(report: Report, columns: int) -> FloatArray:
 
 
 def _activations(report: Report) -> dict[int, tuple[FloatArray, FloatArray]]:
-    """Per lane: times of the first step's memory events, and the activation bytes after each."""
+    """Return times of the first step's memory events and the activation bytes after each, by lane."""
     line = report.timeline
     events = line.program.memory
     if not len(events.lane) or report.makespan_s <= 0:

@@ -1,6 +1,6 @@
-"""A real run beside its prediction: by part and by stage, what was checked and what not.
+"""Comparison of a real run with its prediction: by part and by stage, what was checked and what not.
 
-Errors are of the prediction: predicted over measured, minus 1.
+Errors are errors of the prediction: predicted over measured, minus 1.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from explorer.run.profile_correction import Correction
 
 _LARGE = 0.25
-"""Error from which a part is marked."""
+"""Error above which a part is marked."""
 _MATTERS = 0.03
-"""Share of a step from which a part's error is."""
+"""Share of a step above which a part's error is marked."""
 _ORDER = ("compute", "communication", "bubble", "overhead")
 _NUMERICS: dict[bool | None, str] = {
     True: "Gradients and weights equal those of one process",
@@ -27,7 +27,7 @@ _NUMERICS: dict[bool | None, str] = {
 
 
 def comparison_view(found: Comparison) -> dict[str, Any]:
-    """What a run says: `verdict`, `rows` by part, `stages`, `checks`, what was validated and what not."""
+    """Return a run's `verdict`, `rows` by part, `stages`, `checks`, and what was validated and what not."""
     return {
         "about": about_words(found),
         "verdict": {"level": _level(found), "text": f"**{verdict_words(found)}** {figure_words(found)}"},
@@ -51,12 +51,12 @@ def comparison_view(found: Comparison) -> dict[str, Any]:
 def calibration_view(
     found: Correction, *, step_s: float | None, now_s: float, name: str = ""
 ) -> dict[str, Any]:
-    """What calibrating would change, before it is done.
+    """Return what calibrating would change, before it is done.
 
     Args:
         found: the correction or its refusal.
-        step_s: step time of the plan on the corrected cluster.
-        now_s: the same on the cluster as it is.
+        step_s: step time of the plan on the corrected cluster; None if unknown.
+        now_s: step time on the cluster as it is.
         name: file that the corrected cluster would be written to.
     """
     possible = found.cluster is not None and any(item.before != item.after for item in found.changes)
@@ -86,7 +86,7 @@ def calibration_view(
 
 
 def error_of(predicted: float | None, measured: float | None) -> float | None:
-    """Relative error of a prediction; None where either is nothing, as none is no per cent of anything.
+    """Return the relative error of a prediction; None if either is 0 or missing, which has no percentage.
 
     >>> error_of(1.2, 1.0)
     0.2
@@ -95,7 +95,7 @@ def error_of(predicted: float | None, measured: float | None) -> float | None:
 
 
 def verdict_words(found: Comparison) -> str:
-    """The verdict as a sentence that may stand before figures."""
+    """Write the verdict as a sentence that may precede figures."""
     from explorer.run.compare import CONFIRMED, OFF, QUIET, TOO_NOISY
 
     if found.verdict == TOO_NOISY:
@@ -110,7 +110,7 @@ def verdict_words(found: Comparison) -> str:
 
 
 def figure_words(found: Comparison) -> str:
-    """What was measured, beside what was predicted."""
+    """Write what was measured, together with what was predicted."""
     what = "The plan's order, with compute slept," if found.engine == "dry" else "Its small likeness"
     took, guess = found.measured["step_time_s"], found.predicted["step_time_s"]
     if not took or guess is None:
@@ -127,7 +127,7 @@ def figure_words(found: Comparison) -> str:
 
 
 def about_words(found: Comparison) -> str:
-    """What it is that ran."""
+    """Describe what ran."""
     if found.engine == "dry":
         return (
             "What ran: this plan's own order on real ranks with real messages; every computation was replaced"
@@ -140,7 +140,7 @@ def about_words(found: Comparison) -> str:
 
 
 def more_words(found: Comparison) -> str:
-    """What more rounds would bring."""
+    """Say what more rounds would bring."""
     if found.engine == "dry":
         return ""
     if found.rounds < 2:
@@ -155,7 +155,7 @@ def more_words(found: Comparison) -> str:
 
 
 def signed(fraction: float) -> str:
-    r"""A fraction with its sign, for people; a true minus.
+    r"""Write a fraction with its sign, for display; with a true minus.
 
     >>> [signed(x).replace("\xa0", "_") for x in (-0.0341, 0.25, 0.0)]
     ['−3.4_%', '+25.0_%', '0.0_%']
@@ -165,7 +165,7 @@ def signed(fraction: float) -> str:
 
 
 def share_words(share: float) -> str:
-    r"""A share, rounded, with its no-break space.
+    r"""Write a rounded share with its no-break space.
 
     >>> share_words(0.573).replace("\xa0", "_")
     '57_%'
@@ -174,7 +174,7 @@ def share_words(share: float) -> str:
 
 
 def power_words(number: float) -> str:
-    """A small number as a power of ten.
+    """Write a small number as a power of ten.
 
     >>> power_words(3.2e-7)
     '3·10⁻⁷'
@@ -193,12 +193,14 @@ def _level(found: Comparison) -> str:
 
 
 def _got(found: Comparison) -> str:
-    """Processor time of the ranks over what they needed; clocks make it a little more than all at times."""
+    """Write the ranks' processor time over what they needed; clocks sometimes make it a little more than
+    all.
+    """
     return share_words(min(1.0, found.contention))
 
 
 def _rows(found: Comparison) -> list[dict[str, Any]]:
-    """By part, then the whole step, then the speedup."""
+    """Return rows by part, then the whole step, then the speedup."""
     guessed, seen = found.parts["predicted"], found.parts["measured"]
     total = sum(seen.values()) or 1.0
     names = [name for name in _ORDER if name in guessed or name in seen]

@@ -1,7 +1,7 @@
 """Scene: one strategy with its inputs and its report, and the rows ("board lanes") that pictures share.
 
-A board lane is a device group of `explorer.strategies.moves`: all replicas of the stages that run on it.
-It stays a row when it has lost its last layer, so groups are given apart from the strategy.
+A board lane is a device group of `explorer.strategies.moves`: all replicas of the stages that run on it. It
+stays a row when it has lost its last layer, so groups are given separately from the strategy.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from explorer.workload import Job, Workload
 T = TypeVar("T")
 
 MOST_ROWS = 64
-"""Rows of a picture by device; above, devices are folded by node."""
+"""Most rows of a picture by device; above, devices are folded by node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What every view looks at."""
+    """The strategy, inputs and report that every view shows."""
 
     graph: LayerGraph
-    """The model."""
+    """Model."""
     cluster: Cluster
-    """The devices."""
+    """Devices."""
     job: Job
-    """What is asked."""
+    """Jobs."""
     strategy: JobStrategy
-    """What is chosen."""
+    """Strategy."""
     report: Report
-    """What is predicted of it."""
+    """Prediction for the strategy."""
     groups: tuple[DeviceGroup, ...]
     """Device groups, one per board lane; those of the strategy and maybe more."""
     _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -48,7 +48,7 @@ class Scene:
         object.__setattr__(self, "cluster", cluster_under(self.cluster, framework))
 
     def memo(self, key: str, make: Callable[[], T]) -> T:
-        """What derives from this scene alone, made once. Not to be changed by who gets it."""
+        """Return a value derived from this scene alone, made once; callers must not change it."""
         if key not in self._memo:
             self._memo[key] = make()
         found: T = self._memo[key]
@@ -66,7 +66,7 @@ class Scene:
 
     @property
     def lane_of_device(self) -> dict[int, int]:
-        """Board lane of every device of a group; the first, where groups share devices."""
+        """Board lane of every device of a group; the first if groups share devices."""
         return self.memo("lane_of_device", lambda: _lane_of_device(self))
 
     @property
@@ -76,12 +76,12 @@ class Scene:
 
     @property
     def report_lanes(self) -> tuple[tuple[int, ...], ...]:
-        """Per board lane: the report's lanes that use its devices."""
+        """Lanes of the report that use each board lane's devices."""
         return self.memo("report_lanes", lambda: _report_lanes(self))
 
     @property
     def lane_of_layer(self) -> dict[str, str]:
-        """Board lane id of every layer; of a layer cut over stages, of its first part."""
+        """Board lane id of every layer; for a layer cut over stages, that of its first part."""
         return self.memo("lane_of_layer", lambda: _lane_of_layer(self))
 
 
@@ -136,7 +136,7 @@ def make_scene(
     report: Report,
     groups: Sequence[DeviceGroup] = (),
 ) -> Scene:
-    """A scene of one job; device groups of the strategy that `groups` lacks are added."""
+    """Make a scene of one job, adding device groups of the strategy that `groups` lacks."""
     known = {group.meshes: group for group in groups}
     for group in groups_of(strategy.job):
         known[group.meshes] = group
@@ -155,19 +155,19 @@ class LaneRow:
     """One row of a picture by device."""
 
     name: str
-    """`gpu 3`, or `node 2` where devices are folded."""
+    """Name: `gpu 3`, or `node 2` if devices are folded."""
     devices: tuple[int, ...]
     """Devices it stands for."""
     lane: str | None
-    """Board lane id, where all of them are in one."""
+    """Board lane id, if all devices are in one."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For a view."""
+        """Return the row as plain data for a view."""
         return {"name": self.name, "lane": self.lane, "count": len(self.devices)}
 
 
 def device_rows(scene: Scene) -> list[LaneRow]:
-    """Rows of the used devices, folded by node (then by evenly many nodes) above `MOST_ROWS`."""
+    """Return rows of the used devices, folded by node (then by even runs of nodes) above `MOST_ROWS`."""
     lanes = scene.lane_of_device
     devices = scene.report.devices
     if len(devices) <= MOST_ROWS:

@@ -1,4 +1,4 @@
-"""What searches have found, as rows: the leaderboard with your strategy among them, and the frontier."""
+"""Results of searches as rows: the leaderboard with the user's strategy among them, and the frontier."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from explorer.search import REFUSED, Candidate, Progress
 from explorer.strategy import JobStrategy, Strategy
 
 YOURS = "yours"
-"""Row of the strategy on the board."""
+"""Id of the row of the strategy on the board."""
 FEW = 8
-"""Stages that are told one by one."""
+"""Most stages that are listed one by one."""
 WAITING, RUNNING = "waiting", "running"
 _ANSWERS = {"running": "best so far", "timed": "best so far", "ended": "ended", "stopped": "stopped",
             "failed": "failed", "waiting": "waiting"}  # fmt: skip
@@ -23,19 +23,19 @@ class SearchRow:
     """A searcher, or the strategy on the board, in the leaderboard."""
 
     searcher: str
-    """Its name; `yours` for the board."""
+    """Name of the searcher; `yours` for the board."""
     space: str = ""
-    """What it chooses from, in a few words."""
+    """Space it chooses from, in a few words."""
     state: str = "ended"
-    """waiting, running, ended, timed (by its budget), stopped or failed."""
+    """State: waiting, running, ended, timed (by its budget), stopped or failed."""
     run: Progress | None = None
-    """Its last progress, if any."""
+    """Its last progress; None if there is none yet."""
     own: bool = True
-    """Whether that is of the search asked for last."""
+    """Whether that progress is of the search asked for last."""
     error: str = ""
-    """Why it failed."""
+    """Reason why it failed."""
     value: float | None = None
-    """Objective value of its best, as judged now; None where it does not fit the limits asked for now."""
+    """Objective value of its best, as judged now; None if that does not fit the limits asked for now."""
     releases: str = ""
     """Pins and locks that loading its best would release, in words."""
 
@@ -47,14 +47,15 @@ def leaderboard_rows(
     bound_s: float | None,
     held: str = "",
 ) -> list[dict[str, Any]]:
-    """One row per searcher and one for the strategy on the board, as `shapes.LeaderRow`.
+    """Return one row per searcher and one for the strategy on the board, as `shapes.LeaderRow`.
 
-    Best first; those still at work or waiting stand below, so that no row moves while it is being read.
+    The best come first; searchers still at work or waiting stand below, so no row moves while it is being
+    read.
 
     Args:
         rows: searchers, in the order they were started.
-        yours: the strategy on the board; its `value` is infinite where it does not fit.
-        bound_s: lower bound of every step time, the same for all; None where the objective is not time.
+        yours: the strategy on the board; its `value` is infinite if it does not fit.
+        bound_s: lower bound of every step time, the same for all; None if the objective is not time.
         held: pins and locks, in words ("3 pins"), for a searcher that found nothing that respects them.
     """
     done = [_row(row, yours, bound_s, held) for row in rows if row.state not in (WAITING, RUNNING)]
@@ -93,7 +94,7 @@ def _row(row: SearchRow, yours: Candidate | None, bound_s: float | None, held: s
 
 
 def _change(row: SearchRow, step_s: float | None, yours: Candidate | None, *, timely: bool) -> float | None:
-    """Objective against that of yours; where one of them does not fit, step time against step time."""
+    """Compare the objective with that of yours; if one of them does not fit, compare step times."""
     if yours is None or step_s is None:
         return None
     if row.value is not None and 0 < yours.value < float("inf"):
@@ -107,7 +108,7 @@ def _plain(**fields: Any) -> dict[str, Any]:
 
 
 def _label(row: SearchRow, held: str) -> str:
-    """The best strategy in words, or why there is none."""
+    """Describe the best strategy in words, or say why there is none."""
     run = row.run
     if run is not None and run.best is not None:
         return strategy_words(run.best.strategy.job)
@@ -133,7 +134,7 @@ def _answer(row: SearchRow) -> str:
 
 
 def _note(row: SearchRow) -> str:
-    """What else has to be known before it is loaded."""
+    """Say what else users must know before they load it."""
     run, parts = row.run, []
     if run is not None and run.best is not None:
         if row.state == "failed":
@@ -153,9 +154,9 @@ def _note(row: SearchRow) -> str:
 
 
 def frontier_points(runs: Iterable[Progress]) -> list[dict[str, Any]]:
-    """Strategies of all searches that no other found is both faster and smaller than, by step time.
+    """Return the strategies of all searches that no other beats in both time and memory, by step time.
 
-    Keys: id (the same as long as the point is), searchers, label, detail, step_s, peak_bytes.
+    Keys are id (the same as long as the point is), searchers, label, detail, step_s, peak_bytes.
     """
     found: dict[tuple[float, float], dict[str, Any]] = {}
     jobs: dict[str, JobStrategy] = {}
@@ -185,7 +186,7 @@ def frontier_points(runs: Iterable[Progress]) -> list[dict[str, Any]]:
 
 
 def frontier_strategies(runs: Iterable[Progress]) -> dict[str, tuple[str, Strategy, str]]:
-    """What a point of the frontier stands for: id -> (searcher, strategy, label)."""
+    """Map the id of each frontier point to (searcher, strategy, label)."""
     return {
         f"{item.report.step_time_s!r}/{float(max(item.report.peak_memory_bytes))!r}": (
             run.searcher, item.strategy, item.label,
@@ -199,7 +200,7 @@ def frontier_strategies(runs: Iterable[Progress]) -> dict[str, tuple[str, Strate
 
 
 def strategy_words(job: JobStrategy) -> str:
-    """A strategy in a few words: degrees, schedule, and what differs from plain training.
+    """Describe a strategy in a few words: degrees, schedule, and what differs from plain training.
 
     >>> from explorer.strategy import Mesh, Stage
     >>> stages = tuple(Stage(layers=(f"l{i}",), meshes=(Mesh(devices=(i,)),), zero=0) for i in range(2))
@@ -230,7 +231,7 @@ def strategy_words(job: JobStrategy) -> str:
 
 
 def _some(values: Sequence[Any], plain: Any, words: str, noun: str) -> list[str]:
-    """A choice of all stages alike, or where it is made."""
+    """Describe a choice of all stages, or of the stages that made it."""
     if set(values) == {plain}:
         return []
     if len(set(values)) == 1:
@@ -241,7 +242,7 @@ def _some(values: Sequence[Any], plain: Any, words: str, noun: str) -> list[str]
 
 
 def _told_apart(points: list[dict[str, Any]], jobs: list[JobStrategy]) -> None:
-    """Where two points have the same words, say what else differs: how many layers each stage has."""
+    """Add how many layers each stage has to points that have the same words."""
     labels = [point["label"] for point in points]
     for point, job in zip(points, jobs, strict=True):
         if labels.count(point["label"]) > 1 and 1 < len(job.stages) <= FEW:

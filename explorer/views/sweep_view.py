@@ -1,4 +1,4 @@
-"""What if: the plan beside a variation of it, and the curves of a sweep with the table behind them."""
+"""What if: the plan next to a variation of it, and the curves of a sweep with the table behind them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = {
     "bandwidth": "Bandwidth factor",
     "microbatch_samples": "Microbatch, samples of all replicas",
 }
-"""What can be swept, in words."""
+"""Numbers that can be swept, in words."""
 SCALING = ("devices", "stages")
 """Keys that change how many devices work: they have an efficiency, and may scale weakly."""
 
@@ -34,19 +34,19 @@ _FIGURES = {
 def what_if_rows(
     now: Report, then: Report | None, *, tokens: tuple[int, int] = (0, 0)
 ) -> list[dict[str, Any]]:
-    """Figures of a plan and of a variation of it.
+    """Return the figures of a plan and of a variation of it.
 
     Args:
         now: the plan.
-        then: the variation; None where it cannot be.
-        tokens: of one sample, now and then; 0 where samples are no sequences.
+        then: the variation; None if it is impossible.
+        tokens: tokens of one sample, now and then; 0 if samples are no sequences.
     """
     one = figures(now, tokens[0])
     other = figures(then, tokens[1]) if then else {}
     unit = "tokens/s" if tokens[0] else "samples/s"
     rows = []
     for key, (name, quantity, compare) in _FIGURES.items():
-        if key not in one:  # the MFU of a model that does not say its FLOPs
+        if key not in one:  # the MFU of a model without known FLOPs
             continue
         row: dict[str, Any] = {
             "key": key, "name": name, "quantity": quantity, "compare": compare, "now": one[key],
@@ -63,10 +63,10 @@ def what_if_rows(
 def curve_points(
     key: str, rows: Sequence[SweepRow], *, now: Report, now_value: float, tokens: int = 0
 ) -> list[dict[str, Any]]:
-    """Points of a sweep, ascending, each with what the table behind the chart says.
+    """Return the points of a sweep, ascending, each with its row of the table behind the chart.
 
     `efficiency` is the throughput of one device over that of the plan shown: 1 means that devices are used as
-    well as now. `throughput` is in tokens where samples are sequences (`tokens` of one sample).
+    well as now. `throughput` is in tokens if samples are sequences (`tokens` of one sample).
     """
     base = now.throughput_samples_per_s / len(now.devices)
     return [_point(key, row, base, now_value, tokens) for row in sorted(rows, key=lambda item: item.value)]

@@ -1,4 +1,4 @@
-"""KPI tiles: the figures of a strategy beside those of a baseline and, after a run, what was measured."""
+"""KPI tiles: the figures of a strategy next to those of a baseline and, after a run, the measured ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from explorer.sweep.bands import HISTORY, Band
 from explorer.views.scene import Scene
 
 TIGHT = 0.9
-"""Share of a device's memory from which it counts as tight."""
+"""Share of a device's memory above which it counts as tight."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,9 +20,9 @@ class Baseline:
     """A strategy to compare with."""
 
     name: str
-    """In a few words ("even 4 × 2")."""
+    """Name in a few words ("even 4 × 2")."""
     report: Report
-    """What is predicted of it."""
+    """Prediction for it."""
 
 
 def tiles_view(
@@ -33,13 +33,13 @@ def tiles_view(
     verdict: Mapping[str, Any] | None = None,
     pending: bool = False,
 ) -> dict[str, Any]:
-    """`Tiles.view`.
+    """Return `Tiles.view`.
 
     Args:
         scene: the strategy.
-        baseline: what the deltas are against.
-        single: what the speedup is over (one device).
-        verdict: the sentence.
+        baseline: the strategy that deltas are taken against.
+        single: the strategy that the speedup is over (one device).
+        verdict: the sentence that judges the strategy.
         pending: whether numbers are still being computed.
     """
     report = scene.report
@@ -65,13 +65,13 @@ _TILES: dict[str, tuple[str, str, str]] = {
     "mfu": ("MFU", "fraction", "points"),
     "exposed_communication": ("Exposed communication", "seconds", "difference"),
 }
-"""Key: name, quantity, how the difference is told."""
+"""Name, quantity and way to tell a difference, by key."""
 
 
 def figures(report: Report, sequence_length: int = 0) -> dict[str, float]:
-    """Return the numbers of the tiles by key; throughput in tokens where samples are sequences.
+    """Return the numbers of the tiles by key, with throughput in tokens if samples are sequences.
 
-    There is no `mfu` where the model says nothing of its FLOPs.
+    There is no `mfu` if the model does not state its FLOPs.
     """
     share = {} if report.mfu is None else {"mfu": report.mfu}
     return {
@@ -118,7 +118,7 @@ RUN_FIGURE = {
 def with_bands(
     tiles: Sequence[Mapping[str, Any]], bands: Mapping[str, Band], *, remark: str = ""
 ) -> list[dict[str, Any]]:
-    """Tiles with their 80 % bands, by key, and where these come from, with a remark."""
+    """Add 80 % bands to tiles, by key, with where the bands come from and a remark."""
     return [
         {**tile, "low": bands[key].low, "high": bands[key].high, "band_from": band_words(bands[key]) + remark}
         if (key := str(tile["key"])) in bands
@@ -128,7 +128,7 @@ def with_bands(
 
 
 def band_words(band: Band) -> str:
-    """Where a band comes from: runs, or the numbers of the profile that widen it most, with their sources."""
+    """Say where a band comes from: runs, or the numbers of the profile that widen it most, with sources."""
     if band.basis == HISTORY:
         return f"80 % band from {band.runs} runs of the history on this kind of machine"
     causes = "; ".join(
@@ -142,7 +142,7 @@ def band_words(band: Band) -> str:
 def with_measured(
     tiles: Sequence[Mapping[str, Any]], measured: Mapping[str, float], *, old: bool
 ) -> list[dict[str, Any]]:
-    """Tiles with what a run measured, by tile key; `old`: of another strategy."""
+    """Add a run's measurements to tiles, by tile key; `old`: the run was of another strategy."""
     return [
         {**tile, "measured": measured[tile["key"]], "old": old} if tile["key"] in measured else dict(tile)
         for tile in tiles

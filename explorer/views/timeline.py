@@ -1,6 +1,6 @@
 """The timeline: every action and transfer of one step as rows of float32, made by whole columns.
 
-What a backward makes again (recompute) is a bar of its own in front of it. The critical path goes with them.
+Whatever a backward recomputes is a bar of its own in front of it. The critical path goes with the bars.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from explorer.views.link_map import shown_steps
 from explorer.views.scene import Scene
 
 COLUMNS = ("start_s", "end_s", "lane", "kind", "stage", "copy", "microbatch", "count", "peer", "bytes")
-"""What the numbers of one bar mean, in order."""
+"""Meaning of the numbers of one bar, in order."""
 
 _CODE = np.full(JOIN + 1, -1, dtype=np.int64)
 _CODE[[F, B, I, W, U, TRANSFER, REDUCE, GATHER]] = [0, 1, 2, 3, 4, 6, 7, 8]
@@ -31,14 +31,14 @@ PATH_WORDS = {
     "reduce": "gradient reduction", "gather": "weight gather", "collective": "collectives inside layers",
     "contention": "slowed by shared links", "wait": "waiting",
 }  # fmt: skip
-"""How the parts of a critical path are told."""
+"""Names of the parts of a critical path."""
 
 FloatTable = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Structure:
-    """What does not depend on durations: one entry per bar, by lane and task."""
+    """Everything that does not depend on durations: one entry per bar, by lane and task."""
 
     task: IntArray
     slot: IntArray
@@ -46,7 +46,7 @@ class _Structure:
 
 
 def timeline_view(scene: Scene, *, name: str = "current") -> tuple[dict[str, Any], bytes]:
-    """`Timeline.view` and its bars (see `timeline_rows`)."""
+    """Return `Timeline.view` and its bars (see `timeline_rows`)."""
     report = scene.report
     step = report.step_time_s
     rows, task = _bars(report)
@@ -70,12 +70,12 @@ def timeline_view(scene: Scene, *, name: str = "current") -> tuple[dict[str, Any
 
 
 def timeline_rows(scene: Scene) -> FloatTable:
-    """(bars, `COLUMNS`), by lane and start. One step, or the first two where steps overlap."""
+    """Return the bars (bars, `COLUMNS`), by lane and start: one step, or the first two if they overlap."""
     return _bars(scene.report)[0]
 
 
 def _bars(report: Report) -> tuple[FloatTable, IntArray]:
-    """Rows of all bars, and the task of each."""
+    """Return rows of all bars, and the task of each."""
     line, steps = report.timeline, shown_steps(report)
     fixed = line.program.memo(f"views.bars {steps}", lambda: _structure(line.program, steps))
     rows = fixed.columns.copy()
@@ -86,7 +86,7 @@ def _bars(report: Report) -> tuple[FloatTable, IntArray]:
 
 
 def _with_recompute(report: Report, rows: FloatTable, fixed: _Structure) -> tuple[FloatTable, IntArray]:
-    """The front part of a backward that recomputes becomes a bar of its own, before it."""
+    """Split the recomputing front part of a backward into a bar of its own, before it."""
     part = _recompute_share(report)[fixed.slot]
     again = np.flatnonzero(part > 0)
     if not len(again):
@@ -99,7 +99,7 @@ def _with_recompute(report: Report, rows: FloatTable, fixed: _Structure) -> tupl
 
 
 def _recompute_share(report: Report) -> npt.NDArray[np.float64]:
-    """Per slot: share of its seconds in which a backward makes activations again."""
+    """Return the share of each slot's seconds in which a backward recomputes activations."""
     line = report.timeline
     pricer, found = line.prices.pricer, np.zeros(len(line.program.slots))
     for number, slot in enumerate(line.program.slots):
@@ -117,14 +117,14 @@ def _recompute_share(report: Report) -> npt.NDArray[np.float64]:
 
 
 def report_critical_path(report: Report) -> CriticalPath:
-    """The chain that decides when the last task that is shown ends."""
+    """Return the chain that decides when the last task shown ends."""
     line = report.timeline
     shown = np.flatnonzero(line.program.step < shown_steps(report))
     return critical_path(line.program, line.timing, line.prices.seconds, line.prices.comm_s, shown)
 
 
 def _critical_view(report: Report, task: IntArray) -> dict[str, Any] | None:
-    """Positions of the path's bars, what decided each start, and its seconds by part, largest first."""
+    """Return the path's bars, what decided each start, and its seconds by part, largest first."""
     path = report_critical_path(report)
     if not len(path.tasks):
         return None
@@ -172,7 +172,7 @@ def _structure(program: Program, steps: int) -> _Structure:
 
 
 def _slot_columns(program: Program) -> FloatTable:
-    """(slots, 2): stage and copy of who computes or sends."""
+    """Return stage and copy of who computes or sends, shape (slots, 2)."""
     sections: Sequence[Any] = program.skeleton.sections
     return np.array(
         [
@@ -184,7 +184,7 @@ def _slot_columns(program: Program) -> FloatTable:
 
 
 def _lane_names(scene: Scene) -> list[tuple[str, str]]:
-    """(board lane id, name) of every lane of the report."""
+    """Return (board lane id, name) of every lane of the report."""
     lanes, report = scene.lane_of_device, scene.report
     ids = [lanes.get(devices[0], 0) for devices in report.lanes]
     stages: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""A report as a Chrome trace: opens in Perfetto and chrome://tracing.
+"""Chrome traces of a report, for Perfetto and chrome://tracing.
 
 Events on one thread may not overlap, so every wire and process group of a lane is a thread of its own.
 """
@@ -14,7 +14,7 @@ _COMPUTE = 0
 
 
 def chrome_trace(report: Report) -> dict[str, Any]:
-    """Trace events of all simulated steps, times in microseconds; one process per lane."""
+    """Return trace events of all simulated steps, times in microseconds; one process per lane."""
     program, timing, prices = report.timeline.program, report.timeline.timing, report.timeline.prices
     events: list[dict[str, Any]] = []
     for lane, devices in enumerate(report.lane_devices):

@@ -1,4 +1,4 @@
-"""Traffic, device by device: bytes that one step sends; with it, how busy every link is over time."""
+"""Traffic by device: bytes that one step sends, and how busy every link is over time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from explorer.views.scene import Scene, device_rows
 
 
 def traffic_view(scene: Scene, *, name: str = "") -> dict[str, Any]:
-    """`Heatmap.view` of kind `traffic`, of device pairs alone.
+    """Return `Heatmap.view` of kind `traffic`, for device pairs alone.
 
-    Above 64 devices from node to node: bytes are added up, and what stays inside a row is left out.
+    Above 64 devices it is from node to node: bytes are added up, and traffic inside a row is left out.
     """
     rows = device_rows(scene)
     place = {device: i for i, row in enumerate(rows) for device in row.devices}
@@ -37,6 +37,8 @@ def traffic_view(scene: Scene, *, name: str = "") -> dict[str, Any]:
 
 
 def communication_view(scene: Scene, *, name: str = "") -> tuple[dict[str, Any], bytes]:
-    """`Heatmap.view` of kind `traffic` with its second picture, links over time, and that one's cells."""
+    """Return `Heatmap.view` of kind `traffic` with a second picture, links over time, and that one's
+    cells.
+    """
     links, cells = links_view(scene)
     return {**traffic_view(scene, name=name), "links": links}, cells

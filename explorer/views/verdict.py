@@ -11,11 +11,11 @@ from explorer.views.scene import Scene
 from explorer.views.why import button
 
 LONGEST_LABEL = 28
-"""Characters on the verdict's button."""
+"""Most characters on the verdict's button."""
 
 
 def quick_verdict(scene: Scene) -> dict[str, Any]:
-    """What the report alone says: whether it fits and what binds. No proposal yet."""
+    """Return the verdict of the report alone: whether the plan fits and what binds, without a proposal."""
     report = scene.report
     if not report.feasible:
         return {"level": "bad", "text": _overflow(scene), "actions": []}
@@ -51,10 +51,10 @@ def _lane_words(scene: Scene, lane: int) -> str:
 
 
 def verdict_view(scene: Scene, sentences: Sequence[Sentence]) -> tuple[dict[str, Any], Sentence | None]:
-    """The verdict with its best proposal as a button, and that proposal.
+    """Return the verdict with its best proposal as a button, and that proposal.
 
-    Of several proposals the one with the shortest re-simulated step is taken. Those that cost time, to free
-    memory, are left to the list of reasons.
+    Of several proposals the one with the shortest re-simulated step is taken. Proposals that cost time to
+    free memory are left to the list of reasons.
     """
     quick = quick_verdict(scene)
     proposals = [
@@ -85,6 +85,6 @@ def _proposal(scene: Scene, best: Sentence) -> str:
 
 
 def _label(best: Sentence) -> str:
-    """The change on its button; where that is long, the sentence beside it says it."""
+    """Label the change's button; if the change is long, the sentence next to it says it."""
     label = button(best.change)
     return label if len(label) <= LONGEST_LABEL else "Apply this change"

@@ -1,4 +1,4 @@
-"""The reasons beside the figures: each sentence with its button, those that are worth a change first."""
+"""The reasons next to the figures: each sentence with its button, those worth a change first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TOPICS = {
 
 
 def reasons_view(scene: Scene, sentences: Sequence[Sentence]) -> list[dict[str, Any]]:
-    """`Tiles.view["reasons"]`, in the order given; a reason's key is its topic."""
+    """Return `Tiles.view["reasons"]`, in the order given; a reason's key is its topic."""
     return [_reason(scene, said) for said in sentences]
 
 
@@ -42,12 +42,14 @@ def _reason(scene: Scene, said: Sentence) -> dict[str, Any]:
 
 
 def worth(scene: Scene, said: Sentence) -> bool:
-    """Whether a proposal comes first: it makes the plan fit, saves time, or frees memory that is tight."""
+    """Tell whether a proposal comes first: it makes the plan fit, saves time, or frees memory that is
+    tight.
+    """
     if not scene.report.feasible or said.saves_s is None or said.saves_s > 0:
         return True
     return said.topic == "memory" and figures(scene.report)["memory"] >= TIGHT
 
 
 def button(change: str) -> str:
-    """A change as its button says it."""
+    """Write a change as its button says it."""
     return change[:1].upper() + change[1:]
