@@ -16,7 +16,7 @@ from explorer.explain import Sentence, explain, ordered, reasons, require_feasib
 from explorer.explain.changes import everywhere
 from explorer.explain.neighbours import cut_anew
 from explorer.explain.questions import WORTH, Asked
-from explorer.strategies.degrees import Degrees
+from explorer.strategies.degrees_reading import regular_degrees
 from explorer.strategies.moves import groups_of, place_layers
 from explorer.workload import default_workload
 from tests.random_plans import Case, cluster_of, even_cases, pipeline
@@ -264,11 +264,11 @@ def test_a_new_shape_keeps_all_other_choices() -> None:
     report = explorer.simulate(*case)
     asked = Asked(graph=LLAMA, cluster=DGX, workload=case.workload, strategy=case.strategy, report=report)
     job = everywhere(asked, layout=(("ffn", "tensor"),)).job
-    old = Degrees.regular(job)
+    old = regular_degrees(job)
     assert old is not None
     assert old.words == "4 stages × 1 replica × 2-way tensor"
     new = cut_anew(LLAMA, DGX, case.workload.job, job, old.changed(stages=2, replicas=2))
-    assert Degrees.regular(new) == old.changed(stages=2, replicas=2)
+    assert regular_degrees(new) == old.changed(stages=2, replicas=2)
     assert {(s.zero, s.recompute, s.layout) for s in new.stages} == {(1, "selective", (("ffn", "tensor"),))}
 
 
@@ -276,7 +276,7 @@ def test_a_new_shape_keeps_all_other_choices() -> None:
 @given(even_cases("gpipe"), st.data())
 def test_shape_is_read_off_even_plans(case: Case, data: st.DataObject) -> None:
     job = case.strategy.job
-    shape = Degrees.regular(job)
+    shape = regular_degrees(job)
     assert shape is not None
     assert shape.devices == len(job.devices)
     assert shape.stages * shape.chunks == len(job.stages)
@@ -284,4 +284,4 @@ def test_shape_is_read_off_even_plans(case: Case, data: st.DataObject) -> None:
         stage = data.draw(st.integers(0, len(job.stages) - 1))
         shares = tuple(float(i + 1) for i in range(shape.replicas))
         odd = [replace(s, shares=shares) if i == stage else s for i, s in enumerate(job.stages)]
-        assert Degrees.regular(job.with_stages(odd)) is None
+        assert regular_degrees(job.with_stages(odd)) is None

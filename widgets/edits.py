@@ -11,13 +11,15 @@ from explorer.cluster_profiles import load_cluster
 from explorer.framework_files import load_framework
 from explorer.models import load_model
 from explorer.schedules import SCHEDULES
-from explorer.strategies.degrees import EXPERT, Degrees
+from explorer.strategies.degrees import Degrees
+from explorer.strategies.degrees_neighbours import divisible
+from explorer.strategies.model_axes import EXPERT
 from explorer.strategies.moves import place_layers
 from explorer.strategy import REPLICA, ROUND_ROBIN, JobStrategy, Stage, Strategy
 from explorer.workload import Workload
 
 from .holds import check, with_lock, with_pins
-from .schedule_choice import OPTION, nearest_degrees, with_option, with_schedule
+from .schedule_choice import OPTION, degrees_shown, with_option, with_schedule
 from .session import Inputs, Point, load_inputs, make_point, shared
 from .start import start_strategy
 from .update_choice import UPDATE, UPDATE_OPTION, with_update
@@ -116,7 +118,7 @@ def lock_lane(point: Point, lane: int, *, on: bool) -> Point:
 
 def degrees_of(point: Point) -> Degrees:
     """Return the degrees nearest to a state, as the pickers show them; lanes without layers count."""
-    return nearest_degrees(point)
+    return degrees_shown(point)
 
 
 def even_strategy(inputs: Inputs, degrees: Degrees) -> Strategy:
@@ -219,7 +221,7 @@ def _regular(point: Point, key: str, value: Any) -> Point:
     if key not in (REPLICA + "s", EXPERT):
         left = len(point.inputs.cluster.present) // (wanted.devices // wanted.replicas)
         wanted = wanted.changed(replicas=max(1, left))
-    strategy = even_strategy(point.inputs, wanted.divisible(point.inputs.job))
+    strategy = even_strategy(point.inputs, divisible(wanted, point.inputs.job))
     return make_point(point.inputs, strategy, note=note)
 
 

@@ -10,7 +10,8 @@ from explorer.cluster_profiles import cluster_names
 from explorer.framework_files import framework_names
 from explorer.models import SOURCES
 from explorer.schedules.placements import ANY
-from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees, splittable
+from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees
+from explorer.strategies.model_axes import splittable
 
 from .edits import degrees_of
 from .schedule_choice import choices, schedule_options

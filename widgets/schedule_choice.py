@@ -17,6 +17,7 @@ from explorer.schedules.custom import lanes_text
 from explorer.schedules.placements import ANY
 from explorer.strategies.bare_shape import bare_shape
 from explorer.strategies.degrees import Degrees
+from explorer.strategies.degrees_reading import nearest_degrees
 
 from .option_fields import changed_options, option_fields
 from .session import Point, make_point
@@ -37,11 +38,11 @@ class Choice:
     """What it needs and cannot have here, with the nearest that would do; empty if it can be had."""
 
 
-def nearest_degrees(point: Point) -> Degrees:
+def degrees_shown(point: Point) -> Degrees:
     """Return the degrees nearest to a state; lanes without layers count as pipeline positions."""
     job = point.strategy.job
     whole = SCHEDULES.get(job.schedule).placement.whole
-    return Degrees.nearest(job, 0 if whole else len(point.groups))
+    return nearest_degrees(job, 0 if whole else len(point.groups))
 
 
 def choices(point: Point) -> tuple[Choice, ...]:
@@ -114,7 +115,7 @@ def _keeps(point: Point, schedule: Schedule, shape: Shape) -> bool:
         if SCHEDULES.get(job.schedule).placement.whole:
             return False
     else:
-        now = nearest_degrees(point)
+        now = degrees_shown(point)
         grid = placement.grid(now.stages)
         chunked = not placement.whole and now.chunks > 1
         made_for = placement.several and not placement.whole
@@ -125,7 +126,7 @@ def _keeps(point: Point, schedule: Schedule, shape: Shape) -> bool:
 
 def _wanted(point: Point, schedule: Schedule) -> Degrees:
     """Return the state's degrees under another schedule, with as many chunks as its placement is made for."""
-    now = nearest_degrees(point)
+    now = degrees_shown(point)
     placement, needs = schedule.placement, schedule.needs
     chunks = 0
     if placement.several and not placement.whole and placement is not ANY:

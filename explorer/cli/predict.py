@@ -19,7 +19,8 @@ from explorer.search.microbatches import with_best_microbatch
 from explorer.simulation.report import NO_FLOPS, Report
 from explorer.simulation.simulate import simulate
 from explorer.strategies.cuts import units
-from explorer.strategies.degrees import Degrees, most_replicas
+from explorer.strategies.degrees import Degrees
+from explorer.strategies.degrees_neighbours import most_replicas
 from explorer.strategies.uniform import uniform
 from explorer.strategy import Strategy
 from explorer.sweep import SweepRow, sweep

@@ -14,7 +14,9 @@ from explorer.explain.questions import Asked, Change
 from explorer.graph import LayerGraph
 from explorer.schedules import SCHEDULES
 from explorer.schedules.placements import LOOP
-from explorer.strategies.degrees import Degrees, ranks_of
+from explorer.strategies.degrees import Degrees
+from explorer.strategies.degrees_neighbours import divisible, exchanges
+from explorer.strategies.degrees_reading import ranks_of
 from explorer.strategy import JobStrategy, Strategy
 from explorer.workload import Job
 
@@ -37,7 +39,7 @@ def cut_anew(
     own = ranks_of(job)
     used = set(own)
     devices = (*own, *(device for device in range(cluster.device_count) if device not in used))
-    made = degrees.divisible(work).build(graph, cluster, work, devices=devices).job
+    made = divisible(degrees, work).build(graph, cluster, work, devices=devices).job
     layout = next((stage.layout for stage in job.stages if stage.layout), ())
     kept = degrees.tensor > 1 and layout
     stages = [replace(stage, layout=layout) if kept else stage for stage in made.stages]
@@ -53,7 +55,7 @@ def _cut(asked: Asked, degrees: Degrees) -> Strategy:
 
 def neighbours(asked: Asked, degrees: Degrees, kinds: tuple[str, ...]) -> Iterator[Change]:
     """Yield degrees on as many devices with one degree doubled and another halved; `kinds` names them."""
-    for new in degrees.exchanges(kinds):
+    for new in exchanges(degrees, kinds):
         yield f"cut into {new.words}", partial(_cut, asked, new)
 
 

@@ -18,7 +18,7 @@ from explorer.explain.questions import (
     tries,
 )
 from explorer.sharding.layouts import megatron_layout
-from explorer.strategies.degrees import Degrees
+from explorer.strategies.degrees_reading import regular_degrees
 
 _NAMES = {
     "inside": "inside stages",
@@ -45,7 +45,7 @@ def communication(asked: Asked) -> Steps[Sentence]:
     lead = f"{lead}: {detail}."
     tried = yield from tries(asked, zero_levels(asked))
     tried += yield from tries(asked, doubles(asked))
-    degrees = Degrees.regular(asked.job)
+    degrees = regular_degrees(asked.job)
     if degrees is not None:
         if degrees.tensor > 1:
             layout = megatron_layout(sequence_parallel=True)
@@ -74,7 +74,7 @@ def _over(asked: Asked, kind: str) -> str:
 
 def shape(asked: Asked) -> Steps[Sentence | None]:
     """Say which neighbouring shape is fastest; None if stages are not alike."""
-    own = Degrees.regular(asked.job)
+    own = regular_degrees(asked.job)
     if own is None or own.devices == 1:
         return None
     lead = f"The plan is {own.words}."
@@ -84,7 +84,7 @@ def shape(asked: Asked) -> Steps[Sentence | None]:
 
 def devices(asked: Asked) -> Steps[Sentence | None]:
     """Say what twice the devices would bring; None if no device is idle or stages are not alike."""
-    own, there = Degrees.regular(asked.job), asked.cluster.device_count
+    own, there = regular_degrees(asked.job), asked.cluster.device_count
     if own is None or 2 * own.devices > there:
         return None
     lead = f"The plan uses {own.devices} of {there} devices."

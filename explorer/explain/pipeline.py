@@ -10,7 +10,7 @@ from explorer.explain.neighbours import interleavings
 from explorer.explain.questions import WORTH, Asked, Sentence, Steps, Tried, conclude, fastest, tries
 from explorer.schedules import SCHEDULES
 from explorer.schedules.placements import ANY, LINE
-from explorer.strategies.degrees import Degrees
+from explorer.strategies.degrees_reading import regular_degrees
 from explorer.strategies.moves import groups_of
 
 MOST_MOVES = 6
@@ -67,7 +67,7 @@ def bubble(asked: Asked) -> Steps[Sentence | None]:
         f"Devices compute nothing during {asked.report.bubble_fraction:.0%} of the step"
         f" ({asked.job.schedule}, {min(counts)} microbatches)."
     )
-    degrees = Degrees.regular(asked.job)
+    degrees = regular_degrees(asked.job)
     tried = yield from tries(asked, halves(asked))
     tried += yield from tries(asked, schedules(asked))
     if degrees is not None:

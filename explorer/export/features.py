@@ -16,7 +16,7 @@ from explorer.export._order import order_of_job
 from explorer.graph import LayerGraph
 from explorer.plan import Resolved
 from explorer.schedules import SCHEDULES, Schedule
-from explorer.strategies.degrees import CONTEXT, EXPERT, TENSOR
+from explorer.strategies.model_axes import CONTEXT, EXPERT, TENSOR
 from explorer.strategy import REPLICA, ROUND_ROBIN, SPLIT, JobStrategy, Mesh, Stage
 from explorer.updates import PLAIN
 from explorer.workload import Job

@@ -24,7 +24,8 @@ from explorer.export.schedule_csv import problems as order_problems
 from explorer.export.spec import STAGES, Exporter
 from explorer.plan import Resolved
 from explorer.schedules import SCHEDULES
-from explorer.strategies.degrees import CONTEXT, MESH_AXES, TENSOR
+from explorer.strategies.degrees import MESH_AXES
+from explorer.strategies.model_axes import CONTEXT, TENSOR
 from explorer.strategy import JobStrategy
 
 FILE = f"{MODULE}.py"

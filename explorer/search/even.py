@@ -13,7 +13,8 @@ from explorer.search._devices import on_devices
 from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.problem import Problem
 from explorer.strategies.cuts import units
-from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees, most_replicas
+from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees
+from explorer.strategies.degrees_neighbours import most_replicas
 
 
 @SEARCHERS.add(

@@ -28,7 +28,8 @@ from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.problem import Problem, respecting
 from explorer.search.spaces import UNIFORM
 from explorer.strategies.cuts import balanced_cuts, units
-from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees, most_replicas
+from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees
+from explorer.strategies.degrees_neighbours import most_replicas
 from explorer.strategies.shares import shared_by_speed
 from explorer.strategy import Strategy
 

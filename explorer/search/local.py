@@ -23,7 +23,9 @@ from explorer.search._pins import Rules, bits_of
 from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.problem import Problem, respecting
 from explorer.strategies.cuts import units
-from explorer.strategies.degrees import RECOMPUTE, Degrees, ranks_of
+from explorer.strategies.degrees import RECOMPUTE, Degrees
+from explorer.strategies.degrees_neighbours import neighbouring_degrees
+from explorer.strategies.degrees_reading import ranks_of, read_degrees
 from explorer.strategies.moves import groups_of, move_boundary, place_layers
 from explorer.strategies.shares import shared_by_speed
 from explorer.strategy import ROUND_ROBIN, JobStrategy, Stage, Strategy
@@ -192,13 +194,13 @@ def _boundaries(problem: Problem, job: JobStrategy, order: list[int]) -> Iterato
 
 def _other_degrees(problem: Problem, strategy: Strategy) -> Iterator[JobStrategy]:
     """Where all stages are alike: one degree doubled and another halved, or other chunks, cut anew."""
-    degrees, cluster = Degrees.read(strategy), problem.needed_cluster
+    degrees, cluster = read_degrees(strategy), problem.needed_cluster
     if degrees is None:
         return
     own = ranks_of(strategy.job)
     used = set(own)
     devices = (*own, *(device for device in problem.pool.devices if device not in used))
-    for other in degrees.neighbours(problem.graph, cluster, problem.job, devices):
+    for other in neighbouring_degrees(degrees, problem.graph, cluster, problem.job, devices):
         if (other.recompute, other.zero) != (degrees.recompute, degrees.zero):
             continue  # single stages try these
         made = other.build(problem.graph, cluster, problem.job, devices=devices)

@@ -52,7 +52,7 @@ def balanced_cuts(graph: LayerGraph, stages: int, weights: Sequence[float] | Non
 
 
 def default_weights(graph: LayerGraph) -> list[float]:
-    """What a cut balances by default: FLOPs of each layer, measured seconds, and a little per element."""
+    """Return what a cut balances by default, per layer: FLOPs, measured seconds, and a little per element."""
     return graph.memo(
         "weights",
         lambda: [

@@ -118,7 +118,7 @@ def place_layers(
     moves: Mapping[str, int],
     groups: Sequence[DeviceGroup] | None = None,
 ) -> JobStrategy:
-    """The strategy with some layers on other groups (`moves`: layer -> group number).
+    """Return the strategy with some layers on other groups (`moves`: layer -> group number).
 
     Raises:
         InputError: an unknown layer or group.

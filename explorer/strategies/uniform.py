@@ -80,7 +80,7 @@ def uniform(
 
 
 def _samples(job: Job, microbatches: int) -> int:
-    """Samples of one microbatch over all replicas."""
+    """Return the samples of one microbatch over all replicas."""
     if microbatches < 1 or job.global_batch % microbatches:
         raise InputError(
             f"{microbatches} microbatches do not divide a global batch of {job.global_batch}",

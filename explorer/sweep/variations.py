@@ -14,7 +14,7 @@ from explorer.models import load_model
 from explorer.plan import Resolved, located
 from explorer.simulation.report import Report
 from explorer.simulation.simulate import simulate
-from explorer.strategies.degrees import Degrees
+from explorer.strategies.degrees_reading import regular_degrees
 from explorer.strategy import Strategy
 from explorer.sweep.devices import scaled, with_devices
 from explorer.workload import Workload
@@ -102,7 +102,7 @@ def _devices(_: Resolved, case: Variation, value: float) -> Variation:
 
 def _stages(_: Resolved, case: Variation, value: float) -> Variation:
     stages, job = _whole("stages", value), case.strategy.job
-    degrees = Degrees.regular(job)
+    degrees = regular_degrees(job)
     if degrees is None:
         raise InputError(
             "the pipeline can only be cut anew where all stages have the same devices and layout",

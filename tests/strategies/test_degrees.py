@@ -13,7 +13,9 @@ from explorer.base.errors import InputError
 from explorer.models.synthetic import chain
 from explorer.schedules import SCHEDULES
 from explorer.simulation.check import check
-from explorer.strategies.degrees import EXCHANGES, RECOMPUTE, Degrees, most_replicas
+from explorer.strategies.degrees import EXCHANGES, RECOMPUTE, Degrees
+from explorer.strategies.degrees_neighbours import most_replicas, neighbouring_degrees
+from explorer.strategies.degrees_reading import nearest_degrees, read_degrees
 from explorer.strategy import Slice, Strategy, Sync
 from explorer.workload import default_workload
 
@@ -57,8 +59,8 @@ def test_what_is_built_is_read_back_and_ranks_keep_their_devices(
     strategy = built(degrees, devices)
     assume(strategy is not None)
     assert strategy is not None
-    assert Degrees.read(strategy) == degrees
-    assert Degrees.nearest(strategy.job) == degrees
+    assert read_degrees(strategy) == degrees
+    assert nearest_degrees(strategy.job) == degrees
     assert set(strategy.job.devices) == set(devices[: degrees.devices])
     homes = {mesh.devices for stage in strategy.job.stages for mesh in stage.meshes}
     size = degrees.position_devices
@@ -70,12 +72,12 @@ def test_what_is_built_is_read_back_and_ranks_keep_their_devices(
 def test_neighbours_can_be_built_and_are_ordered_by_their_schedule(degrees: Degrees) -> None:
     graph = MIXTRAL if degrees.expert > 1 else GPT
     job = WORKLOAD.job
-    found = list(degrees.neighbours(graph, CLUSTER, job))
+    found = list(neighbouring_degrees(degrees, graph, CLUSTER, job))
     assert degrees not in found
     assert len(set(found)) == len(found)
     for other in found:
         strategy = other.build(graph, CLUSTER, job)
-        assert Degrees.read(strategy) == other
+        assert read_degrees(strategy) == other
         assert [text for text in check(graph, CLUSTER, WORKLOAD, strategy) if "schedule" in text] == []
 
 
@@ -91,7 +93,7 @@ def test_a_schedule_says_where_stages_lie() -> None:
     assert [[mesh.devices[0] for mesh in stage.meshes] for stage in strategy.job.stages] == [
         [0, 3], [1, 2], [2, 1], [3, 0]
     ]  # fmt: skip
-    assert Degrees.read(strategy) == Degrees(stages=4, schedule="chimera")
+    assert read_degrees(strategy) == Degrees(stages=4, schedule="chimera")
 
 
 def test_experts_lie_on_a_mesh_over_all_devices_of_their_stage() -> None:
@@ -156,10 +158,10 @@ def test_other_strategies_are_no_degrees_but_have_nearest_ones() -> None:
         replace(job, transfers="best"),
     ]
     for other in others:
-        assert Degrees.read(Strategy(jobs=(other,))) is None
-        assert Degrees.nearest(other).microbatch_size == 2
+        assert read_degrees(Strategy(jobs=(other,))) is None
+        assert nearest_degrees(other).microbatch_size == 2
     named = job.with_stages([replace(job.stages[0], name="first"), last])
-    assert Degrees.read(Strategy(jobs=(named,))) == plain
+    assert read_degrees(Strategy(jobs=(named,))) == plain
 
 
 def test_defaults_follow_what_is_changed() -> None:
