@@ -116,9 +116,7 @@ def _sizes(roles: Mapping[str, int], sizes: Mapping[str, float]) -> tuple[float,
 
 
 def _experts(layer: Layer, sizes: Mapping[str, float]) -> Contraction | None:
-    """Return the gate, up and down of every expert: three products of equal work, a batch entry per
-    expert.
-    """
+    """Return every expert's gate, up and down: three products of equal work, a batch entry per expert."""
     if not {"experts", "ffn", "embed"} <= sizes.keys():
         return None
     one = 2 * sizes["experts"] * sizes["ffn"] * sizes["embed"]

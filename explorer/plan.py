@@ -131,7 +131,7 @@ _COSTS_AFTER = {
     "action_overhead_s": ("launch_overhead_s", "host_issue_s"),
     "cached_fraction": ("reserved_bytes",),
 }
-"""Costs of software, and the fields of a device kind after whose sources theirs used to be."""
+"""Costs of software; for each, the fields of a device kind whose sources its own used to follow."""
 
 
 def _plain_cluster(cluster: Cluster) -> dict[str, Any]:
@@ -318,7 +318,7 @@ def _graph_of(plan: Plan, graphs: Mapping[str, LayerGraph], job: str) -> LayerGr
 
 
 def located(reference: str, folder: Path | None) -> str:
-    """Return a reference with a path made relative to the plan's folder."""
+    """Return a reference, resolved in the plan's folder if its path exists there."""
     if folder is not None and reference:
         prefix, _, rest = reference.rpartition("hf:")
         candidate = folder / (rest if prefix == "" and reference.startswith("hf:") else reference)

@@ -30,7 +30,7 @@ _TYPES = {"float": "fp32", "half": "fp16", "bfloat16": "bf16", "double": "fp64"}
 
 
 class Collective(NamedTuple):
-    """Equal collectives of a trace: operation, size and group."""
+    """Equal collectives of a trace: operation, devices and bytes."""
 
     op: str
     devices: tuple[int, ...]

@@ -21,7 +21,7 @@ FEWEST = math.ceil(COVERAGE / (1 - COVERAGE) - 1e-9)
 
 
 class Coverage(NamedTuple):
-    """How a learned band did on rows that it was not learned from."""
+    """The success of a learned band on rows that it was not learned from."""
 
     band: float
     """Relative half-width, median over the rows."""

@@ -75,7 +75,7 @@ class History(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What runs teach of one figure."""
+    """The errors of one figure in past runs."""
 
     log_ratios: tuple[float, ...]
     """Logarithms of measured over predicted, in order."""

@@ -137,9 +137,7 @@ def _kind(data: Any, cluster: Cluster, kernels: Sequence[Event]) -> tuple[Device
 def _timed(
     events: Iterable[Event], kernels: Sequence[Event]
 ) -> tuple[dict[Operator, list[float]], Counter[str]]:
-    """Collect the seconds of every call by operator, and operators that took time but whose work is
-    unknown.
-    """
+    """Collect seconds of every call by operator, and operators that took time for unknown work."""
     on_device: dict[object, float] = defaultdict(float)
     names: dict[object, str] = {}
     for kernel in kernels:

@@ -109,7 +109,7 @@ def descend(problem: Problem, start: Array, *, rounds: int = 200, tolerance: flo
     Args:
         problem: the observations.
         start: logarithms of the factors.
-        rounds: most steps.
+        rounds: largest number of steps.
         tolerance: relative change of the cost, or of the logarithms, at which it ends.
     """
     from scipy.optimize import least_squares

@@ -57,7 +57,7 @@ class LayerTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineTimes:
-    """What a run timed of its machine."""
+    """The times that a run measured of its own machine."""
 
     device: str
     """Name of the device that its ranks ran on, as the ranks give it."""
@@ -227,9 +227,7 @@ def _parts_evidence(data: Mapping[str, Any], cluster: Cluster, *, name: str) -> 
 def _mean_shift(
     part: str, numbers: Sequence[str], cluster: Cluster, guess: float, seen: float, name: str
 ) -> Observation:
-    """Observe a part that follows the geometric mean of some numbers: down with rates, up with an
-    overhead.
-    """
+    """Observe a part that follows some numbers' geometric mean: down with rates, up with overheads."""
     way = 1.0 if part == "overhead" else -1.0
     before = {item.key: item.value for item in numbers_of(cluster)}
 

@@ -33,7 +33,7 @@ LEVEL_FIELDS = ("bandwidth_bytes_per_s", "latency_s", "collective_efficiency", "
 """Numbers of a level."""
 
 SQUARE = 128
-"""Shortest side in elements of a tile that is not small."""
+"""Side in elements; tiles with a shorter side are small."""
 _END_ONLY = f"{CURVES}sustained"
 _FRACTIONS = ("tiles", "tiles.small", "unaligned_fraction", "collective_efficiency", "cached_fraction")
 

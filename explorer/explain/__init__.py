@@ -66,9 +66,7 @@ def explain(
 
 
 def ordered(sentences: Iterator[Sentence] | tuple[Sentence, ...]) -> tuple[Sentence, ...]:
-    """Sort sentences: what makes the plan fit, what saves most, what helps nothing; else in the order
-    given.
-    """
+    """Sort sentences: what makes the plan fit, saves most, helps nothing; else in the order given."""
 
     def rank(said: Sentence) -> tuple[bool, float]:
         return said.strategy is None, -(said.saves_s if said.saves_s is not None else float("inf"))

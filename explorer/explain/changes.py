@@ -81,8 +81,8 @@ def _sized(asked: Asked, factor: float) -> Strategy:
 def schedules(asked: Asked) -> Iterator[Change]:
     """Yield every other registered schedule that makes an order by itself, over the same stages.
 
-    For long steps only schedules that train exactly are tried: the others are mentioned, not proposed, and
-    take seconds.
+    For long steps only schedules that train exactly are tried: the others would take seconds, only to be
+    mentioned and never proposed.
     """
     long = actions(asked.job, asked.batch) > MOST_ACTIONS
     shape = bare_shape(asked.graph, asked.workload.job, asked.job)

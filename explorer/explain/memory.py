@@ -38,9 +38,7 @@ def fullest(report: Report) -> tuple[int, float]:
 
 
 def parts_of(report: Report, lane: int) -> str:
-    """List the large parts of a device's memory, largest first: "51.2 GiB activations, 12.1 GiB
-    optimizer".
-    """
+    """List a device's large parts of memory, largest first: "51.2 GiB activations, 12.1 GiB optimizer"."""
     parts = sorted(zip(report.memory_parts_bytes[lane], MEMORY_PARTS, strict=True), reverse=True)
     used = report.peak_memory_bytes[lane]
     return ", ".join(f"{format_bytes(size)} {name}" for size, name in parts if size > _BIG * used)

@@ -115,9 +115,7 @@ class AttentionLayers(GraphParts):
         return y
 
     def _plain_softmax(self, name: str, x: Value) -> Value:
-        """Add the softmax without a fused kernel: widened to fp32, scaled, masked, softmax, narrowed
-        again.
-        """
+        """Add the softmax without a fused kernel: to fp32, scaled, masked, softmax, narrowed again."""
         axes, n = dict(zip(x.dims, x.shape, strict=True)), x.elements
         for part, moved in (("widen", 3), ("scale", 4), ("mask", 4 + _MASK), ("softmax", 4), ("narrow", 3)):
             own = f"{name}.{part}"

@@ -32,7 +32,7 @@ class Inside:
     elements: int
     """Number of scalars."""
     dtype: str
-    """As `Tensor.dtype`."""
+    """Data type, as `Tensor.dtype`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,9 +30,7 @@ _CAST = 5.0 / _WIDTH
 
 
 def eager_norm(b: GraphBuilder, name: str, x: Value, *, readers: int = 1) -> Value:
-    """Add an RMS norm before `readers` products; it keeps its input in fp32 and its output before the
-    weight.
-    """
+    """Add an RMS norm before `readers` products; it keeps its fp32 input and its output before the weight."""
     sizes = dict(zip(x.dims, x.shape, strict=True))
     weight = b.parameter(f"{b.full(name)}.weight", {"embed": x.size("embed")})
     wide = b.internal(name, "wide", sizes, dtype="fp32")

@@ -141,7 +141,7 @@ class _Emitter:
         )
 
     def _hidden(self, layer: str, inside: Sequence[Inside]) -> dict[str, Atoms]:
-        """Add tensors for what is kept inside a layer, and return them with their atoms."""
+        """Add the tensors kept inside a layer, and return them with their atoms."""
         found: dict[str, Atoms] = {}
         for item in inside:
             name, atoms = _free(f"{layer}.{item.part}", found, "_"), self.names.atoms(item.axes)
@@ -226,8 +226,6 @@ def _free(base: str, taken: Iterable[str], mark: str) -> str:
 
 
 def _names(atoms: Atoms, local: Mapping[int, str], skipped: frozenset[int] = frozenset()) -> tuple[str, ...]:
-    """Name the dimensions of a tensor; an axis that occurs twice (a sequence with itself) is named only
-    once.
-    """
+    """Name the dimensions of a tensor; an axis that occurs twice (a sequence with itself) is named once."""
     names = ["" if atom in skipped else local[atom] for atom in atoms]
     return tuple("" if name in names[:i] else name for i, name in enumerate(names))

@@ -1,4 +1,4 @@
-"""Model files: the reader for a file is told by the file's content; one clear error if there is none.
+"""Model files: a file's content decides its reader; one clear error if there is none.
 
 Files are data. Nothing here or in the readers runs what a file says.
 """

@@ -67,9 +67,9 @@ def _family(data: Mapping[str, Any]) -> str | None:
 def _list_only(family: str) -> None:
     """Make transformers list this family only, instead of reading 2,000 files, twice, to list them all.
 
-    Its import begins by listing what every model file defines, through one function that is replaced here
-    before it is used, by a look into the relevant folders, and once. Other families can still be imported by
-    path; if anything is missing all the same, the caller asks again without this shortcut.
+    Its import begins by listing what every model file defines, through one function. That function is
+    replaced here, before its first use, by one that lists the relevant folders once. Other families can still
+    be imported by path; if anything is missing all the same, the caller asks again without this shortcut.
     """
     spec = importlib.util.find_spec("transformers")
     if spec is None:

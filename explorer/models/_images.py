@@ -41,9 +41,7 @@ class ImageLayers(GraphParts):
         groups: int = 1,
         bias: bool = False,
     ) -> Value:
-        """Add a convolution to `channels` outputs, of 2 x outputs x (input channels / groups) x kernel
-        FLOPs.
-        """
+        """Add a convolution to `channels` outputs: 2 x outputs x (input channels / groups) x kernel FLOPs."""
         space, inner = _outputs(x, kernel, stride, padding), x.size("channels") / groups
         # With groups a weight sees only its own group's channels: an axis that splits with the outputs.
         mixed = "in_channels" if groups == 1 else ""
@@ -98,9 +96,7 @@ class ImageLayers(GraphParts):
         return self.affine(name, x, sizes, names=("weight", "bias") if affine else (), fixed=x.dims[1:])
 
     def max_pool(self, name: str, x: Value, kernel: Window, *, stride: Window, padding: Window = 0) -> Value:
-        """Add a maximum over windows; it keeps its input and, as in torch, the int64 index of each
-        maximum.
-        """
+        """Add a maximum over windows; it keeps its input and, like torch, each maximum's int64 index."""
         space = _outputs(x, kernel, stride, padding)
         sizes = {"channels": x.size("channels"), **space}
         y = self.output(name, sizes, [x])
@@ -126,9 +122,7 @@ class ImageLayers(GraphParts):
         return y
 
     def mean(self, name: str, x: Value, *, over: Sequence[str] = ("height", "width")) -> Value:
-        """Add a mean over axes (global average pooling); its gradient needs only sizes, so nothing is
-        kept.
-        """
+        """Add a mean over axes (global average pooling); its gradient needs only sizes: nothing is kept."""
         kept = {d: s for d, s in zip(x.dims, x.shape, strict=True) if d not in over}
         y = self.output(name, kept, [x])
         moved = Work(moved_elements=x.elements + y.elements)

@@ -132,9 +132,7 @@ class Names:
             self._names[others[0]] = "qkv" if fused else "kv_heads"
 
     def _scores(self, first: Operation, last: Operation) -> None:
-        """Name the axes of the query-key product, (..., heads, seq, kv_seq), which contracts the head
-        size.
-        """
+        """Name the axes of the query-key product (..., heads, seq, kv_seq), which contracts the head size."""
         q, k = _factors(first)
         _, v = _factors(last)
         self._give(q.axes[-1], "head")

@@ -64,9 +64,7 @@ _KEEPS_OUTPUT = SOFTMAXES | _names("relu tanh sigmoid exp rsqrt sqrt reciprocal"
 
 
 def category(op: str) -> str:
-    """Return the class that grouping and costs use: matmul, conv, attention, embedding, norm, ...,
-    pointwise.
-    """
+    """Return the class for grouping and costs: matmul, conv, attention, embedding, norm, ..., pointwise."""
     for name, members in (
         ("matmul", MATMULS | GROUPED),
         ("conv", CONVOLUTIONS),

@@ -195,9 +195,7 @@ class GraphParts:
         *,
         dtype: str = COMPUTE,
     ) -> Value:
-        """Add the output tensor, named like its layer; it needs a gradient if anything it is made from
-        does.
-        """
+        """Add the output tensor, named like its layer; it needs a gradient if any of its sources does."""
         value = self.tensor(self.full(name), dims, dtype=dtype)
         needed = any(item.needs_gradient for item in reads) or any(item.trainable for item in weights)
         return value._replace(needs_gradient=needed)

@@ -45,7 +45,7 @@ class Value:
     elements: int
     """Number of scalars."""
     dtype: str
-    """As `Ref.dtype`."""
+    """Data type, as `Ref.dtype`."""
     gradient: bool
     """Whether a gradient is wanted for it."""
 

@@ -113,9 +113,7 @@ class _Reader:
         return self._new_value(node.name, axes.fresh(tuple(map(int, value.shape))), value, gradient=False)
 
     def _current(self, item: Any) -> Any:
-        """Return the current version of a tensor: readers after a write into it read what was written,
-        too.
-        """
+        """Return the current version of a tensor: readers after a write into it read what was written."""
         if isinstance(item, (list, tuple)):
             return [self._current(part) for part in item]
         while isinstance(item, Ref) and item.name in self._latest:
@@ -124,7 +122,7 @@ class _Reader:
         return item
 
     def _written_into(self, target: Ref, result: Ref) -> None:
-        """Let what is written into a part of `target` stand for all of it from here on."""
+        """Let a tensor written into a part of `target` replace all of it from here on."""
         made = self.program.values[result.name]
         axes, elements = self._whole.get(target.name, (made.axes, made.elements))
         if elements > made.elements:

@@ -1,7 +1,7 @@
 """Repetition of exported blocks to the full depth: 80 equal blocks cost the time of two.
 
-A block that was left out is a copy of a kept one of its structure with the names changed, reading from the
-block before it what the kept one reads from the block before. If that does not determine the graph (a block
+A block that was left out is a copy of a kept block of the same structure, with the names changed; it reads
+from its previous block what the kept one reads from its own. If that does not determine the graph (a block
 that reads from an arbitrary earlier one), `NotRepeatable` says so and the caller exports the whole model.
 """
 
@@ -15,7 +15,7 @@ from explorer.models._stacks import Stack
 
 
 class NotRepeatable(Exception):  # noqa: N818
-    """The blocks of a stack are not wired alike; not an error, the full depth is exported instead."""
+    """The blocks of a stack are wired differently; this is no error, the full depth is exported instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ def with_policy(graph: LayerGraph, policy: str) -> LayerGraph:
     """Mark every layer with what selective recomputation does with it.
 
     Args:
-        graph: a model with blocks, whose layers stand in the order in which they run.
+        graph: a model with blocks, whose layers are in the order in which they run.
         policy: a name in `POLICIES`; `attention` marks nothing.
     """
     if policy == "attention":

@@ -60,9 +60,7 @@ class SequenceLayers(AttentionLayers):
         return y
 
     def rope(self, name: str, q: Value, k: Value) -> tuple[Value, Value]:
-        """Add a rotary position embedding of queries and keys; its gradient rotates back, so nothing is
-        kept.
-        """
+        """Add rotary positions of queries and keys; the gradient rotates back, so nothing is kept."""
         rotated = []
         for part, x in (("q", q), ("k", k)):
             sizes = dict(zip(x.dims, x.shape, strict=True))

@@ -1,4 +1,4 @@
-"""GraphBuilder: one method per kind of layer, so that every source counts work and memory alike.
+"""GraphBuilder: one method per kind of layer, so every source counts work and memory alike.
 
 Dimension names are a contract that tensor-parallel layouts use: ``seq``, ``embed`` (model width), ``heads``
 (query heads), ``kv_heads``, ``head`` (head size; ``v_head`` if that of values differs), ``kv_seq`` (keys that

@@ -196,8 +196,6 @@ def deepseek_v2(*, sequence_length: int | None = None) -> LayerGraph:
 
 @SOURCES.add("deepseek-v3", title="DeepSeek-V3 671B", paper=V3, family="deepseek", parameters=671_026_419_200)
 def deepseek_v3(*, sequence_length: int | None = None) -> LayerGraph:
-    """Build DeepSeek-V3: 61 blocks of width 7168, three dense, with one shared and 8 of 256 routed
-    experts.
-    """
+    """Build DeepSeek-V3: 61 blocks of width 7168, three dense, one shared and 8 of 256 routed experts."""
     # Section 4.2: the batch grows from 3072 to 15360.
     return _deepseek("deepseek-v3", _V3, sequence_length, global_batch=15360, source=V3)

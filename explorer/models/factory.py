@@ -110,7 +110,7 @@ def _failed(reference: str, doing: str, error: Exception) -> InputError:
 
 
 def _check_options(factory: Callable[..., Any], options: dict[str, Any], reference: str) -> None:
-    """Drop a sequence length that the factory does not take, and refuse any other option it does not take."""
+    """Refuse options that the factory does not take."""
     try:
         parameters = inspect.signature(factory).parameters
     except ValueError:

@@ -120,7 +120,7 @@ def inception_v3(*, aux: bool, sequence_length: int | None = None) -> LayerGraph
     refuse_sequence("inception-v3", sequence_length)
     # Section 8: 50 replicas of batch 32, 100 epochs (RMSProp, which like momentum keeps one state). 4 epochs
     # to the target of Pal et al. 2019 (arXiv:1907.13257) at 64 per device on 1 device, 7 on 64, 23 on 256:
-    # recalled from its text, not looked up. A curve needs one target, so that the 100 epochs of the paper are
+    # recalled from its text, not looked up. A curve needs one target, so the 100 epochs of the paper are
     # not in it.
     defaults = Defaults(
         global_batch=64, precision="fp32", optimizer="momentum", samples_per_epoch=IMAGENET_SAMPLES,

@@ -1,6 +1,6 @@
 """PipeDream profiles (``graph.txt``): measured seconds and bytes per operator of one minibatch.
 
-Nodes stand in lines without a leading tab, edges in lines with one::
+Nodes are lines without a leading tab, edges lines with one::
 
     node2 -- Conv2d(3, 64) -- forward_compute_time=3.0, backward_compute_time=9.0, activation_size=8.0, ...
     <TAB>node1 -- node2
@@ -74,11 +74,11 @@ class _Node:
 
 
 MOST = 1e24
-"""Largest value of milliseconds and bytes."""
+"""Largest number of milliseconds or bytes that is accepted."""
 
 
 def looks_like(text: str) -> bool:
-    """Tell whether a text looks like a profile; its first line then decides what is wrong with it."""
+    """Tell whether a text looks like a profile at all."""
     return " -- " in text
 
 

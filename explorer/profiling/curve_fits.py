@@ -96,9 +96,7 @@ def by_size(pairs: Iterable[tuple[float, float]]) -> dict[float, float]:
 
 
 def line(messages: Mapping[int, float]) -> tuple[float, float]:
-    """Fit (latency, bandwidth) of seconds = latency + size / bandwidth, by least squares of relative
-    errors.
-    """
+    """Fit (latency, bandwidth) of seconds = latency + size / bandwidth; least squares of relative errors."""
     sizes = np.array(list(messages), dtype=float)
     seconds = np.array(list(messages.values()))
     if len(sizes) < 2:

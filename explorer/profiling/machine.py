@@ -29,7 +29,7 @@ class Host:
 
 
 def this_host() -> Host:
-    """Describe this machine by what is known of it, without anything that names it."""
+    """Describe this machine by everything known of it, except what identifies it."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     nodes = len(list(_NODES.glob("node[0-9]*"))) if _NODES.is_dir() else 1
     return Host(cores=cores, memory_nodes=max(1, nodes), processor=_processor())

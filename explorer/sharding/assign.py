@@ -38,7 +38,7 @@ class TemplateGroup(NamedTuple):
 
 
 class Held(NamedTuple):
-    """How one device holds a parameter: its share, the axes that split it and the sums its gradient needs."""
+    """One device's holding of a parameter: its share, the axes that split it, the sums its gradient needs."""
 
     fraction: float
     """Share of the parameter that the device holds."""
@@ -72,7 +72,7 @@ class LayerPlan:
     write_sizes: Shapes
     """Per write, the sizes in which pieces are counted: those of the dimensions its axes are mapped to."""
     parameters: tuple[Held, ...]
-    """How one device holds every parameter."""
+    """One device's holding of every parameter."""
     work: float
     """Share of the layer's work per sample of its replica."""
     pieces: tuple[tuple[str, float], ...]

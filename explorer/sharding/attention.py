@@ -31,9 +31,7 @@ _FUSED = 2 / 3
 
 @RULES.add("attention", title="by heads, or by query position with whole keys and values or a ring of them")
 def attention(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None:
-    """Return the signature of a fused attention that reads (query, key, value), or all three in one
-    tensor.
-    """
+    """Return the signature of a fused attention that reads (query, key, value), or one tensor of all."""
     if dims not in (("seq",), ("seq", RING)):
         return einsum(layer, dims, axis)
     signature = einsum(layer, ("seq",), axis, special=True)

@@ -37,9 +37,7 @@ keeps."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inner:
-    """A collective inside a layer, over the mesh axis of its signature; its buffer has the shape of a
-    tensor.
-    """
+    """A collective inside a layer, over its signature's mesh axis; its buffer is shaped after a tensor."""
 
     op: str
     """all_reduce, all_to_all, halo (to each neighbour along the axis), ring or ring_gradient (blocks passed
@@ -56,7 +54,7 @@ class Inner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """How one layer runs over one mesh axis: a state for every tensor and parameter it touches."""
+    """One way to run a layer over one mesh axis: a state for every tensor and parameter it touches."""
 
     dims: tuple[str, ...]
     """Dimensions that are split, the main one first; () if none."""
@@ -186,9 +184,7 @@ def by_sample(layer: Layer, axis: Axis) -> Signature:
 
 
 def passed_on(layer: Layer) -> Signature | None:
-    """Return the signature that passes partial sums on; None if the layer is not linear. No device does
-    less.
-    """
+    """Return the signature that passes partial sums on (no device does less); None if not linear."""
     return _uniform(layer, PARTIAL, BROADCAST, work=1.0) if is_linear(layer) else None
 
 

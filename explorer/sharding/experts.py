@@ -43,9 +43,7 @@ def experts(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None
 
 
 def active_experts(layer: Layer) -> float:
-    """Return the experts per token, from the work: FLOPs / (2 x tokens x one expert's weights); 1 if
-    unknown.
-    """
+    """Return experts per token, from the work: FLOPs / (2 x tokens x one expert's weights); 1 if unknown."""
     sizes = sizes_of(layer)
     weights = 0.0
     for use in layer.parameters:

@@ -16,9 +16,7 @@ from explorer.sharding.states import BROADCAST, PARTIAL, Axis
 
 @RULES.add("loss", title="by class with all-reduced statistics, or by position")
 def loss(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None:
-    """Return the signature of a loss; its first read holds the predictions, its classes are not
-    splittable.
-    """
+    """Return the signature of a loss; it reads predictions first, and their classes are not splittable."""
     signature = einsum(layer, dims, axis, special=True)
     classes = {dim.name for dim in layer.dims if not dim.splittable}
     if signature is None or not classes & set(dims):

@@ -23,7 +23,7 @@ def norm(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None:
 
 @RULES.add("softmax", title="free along other dimensions than its own, else with all-reduced statistics")
 def softmax(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None:
-    """Return the signature of a softmax that is a layer of its own."""
+    """Return the signature of a softmax that is a separate layer."""
     return _with_statistics(layer, dims, axis, forward=(1.0, 1.0), backward=(1.0,))
 
 

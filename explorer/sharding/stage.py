@@ -242,9 +242,7 @@ def _fewer_replicas(group: TemplateGroup, axes: Sequence[Axis]) -> float:
 
 
 def _joined(one: Held, other: Held) -> Held:
-    """Return how a parameter that two layers of a stage use is held: split only if both split it, else
-    whole.
-    """
+    """Join two layers' holdings of one parameter: split only if both split it, else whole."""
     if one == other:
         return one
     common = tuple(axis for axis in one.axes if axis in other.axes)

@@ -42,7 +42,7 @@ class Axis:
 
     @property
     def stretch(self) -> float:
-        """How many times larger the largest piece is than an equal one; passing pieces on waits for it."""
+        """Size of the largest piece over that of an equal one; passing pieces on waits for the largest."""
         return self.size * max(self.shares) / sum(self.shares) if self.shares else 1.0
 
 
@@ -56,9 +56,7 @@ def describe(state: State) -> str:
 
 
 def dual(state: State) -> State:
-    """Return the state in which a written tensor's gradient is needed: as it is, or whole for a partial
-    sum.
-    """
+    """Return the state a written tensor's gradient is needed in: the same, or whole for a partial sum."""
     return BROADCAST if state == PARTIAL else state
 
 

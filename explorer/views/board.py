@@ -170,9 +170,7 @@ def _runs(scene: Scene, number: int) -> list[dict[str, Any]]:
 
 
 def _seconds(scene: Scene, number: int) -> tuple[float, float]:
-    """Sum forward and backward of one microbatch over all stages of a lane, with the slowest replica of
-    each.
-    """
+    """Sum one microbatch's forward and backward over a lane's stages, with the slowest replica of each."""
     slowest = scene.memo("board.slowest", lambda: _slowest(scene))[number]
     forward = sum(seconds for (_, kind), seconds in slowest.items() if kind == F)
     return forward, sum(slowest.values()) - forward
@@ -204,9 +202,7 @@ def _memory(scene: Scene, number: int) -> tuple[dict[str, float], int | None]:
 
 
 def _in_flight(scene: Scene, lane: int | None, stages: Sequence[int]) -> int:
-    """Estimate microbatches kept at the peak: activations there over those of one microbatch of every
-    stage.
-    """
+    """Estimate microbatches kept at the peak: its activations over one microbatch's of every stage."""
     report, program = scene.report, scene.report.timeline.program
     if lane is None:
         return 1

@@ -138,9 +138,7 @@ def _show(picture: _Picture, parts: Iterable[GraphPart], parent: str | None) -> 
 
 
 def default_opened(graph: LayerGraph) -> list[str]:
-    """Choose open parts for a first look: whole levels, then a typical repeat, up to `MOST_AT_FIRST`
-    nodes.
-    """
+    """Choose open parts for a first look: whole levels, a typical repeat, up to `MOST_AT_FIRST` nodes."""
     return graph.memo("views.graph_opened", lambda: _default_opened(module_tree(graph)))
 
 

@@ -129,9 +129,7 @@ def _end_of(cluster: Cluster, name: str) -> _End:
 
 
 def _grouped(links: list[tuple[int, _End]]) -> list[tuple[str, list[int]]]:
-    """Return (name, links) of every row: single links, or all of one or several nodes if there are too
-    many.
-    """
+    """Return (name, links) of every row: single links, or if they are too many, those of whole nodes."""
     if len(links) <= MOST_ROWS:
         return [(end.name, [i]) for i, end in links]
     nodes = sorted({end.node for _, end in links if end.node is not None})

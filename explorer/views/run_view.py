@@ -193,9 +193,7 @@ def _level(found: Comparison) -> str:
 
 
 def _got(found: Comparison) -> str:
-    """Write the ranks' processor time over what they needed; clocks sometimes make it a little more than
-    all.
-    """
+    """Write the ranks' processor time over what they needed; clocks may make it a little more than all."""
     return share_words(min(1.0, found.contention))
 
 

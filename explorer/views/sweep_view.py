@@ -1,4 +1,4 @@
-"""What if: the plan next to a variation of it, and the curves of a sweep with the table behind them."""
+"""Views of "what if": the plan next to a variation of it, and the curves of a sweep with their table."""
 
 from __future__ import annotations
 

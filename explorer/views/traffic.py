@@ -37,8 +37,6 @@ def traffic_view(scene: Scene, *, name: str = "") -> dict[str, Any]:
 
 
 def communication_view(scene: Scene, *, name: str = "") -> tuple[dict[str, Any], bytes]:
-    """Return `Heatmap.view` of kind `traffic` with a second picture, links over time, and that one's
-    cells.
-    """
+    """Return `Heatmap.view` of kind `traffic` with a second picture, links over time, and its cells."""
     links, cells = links_view(scene)
     return {**traffic_view(scene, name=name), "links": links}, cells

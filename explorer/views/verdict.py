@@ -85,6 +85,6 @@ def _proposal(scene: Scene, best: Sentence) -> str:
 
 
 def _label(best: Sentence) -> str:
-    """Label the change's button; if the change is long, the sentence next to it says it."""
+    """Label the change's button; a long change is left to the sentence next to it."""
     label = button(best.change)
     return label if len(label) <= LONGEST_LABEL else "Apply this change"

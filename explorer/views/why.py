@@ -42,9 +42,7 @@ def _reason(scene: Scene, said: Sentence) -> dict[str, Any]:
 
 
 def worth(scene: Scene, said: Sentence) -> bool:
-    """Tell whether a proposal comes first: it makes the plan fit, saves time, or frees memory that is
-    tight.
-    """
+    """Tell whether a proposal comes first: it makes the plan fit, saves time, or frees tight memory."""
     if not scene.report.feasible or said.saves_s is None or said.saves_s > 0:
         return True
     return said.topic == "memory" and figures(scene.report)["memory"] >= TIGHT
