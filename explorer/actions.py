@@ -1,13 +1,13 @@
-"""Actions, orders and shapes: the words in which schedules speak. Order only, never time.
+"""Actions, orders and shapes: the terms in which schedules speak. They state order, never time.
 
 An action is one step of a stage's work on some microbatches. It prints in torch's notation where torch
 has one (``0F3``: stage 0, forward, microbatch 3), with a suffix where not: ``0F3~1`` second copy,
 ``0W0-7`` microbatches 0 to 7, ``0F3^2`` third sweep.
 
-What lowering places by itself may be named: ``0UNSHARD``, ``0RESHARD`` and ``0REDUCE_GRAD`` (torch's words)
-gather and give back the sharded weights of a stage and reduce its gradients there; ``0RECOMPUTE3`` makes
-again what the backward of microbatch 3 needs, ``0OFFLOAD3`` and ``0RELOAD3`` move its activations to the host
-and back. What a lane does not name of a stage is placed by rules, or not done.
+A lane may name what lowering otherwise places by itself: ``0UNSHARD``, ``0RESHARD`` and ``0REDUCE_GRAD``
+(torch's words) gather and give back the sharded weights of a stage and reduce its gradients there;
+``0RECOMPUTE3`` makes again what the backward of microbatch 3 needs, ``0OFFLOAD3`` and ``0RELOAD3`` move its
+activations to the host and back. Whatever a lane does not name is placed by rules, or not done.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ NAMED = (UNSHARD, RESHARD, REDUCE_GRAD, RECOMPUTE, OFFLOAD, RELOAD) = (
 )  # fmt: skip
 """Actions that a schedule may leave to lowering."""
 WHOLE_STAGE = frozenset({UNSHARD, RESHARD, REDUCE_GRAD})
-"""Those that are of a stage, not of microbatches: `first_microbatch` only says of which step."""
+"""Those among them that concern a whole stage, not microbatches: `first_microbatch` only says in which
+step.
+"""
 
 
 class Action(NamedTuple):
@@ -59,17 +61,19 @@ _ACTION = re.compile(
 _OF_STAGE = re.compile(rf"^(\d{{1,9}})({'|'.join(sorted(WHOLE_STAGE))})(\d{{0,9}})(){_PLACE}")
 
 MOST_MICROBATCHES = 1_000_000
-"""Microbatches of one action, and of all that a text lists: a number mistyped must not cost the memory."""
+"""Most microbatches of one action, and of all actions in a text: a mistyped number must not exhaust the
+memory.
+"""
 
 
 def parse_action(text: str) -> Action:
-    """The action that prints as `text`.
+    """Return the action that prints as `text`.
 
     >>> parse_action("0W0-7~1")
     Action(op='W', stage=0, first_microbatch=0, count=8, copy=1, sweep=0)
 
     Raises:
-        InputError: not the notation.
+        InputError: `text` is not in the notation.
     """
     match = _ACTION.match(text.strip()) or _OF_STAGE.match(text.strip())
     if match is None:
@@ -86,10 +90,10 @@ def parse_action(text: str) -> Action:
 
 
 def few_enough(actions: Iterable[Action]) -> tuple[Action, ...]:
-    """Return the actions of a lane as they are.
+    """Check the number of microbatches in a lane's actions, and return the actions unchanged.
 
     Raises:
-        InputError: they are of more than `MOST_MICROBATCHES` together.
+        InputError: together they name more than `MOST_MICROBATCHES`.
     """
     lane = tuple(actions)
     total = sum(action.count for action in lane)
@@ -112,14 +116,16 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """All a schedule may know. Most use only the sizes; greedy ones also read the seconds and caps."""
+    """Everything a schedule may know. Most read only the sizes; greedy ones also read the seconds and
+    caps.
+    """
 
     stages: int
     """Number of stages."""
     edges: tuple[tuple[int, int], ...]
-    """Stage DAG: (from, to), both differing."""
+    """Stage DAG: pairs (from, to) of different stages."""
     lanes: tuple[tuple[Place, ...], ...]
-    """For each lane the places it holds, by stage, copy, replica."""
+    """Per lane: the places it holds, by stage, copy, replica."""
     microbatches: tuple[int, ...]
     """Per stage: microbatches in one step."""
     copies: int = 1
@@ -131,9 +137,9 @@ class Shape:
     training: bool = True
     """Whether backward and update exist."""
     forward_s: tuple[float, ...] = ()
-    """Per stage: seconds of a forward of one microbatch; () where the caller has none."""
+    """Per stage: seconds of a forward of one microbatch; () if the caller has none."""
     input_grad_s: tuple[float, ...] = ()
-    """Per stage: seconds of the input gradient, with what it recomputes."""
+    """Per stage: seconds of the input gradient, including what it recomputes."""
     weight_grad_s: tuple[float, ...] = ()
     """Per stage: seconds of the weight gradient."""
     transfer_s: tuple[float, ...] = ()
@@ -141,20 +147,20 @@ class Shape:
     activation_bytes: tuple[float, ...] = ()
     """Per stage: bytes that a microbatch in flight holds on a device, from its F to its B or I."""
     waiting_bytes: tuple[float, ...] = ()
-    """Per stage: bytes of it that wait from I to W, where the backward is split."""
+    """Per stage: those of these bytes that wait from I to W, if the backward is split."""
     memory_cap_bytes: tuple[float, ...] = ()
-    """Per lane: bytes of its smallest device that nothing but microbatches in flight takes."""
+    """Per lane: bytes of its smallest device that are left for microbatches in flight."""
 
     @cached_property
     def depth_to_end(self) -> tuple[int, ...]:
-        """Per stage: stages on the longest path from it to a sink, itself not counted."""
+        """Per stage: stages on the longest path from it to a sink, excluding itself."""
         depth = [0] * self.stages
         for source, target in sorted(self.edges, reverse=True):
             depth[source] = max(depth[source], depth[target] + 1)
         return tuple(depth)
 
     def lane_of(self, place: Place) -> int:
-        """Lane that holds `place` (the first, where several run it together)."""
+        """Return the lane that holds `place`; the first if several run it together."""
         return next(i for i, places in enumerate(self.lanes) if place in places)
 
 
@@ -177,9 +183,9 @@ class ReadRule:
     name: str = "latest"
     """A name in `explorer.reads`."""
     parameter: int = 0
-    """k of buffered; of predicted the horizon in updates, where it is the same everywhere."""
+    """For `buffered`: k; for `predicted`: the horizon in updates, if it is the same everywhere."""
     horizons: tuple[tuple[int, int], ...] = ()
-    """For predicted, by stage: updates to look ahead in forwards and in backwards."""
+    """For `predicted`, per stage: updates to look ahead in forwards and in backwards."""
 
     def __str__(self) -> str:
         return f"{self.name}({self.parameter})" if self.parameter else self.name
@@ -187,24 +193,24 @@ class ReadRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a schedule makes: for every lane its actions over some steps, and what they read."""
+    """What a schedule makes: for every lane its actions over some steps, and the weights they read."""
 
     lanes: tuple[tuple[Action, ...], ...]
     """Per lane of the shape, in program order."""
     steps: int
     """Steps covered."""
     read_rule: ReadRule = ReadRule()
-    """Weights each op reads."""
+    """Which weights each op reads."""
     flush: bool = True
-    """True where every step ends with all gradients applied before the next starts (synchronous)."""
+    """Whether every step ends with all gradients applied before the next starts (synchronous)."""
     lag: tuple[int, ...] = ()
-    """Per sweep: how many sweeps back the neighbours' values come from; () is all 0."""
+    """Per sweep: how many sweeps back the neighbours' values come from; () means 0 for all."""
     edges: tuple[Edge, ...] = ()
     """Extra dependencies."""
     blocking: bool = False
-    """Whether a transfer holds up both its ends: see `explorer.tasks.blocking_transfers`."""
+    """Whether a transfer occupies both its ends: see `explorer.tasks.blocking_transfers`."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Facts for views (`chunks`)."""
+    """Facts for the views (`chunks`)."""
 
 
 WIRINGS = ("least_wait", "weighted_round_robin")
@@ -213,15 +219,15 @@ WIRINGS = ("least_wait", "weighted_round_robin")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatch:
-    """What a schedule makes instead of an order where none exists before time runs.
+    """What a schedule makes instead of an order if no order exists before time runs.
 
-    The candidates for a forward are the replicas of its stage that are there when it is ready; a backward
+    The candidates for a forward are the replicas of its stage that are present when it is ready; a backward
     runs where its forward ran, and a forward whose place has left is done again.
     """
 
     wiring: str
     """One of `WIRINGS`."""
     in_flight: int
-    """Microbatches under way at once, over all peers."""
+    """Microbatches in flight at once, over all peers."""
     seed: int = 0
-    """Breaks ties; 0 takes the first candidate."""
+    """Seed that breaks ties; 0 takes the first candidate."""

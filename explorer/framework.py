@@ -1,6 +1,6 @@
-"""Framework: what the software does that runs a strategy, apart from what the hardware can do.
+"""Framework: what the software that runs a strategy costs and decides, as opposed to the hardware.
 
-A framework costs time and memory beside its kernels (`Software`, in general and by device kind), and decides
+A framework costs time and memory besides its kernels (`Software`, in general and by device kind), and decides
 what a model and a strategy leave open: how kernels are fused, how gradients are summed and reduced, whether
 sends block. The user chooses one by name (`Job.framework`); without one a device kind keeps the numbers of
 the software that its profile names, and everything else is as `USUAL` says.
@@ -22,13 +22,13 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "transfers": ("", "direct", "gather", "broadcast", "best"),
     "buckets": ("always", "without_pipeline"),
 }
-"""Allowed values by field of a framework; the empty text leaves the choice as it is without a framework."""
+"""Allowed values by field of a framework; the empty text keeps the choice made without a framework."""
 
 NO_COSTS = Software()
-"""Nothing known of what software costs."""
+"""No known costs of software."""
 
 MODEL_SETTINGS = ("kernels", "softmax", "accumulation", "selective")
-"""Fields that are settings of models: `explorer.models.load_model` takes them where none are given."""
+"""Fields that are settings of models: `explorer.models.load_model` uses them unless others are given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Framework:
     """What one version of a training framework costs and does.
 
     Raises:
-        InputError: a value that is not in `CHOICES`, or a name that cannot stand in a key.
+        InputError: a value that is not in `CHOICES`, or a name that cannot be part of a key.
     """
 
     name: str
@@ -46,32 +46,35 @@ class Framework:
     software: str = ""
     """Name of the software for people: `Megatron-LM`."""
     year: int = 0
-    """Year of the version; 0 if it is none in particular."""
+    """Year of the version; 0 if it is no particular one."""
     costs: Software = NO_COSTS
-    """What it costs on device kinds of which `by_kind` says nothing."""
+    """Its costs on device kinds that `by_kind` does not cover."""
     by_kind: tuple[tuple[str, Software], ...] = ()
-    """(shell pattern of device kinds, what it costs there); the first that fits counts."""
+    """(shell pattern of device kinds, costs there); the first that matches applies."""
     kernels: str = ""
-    """Norm, rotation, activation and loss of one `fused` kernel each, or those of `eager` PyTorch."""
+    """Kernels of norm, rotation, activation and loss: one `fused` kernel each, or those of `eager`
+    PyTorch.
+    """
     softmax: str = ""
-    """Of an unfused attention: `fused` with scale and mask, or `plain`."""
+    """Softmax of an unfused attention: `fused` with scale and mask, or `plain`."""
     accumulation: str = ""
-    """Gradients of microbatches are summed by products (`fused`) or by kernels of their own (`separate`)."""
+    """Whether products sum the gradients of microbatches (`fused`) or separate kernels do (`separate`)."""
     selective: str = ""
     """What selective recomputation makes again: a name in `explorer.models.POLICIES`."""
     dummy_gradients: bool = False
     """Whether the backward of a product writes a placeholder gradient in the precision of the weights while
-    the gradient itself is added up in a wider one (Transformer Engine)."""
+    the gradient itself is added up in a wider one (Transformer Engine).
+    """
     blocking: bool = False
-    """Whether stages wait for what they send and receive, where a schedule knows both."""
+    """Whether stages wait for what they send and receive, if a schedule supports both."""
     bucket_bytes: float = 0.0
-    """Gradients are reduced in buckets of this size beside the last backward; 0: after it."""
+    """Size of the buckets in which gradients are reduced beside the last backward; 0: after it."""
     buckets: str = "always"
-    """When they are: `always`, or `without_pipeline` (with one, once at the end)."""
+    """When gradients are reduced in buckets: `always`, or `without_pipeline` (with one, once at the end)."""
     transfers: str = ""
     """How tensors cross between stages: a name in `explorer.strategy.TRANSFERS`."""
     sources: tuple[Source, ...] = ()
-    """Where the choices came from; those of numbers stand with them."""
+    """Sources of the choices; sources of numbers stand with them."""
 
     def __post_init__(self) -> None:
         if "." in self.name:
@@ -94,7 +97,7 @@ class Framework:
                 )  # fmt: skip
 
     def software_on(self, *kinds: str) -> Software:
-        """Return what it costs on the first of some device kinds of which it says anything.
+        """Return its costs on the first of some device kinds about which it says anything.
 
         >>> fast = Software(framework="made-2020", host_issue_s=1e-6)
         >>> Framework(name="made-2020", by_kind=(("a100-*", fast),)).software_on("a100-sxm-80gb").host_issue_s
@@ -108,7 +111,7 @@ OURS = "ours"
 """Name of the framework that is this package's own runtime."""
 
 USUAL = Framework(name="", dummy_gradients=True)
-"""What holds where no framework is chosen."""
+"""What applies if no framework is chosen."""
 
 
 def cluster_under(cluster: Cluster, framework: Framework) -> Cluster:

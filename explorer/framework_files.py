@@ -1,10 +1,10 @@
 """Framework files: YAML or JSON that describes a framework, bundled by name or anywhere by path.
 
-A file is data: the fields of `explorer.framework.Framework`, quantities as numbers or text with a unit, and
-beside them ``schema: explorer.framework/1`` and, optionally, ``extends: NAME``. The framework of that name
-(bundled, or beside the file) is read first and this file's keys go over its own. `by_kind` says by device
+A file is data: the fields of `explorer.framework.Framework`, quantities as numbers or text with a unit,
+besides ``schema: explorer.framework/1`` and, optionally, ``extends: NAME``. The framework of that name
+(bundled, or next to the file) is read first and this file's keys go over its own. `by_kind` says by device
 kind what differs from `costs`; what it leaves out is as there, with its source. A number that a file states
-is that file's: a framework that extends another and says nothing of it shares it, and a fit to measurements
+is that file's: a framework that extends another without restating it shares it, and a fit to measurements
 moves both.
 """
 
@@ -21,7 +21,7 @@ from explorer.base.sample_files import extended_file, merged_sources, named_file
 from explorer.framework import USUAL, Framework
 
 SCHEMA = "explorer.framework/1"
-"""Format name and version; stands in every file."""
+"""Format name and version, which every file states."""
 
 
 def framework_names() -> list[str]:
@@ -30,7 +30,7 @@ def framework_names() -> list[str]:
 
 
 def load_framework(reference: str | Path) -> Framework:
-    """Return a framework: a bundled one by name, or that of a YAML or JSON file; empty text is `USUAL`.
+    """Return a framework: a bundled one by name, or the one in a YAML or JSON file; empty text is `USUAL`.
 
     >>> load_framework("megatron-2021").software
     'Megatron-LM'
@@ -58,7 +58,9 @@ def _loaded(path: Path, _changed: int) -> Framework:
 
 
 def _resolved(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
-    """Return the plain data of a file over that of what it extends; `below` are the files that led here."""
+    """Return the plain data of a file merged over that of the one it extends; `below` are the files that led
+    here.
+    """
     raw, file = read_document(path), str(path)
     if not isinstance(raw, Mapping) or raw.get("schema") != SCHEMA:
         found = raw.get("schema") if isinstance(raw, Mapping) else raw
@@ -84,10 +86,10 @@ def _resolved(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
 def _costs(
     part: Any, under: Mapping[str, Any], own: Mapping[str, Any], file: str, key: str
 ) -> dict[str, Any]:
-    """Return costs, what they leave out taken from those `under` them; what is stated is this file's.
+    """Return the costs of a file, what they leave out taken from those `under` them.
 
     Raises:
-        InputError: they are no mapping.
+        InputError: `part` is not a mapping.
     """
     if part is None:
         return dict(under)

@@ -1,4 +1,4 @@
-"""LayerGraph: what is to be trained, as a DAG of layers over tensors and named parameters.
+"""LayerGraph: the model to train, as a DAG of layers over tensors and named parameters.
 
 Layers are at operator granularity (one matrix product, one normalisation, one attention) and fold to
 *blocks*, repeated groups that are costed once. A layer's work is written over its own *iteration
@@ -25,9 +25,9 @@ T = TypeVar("T")
 COMPUTE = "compute"
 """Data type that follows the precision of the workload; others (``int64``, ``fp32``) stay as they are."""
 KEEP, AGAIN, DROP = "keep", "again", "drop"
-"""What selective recomputation does with what a layer writes."""
+"""What selective recomputation does with the tensors that a layer writes."""
 BY_INPUT, BY_WEIGHT = "input", "weight"
-"""Which gradient is the last to read a saved tensor, where a backward is split in two."""
+"""Which gradient reads a saved tensor last, if a backward is split in two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +37,14 @@ class Tensor:
     name: str
     """Unique among the tensors of the graph."""
     shape: tuple[float, ...]
-    """Sizes for one sample, without the sample axis; a source that knows only bytes gives ``(bytes,)``."""
+    """Sizes for one sample, without the sample axis; ``(bytes,)`` from a source that knows only bytes."""
     dtype: str = COMPUTE
     """Data type name, or ``compute`` for the workload's precision."""
     backward: bool = True
     """Whether a gradient flows back through it (False for indices, masks and detached values)."""
 
     def bytes_per_sample(self, precision: str) -> float:
-        """Bytes of one sample under the workload's `precision`."""
+        """Return the bytes of one sample under the workload's `precision`."""
         return math.prod(self.shape) * dtype_bytes(precision if self.dtype == COMPUTE else self.dtype)
 
 
@@ -55,7 +55,7 @@ class Parameter:
     name: str
     """Unique among the parameters of the graph."""
     shape: tuple[float, ...]
-    """Sizes of its axes; a source that knows only bytes gives ``(bytes,)`` with dtype ``byte``."""
+    """Sizes of its axes; ``(bytes,)`` with dtype ``byte`` from a source that knows only bytes."""
     dtype: str = COMPUTE
     """Data type name, or ``compute``."""
     trainable: bool = True
@@ -71,7 +71,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """How a layer touches a tensor or parameter: for each of its axes, the layer's own dimension."""
+    """How a layer uses a tensor or parameter: for each of its axes, the layer's own dimension."""
 
     name: str
     """The tensor or parameter."""
@@ -88,7 +88,7 @@ class Dim:
     size: float
     """Extent for one sample."""
     splittable: bool = True
-    """False where splitting needs more than the einsum rule (softmax axis, convolution window)."""
+    """False if splitting needs more than the einsum rule (softmax axis, convolution window)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +98,12 @@ class Work:
     flops: float = 0.0
     """Floating-point operations, a multiply-add counting two (2mnk; causal attention not halved)."""
     moved_elements: float = 0.0
-    """Activation elements read and written; parameters are added by the cost model, once a call."""
+    """Activation elements read and written; the cost model adds the parameters, once per call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Seconds somebody measured (or was told), taken instead of physics where they apply."""
+    """Seconds that were measured (or given), used instead of the cost model where they apply."""
 
     forward_s: float
     """Seconds of the forward of `batch` samples."""
@@ -112,15 +112,15 @@ class Measured:
     weight_grad_s: float
     """Seconds of the gradient with respect to the weights."""
     device_kind: str = "*"
-    """Device kind it was taken on; ``*`` is any."""
+    """Device kind they were measured on; ``*`` is any."""
     batch: float = 1.0
-    """Samples it was taken at. Between batches: linear; outside: proportional to the nearest."""
+    """Samples they were measured at. Between batches: linear; outside: proportional to the nearest."""
     tensor_degree: int = 1
-    """Tensor-parallel size it was taken at."""
+    """Tensor-parallel degree they were measured at."""
     halves: bool = False
-    """True where the source gave one backward time and we halved it."""
+    """Whether the source gave a single backward time, which was halved."""
     collectives: bool = False
-    """Whether the seconds hold the collectives of the tensor-parallel group they were taken in as well."""
+    """Whether the seconds include the collectives of the tensor-parallel group they were measured in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +155,7 @@ class Layer:
     measured: tuple[Measured, ...] = ()
     """Measured seconds, by device kind, batch and tensor degree."""
     occupancy: float = 1.0
-    """Share of a device's compute it takes when alone, 0 < occupancy <= 1."""
+    """Share of a device's compute it takes when running alone, 0 < occupancy <= 1."""
     device_kinds: tuple[str, ...] = ()
     """Device kinds it may run on; empty is any."""
     colocation: str = ""
@@ -165,31 +165,35 @@ class Layer:
     release_s: float = 0.0
     """Earliest start within a step."""
     causal: bool = False
-    """A fused attention that skips what its mask hides: half of the products that `forward` counts."""
+    """Whether it is a fused attention that skips what its mask hides: half of the products that `forward`
+    counts.
+    """
     trips: int = 1
     """Times it runs per sample (a recurrent cell over a sequence)."""
     gradient_passes: int = 0
-    """Times that each microbatch's weight gradients pass through memory again, beside the product that makes
-    them: 3 where a kernel of its own adds them to the sum."""
+    """Extra passes of each microbatch's weight gradients through memory, besides the product that makes them:
+    3 if a separate kernel adds them to the sum.
+    """
     selective: str = ""
-    """Under selective recomputation: `keep` what it writes, make it `again`, or `drop` it, if no backward
-    needs it. Where no layer says so, the core of every attention is made again."""
+    """Under selective recomputation: `keep` what it writes, make it `again`, or `drop` it if no backward
+    needs it. If no layer says so, the core of every attention is made again.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """The workload a model states for itself, used where the user says nothing."""
+    """The workload a model states for itself, used where the user gives none."""
 
     global_batch: int = 1
     """Samples of one optimizer step."""
     sequence_length: int = 0
-    """Tokens of one sample; 0 where samples are no sequences."""
+    """Tokens of one sample; 0 if samples are not sequences."""
     precision: str = "bf16"
     """Compute precision."""
     optimizer: str = "adam"
     """Optimizer name."""
     samples_per_epoch: int = 0
-    """Samples of the training set; 0 unknown."""
+    """Samples of the training set; 0 if unknown."""
     epochs: tuple[tuple[int, float], ...] = ()
     """Epochs to converge at some global batches: (global_batch, epochs), ascending."""
 
@@ -214,7 +218,7 @@ class LayerGraph:
     defaults: Defaults = Defaults()
     """The model's default workload."""
     source: str = ""
-    """Where it came from: a paper, a file, a configuration."""
+    """Where the graph came from: a paper, a file, a configuration."""
     _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -225,7 +229,7 @@ class LayerGraph:
         return self.memo("hash", lambda: hash((self.name, tuple(item.name for item in self.layers))))
 
     def memo(self, key: str, make: Callable[[], T]) -> T:
-        """A value derived from this graph, made once (`key` names it)."""
+        """Return a value derived from this graph, made once; `key` names it."""
         if key not in self._memo:
             self._memo[key] = make()
         value: T = self._memo[key]
@@ -270,7 +274,7 @@ class LayerGraph:
 
     @property
     def parameter_count(self) -> int:
-        """Scalars over all parameters, shared ones once."""
+        """Scalars over all parameters, shared ones counted once."""
         return round(sum(item.elements for item in self.parameters))
 
     @property

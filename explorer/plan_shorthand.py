@@ -1,9 +1,8 @@
-"""How plan files say much in few words: runs of devices, and what the stages of a job share.
+"""Shorthand of plan files: runs of devices, and fields that the stages of a job share.
 
 A run of devices is ``0 .. 1023``, both ends included, and ``0 .. 7 x 128 by 64`` the same run 128 times in
-all, each time 64 further on; more such repetitions may follow. What most stages have stands once, in
-``stage_defaults`` of their job: fields of stages, and ``axes`` for meshes that state none. A stage says what
-it has otherwise.
+all, each time 64 further on; more such repetitions may follow. Fields that most stages share stand once, in
+``stage_defaults`` of their job, with ``axes`` for meshes that state none. A stage states only what differs.
 
 Small jobs are written out in full, as version 0.1.0 did, since a short list is easier to read than a rule.
 """
@@ -22,9 +21,9 @@ from explorer.base.plain_data import plain_field
 from explorer.strategy import JobStrategy, Mesh, Stage
 
 LONGEST_SPELT_OUT = 64
-"""Devices of a job up to which it is written out in full."""
+"""Most devices of a job that is still written out in full."""
 MOST_DEVICES = 2**22
-"""Devices that a list may name; a slip must not cost the memory."""
+"""Most devices that a list may name; a slip must not exhaust the memory."""
 
 DEFAULTS, AXES = "stage_defaults", "axes"
 _OWN = ("layers", "meshes", "slices", "name")
@@ -37,7 +36,7 @@ _REPEAT = re.compile(r" x (\d+) by (-?\d+)")
 
 
 def device_runs(devices: Sequence[int]) -> list[int | str]:
-    """Return devices as numbers and runs; `devices_of` gives exactly them back.
+    """Return devices as numbers and runs, from which `devices_of` restores them exactly.
 
     >>> device_runs((0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19))
     ['0 .. 3 x 3 by 8']
@@ -51,14 +50,15 @@ def device_runs(devices: Sequence[int]) -> list[int | str]:
 
 
 def devices_of(runs: Any, key: str) -> Any:
-    """Return the devices that numbers and runs name; what is no list of these is returned as it is.
+    """Return the devices that numbers and runs name; anything that is not a list of these is returned
+    unchanged.
 
     Args:
         runs: plain data of a file.
         key: its path, for messages.
 
     Raises:
-        InputError: a text that is no run, or too many devices.
+        InputError: a text that is not a run, or too many devices.
     """
     if not isinstance(runs, list) or not any(isinstance(item, str) for item in runs):
         return runs
@@ -71,11 +71,11 @@ def devices_of(runs: Any, key: str) -> Any:
 
 
 def shortened(data: dict[str, Any], job: JobStrategy) -> dict[str, Any]:
-    """Return the plain data of a job in short if it is large, else as it is.
+    """Return the plain data of a job in shorthand if it is large, else unchanged.
 
     Args:
-        data: of `JobStrategy`, as `to_plain` makes it.
-        job: what it describes.
+        data: plain data of `JobStrategy`, as `to_plain` makes it.
+        job: the job it describes.
     """
     if len(job.devices) <= LONGEST_SPELT_OUT:
         return data
@@ -100,7 +100,7 @@ def shortened(data: dict[str, Any], job: JobStrategy) -> dict[str, Any]:
 
 
 def _of_most(job: JobStrategy, name: str) -> Any:
-    """The value of a field that more than half of the stages have, else the usual one."""
+    """Return the value of a field that more than half of the stages have, else its default."""
     value, count = Counter(getattr(stage, name) for stage in job.stages).most_common(1)[0]
     return value if 2 * count > len(job.stages) else _USUAL[name]
 
@@ -113,14 +113,14 @@ def _short_mesh(plain: Mapping[str, Any], mesh: Mesh, axes: object) -> dict[str,
 
 
 def written_out(data: Any, key: str) -> Any:
-    """Return the plain data of a job with what its stages share in each of them, and devices as numbers.
+    """Return the plain data of a job with its shared fields repeated in each stage, and devices as numbers.
 
     Args:
-        data: plain data of a file; what is no job is returned as it is.
+        data: plain data of a file; anything that is not a job is returned unchanged.
         key: its path, for messages.
 
     Raises:
-        InputError: defaults that are none, or a text that is no run of devices.
+        InputError: defaults that are not a mapping, or a text that is not a run of devices.
     """
     if not isinstance(data, Mapping) or not isinstance(data.get("stages"), list):
         return data
@@ -150,7 +150,9 @@ def written_out(data: Any, key: str) -> Any:
 
 
 def _stage(data: Any, axes: Mapping[str, Any], key: str) -> Any:
-    """A stage with the devices of all its meshes as numbers; shared axes are of its own meshes alone."""
+    """Return a stage with the devices of all its meshes as numbers; shared axes apply only to its own
+    meshes.
+    """
     if not isinstance(data, Mapping):
         return data
     stage = _with_meshes(data, axes, key)
@@ -177,20 +179,20 @@ def _mesh(data: Any, axes: Mapping[str, Any], key: str) -> Any:
 
 
 class _Run(NamedTuple):
-    """Ascending devices, repeated: the pattern of several runs may be the same."""
+    """Ascending devices, repeated; several runs may share one pattern."""
 
     start: int
     length: int
     repeats: tuple[tuple[int, int], ...] = ()
-    """(times in all, how much further on), innermost first."""
+    """(repetitions in all, distance between them), innermost first."""
 
     @property
     def size(self) -> int:
-        """Devices in it."""
+        """Number of devices in it."""
         return self.length * math.prod(times for times, _ in self.repeats)
 
     def parts(self) -> list[int | str]:
-        """It as a text, or its devices where they are fewer than three."""
+        """Return the run as a text, or its devices if they are fewer than three."""
         if self.size < 3:
             return list(_devices(self))
         head = f"{self.start} .. {self.start + self.length - 1}" if self.length > 1 else str(self.start)
@@ -205,7 +207,7 @@ def _devices(run: _Run) -> list[int]:
 
 
 def _ascending(devices: Sequence[int]) -> list[_Run]:
-    """Runs of devices that follow each other by one."""
+    """Group devices that follow each other by one into runs."""
     runs: list[_Run] = []
     for device in devices:
         if runs and device == runs[-1].start + runs[-1].length:
@@ -216,7 +218,7 @@ def _ascending(devices: Sequence[int]) -> list[_Run]:
 
 
 def _repeated(runs: list[_Run]) -> list[_Run]:
-    """Runs of one pattern at equal distances as one run; the same list where there are none."""
+    """Join runs of one pattern at equal distances into one run; return the same list if there are none."""
     found: list[_Run] = []
     at = 0
     while at < len(runs):
@@ -232,7 +234,7 @@ def _repeated(runs: list[_Run]) -> list[_Run]:
 
 
 def _alike(runs: list[_Run], at: int) -> int:
-    """How many runs from `at` on have its pattern and stand at equal distances."""
+    """Count the runs from `at` on that have its pattern and stand at equal distances."""
     count = 1
     while at + count < len(runs):
         run, before = runs[at + count], runs[at + count - 1]
@@ -244,10 +246,10 @@ def _alike(runs: list[_Run], at: int) -> int:
 
 
 def _spelt_out(text: str, key: str) -> list[int]:
-    """The devices of a run.
+    """List the devices of a run.
 
     Raises:
-        InputError: it is none, or of too many devices.
+        InputError: `text` is not a run, or names too many devices.
     """
     match = _RUN.fullmatch(text)
     if match is None or int(match[2] or match[1]) < int(match[1]):

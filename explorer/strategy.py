@@ -1,9 +1,9 @@
-"""Strategy: everything that is chosen. A DAG of stages on meshes, a schedule, and how to synchronise.
+"""Strategy: everything that is chosen: a DAG of stages on meshes, a schedule, and how to synchronise.
 
 A *stage* is a set of layers (or slices of layers) that run on one *mesh* per copy: an ordered device
 list with named axes. The axis ``replica`` counts data-parallel replicas; every other axis (``tensor``,
 ``expert``, ``context``) works on one replica together, in lockstep: that row of devices is a *lane*.
-Who reduces gradients with whom is never declared: it follows from who holds the same shard.
+Which devices reduce gradients together is never declared: it follows from which hold the same shard.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TRANSFERS = ("direct", "gather", "broadcast", "best")
 OFFLOADS = (OPTIMIZER, ACTIVATIONS) = ("optimizer", "activations")
 """What a stage may keep in host memory."""
 OVERLAPS = (TILES, WEIGHT_GRADIENT) = ("tiles", "weight_gradient")
-"""How collectives inside a lane may run beside work: see `explorer.pricing.overlap`."""
+"""How collectives inside a lane may overlap with work: see `explorer.pricing.overlap`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,9 @@ class Mesh:
     devices: tuple[int, ...]
     """Device numbers, each once."""
     axes: tuple[tuple[str, int], ...] = ()
-    """(name, size), outermost first; the sizes multiply to the number of devices. () is one replica axis."""
+    """(name, size), outermost first; the sizes multiply to the number of devices. () is a single replica
+    axis.
+    """
 
     def __post_init__(self) -> None:
         if not self.axes:
@@ -55,7 +57,7 @@ class Mesh:
             )
 
     def size(self, axis: str) -> int:
-        """Size of an axis; 1 if the mesh has none of that name."""
+        """Return the size of an axis; 1 if the mesh has none of that name."""
         return dict(self.axes).get(axis, 1)
 
     @property
@@ -64,7 +66,7 @@ class Mesh:
         return self.size(REPLICA)
 
     def coordinates(self, position: int) -> dict[str, int]:
-        """Coordinates of the device at a position, by axis."""
+        """Return the coordinates of the device at a position, by axis."""
         found: dict[str, int] = {}
         for name, size in reversed(self.axes):
             position, found[name] = divmod(position, size)
@@ -104,17 +106,17 @@ class Slice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharding:
-    """How some layers of a stage are laid out, where it differs from the stage's own layout."""
+    """How some layers of a stage are laid out if it differs from the stage's own layout."""
 
     layers: tuple[str, ...]
     """Layer names or shell patterns (`*.experts*`)."""
     layout: tuple[tuple[str, str], ...] = ()
     """Named-dimension layout: (dimension, mesh axis); () replicates over every axis but `replica`."""
     meshes: tuple[Mesh, ...] = ()
-    """Another mesh per copy, over the stage's devices or some of them; () is the stage's mesh."""
+    """Another mesh per copy, over some or all of the stage's devices; () is the stage's mesh."""
 
     def covers(self, layer: str) -> bool:
-        """Whether it speaks of this layer."""
+        """Tell whether this exception applies to a layer."""
         return any(fnmatchcase(layer, pattern) for pattern in self.layers)
 
 
@@ -133,40 +135,49 @@ class Stage:
     microbatch_samples: int = 1
     """Samples of one microbatch, over all replicas together."""
     name: str = ""
-    """For people; empty is `stage i`."""
+    """Name for people; empty is `stage i`."""
     slices: tuple[Slice, ...] = ()
-    """Parts of layers that other stages share."""
+    """Parts of layers that it shares with other stages."""
     replicas: str = SPLIT
-    """`split` each microbatch into whole samples, or `round_robin` whole microbatches."""
+    """How replicas share the work: `split` each microbatch into whole samples, or `round_robin` whole
+    microbatches.
+    """
     shares: tuple[float, ...] = ()
-    """Per replica its share of each microbatch (largest remainder); () is equal."""
+    """Per replica: its share of each microbatch (largest remainder); () is equal."""
     layout: tuple[tuple[str, str], ...] = ()
     """Named-dimension layout of all layers: (dimension, mesh axis), as in Mesh-TensorFlow."""
     axis_shares: tuple[tuple[str, tuple[float, ...]], ...] = ()
-    """(mesh axis, share of each device along it): of one axis of the layout whose devices take unequal parts
-    of every dimension that is split over it, in whole units by largest remainder; () is equal."""
+    """(mesh axis, share of each device along it): for one axis of the layout whose devices take unequal parts
+    of every dimension that is split over it, in whole units by largest remainder; () is equal.
+    """
     shardings: tuple[Sharding, ...] = ()
-    """Exceptions for some layers; the first that covers a layer counts."""
+    """Exceptions for some layers; the first that covers a layer applies."""
     density: float = 1.0
-    """Share of the weights that pruning left: gradients, their sums and optimizer states have only those
-    (SAMO); weights stay dense for compute."""
+    """Share of the weights left after pruning: gradients, their sums and optimizer states have only those
+    (SAMO); weights stay dense for compute.
+    """
     offload: tuple[str, ...] = ()
-    """What is kept in the host's memory: `optimizer` (states, brought for the update) and `activations`
-    (taken out behind the forward, brought back ahead of the backward)."""
+    """What is kept in the host's memory: `optimizer` (states, fetched for the update) and `activations`
+    (moved out after the forward, fetched before the backward).
+    """
     overlap: tuple[tuple[str, str], ...] = ()
-    """(mesh axis, how) of collectives inside the lane that run beside work: `tiles`, cut into parts behind
-    the product they feed or come from, or `weight_gradient`, reductions of input gradients behind that."""
+    """(mesh axis, how) of collectives inside the lane that overlap with work: `tiles`, cut into parts that
+    run beside the product they feed or come from, or `weight_gradient`, reductions of input gradients beside
+    the weight gradient.
+    """
     recompute: str = "none"
     """none, selective (attention's inner part) or full (only the stage's inputs are kept per block)."""
     zero: int = 0
     """ZeRO level over the replicas: 0 none, 1 optimizer states, 2 and gradients, 3 and weights."""
     zero_replicas: int = 0
-    """Replicas that ZeRO shards over, groups of so many in order; each group holds everything (HSDP, MiCS).
-    0 is all."""
+    """Number of replicas that ZeRO shards over, in consecutive groups; each group holds everything (HSDP,
+    MiCS). 0 is all.
+    """
     reshard: str = ""
     """How long ZeRO 3 keeps weights gathered (and ZeRO 2 gradients whole): `action`, for one forward or
-    backward, block by block; `run`, while the devices work on this stage. Empty is `run` in breadth-first
-    orders (several stages a device, always several actions of one at a time), else `action`."""
+    backward, block by block; `run`, as long as the devices work on this stage. Empty is `run` in
+    breadth-first orders (several stages per device, always several actions of one at a time), else `action`.
+    """
 
     def __post_init__(self) -> None:
         if not (self.layers or self.slices) or not self.meshes:
@@ -238,7 +249,7 @@ class Stage:
                 )
 
     def sharding_of(self, layer: str) -> Sharding | None:
-        """The exception that covers a layer, if any."""
+        """Return the exception that covers a layer; None if there is none."""
         return next((item for item in self.shardings if item.covers(layer)), None)
 
     @property
@@ -249,7 +260,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sync:
-    """How one exchange over the holders of some parameters is made; without one by an all-reduce."""
+    """How the holders of some parameters exchange them; parameters without one use an all-reduce."""
 
     parameters: tuple[str, ...]
     """Parameter names or shell patterns."""
@@ -258,7 +269,9 @@ class Sync:
     servers: tuple[int, ...] = ()
     """Devices of the servers; () is the workers themselves, evenly."""
     bucket_bytes: float = 0.0
-    """Reduce in buckets of this size as the last backward makes them (DDP, FSDP: 25 MiB); 0 waits for all."""
+    """Size of the buckets that are reduced as the last backward makes them (DDP, FSDP: 25 MiB); 0 waits for
+    all.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +283,7 @@ class UpdateChoice:
     parameters: tuple[str, ...] = ("*",)
     """Parameter names or shell patterns."""
     options: tuple[tuple[str, Any], ...] = ()
-    """Options of the rule."""
+    """Its options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,15 +309,16 @@ class JobStrategy:
     options: tuple[tuple[str, Any], ...] = ()
     """Options of the schedule."""
     sync: tuple[Sync, ...] = ()
-    """Exceptions to plain all-reduce; the first that covers a parameter counts."""
+    """Exceptions to plain all-reduce; the first that covers a parameter applies."""
     updates: tuple[UpdateChoice, ...] = ()
-    """Update rules other than plain data parallelism; the first that covers a parameter counts."""
+    """Update rules other than plain data parallelism; the first that covers a parameter applies."""
     boundaries: tuple[Boundary, ...] = ()
     """Codecs between stages."""
     transfers: str = ""
-    """Between stages: `direct`, every device is sent what it needs; `gather`, a part of it, and the receivers
-    gather the rest; `broadcast`, in chunks down chains; `best`, the fastest for every transfer. Empty is as
-    the framework does, `direct` without one."""
+    """How tensors cross between stages: `direct`, every device is sent what it needs; `gather`, every device
+    is sent a part, and the receivers gather the rest; `broadcast`, in chunks down chains; `best`, the fastest
+    for every transfer. Empty is the framework's choice, `direct` without one.
+    """
     checkpoint_period_s: float = 0.0
     """Seconds between checkpoints; 0 for none."""
     job: str = "job"
@@ -334,19 +348,19 @@ class JobStrategy:
         )
 
     def sync_of(self, parameter: str) -> Sync | None:
-        """The exception that covers a parameter, if any."""
+        """Return the exception that covers a parameter; None if there is none."""
         return next(
             (item for item in self.sync if any(fnmatchcase(parameter, p) for p in item.parameters)), None
         )
 
     def update_of(self, parameter: str) -> UpdateChoice | None:
-        """The update rule chosen for a parameter, if any."""
+        """Return the update rule chosen for a parameter; None if there is none."""
         return next(
             (item for item in self.updates if any(fnmatchcase(parameter, p) for p in item.parameters)), None
         )
 
     def with_stages(self, stages: Iterable[Stage]) -> JobStrategy:
-        """The same with other stages."""
+        """Return the same strategy of the job with other stages."""
         return replace(self, stages=tuple(stages))
 
 
@@ -374,12 +388,12 @@ class Strategy:
         return self.jobs[0]
 
     def with_job(self, job: JobStrategy) -> Strategy:
-        """The same with the part of that name replaced."""
+        """Return the same strategy with the part of that name replaced."""
         return Strategy(jobs=tuple(job if part.job == job.job else part for part in self.jobs))
 
 
 def single(**fields: Any) -> Strategy:
-    """A strategy of one job from the fields of `JobStrategy`; `options` may be a mapping."""
+    """Make a strategy of one job from the fields of `JobStrategy`; `options` may be a mapping."""
     options = fields.pop("options", ())
     pairs = tuple(options.items()) if isinstance(options, Mapping) else tuple(options)
     return Strategy(jobs=(JobStrategy(options=pairs, **fields),))

@@ -1,4 +1,4 @@
-"""Workload: what is asked of the cluster, usually one training job, in general several."""
+"""Workload: what the cluster is to do, usually one training job, in general several."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class OptimizerKind:
     """What an optimizer keeps and moves per trainable scalar."""
 
     states: int
-    """fp32 state tensors beside the weight."""
+    """fp32 state tensors besides the weight."""
     moved_bytes: float
     """Bytes read and written by one update of one scalar under mixed precision."""
 
@@ -28,7 +28,7 @@ OPTIMIZERS: dict[str, OptimizerKind] = {
     "adam": OptimizerKind(states=2, moved_bytes=28),
     "adamw": OptimizerKind(states=2, moved_bytes=28),
 }
-"""Known optimizers; the master copy of mixed precision is counted apart."""
+"""Known optimizers; the master copy of mixed precision is counted separately."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,28 +42,31 @@ class Job:
     name: str = "job"
     """Unique in the workload."""
     graph: str = ""
-    """Key of its graph where a workload has several; empty for the only one."""
+    """Key of its graph if the workload has several; empty for the only one."""
     mode: str = "train"
     """train, infer, prefill or decode."""
     global_batch: int = 1
     """Samples of one optimizer step over all replicas."""
     sequence_length: int = 0
-    """Tokens of one sample; 0 where samples are no sequences."""
+    """Tokens of one sample; 0 if samples are not sequences."""
     precision: str = "bf16"
-    """Compute precision; below fp32 a master copy in fp32 is kept while training."""
+    """Compute precision; below fp32 an fp32 master copy is kept while training."""
     gradient_precision: str = ""
-    """Precision gradients are kept and reduced in; empty = that of `precision`."""
+    """Precision in which gradients are kept and reduced; empty means that of `precision`."""
     optimizer: str = "adam"
     """A name in `OPTIMIZERS`."""
     framework: str = ""
-    """What software runs it: a name in `explorer list frameworks` or a file; empty for what is usual on each
-    device kind (`explorer.framework`)."""
+    """Software that runs it: a name in `explorer list frameworks` or a file; empty for what is usual on each
+    device kind (`explorer.framework`).
+    """
     input_seconds_per_sample: float = 0.0
-    """Seconds an input pipeline (one per replica of the first stage) needs for a sample, beside compute."""
+    """Seconds an input pipeline (one per replica of the first stage) needs for a sample, in parallel with
+    compute.
+    """
     samples_per_epoch: int = 0
-    """Samples of the training set; 0 unknown."""
+    """Samples of the training set; 0 if unknown."""
     epochs: tuple[tuple[int, float], ...] = ()
-    """Epochs to converge by global batch: (batch, epochs), ascending, log-linear between."""
+    """Epochs to converge by global batch: (batch, epochs), ascending, log-linear in between."""
 
     def __post_init__(self) -> None:
         for key, value, allowed in (
@@ -121,12 +124,12 @@ class Workload:
         return self.jobs[0]
 
     def with_job(self, **changes: object) -> Workload:
-        """The same workload with fields of its only job replaced."""
+        """Return the same workload with fields of its only job replaced."""
         return Workload(jobs=(replace(self.job, **changes),))  # type: ignore[arg-type]
 
 
 def default_workload(graph: LayerGraph) -> Workload:
-    """The workload that a model states for itself."""
+    """Return the workload that a model states for itself."""
     stated: Defaults = graph.defaults
     job = Job(
         global_batch=stated.global_batch,

@@ -1,8 +1,9 @@
-"""Schedules: pure functions from a `Shape` to an `Order` over n steps. Order and what is read, never time.
+"""Schedules: pure functions from a `Shape` to an `Order` over n steps: the order and what is read, never
+time.
 
 One file per schedule, found by its decorator, which takes a `Schedule`: its paper, *placement* (where the
 stages lie, see `placements`), *needs* (which shapes it can order, see `needs`), what it *reads* of a shape
-beside sizes, and the closed form of its makespan. Flags, pickers, searchers, exporters and tests ask this
+besides sizes, and the closed form of its makespan. Flags, pickers, searchers, exporters and tests ask this
 spec; nothing else has to be touched.
 """
 
@@ -43,7 +44,7 @@ def make_order(name: str, shape: Shape, *, steps: int = 1, options: Mapping[str,
             allowed=", ".join(item.name for item in SCHEDULES if not item.dispatch),
         )
     order = _made(schedule, shape, steps, options)
-    # What the lanes hold is `check.coverage`'s to say: too slow for every call, and tests run it.
+    # # `check.coverage` checks what the lanes hold: too slow for every call, so tests run it.
     if not isinstance(order, Order) or len(order.lanes) != len(shape.lanes) or order.steps != steps:
         raise PlanError([f"schedule {name} made no order of {len(shape.lanes)} lanes over {steps} steps"])
     return order

@@ -47,16 +47,16 @@ class Clock:
     """Per stage: tick of its backwards over twice the samples done."""
 
     def forward(self, stage: int, position: int) -> int:
-        """Tick of a forward."""
+        """Return the tick of a forward."""
         return self.backward(stage, position - self.ahead[stage]) - 1
 
     def backward(self, stage: int, position: int) -> int:
-        """Tick of a backward."""
+        """Return the tick of a backward."""
         return 2 * (position + 1) * self.samples[stage] + self.offset[stage]
 
 
 def clock_of(shape: Shape) -> Clock:
-    """The clock of a stage DAG, from its sinks up."""
+    """Compute the clock of a stage DAG, from its sinks up."""
     grid = math.lcm(*shape.microbatches)
     samples = [grid // count for count in shape.microbatches]
     readers: list[list[int]] = [[] for _ in samples]
@@ -83,9 +83,9 @@ Ticked = tuple[int, Action]
 def ticked(
     shape: Shape, clock: Clock, place: Place, step: int, *, flush: bool, sweep: int = 0
 ) -> list[Ticked]:
-    """Forwards and backwards of a place in one step with their ticks.
+    """List the forwards and backwards of a place in one step with their ticks.
 
-    Positions count on over steps, or start again in every step where it ends in a flush.
+    Positions count on over steps, or start again in every step if it ends in a flush.
     """
     stage, copy = place.stage, place.copy
     count = per_copy(shape, stage)
@@ -106,12 +106,14 @@ def ticked(
 
 
 def by_tick(actions: Iterable[Ticked]) -> list[Action]:
-    """Actions by tick; at equal ticks (never of one stage) backwards first, then by stage."""
+    """Sort actions by tick; at equal ticks (never of one stage) backwards come first, then the lower
+    stage.
+    """
     return [action for _, action in sorted(actions)]
 
 
 def one_step(shape: Shape, clock: Clock, places: Iterable[Place], step: int, sweep: int = 0) -> list[Action]:
-    """Forwards and backwards of a lane in one step of a flush schedule."""
+    """List the forwards and backwards of a lane in one step of a flush schedule."""
     return by_tick(
         pair for place in places for pair in ticked(shape, clock, place, step, flush=True, sweep=sweep)
     )

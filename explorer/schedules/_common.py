@@ -1,4 +1,5 @@
-"""What schedules share: who takes which microbatch, one order per distinct lane, steps that chain on.
+"""Rules that schedules share: which place takes which microbatch, one order per distinct lane, chaining of
+steps.
 
 Which microbatches a *place* (stage, copy, replica) runs is one rule everywhere. Copies take equal
 consecutive parts of a step; replicas that split each microbatch all run all of their copy's, replicas
@@ -16,26 +17,28 @@ from explorer.base.errors import InputError
 Lanes = tuple[tuple[Action, ...], ...]
 
 new_action: Callable[[tuple[str, int, int, int, int, int]], Action] = partial(tuple.__new__, Action)
-"""An action from all its fields, three times as fast as the class itself: orders have many thousands."""
+"""An action from all its fields, made three times as fast as by the class itself: orders have many
+thousands.
+"""
 
 
 def turns(shape: Shape, stage: int) -> int:
-    """Replicas of a stage that take whole microbatches in turn; 1 where they split each one."""
+    """Return how many replicas of a stage take whole microbatches in turn; 1 if they split each one."""
     return shape.replicas[stage] if shape.round_robin and shape.round_robin[stage] else 1
 
 
 def role(shape: Shape, place: Place) -> Place:
-    """The place whose actions `place` runs: replica 0 where replicas split each microbatch."""
+    """Return the place whose actions `place` runs: replica 0 if replicas split each microbatch."""
     return place if turns(shape, place.stage) > 1 else Place(place.stage, place.copy, 0)
 
 
 def roles(shape: Shape, places: Iterable[Place]) -> tuple[Place, ...]:
-    """Different roles among the places of a lane, by stage, copy, replica."""
+    """Return the different roles among the places of a lane, by stage, copy, replica."""
     return tuple(sorted({role(shape, place) for place in places}))
 
 
 def per_copy(shape: Shape, stage: int) -> int:
-    """Microbatches of one step that each copy of a stage runs.
+    """Return how many microbatches of one step each copy of a stage runs.
 
     Raises:
         InputError: they cannot be shared equally.
@@ -52,7 +55,7 @@ def per_copy(shape: Shape, stage: int) -> int:
 
 
 def own(shape: Shape, place: Place, step: int) -> range:
-    """Numbers of the microbatches that a place runs in one step."""
+    """Return the numbers of the microbatches that a place runs in one step."""
     count, in_turn = per_copy(shape, place.stage), turns(shape, place.stage)
     first = step * shape.microbatches[place.stage] + place.copy * count
     start = first + (place.replica - first) % in_turn if in_turn > 1 else first
@@ -60,7 +63,7 @@ def own(shape: Shape, place: Place, step: int) -> range:
 
 
 def updates(shape: Shape, places: Iterable[Place], step: int, sweep: int = 0) -> list[Action]:
-    """One U per stage and copy of a lane for all samples of a step, deepest stage first.
+    """Make one U per stage and copy of a lane for all samples of a step, deepest stage first.
 
     They come together after the last backward of the lane: a U waits for the other holders of its
     parameters, and a lane that waited earlier would hold up its other stages. Deepest first is the
@@ -74,7 +77,7 @@ def updates(shape: Shape, places: Iterable[Place], step: int, sweep: int = 0) ->
 
 
 def each_lane(shape: Shape, make: Callable[[tuple[Place, ...]], Iterable[Action]]) -> Lanes:
-    """Actions of every lane from the roles it holds; lanes of equal roles share one tuple."""
+    """Make the actions of every lane from the roles it holds; lanes of equal roles share one tuple."""
     made: dict[tuple[Place, ...], tuple[Action, ...]] = {}
     lanes = []
     for places in shape.lanes:
@@ -86,12 +89,14 @@ def each_lane(shape: Shape, make: Callable[[tuple[Place, ...]], Iterable[Action]
 
 
 def each_step(shape: Shape, steps: int, make: Callable[[tuple[Place, ...], int], Iterable[Action]]) -> Lanes:
-    """Lanes of a flush schedule: the actions of step 0, 1, ... one after the other."""
+    """Make the lanes of a flush schedule: the actions of step 0, 1, ... one after the other."""
     return each_lane(shape, lambda places: _over_steps(shape, steps, partial(make, places)))
 
 
 def each_step_at_once(shape: Shape, steps: int, make: Callable[[int], Lanes]) -> Lanes:
-    """Lanes of a flush schedule that makes all lanes of a step together; updates follow at each end."""
+    """Make the lanes of a flush schedule that orders all lanes of a step together; updates follow at each
+    end.
+    """
     first = {roles(shape, places): lane for lane, places in reversed(list(enumerate(shape.lanes)))}
     made: dict[int, Lanes] = {}
 
@@ -104,10 +109,10 @@ def each_step_at_once(shape: Shape, steps: int, make: Callable[[int], Lanes]) ->
 
 
 def _over_steps(shape: Shape, steps: int, make: Callable[[int], Iterable[Action]]) -> Iterable[Action]:
-    """Actions of all steps of one lane.
+    """Yield the actions of all steps of one lane.
 
-    Steps are copies of the first with the numbers moved on, except where replicas that take turns do
-    not divide the microbatches of a step: then whose turn it is differs from step to step.
+    Steps are copies of the first with the numbers moved on, unless replicas that take turns do not divide the
+    microbatches of a step: then the turns differ from step to step.
     """
     counts = shape.microbatches
     if any(count % turns(shape, stage) for stage, count in enumerate(counts)):

@@ -1,13 +1,13 @@
 """A list scheduler: one global sequence of actions from seconds, transfers, priorities and caps.
 
-Each distinct lane always runs, of what it could run, what can start first; among those of equal start the
-one of the least *priority*. Weight gradients that wait on nobody fill gaps (section 3.1 of Qi et al., Zero
-Bubble, 2024): a lane runs one if everything else is at least `patience` times its seconds away.
+Each distinct lane always runs the action that can start first; among those of equal start the one of the
+least *priority*. Weight gradients, for which nothing waits, fill gaps (section 3.1 of Qi et al., Zero Bubble,
+2024): a lane runs one if everything else is at least `patience` times its seconds away.
 
 Every action comes later in the sequence than all it waits for, so that lanes that run their parts of it
 cannot deadlock, whatever stages, copies and replicas they hold. A *cap* holds back forwards only. If caps
 leave nothing to run, the forward of the earliest samples goes ahead all the same: an order that needs more
-memory than there is can be shown and refused, none at all cannot.
+memory than there is can be shown and refused, a missing one cannot.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from explorer.schedules._common import Lanes, new_action, own, roles, turns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """What the scheduler believes of one microbatch of every stage."""
+    """Seconds that the scheduler assumes for one microbatch of every stage."""
 
     forward_s: Sequence[float]
     """Per stage: seconds of a forward."""
@@ -49,7 +49,7 @@ class Costs:
 
 
 def costs_of(shape: Shape, *, split: bool, otherwise: tuple[float, float, float] = (1.0, 1.0, 1.0)) -> Costs:
-    """Return the seconds that a shape carries; without any, `otherwise` by size of microbatch."""
+    """Return the seconds that a shape carries; if it has none, `otherwise` scaled by microbatch size."""
     if shape.forward_s:
         return Costs(
             forward_s=shape.forward_s,
@@ -65,29 +65,29 @@ def costs_of(shape: Shape, *, split: bool, otherwise: tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """What holds forwards back."""
+    """Limits that hold forwards back."""
 
     ahead: Sequence[float] = ()
     """Per stage: most forwards of a place whose (input) gradient has not run; () is any number."""
     held: Sequence[float] = ()
     """Per stage: what a microbatch holds from F to B or I, in any unit; () is nothing."""
     waiting: Sequence[float] = ()
-    """Per stage: the part of it that is held until W; () is nothing."""
+    """Per stage: the part of `held` that stays until W; () is nothing."""
     room: Sequence[float] = ()
     """Per lane: most that its places may hold; () is any."""
 
 
 Priority = Callable[[str, Place], tuple[int, ...]]
-"""Of an op of a place; the least goes first."""
+"""Priority of an op of a place; the least goes first."""
 
 
 def backward_first(op: str, place: Place) -> tuple[int, ...]:
-    """Prefer backwards, then the deepest forward: what ends a microbatch soonest."""
+    """Prefer backwards, then the deepest forward: whatever ends a microbatch soonest."""
     return (int(op == FORWARD), -place.stage if op == FORWARD else place.stage)
 
 
 class Made(NamedTuple):
-    """An order of one step with how long its slowest lane is at it."""
+    """An order of one step, and how long its slowest lane takes."""
 
     lanes: Lanes
     span_s: float
@@ -107,7 +107,7 @@ def list_schedule(
     Args:
         shape: any stage DAG, microbatch sizes, copies, replicas and stages on a lane.
         costs: seconds that decide what can start first.
-        caps: what holds forwards back.
+        caps: limits that hold forwards back.
         priority: among actions that can start together.
         patience: a weight gradient runs if all else is this many times its seconds away.
         step: the step whose microbatches are ordered.
@@ -117,7 +117,7 @@ def list_schedule(
 
 @dataclass(slots=True)
 class _Queue:
-    """Where the work of one place is."""
+    """Progress of the work of one place."""
 
     place: Place
     numbers: Sequence[int]
@@ -130,7 +130,7 @@ class _Queue:
 
 @dataclass(slots=True)
 class _Lane:
-    """Where one distinct lane is."""
+    """Progress of one distinct lane."""
 
     queues: list[_Queue]
     room: float
@@ -142,7 +142,7 @@ class _Lane:
 
 
 class _Choice(NamedTuple):
-    """What a lane would run next, and when."""
+    """The action a lane would run next, and its start."""
 
     start_s: float
     op: str
@@ -150,7 +150,7 @@ class _Choice(NamedTuple):
 
 
 class _Wait:
-    """What one forward or gradient still waits for, and when the last of the others came."""
+    """What one forward or gradient still waits for, and when the last of the others arrived."""
 
     __slots__ = ("left", "ready_s")
 
@@ -159,7 +159,7 @@ class _Wait:
 
 
 class _Run:
-    """One pass over a step, always going on with the lane that can act first."""
+    """One pass over a step, which always continues with the lane that can act first."""
 
     def __init__(
         self, shape: Shape, costs: Costs, caps: Caps, priority: Priority, patience: float, step: int
@@ -203,7 +203,7 @@ class _Run:
         return Made(lanes, max(spans, default=0.0))
 
     def _offer(self, i: int) -> None:
-        """Put what a lane would run next on the heap, in place of what it offered before."""
+        """Put what a lane would run next on the heap, replacing its earlier offer."""
         lane = self.numbered[i]
         lane.version += 1
         if (choice := self._choose(lane)) is not None:
@@ -242,7 +242,7 @@ class _Run:
                 yield _Choice(max(free_s, wait.ready_s), FORWARD, queue)
 
     def _full(self, queue: _Queue) -> bool:
-        """Whether the caps hold the next forward of a place back."""
+        """Tell whether the caps hold the next forward of a place back."""
         stage, caps = queue.place.stage, self.caps
         if not self.shape.training:
             return False
@@ -294,7 +294,7 @@ class _Run:
         return {FORWARD: held, BACKWARD: -held, INPUT_GRAD: waiting - held, WEIGHT_GRAD: -waiting}[op]
 
     def _tell(self, what: str, place: Place, number: int, other: int, ready_s: float) -> set[int]:
-        """Note at a neighbouring stage that an action has run; return the lanes that can go on by it."""
+        """Note at a neighbouring stage that an action has run; return the lanes that this lets go on."""
         freed: set[int] = set()
         for n in self._overlapping(place.stage, number, other):
             there = Place(other, place.copy, n % turns(self.shape, other))

@@ -11,18 +11,18 @@ from explorer.schedules._clock import Clock
 from explorer.schedules._common import turns
 
 Lag = Callable[[int, int], float]
-"""Of a stage and copy: by how many of its input gradients a weight gradient is behind its own."""
+"""For a stage and copy: by how many of its input gradients a weight gradient lags behind its own."""
 
 
 def at_the_end(_stage: int, _copy: int) -> float:
-    """Lag of weight gradients that wait for the last input gradient of the step."""
+    """Lag weight gradients until the last input gradient of the step."""
     return float("inf")
 
 
 def split_backward(actions: Iterable[Action], lag: Lag) -> list[Action]:
-    """Return the actions of a lane with every B made an I, and its W so many I of that stage later.
+    """Return the actions of a lane with every B made an I, and its W moved back by so many I of that stage.
 
-    What is still owed at an update, or at the end, runs just before it.
+    Weight gradients still owed at an update, or at the end, run just before it.
 
     >>> lane = [Action(op, 0, n) for op, n in (("F", 0), ("F", 1), ("B", 0), ("B", 1))]
     >>> " ".join(map(str, split_backward(lane, lambda stage, copy: 1)))
@@ -73,15 +73,15 @@ def rejoined(actions: Iterable[Action], shape: Shape) -> list[Action]:
 
 
 def split_order(order: Order, lag: Lag) -> Order:
-    """Return an order of whole backwards with all of them split."""
+    """Split all backwards of an order."""
     return replace(order, lanes=tuple(tuple(split_backward(lane, lag)) for lane in order.lanes))
 
 
 def level_lag(shape: Shape, clock: Clock) -> Lag:
-    """Return the lag at which every stage holds as much as the stage with most under way.
+    """Return the lag at which every stage holds as much as the stage with most microbatches in flight.
 
     Stage s of a chain of p has p - s microbatches under way between F and I, so s more may wait for W:
-    fewer where the shape says the bytes, and they would be more than a stage holds that lets none wait.
+    fewer if the shape states the bytes, and they would exceed those of a stage that lets none wait.
     """
     under_way = [ahead // turns(shape, stage) + 1 for stage, ahead in enumerate(clock.ahead)]
     most = max(count * size for count, size in zip(under_way, clock.samples, strict=True))
@@ -92,7 +92,7 @@ def level_lag(shape: Shape, clock: Clock) -> Lag:
 
 
 def _lags_within(shape: Shape, under_way: Sequence[int]) -> list[int]:
-    """Return the most of each stage that may wait for W in the bytes of the fullest stage of whole B.
+    """Return per stage how many microbatches that may wait for W in the bytes of the fullest whole-B stage.
 
     A stage with n under way and `lag` waiting holds n whole microbatches and `lag` halves before an I, and
     n - 1 whole ones and lag + 1 halves after it.

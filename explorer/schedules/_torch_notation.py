@@ -1,4 +1,5 @@
-"""Orders as the compute-only CSV of ``torch.distributed.pipelining`` and back. Pure text, no torch.
+"""Conversion of orders to the compute-only CSV of ``torch.distributed.pipelining`` and back. Pure text, no
+torch.
 
 One row per rank, one cell per action (``0F3``, ``0B3``, ``0I3``, ``0W3``), empty cells idle, and
 ``(0F3;1B2)OVERLAP_F_B`` for a pair that may overlap. The file has one step and no updates: torch's
@@ -32,7 +33,9 @@ _COMMUNICATION = re.compile(r"(SEND|RECV|UNSHARD|RESHARD|REDUCE_GRAD)")
 
 
 def unsupported(order: Order, shape: Shape) -> list[str]:
-    """What of an order torch's schedule runtime cannot express, in words; empty where it all can."""
+    """List, in words, what torch's schedule runtime cannot express of an order; empty if it can express it
+    all.
+    """
     stages = range(shape.stages)
     homes = {stage: {roles(shape, places) for places in _holding(shape, stage)} for stage in stages}
     checks = (
@@ -51,7 +54,7 @@ def unsupported(order: Order, shape: Shape) -> list[str]:
 
 
 def named_actions(order: Order) -> list[str]:
-    """Named actions that no compute-only schedule holds."""
+    """List the named actions that no compute-only schedule holds."""
     found = {action.op for lane in order.lanes for action in lane if action.op in NAMED}
     placed = ", ".join(sorted(found & WHOLE_STAGE))
     return [
@@ -62,7 +65,7 @@ def named_actions(order: Order) -> list[str]:
 
 
 def to_torch_csv(order: Order, shape: Shape) -> str:
-    """The first step as compute-only CSV, one row per different lane (ranks of one pipeline).
+    """Write the first step as compute-only CSV, one row per different lane (ranks of one pipeline).
 
     Actions on several microbatches become one cell for each.
 
@@ -79,10 +82,10 @@ def to_torch_csv(order: Order, shape: Shape) -> str:
 
 
 def from_torch_csv(text: str, *, file: str | None = None) -> Lanes:
-    """Actions of every rank of one step, without updates, as the schedule `custom` takes them.
+    """Read the actions of every rank of one step, without updates, as the schedule `custom` takes them.
 
     Raises:
-        InputError: a cell that is no action, naming row and column, or one with communication.
+        InputError: a cell that is not an action, naming row and column, or one with communication.
     """
     lanes = []
     for row, cells in enumerate(parse_csv(text)):
@@ -101,7 +104,7 @@ def _holding(shape: Shape, stage: int) -> list[tuple[Place, ...]]:
 
 
 def _cells(actions: tuple[Action, ...], microbatches: int) -> list[str]:
-    """Cells of one rank; its row follows the actions of the first step."""
+    """Write the cells of one rank; its row follows the actions of the first step."""
     return [
         f"{action.stage}{action.op}{n}"
         for action in actions

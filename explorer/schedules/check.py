@@ -1,4 +1,4 @@
-"""Whether an order does all the work of its shape, each piece once and in its place."""
+"""Coverage check: whether an order does all the work of its shape, each piece once and in its place."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ Owners = dict[tuple[int, int], dict[int, int]]
 
 
 def coverage(order: Order, shape: Shape) -> list[str]:
-    """Everything that is wrong with an order, in words; empty where nothing is.
+    """List everything wrong with an order, in words; empty if nothing is.
 
     Checked per lane: its actions are of places it holds; each microbatch of a place runs forward
     exactly once, then backward exactly once (or one input and then one weight gradient), and the place's
     updates cover each of those samples exactly once, later than their backward. Checked over lanes: every
     (stage, microbatch, sweep) runs in exactly one copy, on the replica whose turn it is, and its samples
-    stay in that copy through all stages. Sequence between lanes (deadlock) is not this check's.
+    stay in that copy through all stages. The sequence between lanes (deadlock) is checked elsewhere.
     """
     problems: list[str] = []
     if len(order.lanes) != len(shape.lanes):
@@ -76,7 +76,7 @@ def coverage(order: Order, shape: Shape) -> list[str]:
 
 
 def numbers_text(numbers: Iterable[int]) -> str:
-    """Numbers with runs joined.
+    """Write numbers as text, consecutive ones joined to runs.
 
     >>> numbers_text([0, 1, 2, 5])
     '0-2, 5'
@@ -106,7 +106,7 @@ def _owners(order: Order, shape: Shape) -> Owners:
 
 
 def _copy_problems(owners: Owners, order: Order, shape: Shape) -> Iterator[str]:
-    """Microbatches that no copy runs, or whose samples change copy between two stages."""
+    """Yield microbatches that no copy runs, or whose samples change copy between two stages."""
     for (stage, sweep), found in owners.items():
         total = order.steps * shape.microbatches[stage]
         if missing := [n for n in range(total) if n not in found]:
@@ -132,7 +132,7 @@ def _copy_problems(owners: Owners, order: Order, shape: Shape) -> Iterator[str]:
 
 
 def _lockstep_problems(order: Order, shape: Shape) -> Iterator[str]:
-    """Places that several lanes run together, but not alike."""
+    """Yield places that several lanes run together, but not alike."""
     lanes: dict[Place, list[int]] = defaultdict(list)
     for lane, places in enumerate(shape.lanes):
         for place in places:
@@ -152,7 +152,7 @@ def _of(actions: tuple[Action, ...], place: Place) -> list[Action]:
 def _lane_problems(
     places: tuple[Place, ...], actions: tuple[Action, ...], owners: Owners, order: Order, shape: Shape
 ) -> Iterator[str]:
-    """What one lane does wrong: actions that are none of its business, then place by place."""
+    """Yield what one lane does wrong: actions of places it does not hold, then place by place."""
     held: dict[tuple[int, int], set[int]] = defaultdict(set)
     for place in places:
         held[place.stage, place.copy].add(place.replica)
@@ -186,7 +186,7 @@ def _lane_problems(
 
 
 def _named_problems(actions: tuple[Action, ...]) -> Iterator[str]:
-    """What is wrong with the actions that a lane names beside its work."""
+    """Yield what is wrong with the named actions of a lane."""
     if not any(action.op in NAMED for action in actions):
         return
     by_place: dict[tuple[int, int], list[Action]] = defaultdict(list)
@@ -203,7 +203,9 @@ def _named_problems(actions: tuple[Action, ...]) -> Iterator[str]:
 
 
 def _gathering(actions: list[Action]) -> Iterator[str]:
-    """Weights are there between UNSHARD and RESHARD, and are given back before an update changes them."""
+    """Check that weights are gathered between UNSHARD and RESHARD, and given back before an update changes
+    them.
+    """
     there = False
     for action in actions:
         if action.op in (UNSHARD, RESHARD):
@@ -217,7 +219,7 @@ def _gathering(actions: list[Action]) -> Iterator[str]:
 
 
 def _reducing(actions: list[Action]) -> Iterator[str]:
-    """Every gradient is reduced before its update."""
+    """Check that every gradient is reduced before its update."""
     made: Action | None = None
     for action in actions:
         if action.op in (BACKWARD, WEIGHT_GRAD):
@@ -231,11 +233,11 @@ def _reducing(actions: list[Action]) -> Iterator[str]:
 
 
 _AFTER = {RECOMPUTE: (FORWARD, RELOAD), OFFLOAD: (FORWARD, RELOAD), RELOAD: (OFFLOAD,)}
-"""What may come before an action of a microbatch: so activations that are away are not used."""
+"""Ops that may precede each op of a microbatch, so that activations are not used while they are away."""
 
 
 def _between(actions: list[Action]) -> Iterator[str]:
-    """Recomputation and moves lie between the forward and the backward, in an order that can be done."""
+    """Check that recomputation and moves lie between the forward and the backward, in a possible order."""
     state: dict[tuple[int, int], str] = {}
     for action in actions:
         for n in _samples(action) if action.op not in (RESHARD, UNSHARD, REDUCE_GRAD, UPDATE) else ():
@@ -248,7 +250,7 @@ def _between(actions: list[Action]) -> Iterator[str]:
 
 
 def _work_problems(ops: Ops, mine: list[int], total: int, *, training: bool) -> Iterator[str]:
-    """What one place does with the microbatches that are its own, and with others."""
+    """Yield what one place does wrong with the microbatches it owns, and with others."""
     own = set(mine)
     for op, word in WORDS.items():
         found = ops[op]
@@ -273,6 +275,6 @@ def _work_problems(ops: Ops, mine: list[int], total: int, *, training: bool) -> 
 
 
 def _said(text: str, numbers: Iterable[int]) -> Iterator[str]:
-    """The text with the numbers in it, where there are any."""
+    """Yield the text with the numbers in it, if there are any."""
     if found := numbers_text(numbers):
         yield text.format(found)

@@ -17,7 +17,7 @@ CONCATENATE = Option(
 
 
 def makespan(of: Pipeline) -> float | None:
-    """m(F + B) + (p - 2) max(F, B) from m = p on, of which the paper gives B = F and B = 2F at m = p."""
+    """Return m(F + B) + (p - 2) max(F, B) for m >= p; the paper gives B = F and B = 2F at m = p."""
     if of.chunks > 1 or of.m < of.p:
         return None
     return of.m * of.round_s + (of.p - 2) * max(of.forward_s, of.backward_s)
@@ -35,7 +35,7 @@ def makespan(of: Pipeline) -> float | None:
     )
 )
 def order(shape: Shape, *, steps: int, concatenate: bool = False) -> Order:
-    """Each copy runs 1F1B on its half of the step; the clock merges them without conflict.
+    """Run 1F1B in each copy on its half of the step; the clock merges both without conflict.
 
     For D stages, copy 0 of stage s and copy 1 of stage D-1-s share a lane: their ticks have different
     parity because D is even. Up to m = D that is the paper's order. For more microbatches both copies

@@ -1,4 +1,4 @@
-"""A literal order, written per lane in action notation: what imports, tests and people use."""
+"""A literal order, written per lane in action notation, for imports, tests and people."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def order(
     read_rule: str = "latest",
     lag: str = "",
 ) -> Order:
-    """The order in the text, checked.
+    """Return the order in the text, checked.
 
     One line for every lane of the shape, or one for every different lane (those whose replicas split
-    each microbatch run the same), in order of first appearance. Where no U is written, each lane
+    each microbatch run the same), in order of first appearance. If no U is written, each lane
     applies each step's gradients at the end of what the text covers.
 
     Raises:
-        InputError: text that is no order, or another number of lanes or steps than it covers.
-        PlanError: every way in which the order does not cover the shape.
+        InputError: text that is not an order, or a number of lanes or steps other than it covers.
+        PlanError: the order does not cover the shape; every gap is listed.
     """
     if covers < 1 or steps % covers:
         raise InputError(
@@ -76,13 +76,13 @@ def order(
 
 
 def parse_lanes(text: str) -> Lanes:
-    """Actions per lane from text; a lane without any is written ``-``.
+    """Read the actions per lane from text; a lane without any is written ``-``.
 
     >>> [[str(action) for action in lane] for lane in parse_lanes("0F0 0B0; 1F0, 1B0")]
     [['0F0', '0B0'], ['1F0', '1B0']]
 
     Raises:
-        InputError: something that is no action.
+        InputError: something that is not an action.
     """
     lines = [line for line in re.split(r"[;\n]", text) if line.strip()]
     words = [re.split(r"[\s,]+", line.strip(" ,")) for line in lines]
@@ -90,7 +90,7 @@ def parse_lanes(text: str) -> Lanes:
 
 
 def lanes_text(lanes: Iterable[Iterable[Action]]) -> str:
-    """The text that `parse_lanes` reads back, one line per lane.
+    """Write lanes as the text that `parse_lanes` reads back, one line per lane.
 
     >>> lanes_text(parse_lanes("0F0, 0B0")), lanes_text([[]])
     ('0F0 0B0', '-')
@@ -99,7 +99,7 @@ def lanes_text(lanes: Iterable[Iterable[Action]]) -> str:
 
 
 def _written(shape: Shape, lines: Lanes) -> Callable[[int], tuple[Action, ...]]:
-    """Line of each lane: its own, or that of its distinct kind."""
+    """Return a function that finds the line of each lane: its own, or that of its distinct kind."""
     kinds = list(dict.fromkeys(roles(shape, places) for places in shape.lanes))
     if len(lines) == len(shape.lanes):
         return lambda lane: lines[lane]
@@ -120,7 +120,7 @@ def _with_lanes(
 
 
 def _block(shape: Shape, places: tuple[Place, ...], actions: list[Action], covers: int) -> list[Action]:
-    """The written actions and, where no U is among them, the updates at their end."""
+    """Return the written actions, followed by the updates if the text names no U."""
     if all(action.op != UPDATE for action in actions):
         for step in range(covers):
             actions += updates(shape, places, step)
@@ -128,7 +128,7 @@ def _block(shape: Shape, places: tuple[Place, ...], actions: list[Action], cover
 
 
 def _repeated(shape: Shape, block: list[Action], steps: int, covers: int) -> tuple[Action, ...]:
-    """The block again and again, numbers moved on by the steps it covers; unknown stages unmoved."""
+    """Repeat the block, numbers moved on by the steps it covers; unknown stages do not move."""
     moved = list(block)
     counts = dict(enumerate(shape.microbatches))
     for step in range(covers, steps, covers):

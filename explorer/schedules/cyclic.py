@@ -22,7 +22,7 @@ RULE = Option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cycle:
-    """Slots of a worker: a forward or backward of one stage each, in ticks of half a slot.
+    """Slots of a worker, each a forward or backward of one stage, in ticks of half a slot.
 
     One step of a worker takes 2 p m/N slots (p stages, N workers, m microbatches a step): forwards down
     and backwards up for each of its m/N microbatches. Worker w starts w/N of a step after worker 0.
@@ -41,16 +41,18 @@ class Cycle:
         return 2 * self.stages * self.each
 
     def start(self, worker: int, step: int) -> int:
-        """First slot of a worker's step."""
+        """Return the first slot of a worker's step."""
         return step * self.period + worker * self.period // self.workers
 
     def slot(self, worker: int, step: int, op: str, stage: int, position: int) -> int:
-        """Slot of an F or B of a worker's microbatch number `position` in the step."""
+        """Return the slot of an F or B of a worker's microbatch number `position` in the step."""
         within = stage if op == FORWARD else 2 * self.stages - 1 - stage
         return self.start(worker, step) + 2 * self.stages * position + within
 
     def action(self, worker: int, first_microbatch: int, slots: int) -> Action:
-        """What a worker whose step starts with `first_microbatch` runs after so many slots."""
+        """Return the action that a worker whose step starts with `first_microbatch` runs after so many
+        slots.
+        """
         position, within = divmod(slots, 2 * self.stages)
         forward = within < self.stages
         stage = within if forward else 2 * self.stages - 1 - within
@@ -58,7 +60,7 @@ class Cycle:
 
 
 def makespan(of: Pipeline) -> float | None:
-    """The last worker's start, counted along the workers' actions, and its own share of the step."""
+    """Return the last worker's start, counted along the workers' actions, plus its own share of the step."""
     if of.m % of.p:
         return None
     chunks = of.chunks
@@ -85,7 +87,7 @@ def makespan(of: Pipeline) -> float | None:
     )
 )
 def order(shape: Shape, *, steps: int, rule: str = "v1") -> Order:
-    """Copies are workers: copy w runs all stages of its part of each step, w/N of a step late.
+    """Order copies as workers: copy w runs all stages of its part of each step, w/N of a step late.
 
     The stagger is kept by extra edges from worker to worker. A U names the samples of a whole step,
     whichever workers ran them. With v1 the gradients of step t - 1 are applied between a worker's
@@ -111,7 +113,7 @@ def order(shape: Shape, *, steps: int, rule: str = "v1") -> Order:
 
 
 def _work(shape: Shape, cycle: Cycle, place: Place, step: int) -> list[Ticked]:
-    """Forwards and backwards of a place in one step, on even ticks."""
+    """List the forwards and backwards of a place in one step, on even ticks."""
     stage, worker = place.stage, place.copy
     base = step * shape.microbatches[stage] + worker * cycle.each
     return [
@@ -127,7 +129,7 @@ def _update(shape: Shape, stage: int, worker: int, step: int) -> Action:
 
 
 def _update_tick(cycle: Cycle, stage: int, worker: int, step: int, steps: int, rule: str) -> int:
-    """Odd tick at which a worker applies a step, later than the step's last backward anywhere."""
+    """Return the odd tick at which a worker applies a step, after the step's last backward anywhere."""
     if step == steps - 1:
         return 2 * cycle.start(cycle.workers, step + 1) + 1
     if rule == "v1":
@@ -140,7 +142,7 @@ def _update_tick(cycle: Cycle, stage: int, worker: int, step: int, steps: int, r
 
 
 def _stagger(shape: Shape, cycle: Cycle, steps: int) -> tuple[Edge, ...]:
-    """A worker's step starts when the one that starts before it has run the slots between them."""
+    """Make a worker's step wait until the worker that starts before it has run the slots in between."""
     edges = []
     for step in range(steps):
         leader = 0  # the last worker with an earlier start: with N > 2 p some start together

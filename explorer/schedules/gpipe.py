@@ -11,9 +11,10 @@ from explorer.schedules.placements import LINE
 
 
 def makespan(of: Pipeline) -> float | None:
-    """(m + p - 1)(F + B) + 2 (p - 1) t; with c chunks each of the first c - 1 rounds takes max(m, p) slots.
+    """Return (m + p - 1)(F + B) + 2 (p - 1) t; with c chunks each of the first c - 1 rounds takes max(m, p)
+    slots.
 
-    Where transfers take time, only one chunk is covered.
+    If transfers take time, only one chunk is covered.
     """
     if of.transfer_s and of.chunks > 1:
         return None
@@ -32,7 +33,7 @@ def makespan(of: Pipeline) -> float | None:
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:
-    """Stage by stage through the step, and back; a lane with several stages runs breadth-first.
+    """Go stage by stage through the step and back; a lane with several stages runs breadth-first.
 
     m microbatches in flight on every stage; bubble (p - 1)/(m + p - 1).
     """

@@ -11,7 +11,9 @@ from explorer.schedules.placements import SNAKE
 
 
 def makespan(of: Pipeline) -> float | None:
-    """(m v + p - 1)(F + B) for v = 2 W chunks, if F = B and m is a multiple of p: bubble (p - 1)/(v m)."""
+    """Return (m v + p - 1)(F + B) for v = 2 W chunks, if F = B and m is a multiple of p: bubble (p - 1)/(v
+    m).
+    """
     if of.forward_s != of.backward_s or of.m % of.p:
         return None
     return (of.m * of.chunks + of.p - 1) * of.round_s
@@ -29,7 +31,7 @@ def makespan(of: Pipeline) -> float | None:
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:
-    """Of what a lane could run first the backward, then the forward of the deepest stage.
+    """Prefer on every lane a backward that can run, then the forward of the deepest stage.
 
     A lane holds at most p microbatches of each of its chunks together. Where a wave turns round, the next
     stage is on the same lane, so nothing is sent. The clock counts the stages' seconds up to m = p, where

@@ -1,4 +1,4 @@
-"""Interleaved 1F1B: every lane holds several chunks, so a microbatch comes round more than once."""
+"""Interleaved 1F1B: every lane holds several chunks, so that a microbatch passes it more than once."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ NEEDS = Needs(
 
 
 def rounds(microbatches: int, positions: int) -> int:
-    """Return the rounds in which microbatches pass: as many as keep every position busy."""
+    """Return the number of rounds in which microbatches pass: as many as keep every position busy."""
     return max(1, microbatches // positions)
 
 
 def makespan(of: Pipeline) -> float | None:
-    """(m v + p - 1)(F + B) for m a multiple of p: bubble (p - 1)/(v m) of the ideal."""
+    """Return (m v + p - 1)(F + B) for m a multiple of p: bubble (p - 1)/(v m) of the ideal."""
     return (of.m * of.chunks + of.p - 1) * of.round_s if of.m % of.p == 0 else None
 
 
@@ -44,7 +44,7 @@ def makespan(of: Pipeline) -> float | None:
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:
-    """Rank r of p holds stages r, r + p, ...; microbatches pass in rounds, chunk after chunk.
+    """Place stages r, r + p, ... on rank r of p; microbatches pass in rounds, chunk after chunk.
 
     With v chunks and rounds of q microbatches the k-th forward is of chunk (k mod q v) div q and of
     microbatch (k div q v) q + k mod q; backwards take the chunks from the last. Rank r runs
@@ -75,7 +75,7 @@ def order(shape: Shape, *, steps: int) -> Order:
 
 
 def _passes(op: str, stages: Sequence[int], numbers: Sequence[int], per_round: int) -> list[Action]:
-    """Rounds of microbatches through the chunks in the given order."""
+    """List the rounds of microbatches through the chunks in the given order."""
     return [
         new_action((op, stage, n, 1, 0, 0))
         for first in range(0, len(numbers), per_round)
@@ -85,7 +85,7 @@ def _passes(op: str, stages: Sequence[int], numbers: Sequence[int], per_round: i
 
 
 def _alternate(forwards: list[Action], backwards: list[Action], ahead: int) -> list[Action]:
-    """Warm-up, then one forward and one backward in turn, then the backwards that are left."""
+    """Warm up, then alternate one forward and one backward, then run the backwards that are left."""
     steady = max(len(forwards) - ahead, 0)
     pairs = zip(forwards[ahead:], backwards, strict=False)
     return [*forwards[:ahead], *(action for pair in pairs for action in pair), *backwards[steady:]]

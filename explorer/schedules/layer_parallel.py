@@ -19,7 +19,7 @@ SWEEPS = Option(
 
 
 def makespan(of: Pipeline) -> float | None:
-    """r m (F + B) for the parallel sweeps, then 1F1B: at m = 1 the paper's r T/p + T."""
+    """Return r m (F + B) for the parallel sweeps, then 1F1B: at m = 1 the paper's r T/p + T."""
     return (DEFAULT_SWEEPS * of.m + of.m + of.p - 1) * of.round_s if of.chunks == 1 else None
 
 
@@ -34,7 +34,7 @@ def makespan(of: Pipeline) -> float | None:
     )
 )
 def order(shape: Shape, *, steps: int, sweeps: int = DEFAULT_SWEEPS) -> Order:
-    """Sweeps 0 to r - 1 have lag 1, sweep r has lag 0; every sweep ends with its own update.
+    """Run sweeps 0 to r - 1 with lag 1 and sweep r with lag 0; every sweep ends with its own update.
 
     In a parallel sweep each stage runs F and B of every microbatch with what its neighbours made one
     sweep before (in the first: what the boundary variables held, which nothing has to make). The
@@ -60,7 +60,7 @@ def order(shape: Shape, *, steps: int, sweeps: int = DEFAULT_SWEEPS) -> Order:
 
 
 def _local(shape: Shape, place: Place, step: int, sweep: int) -> list[Action]:
-    """One stage's parallel sweep: each microbatch forward and back."""
+    """Make one stage's parallel sweep: each microbatch forward and back."""
     return [
         new_action((op, place.stage, n, 1, place.copy, sweep))
         for n in own(shape, place, step)

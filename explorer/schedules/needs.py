@@ -1,6 +1,6 @@
-"""Needs: which shapes a schedule can order, as data, so that everybody can ask before it is tried.
+"""Needs: which shapes a schedule can order, as data that can be asked before anything is tried.
 
-`Needs.unmet` is the one place that decides. `make_order` refuses by it, a plan's check lists it, pickers
+`Needs.unmet` alone decides. `make_order` refuses by it, a plan's check lists it, pickers
 and searchers ask it of the shape that they are about to make, and tests draw their shapes by it.
 """
 
@@ -16,12 +16,12 @@ from explorer.schedules._common import turns
 from explorer.schedules.placements import Grid, Placement
 
 _FAR = 256
-"""Numbers of microbatches tried on either side of a wrong one."""
+"""Numbers of microbatches tried on either side of one that does not fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """The numbers of a shape that rules on microbatches speak of."""
+    """The numbers of a shape that rules on microbatches use."""
 
     positions: int
     """Pipeline positions p: different sets of (stage, copy) on a lane."""
@@ -38,11 +38,11 @@ class Unmet:
     text: str
     """What was found, and the rule."""
     key: str
-    """What to change: stages, chunks, copies, microbatches, microbatch_samples or replicas."""
+    """Field to change: stages, chunks, copies, microbatches, microbatch_samples or replicas."""
     found: object
     """Its value."""
     allowed: str
-    """Values that would do, the nearest ones where they are numbers."""
+    """Values that would do; the nearest ones if they are numbers."""
 
     def __str__(self) -> str:
         return f"{self.text} (found {self.found}; allowed: {self.allowed})"
@@ -57,9 +57,9 @@ class Multiple:
     """A rule that the microbatches of a copy and replica are a multiple of something."""
 
     text: str
-    """In words: "microbatches a multiple of p"."""
+    """Rule in words: "microbatches a multiple of p"."""
     of: Callable[[Size], int]
-    """The number of which they must be a multiple."""
+    """Number of which they must be a multiple."""
 
 
 PER_POSITION = Multiple(text="microbatches a multiple of p", of=lambda size: size.positions)
@@ -67,17 +67,17 @@ PER_POSITION = Multiple(text="microbatches a multiple of p", of=lambda size: siz
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Least:
-    """A rule that a step has no fewer microbatches than something."""
+    """A rule that a step has at least so many microbatches."""
 
     text: str
-    """In words: "as many microbatches as are in flight"."""
+    """Rule in words: "as many microbatches as are in flight"."""
     of: Callable[[Shape], Sequence[int]]
-    """The least number for every stage."""
+    """Least number for every stage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What a schedule needs of a shape; the default is any stage DAG in any number of copies."""
+    """Requirements of a schedule on a shape; the default is any stage DAG in any number of copies."""
 
     chain: bool = False
     """Whether the stages must form a chain."""
@@ -92,15 +92,17 @@ class Needs:
     split_microbatches: bool = False
     """Whether replicas must split each microbatch."""
     equal_turns: bool = False
-    """Whether the replicas that take turns must be as many on every stage and divide the microbatches."""
+    """Whether the replicas that take turns must be equally many on every stage and divide the
+    microbatches.
+    """
     multiple: Multiple | None = None
-    """What the microbatches of a copy and replica must be a multiple of; None for any number."""
+    """Number of which the microbatches of a copy and replica must be a multiple; None for any number."""
     least: Least | None = None
     """Least microbatches of a step; None for 1."""
     stage_multiple: int = 1
-    """The number of stages must be a multiple of this."""
+    """Number of which the stages must be a multiple."""
     chunk_multiple: int = 1
-    """The chunks at a position must be a multiple of this."""
+    """Number of which the chunks at a position must be a multiple."""
     most_chunks: int | None = None
     """Most chunks at a position; None for any."""
 
@@ -109,7 +111,7 @@ class Needs:
         return tuple(_unmet(self, shape, placement, name))
 
     def words(self) -> str:
-        """Return the needs in a few words, as `explorer list schedules` shows them; "" for none."""
+        """Write the needs in a few words, as `explorer list schedules` shows them; "" for none."""
         return "; ".join(self._words())
 
     def _words(self) -> Iterator[str]:
@@ -141,7 +143,7 @@ NO_NEEDS = Needs()
 
 
 def nearest(allowed: Callable[[int], bool], wanted: int) -> str:
-    """Return the nearest allowed numbers below and above one that is not, in words.
+    """Write the nearest allowed numbers below and above one that is not allowed.
 
     >>> nearest(lambda number: number % 4 == 0, 6), nearest(lambda number: number == 2, 1)
     ('4 or 8', '2')

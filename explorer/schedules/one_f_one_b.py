@@ -13,7 +13,7 @@ OPTIONS = (Option(name="blocking", default=False, help="stages wait for what the
 
 
 def makespan(of: Pipeline) -> float | None:
-    """(m + p - 1)(F + B), as GPipe; the gain is memory. None for several chunks."""
+    """Return (m + p - 1)(F + B), as GPipe; the gain is memory. None for several chunks."""
     return (of.m + of.p - 1) * of.round_s if of.chunks == 1 else None
 
 
@@ -29,7 +29,7 @@ def makespan(of: Pipeline) -> float | None:
     )
 )
 def order(shape: Shape, *, steps: int, blocking: bool = False) -> Order:
-    """At most 1 + (stages on the longest path behind) microbatches in flight on a stage.
+    """Keep at most 1 + (stages on the longest path behind) microbatches in flight on a stage.
 
     Any stage DAG (GraphPipe: depth counts, not the number of stages), microbatch sizes that differ
     between stages, and any number of stages on a lane: see `_clock`. With `blocking` transfers the exchange

@@ -32,7 +32,7 @@ TOGETHER = Option(
     )
 )
 def order(shape: Shape, *, steps: int, together: bool = False) -> Order:
-    """No flush between steps; the pipeline fills once and drains once, after the last step.
+    """Run 1F1B without a flush between steps; the pipeline fills once and drains once, after the last step.
 
     Start-up admits NOAM = ceil(replicas of all stages / replicas of the first) microbatches per
     replica of the first stage, and likewise further down (see `_clock`). Stage s of p holds p - s
@@ -63,7 +63,7 @@ def order(shape: Shape, *, steps: int, together: bool = False) -> Order:
 
 
 def _after_each_backward(pairs: Iterable[Ticked]) -> list[Ticked]:
-    """A U at the tick of each B: sorts behind it."""
+    """Put a U at the tick of each B, behind which it sorts."""
     return [
         (tick, new_action((UPDATE, action.stage, action.first_microbatch, 1, 0, 0)))
         for tick, action in pairs
@@ -72,7 +72,7 @@ def _after_each_backward(pairs: Iterable[Ticked]) -> list[Ticked]:
 
 
 def _after_each_round(shape: Shape, clock: Clock, stage: int, steps: int) -> list[Ticked]:
-    """A U at the tick of the last B of each round, which another lane may run."""
+    """Put a U at the tick of the last B of each round, which another lane may run."""
     in_turn, total = turns(shape, stage), steps * shape.microbatches[stage]
     starts = range(0, total, in_turn)
     counts = [min(in_turn, total - first) for first in starts]

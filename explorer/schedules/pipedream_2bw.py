@@ -12,7 +12,7 @@ from explorer.schedules.placements import LINE
 
 
 def in_flight(shape: Shape) -> list[int]:
-    """Return the microbatches under way on every stage at most."""
+    """Return the most microbatches in flight on every stage."""
     return [ahead + 1 for ahead in clock_of(shape).ahead]
 
 
@@ -31,7 +31,7 @@ NEEDS = Needs(copies=(1,), least=Least(text="as many microbatches as are in flig
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:
-    """Gradients of a step's m microbatches are applied by one U.
+    """Apply the gradients of a step's m microbatches by one U.
 
     Step t reads the weights made by the U of step t - 2, so delay is 1 and two versions live. That
     version must exist when the step's first forward runs: m at least the microbatches in flight.
@@ -59,7 +59,7 @@ def order(shape: Shape, *, steps: int) -> Order:
 
 
 def _update(shape: Shape, clock: Clock, stage: int, step: int) -> Ticked:
-    """The U of a step with the tick of the B behind which it sorts."""
+    """Return the U of a step with the tick of the B behind which it sorts."""
     count = shape.microbatches[stage]
     action = Action(UPDATE, stage, step * count, count)
     if not shape.replicas or shape.replicas[stage] == 1:

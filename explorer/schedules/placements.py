@@ -31,7 +31,7 @@ class Grid:
     positions: int
     """Pipeline positions p."""
     chunks: int = 1
-    """Stages of one copy at each position where it has any."""
+    """Stages of one copy at each position that has any."""
     copies: int = 1
     """Copies of every stage."""
 
@@ -45,18 +45,18 @@ class Placement:
     text: str
     """The rule in words: "stage i at position i mod p"."""
     rule: Callable[[int, int, Grid], int]
-    """Position of (stage, copy)."""
+    """Function from (stage, copy) to its position."""
     copies: int = 1
     """Copies of every stage by default; 0 is one per position."""
     chunks: int = 1
     """Chunks by default; 0 is as many as positions."""
     several: bool = True
-    """Whether it is made for several chunks at a position."""
+    """Whether it is made for several chunks per position."""
     whole: bool = False
     """Whether every position holds all stages of its copy."""
 
     def grid(self, positions: int, chunks: int | None = None, copies: int | None = None) -> Grid:
-        """Return a grid of so many positions, chunks and copies by default."""
+        """Return a grid of so many positions; chunks and copies are the placement's own by default."""
         return Grid(
             positions=positions,
             chunks=chunks or self.chunks or positions,
@@ -111,7 +111,7 @@ def _snake(stage: int, _copy: int, grid: Grid) -> int:
 
 
 def _opposed(rule: Callable[[int, int, Grid], int]) -> Callable[[int, int, Grid], int]:
-    """Return a rule for pairs of copies: even ones run the given way, odd ones the opposite way.
+    """Return a rule for pairs of copies: even ones run in the given direction, odd ones in the opposite one.
 
     Pair i of k starts i p/k positions further on, so that the pairs' first stages do not meet (Chimera,
     section 3.6: 2 k pipelines).

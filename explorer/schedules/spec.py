@@ -1,4 +1,4 @@
-"""What a schedule says of itself: one typed spec that strategies, pickers, searchers and tests ask."""
+"""Specification of a schedule, which strategies, pickers, searchers and tests ask."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from explorer.schedules.needs import NO_NEEDS, Needs, Unmet
 from explorer.schedules.placements import ANY, Placement
 
 Read = Literal["seconds", "transfers", "memory"]
-"""What of a shape a schedule looks at beside its sizes: seconds per stage (`forward_s`, `input_grad_s`,
-`weight_grad_s`), seconds per edge (`transfer_s`), or `activation_bytes` and `memory_cap_bytes`."""
+"""What a schedule reads of a shape besides its sizes: seconds per stage (`forward_s`, `input_grad_s`,
+`weight_grad_s`), seconds per edge (`transfer_s`), or `activation_bytes` and `memory_cap_bytes`.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +54,9 @@ class ClosedForm:
     makespan: Callable[[Pipeline], float | None]
     """The formula; None for a pipeline that it does not cover."""
     kind: Literal["exact", "lower"] = "exact"
-    """Whether the makespan equals it, or is never below it."""
+    """Whether the makespan equals the formula, or is never below it."""
     transfers: bool = False
-    """Whether it counts the seconds of transfers; without, it covers only pipelines where they are free."""
+    """Whether it counts the seconds of transfers; if not, it covers only pipelines where they are free."""
 
     def of(self, pipeline: Pipeline) -> float | None:
         """Return the makespan of a pipeline in seconds; None if the formula does not cover it."""
@@ -67,17 +68,17 @@ class Schedule(Spec):
     """A registered schedule: a pure function from a `Shape` to an `Order`, or to a `Dispatch`."""
 
     placement: Placement = ANY
-    """Where it wants the stages; what flags and pickers build."""
+    """Placement it wants for the stages, as flags and pickers build it."""
     needs: Needs = NO_NEEDS
-    """What it needs of a shape."""
+    """Its needs of a shape."""
     reads: tuple[Read, ...] = ()
-    """What it looks at beside the sizes of a shape."""
+    """What it reads besides the sizes of a shape."""
     flush: bool = True
     """Whether every step ends with all gradients applied before the next one starts."""
     closed_form: ClosedForm | None = None
     """Makespan of an even pipeline."""
     torch_name: str = ""
-    """What `torch.distributed.pipelining` calls it; empty if it has none."""
+    """Its name in `torch.distributed.pipelining`; empty if it has none."""
     literal: bool = False
     """Whether its options spell the order out, so that it makes none by default."""
     dispatch: bool = False
@@ -90,9 +91,9 @@ class Schedule(Spec):
         return self.needs.unmet(shape, self.placement, self.name)
 
     def unmet_even(self, positions: int, microbatches: int, chunks: int | None = None) -> tuple[Unmet, ...]:
-        """Return what is lacking if its own placement is laid over so many positions; () if nothing is."""
+        """Return what is missing if its own placement is laid over so many positions; () if nothing is."""
         return self.unmet(self.placement.shape(self.placement.grid(positions, chunks), microbatches))
 
     def flushes(self, options: Mapping[str, Any]) -> bool:
-        """Return whether it flushes under these options (an order by hand says so itself)."""
+        """Tell whether it flushes under these options (a literal order says so itself)."""
         return self.flush and bool(self.read_options(options).get("flush", True))

@@ -23,7 +23,7 @@ from explorer.schedules.placements import LINE
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:
-    """PipeDream's order, an update behind every backward.
+    """Order as PipeDream does, an update behind every backward.
 
     Forward and backward of a microbatch read weights predicted for one and the same update, floor(k / 2)
     behind the backward's own on stage k of N:

@@ -1,4 +1,4 @@
-"""SWARM: peers of a stage take whatever is ready; no order exists before time runs."""
+"""SWARM: peers of a stage take whatever is ready, so no order exists before time runs."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ OPTIONS = (
     )
 )
 def order(shape: Shape, *, steps: int, wiring: str, in_flight: int, seed: int) -> Dispatch:
-    """The policy: every replica of a stage is a candidate, a backward runs where its forward ran."""
+    """Return the policy: every replica of a stage is a candidate, a backward runs where its forward ran."""
     del steps  # a policy has no end
     return Dispatch(wiring=wiring, in_flight=in_flight or 4 * len(shape.lanes), seed=seed)

@@ -11,7 +11,7 @@ PAPER = "2BP: 2-Stage Backpropagation (Rae et al., 2024)"
 
 
 def makespan(of: Pipeline) -> float | None:
-    """(m + p - 1)(F + I) + m W: the weight gradients fill the drain where they are long enough.
+    """Return (m + p - 1)(F + I) + m W: the weight gradients fill the drain if they are long enough.
 
     The first stage ends last: it runs its m W when its last I is done. With one microbatch this is the
     naive pipeline of the paper, idle for (p - 1)(F + I).
@@ -31,7 +31,7 @@ def makespan(of: Pipeline) -> float | None:
     )
 )
 def after_gpipe(shape: Shape, *, steps: int) -> Order:
-    """GPipe's order of forwards and input gradients; every stage waits for W with all m microbatches."""
+    """Order forwards and input gradients as GPipe; every stage runs W once all m microbatches are through."""
     return split_order(gpipe.order(shape, steps=steps), at_the_end)
 
 
@@ -45,7 +45,7 @@ def after_gpipe(shape: Shape, *, steps: int) -> Order:
     )
 )
 def after_1f1b(shape: Shape, *, steps: int) -> Order:
-    """1F1B's order of forwards and input gradients; what W reads is kept of all m microbatches.
+    """Order forwards and input gradients as 1F1B; what W reads is kept for all m microbatches.
 
     The variant of the paper whose weight gradients fill idle time in the memory of 1F1B is `zb_h1`.
     """

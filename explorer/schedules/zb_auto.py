@@ -39,7 +39,7 @@ KEPT = Option(
     )
 )
 def order(shape: Shape, *, steps: int, limit: int = 1, kept: float = 0.0) -> Order:
-    """The paper's automatic scheduler in short.
+    """Order as the paper's automatic scheduler does, in short.
 
     - A stage may hold the activations of `limit` times what the first stage of 1F1B holds; a forward takes
       a microbatch's, I frees the part that W does not read, W the rest.
@@ -60,7 +60,7 @@ def order(shape: Shape, *, steps: int, limit: int = 1, kept: float = 0.0) -> Ord
 
 
 def _caps(shape: Shape, limit: int, kept: float) -> Caps:
-    """What holds forwards back: bytes where the devices' room counts, else samples of 1F1B."""
+    """Return what holds forwards back: bytes if the devices' room counts, else samples of 1F1B."""
     clock = clock_of(shape)
     if not limit and shape.memory_cap_bytes:
         waiting = [
@@ -80,7 +80,7 @@ def _caps(shape: Shape, limit: int, kept: float) -> Caps:
 
 
 def _parts(shape: Shape, kept: float) -> list[float]:
-    """Part of each stage's activations that waits for W."""
+    """Return per stage the part of its activations that waits for W."""
     if kept or not shape.waiting_bytes:
         return [kept or 0.5] * shape.stages
     both = zip(shape.activation_bytes, shape.waiting_bytes, strict=True)

@@ -11,7 +11,7 @@ from explorer.schedules.placements import LINE
 
 
 def makespan(of: Pipeline) -> float | None:
-    """m(F + I + W) + (p - 1)(F + I - W) if W is no longer than F and I (table 2 of the paper)."""
+    """Return m(F + I + W) + (p - 1)(F + I - W) if W is no longer than F and I (table 2 of the paper)."""
     if of.chunks > 1 or of.m < of.p or of.weight_grad_s > min(of.forward_s, of.input_grad_s):
         return None
     return of.m * of.round_s + (of.p - 1) * (of.forward_s + of.input_grad_s - of.weight_grad_s)
@@ -28,7 +28,7 @@ def makespan(of: Pipeline) -> float | None:
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:
-    """Stage s of p runs p - s - 1 forwards, then F, I and the W of s microbatches before.
+    """Run p - s - 1 forwards on stage s of p, then F, I and the W of s microbatches before.
 
     With that lag every stage holds p microbatches at most, from F to W; where the bytes of stages differ, a
     stage lets fewer wait, down to none, before it holds more than 1F1B's fullest. The first stage, for whose

@@ -13,7 +13,7 @@ from explorer.schedules.placements import LINE
 
 
 def makespan(of: Pipeline) -> float | None:
-    """(p - 1) F until the last stage begins, and m(F + I + W) without a gap, if F = I = W."""
+    """Return (p - 1) F until the last stage begins, and m(F + I + W) without a gap, if F = I = W."""
     even = of.forward_s == of.input_grad_s == of.weight_grad_s
     if of.chunks > 1 or of.m < 2 * of.p - 1 or not even:
         return None
@@ -31,9 +31,9 @@ def makespan(of: Pipeline) -> float | None:
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:
-    """Stage s of p runs 2(p - s - 1) forwards, then F, I and the W of 2s microbatches before.
+    """Run 2(p - s - 1) forwards on stage s of p, then F, I and the W of 2s microbatches before.
 
-    Every stage holds 2p - 1 microbatches at most. The steps of the paper follow each other without a
+    Every stage holds at most 2p - 1 microbatches. The steps of the paper follow each other without a
     flush (its optimizer takes an update back if it was wrong); here the flush costs (p - 1) F a step.
     """
     plain = clock_of(shape)

@@ -1,4 +1,4 @@
-"""What is wrong with a strategy: the complete list, in words, before anything is simulated."""
+"""Checks of a strategy: everything wrong with it, in words, before anything is simulated."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from explorer.workload import Job, Workload
 MOST_ROUNDS = 500_000
 """Microbatches, added up over stages, that one step may have: their tasks take some 2 GB and a minute."""
 _FAR = 100_000
-"""How far a divisor is looked for."""
+"""Largest distance at which a divisor is looked for."""
 
 
 def graph_of(graphs: LayerGraph | Mapping[str, LayerGraph], job: Job) -> LayerGraph:
-    """The graph that a job names, or the only one.
+    """Return the graph that a job names, or the only one.
 
     Raises:
-        InputError: it names none of them.
+        InputError: `job` names none of them.
     """
     if isinstance(graphs, LayerGraph):
         return graphs
@@ -49,7 +49,7 @@ def graph_of(graphs: LayerGraph | Mapping[str, LayerGraph], job: Job) -> LayerGr
 def check(
     graphs: LayerGraph | Mapping[str, LayerGraph], cluster: Cluster, workload: Workload, strategy: Strategy
 ) -> list[str]:
-    """Everything that is wrong with a strategy; [] if it can be lowered.
+    """List everything wrong with a strategy; [] if it can be lowered.
 
     Deadlocks and reads of missing weight versions show only in lowering (`explorer.simulate`).
     """
@@ -75,7 +75,7 @@ def check(
 
 
 def check_job(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy) -> list[str]:
-    """Everything that is wrong with one job's part."""
+    """List everything wrong with one job's part."""
     problems = list(_coverage(graph, strategy))
     if job.mode == "decode":
         problems.append("mode decode is not priced yet (no key-value cache); allowed: train, infer, prefill")
@@ -100,7 +100,7 @@ def check_job(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrate
 
 
 def _needs(graph: LayerGraph, job: Job, strategy: JobStrategy) -> list[str]:
-    """What the schedule needs and the strategy does not give it."""
+    """List what the schedule needs and the strategy does not give it."""
     schedule = SCHEDULES.get(strategy.schedule)
     if schedule.needs is NO_NEEDS and strategy.copies == 1:
         return []
@@ -138,7 +138,7 @@ def _coverage(graph: LayerGraph, strategy: JobStrategy) -> Iterator[str]:
 
 
 def _exact(graph: LayerGraph, strategy: JobStrategy) -> bool:
-    """Quick yes for the common case: whole layers, each in one stage."""
+    """Tell quickly whether all layers are whole and each is in one stage, as usual."""
     names: set[str] = set()
     count = 0
     for stage in strategy.stages:
@@ -209,7 +209,7 @@ def _stage(
 
 
 def _axis_shares(graph: LayerGraph, stage: Stage) -> Iterator[str]:
-    """Unequal shares along an axis that nothing is split over."""
+    """Check that some dimension is split over every axis with unequal shares."""
     known = graph.memo("dimension_names", lambda: {dim.name for item in graph.layers for dim in item.dims})
     for axis, _ in stage.axis_shares:
         if axis not in {name for dim, name in stage.layout if dim in known}:
@@ -217,7 +217,7 @@ def _axis_shares(graph: LayerGraph, stage: Stage) -> Iterator[str]:
 
 
 def _states(cluster: Cluster, stage: Stage) -> Iterator[str]:
-    """Sparse and offloaded states."""
+    """Check sparse and offloaded states."""
     if stage.reshard and stage.zero < 2:
         yield f"reshard {stage.reshard} with ZeRO {stage.zero}: only levels 2 and 3 have what it speaks of"
     if stage.density < 1 and stage.zero:
@@ -229,7 +229,9 @@ def _states(cluster: Cluster, stage: Stage) -> Iterator[str]:
 
 
 def _dispatches(strategy: JobStrategy) -> bool:
-    """Whether replicas take what is ready rather than turns; an unknown schedule is said elsewhere."""
+    """Tell whether replicas take what is ready rather than turns; an unknown schedule is reported
+    elsewhere.
+    """
     known = strategy.schedule in SCHEDULES.names()
     return known and SCHEDULES.get(strategy.schedule).dispatch
 
@@ -265,7 +267,7 @@ def _layouts(graph: LayerGraph, stage: Stage) -> Iterator[str]:
 
 
 def _stage_order(graph: LayerGraph, strategy: JobStrategy) -> Iterator[str]:
-    """Stages must be listed so that every tensor flows forward."""
+    """Check that stages are listed so that every tensor flows forward."""
     writer, reader, tensor = layer_edges(graph)
     first, last = _stage_numbers(graph, strategy)
     wrong = np.flatnonzero((first[writer] > last[reader]) & (writer != reader))
@@ -283,7 +285,7 @@ def _stage_order(graph: LayerGraph, strategy: JobStrategy) -> Iterator[str]:
 def _stage_numbers(
     graph: LayerGraph, strategy: JobStrategy
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """First and last stage of every layer (they differ where a layer is cut)."""
+    """Return the first and last stage of every layer (they differ if a layer is cut)."""
     first = np.full(len(graph.layers), len(strategy.stages), dtype=np.int64)
     last = np.zeros(len(graph.layers), dtype=np.int64)
     for s, stage in enumerate(strategy.stages):

@@ -1,4 +1,4 @@
-"""Checkpoints: what writing them down now and then adds to every step."""
+"""Checkpoints: the time that writing them adds to every step."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One job under a dispatch policy: peers that come and go, from strategy to report.
 
-The order that came about is written down as a program, so that timelines, memory and traffic read it as
-they read every other. `Report.dispatch` holds what only such a run has.
+The order that results is written down as a program, so that timelines, memory and traffic read it like any
+other. `Report.dispatch` holds what only such a run has.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from explorer.workload import Job
 SETTLING = 20
 """Microbatches simulated after the last event, as a multiple of those under way at once."""
 MAX_MICROBATCHES = 20_000
-"""Most microbatches simulated; events later than that are not seen."""
+"""Most microbatches simulated; later events are not seen."""
 
 
 def simulate_dispatch(
@@ -51,16 +51,16 @@ def simulate_dispatch(
 
     Args:
         cluster: the devices, with their events.
-        job: what is asked.
-        strategy: with a dispatch policy for a schedule.
-        placement: its placement.
-        pricer: of the placement.
-        shape: what the policy may know.
+        job: the job to run.
+        strategy: a strategy whose schedule is a dispatch policy.
+        placement: the strategy resolved against its graph.
+        pricer: prices of the placement.
+        shape: everything the policy may know.
         least_s: seconds that a step takes at least (its input pipelines).
 
     Raises:
         InputError: a shape that the policy cannot serve.
-        PlanError: a stage on several device sets, or one that no peer is left for.
+        PlanError: a stage on several device sets, or one without any peer left.
     """
     policy = make_dispatch(strategy.schedule, shape, options=dict(strategy.options))
     work = _Work(placement, pricer, shape)
@@ -110,7 +110,7 @@ class _Work:
         return Peer(piece.section, self.lanes.of_piece[piece][0], devices, *seconds)
 
     def slot(self, kind: str, where: int, peer: int, target: int) -> Slot:
-        """The slot of a task."""
+        """Return the slot of a task."""
         piece, other = self.pieces[peer], self.pieces[target]
         samples = self.sections[piece.section].microbatch_samples
         if kind == SENT:
@@ -119,7 +119,7 @@ class _Work:
         return Slot(F if kind == "F" else B, piece.section, piece, piece, samples)
 
     def wire(self, edge: int, source: int, target: int, backward: bool) -> tuple[float, Demands]:  # noqa: FBT001
-        """Seconds and shared rates of a transfer between two peers."""
+        """Return seconds and shared rates of a transfer between two peers."""
         key = (edge, source, target, backward)
         if key not in self._wires:
             seconds = self.pricer.price(self.slot(SENT, edge, source, target))[0]
@@ -136,7 +136,7 @@ class _Work:
 
 
 def _horizon(cluster: Cluster, work: _Work, policy: Dispatch, shape: Shape) -> tuple[int, int]:
-    """(microbatches, steps) to simulate: past the last event and some more, whole steps."""
+    """Return the (microbatches, steps) to simulate: beyond the last event by some margin, in whole steps."""
     speeds = [0.0] * shape.stages
     for peer in work.peers:
         speeds[peer.stage] += 1.0 / max(peer.forward_s + peer.backward_s, 1e-30)
@@ -148,7 +148,9 @@ def _horizon(cluster: Cluster, work: _Work, policy: Dispatch, shape: Shape) -> t
 
 
 def _outcome(cluster: Cluster, run: DispatchRun, policy: Dispatch, *, samples: int) -> DispatchOutcome:
-    """Rates between events; the first microbatches of every span and the drain at the end do not count."""
+    """Compute the rates between events, without the first microbatches of every span and the drain at the
+    end.
+    """
     times = np.sort(np.array(run.applied_s))
     cuts = sorted({event.time_s for event in cluster.events if 0 < event.time_s < run.last_start_s})
     rates = []
@@ -170,7 +172,7 @@ def _outcome(cluster: Cluster, run: DispatchRun, policy: Dispatch, *, samples: i
 
 
 class _Written(NamedTuple):
-    """A task with its place in the program."""
+    """A task with its position in the program."""
 
     done: Done
     lane: int
@@ -179,7 +181,9 @@ class _Written(NamedTuple):
 
 
 def _program(work: _Work, run: DispatchRun, steps: int) -> tuple[Program, Timing]:
-    """What ran, as a program: in order of start, with the lane's previous task and the cause before each."""
+    """Write down what ran as a program: in order of start, each task after the lane's previous one and its
+    cause.
+    """
     order = sorted(range(len(run.tasks)), key=lambda i: (run.tasks[i].start_s, run.tasks[i].end_s, i))
     position = {number: place for place, number in enumerate(order)}
     per_step = work.shape.microbatches[0]
@@ -254,7 +258,9 @@ def _action(work: _Work, done: Done) -> Action | None:
 
 
 def _memory(rows: list[_Written], programs: list[list[int]]) -> MemoryEvents:
-    """Forwards keep, backwards free what the forward on the same lane kept."""
+    """Return the memory events: forwards keep activations, backwards free what the forward on the same lane
+    kept.
+    """
     found: list[tuple[int, int, float, int]] = []
     starts = []
     for lane, own in enumerate(programs):
@@ -276,7 +282,7 @@ def _memory(rows: list[_Written], programs: list[list[int]]) -> MemoryEvents:
 
 
 def _delays(work: _Work, run: DispatchRun, per_step: int) -> tuple[int, ...]:
-    """Per stage: most updates between the read of a weight and the one made from it.
+    """Return per stage the most updates between the read of a weight and the one made from it.
 
     The n-th batch of gradients of a stage is applied when its last backward is done.
     """

@@ -1,6 +1,6 @@
-"""Folding equal replicas: data-parallel replicas that see equal devices and links run equal timelines.
+"""Folding of equal replicas: data-parallel replicas that see equal devices and links run equal timelines.
 
-Where every stage splits its microbatches evenly over the same number of replicas and replica r talks
+If every stage splits its microbatches evenly over the same number of replicas and replica r talks
 only to replica r, replicas whose devices and routes are alike behave alike; one of each class is
 lowered and stands for the others. Collectives still span all of them.
 """
@@ -20,7 +20,7 @@ from explorer.tasks.skeleton import Flow, SectionShape, Skeleton
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folding:
-    """Which replicas are lowered, and whom each stands for."""
+    """Which replicas are lowered, and which replicas each stands for."""
 
     kept: tuple[int, ...] | None
     """Replicas lowered; None for all."""
@@ -30,7 +30,7 @@ class Folding:
     """Devices of a kept row -> devices it stands for."""
 
     def stands_for(self, lanes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
-        """Per lane: all devices it stands for."""
+        """Return, per lane, all devices it stands for."""
         by_device: dict[int, set[int]] = {}
         for row, devices in self.rows.items():
             for i, device in enumerate(row):
@@ -66,7 +66,7 @@ InnerLines = tuple[tuple[tuple[int, ...], ...], ...]
 
 
 def _inner_lines(stage: Stage, section: SectionShape) -> InnerLines:
-    """() where a row is one device, on axes of its own."""
+    """Return the inner lines of a section; () if a row is one device, on axes of its own."""
     if len(section.rows[0][0]) == 1 and not any(item.meshes for item in stage.shardings):
         return ()
     return tuple(
@@ -100,7 +100,8 @@ def _fold(
 def _neighbours(
     cluster: Cluster, sections: tuple[SectionShape, ...]
 ) -> list[dict[int, tuple[tuple[int, int], ...]]]:
-    """Per level with shared uplinks, for each device: how many devices of each section share its uplink.
+    """Count, per level with shared uplinks and for each device, the devices of each section that share its
+    uplink.
 
     Reductions of all these sections meet there.
     """
@@ -118,7 +119,7 @@ def _neighbours(
 
 
 class _Used:
-    """What every replica meets: kinds of devices, routes inside and between rows, and shared resources."""
+    """What a replica uses: kinds of devices, routes inside and between rows, and shared resources."""
 
     def __init__(
         self,
@@ -146,7 +147,9 @@ class _Used:
         ]
 
     def signature(self, replica: int) -> tuple[object, ...]:
-        """Kinds and routes a replica meets, and how many replicas share them, without names of devices."""
+        """Return the kinds and routes a replica uses, and how many replicas share them, without names of
+        devices.
+        """
         rows = [section.rows[0][replica] for section in self.sections]
         kinds = tuple(self.cluster.kind_of(device).name for row in rows for device in row)
         spans = tuple(
@@ -161,7 +164,9 @@ class _Used:
         return (kinds, routes, spans, around, self._shards(replica))
 
     def _shards(self, replica: int) -> tuple[object, ...]:
-        """What lies between the devices that a replica shares its weights with, where there are groups."""
+        """Return what lies between the devices with which a replica shares its weights, if there are
+        groups.
+        """
         found = []
         for section in self.sections:
             if section.zero and section.shards < section.replicas:
@@ -174,7 +179,9 @@ class _Used:
         return tuple((room, tuple(sorted(self.users[name].items()))) for name, room in path.resources)
 
     def crossed(self, members: list[int]) -> bool:
-        """Whether one of a class shares in a flow of the first what the first does not use in that flow."""
+        """Tell whether a class member shares, in some flow of the first, a resource that the first does not
+        use in it.
+        """
         first, own = self.paths[members[0]], set(members)
         mine = {name for paths in first for path in paths for name, _ in path.resources}
         for number, paths in enumerate(first):

@@ -1,7 +1,7 @@
 """One job: from strategy to report, with the structure of known shapes cached.
 
 Tasks and dependencies depend on the skeleton of a strategy alone; a strategy of known structure costs one
-pricing of some hundred slots and one pass over arrays.
+pricing of a few hundred slots and one pass over arrays.
 """
 
 from __future__ import annotations
@@ -46,9 +46,11 @@ MAX_STEPS, MAX_TASKS = 48, 100_000
 
 _PROGRAMS: OrderedDict[Any, Program] = OrderedDict()
 _ALIVE: WeakValueDictionary[Any, Program] = WeakValueDictionary()
-"""Also those that only a report holds: what is shown is never lowered again, whatever was tried since."""
+"""Programs alive, also those held only by a report: what is shown is never lowered again, whatever was tried
+since.
+"""
 _LOCK = Lock()
-"""Around changes of the order: a search may be at work on another thread."""
+"""Lock around changes of the order: a search may be at work on another thread."""
 _PROGRAM_LIMIT, _TASK_LIMIT, _FEWEST = 512, 100_000, 2
 """Programs kept, tasks of all of them together (280 bytes each), and programs kept whatever their size."""
 
@@ -109,7 +111,8 @@ def simulate_job(
 
 
 def input_seconds(job: Job, skeleton: Skeleton) -> float:
-    """Seconds in which input pipelines deliver a step's samples, one for each replica of the first stage.
+    """Return the seconds in which input pipelines deliver a step's samples, one for each replica of the first
+    stage.
 
     They run on hosts, ahead of the devices and at the same time: a step takes the longer of the two.
     """
@@ -127,14 +130,14 @@ def _run(program: Program, prices: Prices, *, force_events: bool) -> Timing:
 
 
 def _drain_steps(skeleton: Skeleton, job: Job) -> int:
-    """Steps at the end of an asynchronous run whose gaps are drain, not period."""
+    """Return the steps at the end of an asynchronous run whose gaps are drain, not period."""
     stages = 1 + max(section.stage for section in skeleton.sections)
     fewest = min(job.global_batch // s.microbatch_samples for s in skeleton.sections)
     return 1 + -(-stages // max(1, fewest))
 
 
 def _first_steps(drain: int) -> int:
-    """Steps of an asynchronous run that settle at once if only filling and draining disturb it.
+    """Return the steps after which an asynchronous run settles if only filling and draining disturb it.
 
     The pipeline fills for `drain - 1` steps; then come two periods to compare, between three ends of
     steps; then it drains.
@@ -150,7 +153,9 @@ def make_shape(
     *,
     costs: ScheduleCosts | None = None,
 ) -> Shape:
-    """Return what the schedule may know; seconds and bytes are `costs`, or those of `pricer`, if given."""
+    """Return everything the schedule may know; seconds and bytes come from `costs`, or from `pricer`, if
+    given.
+    """
     sections = placement.skeleton.sections
     lanes = find_lanes(sections, folding.kept)
     stages = 1 + max(section.stage for section in sections)
@@ -189,7 +194,7 @@ def get_program(
     pricer: Pricer,
     steps: int,
 ) -> Program:
-    """The lowered program of a placement, from the cache where its structure is known."""
+    """Return the lowered program of a placement, from the cache if its structure is known."""
     entry = SCHEDULES.get(strategy.schedule)
     options = dict(strategy.options)
     costs = None
@@ -218,7 +223,7 @@ def get_program(
 
 
 def _keep_few() -> None:
-    """Drop programs unused for longest, but never the last few."""
+    """Drop the programs unused for longest, but never the last few."""
     tasks = sum(program.size for program in _PROGRAMS.values())
     while len(_PROGRAMS) > _FEWEST and (len(_PROGRAMS) > _PROGRAM_LIMIT or tasks > _TASK_LIMIT):
         tasks -= _PROGRAMS.popitem(last=False)[1].size
@@ -227,13 +232,14 @@ def _keep_few() -> None:
 def period_of(
     program: Program, timing: Timing, *, flush: bool, drain: int, every: int = 1
 ) -> tuple[FloatArray, bool]:
-    """Return seconds of a step by lane, between equal points of rounds of steps, and whether they settled.
+    """Return the seconds of a step by lane, between equal points of rounds of steps, and whether they
+    settled.
 
     Args:
         program: the tasks.
         timing: when each runs.
-        flush: whether nothing overlaps from step to step; then every round lasts as long as the second.
-        drain: steps at the end that are no measure.
+        flush: whether nothing overlaps from step to step, so that every round lasts as long as the second.
+        drain: steps at the end that do not count.
         every: steps of a round, after which exchanges repeat.
     """
     ends = np.append(timing.end_s, 0.0)[derived(program).step_last][every - 1 :: every]

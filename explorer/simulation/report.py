@@ -28,27 +28,28 @@ MEMORY_PARTS = (
     "weights", "versions", "gradients", "optimizer", "activations", "buffers", "reserved", "cached"
 )  # fmt: skip
 """Parts of a device's memory, in the order they are stacked. Tensors come first; `reserved` is what a process
-takes beside them, `cached` what its allocator holds and would give back before it fails."""
+takes besides them, `cached` what its allocator holds and would give back before it fails.
+"""
 NO_FLOPS = "the model does not say its FLOPs"
-"""Why there is no MFU where there is none."""
+"""Reason why there is no MFU, if there is none."""
 _TENSORS, _GIVEN_BACK = MEMORY_PARTS.index("reserved"), MEMORY_PARTS.index("cached")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overflow:
-    """One device that does not fit."""
+    """One device whose memory overflows."""
 
     device: int
     """First device of the lane."""
     lane: int
-    """The lane."""
+    """Its lane."""
     over_bytes: float
-    """By how much."""
+    """Bytes by which it overflows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchOutcome:
-    """What only a run under a dispatch policy has."""
+    """Results that only a run under a dispatch policy has."""
 
     applied: int
     """Microbatches simulated, each applied exactly once."""
@@ -67,30 +68,31 @@ class Timeline:
     program: Program
     """Tasks."""
     prices: Prices
-    """Seconds and bytes by slot."""
+    """Prices of the slots: seconds and bytes."""
     timing: Timing
-    """When each runs."""
+    """Start and end of each task."""
     placement: Placement
     """Layers by section, tensors by flow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a strategy is predicted to do."""
+    """Everything predicted for a strategy."""
 
     step_time_s: float
     """Longest period over devices between equal points of consecutive steps; per global batch."""
     makespan_s: float
-    """One step from idle."""
+    """Seconds of one step from idle."""
     device_span_s: tuple[float, ...]
-    """Per lane: first start to last end within the first step."""
+    """Per lane: seconds from first start to last end within the first step."""
     throughput_samples_per_s: float
     """Global batch over step time."""
     bubble_fraction: float
     """Share of the used devices' time in which nothing is computed."""
     mfu: float | None
     """Model FLOPs (3 x forward in training) over peak FLOPs of the used devices in a step; None if the model
-    says nothing of its FLOPs (measured seconds alone)."""
+    does not state its FLOPs (measured seconds alone).
+    """
     feasible: bool
     """Whether everything fits in memory."""
     overflows: tuple[Overflow, ...]
@@ -108,9 +110,9 @@ class Report:
     versions: tuple[int, ...]
     """Per stage: most weight versions alive."""
     delay: tuple[int, ...]
-    """Per stage: updates between read and apply."""
+    """Per stage: most updates between read and apply."""
     pass_name: str
-    """static or events."""
+    """Which pass computed it: static or events."""
     settled: bool
     """Whether two successive periods agreed on every lane."""
     global_batch: int
@@ -122,14 +124,14 @@ class Report:
     speedup: float | None = None
     """Baseline's step time over this one's."""
     dispatch: DispatchOutcome | None = None
-    """Where places were decided while time ran: what came of it."""
+    """Outcome of the dispatch; None if places were fixed before."""
     jobs: tuple[tuple[str, Report], ...] = ()
-    """Where several jobs share the cluster: each one's own report (this one then sums them up)."""
+    """Each job's own report if several jobs share the cluster (this one then sums them up); else ()."""
     _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def peak_memory_bytes(self) -> tuple[float, ...]:
-        """Per lane: peak of one device, all parts but `cached`: what has to fit."""
+        """Per lane: peak of one device, all parts except `cached`: what has to fit."""
         return tuple(sum(parts[:_GIVEN_BACK]) for parts in self.memory_parts_bytes)
 
     @property
@@ -143,13 +145,13 @@ class Report:
         return tuple(sorted(device for lane in self.lane_devices for device in lane))
 
     def per_device(self, values: tuple[float, ...]) -> list[float]:
-        """Values by lane, spread over `devices`."""
+        """Spread values by lane over `devices`."""
         of = {device: value for lane, value in zip(self.lane_devices, values, strict=True) for device in lane}
         return [of[device] for device in self.devices]
 
     @property
     def traffic_bytes(self) -> dict[tuple[int, int], float]:
-        """Bytes one step sends from device to device; collectives as a ring over their group."""
+        """Bytes that one step sends from device to device; collectives count as a ring over their group."""
         if "traffic" not in self._memo:
             self._memo["traffic"] = device_traffic(self.timeline.program, self.timeline.prices)
         found: dict[tuple[int, int], float] = self._memo["traffic"]
@@ -164,16 +166,17 @@ class Report:
         return found
 
     def against(self, name: str, step_time_s: float) -> Report:
-        """The same with `speedup` over a named baseline."""
+        """Return the same report with `speedup` over a named baseline."""
         return replace(self, baseline=name, speedup=step_time_s / self.step_time_s)
 
 
 def _fullest_devices(
     cluster: Cluster, program: Program, prices: Prices
 ) -> tuple[FloatArray, tuple[tuple[int, ...], ...]]:
-    """(lanes, parts) bytes of the device of each lane that has least room left, and that device by lane.
+    """Return the (lanes, parts) bytes of the device of each lane with least room left, and that device by
+    lane.
 
-    All devices of a lane hold equal shares but where the stage says otherwise (`Stage.axis_shares`).
+    All devices of a lane hold equal shares unless the stage says otherwise (`Stage.axis_shares`).
     """
     pricer, lanes = prices.pricer, program.lane_devices
     parts, _ = memory_by_lane(program, prices)
@@ -200,12 +203,12 @@ def _fullest_devices(
 
 
 def _places(stage: Stage) -> int:
-    """Devices along the axis with unequal shares; 0 where there is none."""
+    """Return the number of devices along the axis with unequal shares; 0 if there is none."""
     return len(stage.axis_shares[0][1]) if stage.axis_shares else 0
 
 
 def _at_place(pricer: Pricer, sections: set[int], row: tuple[int, ...], place: int) -> tuple[int, ...]:
-    """Devices of a lane at a place along the axis with unequal shares."""
+    """Return the devices of a lane at one position along the axis with unequal shares."""
     for section in sections:
         for copy, mesh in enumerate(pricer.stages[section].meshes):
             if set(row) <= set(mesh.devices):
@@ -215,7 +218,9 @@ def _at_place(pricer: Pricer, sections: set[int], row: tuple[int, ...], place: i
 
 
 def memory_by_lane(program: Program, prices: Prices) -> tuple[FloatArray, FloatArray]:
-    """(lanes, parts) bytes at each lane's peak, and activation level after every memory event."""
+    """Return the (lanes, parts) bytes at each lane's peak, and the activation level after every memory
+    event.
+    """
     memory, lanes = prices.memory, len(program.lane_devices)
     parts = np.zeros((lanes, len(MEMORY_PARTS)))
     for lane, sections in enumerate(derived(program).sections):
@@ -241,12 +246,12 @@ def memory_by_lane(program: Program, prices: Prices) -> tuple[FloatArray, FloatA
 
 
 def _others(memory: tuple[StageMemory, ...], section: int, group: tuple[int, ...]) -> float:
-    """Bytes of weights and gradients that are whole beside those of a section."""
+    """Return the bytes of weights and gradients that are whole at the same time as those of a section."""
     return sum(memory[other].run_buffer_bytes for other in group if other != section)
 
 
 def activation_changes(program: Program, prices: Prices) -> FloatArray:
-    """Bytes that each memory event of a program allocates (above 0) or frees on one device."""
+    """Return the bytes that each memory event of a program allocates (above 0) or frees on one device."""
     sizes = np.array(
         [
             (
@@ -273,7 +278,7 @@ def build_report(
     folded: tuple[tuple[int, ...], ...],
     periods: tuple[FloatArray, bool],
 ) -> Report:
-    """Gather the numbers. `folded`: per lane all devices it stands for; `periods`: per lane, and settled."""
+    """Build the report of a simulated job."""
     program, timing, prices = timeline.program, timeline.timing, timeline.prices
     period, settled = periods
     step = float(period.max())
@@ -323,7 +328,7 @@ def _by_stage(program: Program, values: tuple[int, ...], stages: int) -> tuple[i
 
 
 def _lane_times(program: Program, timing: Timing, prices: Prices) -> tuple[list[float], list[float]]:
-    """Per lane: compute seconds of one step (averaged over the steps), span within the first."""
+    """Return per lane compute seconds of one step (averaged over the steps) and the span within the first."""
     table = derived(program)
     busy = table.work @ (prices.seconds - prices.comm_s)
     start, end = np.append(timing.start_s, 0.0), np.append(timing.end_s, 0.0)
@@ -335,7 +340,9 @@ def _lane_times(program: Program, timing: Timing, prices: Prices) -> tuple[list[
 def _room(
     cluster: Cluster, lanes: tuple[tuple[int, ...], ...]
 ) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
-    """Per lane: memory of its smallest device, what its greediest process reserves, the share it caches."""
+    """Return per lane the memory of its smallest device, what its greediest process reserves, and the share
+    it caches.
+    """
     kinds = [[cluster.kind_of(device) for device in devices] for devices in lanes]
     return (
         tuple(min(kind.memory_bytes for kind in row) for row in kinds),
@@ -346,7 +353,7 @@ def _room(
 
 @remembered(256)
 def _peak_flops_per_s(cluster: Cluster, lanes: tuple[tuple[int, ...], ...], precision: str) -> float:
-    """Peak of all devices together."""
+    """Return the peak of all devices together."""
     return sum(cluster.kind_of(device).peak(precision) for devices in lanes for device in devices)
 
 
@@ -362,7 +369,9 @@ _WAITS = {TRANSFER: "transfer", REDUCE: "reduce", GATHER: "gather"}
 
 
 def _exposed(report: Report) -> dict[str, float]:
-    """Of the busiest lane in the last step: waits that end with communication, and what is inside tasks."""
+    """Sum, for the busiest lane in the last step, waits that end with communication and communication inside
+    tasks.
+    """
     program, timing, prices = report.timeline.program, report.timeline.timing, report.timeline.prices
     tasks = program.programs[int(np.argmax(report.busy_s))]
     last = program.order.steps - 1
@@ -385,7 +394,7 @@ def _exposed(report: Report) -> dict[str, float]:
 
 
 def _leaves(program: Program, task: int) -> list[int]:
-    """Predecessors of a task, those behind joins included."""
+    """List the predecessors of a task, those behind joins included."""
     found, open_tasks = [], [task]
     while open_tasks:
         current = open_tasks.pop()

@@ -36,7 +36,7 @@ from explorer.tasks.program_tables import derived
 from explorer.workload import Job, Workload
 
 STEPS, MAX_STEPS = 3, 48
-"""Steps simulated of the slowest job; of a quicker one as many more as it is quicker, up to the second."""
+"""Steps simulated of the slowest job; a quicker one runs as many more as it is quicker, up to the second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class _Part:
     program: Program
     prices: Prices
     alone_s: float
-    """Seconds of a step if it had the cluster for itself."""
+    """Seconds of a step if it had the cluster to itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ def _run(
     *,
     force_events: bool,
 ) -> _Together:
-    """All jobs side by side from idle, each for so many steps."""
+    """Run all jobs side by side from idle, each for so many steps."""
     parts = [
         _lower(graphs[job.graph], cluster, job, chosen[job.name], steps)
         for job, steps in zip(workload.jobs, counts, strict=True)
@@ -196,13 +196,13 @@ def _merge_shares(parts: list[_Part]) -> Shares:
 
 
 def _occupancy(part: _Part) -> list[float]:
-    """Per section: the largest occupancy of its layers."""
+    """Return per section the largest occupancy of its layers."""
     layers = part.graph.layers
     return [max(layers[i].occupancy for i in members.tolist()) for members in part.pricer.placement.layers]
 
 
 def _reports(once: _Together, many: _Together) -> list[tuple[str, Report]]:
-    """Each job's own report: makespan of one step of all from idle, period while all of them go on."""
+    """Build each job's own report: makespan of one step of all from idle, period while all of them go on."""
     stop = min(float(timing.end_s.max()) for timing in many.timings)
     found = []
     for part, timing, more, later in zip(once.parts, once.timings, many.parts, many.timings, strict=True):
@@ -220,7 +220,7 @@ def _reports(once: _Together, many: _Together) -> list[tuple[str, Report]]:
 
 
 def _period(program: Program, timing: Timing, stop: float) -> tuple[FloatArray, bool]:
-    """Per lane: mean seconds of a step among those that end while every job still goes on."""
+    """Return per lane the mean seconds of a step among those that end while every job still goes on."""
     ends = np.append(timing.end_s, 0.0)[derived(program).step_last]
     whole = max(2, int(np.count_nonzero(ends.max(axis=1) <= stop * (1 + 1e-9))))
     gaps = np.diff(ends[:whole], axis=0)
@@ -229,7 +229,7 @@ def _period(program: Program, timing: Timing, stop: float) -> tuple[FloatArray, 
 
 
 def _sum_up(cluster: Cluster, reports: list[tuple[str, Report]]) -> Report:
-    """The slowest job's report, with all of them inside, and memory of shared devices added up."""
+    """Sum up: the slowest job's report, with all of them inside, and memory of shared devices added up."""
     held: dict[int, float] = defaultdict(float)
     home: dict[int, int] = {}
     slowest = max((report for _, report in reports), key=lambda report: report.step_time_s)

@@ -27,12 +27,12 @@ def simulate(
     Args:
         graph: the model, or with several jobs the models by `Job.graph` key.
         cluster: the devices.
-        workload: what is asked.
-        strategy: what is chosen.
+        workload: the jobs to run.
+        strategy: everything that is chosen.
         force_events: skip the static pass (a check of the two against each other).
 
     Raises:
-        PlanError: everything that is wrong with the strategy.
+        PlanError: everything wrong with the strategy.
         DeadlockError: an order in which actions wait for each other in a circle.
     """
     if len(workload.jobs) > 1 or len(strategy.jobs) > 1:

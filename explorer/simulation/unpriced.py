@@ -1,4 +1,4 @@
-"""What a plan can say and no prediction takes into account: refused by name, never left out in silence."""
+"""Fields of a plan that no prediction takes into account: refused by name, never dropped in silence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from explorer.strategy import JobStrategy
 
 
 def unpriced(graph: LayerGraph, cluster: Cluster, strategy: JobStrategy) -> Iterator[str]:
-    """Yield what stands in the inputs of one job but would change nothing, each with the way out."""
+    """Yield each input of one job that would change nothing, with the way out."""
     dispatches = strategy.schedule in SCHEDULES.names() and SCHEDULES.get(strategy.schedule).dispatch
     yield from _layers(graph)
     yield from _devices(cluster, strategy)
@@ -35,7 +35,7 @@ def unpriced(graph: LayerGraph, cluster: Cluster, strategy: JobStrategy) -> Iter
 
 
 def _layers(graph: LayerGraph) -> tuple[str, ...]:
-    """Fields of layers that no schedule follows."""
+    """Return the fields of layers that no schedule follows."""
 
     def find() -> tuple[str, ...]:
         late = [layer for layer in graph.layers if layer.release_s]
@@ -49,7 +49,7 @@ def _layers(graph: LayerGraph) -> tuple[str, ...]:
 
 
 def _devices(cluster: Cluster, strategy: JobStrategy) -> Iterator[str]:
-    """Fields of the device kinds in use."""
+    """Yield the fields of the device kinds in use that change nothing."""
     kinds = {kind.name: kind for kind in map(cluster.kind_of, _present(cluster, strategy))}
     for kind in kinds.values():
         if kind.compute_lanes != 1:
@@ -65,7 +65,9 @@ def _devices(cluster: Cluster, strategy: JobStrategy) -> Iterator[str]:
 
 
 def _present(cluster: Cluster, strategy: JobStrategy) -> list[int]:
-    """One device of each node group that the strategy uses; those that do not exist are said elsewhere."""
+    """Return one device of each node group that the strategy uses; devices that do not exist are reported
+    elsewhere.
+    """
     firsts: dict[int, int] = {}
     for device in strategy.devices:
         if 0 <= device < cluster.device_count:

@@ -1,4 +1,4 @@
-"""What is wrong with the update rules of a strategy, in words."""
+"""Problems with the update rules of a strategy, in words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from explorer.updates import PLAIN, WEIGHTS, UpdateRule, chosen, rule_of
 
 
 def update_problems(graph: LayerGraph, strategy: JobStrategy, *, dispatches: bool) -> Iterator[str]:
-    """Problems of update rules: their names and options, and what they do not go with."""
+    """Yield the problems of update rules: unknown names and options, and combinations that do not work."""
     rules: dict[UpdateChoice, UpdateRule] = {}
     for choice in strategy.updates:
         names = ", ".join(choice.parameters)
@@ -39,5 +39,5 @@ def update_problems(graph: LayerGraph, strategy: JobStrategy, *, dispatches: boo
 
 
 def _waits_not(rule: UpdateRule) -> bool:
-    """Whether no update waits for gradients that were made just before."""
+    """Tell whether no update waits for gradients that were made just before."""
     return rule.delay > 0 or rule.exchanges == WEIGHTS

@@ -1,1 +1,1 @@
-"""Tasks: what a strategy and an order become, with durations left open (see `program`)."""
+"""Tasks: what lowering makes of a strategy and an order, durations left open (see `program`)."""

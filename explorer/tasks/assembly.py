@@ -47,7 +47,7 @@ def _with_program_order(work: Lowering) -> list[list[int]]:
 
 
 def _levels(work: Lowering, preds: list[list[int]]) -> list[int]:
-    """Longest path in tasks to each task (Kahn); names a cycle if there is one."""
+    """Return the longest path in tasks to each task (Kahn); name a cycle if there is one."""
     successors: list[list[int]] = [[] for _ in preds]
     for task, before in enumerate(preds):
         for item in before:
@@ -69,7 +69,7 @@ def _levels(work: Lowering, preds: list[list[int]]) -> list[int]:
 
 
 def _cycle(work: Lowering, preds: list[list[int]], missing: list[int]) -> list[str]:
-    """Names of the tasks on one cycle, in the order in which they wait."""
+    """Name the tasks on one cycle, in the order in which they wait."""
     task = next(i for i, count in enumerate(missing) if count)
     path: list[int] = []
     while task not in path:
@@ -91,7 +91,7 @@ def _name(work: Lowering, task: int) -> str:
 
 
 def _sequence_channels(work: Lowering, preds: list[list[int]], level: list[int]) -> None:
-    """One sequence on every wire and group, by (level, id): equal at all ends, and no new cycle."""
+    """Sequence every wire and group by (level, id): equal at all ends, and free of new cycles."""
     apart = [name[0] != "lane" for name in work.channels]
     members: dict[int, list[int]] = defaultdict(list)
     for task, channel in enumerate(work.channel):
@@ -125,7 +125,7 @@ def _arrays(
     reading = reading_of(work.order.read_rule)
 
     def column(values: IntArray, joins: int | IntArray = -1) -> IntArray:
-        """Values of all tasks, `joins` where they are joins."""
+        """Return the values of all tasks as an array, with the value `joins` for joins."""
         full = np.empty(len(joined.first), dtype=np.int64)
         full[joined.at] = values
         full[joined.joins] = joins
@@ -165,15 +165,15 @@ class _Joined(NamedTuple):
     first: list[int]
     second: list[int]
     at: IntArray
-    """Where each task has gone."""
+    """New position of each task."""
     joins: IntArray
-    """Where the joins are."""
+    """Positions of the joins."""
     before: IntArray
-    """Per join: position in the order of the task that it joins for."""
+    """Per join: position in the order of the task for which it joins."""
 
 
 def _join(work: Lowering, preds: list[list[int]], ids: list[int]) -> _Joined:
-    """Give every task at most two predecessors, through joins before it."""
+    """Give every task at most two predecessors, by joins before it."""
     lane, place = _lane_positions(work)
     position = [0] * len(ids)
     first: list[int] = []
@@ -195,13 +195,15 @@ def _join(work: Lowering, preds: list[list[int]], ids: list[int]) -> _Joined:
 
 
 def _numbered(values: Iterable[T]) -> tuple[dict[T, int], list[int]]:
-    """Each value's number by first appearance, and the values as numbers."""
+    """Assign numbers to values by first appearance; return each value's number, and the values as numbers."""
     numbers: dict[T, int] = {}
     return numbers, [numbers.setdefault(value, len(numbers)) for value in values]
 
 
 def _lane_positions(work: Lowering) -> tuple[list[int], list[int]]:
-    """Per task that runs on one lane alone: that lane and the position there; lane -1 elsewhere."""
+    """Return, per task that runs on one lane alone, that lane and the position there; lane -1 for the
+    others.
+    """
     lane, place = [-1] * len(work.slot), [0] * len(work.slot)
     for number, program in enumerate(work.programs):
         for position, task in enumerate(program):
@@ -212,7 +214,9 @@ def _lane_positions(work: Lowering) -> tuple[list[int], list[int]]:
 
 
 def _needed(before: list[int], lane: list[int], place: list[int]) -> list[int]:
-    """Predecessors without those that the order of one lane implies; those of lanes behind the others."""
+    """Return the predecessors without those that the order of one lane implies; those on lanes follow the
+    others.
+    """
     if len(before) <= 1:
         return before
     latest: dict[int, int] = {}

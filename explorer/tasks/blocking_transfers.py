@@ -1,10 +1,11 @@
-"""Blocking transfers: both ends do nothing else meanwhile, as stages that call send and receive.
+"""Blocking transfers, during which both ends do nothing else, as in stages that call send and receive.
 
 A transfer starts when the sender has made what it sends and the receiver has come to the call that receives
-it: what its lane computes before the reader is over. What the sender's lane computes next waits for its end.
-Where two neighbours send to each other between the same two actions of each (a steady pipeline's activation
-one way, gradient the other), both transfers run at the same time, as in a combined send and receive
-(Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM, 2021).
+it: what its lane computes before the reader is done. What the sender's lane computes next waits for the end
+of the transfer. If two neighbours send to each other between the same two actions of each (a steady
+pipeline's activation one way, gradient the other), both transfers run at the same time, as in a combined send
+and receive (Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using
+Megatron-LM, 2021).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from explorer.tasks.work import Lowering
 
 
 def add_blocking(work: Lowering) -> None:
-    """Make every transfer wait for the lane that receives, and the lane that sends wait for it."""
+    """Make every transfer wait for the receiving lane, and the sending lane wait for the transfer."""
     kinds = [slot.kind for slot in work.slots]
     transfers = {task for task, slot in enumerate(work.slot) if kinds[slot] == TRANSFER}
     before: dict[int, list[int]] = defaultdict(list)

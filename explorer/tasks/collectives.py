@@ -2,13 +2,13 @@
 
 What is exchanged and which update waits for it follows from the update rule of a group (`explorer.updates`).
 
-Two of them run in parts beside work. A reduction in buckets *opens* when the last backward starts and
+Two collectives run in parts beside work. A reduction in buckets *opens* when the last backward starts and
 *closes* with one bucket behind it; with K buckets of r seconds each and a backward of b
 
     max(b, (K - 1) r) + r        exactly: max(b + r, b / K + K r)
 
 A gather of ZeRO-3 *opens* with the first block of its section, before the work on it, and *closes* beside
-that work with the other K - 1, before anything that the work is followed by. How long gathered weights stay
+that work with the other K - 1, before anything that follows the work. How long gathered weights stay
 is decided in `explorer.tasks.runs`.
 """
 
@@ -66,7 +66,7 @@ def add_reductions(work: Lowering, runs: Runs) -> None:
 
 
 def _need_together(work: Lowering, group: Holders, updates: list[int], pieces: int) -> None:
-    """Refuse a rule whose exchange every holder takes part in at the same update, where they do not."""
+    """Refuse a rule whose exchange needs every holder at the same update if the holders take turns."""
     stages = sorted({work.sections[piece.section].stage for piece in group.pieces})
     name = group.update.rule
     if min(updates, default=pieces) < pieces:
@@ -80,14 +80,14 @@ def _need_together(work: Lowering, group: Holders, updates: list[int], pieces: i
 
 
 class _Following:
-    """Per update, the next action of the same piece in its lane."""
+    """The next action of the same piece in its lane, for each update."""
 
     def __init__(self, work: Lowering) -> None:
         self.work = work
         self.found: dict[int, list[int]] | None = None
 
     def of(self, update: int) -> list[int]:
-        """Return the tasks that read or change the weights next; none behind the last."""
+        """Return the tasks that read or change the weights next; none after the last."""
         if self.found is None:
             self.found = defaultdict(list)
             pieces = [slot.piece for slot in self.work.slots]
@@ -104,7 +104,7 @@ class _Following:
 def _reduce(
     work: Lowering, g: int, piece: Piece, gradients: list[int], update: int, earlier: dict[int, list[int]]
 ) -> list[int]:
-    """The tasks of one reduction: one, or one beside the last backwards and one behind them."""
+    """Add the tasks of one reduction: one, or one beside the last backwards and one after them."""
     group = work.skeleton.holders[g]
     channel = work.channel_id("group", _devices(work, group.pieces))
 
@@ -114,14 +114,14 @@ def _reduce(
 
     if not (group.buckets and gradients):
         return [add(WHOLE, gradients)]
-    # it starts when the last backwards do: behind their data and what their lanes do before them
+    # # it starts when the last backwards do: after their data and what their lanes do before them
     before = [item for task in gradients for item in (*work.preds[task], *earlier[task])]
     opening = add(OPENING, list(dict.fromkeys(before)))
     return [opening, add(CLOSING, [*gradients, opening])]
 
 
 def _lane_before(work: Lowering) -> dict[int, list[int]]:
-    """Per compute task those just before it, in all lanes that it runs on."""
+    """Map each compute task to those just before it, in all lanes it runs on."""
     found: dict[int, list[int]] = defaultdict(list)
     for program in work.programs:
         for before, after in pairwise(program):
@@ -133,10 +133,11 @@ def _lane_before(work: Lowering) -> dict[int, list[int]]:
 def _reduced_together(
     work: Lowering, runs: Runs, pieces: list[Piece], low: int, high: int, sweep: int
 ) -> list[tuple[int, int]]:
-    """Samples of each reduction: all of an update's, or each microbatch's where gradients are sharded.
+    """Return the sample ranges reduced together: all of an update's, or each microbatch's if gradients are
+    sharded.
 
     ZeRO levels 2 and 3 keep only their own shard of the gradients, so nothing can be added up before it is
-    reduced, but over a run whose gradients stay whole.
+    reduced, except over a run whose gradients stay whole.
     """
     sections = [work.sections[piece.section] for piece in pieces]
     by_run = all(runs.sums[piece.section] for piece in pieces)
@@ -159,13 +160,15 @@ def _reduced_together(
 
 
 def _devices(work: Lowering, pieces: tuple[Piece, ...]) -> tuple[int, ...]:
-    """Devices of a process group: groups over the same devices are one, and take turns."""
+    """Return the devices of a process group; groups over the same devices count as one, and take turns."""
     sections = work.sections
     return tuple(sorted({d for p in pieces for d in sections[p.section].rows[p.copy][p.replica]}))
 
 
 def _gradients_within(work: Lowering, pieces: list[Piece], low: int, high: int, sweep: int) -> list[int]:
-    """Per piece the last task that makes a gradient of samples [low, high): lane order implies the rest."""
+    """Return per piece the last task that makes a gradient of samples [low, high): lane order implies the
+    rest.
+    """
     found: list[int] = []
     for piece in pieces:
         section = work.sections[piece.section]
@@ -181,18 +184,19 @@ _READERS = ("F", "B", "I", RECOMPUTE)
 
 
 def add_gathers(work: Lowering, runs: Runs) -> None:
-    """ZeRO: levels 1 and 2 gather the updated weights after U; level 3 before every forward and backward.
+    """Add the gathers of ZeRO: levels 1 and 2 gather the updated weights after U, level 3 before every
+    forward and backward.
 
-    Or before the first of a run of them, where weights stay gathered over it.
+    If weights stay gathered over a run, level 3 gathers only before its first action.
     """
     if not any(section.zero for section in work.sections):
         return
-    slots = list(work.slots)  # of compute tasks; gathers add their own behind
+    slots = list(work.slots)  # # slots of compute tasks; gathers append their own
     rest: dict[int, int] = {}
     for program in work.programs:
         waiting: dict[Piece, int] = {}
         compute_before: list[int] = []
-        there: dict[Piece, int] = {}  # weights that are gathered: since which run
+        there: dict[Piece, int] = {}  # # weights that are gathered: the run since which they are
         for task in program:
             action = work.action[task]
             slot = slots[work.slot[task]]
@@ -217,7 +221,7 @@ def add_gathers(work: Lowering, runs: Runs) -> None:
 
 
 def _wait_for_rest(work: Lowering, rest: dict[int, int]) -> None:
-    """Whatever waits for a task also waits for the blocks that were gathered beside it."""
+    """Make whatever waits for a task also wait for the blocks that were gathered beside it."""
     if not rest:
         return
     for before in work.preds:
@@ -229,7 +233,9 @@ def _wait_for_rest(work: Lowering, rest: dict[int, int]) -> None:
 
 
 def _prefetch_point(work: Lowering, before: list[int]) -> list[int]:
-    """A gather starts while the previous task of the lane computes, but never before weights are updated."""
+    """Return what a gather waits for: it starts beside the previous task of the lane, but not before weights
+    are updated.
+    """
     last = work.action[before[-1]] if before else None
     return before[-1:] if last is not None and last.op == "U" else before[-2:-1]
 

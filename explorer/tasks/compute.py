@@ -1,4 +1,4 @@
-"""Compute tasks: one per action and piece; a piece over several lanes is one task in all of them."""
+"""Compute tasks: one per action and piece; a piece that spans several lanes is one task in all of them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _DOWN = ("F", "U", RECOMPUTE)
 
 
 _BESIDE = frozenset({*WHOLE_STAGE, OFFLOAD, RELOAD})
-"""Ops that the lane itself does not work on."""
+"""Ops that do not occupy the lane itself."""
 
 
 def add_compute(work: Lowering) -> None:
-    """The tasks of every lane in the order of its actions."""
+    """Add the tasks of every lane in the order of its actions."""
     makers = {piece: _Maker(work, piece) for held in work.lanes.pieces for piece in held}
     for lane, actions in enumerate(work.order.lanes):
         held: dict[tuple[int, int], list[_Maker]] = {}
@@ -37,7 +37,7 @@ def add_compute(work: Lowering) -> None:
 
 
 class _Maker:
-    """Makes the tasks of one piece, each action's once."""
+    """Maker of the tasks of one piece, one per action."""
 
     def __init__(self, work: Lowering, piece: Piece) -> None:
         self.work, self.piece = work, piece
@@ -56,7 +56,9 @@ class _Maker:
         }  # fmt: skip
 
     def task(self, action: Action) -> int | None:
-        """The task of an action of this piece's stage and copy; None where the piece has nothing to do."""
+        """Return the task of an action of this piece's stage and copy; None if the piece has no part in
+        it.
+        """
         found = self.made.get(action)
         if found is not None:
             return found
@@ -82,7 +84,9 @@ class _Maker:
         return task
 
     def _numbers(self, op: str, first: int, count: int) -> range | tuple[int, ...]:
-        """Microbatches of an action that the piece works on; an update names samples of all pieces."""
+        """Return the microbatches of an action that the piece works on; an update names samples of all
+        pieces.
+        """
         if op == "U" or not self.samples:
             return ()
         span = range(first, first + count)

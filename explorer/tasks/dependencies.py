@@ -1,4 +1,4 @@
-"""Data dependencies: who waits for whose samples, through a transfer where the devices differ.
+"""Data dependencies: which task waits for which samples, through a transfer if the devices differ.
 
 One `_Reader` per piece, sweep and flow knows where the values it reads are made, so that each of its many
 tasks costs a few look-ups.
@@ -15,11 +15,13 @@ from explorer.tasks.sample_overlaps import Overlap, Overlaps
 from explorer.tasks.work import Lowering, Site
 
 Sent = dict[tuple[tuple[int, ...], int, int], int]
-"""(producers, first sample, samples) -> transfer: what one device set is sent of a flow, each piece once."""
+"""(producers, first sample, samples) -> transfer: what one set of devices is sent of a flow, each piece
+once.
+"""
 
 
 def add_waits(work: Lowering) -> list[str]:
-    """Make every forward, input and weight gradient wait for its data; returns what cannot be had."""
+    """Make every forward, input and weight gradient wait for its data; return what is missing, in words."""
     problems: list[str] = []
     readers = _Readers(work)
     for site, n in work.forward.order:
@@ -43,7 +45,7 @@ def add_waits(work: Lowering) -> list[str]:
 
 
 class _Readers:
-    """What each site reads, found when it is first asked for."""
+    """The values each site reads, found on first use."""
 
     def __init__(self, work: Lowering) -> None:
         self.work = work
@@ -59,7 +61,7 @@ class _Readers:
         self.found: dict[tuple[Site, bool], list[_Reader]] = {}
 
     def of(self, site: Site, *, backward: bool) -> list[_Reader]:
-        """Readers of a site: of values it needs forward, or of gradients it needs backward."""
+        """Return the readers of a site: of values it needs forward, or of gradients it needs backward."""
         found = self.found.get((site, backward))
         if found is None:
             found = self.found[site, backward] = self._find(site, backward=backward)
@@ -75,7 +77,7 @@ class _Readers:
         return [_Reader(self, f, flow, piece, sweep - lag, backward=backward) for f, flow in flows]
 
     def overlap(self, asked: int, replica: int, source: int) -> Overlaps:
-        """What a replica of section `asked` shares with the pieces of section `source`."""
+        """Return the samples that a replica of section `asked` shares with the pieces of section `source`."""
         key = (asked, replica, source)
         if key not in self.overlaps:
             sections = self.work.sections
@@ -84,14 +86,14 @@ class _Readers:
 
 
 class _Source(NamedTuple):
-    """A replica of the sections that make what is read."""
+    """A replica of the sections that make the values read."""
 
     pieces: tuple[Piece, ...]
-    """One, or several on one device set whose gradients are summed there."""
+    """Its pieces: one, or several on one set of devices, which sums their gradients."""
     tasks: tuple[dict[int, int], ...]
     """Per piece: microbatch -> task."""
     channel: int
-    """The wire from it; -1 on the same devices."""
+    """Wire from it; -1 on the same devices."""
     slots: dict[int, int]
     """Samples -> slot of a transfer."""
 

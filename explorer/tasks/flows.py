@@ -1,4 +1,4 @@
-"""Flows: which tensors cross sections, one transfer per tensor and device."""
+"""Flows: the tensors that cross sections, one transfer per tensor and device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from explorer.tasks.skeleton import Flow, IntArray, SectionShape
 
 
 def layer_edges(graph: LayerGraph) -> tuple[IntArray, IntArray, IntArray]:
-    """For every (tensor, reader): the writer, the reader and the tensor, as indices."""
+    """Return, for every (tensor, reader), the writer, the reader and the tensor, as indices."""
 
     def make() -> tuple[IntArray, IntArray, IntArray]:
         index, producer = graph.index, graph.producer
@@ -39,7 +39,7 @@ def find_flows(
     sliced: bool,
     training: bool,
 ) -> tuple[tuple[Flow, ...], tuple[tuple[tuple[int, float], ...], ...]]:
-    """Flows in order, and for each the (tensor, fraction) pairs it carries."""
+    """Return the flows in order, and for each the (tensor, fraction) pairs it carries."""
     crossing = _sliced_crossings(graph, strategy, runs) if sliced else _whole_crossings(graph, runs)
     readers: dict[tuple[int, int], dict[int, float]] = {}
     for source, target, tensor, fraction in crossing:
@@ -58,7 +58,7 @@ def find_flows(
 
 
 def _same_place(shapes: tuple[SectionShape, ...], targets: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
-    """Readers grouped by equal devices and samples: one transfer per tensor and device serves each group."""
+    """Group readers by equal devices and samples: one transfer per tensor and device serves each group."""
     if len(targets) == 1:
         return (targets,)
     groups: dict[tuple[object, ...], list[int]] = {}
@@ -85,7 +85,7 @@ def _whole_crossings(graph: LayerGraph, runs: list[LayerRun]) -> Iterable[tuple[
 def _sliced_crossings(
     graph: LayerGraph, strategy: JobStrategy, runs: list[LayerRun]
 ) -> Iterable[tuple[int, int, int, float]]:
-    """Crossings where layers are cut: a slice writes its range and reads what its range needs."""
+    """Yield the crossings of cut layers: a slice writes its range and reads what its range needs."""
     sections_of: dict[int, list[int]] = {}
     for i, run in enumerate(runs):
         for layer, _ in run.members:
@@ -116,7 +116,7 @@ class _Range(NamedTuple):
 
 
 def _range(graph: LayerGraph, tensor: int, layer: int, part: Slice | None, way: str) -> _Range | None:
-    """The part of a tensor that a slice of a layer touches; None for all of it."""
+    """Return the part of a tensor that a slice of a layer touches; None for all of it."""
     if part is None:
         return None
     item = graph.layers[layer]
@@ -128,7 +128,7 @@ def _range(graph: LayerGraph, tensor: int, layer: int, part: Slice | None, way: 
 
 
 def _overlap(made: _Range | None, need: _Range | None) -> float:
-    """Share of a tensor in both ranges."""
+    """Return the share of a tensor that lies in both ranges."""
     if made is not None and need is not None:
         if made.axis == need.axis:
             return max(0.0, min(made.stop, need.stop) - max(made.start, need.start))

@@ -1,7 +1,7 @@
 """Holders: the pieces that hold the same shard of a parameter, and therefore reduce its gradient together.
 
-One rule serves data parallelism, copies, tied layers and expert groups; chosen are only the method of an
-exchange and the update rule, which says what is exchanged and when.
+One rule serves data parallelism, copies, tied layers and expert groups; only the method of an exchange and
+the update rule, which says what is exchanged and when, are chosen.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from explorer.updates import PLAIN, chosen, rule_of
 def find_holders(
     graph: LayerGraph, strategy: JobStrategy, runs: list[LayerRun], shapes: tuple[SectionShape, ...]
 ) -> tuple[tuple[Holders, ...], tuple[tuple[int, ...], ...]]:
-    """Groups in order, and for each the parameters it reduces."""
+    """Return the groups in order, and for each the parameters it reduces."""
     shared = {**_shared_parameters(graph), **_cut_parameters(graph, strategy)}
     shared_layers = frozenset(layer for layers in shared.values() for layer in layers)
     grouped: dict[Holders, list[int]] = {}
@@ -46,7 +46,9 @@ def _section_groups(
     stage: Stage,
     elsewhere: dict[int, tuple[int, ...]],
 ) -> Iterable[tuple[Holders, list[int]]]:
-    """Groups of the parameters that only this section holds; those `elsewhere` are grouped over sections."""
+    """Yield the groups of parameters that only this section holds; those `elsewhere` are grouped over
+    sections.
+    """
     own, members = _own_parameters(graph), runs[section].members
     if stage.slices:
         own = tuple(tuple(p for p in found if p not in elsewhere) for found in own)
@@ -75,7 +77,7 @@ def _groups(
     layer: int,
     parameter: int,
 ) -> tuple[Holders, ...]:
-    """The groups of pieces that hold equal shards of a parameter; groups of one device row are dropped."""
+    """Return the groups of pieces that hold equal shards of a parameter, without groups of one device row."""
     sync = strategy.sync_of(graph.parameters[parameter].name)
     method, servers = (sync.method, sync.servers) if sync else ("all_reduce", ())
     choice = strategy.update_of(graph.parameters[parameter].name) if strategy.updates else None
@@ -100,7 +102,7 @@ def _groups(
 
 
 def _partners(group: Holders) -> list[Holders]:
-    """The group, or those who exchange with one another in turn where its rule says so."""
+    """Return the group itself, or the subgroups that exchange in turn if its rule says so."""
     partners = rule_of(group.update).partners
     if partners is None:
         return [group]
@@ -115,7 +117,7 @@ def _partners(group: Holders) -> list[Holders]:
 def _shard(
     graph: LayerGraph, sharding: Sharding | None, copy: int, row: tuple[int, ...], layer: int, parameter: int
 ) -> tuple[int, ...]:
-    """Which shard a device row holds: its coordinates on the axes of another mesh that split it."""
+    """Return which shard a device row holds: its coordinates on the axes of another mesh that split it."""
     if sharding is None or not sharding.meshes:
         return ()
     mesh = sharding.meshes[copy]
@@ -129,7 +131,7 @@ def _shard(
 
 
 def _range(graph: LayerGraph, stage: Stage, parameter: str) -> tuple[tuple[float, float], ...]:
-    """The parts of a parameter that a stage with slices of its layers holds; () for all of it."""
+    """Return the parts of a parameter that a stage with slices of its layers holds; () for all of it."""
     return tuple(
         (part.start, part.stop)
         for part in stage.slices
@@ -139,14 +141,16 @@ def _range(graph: LayerGraph, stage: Stage, parameter: str) -> tuple[tuple[float
 
 
 def _cut_parameters(graph: LayerGraph, strategy: JobStrategy) -> dict[int, tuple[int, ...]]:
-    """Trainable parameters of layers that are cut into slices, each held by one layer: parameter -> layer."""
+    """Return the trainable parameters of layers cut into slices, each held by one layer: parameter ->
+    layer.
+    """
     cut = {graph.index[part.layer] for stage in strategy.stages for part in stage.slices}
     own = _own_parameters(graph) if cut else ()
     return {p: (layer,) for layer in sorted(cut) for p in own[layer]}
 
 
 def _shared_parameters(graph: LayerGraph) -> dict[int, tuple[int, ...]]:
-    """Trainable parameters that more than one layer uses: parameter -> layers."""
+    """Return the trainable parameters that more than one layer uses: parameter -> layers."""
 
     def make() -> dict[int, tuple[int, ...]]:
         users: dict[int, list[int]] = {}
@@ -164,7 +168,7 @@ def _shared_parameters(graph: LayerGraph) -> dict[int, tuple[int, ...]]:
 
 
 def _own_parameters(graph: LayerGraph) -> tuple[tuple[int, ...], ...]:
-    """Per layer: its trainable parameters that no other layer uses."""
+    """Return, per layer, its trainable parameters that no other layer uses."""
 
     def make() -> tuple[tuple[int, ...], ...]:
         position = {item.name: i for i, item in enumerate(graph.parameters)}

@@ -1,4 +1,4 @@
-"""Lanes: devices that hold the same pieces run one order in lockstep."""
+"""Lanes: sets of devices that hold the same pieces and run one order in lockstep."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Lanes(NamedTuple):
     pieces: tuple[tuple[Piece, ...], ...]
     """Per lane: the pieces it computes, in section order."""
     of_piece: dict[Piece, tuple[int, ...]]
-    """Lanes that compute a piece together."""
+    """Per piece: lanes that compute it together."""
 
 
 @lru_cache(maxsize=256)
@@ -62,7 +62,7 @@ def find_lanes(sections: tuple[SectionShape, ...], replicas: tuple[int, ...] | N
 
 
 def _first_sections(sections: tuple[SectionShape, ...]) -> frozenset[int]:
-    """Per stage the section on most devices: the one whose replicas are the stage's."""
+    """Return per stage its section on most devices: the one whose replicas are the stage's."""
     best: dict[int, int] = {}
     for i, section in enumerate(sections):
         size = sum(len(row) for rows in section.rows for row in rows)

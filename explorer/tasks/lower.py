@@ -1,4 +1,4 @@
-"""Lowering: actions become tasks with dependencies, channels and one sequence on every wire and group.
+"""Lowering: turns actions into tasks with dependencies, channels and one sequence on every wire and group.
 
 In this order: compute tasks of every lane (`compute`); dependencies and transfers by overlap of sample
 intervals (same copy, sweep minus lag), forward then backward (`dependencies`), both ends held up where
@@ -35,8 +35,8 @@ def lower(skeleton: Skeleton, shape: Shape, order: Order, replicas: tuple[int, .
 
     Args:
         skeleton: sections, flows and holders.
-        shape: what the schedule was given.
-        order: what it answered.
+        shape: the shape that the schedule was given.
+        order: the order that it returned.
         replicas: lower only these replicas, the others being equal to one of them.
 
     Raises:
@@ -61,7 +61,7 @@ def lower(skeleton: Skeleton, shape: Shape, order: Order, replicas: tuple[int, .
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without the cycle collector: many small objects that all stay make it search, and find nothing."""
+    """Switch the cycle collector off: many small objects that all stay make it search in vain."""
     enabled = gc.isenabled()
     gc.disable()
     try:

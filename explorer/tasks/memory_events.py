@@ -1,7 +1,7 @@
 """Memory events of a program: what each compute task allocates and frees, in the order of its lane.
 
-A forward leaves what the backward needs. A backward in one part frees it all; of one in two parts the input
-gradient frees it and leaves what the weight gradient needs, which is freed with that.
+A forward leaves what the backward needs. A backward in one part frees it all; in two parts the input gradient
+frees it and leaves what the weight gradient needs, which that frees.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from explorer.tasks.work import Lowering
 def memory_events(
     work: Lowering, slots: tuple[Slot, ...], index: npt.NDArray[np.int64], moved: list[Moved]
 ) -> MemoryEvents:
-    """The memory events of all lanes.
+    """Return the memory events of all lanes.
 
     Args:
         work: finished lowering.
         slots: its slots; tasks of one slot have equal events.
         index: per task of the lowering, its place in the program.
-        moved: what leaves for the host and comes back.
+        moved: activations that leave for the host and come back.
     """
     splits = {slot.where for slot in slots if slot.kind == W}
     found = [_of_slot(work, slot, splits) for slot in slots]
@@ -74,7 +74,9 @@ def _with_moves(
     index: npt.NDArray[np.int64],
     moved: list[Moved],
 ) -> MemoryEvents:
-    """The events with those of moves: what comes back ahead of its task's own, what leaves behind them."""
+    """Merge in the events of moves: what comes back precedes its task's own events, what leaves follows
+    them.
+    """
     samples = np.array([item.samples for item in moved], dtype=np.float64)
     lane = np.concatenate([events.lane, [item.lane for item in moved]])
     phase = np.concatenate([np.zeros(len(position)), np.where(samples > 0, -1, 1)])
@@ -92,7 +94,7 @@ def _with_moves(
 
 
 def _of_slot(work: Lowering, slot: Slot, splits: set[int]) -> list[tuple[int, int]]:
-    """(samples allocated or freed, of what) of a task of a slot, in order."""
+    """Return (samples allocated or freed, which part) of a task of a slot, in order."""
     n = slot.samples
     if slot.kind == F and slot.backward:
         return [(n, REMADE_WHOLE)]

@@ -1,7 +1,7 @@
 """Activations that an order sends to the host and fetches again (OFFLOAD, RELOAD), as in OptPipe.
 
 A move starts when the lane comes to it and runs beside its work, each way on a channel of its own. What is
-sent is free when the action behind the OFFLOAD is done, since the one after that waits for the move; what is
+sent is freed when the action after the OFFLOAD is done, since the next one waits for the move; what is
 fetched takes its room from the RELOAD on, and whatever works on the microbatch next waits for it.
 """
 
@@ -22,14 +22,14 @@ class Moved(NamedTuple):
 
     lane: int
     position: int
-    """Place in the lane's program of the task beside which it happens."""
+    """Position in the lane's program of the task beside which it happens."""
     section: int
     samples: int
-    """Above 0 where they enter, at that task's start; below where they leave, at its end."""
+    """Samples: above 0 if they enter, at that task's start; below if they leave, at its end."""
 
 
 def add_offloads(work: Lowering) -> list[Moved]:
-    """Add the moves of all lanes; returns what they change in memory."""
+    """Add the moves of all lanes; return what they change in memory."""
     found: list[Moved] = []
     sent: dict[tuple[Piece, int, int], int] = {}
     for lane in range(len(work.programs)):
@@ -75,7 +75,7 @@ def _move(
 
 
 def _users(work: Lowering, tasks: list[int], action: Action, piece: Piece) -> list[int]:
-    """The tasks of a piece that next read what came back: one for each microbatch."""
+    """List the tasks of a piece that next read what came back: one for each microbatch."""
     slots = list(work.slots)
     left = set(range(action.first_microbatch, action.first_microbatch + action.count))
     found = []

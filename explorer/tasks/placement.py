@@ -1,4 +1,4 @@
-"""Placement: what a strategy says of a graph, in indices. The step between names and tasks."""
+"""Placement: a strategy resolved against its graph, in indices. The step between names and tasks."""
 
 from __future__ import annotations
 

@@ -21,39 +21,43 @@ T = TypeVar("T")
 
 F, B, I, W, U, TRANSFER, REDUCE, GATHER, JOIN = range(9)  # noqa: E741
 WHOLE, OPENING, CLOSING, REMADE_BEFORE, HOST = range(5)
-"""Parts of a collective: all of it; or, where it runs in parts, those that work runs beside or waits for. A
+"""Parts of a collective: all of it; or, if it runs in parts, those that work runs beside or waits for. A
 reduction in buckets opens beside the last backward and closes with its last bucket; a gather of sharded
-weights opens with the first block and closes beside the work on it and the next. Of a backward: what it would
-recompute is made before it, by an action of its own. What moves activations to the host, or back
-(`Slot.backward`), counts as a gather as well."""
+weights opens with the first block and closes beside the work on it and the next. For a backward: what it
+would recompute is made before it, by a separate action. A move of activations to the host, or back
+(`Slot.backward`), counts as a gather as well.
+"""
 
 KINDS = ("F", "B", "I", "W", "U", "transfer", "reduce", "gather", "join")
-"""Names of task kinds; the first five are computed by a piece, the rest moves bytes."""
+"""Names of task kinds; pieces compute the first five, the others move bytes."""
 
 
 class Slot(NamedTuple):
-    """What a duration depends on. One slot serves all equal tasks."""
+    """Everything a duration depends on. One slot serves all equal tasks."""
 
     kind: int
     """Index in `KINDS`."""
     where: int
     """Section (compute), flow (transfer) or holders group (reduce, gather)."""
     piece: Piece
-    """Who computes or sends; of a group the first."""
+    """Piece that computes or sends; the first of a group."""
     peer: Piece
-    """Who receives; `piece` itself elsewhere."""
+    """Piece that receives; `piece` itself if nothing is sent."""
     samples: int
     """Samples worked on or sent."""
     backward: bool = False
     """For a transfer: whether it carries gradients; for a forward: whether it is done again."""
     part: int = WHOLE
-    """For a collective that runs in parts: which; for a backward: whether its recomputation is apart."""
+    """For a collective that runs in parts: which part; for a backward: whether its recomputation is
+    separate.
+    """
 
 
 SAVED, REMADE, WAITING, REMADE_REST, REMADE_WHOLE = range(5)
-"""What a memory event is of: what a forward leaves; what exists only while a backward recomputes; what waits
-from an input gradient to its weight gradient; what is recomputed of the last block beside all that waits; and
-what an action that recomputes leaves for the backward."""
+"""What a memory event concerns: what a forward leaves; what exists only while a backward recomputes; what
+waits from an input gradient to its weight gradient; what is recomputed of the last block besides all that
+waits; and what an action that recomputes leaves for the backward.
+"""
 
 
 class MemoryEvents(NamedTuple):
@@ -62,13 +66,13 @@ class MemoryEvents(NamedTuple):
     lane: npt.NDArray[np.int64]
     section: npt.NDArray[np.int64]
     samples: npt.NDArray[np.float64]
-    """Signed: allocated above 0, freed below."""
+    """Samples: above 0 allocated, below freed."""
     part: npt.NDArray[np.int8]
     """SAVED, REMADE, WAITING, REMADE_REST or REMADE_WHOLE."""
     task: npt.NDArray[np.int64]
     """Task at whose start or end it happens."""
     at_end: npt.NDArray[np.bool_]
-    """Whether it happens at the end: all that is freed, and what an input gradient leaves."""
+    """Whether it happens at the end: everything freed, and what an input gradient leaves."""
     lane_start: npt.NDArray[np.int64]
     """First event of each lane that has any."""
 
@@ -78,15 +82,15 @@ class Program:
     """Lowered tasks. Index 0 of `first`/`second` means the start of time; task i is index i + 1 there."""
 
     skeleton: Skeleton
-    """What it was lowered from."""
+    """Skeleton it was lowered from."""
     shape: Shape
-    """What the schedule saw."""
+    """Shape that the schedule was given."""
     order: Order
-    """What the schedule answered."""
+    """Order that the schedule returned."""
     lane_devices: tuple[tuple[int, ...], ...]
     """Devices of each lane."""
     slots: tuple[Slot, ...]
-    """Slot 0 is the join's: no duration."""
+    """Distinct slots; slot 0 belongs to joins and takes no time."""
     kind: npt.NDArray[np.int8]
     """Per task: index in `KINDS`."""
     slot: npt.NDArray[np.int64]
@@ -98,15 +102,15 @@ class Program:
     step: npt.NDArray[np.int64]
     """Per task: optimizer step it belongs to."""
     action: npt.NDArray[np.int64]
-    """Per task: index in `actions`; -1 where it is no lane's action."""
+    """Per task: index in `actions`; -1 if it is not a lane's action."""
     microbatch: npt.NDArray[np.int64]
-    """Per task: (first) microbatch of its stage; -1 where none."""
+    """Per task: (first) microbatch of its stage; -1 if it has none."""
     channel: npt.NDArray[np.int64]
     """Per task: exclusive channel it holds (lane, wire or group); -1 for joins."""
     first: list[int]
     """Per task: one predecessor + 1, or 0."""
     second: list[int]
-    """Per task: another, or 0."""
+    """Per task: the other predecessor + 1, or 0."""
     actions: tuple[Action, ...]
     """Distinct actions."""
     other_lanes: dict[int, tuple[int, ...]] = field(default_factory=dict)
@@ -120,19 +124,21 @@ class Program:
     delay: tuple[int, ...]
     """Per section: most updates between the read of a weight and the update made from it."""
     copies: tuple[int, ...]
-    """Per section: copies of the weights beside its versions, made anew for every read (predicted ones)."""
+    """Per section: copies of the weights besides its versions, made anew for every read (predicted ones)."""
     whole_over_runs: tuple[bool, ...]
     """Per section: whether ZeRO keeps its weights gathered over runs of actions (`explorer.tasks.runs`)."""
     gathered_together: tuple[tuple[tuple[int, ...], ...], ...] = ()
-    """Per lane: sections whose weights are gathered at once, where the order names gathers; () if none."""
+    """Per lane: sections whose weights are gathered at once, if the order names gathers; () if none."""
     kept_replicas: tuple[int, ...] | None = None
-    """Replicas lowered, where equal ones are folded; None for all."""
+    """Replicas lowered if equal ones are folded; None for all."""
     replica_classes: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Kept replica -> replicas it stands for."""
     _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False, hash=False)
 
     def memo(self, key: str, make: Callable[[], T]) -> T:
-        """A value derived from this program, made once (`key` names it); it goes when the program goes."""
+        """Return a value derived from this program, made once and kept as long as the program lives; `key`
+        names it.
+        """
         if key not in self._memo:
             self._memo[key] = make()
         value: T = self._memo[key]

@@ -1,4 +1,4 @@
-"""What evaluations need of a program again and again, computed once from its structure."""
+"""Index tables of a program that evaluations need again and again, computed once from its structure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Derived:
 
 
 def derived(program: Program) -> Derived:
-    """The tables of a program, made once."""
+    """Return the tables of a program, made once."""
     return program.memo("derived", lambda: _derive(program))
 
 
@@ -70,7 +70,7 @@ def _derive(program: Program) -> Derived:
 
 
 def _held(program: Program, pieces: tuple[Piece, ...]) -> tuple[tuple[int, int], ...]:
-    """Sections of some pieces, each once, with the most samples of a microbatch."""
+    """Return the sections of some pieces, each once, with the most samples of a microbatch."""
     sections = program.skeleton.sections
     held: dict[int, int] = {}
     for piece in pieces:

@@ -11,12 +11,14 @@ from explorer.updates import rule_of
 
 
 def period_of_updates(skeleton: Skeleton) -> int:
-    """Return the updates after which exchanges repeat: the least common multiple of the rules' periods."""
+    """Return the number of updates after which exchanges repeat: the least common multiple of the rules'
+    periods.
+    """
     return math.lcm(*(_period(group) for group in skeleton.holders))
 
 
 def _period(group: Holders) -> int:
-    """Return the updates after which the exchanges of a group repeat."""
+    """Return the number of updates after which the exchanges of a group repeat."""
     return rule_of(group.update).period * group.turn[1]
 
 
@@ -26,7 +28,7 @@ def latest_update(skeleton: Skeleton) -> int:
 
 
 def round_steps(program: Program) -> int:
-    """Return the steps after which exchanges repeat, where a stage may update several times in a step."""
+    """Return the number of steps after which exchanges repeat; a stage may update several times in a step."""
     periods: dict[int, int] = {}
     for group in program.skeleton.holders:
         stage = program.skeleton.sections[group.pieces[0].section].stage

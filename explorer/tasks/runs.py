@@ -7,8 +7,8 @@ second is what makes breadth-first orders cheap (Lamy-Poirier, Breadth-First Pip
 2023): with v chunks a step has 2 v - 1 gathers of a chunk and v reductions, however many microbatches; it
 holds a chunk's weights and gradients whole. Torch's pipelines do the same (UNSHARD, RESHARD, REDUCE_GRAD).
 
-An order that names UNSHARD, RESHARD and REDUCE_GRAD of a stage decides itself: weights are gathered when the
-lane comes to UNSHARD, and all gradients since the last REDUCE_GRAD are reduced when it comes to the next.
+An order that names UNSHARD, RESHARD and REDUCE_GRAD of a stage decides this itself: weights are gathered when
+the lane comes to UNSHARD, and all gradients since the last REDUCE_GRAD are reduced when it comes to the next.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """Of all lanes; numbers of runs are unique over them. A task of several lanes goes by the first."""
+    """Runs of all lanes, numbered uniquely over them. A task of several lanes counts in the first."""
 
     weights: dict[int, int]
     """Compute task -> the run over which its weights stay gathered."""
     gradients: dict[int, int]
     """Compute task -> the run over which its gradient is added up."""
     gathers: tuple[bool, ...]
-    """Per section whether its weights are gathered once a run, not for every action."""
+    """Per section: whether its weights are gathered once a run, not for every action."""
     sums: tuple[bool, ...]
-    """Per section whether its gradients are reduced once a run, whatever its ZeRO level does by itself."""
+    """Per section: whether its gradients are reduced once a run, whatever its ZeRO level would do."""
     begins: dict[int, list[int]]
     """Run of weights that UNSHARD begins -> the task before it on its lane, if any."""
     ends: dict[int, list[int]]
     """Run of gradients that REDUCE_GRAD ends -> the task before that on its lane."""
     together: tuple[tuple[tuple[int, ...], ...], ...] = ()
-    """Per lane: sections gathered at the same time by UNSHARD; () where no order names it."""
+    """Per lane: sections gathered at the same time by UNSHARD; () if no order names it."""
 
     @property
     def whole(self) -> tuple[bool, ...]:
-        """Per section whether weights or gradients are whole over runs."""
+        """Per section: whether weights or gradients are whole over runs."""
         return tuple(a or b for a, b in zip(self.gathers, self.sums, strict=True))
 
 
 def find_runs(work: Lowering) -> Runs:
-    """Number the runs of every lane, and say which sections have their collectives once a run.
+    """Assign a number to every run of every lane, and find the sections with collectives once a run.
 
-    A stage that leaves it open has in a breadth-first order: one whose lanes have several stages each, and
-    always several actions of one at a time. In other orders little would be gained.
+    A stage that leaves it open has them once a run in a breadth-first order: one whose lanes have several
+    stages each, and always several actions of one at a time. In other orders little would be gained.
     """
     named = any(work.marks)
     if not named and all(section.zero < 2 for section in work.sections):
@@ -96,7 +96,9 @@ def find_runs(work: Lowering) -> Runs:
 
 
 def _consecutive(work: Lowering) -> tuple[dict[int, int], int]:
-    """Run of each task, by consecutive actions of one stage, and the fewest actions of a run but updates."""
+    """Return the run of each task, by consecutive actions of one stage, and the fewest actions of a run
+    except updates.
+    """
     numbers: dict[int, int] = {}
     shortest, count = len(work.action), 0
     for program in work.programs:
@@ -119,7 +121,7 @@ def _by_name(
     points: dict[int, list[int]],
     keys: set[Key],
 ) -> int:
-    """Number the runs that marks of one op begin (UNSHARD) or end (REDUCE_GRAD) on a lane.
+    """Assign numbers to the runs that marks of one op begin (UNSHARD) or end (REDUCE_GRAD) on a lane.
 
     Returns:
         The next number.
@@ -146,7 +148,9 @@ def _by_name(
 
 
 def _together(work: Lowering, lane: int) -> Iterator[tuple[int, ...]]:
-    """Sections of a lane whose weights are there at the same time, each time another one comes."""
+    """Yield the sets of sections of a lane whose weights are present at the same time, one each time another
+    is added.
+    """
     held: dict[Key, list[int]] = {}
     for piece in work.lanes.pieces[lane]:
         section = work.sections[piece.section]

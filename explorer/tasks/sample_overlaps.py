@@ -1,4 +1,4 @@
-"""Which pieces of one section share samples with a microbatch of another's: the rule behind all flows.
+"""Overlaps of samples between pieces of different sections: the rule behind all flows.
 
 Microbatch sizes, split and alternating replicas differ between sections; the pattern of overlaps repeats
 after the least common multiple of both sides' samples, so each is found once and moved along.
@@ -13,7 +13,7 @@ from explorer.tasks.placement import SectionShape
 
 
 class Overlap(NamedTuple):
-    """A piece of another section that has some of the samples asked for."""
+    """A piece of another section that has some of the samples requested."""
 
     replica: int
     microbatch: int
@@ -23,7 +23,7 @@ class Overlap(NamedTuple):
 
 
 class Overlaps:
-    """What one replica of a section shares with the pieces of another, by microbatch."""
+    """The samples that one replica of a section shares with the pieces of another, by microbatch."""
 
     def __init__(self, want: SectionShape, replica: int, have: SectionShape, kept: tuple[int, ...]) -> None:
         self.want, self.replica, self.have, self.kept = want, replica, have, kept
@@ -34,7 +34,7 @@ class Overlaps:
         self.first: dict[int, tuple[Overlap, ...]] = {}
 
     def of(self, microbatch: int) -> list[Overlap]:
-        """Pieces that share samples with a microbatch, each with which."""
+        """Return the pieces that share samples with a microbatch, and the samples each shares."""
         rounds, phase = divmod(microbatch, self.period)
         first = self.first.get(phase)
         if first is None:

@@ -1,4 +1,4 @@
-"""Sections: runs of a stage's layers on one device set, by the strategy's own names."""
+"""Sections: runs of a stage's layers on one set of devices, with the strategy's own names."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from explorer.tasks.skeleton import FloatArray, IntArray, SectionShape, split_of
 
 
 class LayerRun(NamedTuple):
-    """A section before its shape."""
+    """A section before its shape is known."""
 
     stage: int
     meshes: tuple[Mesh, ...]
-    """By copy."""
+    """Mesh of each copy."""
     members: tuple[tuple[int, float], ...]
     """(layer, share of it)."""
     layers: IntArray
     """Indices of the layers."""
     fractions: FloatArray | None
-    """Shares, None where all are whole."""
+    """Share of each layer; None if all are whole."""
     trains: bool
-    """Whether a layer has something to update."""
+    """Whether any layer has something to update."""
     whole: tuple[int, ...] = ()
-    """Parameters of cut layers that do not have the dimension they are cut along: each part holds all."""
+    """Parameters of cut layers without the dimension of the cut: each part holds all of them."""
 
 
 def _make_run(
@@ -49,7 +49,9 @@ def _make_run(
 
 
 def splits(graph: LayerGraph, part: Slice, parameter: str) -> bool:
-    """Whether a slice of a layer cuts this parameter of it; one of unknown dimensions is taken to be cut."""
+    """Tell whether a slice of a layer cuts this parameter of it; one of unknown dimensions is taken to be
+    cut.
+    """
     uses = graph.layer[part.layer].parameters
     return all(part.dim in use.dims for use in uses if use.name == parameter and use.dims)
 
@@ -69,14 +71,14 @@ def _whole_parameters(graph: LayerGraph, stage: Stage, members: frozenset[int]) 
 
 @remembered(STAGES_KEPT)
 def stage_layers(graph: LayerGraph, stage: Stage) -> IntArray:
-    """Indices of the layers of a stage, whole and cut ones."""
+    """Return the indices of the layers of a stage, whole and cut ones."""
     index = graph.index
     return np.array([index[name] for name in stage.all_layers], dtype=np.int64)
 
 
 @remembered(STAGES_KEPT)
 def stage_runs(graph: LayerGraph, s: int, stage: Stage) -> list[LayerRun]:
-    """Runs of layers of a stage with one device set each, in model order."""
+    """List the runs of layers of a stage with one set of devices each, in model order."""
     index = graph.index
     whole = graph.memo("whole members", lambda: [(i, 1.0) for i in range(len(graph.layers))])
     members = [whole[index[name]] for name in stage.layers]
@@ -100,7 +102,7 @@ def stage_runs(graph: LayerGraph, s: int, stage: Stage) -> list[LayerRun]:
 
 
 def _trains(graph: LayerGraph) -> tuple[bool, ...]:
-    """Per layer: whether it uses a trainable parameter."""
+    """Return per layer whether it uses a trainable parameter."""
     return graph.memo(
         "trains",
         lambda: tuple(
@@ -110,7 +112,7 @@ def _trains(graph: LayerGraph) -> tuple[bool, ...]:
 
 
 def shape_of(run: LayerRun, stage: Stage, *, training: bool) -> SectionShape:
-    """What tasks need to know of a run; equal runs give the same object."""
+    """Return what tasks need to know of a run; equal runs give the same object."""
     return _shape(
         run.stage,
         run.meshes,
@@ -151,5 +153,7 @@ def _shape(
 
 
 def _own_replicas(wanted: int, replicas: int) -> int:
-    """Replicas that ZeRO shards over in a section: its own mesh may have fewer than the stage's; 0 is all."""
+    """Return the replicas that ZeRO shards over in a section: its own mesh may have fewer than the stage's; 0
+    is all.
+    """
     return 0 if not wanted or wanted >= replicas else math.gcd(wanted, replicas)

@@ -1,4 +1,4 @@
-"""Structure of a strategy without names, bytes and seconds: sections, flows between them, who holds what.
+"""Structure of a strategy without names, bytes and seconds: sections, flows between them, holders of shards.
 
 A *section* is a run of a stage's layers on one device set and sample split (a stage has one, unless
 some layers run on a subset of its devices). A *piece* is one replica of one copy of a section: the unit
@@ -30,7 +30,7 @@ class Piece(NamedTuple):
 
 
 class Flow(NamedTuple):
-    """Tensors that go from one section to others on one other device set (or stay on the same)."""
+    """Tensors that go from one section to others on another set of devices (or stay on the same)."""
 
     source: int
     targets: tuple[int, ...]
@@ -45,16 +45,19 @@ class Holders(NamedTuple):
     method: str
     servers: tuple[int, ...]
     update: Chosen = PLAIN
-    """The rule by which they are updated."""
+    """Rule by which they are updated."""
     buckets: int = 0
-    """Where all but the last bucket of the reduction runs beside the last backward: which `Sync` says so,
-    from 1. 0 waits for all."""
+    """Number, from 1, of the `Sync` by which all but the last bucket of the reduction run beside the last
+    backward; 0 waits for all.
+    """
     turn: tuple[int, int] = (0, 1)
-    """(k, n): of every n exchanges of the rule this group makes the k-th, from 0, the others with others."""
+    """(k, n): of every n exchanges of the rule this group makes the k-th, from 0; other groups make the
+    others.
+    """
 
 
 class SectionShape(NamedTuple):
-    """All the tasks need to know of a section."""
+    """Everything the tasks need to know of a section."""
 
     stage: int
     rows: tuple[tuple[tuple[int, ...], ...], ...]
@@ -62,7 +65,7 @@ class SectionShape(NamedTuple):
     microbatch_samples: int
     round_robin: bool
     offsets: tuple[int, ...]
-    """Split replicas: sample offsets inside a microbatch, one more than replicas."""
+    """Sample offsets of split replicas inside a microbatch, one more than replicas."""
     zero: int
     full_recompute: bool
     zero_replicas: int = 0
@@ -71,7 +74,7 @@ class SectionShape(NamedTuple):
     """`Stage.reshard`."""
 
     def samples(self, replica: int) -> int:
-        """Samples of one microbatch that a replica works on."""
+        """Return the samples of one microbatch that a replica works on."""
         if self.round_robin:
             return self.microbatch_samples
         return self.offsets[replica + 1] - self.offsets[replica]
@@ -90,11 +93,11 @@ class SectionShape(NamedTuple):
 
     @property
     def shards(self) -> int:
-        """Devices that one shard's owner shares a parameter with under ZeRO, itself included."""
+        """Devices over which ZeRO spreads one shard of a parameter, its owner included."""
         return self.zero_replicas or self.replicas * len(self.rows)
 
     def shard_group(self, copy: int, replica: int) -> int:
-        """Which of the groups that hold everything a replica is in."""
+        """Return the number of the group, each of which holds everything, that a replica is in."""
         return (copy * self.replicas + replica) // self.shards
 
 
@@ -107,7 +110,7 @@ class Skeleton:
     flows: tuple[Flow, ...]
     """Tensors between sections."""
     holders: tuple[Holders, ...]
-    """Who reduces with whom."""
+    """Groups that exchange with one another."""
     updates: tuple[bool, ...]
     """Per section: whether it has something to update."""
 
@@ -119,7 +122,7 @@ class Placement:
     skeleton: Skeleton
     """Its structure."""
     layers: tuple[IntArray, ...]
-    """Per section: indices of its layers."""
+    """Per section: share of each layer; None if all are whole."""
     fractions: tuple[FloatArray | None, ...]
     """Per section: share of each layer, or None where all are whole."""
     flow_tensors: tuple[tuple[tuple[int, float], ...], ...]
@@ -127,11 +130,11 @@ class Placement:
     held: tuple[tuple[int, ...], ...]
     """Per holders group: parameter indices."""
     whole: tuple[tuple[int, ...], ...] = ()
-    """Per section: parameters of cut layers that it holds whole all the same; () where none is cut."""
+    """Per section: parameters of cut layers that it holds whole nevertheless; () if none is cut."""
 
 
 def split_offsets(samples: int, replicas: int, shares: tuple[float, ...]) -> tuple[int, ...]:
-    """Sample offsets of split replicas: whole samples, largest remainder by share.
+    """Return the sample offsets of split replicas: whole samples, largest remainder by share.
 
     >>> split_offsets(6, 3, ())
     (0, 2, 4, 6)

@@ -19,7 +19,7 @@ from explorer.updates import rule_of
 
 
 class Counted(NamedTuple):
-    """What one stage and copy on one lane reads."""
+    """Weight versions that one stage and copy on one lane reads."""
 
     most: int
     """Most versions alive at once."""
@@ -32,7 +32,7 @@ class Counted(NamedTuple):
 
 
 def versions_of(work: Lowering) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return per section the most versions that have a place and the largest delay, over its pieces.
+    """Return per section the most versions that take memory and the largest delay, over its pieces.
 
     An update rule that applies gradients late adds to the delay.
     """
@@ -84,7 +84,7 @@ def count_versions(
         program: its actions, in order.
         rule: the read rule.
         microbatches: microbatches of this stage in one step.
-        first_stage_reads: for `vertical`, what the first stage read per microbatch.
+        first_stage_reads: for `vertical`, the version that the first stage read per microbatch.
 
     Raises:
         PlanError: an op reads a version that no earlier U made.
@@ -124,7 +124,9 @@ def count_versions(
 
 
 def _most_alive(born: dict[int, int], last_read: dict[int, int], made: int) -> int:
-    """Most versions alive at once: each lives to its last reader, or till its successor overwrites it."""
+    """Return the most versions alive at once: each lives to its last reader, or until its successor
+    overwrites it.
+    """
     events: list[tuple[int, int]] = []
     for version, start in born.items():
         events.append((start, 1))

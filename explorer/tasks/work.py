@@ -1,4 +1,4 @@
-"""Tasks under construction: what the phases of lowering fill, one after the other."""
+"""Tasks under construction, which the phases of lowering fill one after the other."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Made:
         self.tasks: dict[Site, dict[int, int]] = {}
         """Per site: microbatch -> task."""
         self.order: list[tuple[Site, int]] = []
-        """Every (site, microbatch), as they were first made."""
+        """Every (site, microbatch), in the order they were first made."""
 
     def record(self, site: Site, numbers: range | tuple[int, ...], task: int) -> None:
-        """`task` does this work on these microbatches."""
+        """Record that `task` does this work on these microbatches."""
         found = self.tasks.setdefault(site, {})
         for n in numbers:
             if n not in found:
@@ -53,15 +53,17 @@ class Lowering:
         self.updates: dict[Piece, dict[tuple[int, int, int], int]] = defaultdict(dict)
 
     def slot_id(self, slot: Slot) -> int:
-        """Number of a slot, a new one where none is equal."""
+        """Return the number of a slot, a new one if none is equal."""
         return self.slots.setdefault(slot, len(self.slots))
 
     def channel_id(self, *name: object) -> int:
-        """Number of a channel: ("lane", lane), ("wire", from, to), ("group", devices) or ("gather", lane)."""
+        """Return the number of a channel: ("lane", lane), ("wire", from, to), ("group", devices) or
+        ("gather", lane).
+        """
         return self.channels.setdefault(name, len(self.channels))
 
     def add(self, slot: int, channel: int, preds: list[int], action: Action, step: int) -> int:
-        """A new task; returns its id."""
+        """Add a task; return its id."""
         self.slot.append(slot)
         self.preds.append(preds)
         self.channel.append(channel)
@@ -70,7 +72,7 @@ class Lowering:
         return len(self.slot) - 1
 
     def kept(self, section: int) -> tuple[int, ...]:
-        """Replicas of a section that are lowered (equal ones are folded away)."""
+        """Return the replicas of a section that are lowered (equal ones are folded away)."""
         return tuple(
             r for r in range(self.sections[section].replicas) if Piece(section, 0, r) in self.lanes.of_piece
         )

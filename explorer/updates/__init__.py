@@ -1,12 +1,12 @@
 """Update rules: what the holders of a shard exchange, when, and how gradients become weights.
 
 One file per rule, found by its decorator. It registers a function from the rule's options to an `UpdateRule`,
-which everything else reads: lowering (what is exchanged, how often, which update waits for it), pricing
+which everything else reads: lowering (what is exchanged, how often, and which update waits for it), pricing
 (bytes sent and kept), the real ranks and the emulation that checks them (the arithmetic). A strategy chooses
 rules per parameter group (`JobStrategy.updates`); parameters that no choice covers follow `plain`.
 
 The arithmetic works on numbers, arrays and tensors alike and changes none of them in place; torch is not
-here. An option for the number of updates from one exchange to the next is always called ``period``.
+imported here. An option for the number of updates from one exchange to the next is always called ``period``.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ __all__ = [
 ]  # fmt: skip
 
 GRADIENTS, WEIGHTS = "gradients", "weights"
-"""What holders exchange: their mean is taken, weighted by the samples that each worked on."""
+"""What holders exchange; they take its mean, weighted by the samples that each worked on."""
 
 Step = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
 """`(weights, own, received, state) -> (gradient, state)`, see `UpdateRule.gradient`."""
 
 
 Partners = tuple[tuple[tuple[int, ...], ...], ...]
-"""Groups of workers by number that exchange with one another, for every exchange of a round."""
+"""Groups of workers, by number, that exchange with one another, for every exchange of a round."""
 
 
 class Chosen(NamedTuple):
@@ -40,19 +40,19 @@ class Chosen(NamedTuple):
     rule: str = "plain"
     """A name in `UPDATES`."""
     options: tuple[tuple[str, Any], ...] = ()
-    """All of its options with their values."""
+    """Values of all its options."""
 
 
 PLAIN = Chosen()
 
 
 class Kept(NamedTuple):
-    """Copies that a rule keeps of what is exchanged, beside weights, gradients and optimizer states."""
+    """Copies that a rule keeps of what is exchanged, besides weights, gradients and optimizer states."""
 
     what: str
-    """`GRADIENTS`, which count to gradients, or `WEIGHTS`, which count to the state of the optimizer."""
+    """What is copied: `GRADIENTS`, which count as gradients, or `WEIGHTS`, which count as optimizer state."""
     copies: float
-    """How many."""
+    """Number of copies."""
 
 
 def own(weights: Any, own: Any, received: Any, state: Any) -> tuple[Any, Any]:
@@ -62,7 +62,7 @@ def own(weights: Any, own: Any, received: Any, state: Any) -> tuple[Any, Any]:
 
 
 def received(weights: Any, own: Any, received: Any, state: Any) -> tuple[Any, Any]:
-    """Return what was received; None, which updates nothing, where nothing has come yet."""
+    """Return what was received; None, which updates nothing, if nothing has arrived yet."""
     del weights, own
     return received, state
 
@@ -78,25 +78,33 @@ class UpdateRule:
     """A rule with its options filled in."""
 
     exchanges: str = GRADIENTS
-    """`GRADIENTS`, before the update that applies them, or `WEIGHTS`, behind the update that made them."""
+    """What is exchanged: `GRADIENTS`, before the update that applies them, or `WEIGHTS`, after the update
+    that made them.
+    """
     period: int = 1
-    """Every so many updates there is an exchange."""
+    """Updates from one exchange to the next."""
     delay: int = 0
-    """Gradients are applied so many updates after the one for which they were made, which hides their
-    exchange behind the work in between; 0 makes the update wait."""
+    """Updates between the one for which gradients were made and the one that applies them, which hides their
+    exchange behind the work in between; 0 makes the update wait.
+    """
     keeps: tuple[Kept, ...] = ()
-    """Memory of its own."""
+    """Memory that the rule itself needs."""
     most_zero: int = 3
-    """Highest ZeRO level that it works with."""
+    """Highest ZeRO level it works with."""
     partners: Callable[[int], Partners] | None = None
-    """For an exchange of weights, number of workers -> who exchanges with whom; None for all of them."""
+    """Function from the number of workers to the partners of each exchange of weights; None if all exchange
+    together.
+    """
     gradient: Step = received_or_own
-    """What the optimizer is given at an update, by parameter: `(weights, own, received, state)` -> gradient
-    and state. `own` is the mean gradient over the worker's own samples, None where they were sent away;
-    `received` the mean over all holders, None without an exchange; `state` what was returned last, None at
-    first. A gradient of None updates nothing."""
+    """Function that returns what the optimizer is given at an update, by parameter: `(weights, own, received,
+    state)` -> gradient and state. `own` is the mean gradient over the worker's own samples, None if they were
+    sent away; `received` the mean over all holders, None without an exchange; `state` what was returned last,
+    None at first. A gradient of None updates nothing.
+    """
     average: Step = received
-    """After an exchange of weights: `(weights, None, mean, state)` -> new weights and state."""
+    """Function called after an exchange of weights: `(weights, None, mean, state)` -> new weights and
+    state.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +112,9 @@ class Update(Spec):
     """A registered update rule."""
 
     trivial: tuple[tuple[str, Any], ...] = ()
-    """Options with which it is plain data parallelism."""
+    """Options at which it is plain data parallelism."""
     trivial_workers: int = 0
-    """Number of workers with which it is, at those options; 0 for any."""
+    """Number of workers at which it is, under those options; 0 for any."""
     function: Callable[..., UpdateRule] = unregistered
     """`function(**options)`."""
 

@@ -32,7 +32,7 @@ PERIOD = Option(name="period", default=1, help="updates from one exchange to the
     )
 )
 def gossip(*, topology: str, period: int) -> UpdateRule:
-    """Average weights with a partner behind every `period`-th update."""
+    """Average weights with a partner after every `period`-th update."""
     partners = ring if topology == "ring" else hypercube
     return UpdateRule(exchanges=WEIGHTS, period=period, most_zero=0, gradient=own, partners=partners)
 

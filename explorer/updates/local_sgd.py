@@ -26,5 +26,5 @@ PERIOD = Option(
     )
 )
 def local_sgd(*, period: int) -> UpdateRule:
-    """Average weights behind every `period`-th update; nothing hides it, and optimizer states stay local."""
+    """Average weights after every `period`-th update; nothing hides it, and optimizer states stay local."""
     return UpdateRule(exchanges=WEIGHTS, period=period, most_zero=0, gradient=own)

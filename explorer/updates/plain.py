@@ -7,5 +7,5 @@ from explorer.updates import UPDATES, Update, UpdateRule
 
 @UPDATES.add(Update(name="plain", title="Mean gradient of all workers, then the optimizer"))
 def plain() -> UpdateRule:
-    """Every update waits for the reduction of its gradients: 2 (n - 1) / n S bytes a worker."""
+    """Let every update wait for the reduction of its gradients: 2 (n - 1) / n S bytes a worker."""
     return UpdateRule()

@@ -51,7 +51,7 @@ def stale(*, delay: int, compensation: float) -> UpdateRule:
 def _compensated(
     weights: Any, own: Any, received: Any, state: Any, *, delay: int, compensation: float
 ) -> tuple[Any, Any]:
-    """Correct what was received; `state` holds the weights before the last updates, oldest first."""
+    """Correct the gradient received; `state` holds the weights before the last updates, oldest first."""
     del own
     seen = (*(state or ()), weights * 1)  # a copy: the weights themselves change in place
     if received is None:
