@@ -3,10 +3,10 @@
 A number that stands for many (the tiles of a device kind, a curve) is known by one of them, and the others
 keep their ratios to it:
 
-- `tiles`: the largest fraction of tiles of 128 x 128 and more; `tiles.small`: of the smaller ones; -
-`efficiency.CLASS`: the last fraction of the curve; of `efficiency.sustained` only that one moves; -
-`peak_flops_per_s`: the largest of all precisions; - `bandwidth_bytes_per_s` of a level: those of a device and
-of an uplink go with it.
+- `tiles`: the largest fraction of tiles of 128 x 128 and more; `tiles.small`: of the smaller ones;
+- `efficiency.CLASS`: the last fraction of the curve; of `efficiency.sustained` only that one moves;
+- `peak_flops_per_s`: the largest of all precisions;
+- `bandwidth_bytes_per_s` of a level: those of a device and of an uplink go with it.
 
 No fraction becomes more than 1. Both calibration (`explorer.calibrate.numbers`) and the fits to published
 rows (`explorer.score.knobs`) change numbers only here.

@@ -21,7 +21,7 @@ WINDOWS = {dim: f"kernel_{dim}" for dim in ("depth", "height", "width")}
 
 @RULES.add("conv", title="by channels, or by height, width or depth with a halo")
 def conv(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None:
-    """Return the signature of a convolution."""
+    """Return the signature of a convolution; `WINDOWS` maps its input's dimensions to its kernel's."""
     if len(dims) != 1 or dims[0] not in WINDOWS:
         return einsum(layer, dims, axis)
     signature = einsum(layer, dims, axis, special=True)

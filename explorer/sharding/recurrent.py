@@ -19,7 +19,7 @@ from explorer.sharding.states import BROADCAST, PARTIAL, Axis
 
 @RULES.add("recurrent", title="by hidden unit, with a collective in every step")
 def recurrent(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None:
-    """Return the signature of a recurrent cell, which writes its state before its other outputs."""
+    """Return the signature of a cell that writes its state first and reads its steps' share of the input."""
     signature = einsum(layer, dims, axis, special=True) if dims == ("hidden",) else None
     if signature is None or BROADCAST in signature.reads:
         return None

@@ -141,7 +141,7 @@ def _layer_costs(graph: LayerGraph, job: Job, stage: Stage, kind: DeviceKind, sa
 def _memory(
     graph: LayerGraph, job: Job, stage: Stage, sharded: ShardedLayers, scalars: FloatArray, samples: float
 ) -> dict[str, FloatArray]:
-    """Spread each block's memory, as the cost model has it, over its layers."""
+    """Spread each block's memory over its layers: states by parameters, saved tensors by their size."""
     found = {key: np.zeros(len(graph.layers)) for key in STATES}
     saved = np.array([_saved_bytes(graph, layer, job.precision) for layer in graph.layers])
     for _, first, end in block_ranges(graph):
