@@ -9,6 +9,7 @@ from explorer.base.caching import IdentityCache
 from explorer.base.errors import ExplorerError
 from explorer.simulation.simulate import simulate
 from explorer.strategies.degrees import Degrees
+from explorer.strategies.degrees_reading import read_degrees
 from explorer.views import (
     Scene,
     blocks_view,
@@ -53,7 +54,7 @@ class Comparisons:
                 (own.graph, own.cluster), (own.workload, first.strategy), lambda: _predicted(first)
             )
         degrees = degrees_of(point)
-        if Degrees.read(point.strategy) is not None and _even(point, degrees):
+        if read_degrees(point.strategy) is not None and _even(point, degrees):
             return None
         return self._get(point, degrees, "even cut")
 

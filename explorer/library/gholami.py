@@ -9,6 +9,7 @@ from explorer.cluster_profiles import load_cluster
 from explorer.graph import LayerGraph
 from explorer.library.system import SYSTEMS, Claim, Example, System, Uses
 from explorer.models.builder import GraphBuilder
+from explorer.sharding import shard
 from explorer.simulation.simulate import simulate
 from explorer.strategy import REPLICA, Mesh, Sharding, Stage, single
 from explorer.workload import Job, Workload
@@ -54,6 +55,20 @@ def _sent(rows: int, columns: int) -> float:
     return sum(report.traffic_bytes.values()) / (rows * columns)
 
 
+KERNEL, HEIGHT, WIDTH, CHANNELS, FILTERS, PARTS = 5, 32, 24, 8, 16, 4
+"""Kernel, input and filters of a convolution whose height is divided into parts."""
+
+
+def _halo(*, backward: bool) -> float:
+    """Return the elements of a sample that a device exchanges with each neighbour."""
+    b = GraphBuilder("image")
+    x = b.conv2d("first", b.input("x", {"channels": 3, "height": HEIGHT, "width": WIDTH}), CHANNELS, 1)
+    b.conv2d("second", x, FILTERS, KERNEL, padding=KERNEL // 2)
+    found = shard(b.build(), ("first", "second"), layout=(("height", "rows"),), sizes={"rows": PARTS})
+    items = found.backward if backward else found.forward
+    return sum(item.elements_per_sample for item in items if item.op == "halo")
+
+
 @SYSTEMS.add(
     System(
         name="gholami",
@@ -63,14 +78,29 @@ def _sent(rows: int, columns: int) -> float:
         year=2017,
         uses=Uses(options=("layouts by layer", "halos")),
         missing="its choice of a grid for every layer",
-        claims=tuple(
-            Claim(
-                text=f"bytes a device sends, Pr = {rows}, Pc = {columns}, three layers, B = {BATCH}",
-                published=_published(rows, columns),
-                unit="bytes",
-                measure=lambda rows=rows, columns=columns: _sent(rows, columns),  # type: ignore[misc]
-            )
-            for rows, columns in GRIDS
+        claims=(
+            *(
+                Claim(
+                    text=f"bytes a device sends, Pr = {rows}, Pc = {columns}, three layers, B = {BATCH}",
+                    published=_published(rows, columns),
+                    unit="bytes",
+                    measure=lambda rows=rows, columns=columns: _sent(rows, columns),  # type: ignore[misc]
+                )
+                for rows, columns in GRIDS
+            ),
+            *(
+                Claim(
+                    text=f"halo of a sample {way}: {formula} floor(k_h / 2) elements a neighbour,"
+                    f" k_h = {KERNEL}",
+                    published=WIDTH * channels * (KERNEL // 2),
+                    unit="elements",
+                    measure=lambda backward=way == "back": _halo(backward=backward),  # type: ignore[misc]
+                )
+                for way, formula, channels in (
+                    ("forward", "X_W X_C", CHANNELS),
+                    ("back", "Y_W Y_C", FILTERS),
+                )
+            ),
         ),
     )
 )
