@@ -1,1 +1,1 @@
-"""What every part stands on: units, errors, registries, caches, files."""
+"""Foundations of every other part: units, errors, registries, caches, files."""

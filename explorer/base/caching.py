@@ -1,9 +1,9 @@
 """Caches keyed by the identity of large immutable values, which they keep alive.
 
-Hashing a stage of a hundred layer names costs more than what is looked up; the objects themselves stay
-the same from one evaluation to the next, except for the two that an edit replaced. What derives from one
-value alone is kept by that value (`LayerGraph.memo`, `Program.memo`, ...); what derives from several is a
-pure function decorated with `remembered`, whose key is its arguments, all of them.
+Hashing a stage of a hundred layer names costs more than making the value that is looked up; the objects
+themselves stay the same from one evaluation to the next, except for the two that an edit replaced. A value
+derived from one object is kept by that object (`LayerGraph.memo`, `Program.memo`, ...); a value derived from
+several is made by a pure function decorated with `remembered`, whose key is all of its arguments.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 STAGES_KEPT = 2048
-"""Stages of which something is remembered: those of dozens of evaluations, 10 to 20 MiB at most."""
+"""Stages about which something is remembered: those of dozens of evaluations, 10 to 20 MiB at most."""
 
 _NAMED = object()  # stands in a key before the names of arguments
 _BY_VALUE = frozenset({str, int, float, bool, tuple, frozenset, type(None)})
 
 
 class IdentityCache:
-    """Values by the identity of some objects and an ordinary key; forgets all when full.
+    """Cache of values by the identity of some objects and an ordinary key; forgets all when full.
 
     Args:
         limit: most values.
@@ -41,7 +41,7 @@ class IdentityCache:
         self._held = 0
 
     def get(self, objects: tuple[object, ...], key: Hashable, make: Callable[[], T]) -> T:
-        """The value for these very objects and this key, made once."""
+        """Return the value for these very objects and this key, made on the first call."""
         identity = (*map(id, objects), key)
         hit = self._kept.get(identity)
         if hit is None:
@@ -58,9 +58,9 @@ class IdentityCache:
 def remembered(limit: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Return a decorator of a pure function that keeps its last results, at most `limit`, by its arguments.
 
-    Text, numbers and tuples count by value, arrays by content, all else by identity; so a graph, cluster,
-    stage or sharding has to be the same object. Arguments that are given by name count with their names, in
-    the order given. A full cache forgets everything.
+    Text, numbers and tuples are compared by value, arrays by content, everything else by identity; so a
+    graph, cluster, stage or sharding has to be the same object. Arguments given by name count with their
+    names, in the order given. A full cache forgets everything.
 
     >>> @remembered(8)
     ... def double(x: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """The five things that can go wrong, each saying what was given, the rule, and the way out.
 
 `ExplorerError` is the base. The command line turns each into one line and an exit status; the
-notebook into a visible strip. Nothing of ours uses `assert` for what a user gave.
+notebook into a visible strip. None of our code uses `assert` to check what a user gave.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 LONGEST_VALUE = 200
-"""Letters of a value that a message repeats."""
+"""Letters of a value that a message repeats at most."""
 LONGEST_MESSAGE = 2000
-"""Letters of a message: nobody reads more, and a wrong file may be of one line."""
+"""Letters of a message at most: nobody reads more, and a wrong file may consist of one long line."""
 
 
 def cut(text: str, most: int = LONGEST_VALUE) -> str:
@@ -27,12 +27,12 @@ def cut(text: str, most: int = LONGEST_VALUE) -> str:
 def _text_of(value: object) -> str:
     try:
         return str(value)
-    except ValueError:  # of whole numbers of more than some thousand digits
+    except ValueError:  # a whole number of more than some thousand digits
         return "a number of very many digits"
 
 
 def _with_short_value(message: str, found: object) -> str:
-    """The message, the value found cut where it repeats it."""
+    """Return the message with the value found cut wherever the message repeats it."""
     if len(message) > LONGEST_VALUE and found is not None:
         for text in (repr(found), _text_of(found)) if isinstance(found, (str, bytes)) else (_text_of(found),):
             if len(text) > LONGEST_VALUE:
@@ -41,23 +41,23 @@ def _with_short_value(message: str, found: object) -> str:
 
 
 class ExplorerError(Exception):
-    """Base of all errors a user can cause or meet; `exit_status` is the command line's."""
+    """Base of all errors a user can cause or meet; `exit_status` is the exit status of the command line."""
 
     exit_status = 2
 
     def as_dict(self) -> dict[str, Any]:
-        """The `error` object of `--json`: message, file, key, found, allowed."""
+        """Return the `error` object of `--json`: message, file, key, found, allowed."""
         return {"message": str(self), "file": None, "key": None, "found": None, "allowed": None}
 
 
 class InputError(ExplorerError):
     """A wrong profile, model, plan or option.
 
-    Values that the message repeats are cut to `LONGEST_VALUE` letters, the message to `LONGEST_MESSAGE`.
+    Values that the message repeats are cut to `LONGEST_VALUE` letters, and the message to `LONGEST_MESSAGE`.
 
     Attributes:
-        file: the file it stands in, or None.
-        key: the path of the value inside it (`nodes[0].count`), or None.
+        file: the file that holds the value; None if it came from no file.
+        key: the path of the value inside the file (`nodes[0].count`); None if unknown.
         found: the value found.
         allowed: what would be accepted, in words.
     """
@@ -85,7 +85,7 @@ class InputError(ExplorerError):
         return f"{text} (allowed: {self.allowed})" if self.allowed else text
 
     def within(self, *, file: str | None = None, key: str | None = None) -> InputError:
-        """The same error with the file or key filled in where it was not yet known."""
+        """Return the same error with its file or key filled in if they were not yet known."""
         return InputError(
             self.message,
             file=self.file or file,
@@ -95,7 +95,7 @@ class InputError(ExplorerError):
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The error with file, key, found and allowed kept apart."""
+        """Return the error object with file, key, found and allowed as fields of their own."""
         return {
             "message": self.message,
             "file": self.file,
@@ -117,7 +117,7 @@ class PlanError(InputError):
         super().__init__(head, file=file, key="strategy")
 
     def as_dict(self) -> dict[str, Any]:
-        """As `InputError`, with the list of problems."""
+        """Return the object of `InputError` with the list of problems."""
         return {**InputError.as_dict(self), "problems": list(self.problems)}
 
 
@@ -131,7 +131,7 @@ class DeadlockError(PlanError):
 
 
 class InfeasibleError(ExplorerError):
-    """No strategy fits: says which device, by how much, and the cheapest change that fits."""
+    """No strategy fits: names the device, by how much it overflows, and the cheapest change that fits."""
 
     exit_status = 3
 

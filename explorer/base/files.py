@@ -1,8 +1,8 @@
 """Files: the one place where the product reads and writes them.
 
 Reading is bounded: only regular files, never more than a stated number of bytes, never waiting for a pipe
-or a device. Writing is atomic: a file is written beside its name and renamed, so that a full disk or a kill
-leaves what was there. Whatever goes wrong is one `InputError`. What the bytes mean is told in
+or a device. Writing is atomic: a file is written next to its name and renamed, so a full disk or a kill
+leaves the old content. Every failure is one `InputError`. What the bytes mean is the business of
 `explorer.base.formats`.
 """
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from explorer.base.errors import InputError
 
 MOST_BYTES = 16 * 2**20
-"""Longest file of the product itself: plan, profile, session, model."""
+"""Largest size of a file of the product itself (plan, profile, session, model), in bytes."""
 
 STANDARD_INPUT = "-"
 """The path by which people name standard input."""
@@ -31,12 +31,12 @@ _MOST_NAME = 100  # letters of a name that its draft repeats; file systems allow
 
 
 def exists(path: str | Path) -> bool:
-    """Return whether there is a file or folder of that name; none can be of one too long, or with a NUL."""
+    """Tell whether a file or folder of that name exists; False for a name too long or with a NUL."""
     return os.path.exists(path)  # noqa: PTH110 - Path.exists raises for such names
 
 
 def is_folder(path: str | Path) -> bool:
-    """Return whether there is a folder of that name; the empty name is this one."""
+    """Tell whether a folder of that name exists; the empty name is the current folder."""
     return os.path.isdir(path or ".")  # noqa: PTH112 - as above
 
 
@@ -45,15 +45,15 @@ def read_bytes(path: str | Path, *, most: int = MOST_BYTES, what: str = "file") 
 
     Args:
         path: the file.
-        most: bytes it may have.
-        what: word for it in messages (`history`).
+        most: the largest size allowed, in bytes.
+        what: the word for the file in messages (`history`).
 
     Raises:
-        InputError: it is missing, too long, no regular file, or cannot be read.
+        InputError: it is missing, too long, not a regular file, or cannot be read.
     """
     name = str(path)
     with _telling(name, f"cannot read the {what}", found=name):
-        _require_regular(Path(path).stat(), name, what)  # before it is opened, which a device may notice
+        _require_regular(Path(path).stat(), name, what)  # before it is opened, since a device may notice
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with os.fdopen(handle, "rb") as stream:
             _require_regular(os.fstat(stream.fileno()), name, what)
@@ -65,20 +65,20 @@ def read_packed(path: str | Path, *, most: int) -> bytes:
 
     Args:
         path: the file.
-        most: bytes it may have, also unpacked.
+        most: the largest size allowed, packed and unpacked, in bytes.
 
     Raises:
-        InputError: as `read_bytes`, or it is no gzip file.
+        InputError: as `read_bytes`, or it is not a gzip file.
     """
     raw, name = read_bytes(path, most=most), str(path)
     return unpack(raw, most=most, file=name) if name.endswith(".gz") else raw
 
 
 def unpack(raw: bytes, *, most: int, file: str | None = None) -> bytes:
-    """Return what gzip packed.
+    """Unpack gzip data.
 
     Raises:
-        InputError: it is no gzip data, or longer than `most` bytes.
+        InputError: it is not gzip data, or longer than `most` bytes.
     """
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(raw)) as stream:
@@ -88,13 +88,13 @@ def unpack(raw: bytes, *, most: int, file: str | None = None) -> bytes:
 
 
 def read_text(path: str | Path, *, most: int = MOST_BYTES, what: str = "file", errors: str = "strict") -> str:
-    """Return the text of a regular UTF-8 file, its line ends as on Unix; `-` is standard input.
+    """Return the text of a regular UTF-8 file with Unix line ends; `-` is standard input.
 
     Args:
         path: the file.
-        most: bytes it may have.
-        what: word for it in messages.
-        errors: what becomes of bytes that are not UTF-8: `strict` refuses them, else as for `bytes.decode`.
+        most: the largest size allowed, in bytes.
+        what: the word for the file in messages.
+        errors: how to treat bytes that are not UTF-8: `strict` refuses them, else as for `bytes.decode`.
 
     Raises:
         InputError: as `read_bytes`, or it is not text.
@@ -110,10 +110,10 @@ def read_text(path: str | Path, *, most: int = MOST_BYTES, what: str = "file", e
 
 
 def read_standard_input(*, most: int = MOST_BYTES) -> str:
-    """Return the text of standard input, until its end.
+    """Return the text of standard input, up to its end.
 
     Raises:
-        InputError: more than `most` letters, or not text.
+        InputError: it has more than `most` letters, or is not text.
     """
     name = "standard input"
     with _telling(name, "cannot read it", found=name):
@@ -127,10 +127,10 @@ def read_standard_input(*, most: int = MOST_BYTES) -> str:
 
 
 def read_tail(path: str | Path, *, start: int, most: int = MOST_BYTES) -> bytes:
-    """Return at most `most` bytes of a growing regular file from the position `start` on.
+    """Return at most `most` bytes of a growing regular file, from the position `start` on.
 
     Raises:
-        InputError: it is missing, no regular file, or cannot be read.
+        InputError: it is missing, not a regular file, or cannot be read.
     """
     name = str(path)
     with _telling(name, "cannot read the file", found=name):
@@ -141,24 +141,24 @@ def read_tail(path: str | Path, *, start: int, most: int = MOST_BYTES) -> bytes:
 
 
 def write_text(path: str | Path, text: str, *, what: str = "file") -> None:
-    """Write a UTF-8 file whole, or leave what was there: see `write_bytes`."""
+    """Write a UTF-8 file whole, or leave the old content: see `write_bytes`."""
     write_bytes(path, text.encode("utf-8", "surrogateescape"), what=what)
 
 
 def write_bytes(path: str | Path, data: bytes, *, what: str = "file", executable: bool = False) -> None:
-    """Write a file whole, or leave what was there.
+    """Write a file whole, or leave the old content.
 
-    A draft beside it is written, brought to the disk and renamed. Where a device or a pipe has the name
-    (`/dev/stdout`), it is written to directly.
+    A draft next to it is written, flushed to the disk and renamed. If the name belongs to a device or a pipe
+    (`/dev/stdout`), the data is written to it directly.
 
     Args:
         path: the file; a link is followed.
         data: its content.
-        what: word for it in messages.
+        what: the word for the file in messages.
         executable: whether it may be run.
 
     Raises:
-        InputError: there is no such folder, no room, or no permission.
+        InputError: the folder is missing, there is no room, or no permission.
     """
     name = str(path)
     with _telling(name, f"cannot write the {what}", found=name):
@@ -178,10 +178,10 @@ def write_bytes(path: str | Path, data: bytes, *, what: str = "file", executable
 
 
 def replace_file(target: Path, data: bytes, *, mode: int | None = None, executable: bool = False) -> None:
-    """Put a file in place of what is there, a link included, in one moment.
+    """Put a file in place of whatever has its name, a link included, in one moment.
 
     Raises:
-        OSError: it cannot be done; nothing is left of the try.
+        OSError: it cannot be done; no draft is left behind.
     """
     draft = target.with_name(f".{target.name[:_MOST_NAME]}.{os.getpid()}.{os.urandom(4).hex()}.part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
@@ -203,13 +203,13 @@ def replace_file(target: Path, data: bytes, *, mode: int | None = None, executab
 
 
 def append_line(path: str | Path, line: bytes, *, what: str = "file") -> None:
-    """Add a line, whose end is part of it, to a file, which is made where it is missing.
+    """Append a line, its line end included, to a file, which is made if it is missing.
 
-    It is one write at the end of the file, so that the lines of two writers do not mix; a last line that
-    somebody left broken is closed first.
+    The line is one write at the end of the file, so the lines of two writers do not mix; a broken last line
+    that somebody left is closed first.
 
     Raises:
-        InputError: it is no regular file, or there is no such folder, room or permission.
+        InputError: it is not a regular file, or there is no such folder, no room or no permission.
     """
     with _telling(str(path), f"cannot write the {what}", found=str(path)):
         if os.path.lexists(path):
@@ -225,7 +225,7 @@ def append_line(path: str | Path, line: bytes, *, what: str = "file") -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, where they are missing.
+    """Make a folder and those above it, if they are missing.
 
     Raises:
         InputError: it cannot be made.
@@ -235,9 +235,9 @@ def make_folder(path: Path) -> None:
 
 
 def inside(folder: Path, name: str) -> Path | None:
-    """Return the path of a file in a folder that `name` names; None if it leads elsewhere.
+    """Return the path of the file that `name` means in a folder; None if it leads out of the folder.
 
-    Elsewhere is what an absolute name, `..` or a link on the way, the file itself included, leads to.
+    A name leads out if it is absolute, has `..`, or passes through a link, which the file itself may be.
     """
     parts = name.replace("\\", "/").split("/")
     if not name or Path(name).is_absolute() or any(part in ("", ".", "..") for part in parts):
@@ -274,7 +274,7 @@ def _telling(file: str, doing: str, *, found: object) -> Iterator[None]:
     """Turn the system's refusals into one `InputError`."""
     try:
         yield
-    except BrokenPipeError:  # the reader of a pipe has seen enough: the command line ends in silence
+    except BrokenPipeError:  # the reader of a pipe has seen enough: the command line ends silently
         raise
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL in it
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())

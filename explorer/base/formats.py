@@ -1,9 +1,9 @@
-"""Formats: YAML, JSON, TOML and CSV text as plain data and back. Nothing that stands in a file is run.
+"""Formats: YAML, JSON, TOML and CSV text to plain data and back. Nothing that a file contains is run.
 
-Before a parser builds anything its text is looked at for depth, since parsers written in C recurse: 50 KB of
-`[` would end the process. What was parsed is looked at once more: depth again (aliases of YAML), lists that
+The depth of a text is checked before a parser builds anything, since parsers written in C recurse: 50 KB of
+`[` would end the process. The parsed data is checked once more: depth again (aliases of YAML), lists that
 contain themselves, aliases that multiply, and numbers that are not finite or beyond all reason. Every
-exception of every parser is one `InputError`.
+exception of every parser becomes one `InputError`.
 """
 
 from __future__ import annotations
@@ -21,23 +21,25 @@ import yaml
 from explorer.base.errors import InputError
 
 DEEPEST = 100
-"""Levels of lists and mappings in each other that a file may have; ours have 10."""
+"""Levels of nested lists and mappings that a file may have; ours have 10."""
 MOST_VALUES = 20_000_000
 """Values that a file may hold, each counted as often as aliases repeat it."""
 MOST_WHOLE = 10**15
-"""Largest whole number, either way."""
+"""Largest whole number, positive or negative."""
 MOST_NUMBER, LEAST_NUMBER = 1e30, 1e-100
-"""Sizes between which a number that is not 0 must lie."""
+"""Bounds of the size of a number that is not 0."""
 
 _WRONG = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError)
-"""What parsers raise of wrong text, beside their own errors (`!!timestamp foo`, `!!bool foo`, `!!int ''`)."""
+"""Exceptions that parsers raise for wrong text besides their own (`!!timestamp foo`, `!!bool foo`, `!!int
+''`).
+"""
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Safe YAML (data only) that refuses a key given twice, or one that is no plain value."""
+    """Loader of safe YAML (data only) that refuses a key given twice and a key that is not a plain value."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002
-        """A mapping, its keys checked before the later would silently win."""
+        """Return a mapping after checking its keys, since a later duplicate would silently win."""
         seen: set[str] = set()
         for key, _ in node.value:
             line = key.start_mark.line + 1
@@ -58,7 +60,7 @@ def parse_yaml(text: str) -> Any:
     """Return the plain data of YAML text.
 
     Raises:
-        InputError: a syntax error, a key given twice, or data beyond the limits of this module.
+        InputError: it has a syntax error, a key given twice, or data beyond the limits of this module.
     """
     try:
         _check_events(text)
@@ -74,7 +76,7 @@ def parse_yaml(text: str) -> Any:
 
 
 def _check_events(text: str) -> None:
-    """Refuse deep text; libyaml's parser, other than its composer, does not recurse."""
+    """Refuse text that is too deep; libyaml's parser, unlike its composer, does not recurse."""
     depth = 0
     for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -91,10 +93,10 @@ def parse_json(text: str | bytes, *, ours: bool = True, number: bool = True) -> 
     Args:
         text: the text; bytes are UTF-8.
         ours: whether it is a format of this product: a key given twice and numbers out of range are refused.
-        number: whether Python's `NaN` and `Infinity`, which are no JSON, are refused.
+        number: whether Python's `NaN` and `Infinity`, which are not JSON, are refused.
 
     Raises:
-        InputError: a syntax error, or data beyond the limits of this module.
+        InputError: it has a syntax error, or data beyond the limits of this module.
     """
     try:
         text = text.decode("utf-8") if isinstance(text, bytes) else text
@@ -114,7 +116,7 @@ def parse_json(text: str | bytes, *, ours: bool = True, number: bool = True) -> 
 
 
 _SUSPECT = re.compile(r"\d{16}|[eE](?:\+?\d\d|-(?:[1-9]\d|\d{3}))")
-"""Digits without which no number of a JSON text is out of range."""
+"""Number of digits below which no number of a JSON text can be out of range."""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -133,7 +135,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     """Return the plain data of TOML text.
 
     Raises:
-        InputError: a syntax error, or data beyond the limits of this module.
+        InputError: it has a syntax error, or data beyond the limits of this module.
     """
     try:
         check_brackets(text, "TOML")
@@ -145,10 +147,10 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def parse_csv(text: str) -> Iterator[list[str]]:
-    """Yield the cells of every line of CSV text.
+    """Yield the cells of each line of CSV text.
 
     Raises:
-        InputError: an open quote over the whole file, or a NUL.
+        InputError: a quote stays open to the end of the file, or the text has a NUL.
     """
     reader = csv.reader(io.StringIO(text))
     while True:
@@ -161,17 +163,17 @@ def parse_csv(text: str) -> Iterator[list[str]]:
 
 
 def yaml_text(data: Any) -> str:
-    """Return plain data as YAML, keys in their order, short lists on one line."""
+    """Return plain data as YAML text, keys in their order, short lists on one line."""
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     text: str = yaml.dump(data, Dumper=dumper, sort_keys=False, default_flow_style=None, width=110)
     return text
 
 
 def json_text(data: Any, *, indent: int | None = 2) -> str:
-    """Return plain data as JSON.
+    """Return plain data as JSON text.
 
     Raises:
-        InputError: a number that is not finite.
+        InputError: it has a number that is not finite.
     """
     try:
         return json.dumps(data, indent=indent, allow_nan=False)
@@ -180,7 +182,7 @@ def json_text(data: Any, *, indent: int | None = 2) -> str:
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
-    """Return rows of cells as CSV, one line each."""
+    """Return rows of cells as CSV text, one line each."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
@@ -192,9 +194,9 @@ _NO_BRACKET = re.compile(r"[^\[\]{}]+")
 
 
 def check_brackets(text: str, what: str) -> None:
-    """Refuse text whose brackets stand in each other more than `DEEPEST` deep; strings in "" do not count.
+    """Refuse text whose brackets are nested more than `DEEPEST` deep; strings in "" do not count.
 
-    Pairs with nothing between them are taken away until none is left: one level in each pass, all in C.
+    Empty pairs are removed until none is left: one level in each pass, all in C.
 
     Raises:
         InputError: it is too deep.
@@ -204,9 +206,7 @@ def check_brackets(text: str, what: str) -> None:
     rest = _NO_BRACKET.sub("", _STRING.sub("", text))
     for _ in range(DEEPEST):
         less = _PAIR.sub("", rest)
-        if len(less) == len(
-            rest
-        ):  # what is left has no partner: no parser will take it, if it is not too deep
+        if len(less) == len(rest):  # the rest has no partner: no parser will take it, unless it is too deep
             most = DEEPEST
             break
         rest = less
@@ -221,10 +221,11 @@ def _too_deep(what: str) -> InputError:
 
 
 def check_data(data: Any) -> None:
-    """Refuse data that a parser made and nothing of ours could mean: see the limits of this module.
+    """Refuse parsed data that cannot mean anything to us: see the limits of this module.
 
     Raises:
-        InputError: too deep, a list that contains itself, too many values, or a number out of range.
+        InputError: it is too deep, a list contains itself, it has too many values, or a number is out of
+            range.
     """
     _measure(data, "", 0, {}, set())
 
@@ -232,7 +233,7 @@ def check_data(data: Any) -> None:
 def _measure(
     value: Any, key: str, depth: int, known: dict[int, tuple[int, int]], above: set[int]
 ) -> tuple[int, int]:
-    """Count the values in a value and the levels below it; what aliases repeat is walked through once."""
+    """Count the values in a value and the levels below it, walking once through what aliases repeat."""
     if not isinstance(value, (dict, list, tuple, set)):
         _check_number(value, key)
         return 1, 0

@@ -1,4 +1,6 @@
-"""Former words of plan and session files, put into today's, so that old files open and mean the same."""
+"""Former words of plan and session files, translated into today's, so that old files open and mean the
+same.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,16 @@ from typing import Any
 from explorer.base.errors import InputError
 
 RULE = "periodic"
-"""The update rule of what was reduced every so many updates."""
+"""Name of the update rule for entries that were reduced every so many updates."""
 
 
 def todays_job(raw: Any) -> Any:
-    """Return the plain data of a job's strategy with what is written differently now put into today's words.
+    """Return the plain data of a job's strategy with former words replaced by today's.
 
     `sync: [{every: 25}]` is the update rule `periodic`; a sync entry's compressor was always refused.
 
     Raises:
-        InputError: a compressor.
+        InputError: it names a compressor.
     """
     if not isinstance(raw, Mapping) or not isinstance(raw.get("sync"), list):
         return raw
@@ -39,7 +41,7 @@ def todays_job(raw: Any) -> Any:
 
 
 def _choice(sync: Mapping[str, Any], period: Any) -> dict[str, Any]:
-    """Return the update rule of the parameters of a sync entry."""
+    """Return the update rule for the parameters of a sync entry."""
     parameters = sync.get("parameters", [])
     if period == 1:
         return {"rule": "plain", "parameters": parameters}

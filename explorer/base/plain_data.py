@@ -1,8 +1,8 @@
-"""YAML and JSON at the border: a file as plain data, and plain data as the fields of our dataclasses.
+"""YAML and JSON at the border: files as plain data, and plain data as the fields of our dataclasses.
 
 Files may write a quantity as a number or as text with its unit (``80 GiB``), and pairs of name and value
 as a mapping (``{bf16: 312 TFLOP/s}``); inside there are only numbers and tuples. Nothing here runs code
-that stands in a file. Every complaint is one `InputError` with the path of the key.
+that a file contains. Every complaint is one `InputError` with the path of the key.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from explorer.base.units import MOST, parse_quantity
 T = TypeVar("T")
 
 SUFFIXES = (".yaml", ".yml", ".json")
-"""File name endings that are read."""
+"""File name endings that can be read."""
 
 _POINTS = tuple[tuple[float, float], ...]
 
@@ -39,10 +39,10 @@ _DIMENSIONS = (  # the longer suffix first: `_bytes_per_s` also ends in `_s`
 
 
 def read_document(path: Path) -> Any:
-    """The plain data of a YAML or JSON file.
+    """Return the plain data of a YAML or JSON file.
 
     Raises:
-        InputError: a missing, unreadable or too long file, a syntax error, or a key given twice.
+        InputError: it is missing, unreadable or too long, has a syntax error, or a key given twice.
     """
     file = str(path)
     if path.suffix not in SUFFIXES:
@@ -57,7 +57,7 @@ def read_document(path: Path) -> Any:
 
 
 def read_json(path: str | Path, *, most: int = MOST_BYTES) -> Any:
-    """The plain data of a JSON file of any name; `-` is standard input.
+    """Return the plain data of a JSON file of any name; `-` is standard input.
 
     Raises:
         InputError: as `read_document`.
@@ -70,22 +70,23 @@ def read_json(path: str | Path, *, most: int = MOST_BYTES) -> Any:
 
 
 def parse_document(text: str, *, json_text: bool = False) -> Any:
-    r"""The plain data of YAML or JSON text.
+    r"""Return the plain data of YAML or JSON text.
 
     >>> parse_document("name: small\nlevels: [a, b]")
     {'name': 'small', 'levels': ['a', 'b']}
 
     Raises:
-        InputError: a syntax error, a key given twice, or data beyond the limits of `explorer.base.formats`.
+        InputError: it has a syntax error, a key given twice, or data beyond the limits of
+            `explorer.base.formats`.
     """
     return parse_json(text) if json_text else parse_yaml(text)
 
 
 def write_document(data: Any, path: Path) -> None:
-    """Write plain data as YAML or, where the name ends in `.json`, as JSON; the old file stays until then.
+    """Write plain data as YAML or, if the name ends in `.json`, as JSON; the old file stays until then.
 
     Raises:
-        InputError: a folder that is missing or may not be written, or another ending.
+        InputError: the folder is missing or may not be written, or the name has another ending.
     """
     if path.suffix not in SUFFIXES:
         raise InputError(f"unknown kind of file {path.suffix!r}", file=str(path), allowed=", ".join(SUFFIXES))
@@ -114,10 +115,10 @@ def _show(key: str, name: str | int) -> str:
 
 
 def to_fields(raw: Any, cls: type, key: str = "") -> dict[str, Any]:
-    """Plain data as written in a file -> the same with units converted and pairs as lists, for `cls`.
+    """Convert plain data of a file for `cls`: quantities into their units, mappings of pairs into lists.
 
     Raises:
-        InputError: an unknown or missing key, or a quantity that is none. Other types are left to pydantic.
+        InputError: a key is unknown or missing, or a quantity is not one. Other types are left to pydantic.
     """
     if not isinstance(raw, Mapping):
         raise InputError(
@@ -158,7 +159,7 @@ def _value(raw: Any, hint: Any, dimension: str | None, key: str) -> Any:
 
 
 def _items(raw: list[Any] | Mapping[Any, Any], hint: Any, dimension: str | None, key: str) -> list[Any]:
-    """A list of values of the type `hint`; for one of pairs a mapping, or pairs where names repeat."""
+    """Convert a list of values of the type `hint`; pairs come as a mapping, or as pairs if names repeat."""
     pair = _pair(hint)
     if pair is not None and raw and isinstance(raw, list) and all(map(_names_a_value, raw)):
         return [[name, _value(item, pair, dimension, _show(key, name))] for name, item in raw]
@@ -171,7 +172,7 @@ def _items(raw: list[Any] | Mapping[Any, Any], hint: Any, dimension: str | None,
 
 
 def _pair(hint: Any) -> Any:
-    """The value type of a pair (name, value); None for other types."""
+    """Return the value type of a pair (name, value); None for other types."""
     inner = typing.get_args(hint)
     is_pair = typing.get_origin(hint) is tuple and len(inner) == 2 and inner[0] is str
     return inner[1] if is_pair and inner[1] is not Ellipsis else None
@@ -193,7 +194,7 @@ def _points(raw: Any, key: str) -> Any:
 
 
 def _number(raw: Any, dimension: str | None, key: str) -> float:
-    """A finite number of 0 or more: nothing that a profile holds can be negative."""
+    """Return a finite number of 0 or more: nothing that a profile holds can be negative."""
     try:
         if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
             raise ValueError
@@ -214,7 +215,7 @@ def _number(raw: Any, dimension: str | None, key: str) -> float:
 
 
 def to_plain(value: Any) -> Any:
-    """A dataclass as plain data for a file, defaults left out: `to_fields` takes it back exactly."""
+    """Return a dataclass as plain data for a file, without defaults; `to_fields` takes it back exactly."""
     if is_dataclass(value) and not isinstance(value, type):
         hints = _hints(type(value))
         shown = {}
@@ -236,23 +237,25 @@ def _plain_field(value: Any, hint: Any) -> Any:
     if typing.get_origin(hint) is tuple and _pair(typing.get_args(hint)[0]) is not None:
         pairs = [[name, to_plain(item)] for name, item in value]
         found = dict(pairs)
-        return found if len(found) == len(pairs) else pairs  # a dimension over two axes of a layout
+        return found if len(found) == len(pairs) else pairs  # a dimension may be over two axes of a layout
     return to_plain(value)
 
 
 @cache
 def adapter(cls: type) -> Any:
-    """The pydantic validator of a dataclass, made once; pydantic is slow to import and waits until here."""
+    """Return the pydantic validator of a dataclass, made once; pydantic imports slowly and waits until
+    here.
+    """
     from pydantic import TypeAdapter
 
     return TypeAdapter(cls)
 
 
 def validate(data: Mapping[str, Any], cls: type[T]) -> T:
-    """Make `cls` from the result of `to_fields`, every type checked strictly.
+    """Make a `cls` from the result of `to_fields`, checking every type strictly.
 
     Raises:
-        InputError: a value of the wrong type, or one that the dataclass itself refuses.
+        InputError: a value has the wrong type, or the dataclass itself refuses it.
     """
     from pydantic import ValidationError
 
@@ -266,7 +269,7 @@ def validate(data: Mapping[str, Any], cls: type[T]) -> T:
 
 
 def _wrong_type(error: Any, above: str = "") -> InputError:
-    """Pydantic's first complaint as ours; `above` is the path of what was validated."""
+    """Turn pydantic's first complaint into ours; `above` is the path of the validated value."""
     first = error.errors(include_url=False)[0]
     found = first.get("input")
     return InputError(
@@ -283,13 +286,15 @@ def _allowed(message: str) -> str:
 
 
 def _located(error: InputError, data: Any, cls: type, key: str = "") -> InputError:
-    """The error with the path of the part that refused itself: the parts are tried again, one by one."""
+    """Return the error with the path of the part that refused itself: the parts are tried again one by
+    one.
+    """
     from pydantic import ValidationError
 
     for child_key, child, child_cls in _children(data, cls, key):
         try:
             adapter(child_cls).validate_json(json.dumps(child, default=str), strict=True)
-        except ValidationError as inner:  # of a part that pydantic had not come to
+        except ValidationError as inner:  # from a part that pydantic had not reached
             return _wrong_type(inner, child_key)
         except InputError as inner:
             return _located(inner, child, child_cls, child_key)

@@ -5,8 +5,8 @@
 
 A package makes one `Registry` of a typed spec, a frozen dataclass that extends `Spec` with what its users
 and tests need to know. Each file of the package decorates one function with `registry.add(MySpec(...))`, or
-with `registry.add("name", field=..., ...)` where the registry knows the class of its specs;
-`registry.names()` imports the package's files on first use. Nothing else has to be touched.
+with `registry.add("name", field=..., ...)` if the registry knows the class of its specs;
+`registry.names()` imports the package's files on first use. No other file has to be touched.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ class Option:
     """One option of a plug-in."""
 
     name: str
-    """As typed in `--option NAME=VALUE`."""
+    """Name, as typed in `--option NAME=VALUE`."""
     default: Any
-    """Value and type when not given."""
+    """Value if none is given; its type is the option's type."""
     help: str
-    """One line."""
+    """Explanation in one line."""
     choices: tuple[Any, ...] = ()
-    """Allowed values; empty for any of the default's type."""
+    """Allowed values; () if any of the default's type is allowed."""
     minimum: float | None = None
-    """Least value of a number; None for any."""
+    """Least value of a number; None if there is none."""
 
     def read(self, value: Any) -> Any:
-        """Return a given value in the type of the default.
+        """Convert a given value to the type of the default.
 
         Raises:
-            InputError: a value of another type, outside the choices or below the minimum.
+            InputError: it has another type, is outside the choices or below the minimum.
         """
         kind = type(self.default)
         try:
@@ -72,24 +72,24 @@ def unregistered(*_: Any, **__: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """What every plug-in says of itself; a package's own spec adds its fields."""
+    """Description that every plug-in gives of itself; a package's own spec adds its fields."""
 
     name: str
-    """Unique in its registry."""
+    """Name, unique in its registry."""
     title: str
-    """One line."""
+    """Description in one line."""
     paper: str = ""
     """Paper or other origin."""
     options: tuple[Option, ...] = ()
     """Options that the function takes as keyword arguments."""
     function: Callable[..., Any] = unregistered
-    """The decorated function, which the registry puts in."""
+    """The decorated function, which the registry fills in."""
 
     def read_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the given options over the defaults, text converted to each default's type.
+        """Return the defaults updated with the given options, text converted to each default's type.
 
         Raises:
-            InputError: an unknown option or a value of the wrong type, choice or range.
+            InputError: an option is unknown, or its value has the wrong type, choice or range.
         """
         known = {option.name: option for option in self.options}
         result = {option.name: option.default for option in self.options}
@@ -109,9 +109,9 @@ class Registry(Generic[S]):
     """Named functions, each with its spec, found in the files of one package.
 
     Args:
-        noun: what an entry is called in errors.
-        package: where its files are.
-        kind: class of its specs, for files that say a name and the fields instead of making one.
+        noun: the word for an entry in errors.
+        package: the package that holds its files.
+        kind: class of its specs, for files that give a name and the fields instead of making a spec.
     """
 
     def __init__(self, noun: str, package: str, kind: type[S] | None = None) -> None:

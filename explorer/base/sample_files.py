@@ -1,4 +1,4 @@
-"""Where the bundled samples lie: cluster profiles, frameworks, models."""
+"""The folders of the bundled samples: cluster profiles, frameworks, models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from explorer.base.plain_data import SUFFIXES
 def sample_folder(part: str) -> Path:
     """Return the folder of bundled samples called `part` (`clusters`, `frameworks`, `models`).
 
-    An installed package carries it as ``explorer/sample_profiles``; in a source checkout it stands beside
+    An installed package carries it as ``explorer/sample_profiles``; in a source checkout it stands next to
     the package.
     """
     package = Path(__file__).resolve().parents[1]
@@ -31,10 +31,10 @@ def sample_names(part: str) -> tuple[str, ...]:
 
 
 def named_file(reference: str | Path, part: str) -> Path:
-    """Return the file that is meant by a bundled name or by a path.
+    """Return the file that a bundled name or a path means.
 
     Raises:
-        InputError: neither a path nor a bundled name.
+        InputError: it is neither a path nor a bundled name.
     """
     text, noun = str(reference), part.removesuffix("s")
     if isinstance(reference, Path) or text.endswith(SUFFIXES) or "/" in text or "\\" in text:
@@ -50,16 +50,16 @@ def named_file(reference: str | Path, part: str) -> Path:
 
 
 def extended_file(name: Any, path: Path, part: str, below: tuple[Path, ...]) -> Path:
-    """Return the file that `path` extends by a plain name, so that it is beside it or bundled.
+    """Return the file that `path` extends by a plain name, either in its own folder or bundled.
 
     Args:
-        name: what stands under ``extends``.
-        path: the file that says so.
-        part: of the samples.
+        name: the value under ``extends``.
+        path: the file that contains it.
+        part: kind of the samples.
         below: files that led to this one.
 
     Raises:
-        InputError: there is no such file, or it is one that led here.
+        InputError: there is no such file, or it is one of those that led here.
     """
     file = str(path)
     if isinstance(name, str) and name and name == Path(name).name and not name.startswith("."):
@@ -75,7 +75,7 @@ def extended_file(name: Any, path: Path, part: str, below: tuple[Path, ...]) -> 
 
 
 def merged_sources(*parts: Any) -> Any:
-    """Return sources of several lists, of equal keys the last; what is no such list as it is."""
+    """Merge lists of sources, the last of equal keys winning; return anything else as it is."""
     for part in parts:
         if not isinstance(part, list) or not all(_is_source(item) for item in part):
             return part

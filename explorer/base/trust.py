@@ -3,7 +3,7 @@
 A model reference `module.path:factory` imports a module and calls a function of it. On the command line
 (`--model`) and in a cell (`load_model`) a person names it. In a plan, session, config or upload it is
 refused, unless the person trusts that file (`--trust`, `trust=True`), or has named the very same reference
-beside it.
+along with it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import TypeAlias
 from explorer.base.errors import InputError
 
 Trust: TypeAlias = bool | Collection[str]
-"""What code a file may name: any (True), none (False), or these references, which a person named."""
+"""Code that a file may name: any (True), none (False), or these references, which a person named."""
 
 _CODE = re.compile(r"^(?!hf:)(?:[A-Za-z_][\w.]*|.*\.py):[A-Za-z_][\w.]*$", re.DOTALL)
 
 
 def runs_code(reference: str) -> bool:
-    """Return whether a model reference names code: `module.path:factory` or `file.py:factory`.
+    """Tell whether a model reference names code: `module.path:factory` or `file.py:factory`.
 
     >>> runs_code("subprocess:getoutput"), runs_code("./model.py:make"), runs_code("hf:folder")
     (True, True, False)
@@ -32,12 +32,12 @@ def runs_code(reference: str) -> bool:
 def require_trust(reference: str, settings: Mapping[str, str], trust: Trust) -> None:
     """Refuse code that no person named.
 
-    A reference that a person named beside the file may be used by it, but with no arguments of the file's.
+    A file may use a reference that a person named along with it, but with no arguments of the file's own.
 
     Args:
-        reference: names code, or standard input.
+        reference: the model reference, which names code or standard input.
         settings: arguments that the file gives it.
-        trust: what of it a person named.
+        trust: the references that a person named.
 
     Raises:
         InputError: nobody named it.

@@ -1,7 +1,7 @@
 """Units at the border: seconds, bytes, FLOPs and bytes/s inside; GiB and ms only in files and on screen.
 
 Every quantity in code carries its unit in its name (`step_time_s`, `weight_bytes`). This module holds
-the only conversions, so that a factor of 1000 against 1024 can go wrong in one place only.
+the only conversions, so a factor of 1000 against 1024 can go wrong in one place only.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FACTORS: dict[str, dict[str, float]] = {
 MOST: dict[str | None, float] = {
     "bytes": 1e30, "bytes_per_s": 1e30, "s": 1e12, "flops_per_s": 1e30, "watts": 1e12, None: 1e30,
 }  # fmt: skip
-"""By dimension, None for plain numbers: nothing that a file may state is larger."""
+"""Largest value that a file may state, by dimension (None for plain numbers)."""
 
 _QUANTITY = re.compile(r"^\s*([-+]?[0-9][0-9_ ]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?)\s*([A-Za-z/]*)\s*$")
 
@@ -40,11 +40,11 @@ DTYPE_BYTES: dict[str, float] = {
     "fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1,
     "int64": 8, "int32": 4, "int8": 1, "bool": 1, "byte": 1,
 }  # fmt: skip
-"""Bytes of one element by data type name; `byte` serves sources that give only byte counts."""
+"""Bytes of one element by data type name; `byte` is for sources that give only byte counts."""
 
 
 def parse_quantity(value: float | str, dimension: str) -> float:
-    """The value in the inside unit of `dimension`: a bare number, or text such as ``"80 GiB"``.
+    """Convert a quantity, a bare number or text such as ``"80 GiB"``, to the inside unit of `dimension`.
 
     >>> parse_quantity("200 Gbit/s", "bytes_per_s")
     25000000000.0
@@ -52,7 +52,7 @@ def parse_quantity(value: float | str, dimension: str) -> float:
     3.0
 
     Raises:
-        InputError: text that is no number with a unit of this dimension.
+        InputError: the text is not a number with a unit of this dimension.
     """
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
@@ -66,10 +66,10 @@ def parse_quantity(value: float | str, dimension: str) -> float:
 
 
 def dtype_bytes(dtype: str) -> float:
-    """Bytes of one element of `dtype`.
+    """Return the bytes of one element of `dtype`.
 
     Raises:
-        InputError: an unknown data type.
+        InputError: the data type is unknown.
     """
     try:
         return DTYPE_BYTES[dtype]
@@ -80,7 +80,7 @@ def dtype_bytes(dtype: str) -> float:
 
 
 def format_bytes(count: float) -> str:
-    """Bytes for people, in binary units.
+    """Write bytes for people, in binary units.
 
     >>> format_bytes(80 * 2**30)
     '80.0 GiB'
@@ -92,7 +92,7 @@ def format_bytes(count: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Seconds for people.
+    """Write seconds for people.
 
     >>> format_seconds(0.00351)
     '3.51 ms'
@@ -104,7 +104,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_devices(devices: Sequence[int]) -> str:
-    """Devices for people: runs as spans, and of long lists the beginning.
+    """Write devices for people: runs as spans, and only the beginning of long lists.
 
     >>> format_devices((4, 5, 6, 7))
     '4-7'

@@ -1,4 +1,4 @@
-"""`explorer calibrate`: a cluster profile corrected by runs and traces, with an error band per number."""
+"""`explorer calibrate`: correct a cluster profile by runs and traces, with an error band per number."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def add_commands(commands: Any) -> None:
 
 
 def add_history(parser: argparse.ArgumentParser) -> None:
-    """`--history` and `--date`."""
+    """Add `--history` and `--date`."""
     parser.add_argument("--history", metavar="FILE", help="file of runs to add this one to, a line each")
     parser.add_argument("--date", default="", help="when it was, in your words, for the history")
 
 
 def run_calibrate(options: argparse.Namespace) -> int:
-    """Correct and write."""
+    """Correct a profile and write it."""
     from explorer.calibrate.estimate import estimate
     from explorer.calibrate.files import read_evidence
 
@@ -88,10 +88,10 @@ def _remember(options: argparse.Namespace, cluster: Any, evidence: list[Any]) ->
 
 
 def check_history(path: Path) -> None:
-    """Before minutes of running.
+    """Check that a history can be written, before minutes of running.
 
     Raises:
-        InputError: it cannot be read, or there is no such folder.
+        InputError: it cannot be read, or its folder does not exist.
     """
     from explorer.calibrate.history import read
 
@@ -105,7 +105,7 @@ def check_history(path: Path) -> None:
 
 
 def tell_broken(path: Path) -> None:
-    """Say which lines of a history are no runs."""
+    """Print which lines of a history are not runs."""
     from explorer.calibrate.history import read
 
     for line, why in read(path).broken:

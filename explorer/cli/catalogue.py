@@ -22,7 +22,7 @@ _REGISTRIES = {
 
 
 _COLUMNS = ("name", "title", "placement", "needs", "space", "loses")
-"""What a table of plug-ins shows, where they say it."""
+"""Columns that a table of plug-ins shows, if the plug-ins state them."""
 
 
 def add_commands(commands: Any) -> None:
@@ -38,7 +38,7 @@ def add_commands(commands: Any) -> None:
 
 
 def run_list(options: argparse.Namespace) -> int:
-    """Names with title and paper."""
+    """Print names with title and paper."""
     files = {"clusters": _clusters, "frameworks": _frameworks}
     rows = files[options.what]() if options.what in files else _entries(options.what)
     if options.json:
@@ -77,7 +77,7 @@ def _entries(what: str) -> list[dict[str, Any]]:
 
 
 def _own(entry: Spec) -> dict[str, Any]:
-    """Return what only the specs of this registry say."""
+    """Return the fields that only the specs of this registry have."""
     from explorer.schedules import Schedule
     from explorer.search import Searcher
 
@@ -122,7 +122,7 @@ def _frameworks() -> list[dict[str, Any]]:
 
 
 def run_schema(options: argparse.Namespace) -> int:
-    """The JSON schema that pydantic derives from the dataclasses."""
+    """Print the JSON schema that pydantic derives from the dataclasses."""
     from pydantic import TypeAdapter
 
     from explorer.cluster import Cluster

@@ -1,4 +1,4 @@
-"""`explorer completion`: what a shell needs to complete commands, flags and names, by argcomplete."""
+"""`explorer completion`: shell completion of commands, flags and names, by argcomplete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMES: dict[str, tuple[str, str]] = {
     "to": ("explorer.export", "EXPORTERS"),
     "model": ("explorer.models", "SOURCES"),
 }
-"""Flags that take the name of something registered, by `dest`: where its registry stands."""
+"""Flags that take a registered name, by `dest`: the place of its registry."""
 
 
 def add_commands(commands: Any) -> None:
@@ -38,7 +38,7 @@ def run_completion(options: argparse.Namespace) -> int:
 def complete(parser: argparse.ArgumentParser) -> None:
     """Answer a shell that asks for completions, and end; return at once in every other case.
 
-    The shell says so in the environment variable `_ARGCOMPLETE`; nothing is imported where it does not.
+    The shell asks through the environment variable `_ARGCOMPLETE`; nothing is imported without it.
     """
     import argcomplete
 

@@ -33,7 +33,7 @@ def add_commands(commands: Any) -> None:
 
 
 def run_export(options: argparse.Namespace) -> int:
-    """Write the target's files."""
+    """Write the files of a target."""
     from explorer.export import export, notes
 
     resolved = load_plan(options.plan, trust=trust_of(options))

@@ -1,4 +1,4 @@
-"""`explorer check`, `diff` and `trace`: what stands in plan files."""
+"""`explorer check`, `diff` and `trace`: the content of plan files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def add_commands(commands: Any) -> None:
 
 
 def run_check(options: argparse.Namespace) -> int:
-    """List all problems; exit 2 if there is one."""
+    """List all problems; exit with 2 if there is one."""
     resolved = load_plan(options.file, trust=trust_of(options))
     graphs = dict(resolved.graphs) if len(resolved.graphs) > 1 else resolved.graph
     problems = check(graphs, resolved.cluster, resolved.plan.workload, resolved.plan.strategy)
@@ -54,7 +54,7 @@ def run_check(options: argparse.Namespace) -> int:
 
 
 def run_diff(options: argparse.Namespace) -> int:
-    """Differences of two plans."""
+    """Print the differences of two plans."""
     from explorer.strategies.differences import compare_plans
 
     a, b = (load_plan(file, trust=trust_of(options)) for file in (options.a, options.b))
@@ -73,7 +73,7 @@ def run_diff(options: argparse.Namespace) -> int:
 
 
 def run_trace(options: argparse.Namespace) -> int:
-    """Write a Chrome trace."""
+    """Write a Chrome trace of a plan."""
     from explorer.views.trace import chrome_trace
 
     report = predict(load_plan(options.plan, trust=trust_of(options)))

@@ -1,4 +1,4 @@
-"""Flags that several commands share, and the inputs they name."""
+"""Flags that several commands share, and the inputs that they name."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from explorer.workload import Workload, default_workload
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """`--json`."""
+    """Add `--json`."""
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
 
 
 def add_trust(parser: argparse.ArgumentParser) -> None:
-    """`--trust`."""
+    """Add `--trust`."""
     parser.add_argument(
         "--trust", action="store_true",
         help="run the code (module.path:factory, file.py:factory) that a file names as its model",
@@ -45,13 +45,15 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
 
 
 def trust_of(options: argparse.Namespace) -> Trust:
-    """What code a file may name: all with `--trust`, else only what `--model` names too."""
+    """Return the code that a file may name: all with `--trust`, else only references that `--model` names
+    too.
+    """
     named = getattr(options, "model", None)
     return True if options.trust else (named,) if named else ()
 
 
 def add_model(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """Model, cluster and workload flags."""
+    """Add the flags of model, cluster and workload."""
     parser.add_argument(
         "--model", required=required, help="zoo name, file, hf:PATH, module.path:factory or file.py:factory"
     )
@@ -67,7 +69,7 @@ def add_model(parser: argparse.ArgumentParser, *, required: bool = True) -> None
 
 
 def add_shape(parser: argparse.ArgumentParser) -> None:
-    """Flags of a uniform strategy."""
+    """Add the flags of a uniform strategy."""
     parser.add_argument("--schedule", help="a name from `explorer list schedules`")
     parser.add_argument(
         "--schedule-option", action="append", default=[], metavar="K=V", help="option of the schedule"
@@ -104,10 +106,10 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
 
 
 def pairs(texts: list[str], flag: str) -> dict[str, str]:
-    """`K=V` texts as a mapping.
+    """Return `K=V` texts as a mapping.
 
     Raises:
-        InputError: a text without `=`.
+        InputError: a text has no `=`.
     """
     found = {}
     for text in texts:
@@ -120,7 +122,7 @@ def pairs(texts: list[str], flag: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What a command works on."""
+    """Inputs that a command works on."""
 
     model: Reference
     """Model reference with its settings."""
@@ -129,9 +131,9 @@ class Inputs:
     cluster_name: str
     """Cluster reference."""
     cluster: Cluster | None
-    """The cluster, where one was named."""
+    """The cluster; None if none was named."""
     workload: Workload
-    """What is asked."""
+    """The workload of the flags."""
 
     @property
     def devices(self) -> Cluster:
@@ -183,10 +185,10 @@ def read_inputs(options: argparse.Namespace) -> Inputs:
 
 
 def device_list(text: str) -> tuple[int, ...]:
-    """Devices from numbers and spans: `8-15,0,2`; () for no text.
+    """Return devices from numbers and spans such as `8-15,0,2`; () for no text.
 
     Raises:
-        InputError: a part that is neither.
+        InputError: a part is neither a number nor a span.
     """
     found: list[int] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -203,9 +205,9 @@ def device_list(text: str) -> tuple[int, ...]:
 
 
 def degrees_of(options: argparse.Namespace, inputs: Inputs) -> Degrees:
-    """Return the degrees of the flags, but for the microbatch size.
+    """Return the degrees of the flags, except for the microbatch size.
 
-    Without `--dp` all devices are replicas if no other degree is named, else there is one.
+    Without `--dp` all devices are replicas if no other degree is named, else there is one replica.
     """
     sizes = {"stages": options.stages, "tensor": options.tp, "context": options.cp}
     replicas = options.dp
@@ -229,7 +231,7 @@ def shaped(options: argparse.Namespace, inputs: Inputs) -> tuple[Inputs, Strateg
     """Return the uniform strategy of the flags, and the inputs with the batch that follows from them.
 
     Raises:
-        InputError: flags that contradict each other, or that devices, model or batch do not allow.
+        InputError: flags contradict each other, or devices, model or batch do not allow them.
     """
     degrees, devices = degrees_of(options, inputs), device_list(options.devices or "")
     inputs = _with_batch(options, inputs, degrees.replicas)
@@ -249,7 +251,7 @@ def shaped(options: argparse.Namespace, inputs: Inputs) -> tuple[Inputs, Strateg
 
 
 def _with_batch(options: argparse.Namespace, inputs: Inputs, replicas: int) -> Inputs:
-    """The inputs with a global batch that `--microbatches` divide, where nobody gave one."""
+    """Return the inputs with a global batch that `--microbatches` divide, if nobody gave one."""
     count, size, batch = options.microbatches, options.microbatch_size, inputs.workload.job.global_batch
     if count is None:
         return inputs
@@ -270,10 +272,10 @@ def _with_batch(options: argparse.Namespace, inputs: Inputs, replicas: int) -> I
 
 
 def with_update(options: argparse.Namespace, strategy: Strategy) -> Strategy:
-    """Return the strategy with the update rule of the flags for all parameters, where they name one.
+    """Return the strategy with the update rule of the flags for all parameters, if they name one.
 
     Raises:
-        InputError: an unknown rule or option, or options without a rule.
+        InputError: the rule or an option is unknown, or there are options without a rule.
     """
     given = pairs(options.update_option, "--update-option")
     if options.update is None:
@@ -285,7 +287,7 @@ def with_update(options: argparse.Namespace, strategy: Strategy) -> Strategy:
 
 
 def resolved_of(options: argparse.Namespace) -> Resolved:
-    """The plan that `--plan` names, or one made of the flags."""
+    """Return the plan that `--plan` names, or one made from the flags."""
     if getattr(options, "plan", None):
         found = load_plan(options.plan, trust=trust_of(options))
         if getattr(options, "update", None) is None and not getattr(options, "update_option", None):

@@ -36,14 +36,16 @@ Command = Callable[[argparse.Namespace], int]
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises instead of printing usage, so that bad flags are one line (or one JSON object) as well."""
+    """Parser that raises instead of printing usage, so bad flags are one line (or one JSON object) as
+    well.
+    """
 
     def error(self, message: str) -> NoReturn:
         raise InputError(message, key="command line", allowed=f"see {self.prog} --help")
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """Build the parser of the whole command line."""
     parser = _Parser(
         prog="explorer",
         description="Decide how to split a neural network over accelerators, and check that it is true.",
@@ -63,7 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status."""
+    """Run one command and return its exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     as_json = "--json" in arguments
     warnings.showwarning = _show_warning
@@ -84,14 +86,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader (head, less) has seen enough
         _drop_output()
         return 0
-    except OSError as error:  # of standard output: files say theirs by themselves
+    except OSError as error:  # from standard output: files report their own
         _drop_output()
         return _failed(_system_error(error), as_json=False)
     return status
 
 
 def _failed(error: ExplorerError, *, as_json: bool) -> int:
-    """Say the error; where even that cannot be written, the exit status says it alone."""
+    """Print the error; if even that cannot be written, the exit status alone reports it."""
     try:
         emit_error(error, as_json=as_json)
         _flush()
@@ -106,19 +108,19 @@ def _system_error(error: OSError) -> InputError:
 
 
 def _flush() -> None:
-    """Bring what was printed to its reader now, when it can still be told that this fails."""
-    if sys.stdout is not None:  # it is None where it was closed before the start
+    """Flush what was printed now, while a failure can still be reported."""
+    if sys.stdout is not None:  # it is None if it was closed before the start
         sys.stdout.flush()
 
 
 def _drop_output() -> None:
-    """Let what is still to be printed go nowhere: Python would try again when it ends, and fail."""
+    """Discard what is still to be printed: Python would try again when it ends, and fail."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say_what_goes_on(verbose: int) -> None:
-    """Send what the package logs to standard error; without `-v` only warnings go there."""
+    """Send the package's log to standard error; without `-v` only its warnings."""
     if verbose:
         logging.basicConfig(format="%(name)s: %(message)s", force=True)
         logging.getLogger("explorer").setLevel(logging.INFO if verbose == 1 else logging.DEBUG)

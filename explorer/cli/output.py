@@ -1,4 +1,4 @@
-"""What commands print: one JSON object, or words and tables for people."""
+"""Output of commands: one JSON object, or words and tables for people."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from explorer.base.errors import ExplorerError
 
 
 def emit_json(schema: str, body: Mapping[str, Any]) -> None:
-    """One JSON object on standard output; numbers that are not finite become null."""
+    """Print one JSON object on standard output; numbers that are not finite become null."""
     data = {"schema": f"explorer.{schema}/1", "explorer_version": __version__, **_finite(body)}
     print(json.dumps(data, allow_nan=False))
 
 
 def emit_error(error: ExplorerError, *, as_json: bool) -> None:
-    """The error as one line on standard error, or as the JSON object."""
+    """Print the error as one line on standard error, or as the JSON object."""
     if as_json:
         emit_json("error", {"error": error.as_dict()})
     else:
@@ -27,12 +27,12 @@ def emit_error(error: ExplorerError, *, as_json: bool) -> None:
 
 
 def say(text: str) -> None:
-    """A message for people, on standard error."""
+    """Print a message for people on standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows in columns, the first row being the heads.
+    """Format rows in columns, the first row being the heads.
 
     >>> print(table([("name", "s"), ("even", "1.2")]))
     name  s

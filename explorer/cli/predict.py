@@ -65,20 +65,20 @@ def add_commands(commands: Any) -> None:
 
 
 def predict(resolved: Resolved, strategy: Strategy | None = None) -> Report:
-    """Report of a resolved plan (or of another strategy for the same inputs)."""
+    """Return the report of a resolved plan (or of another strategy for the same inputs)."""
     graphs = resolved.graphs if len(resolved.graphs) > 1 else resolved.graph
     return simulate(graphs, resolved.cluster, resolved.plan.workload, strategy or resolved.plan.strategy)
 
 
 def baseline_of(resolved: Resolved, name: str, *, trust: Trust = False) -> tuple[str, Report]:
-    """A named baseline: its description and report.
+    """Return the description and report of a named baseline.
 
     `single` is one device with the batch as one replica's microbatches, `dp` plain data parallelism over
     the plan's devices, `even` an even pipeline over them (of stages no smaller than a block, replicated),
     each on devices that neither fail, leave nor join; anything else is a plan file.
 
     Raises:
-        InputError: an unknown name, or a baseline that the batch does not divide into.
+        InputError: the name is unknown, or the batch does not divide into the baseline.
     """
     if name not in ("single", "dp", "even"):
         from explorer.plan import load_plan
@@ -97,7 +97,7 @@ def baseline_of(resolved: Resolved, name: str, *, trust: Trust = False) -> tuple
 
 
 def _data_parallel(resolved: Resolved, devices: int) -> Strategy:
-    """Plain data parallelism with the fastest microbatch size that fits."""
+    """Return plain data parallelism with the fastest microbatch size that fits."""
     batch = resolved.plan.workload.job.global_batch
     if batch % devices:
         raise InputError(
@@ -110,7 +110,9 @@ def _data_parallel(resolved: Resolved, devices: int) -> Strategy:
 
 
 def _even(resolved: Resolved, devices: int, samples: int) -> Strategy:
-    """A stage per device; where the model has fewer blocks, a stage per block, and replicas."""
+    """Return a pipeline of one stage per device; of one per block, with replicas, if there are fewer
+    blocks.
+    """
     job, blocks = resolved.plan.workload.job, len(units(resolved.graph))
     if devices <= blocks:
         count = job.global_batch // samples
@@ -120,7 +122,7 @@ def _even(resolved: Resolved, devices: int, samples: int) -> Strategy:
 
 
 def _fastest(resolved: Resolved, degrees: Degrees) -> Strategy:
-    """The degrees with their best microbatch size."""
+    """Return the strategy of the degrees with their best microbatch size."""
     workload = resolved.plan.workload
     found = with_best_microbatch(resolved.graph, resolved.cluster, workload, degrees)
     return found.build(resolved.graph, resolved.cluster, workload.job)
@@ -180,7 +182,7 @@ def _made_by_hand(plan: Plan, report: Report) -> Plan:
 
 
 def _infeasible(resolved: Resolved, report: Report) -> InfeasibleError | None:
-    """What does not fit, and the cheapest change that does; None where all fits."""
+    """Return the error for what does not fit, with the cheapest change that does; None if everything fits."""
     try:
         require_feasible(
             resolved.graph, resolved.cluster, resolved.plan.workload, resolved.plan.strategy, report
@@ -191,7 +193,7 @@ def _infeasible(resolved: Resolved, report: Report) -> InfeasibleError | None:
 
 
 def report_json(report: Report) -> dict[str, Any]:
-    """The keys that others rely on (see docs/design.md)."""
+    """Return the keys of a report that others rely on (see docs/design.md)."""
     return {
         "step_time_s": report.step_time_s,
         "makespan_s": report.makespan_s,
@@ -217,7 +219,7 @@ def report_json(report: Report) -> dict[str, Any]:
 
 
 def report_text(report: Report, bands: Mapping[str, Band] | None = None) -> str:
-    """The numbers that matter, each with its band if known, and a table of lanes."""
+    """Return the numbers that matter, each with its band if known, and a table of lanes."""
 
     def within(key: str, show: Callable[[float], str]) -> str:
         band = (bands or {}).get(key)
@@ -262,7 +264,7 @@ def report_text(report: Report, bands: Mapping[str, Band] | None = None) -> str:
 
 
 def run_explain(options: argparse.Namespace) -> int:
-    """Sentences with re-simulated numbers."""
+    """Print sentences with re-simulated numbers."""
     resolved = resolved_of(options)
     report = predict(resolved)
     said = explain(resolved.graph, resolved.cluster, resolved.plan.workload, resolved.plan.strategy, report)
@@ -281,7 +283,7 @@ def run_explain(options: argparse.Namespace) -> int:
 
 
 def run_sweep(options: argparse.Namespace) -> int:
-    """Re-simulate over a list of values."""
+    """Simulate anew for each of a list of values."""
     key, equals, text = options.over.partition("=")
     values = [value.strip() for value in text.split(",") if value.strip()]
     if not equals or not values:
@@ -311,7 +313,7 @@ def run_sweep(options: argparse.Namespace) -> int:
 
 
 def _sweep_json(key: str, row: SweepRow) -> dict[str, Any]:
-    """One value of a sweep; what is not predicted is null."""
+    """Return one value of a sweep; figures that are not predicted are null."""
     report = row.report
     return {
         key: row.value,

@@ -30,7 +30,7 @@ def add_commands(commands: Any) -> None:
 
 
 def run_profile(options: argparse.Namespace) -> int:
-    """Measure, write, and read back what was written."""
+    """Measure, write, and read back the profile written."""
     from explorer.profiling import profile_machine
 
     path = Path(options.output)
@@ -49,7 +49,7 @@ def run_profile(options: argparse.Namespace) -> int:
 
 
 def _check_writable(path: Path) -> None:
-    """Before minutes of measuring.
+    """Check that the profile can be written, before minutes of measuring.
 
     Raises:
         InputError: the file's name or folder is wrong.
@@ -76,7 +76,7 @@ def _check_writable(path: Path) -> None:
 
 
 def _tell(event: Mapping[str, Any]) -> None:
-    """Progress, of rank 0."""
+    """Print progress of rank 0."""
     if event.get("rank"):
         return
     if event["event"] == "ready":
@@ -121,7 +121,7 @@ def _rate(bytes_per_s: float) -> str:
 
 
 def _band(sources: Sequence[Source], key: str) -> str:
-    """The band of a number, from its own source or that of all."""
+    """Return the band of a number, from its own source or from that of all."""
     bands = {source.key: source.band for source in sources}
     band = bands.get(key, bands.get("*", 0.0))
     return f"+-{band:.0%}" if band else ""

@@ -1,7 +1,7 @@
 """`explorer report`: a plan as one HTML file to send to someone.
 
-The page is made by whoever announces it under the entry point group `explorer.reports` (the workbench does),
-so that this package imports no user interface.
+The page is made by whatever is announced under the entry point group `explorer.reports` (the workbench is),
+so this package imports no user interface.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def run_report(options: argparse.Namespace) -> int:
 
 
 def _writer() -> Callable[..., int]:
-    """What writes a plan's report to a file and says its bytes.
+    """Return the function that writes a plan's report to a file and returns its bytes.
 
     Raises:
-        InputError: nothing installed does, or what an older installation names is gone.
+        InputError: nothing installed does, or the function named by an older installation is gone.
     """
     try:
         writer: Callable[..., int] = next(iter(entry_points(group=GROUP, name=NAME))).load()

@@ -1,4 +1,4 @@
-"""`explorer reproduce`: the claims of published systems beside our figures."""
+"""`explorer reproduce`: the claims of published systems next to our figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def add_commands(commands: Any) -> None:
 
 
 def run_reproduce(options: argparse.Namespace) -> int:
-    """Compute claims; exit 0 also where one does not hold, which is a finding and no fault."""
+    """Compute claims; exit with 0 even if one does not hold, which is a finding, not a fault."""
     systems = _chosen(options)
     found = [(system, tuple(reproduce(system))) for system in systems]
     if options.output:

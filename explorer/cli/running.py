@@ -1,4 +1,4 @@
-"""`explorer validate`: a short real run that says how true a prediction is."""
+"""`explorer validate`: a short real run that shows how true a prediction is."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def add_commands(commands: Any) -> None:
 
 
 def run_validate(options: argparse.Namespace) -> int:
-    """Run and compare; exit 5 where the machine is too noisy for a verdict."""
+    """Run and compare; exit with 5 if the machine is too noisy for a verdict."""
     from explorer.run import validate
 
     resolved = load_plan(options.plan, trust=trust_of(options))
@@ -55,7 +55,7 @@ def run_validate(options: argparse.Namespace) -> int:
 
 
 def _baseline(options: argparse.Namespace) -> str | Resolved | None:
-    """The baseline as `validate` takes it; a plan file is opened here, where `--trust` is known."""
+    """Return the baseline as `validate` takes it; a plan file is opened here, where `--trust` is known."""
     from explorer.run.instruments import BASELINES
 
     name: str = options.baseline
@@ -77,7 +77,7 @@ def _remember(comparison: Comparison, resolved: Resolved, options: argparse.Name
 
 
 def _tell(event: Mapping[str, Any]) -> None:
-    """Progress worth a line: rounds as they end, on rank 0."""
+    """Print progress worth a line: rounds as they end, on rank 0."""
     if event.get("kind") == "round" and not event.get("rank"):
         say(f"explorer: {event.get('case', 'run')}: round {event.get('round')}")
 

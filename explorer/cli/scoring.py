@@ -1,4 +1,4 @@
-"""`explorer score`: predictions beside what other people measured."""
+"""`explorer score`: predictions compared with what other people measured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from explorer.score.statistics import Statistics
 from explorer.score.tables import HEADS, cells, each_csv, markdown
 
 ROW_SETS = ("vtrain_single", "vtrain_multi", "sailor", "simumax")
-"""Sets whose rows have a format of their own, in which others may be given."""
+"""Sets whose rows have a format of their own, so that other rows may be given in it."""
 BUNDLED, LEFT_OUT = "Profiles as bundled", "Leave one source out"
 """Names of the two tables under `--leave-one-source-out`."""
 
@@ -91,7 +91,7 @@ def _score(options: argparse.Namespace, names: list[str], given: dict[str, Path]
 
 
 def as_json(scored: Scored) -> dict[str, Any]:
-    """What `--json` says of a set; numbers are null where it has no valid row."""
+    """Return the object of `--json` for a set; numbers are null if it has no valid row."""
     found = scored.statistics
     numbers = (
         asdict(found) if found else {**dict.fromkeys(field.name for field in fields(Statistics)), "rows": 0}
@@ -106,7 +106,7 @@ def as_json(scored: Scored) -> dict[str, Any]:
 
 
 def no_valid_row(scored: Scored) -> InputError:
-    """A set without a valid row, with what is wrong with the first ones."""
+    """Return the error for a set without a valid row, with the reasons of the first ones."""
     some = "; ".join(f"{found.file}:{found.line}: {found.message}" for found in scored.problems[:3])
     if scored.too_noisy:
         some = f"{len(scored.too_noisy)} were too noisy for a verdict{'; ' if some else ''}{some}"
@@ -131,7 +131,7 @@ def _given(texts: list[str]) -> dict[str, Path]:
 
 
 def _held_out(options: argparse.Namespace, paths: Mapping[str, Path]) -> dict[str, HeldOut]:
-    """Numbers without each set's source; none where nobody asks."""
+    """Fit the numbers without each set's source; return {} if that is not asked for."""
     if not options.leave_one_source_out:
         return {}
     try:
@@ -143,7 +143,7 @@ def _held_out(options: argparse.Namespace, paths: Mapping[str, Path]) -> dict[st
 
 
 def _bundled(options: argparse.Namespace, paths: Mapping[str, Path]) -> list[Scored] | None:
-    """Scores with the numbers that profiles state, where a table of them is to stand beside the other."""
+    """Return scores with the numbers that profiles state; None if no table of them is to be shown."""
     if not options.leave_one_source_out or (options.json and not options.markdown):
         return None
     return score(paths, processes=options.processes)

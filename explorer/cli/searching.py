@@ -1,4 +1,4 @@
-"""`explorer search`: run a searcher, say what it found."""
+"""`explorer search`: run a searcher and report what it found."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def add_commands(commands: Any) -> None:
 
 
 def run_search(options: argparse.Namespace) -> int:
-    """Search; an interrupt still prints the best so far."""
+    """Search; after an interrupt still print the best so far."""
     inputs = read_inputs(options)
     problem = Problem(
         graph=inputs.graph,
@@ -102,7 +102,7 @@ def _nothing_found(last: Progress) -> InfeasibleError | None:
 
 
 def _places(texts: list[str], flag: str) -> tuple[tuple[str, int], ...]:
-    """(layer, device) pairs; a layer may be named several times."""
+    """Return (layer, device) pairs; a layer may be named several times."""
     found = []
     for text in texts:
         layer, device = next(iter(pairs([text], flag).items()))
@@ -115,7 +115,7 @@ def _places(texts: list[str], flag: str) -> tuple[tuple[str, int], ...]:
 
 
 def _memory_limit(text: str) -> float:
-    """Bytes of `--memory-limit`; a number without a unit is GiB."""
+    """Return the bytes of `--memory-limit`; a number without a unit is GiB."""
     if not text:
         return 0.0
     try:
@@ -181,7 +181,7 @@ def _plan(inputs: Inputs, progress: Progress, options: argparse.Namespace) -> Pl
 
 
 def progress_json(progress: Progress, plan: Plan | None, inputs: Inputs) -> dict[str, Any]:
-    """The keys that others rely on."""
+    """Return the keys of a search that others rely on."""
     foreign = progress.foreign_value
     value = foreign if foreign is not None else (progress.best.value if progress.best else None)
     return {
@@ -210,7 +210,7 @@ def progress_json(progress: Progress, plan: Plan | None, inputs: Inputs) -> dict
 
 
 def _values(inputs: Inputs, progress: Progress, found: Candidate) -> list[tuple[Objective, float]]:
-    """Axes of the frontier with the values of a candidate."""
+    """Return the axes of the frontier with the values of a candidate."""
     axes = frontier_axes(progress.objective)
     return [(axis, axis.value(inputs.devices, inputs.workload.job, found.report)) for axis in axes]
 

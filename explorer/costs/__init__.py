@@ -1,1 +1,1 @@
-"""What things cost: seconds of compute and communication, bytes of memory, joules and dollars."""
+"""Costs: seconds of compute and communication, bytes of memory, joules and dollars."""

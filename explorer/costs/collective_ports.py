@@ -1,10 +1,10 @@
-"""What a collective asks of shared ports and uplinks while it runs at full speed.
+"""Demand of a collective on shared ports and uplinks while it runs at full speed.
 
-A collective passes bytes on at the rate of its slowest tier; a resource carries as much of that as crosses
-it. In a ring of n devices every unit of a tier (a device, a node) sends (n-1)/n S a pass, in a hierarchy
-over k units (k-1)/k S; a unit's devices share this, each over a port of its own. Divided by the seconds of
-a pass that is the rate asked for. Start-up times are left out, as for transfers. A collective that has the
-cluster for itself never asks for more than there is.
+A collective passes bytes on at the rate of its slowest tier; a resource carries the part of them that
+crosses it. In a ring of n devices every unit of a tier (a device, a node) sends (n-1)/n S a pass, in a
+hierarchy over k units (k-1)/k S; a unit's devices share this, each over a port of its own. Divided by the
+seconds of a pass this is the rate demanded. Start-up times are left out, as for transfers. A collective that
+has the cluster for itself never demands more than there is.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ FloatArray = NDArray[np.float64]
 
 
 class Use(NamedTuple):
-    """One shared resource that a device's part of a collective meets."""
+    """One shared resource that a device's part of a collective uses."""
 
     resource: str
-    """Its name, as `Cluster.path` has it."""
+    """Its name, as in `Cluster.path`."""
     capacity: float
     """Bytes/s."""
     own: float
@@ -43,15 +43,15 @@ class _Crossing(NamedTuple):
 
     level: Level
     unit: IntArray
-    """What the level joins: numbers of devices or inner groups."""
+    """Per device its unit: the number of a device or inner group that the level joins."""
     joined: IntArray
-    """How many units the level joins around each device."""
+    """Per device how many units the level joins around it."""
     members: IntArray
-    """Devices of the group in each one's unit."""
+    """Per device how many devices of the group its unit has."""
     everything: NDArray[np.bool_]
-    """Whether the level joins all of the group there."""
+    """Per device whether the level joins the whole group there."""
     port: IntArray
-    """Number of the group that the uplink belongs to; -1 without one."""
+    """Per device the number of the group that the uplink belongs to; -1 if there is none."""
 
 
 class PortUse:
@@ -68,7 +68,7 @@ class PortUse:
         self._levels = [(crossing, rate, _summed(crossing.port, rate)) for crossing, rate in rates]
 
     def of(self, device: int) -> tuple[Use, ...]:
-        """What the part of one device meets; () for one that is not in the group."""
+        """Return the resources that the part of one device uses; () if it is not in the group."""
         i = self._place.get(device)
         found: list[Use] = list(self._linked.get(device, ()))
         for crossing, rate, total in self._levels if i is not None else ():
@@ -88,10 +88,10 @@ class PortUse:
 
 @remembered(4096)
 def ring_use(cluster: Cluster, devices: tuple[int, ...], concurrent: int) -> PortUse:
-    """Resources of an all-reduce, reduce-scatter or all-gather over a group.
+    """Return the resources of an all-reduce, reduce-scatter or all-gather over a group.
 
     Args:
-        cluster: where the devices are.
+        cluster: the links between the devices.
         devices: the group.
         concurrent: groups of the same shape that run at once, this one included.
     """
@@ -113,7 +113,7 @@ def ring_use(cluster: Cluster, devices: tuple[int, ...], concurrent: int) -> Por
 
 
 def _linked_use(cluster: Cluster, devices: tuple[int, ...], rate: float) -> dict[int, tuple[Use, ...]]:
-    """What explicit links share: every device's sends spread evenly over the links of its component."""
+    """Return the demand on explicit links: every device sends evenly over the links of its component."""
     if not cluster.shared:
         return {}
     members = np.asarray(sorted(devices), dtype=np.int64)
@@ -137,7 +137,7 @@ def _linked_use(cluster: Cluster, devices: tuple[int, ...], rate: float) -> dict
 def server_use(
     cluster: Cluster, workers: tuple[int, ...], servers: tuple[int, ...], concurrent: int
 ) -> PortUse:
-    """Resources of a push to and a pull from parameter servers with equal shards."""
+    """Return the resources of a push to and a pull from parameter servers with equal shards."""
     _, seconds = server_line(cluster, workers, servers, concurrent)
     devices = tuple(sorted({*workers, *servers}))
     if not seconds:
@@ -155,7 +155,7 @@ def server_use(
 
 
 def _crossings(cluster: Cluster, devices: tuple[int, ...]) -> Iterator[_Crossing]:
-    """Level by level, innermost first, how a group is joined (as `spans` joins it)."""
+    """Yield level by level, innermost first, how a group is joined (as `spans` joins it)."""
     members = np.asarray(devices, dtype=np.int64)
     units = np.arange(len(members))
     if cluster.links and len(members) > 1:
@@ -181,7 +181,7 @@ def _crossings(cluster: Cluster, devices: tuple[int, ...]) -> Iterator[_Crossing
 
 
 def _summed(labels: IntArray, values: FloatArray) -> FloatArray:
-    """Per item the sum over all of its label."""
+    """Sum the values of each label, and give every item the sum of its label."""
     if labels.min(initial=0) < 0:
         return values
     totals: FloatArray = np.bincount(labels, weights=values).astype(np.float64)

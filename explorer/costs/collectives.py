@@ -1,10 +1,10 @@
 """Seconds of transfers and collectives: alpha-beta over the real path of the devices.
 
-Conventions. `bytes_count` = S is the full buffer: what each rank contributes to an all-reduce, what the
-ranks' shards make together (reduce-scatter, all-gather), each rank's whole local buffer (all-to-all), the
-message (broadcast, reduce), all of the parameters (parameter server). alpha is the start-up time of one
-message, B what one device (beyond a node: one node) sends per second. `concurrent` groups of the same
-shape run at the same time and share what their nodes share. With n ranks and all links alike:
+Conventions. `bytes_count` = S is the full buffer: each rank's contribution to an all-reduce, the ranks'
+shards together (reduce-scatter, all-gather), each rank's whole local buffer (all-to-all), the message
+(broadcast, reduce), all of the parameters (parameter server). alpha is the start-up time of one message,
+B the bytes that one device (beyond a node: one node) sends per second. `concurrent` groups of the same
+shape run at the same time and share the links of their nodes. With n ranks and all links alike:
 
     ring            all-reduce 2 (n-1) alpha + 2 (n-1)/n S/B; reduce-scatter, all-gather: half of it
     tree            all-reduce 2 log2(n) alpha + 2 S/B, double binary tree; broadcast, reduce: half of it
@@ -13,9 +13,9 @@ shape run at the same time and share what their nodes share. With n ranks and al
     direct          all-to-all (n-1) alpha + (n-1)/n S/B; parameter server 2 alpha + 2 max(worker, server)/B
 
 Each also takes its level's `collective_overhead_s` (launch, waiting for the last to arrive) once, the
-largest of the levels it crosses, and reaches `operation_efficiency` of a level's bandwidth where that is
+largest of the levels it crosses, and reaches `operation_efficiency` of a level's bandwidth if that is
 known, else `collective_efficiency`. So small messages are bound by the overhead and the start-ups of the
-steps, and `auto` takes a tree for them, a ring or the hierarchy for large ones.
+steps: `auto` takes a tree for them, and a ring or the hierarchy for large ones.
 
 With unlike links, start-ups add up along the way of the message and the slowest tier gives B. A node with
 several devices of the group runs as many rings as it has devices there, each over an adapter of its own,
@@ -47,17 +47,19 @@ ALGORITHMS: dict[str, tuple[str, ...]] = {
     "all_to_all": ("direct",),
     "parameter_server": ("direct",),
 }
-"""Operations and the algorithms each has; `auto` is the cheapest but `halving`, which NCCL and gloo lack."""
+"""Algorithms by operation; `auto` is the cheapest except `halving`, which NCCL and gloo lack."""
 
 
 def transfer_seconds(path: Path, bytes_count: float) -> float:
-    """Seconds of one message alone on its path: alpha + S / B, B at most every shared resource's capacity."""
+    """Return the seconds of one message alone on its path: alpha + S / B, B capped by every shared
+    resource.
+    """
     bandwidth = min((path.bandwidth_bytes_per_s, *(capacity for _, capacity in path.resources)))
     return path.latency_s + bytes_count / bandwidth
 
 
 def passes_seconds(cluster: Cluster, hops: tuple[tuple[int, int], ...], bytes_count: float) -> float:
-    """Seconds until every hop (sender, receiver) has carried a message, all at the same time.
+    """Return the seconds until every hop (sender, receiver) has carried a message, all at the same time.
 
     Hops through one shared resource divide its capacity: alpha + S max(1/B, hops through it / capacity).
     """
@@ -81,19 +83,20 @@ def collective_seconds(
     concurrent: int = 1,
     servers: tuple[int, ...] = (),
 ) -> float:
-    """Seconds of a collective over `devices`; 0 for a single one.
+    """Return the seconds of a collective over `devices`; 0 for a single one.
 
     Args:
-        cluster: where the devices are.
+        cluster: the links between the devices.
         op: a key of `ALGORITHMS`.
         devices: the group, in any order; rings go through it in node order.
         bytes_count: S, by the conventions above.
         algorithm: one of the operation's, or `auto` for the cheapest.
         concurrent: groups of this shape that run at once, this one included.
-        servers: for `parameter_server`: devices that hold equal shards; () is the workers themselves.
+        servers: for `parameter_server`: devices that hold equal shards; () for the workers themselves.
 
     Raises:
-        InputError: an unknown operation or algorithm, `hierarchical` over uneven nodes, or a wrong group.
+        InputError: the operation or algorithm is unknown, `hierarchical` runs over uneven nodes, or the group
+            is wrong.
     """
     if op not in ALGORITHMS:
         raise InputError(f"unknown collective {op!r}", key="op", found=op, allowed=", ".join(ALGORITHMS))
@@ -116,16 +119,16 @@ def collective_seconds(
 
 
 def collective_wire_bytes(op: str, n: int, bytes_count: float) -> float:
-    """Bytes that each of `n` ranks sends, on average over the ranks; independent of the algorithm.
+    """Return the bytes that each of `n` ranks sends, averaged over the ranks; independent of the algorithm.
 
-    The parameter server is the one with equal shards on the workers themselves. With k servers apart, a
-    worker sends S and receives S, a server n S / k each way.
+    The parameter server has equal shards on the workers themselves. With k servers of its own, a worker sends
+    S and receives S, a server n S / k each way.
 
     >>> collective_wire_bytes("all_reduce", 4, 100.0)
     150.0
 
     Raises:
-        InputError: an unknown operation.
+        InputError: the operation is unknown.
     """
     if op not in ALGORITHMS:
         raise InputError(f"unknown collective {op!r}", key="op", found=op, allowed=", ".join(ALGORITHMS))
@@ -134,7 +137,7 @@ def collective_wire_bytes(op: str, n: int, bytes_count: float) -> float:
 
 
 def _lines(span: Span, op: str, algorithm: str, concurrent: int) -> tuple[tuple[float, float], ...]:
-    """(seconds, seconds per byte) of the algorithms asked for; the chain, which is no line, is left out."""
+    """Return (seconds, seconds per byte) of the algorithms asked for, without the chain, which is no line."""
     if algorithm != "auto":
         names = [algorithm]
     elif span.even and len(span.tiers) > 1:
@@ -151,7 +154,9 @@ def _lines(span: Span, op: str, algorithm: str, concurrent: int) -> tuple[tuple[
 
 
 def _line(span: Span, op: str, algorithm: str, concurrent: int) -> tuple[float, float]:
-    """(seconds, seconds per byte) of one pass: a reduce-scatter, an all-gather, half of an all-reduce."""
+    """Return (seconds, seconds per byte) of a pass: a reduce-scatter, all-gather, or half of an
+    all-reduce.
+    """
     if algorithm == "direct":
         return _all_to_all(span, concurrent)
     if algorithm == "hierarchical":
@@ -164,12 +169,12 @@ def _line(span: Span, op: str, algorithm: str, concurrent: int) -> tuple[float, 
 
 
 def _hierarchical(span: Span, op: str, concurrent: int) -> tuple[float, float]:
-    """One pass of the hierarchy: tier after tier, a ring over k units with what the tiers inside left.
+    """Time one pass of the hierarchy: tier after tier, a ring over k units with what the inner tiers left.
 
-    Each of a unit's m devices passes on S/m and all at once, so the unit sends (k-1)/k S altogether.
+    All m devices of a unit pass on S/m each at once, so the unit sends (k-1)/k S altogether.
 
     Raises:
-        InputError: uneven units.
+        InputError: the units are uneven.
     """
     if not span.even:
         raise InputError(
@@ -186,7 +191,7 @@ def _hierarchical(span: Span, op: str, concurrent: int) -> tuple[float, float]:
 
 
 def _chain(span: Span, op: str, size: float, concurrent: int) -> float:
-    """Pipelined chain of n-1 hops in the best number K of pieces: (n-1+K-1) (alpha + S / (K B))."""
+    """Time a pipelined chain of n-1 hops in the best number K of pieces: (n-1+K-1) (alpha + S / (K B))."""
     hops, bandwidth = span.size - 1, span.rate(concurrent, op)
     slowest = max(tier.latency_s for tier in span.tiers)
     if not slowest:
@@ -197,7 +202,7 @@ def _chain(span: Span, op: str, size: float, concurrent: int) -> float:
 
 
 def _all_to_all(span: Span, concurrent: int) -> tuple[float, float]:
-    """Every device has S/n for every other; tiers work at the same time, start-ups follow one another."""
+    """Time an exchange of S/n for every pair of devices; tiers work at once, start-ups follow one another."""
     alpha = beta = 0.0
     for tier in span.tiers:
         alpha += max(port.peers for port in tier.ports) * tier.latency_s
@@ -211,7 +216,9 @@ def _all_to_all(span: Span, concurrent: int) -> tuple[float, float]:
 def _parameter_server(
     cluster: Cluster, workers: tuple[int, ...], servers: tuple[int, ...], size: float, concurrent: int
 ) -> float:
-    """Push, then pull: each worker exchanges S/k with each of k servers, itself free of charge."""
+    """Time a push and a pull: each worker exchanges S/k with each of k servers, with itself free of
+    charge.
+    """
     alpha, beta = server_line(cluster, workers, servers, concurrent)
     everyone = span_of(cluster, tuple(sorted({*workers, *servers})))
     return everyone.overhead_s + 2 * (alpha + size * beta)
@@ -221,10 +228,11 @@ def _parameter_server(
 def server_line(
     cluster: Cluster, workers: tuple[int, ...], servers: tuple[int, ...], concurrent: int
 ) -> tuple[float, float]:
-    """(seconds, seconds per byte of S) of one direction: the slowest device or node, sending or receiving.
+    """Return (seconds, seconds per byte of S) of one direction: the slowest device or node, sending or
+    receiving.
 
     Raises:
-        InputError: workers or servers that are no group of devices.
+        InputError: the workers or the servers are not a valid group of devices.
     """
     span_of(cluster, workers), span_of(cluster, servers)  # say what is wrong with either
     both = span_of(cluster, tuple(sorted({*workers, *servers})))
@@ -247,7 +255,7 @@ def server_line(
 def _linked_beta(
     cluster: Cluster, workers: tuple[int, ...], servers: tuple[int, ...], units: NDArray[np.int64]
 ) -> float:
-    """Seconds per byte inside the innermost groups of a cluster with links of its own."""
+    """Return the seconds per byte inside the innermost groups of a cluster with links of its own."""
     slowest = 0.0
     for ours, theirs in ((workers, servers), (servers, workers)):
         for device in ours:
@@ -265,7 +273,9 @@ def _tier_beta(
     holds: NDArray[Any],
     concurrent: int,
 ) -> float:
-    """Seconds per byte over one level: workers reach the shards of other units of their group, no further."""
+    """Return the seconds per byte over one level: workers reach the shards of other units of their group
+    only.
+    """
     unit_group = np.zeros(units.max() + 1, dtype=np.int64)
     unit_group[units] = groups
     sending, holding = np.bincount(units, weights=sends), np.bincount(units, weights=holds)

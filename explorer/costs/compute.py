@@ -1,4 +1,4 @@
-"""Seconds of compute: measured where somebody measured, else physics by shape, over all layers at once.
+"""Seconds of compute: measured if a source has them, else physics by shape, over all layers at once.
 
 Physics of one layer in one direction on one device, for the work of one call (a *trip*):
 
@@ -6,15 +6,15 @@ Physics of one layer in one direction on one device, for the work of one call (a
 
 where moved = activation elements x their bytes + the parameters once (Williams, Waterman, Patterson:
 Roofline, 2009). `compute` of a matrix product whose sizes are known follows from tiles and waves
-(`explorer.costs.products`), all else from FLOPs by the device kind's efficiency curve of its class; a curve
-may rise so steeply that more work would take less time; then the time of the smaller work is kept.
+(`explorer.costs.products`), of everything else from FLOPs by the device kind's efficiency curve of its
+class; if a curve rises so steeply that more work would take less time, the time of the smaller work is kept.
 
-The host issues kernels ahead of the device, so that a block takes the longer of the two sums:
+The host issues kernels ahead of the device, so a block takes the longer of the two sums:
 
     block = max(sum of device, kernels x host issue)
 
-and every layer of it the same share more. A source's measured seconds go before physics. The arrays made
-here are read-only and shared.
+and every layer of it is stretched by the same share. A source's measured seconds take precedence over
+physics. The arrays made here are read-only and shared.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from explorer.graph import LayerGraph
 from explorer.workload import OPTIMIZERS
 
 COSTS_KEPT = 512
-"""Costs of all layers of a graph that are remembered: 50 KB each for a thousand layers."""
+"""Layer costs of whole graphs that are remembered: 50 KB each for a thousand layers."""
 
 
 class LayerCosts(NamedTuple):
     """Costs of every layer on one device, arrays of shape (3, layers): forward, input and weight gradient."""
 
     seconds: Array
-    """From the start of its first kernel to that of the next layer."""
+    """Seconds from the start of a layer's first kernel to that of the next layer."""
     slack: Array
-    """Of these, seconds in which the device waits for the host: other kernels (collectives) fit in."""
+    """Part of `seconds` in which the device waits for the host: other kernels (collectives) fit in."""
 
 
 def layer_times(
@@ -59,7 +59,7 @@ def layer_times(
     split: Array | None = None,
     tensor_degree: int = 1,
 ) -> Array:
-    """Seconds of every layer on one device, shape (3, layers): forward, input gradient, weight gradient.
+    """Return the seconds of every layer on one device: forward, input and weight gradient; shape (3, layers).
 
     The `seconds` of `layer_costs`, with the same arguments.
     """
@@ -79,23 +79,23 @@ def layer_costs(
     split: Array | None = None,
     tensor_degree: int = 1,
 ) -> LayerCosts:
-    """What every layer costs on one device.
+    """Return the costs of every layer on one device.
 
     Args:
         graph: the layers.
         kind: the device.
-        samples: samples of one call, a fraction allowed.
+        samples: samples of one call; may be a fraction.
         precision: compute precision of the workload.
         work: shape (layers,): the fraction of each layer's work and parameters that this device has;
-            None is all of everything.
+            None if it has everything.
         split: shape (3, layers): shares of batch, columns and depth of each layer's matrix products that the
-            device has (`ShardedLayers.split`); what they do not explain of `work` is a share of the rows.
-        tensor_degree: tensor-parallel size, to find measured seconds by; those of degree 1 are multiplied
-            by `work`, those of this degree are taken as they are.
+            device has (`ShardedLayers.split`); the rest of `work` is a share of the rows.
+        tensor_degree: tensor-parallel size by which measured seconds are found; those of degree 1 are
+            multiplied by `work`, those of this degree are taken as they are.
 
     Raises:
-        InputError: samples below 0, an unknown precision, a `work` or `split` of the wrong shape, or a layer
-            that was measured on other device kinds only and says nothing of its work.
+        InputError: samples are below 0, the precision is unknown, `work` or `split` has the wrong shape, or a
+            layer was measured on other device kinds only and does not state its work.
     """
     costs = _layer_costs(graph, kind, samples, precision, work, split, tensor_degree)
     for array in costs:
@@ -104,10 +104,10 @@ def layer_costs(
 
 
 def update_seconds(kind: DeviceKind, *, elements: float, optimizer: str, precision: str) -> float:
-    """Seconds of one optimizer step over `elements` trainable scalars: bound by the memory they move.
+    """Return the seconds of one optimizer step over `elements` trainable scalars: bound by the memory moved.
 
     Raises:
-        InputError: an unknown optimizer or precision.
+        InputError: the optimizer or precision is unknown.
     """
     if optimizer not in OPTIMIZERS:
         raise InputError(
@@ -167,7 +167,7 @@ def _check(graph: LayerGraph, samples: float, work: Array | None, split: Array |
 
 
 def _hosted(times: Array, host: Array, block: IntArray) -> Array:
-    """Device seconds, stretched where the host takes longer to issue a block's kernels than the device to run
+    """Stretch device seconds where the host takes longer to issue a block's kernels than the device to run
     them; input and weight gradients are issued together.
     """
     result = np.array(times)
@@ -182,10 +182,11 @@ def _hosted(times: Array, host: Array, block: IntArray) -> Array:
 
 
 def _unwanted(graph: LayerGraph) -> NDArray[np.bool_]:
-    """Gradients, shape (3, layers), that measured seconds hold but frozen weights (LoRA) make needless.
+    """Return gradients, shape (3, layers), that measured seconds hold but frozen weights (LoRA) make
+    needless.
 
-    Seconds measured in full training stay where all weights train: there a first layer's are right as
-    they are, even if a source gave one backward and we halved it.
+    Seconds measured in full training stay as they are if all weights train: there a first layer's are right,
+    even if a source gave one backward that we halved.
     """
     found = np.zeros((3, len(graph.layers)), dtype=bool)
     if all(item.trainable for item in graph.parameters) or not any(i.trainable for i in graph.parameters):
@@ -208,7 +209,7 @@ def _physics(
     work: Array | float,
     split: Array | None,
 ) -> tuple[Array, Array]:
-    """Device seconds, and seconds that the host takes to issue the kernels; both of shape (3, layers)."""
+    """Return device seconds, and the host's seconds to issue the kernels; both of shape (3, layers)."""
     wide = dtype_bytes(precision)
     flops = table.flops * (samples * work)
     moved = table.moved_elements * (samples * work * wide)
@@ -233,7 +234,7 @@ def _physics(
 
 
 def _compute(kind: DeviceKind, name: str, precision: str, flops: Array) -> Array:
-    """Seconds by FLOPs and curve, shape (3, layers of the class)."""
+    """Return seconds by FLOPs and curve, shape (3, layers of the class)."""
     peak = _peak(kind, name, precision)
     seconds = _effective(_curve(kind, name), flops) / peak
     backward = dict(kind.efficiency).get(f"{name}_backward")
@@ -251,7 +252,7 @@ def _set_products(
     work: Array | float,
     split: Array | None,
 ) -> None:
-    """Put the seconds of matrix products of known sizes in the place of those by FLOPs."""
+    """Replace the seconds by FLOPs of matrix products of known sizes by those of their tiles."""
     known = np.zeros(table.trips.shape[1], dtype=bool)
     known[table.classes[NAMES.index("matmul")]] = True
     columns = np.flatnonzero(known & (table.sizes[0] > 0))
@@ -273,20 +274,20 @@ def _set_products(
 
 
 def _whole(sizes: Array) -> Array:
-    """Sizes without what rounding left beside a whole number: one row more may be a tile more."""
+    """Round sizes that are whole numbers but for rounding errors: one row more may be a tile more."""
     nearest = np.rint(sizes)
     return np.where(np.abs(sizes - nearest) <= 1e-9 * nearest, nearest, sizes)
 
 
 def _peak(kind: DeviceKind, name: str, precision: str) -> float:
-    """Peak FLOP/s of a class: outside matrix products the vector units', which compute in fp32 or wider."""
+    """Return the peak FLOP/s of a class: outside products that of the vector units, in fp32 or wider."""
     if name == "memory" and dtype_bytes(precision) < 4 and "fp32" in dict(kind.peak_flops_per_s):
         return kind.peak("fp32")
     return kind.peak(precision)
 
 
 def _curve(kind: DeviceKind, name: str) -> Curve | None:
-    """The curve of a class; attention and convolutions without one of their own take that of products.
+    """Return the curve of a class; attention and convolutions without their own take that of products.
 
     For `memory` the curve is over bytes, so its FLOPs run at peak: they seldom bind.
     """
@@ -295,7 +296,9 @@ def _curve(kind: DeviceKind, name: str) -> Curve | None:
 
 
 def _effective(curve: Curve | None, size: Array) -> Array:
-    """Size over efficiency: what would take as long at peak. Never falls as the size grows."""
+    """Return size over efficiency: the size that would take as long at peak. Never falls as the size
+    grows.
+    """
     if curve is None:
         return size
     logs, fractions, floors = _prepared(curve)
@@ -306,7 +309,7 @@ def _effective(curve: Curve | None, size: Array) -> Array:
 
 @lru_cache(maxsize=256)
 def _prepared(curve: Curve) -> tuple[Array, Array, Array]:
-    """Logarithms of the sizes, fractions, and the longest effective size at or below each point."""
+    """Return the logarithms of the sizes, fractions, and the longest effective size up to each point."""
     sizes, fractions = np.asarray(curve.points, dtype=float).T
     floors = np.concatenate([[0.0], np.maximum.accumulate(sizes / fractions)])
     return np.log(sizes), fractions, floors

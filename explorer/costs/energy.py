@@ -1,6 +1,6 @@
-"""Joules and dollars of a step, from how long each device is busy and how long the step takes.
+"""Joules and dollars of a step, by how long each device is busy and how long the step takes.
 
-Between idle and busy power there is no third: a device that computes or communicates draws its busy watts,
+There is nothing between idle and busy power: a device that computes or communicates draws its busy watts,
 else its idle watts. It is paid for as long as the step takes, busy or not.
 """
 
@@ -20,16 +20,16 @@ SECONDS_PER_HOUR = 3600.0
 def energy_joules(
     cluster: Cluster, devices: Sequence[int], busy_s: Sequence[float] | NDArray[np.float64], step_s: float
 ) -> float:
-    """Joules of one step: sum over devices of busy x busy watts + (step - busy) x idle watts.
+    """Return the joules of one step: sum over devices of busy x busy watts + (step - busy) x idle watts.
 
     Args:
-        cluster: for the watts of each device's kind; 0 where unknown.
+        cluster: for the watts of each device's kind; 0 if unknown.
         devices: the devices that take part.
-        busy_s: seconds each of them is busy in the step.
+        busy_s: seconds for which each of them is busy in the step.
         step_s: seconds of the step; a device that is busy for longer is never idle.
 
     Raises:
-        InputError: not one number per device, or one below 0.
+        InputError: there is not one number per device, or one is below 0.
     """
     busy = np.asarray(busy_s, dtype=float)
     if busy.shape != (len(devices),) or (busy < 0).any() or step_s < 0:
@@ -45,19 +45,19 @@ def energy_joules(
 
 
 def dollars_per_hour(cluster: Cluster, devices: Sequence[int]) -> float:
-    """Price of the devices for an hour; 0 where it is unknown.
+    """Return the price of the devices for an hour; 0 if unknown.
 
     Raises:
-        InputError: a device that is missing.
+        InputError: a device does not exist.
     """
     return sum(cluster.kind_of(device).price_per_hour for device in devices)
 
 
 def dollars(cluster: Cluster, devices: Sequence[int], step_s: float) -> float:
-    """Dollars of one step on the devices.
+    """Return the dollars of one step on the devices.
 
     Raises:
-        InputError: a device that is missing.
+        InputError: a device does not exist.
     """
     return dollars_per_hour(cluster, devices) * step_s / SECONDS_PER_HOUR
 

@@ -1,4 +1,4 @@
-"""Tiers and ports, and those of explicit links: how fast a mesh such as a DGX-1's carries a collective."""
+"""Tiers and ports, also of explicit links: how fast a mesh such as a DGX-1's carries a collective."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ class Port:
     members: int
     """Devices of the group in one unit."""
     peers: int
-    """Devices of the group that it reaches over this tier."""
+    """Devices of the group that one device reaches over this tier."""
     size: int
-    """Devices that the unit holds on the cluster, of this group or not."""
+    """Devices that the unit holds on the cluster, in this group or not."""
     device_bytes_per_s: float
-    """What one device sends in a ring, over all its links of this tier."""
+    """Bytes/s that one device sends in a ring, over all its links of this tier."""
     exchange_bytes_per_s: float
-    """What one device sends when it has something for every peer."""
+    """Bytes/s that one device sends when it has something for every peer."""
     uplink_bytes_per_s: float = math.inf
-    """What the unit sends at most, shared with other groups."""
+    """Bytes/s that the unit can send, shared with other groups; inf if unlimited."""
 
     def rate(self, concurrent: int = 1, *, exchange: bool = False) -> float:
-        """Bytes/s that one unit sends for this group while `concurrent` groups like it run.
+        """Return the bytes/s that one unit sends for this group while `concurrent` groups like it run.
 
-        No more groups can share an uplink than its unit has devices for.
+        No more groups can share an uplink than its unit has devices.
         """
         each = self.exchange_bytes_per_s if exchange else self.device_bytes_per_s
         if self.uplink_bytes_per_s == math.inf:
@@ -48,11 +48,11 @@ class Tier:
     """One level of interconnect, as a group uses it."""
 
     name: str
-    """Of the level; `links` for explicit ones."""
+    """Name of the level; `links` for explicit links."""
     latency_s: float
-    """Start-up time of one message."""
+    """Start-up time of one message in seconds."""
     units: int
-    """The most units that it joins into one."""
+    """Most units that it joins into one."""
     hops: int
     """Hops of a ring over the whole group that cross it."""
     ports: tuple[Port, ...]
@@ -60,21 +60,21 @@ class Tier:
     even: bool
     """Whether it joins equally many equal units everywhere."""
     overhead_s: float = 0.0
-    """Seconds of every collective over it beside its messages."""
+    """Seconds of every collective over it besides its messages."""
     speed: tuple[tuple[str, float], ...] = ()
-    """Operation -> bandwidth that it reaches over what the ports say."""
+    """Operation -> share of the ports' bandwidth that it reaches."""
 
     def rate(self, concurrent: int = 1, op: str = "") -> float:
-        """Bytes/s that every unit can send at once in a ring of an operation."""
+        """Return the bytes/s that every unit can send at once in a ring of an operation."""
         return min(port.rate(concurrent) for port in self.ports) * self.speed_of(op)
 
     def speed_of(self, op: str) -> float:
-        """Bandwidth that an operation reaches over what the ports say: 1 where nothing is known apart."""
+        """Return the share of the ports' bandwidth that an operation reaches; 1 if not stated."""
         return dict(self.speed).get(op, 1.0)
 
 
 def joined_by_links(cluster: Cluster, members: NDArray[np.int64]) -> tuple[NDArray[np.int64], Tier | None]:
-    """Units after explicit links have joined what they can: the connected components."""
+    """Return the units after explicit links have joined what they can: the connected components."""
     inside = set(members.tolist())
     links = [link for link in cluster.links if link.source in inside and link.target in inside]
     root = {device: device for device in inside}
@@ -108,9 +108,9 @@ def _root(root: dict[int, int], device: int) -> int:
 
 
 def _link_port(cluster: Cluster, links: list[Link]) -> Port:
-    """What one device of a linked component sends.
+    """Return the port of one device of a linked component.
 
-    Rings and trees over disjoint links run side by side, so together they are as fast as the narrowest cut
+    Rings and trees over disjoint links run at once, so together they are as fast as the narrowest cut
     through the component (a DGX-1's six links a device carry six rings). Wang et al., Blink, MLSys 2020.
     """
     devices = sorted({link.source for link in links} | {link.target for link in links})
@@ -138,9 +138,9 @@ def _link_port(cluster: Cluster, links: list[Link]) -> Port:
 
 
 def _narrowest_cut(links: list[Link], devices: list[int]) -> float:
-    """Bytes/s each way over the narrowest cut: Stoer and Wagner, A Simple Min-Cut Algorithm, 1997.
+    """Return the bytes/s each way over the narrowest cut: Stoer and Wagner, A Simple Min-Cut Algorithm, 1997.
 
-    A link's capacity counts half for each way, so that one-way rings count as what they carry.
+    A link's capacity counts half for each way, so one-way rings count as what they carry.
     """
     place = {device: i for i, device in enumerate(devices)}
     weight = np.zeros((len(devices), len(devices)))
@@ -166,9 +166,10 @@ def _narrowest_cut(links: list[Link], devices: list[int]) -> float:
 
 
 def spread_s_per_byte(cluster: Cluster, device: int, peers: list[int]) -> float:
-    """Seconds for a device to send one byte to each of `peers`: links at once, other paths one by one.
+    """Return the seconds for a device to send one byte to each of `peers`: links at once, other paths one by
+    one.
 
-    A peer that nothing joins to it directly is reached through others, at half the speed of its own links.
+    A peer without a direct link is reached through others, at half the speed of its own links.
     """
     links = cluster.memo("link bandwidths", lambda: _bandwidths(cluster))
     linked = [links[device, peer] for peer in peers if (device, peer) in links]

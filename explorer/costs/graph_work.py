@@ -1,4 +1,6 @@
-"""A graph's work as arrays: FLOPs, bytes, kernels and matrix products of its distinct layers by direction."""
+"""Work of a graph as arrays: FLOPs, bytes, kernels and matrix products of its distinct layers by
+direction.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ CLASSES: dict[str, str] = {
     "linear": "matmul", "matmul": "matmul", "scores": "matmul", "context": "matmul", "experts": "matmul",
     "recurrent": "matmul", "router": "matmul", "attention": "attention", "conv": "conv",
 }  # fmt: skip
-"""Efficiency class of each kind of layer; all others are `memory`, bound by what they move."""
+"""Efficiency class by kind of layer; all others are `memory`, bound by the bytes they move."""
 
 NAMES = ("matmul", "attention", "conv", "memory")
 
@@ -27,15 +29,15 @@ KERNELS: dict[str, tuple[int, int, int]] = {
     "softmax": (4, 4, 0), "dropout": (4, 4, 0), "norm": (3, 3, 3), "embedding": (4, 4, 4),
     "loss": (16, 12, 0), "experts": (30, 30, 15), "router": (15, 15, 4), "recurrent": (2, 2, 1),
 }  # fmt: skip
-"""Operations an eager framework issues for a layer: forward, input gradient, weight gradient; else 1 each.
+"""Operations that an eager framework issues for a layer: forward, input and weight gradient; else 1 each.
 
 A linear layer of a parallel transformer is a product, views, copies, a bias and the nodes of its graph, so
-that about five stand for it; convolutions and pointwise functions are single calls of a library.
+about five stand for it; convolutions and pointwise functions are single calls of a library.
 """
 
-HALF = 0.5  # of a causal mask is hidden
+HALF = 0.5  # half of a causal mask is hidden
 BACKWARD_PRODUCTS = 1.25
-"""A fused attention makes its scores again in the backward: five products where two times two are counted
+"""A fused attention recomputes its scores in the backward: five products where two times two are counted
 (Dao, FlashAttention-2, 2023, section 4.1)."""
 
 _ROWS_ONLY = ("embedding",)  # reads only rows it looks up, which are activations; so is a sparse gradient
@@ -48,30 +50,32 @@ class WorkTable:
     flops: Array
     """FLOPs that kernels do for one sample."""
     moved_elements: Array
-    """Activation elements for one sample."""
+    """Activation elements moved for one sample."""
     parameter_elements: Array
-    """Scalars of parameters in the workload's precision, once a call."""
+    """Scalars of parameters in the workload's precision, moved once per call."""
     parameter_bytes: Array
-    """Bytes of parameters of fixed types, once a call."""
+    """Bytes of parameters of fixed types, moved once per call."""
     summed_elements: Array
-    """Scalars that kernels apart move to add up weight gradients, once a call (`Layer.gradient_passes`)."""
+    """Scalars that separate kernels move to add up weight gradients, once per call
+    (`Layer.gradient_passes`).
+    """
     kernels: Array
     """Kernels of one call."""
     products: Array
-    """Shape (3, layers, 2): products of the forward's kind that a direction has: with the sample's rows as
-    rows, and with them as depth."""
+    """Shape (3, layers, 2): products of the forward's kind in each direction: with the sample's rows as rows,
+    and with them as depth."""
     sizes: Array
     """Shape (4, layers): batch, rows, columns, depth of the products of one sample; 0 where unknown."""
     trips: Array
-    """Calls per sample. The weight gradient of a recurrent cell is one product over all steps, as over all
-    samples (so does cuDNN): one call, whose work is that of all."""
+    """Calls per sample. The weight gradient of a recurrent cell is one product over all steps, and over all
+    samples (as in cuDNN): one call with the work of all."""
     active: npt.NDArray[np.bool_]
-    """Directions in which there is anything to do."""
+    """Directions in which there is work."""
     classes: tuple[IntArray, ...]
-    """Columns of each class of `NAMES`."""
+    """Columns of each class, in the order of `NAMES`."""
 
     def taken(self, columns: IntArray) -> WorkTable:
-        """The table of other columns."""
+        """Return the table of some columns."""
         of_class = np.empty(self.trips.shape[1], dtype=np.int64)
         for number, members in enumerate(self.classes):
             of_class[members] = number
@@ -91,7 +95,7 @@ class WorkTable:
 
 
 def work_table(graph: LayerGraph) -> tuple[WorkTable, IntArray]:
-    """The distinct layers' work, and which of them each layer is: identical layers are costed once."""
+    """Return the work of the distinct layers, and which one each layer is: equal layers are costed once."""
     trains = any(item.trainable for item in graph.parameters)
     seen: dict[object, int] = {}
     columns: list[Array] = []
@@ -125,10 +129,10 @@ def _table(stacked: Array, of_class: IntArray) -> WorkTable:
 
 
 def _column(graph: LayerGraph, layer: Layer, product: Contraction | None, *, trains: bool) -> Array:
-    """All numbers of one layer, shape (11, 3): rows as `_table` reads them, columns are directions.
+    """Return all numbers of one layer, shape (11, 3): rows as `_table` reads them, columns are directions.
 
-    Gradients that nothing needs cost nothing, where the graph trains anything at all: with respect to
-    inputs upstream of every trainable parameter (frozen layers below LoRA), and to frozen weights.
+    Gradients that nothing needs cost nothing, if the graph trains anything at all: those for inputs upstream
+    of every trainable parameter (frozen layers below LoRA), and those for frozen weights.
     """
     used = [graph.parameter[use.name] for use in layer.parameters]
     wants_input = not trains or any(use.name in graph.needs_gradient for use in layer.reads)
@@ -164,14 +168,14 @@ def _column(graph: LayerGraph, layer: Layer, product: Contraction | None, *, tra
 
 
 def _done(layer: Layer, direction: int) -> float:
-    """FLOPs that a kernel does for each that is counted."""
+    """Return the FLOPs that a kernel does for each one counted."""
     if layer.kind != "attention":
         return 1.0
     return (HALF if layer.causal else 1.0) * (1.0 if direction == 0 else BACKWARD_PRODUCTS)
 
 
 def _products(forward: int, here: int, direction: int) -> tuple[int, int]:
-    """Products with the samples' rows as rows, and with them as depth: a weight gradient sums over them."""
+    """Count products with the samples' rows as rows, and as depth: a weight gradient sums over them."""
     if direction == 2:
         return 0, here
     return min(here, forward), max(0, here - forward)

@@ -1,4 +1,4 @@
-r"""What a group of devices spans: tier by tier, from the links inside a node to the network over all.
+r"""Span of a group of devices: tier by tier, from the links inside a node to the network over all.
 
 A collective's time depends on its devices only through a few numbers per tier: how many *units* (devices,
 then nodes) a tier joins, how many ring hops cross it, and how fast one unit can send. They are worked out
@@ -32,29 +32,31 @@ class Span:
     size: int
     """Devices in the group."""
     tiers: tuple[Tier, ...]
-    """Innermost first; only those that the group needs."""
+    """Tiers that the group needs, innermost first."""
     lines: dict[object, tuple[tuple[float, float], ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    """What `collectives` has worked out: per operation, algorithm and sharing its (alpha, beta)."""
+    """Results of `collectives`: (alpha, beta) per operation, algorithm and sharing."""
 
     def rate(self, concurrent: int = 1, op: str = "") -> float:
-        """Bytes/s of an operation's ring over the group: its slowest tier."""
+        """Return the bytes/s of an operation's ring over the group: its slowest tier."""
         return min(tier.rate(concurrent, op) for tier in self.tiers)
 
     @property
     def overhead_s(self) -> float:
-        """Seconds of a collective beside its messages: it is launched once, whatever it spans."""
+        """Seconds of a collective besides its messages: it is launched once, whatever it spans."""
         return max((tier.overhead_s for tier in self.tiers), default=0.0)
 
     @property
     def ring_latency_s(self) -> float:
-        """Start-up of a message that visits every device: all hops of the ring but the cheapest."""
+        """Start-up of a message that visits every device in seconds: all hops of the ring but the
+        cheapest.
+        """
         return sum(t.hops * t.latency_s for t in self.tiers) - min(t.latency_s for t in self.tiers)
 
     @property
     def tree_latency_s(self) -> float:
-        """Start-up of a message that goes down a balanced binary tree of every tier."""
+        """Start-up of a message down a balanced binary tree of every tier, in seconds."""
         return sum(math.ceil(math.log2(tier.units)) * tier.latency_s for tier in self.tiers)
 
     @property
@@ -64,10 +66,11 @@ class Span:
 
 
 def span_of(cluster: Cluster, devices: tuple[int, ...]) -> Span:
-    """The span of a group, worked out once.
+    """Return the span of a group, made once.
 
     Raises:
-        InputError: no device, one twice, one that is missing, or two that nothing joins.
+        InputError: the group is empty, names a device twice or one that does not exist, or two that nothing
+            joins.
     """
     known: dict[object, tuple[tuple[int, ...], Span]] = cluster.memo("collective spans", dict)
     key = devices if len(devices) <= _HASHED else id(devices)
@@ -82,7 +85,7 @@ def span_of(cluster: Cluster, devices: tuple[int, ...]) -> Span:
 
 
 def level_groups(cluster: Cluster, depth: int) -> NDArray[np.int64]:
-    """Number of the group of level `depth` that each device of the cluster is in, shape (devices,)."""
+    """Return the group of level `depth` that each device of the cluster is in, shape (devices,)."""
     return cluster.memo(("level groups", depth), lambda: _level_groups(cluster, cluster.levels[depth]))
 
 
@@ -125,12 +128,12 @@ def _span(cluster: Cluster, devices: tuple[int, ...]) -> Span:
         units, tier = _joined(cluster, depth, level, members, units)
         tiers += [tier] if tier else []
     if units.max() > 0:
-        cluster.path(int(members[0]), int(members[np.argmax(units != units[0])]))  # says that there is none
+        cluster.path(int(members[0]), int(members[np.argmax(units != units[0])]))  # raises: there is no path
     return Span(size=len(members), tiers=_closed(tiers))
 
 
 def _closed(tiers: list[Tier]) -> tuple[Tier, ...]:
-    """The ring's way back crosses the outermost tier once more."""
+    """Return the tiers with the ring's way back, which crosses the outermost tier once more."""
     if not tiers:
         return ()
     return (*tiers[:-1], replace(tiers[-1], hops=tiers[-1].hops + 1))
@@ -139,7 +142,7 @@ def _closed(tiers: list[Tier]) -> tuple[Tier, ...]:
 def _joined(
     cluster: Cluster, depth: int, level: Level, members: NDArray[np.int64], units: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], Tier | None]:
-    """Units after `level` has joined what it can, and its tier if it joined anything."""
+    """Return the units after `level` has joined what it can, and its tier; None if it joined nothing."""
     inside, first = np.bincount(units), np.unique(units, return_index=True)[1]
     _, group = np.unique(level_groups(cluster, depth)[members[first]], return_inverse=True)
     joined, total = np.bincount(group), np.bincount(group, weights=inside).astype(np.int64)
@@ -166,7 +169,7 @@ def _joined(
 
 
 def _port(level: Level, depth: int, members: int, peers: int, size: int) -> Port:
-    """A level's port: several links to different peers may run at once only where the device has a total."""
+    """Return a level's port: links to different peers run at once only if the device has a total."""
     pair, total = level.bandwidth_bytes_per_s, level.device_bytes_per_s
     device = (min(total, peers * pair) if total else pair) * level.collective_efficiency
     uplink = level.uplink_bytes_per_s if depth and level.uplink_bytes_per_s else math.inf

@@ -1,8 +1,8 @@
-"""Measured seconds of layers, as arrays: which rows hold for a device kind and tensor degree, and between.
+"""Measured seconds of layers as arrays: the rows that hold for a device kind and tensor degree, interpolated.
 
-A source that gives one time for the whole backward has it halved into the gradients of inputs and weights.
-Where a layer has no parameters the whole is the gradient of its inputs: none of it can be put off behind what
-earlier layers wait for, as a schedule with a split backward does with weight gradients.
+The time of a whole backward, if a source gives just one, is halved into the gradients of inputs and weights.
+If a layer has no parameters, the whole is the gradient of its inputs: a schedule with a split backward cannot
+put off any of it behind work that earlier layers wait for, as it does with weight gradients.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class MeasuredRows:
     seconds: Array
     """Shape (batches, 3, layers)."""
     degree: int
-    """Tensor-parallel size they were taken at."""
+    """Tensor-parallel size at which they were measured."""
 
     def at(self, samples: float) -> Array:
-        """Shape (3, layers): linear between batches, proportional outside."""
+        """Return seconds of shape (3, layers): linear between batches, proportional outside."""
         i = int(np.searchsorted(self.batches, samples))
         low, high = max(i - 1, 0), min(i, len(self.batches) - 1)
         if i in (0, len(self.batches)):
@@ -44,7 +44,7 @@ class MeasuredRows:
 
 
 def measured_rows(graph: LayerGraph, kind: str, degree: int) -> tuple[MeasuredRows, ...]:
-    """Measured seconds that hold for a device kind and tensor degree, by equal sets of batches."""
+    """Return the measured seconds that hold for a device kind and tensor degree, by equal sets of batches."""
     groups: dict[tuple[object, ...], list[tuple[int, Sequence[Measured]]]] = {}
     for i, layer in enumerate(graph.layers):
         chosen = _chosen(layer, kind, degree)
@@ -65,7 +65,7 @@ def measured_rows(graph: LayerGraph, kind: str, degree: int) -> tuple[MeasuredRo
 
 
 def _seconds(layer: Layer, item: Measured) -> tuple[float, float, float]:
-    """Return seconds of forward, input gradient and weight gradient."""
+    """Return the seconds of forward, input gradient and weight gradient."""
     if item.halves and not layer.parameters:
         return item.forward_s, item.input_grad_s + item.weight_grad_s, 0.0
     return item.forward_s, item.input_grad_s, item.weight_grad_s
@@ -74,7 +74,7 @@ def _seconds(layer: Layer, item: Measured) -> tuple[float, float, float]:
 def all_measured(graph: LayerGraph, kind: str, degree: int, layers: NDArray[np.int64]) -> bool:
     """Tell whether the seconds of some layers are all measured; layers without any work do not count.
 
-    Such seconds hold what the host and the framework added while they were taken.
+    Such seconds include what the host and the framework added during the measurement.
     """
     if not graph.memo("costs.any measured", lambda: any(layer.measured for layer in graph.layers)):
         return False
@@ -93,7 +93,7 @@ def _works(layer: Layer) -> bool:
 
 
 def with_collectives(graph: LayerGraph, kinds: tuple[str, ...], degree: int) -> NDArray[np.bool_]:
-    """Per layer: whether the measured seconds used on all these kinds hold the lane's collectives as well."""
+    """Tell for each layer whether its measured seconds on all these kinds include the lane's collectives."""
 
     def make(kind: str) -> NDArray[np.bool_]:
         found = [_chosen(layer, kind, degree) for layer in graph.layers]
@@ -114,13 +114,13 @@ def _any_with_collectives(graph: LayerGraph) -> bool:
 
 
 def _chosen(layer: Layer, kind: str, degree: int) -> list[Measured]:
-    """One layer's measured rows to use, by batch: this kind before any, this degree before 1.
+    """Return one layer's measured rows to use, by batch: this kind before any, this degree before 1.
 
-    A degree that was not measured falls to physics; only if the layer says nothing of its work, the
-    nearest degree measured stands in, as if the work had been split evenly.
+    A degree that was not measured falls back to physics; only if the layer does not state its work does the
+    nearest measured degree stand in, as if the work had been split evenly.
 
     Raises:
-        InputError: nothing but the seconds of other device kinds.
+        InputError: there are only seconds of other device kinds.
     """
     if not layer.measured:
         return []

@@ -4,10 +4,10 @@ Mixed precision (below fp32, training) keeps a master copy and the optimizer's s
 2 + 2 + 12 bytes a parameter in bf16 (Rajbhandari et al., ZeRO, section 3.1), or 2 + 4 + 12 with gradients in
 fp32. ZeRO over N replicas divides the optimizer's part (1), gradients (2) and weights (3) by N.
 
-Activations are the tensors that layers save, each once however many layers save it, times the share of it
-that a device holds. Under ``full`` recompute a block keeps only its inputs and makes the rest again, one
-block at a time; layers outside blocks keep what they save, and a stage without blocks is one block. Under
-``selective`` what only the core of an attention writes and saves is made again (Korthikanti et al.).
+Activations are the tensors that layers save, each once however many layers save it, times the share that a
+device holds. Under ``full`` recompute a block keeps only its inputs and recomputes the rest, one block at a
+time; layers outside blocks keep what they save, and a stage without blocks is one block. Under ``selective``
+tensors that only the core of an attention writes and saves are recomputed (Korthikanti et al.).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from explorer.workload import OPTIMIZERS
 RECOMPUTE = ("none", "selective", "full")
 FP32_BYTES = 4.0
 GATHERED_BLOCKS = 2
-"""ZeRO-3 holds the block it works on and the one it fetches meanwhile."""
+"""Blocks that ZeRO-3 holds: the one in use and the one that is fetched meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,34 +33,37 @@ class StageMemory:
     """Bytes on one device for one replica of a stage."""
 
     weight_bytes: float
-    """One version of the weights, frozen ones included."""
+    """Bytes of one version of the weights, frozen ones included."""
     gradient_bytes: float
-    """Gradients of trainable weights."""
+    """Bytes of gradients of trainable weights."""
     optimizer_bytes: float
-    """Master copy and states, in fp32 (or the precision, if wider)."""
+    """Bytes of master copy and states, in fp32 (or the precision, if wider)."""
     version_bytes: float
-    """Each further version of the trainable weights (weight stashing)."""
+    """Bytes of each further version of the trainable weights (weight stashing)."""
     activation_bytes_per_sample: float
-    """Kept from forward to backward, for each sample in flight."""
+    """Bytes kept from forward to backward, for each sample in flight."""
     recompute_peak_bytes_per_sample: float
-    """Made again and live during a backward, on top, for each sample of one microbatch."""
+    """Bytes recomputed and live during a backward, on top, for each sample of one microbatch."""
     waiting_bytes_per_sample: float
-    """Kept from the input gradient to the weight gradient where a backward is split, for each sample."""
+    """Bytes kept from input gradient to weight gradient if a backward is split, for each sample."""
     recompute_rest_bytes_per_sample: float
-    """Made again and live at the end of an input gradient, beside all that waits for the weight gradient."""
+    """Bytes recomputed and live at the end of an input gradient, besides all that waits for the weight
+    gradient, for each sample."""
     recompute_whole_bytes_per_sample: float
-    """Made again, all of it, where an action of its own does so ahead of the backward."""
+    """Bytes of the whole recomputation, if an action of its own does it ahead of the backward, per sample."""
     buffer_bytes: float
-    """ZeRO: gathered weights of two blocks (level 3) and gradients of one before they are scattered (2)."""
+    """Bytes for ZeRO: gathered weights of two blocks (level 3), gradients of one before they are scattered
+    (2).
+    """
     run_buffer_bytes: float
-    """ZeRO: what more is there where weights stay gathered, and gradients whole, over runs of actions."""
+    """Further bytes for ZeRO if weights stay gathered, and gradients whole, over runs of actions."""
     buffer_bytes_per_sample: float
-    """Temporaries for each sample of one microbatch: gradients (inference: values) at the largest layer,
-    logits in fp32 where there is a loss, and what is sent to other stages."""
+    """Bytes of temporaries for each sample of one microbatch: gradients (inference: values) at the largest
+    layer, logits in fp32 if there is a loss, and tensors sent to other stages."""
 
     @property
     def state_bytes(self) -> float:
-        """All that does not depend on samples."""
+        """Bytes of everything that does not depend on samples."""
         return self.weight_bytes + self.gradient_bytes + self.optimizer_bytes + self.buffer_bytes
 
 
@@ -80,26 +83,26 @@ def stage_memory(
     whole: tuple[int, ...] = (),
     dummy_gradients: bool = True,
 ) -> StageMemory:
-    """Bytes on one device for one replica of a stage.
+    """Return the bytes on one device for one replica of a stage.
 
     Args:
         graph: the model.
         layers: the stage's layers, whole and sliced.
         sharded: sharding of these layers, or of more of the graph.
-        precision: of compute, weights and activations.
+        precision: data type of compute, weights and activations.
         optimizer: a name in `OPTIMIZERS`.
         zero: level, 0 to 3.
         replicas: devices that hold equal shards, over which ZeRO divides.
         recompute: none, selective or full.
         training: whether there are gradients, optimizer and saved activations.
-        gradient_precision: of gradients; empty is `precision`.
-        fractions: share of each sliced layer that is here; others are whole.
-        whole: parameters of sliced layers, by position, that are here whole all the same.
+        gradient_precision: data type of gradients; empty for `precision`.
+        fractions: share of each sliced layer on this device; others are whole.
+        whole: parameters of sliced layers, by position, that are nevertheless whole here.
         dummy_gradients: whether products whose gradients are added up in a wider precision write placeholders
             in the precision of the weights (`Framework.dummy_gradients`).
 
     Raises:
-        InputError: an unknown name, a level or count that cannot be.
+        InputError: a name is unknown, or a level or count is impossible.
     """
     _check(optimizer=optimizer, zero=zero, replicas=replicas, recompute=recompute)
     width = dtype_bytes(precision)
@@ -171,7 +174,7 @@ def _states(
 
 
 def _whole(found: Counts, *, width: float, gradient_width: float, zero: int, replicas: int) -> float:
-    """All gradients for those of one block; all weights and the block that is fetched for two blocks."""
+    """Return the bytes of all gradients instead of one block's, and of all weights instead of two blocks'."""
     sharded = [item for item in found.weights if item.replicas(replicas) > 1]
     more = 0.0
     if zero >= 2 and sharded:

@@ -1,4 +1,4 @@
-"""A graph as arrays, for adding up memory: what depends on no stage and no sharding."""
+"""A graph as arrays for adding up memory: the facts that depend on no stage and no sharding."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Pairs:
     layer: IntArray
     """Positions of layers."""
     item: IntArray
-    """Positions of tensors or parameters, as many."""
+    """Positions of tensors or parameters, one per layer entry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphArrays:
-    """Tensors, parameters and who touches them; nothing of any stage or sharding."""
+    """Tensors, parameters and the layers that touch them; independent of stages and sharding."""
 
     compute: FloatArray
     """Per tensor its scalars in the workload's precision."""
@@ -42,15 +42,15 @@ class GraphArrays:
     gradient: BoolArray
     """Per tensor whether it has a gradient."""
     writer: IntArray
-    """Per tensor its layer, -1 for inputs of the model."""
+    """Per tensor the layer that writes it; -1 for inputs of the model."""
     inner: BoolArray
     """Per tensor whether only the core of an attention writes and saves it."""
     policy: BoolArray | None
-    """Per tensor whether a layer says that selective recomputation keeps it; None where no layer says."""
+    """Per tensor whether a layer states that selective recomputation keeps it; None if no layer does."""
     saves: Pairs
     """Tensors that layers save."""
     saves_for_weights: Pairs
-    """Those of them that the weight gradient reads last."""
+    """Those saved tensors that the weight gradient reads last."""
     puts_off: BoolArray
     """Per layer whether its weight gradient waits for the second half of a split backward."""
     reads: Pairs
@@ -60,18 +60,18 @@ class GraphArrays:
     uses: Pairs
     """Parameters of layers."""
     block: IntArray
-    """Per layer its block, -1 for none."""
+    """Per layer its block; -1 if it has none."""
     own_block: IntArray
-    """The same, but a layer without one is a block of its own."""
+    """As `block`, but a layer without one is a block of its own."""
     is_loss: BoolArray
-    """Per layer: a loss that converts what it reads to fp32. One that keeps only what has no gradient (its
-    targets) makes the gradient in the place of its prediction at once."""
+    """Per layer whether it is a loss that converts its inputs to fp32. A loss that keeps only tensors without
+    gradients (its targets) makes the gradient in the place of its prediction at once."""
     weight: Mapping[str, FloatArray]
     """Per parameter: compute, fixed, density, trainable, states, masters."""
 
 
 def graph_arrays(graph: LayerGraph) -> GraphArrays:
-    """The graph as arrays, made once per graph.
+    """Return the graph as arrays, made once per graph.
 
     Raises:
         InputError: a layer saves a tensor that does not exist.
@@ -80,8 +80,8 @@ def graph_arrays(graph: LayerGraph) -> GraphArrays:
 
 
 def core_layers(graph: LayerGraph) -> BoolArray:
-    """Which layers selective recomputation makes again: those that say so (`Layer.selective`), else the core
-    of an attention: `ATTENTION_CORE`, and what turns scores into scores.
+    """Tell which layers selective recomputation recomputes: those that say so (`Layer.selective`), else the
+    core of an attention: `ATTENTION_CORE`, and layers that turn scores into scores.
     """
     return graph.memo("made again", lambda: _core_layers(graph))
 

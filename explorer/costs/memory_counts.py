@@ -1,7 +1,7 @@
-"""Counts behind memory: how many scalars of what a device holds for some layers, before precisions.
+"""Counts behind memory: how many scalars of some layers a device holds, before precisions.
 
-What depends only on the graph is one set of arrays per graph; what depends on a stage and its sharding is
-one `Counts`. `explorer.costs.memory` turns counts into bytes.
+Facts that depend only on the graph are one set of arrays per graph; those that depend on a stage and its
+sharding are one `Counts`. `explorer.costs.memory` turns counts into bytes.
 """
 
 from __future__ import annotations
@@ -32,49 +32,53 @@ class Weights(NamedTuple):
     """Parameters of a stage that have equally many replicas."""
 
     carved: float
-    """How many times fewer replicas they have than the stage; below 1 where they have more."""
+    """Factor by which they have fewer replicas than the stage; below 1 if they have more."""
     trained: TensorSize
     frozen: TensorSize
     touched: TensorSize
-    """Trained ones, by the share of them that a step touches (sparse tables)."""
+    """Trained ones, weighted by the share of them that a step touches (sparse tables)."""
     fixed_states: float
     """Scalars of fixed type that have optimizer states."""
     fixed_masters: float
-    """Those of them narrower than fp32, which need a master copy."""
+    """Those of `fixed_states` narrower than fp32, which need a master copy."""
     updated: float
-    """Scalars of any type that one update changes: trained ones, by the share that a step touches."""
+    """Scalars of any type that one update changes: trained ones, weighted by the share that a step
+    touches.
+    """
 
     def replicas(self, replicas: int) -> float:
-        """Devices that hold the same shard where the stage has so many replicas: ZeRO divides over them."""
+        """Return the devices that hold the same shard if the stage has so many replicas: ZeRO divides over
+        them.
+        """
         return max(1.0, replicas / self.carved)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What one device holds for some layers."""
+    """Scalars that one device holds for some layers."""
 
     weights: tuple[Weights, ...]
     """Parameters by number of replicas."""
     held: FloatArray
-    """Per parameter of the graph: the share of it that the device holds, 0 for those of other layers."""
+    """Per parameter of the graph: the share of it that the device holds; 0 for those of other layers."""
     largest_block: TensorSize
-    """Trained parameters of the block that has most."""
+    """Trained parameters of the block that has the most."""
     largest_gathered: TensorSize
-    """Parameters, frozen ones included, of the block that has most."""
+    """Parameters, frozen ones included, of the block that has the most."""
     saved: Mapping[str, TensorSize]
-    """By recompute choice: kept from forward to backward, per sample."""
+    """By recompute choice: tensors kept from forward to backward, per sample."""
     again: Mapping[str, TensorSize]
-    """By recompute choice: made again for the backward, the largest block of it, per sample."""
+    """By recompute choice: tensors of the largest block recomputed for the backward, per sample."""
     again_for_inputs: Mapping[str, TensorSize]
-    """The same without what a weight gradient reads."""
+    """As `again`, without tensors that a weight gradient reads."""
     waiting: TensorSize
-    """Kept from the input gradient to the weight gradient where a backward is split: what the latter reads of
-    what was saved (or made again), and gradients of what its layers write, per sample."""
+    """Kept from the input gradient to the weight gradient if a backward is split: saved (or recomputed)
+    tensors that the latter reads, and gradients of the tensors that its layers write, per sample."""
     working: Mapping[str, TensorSize]
-    """By recompute choice, training: gradients alive at the worst point of the backward, beyond what it has
+    """By recompute choice, training: gradients alive at the worst point of the backward, less the tensors
     freed by then, per sample."""
     placeholders: TensorSize
-    """Weights of matrix products, those of equal blocks once and of their experts one."""
+    """Weights of matrix products; those of equal blocks count once, and of their experts one."""
     exchanged: TensorSize
     """Largest buffer gathered from the lane and largest one scattered over it, per sample."""
     passing: TensorSize
@@ -93,14 +97,14 @@ def counts(
     fractions: tuple[tuple[str, float], ...],
     whole: tuple[int, ...],
 ) -> Counts:
-    """What one device holds for some layers: the one answer that memory, updates and collectives read.
+    """Count what one device holds for some layers: the one answer that memory, updates and collectives read.
 
     Args:
         graph: the model.
         layers: names of the layers of one stage, all of them known to `sharded`.
         sharded: their sharding (of these layers or of more).
         fractions: layers of which only this share is here; others are whole.
-        whole: parameters of cut layers that are here whole all the same.
+        whole: parameters of cut layers that are nevertheless whole here.
     """
     arrays, index = graph_arrays(graph), graph.index
     scale = np.zeros(len(graph.layers))
@@ -136,7 +140,7 @@ def counts(
 
 
 def _held(arrays: GraphArrays, sharded: ShardedLayers, scale: FloatArray) -> FloatArray:
-    """Per tensor: share of it that a device holds, if a layer of the stage touches it."""
+    """Return for each tensor the share that a device holds, if a layer of the stage touches it."""
     part = np.zeros(len(arrays.compute))
     for pairs in (arrays.saves, arrays.touches):
         np.maximum.at(part, pairs.item, scale[pairs.layer])
@@ -150,11 +154,13 @@ def _size(arrays: GraphArrays, share: FloatArray) -> TensorSize:
 def _saved(
     arrays: GraphArrays, held: FloatArray, inside: BoolArray, twice: TensorSize, late: BoolArray
 ) -> tuple[dict[str, TensorSize], dict[str, TensorSize], dict[str, TensorSize]]:
-    """By recompute choice: what is kept, what is made again, and the latter without what W reads (`late`)."""
+    """Return by recompute choice what is kept, what is recomputed, and the latter without what W reads
+    (`late`).
+    """
     mine = inside[arrays.saves.layer]
     layer, item = arrays.saves.layer[mine], arrays.saves.item[mine]
     block = arrays.block
-    if not (block[inside] >= 0).any():  # a stage without blocks is made again as a whole (GPipe)
+    if not (block[inside] >= 0).any():  # a stage without blocks is recomputed as a whole (GPipe)
         block = np.zeros_like(block)
     kept = np.zeros(len(held), dtype=bool)
     kept[item] = True
@@ -183,7 +189,7 @@ def _saved(
 
 
 def _late(arrays: GraphArrays, inside: BoolArray) -> BoolArray:
-    """Per tensor whether a weight gradient of the stage is the last to read what was saved of it."""
+    """Tell for each tensor whether a weight gradient of the stage is the last to read its saved value."""
     late = np.zeros(len(arrays.compute), dtype=bool)
     late[arrays.saves_for_weights.item[inside[arrays.saves_for_weights.layer]]] = True
     return late
@@ -197,7 +203,7 @@ def _waiting(
     saved: FloatArray,
     inside: BoolArray,
 ) -> TensorSize:
-    """What lies between the two halves of a split backward: see `explorer.costs.split_backward`."""
+    """Count what lies between the halves of a split backward: see `explorer.costs.split_backward`."""
     off = inside & arrays.puts_off
     found = arrays.writer >= 0
     found[found] = off[arrays.writer[found]]
@@ -214,19 +220,21 @@ def _joined(one: TensorSize, other: TensorSize) -> TensorSize:
 def _working(
     arrays: GraphArrays, held: FloatArray, gradient: FloatArray, inside: BoolArray
 ) -> dict[str, TensorSize]:
-    """Of blocks that are made again nothing is known to be free by the time a layer needs its gradients."""
+    """Count gradients under way; in recomputed blocks no tensor is known to be free when its gradient is
+    needed.
+    """
     most = largest_layer(arrays, gradient, inside)
     return {"none": backward_peak(arrays, held, gradient, inside), "selective": most, "full": most}
 
 
 def _distinct(group: IntArray, item: IntArray, items: int) -> tuple[IntArray, IntArray]:
-    """(group, item) pairs, each once."""
+    """Return (group, item) pairs, each once."""
     pairs = np.unique(group * items + item)
     return pairs // items, pairs % items
 
 
 def _block_inputs(arrays: GraphArrays, inside: BoolArray, block: IntArray) -> IntArray:
-    """Tensors that a block reads and did not make here itself."""
+    """Return the tensors that a block reads and did not make here itself."""
     layer, item = arrays.reads.layer, arrays.reads.item
     writer = arrays.writer[item]
     here = (writer >= 0) & inside[writer] & (block[writer] == block[layer])
@@ -249,7 +257,7 @@ def _border(arrays: GraphArrays, gradient: FloatArray, held: FloatArray, inside:
 def _held_parameters(
     graph: LayerGraph, arrays: GraphArrays, sharded: ShardedLayers, scale: FloatArray, whole: tuple[int, ...]
 ) -> FloatArray:
-    """Per parameter: share of it that a device holds."""
+    """Return for each parameter the share that a device holds."""
     part = np.zeros(len(graph.parameters))
     np.maximum.at(part, arrays.uses.item, scale[arrays.uses.layer])
     part[list(whole)] = 1.0
@@ -288,7 +296,9 @@ def _weights(
 
 
 def carved_of(graph: LayerGraph, sharded: ShardedLayers) -> FloatArray:
-    """Per parameter: how many times fewer replicas it has than its stage, below 1 where it has more."""
+    """Return for each parameter the factor by which its replicas are fewer than its stage's; below 1 if
+    more.
+    """
     found: FloatArray = sharded.memo("carved", lambda: _carved(graph, sharded))
     return found
 
@@ -303,9 +313,9 @@ def _carved(graph: LayerGraph, sharded: ShardedLayers) -> FloatArray:
 
 
 def spread_axes(sharded: ShardedLayers) -> tuple[str, ...]:
-    """Mesh axes inside the replicas that split no parameter (context parallelism).
+    """Return the mesh axes inside the replicas that split no parameter (context parallelism).
 
-    Devices along them hold equal weights, as replicas do, so that ZeRO divides over them as well.
+    Devices along them hold equal weights, as replicas do, so ZeRO divides over them as well.
     """
 
     def make() -> tuple[str, ...]:
@@ -320,7 +330,7 @@ def spread_axes(sharded: ShardedLayers) -> tuple[str, ...]:
 def _largest_blocks(
     arrays: GraphArrays, part: FloatArray, inside: BoolArray
 ) -> tuple[TensorSize, TensorSize]:
-    """Trained, and all, parameters of the block that has most of them."""
+    """Return the trained, and all, parameters of the block that has the most of them."""
     table = arrays.weight
     mine = inside[arrays.uses.layer]
     block = arrays.block[arrays.uses.layer[mine]]

@@ -1,10 +1,10 @@
-"""What a device holds for a while: gradients under way, gathered tensors, placeholders of gradients.
+"""Temporary memory of a device: gradients under way, gathered tensors, placeholders of gradients.
 
-The backward goes through the layers from the last to the first. At layer i alive are the gradients of tensors
-that a layer from i on reads and one up to i writes; freed is what only layers after i saved. The most of
-alive - freed over the layers is what the backward needs beyond what the forward left.
+The backward goes through the layers from the last to the first. At layer i those gradients are alive whose
+tensor a layer from i on reads and one up to i writes; tensors that only layers after i saved are freed. The
+maximum of alive - freed over the layers is what the backward needs beyond what the forward left.
 
-Buffers that Transformer Engine and Megatron-Core hold where products add their weight gradients straight into
+Transformer Engine and Megatron-Core hold further buffers if products add their weight gradients straight into
 a sum of a wider type: autograd is handed an unwritten gradient of the weight's own type instead, one for
 each shape, kept from call to call (`get_dummy_wgrad` of Transformer Engine 2, 2025).
 """
@@ -32,14 +32,14 @@ class TensorSize(NamedTuple):
     fixed_bytes: float = 0.0
 
     def bytes(self, compute_bytes: float) -> float:
-        """Bytes when a scalar of the workload's precision has `compute_bytes`."""
+        """Return the bytes if a scalar of the workload's precision has `compute_bytes`."""
         return self.compute * compute_bytes + self.fixed_bytes
 
 
 def largest(
     compute: FloatArray, fixed: FloatArray, share: FloatArray, group: IntArray, item: IntArray
 ) -> TensorSize:
-    """Of groups of items the one with most bytes (two a scalar of the precision): group[k] has item[k]."""
+    """Return the group of items with most bytes (two per scalar of the precision): group[k] has item[k]."""
     if not len(group):
         return TensorSize()
     part = share[item]
@@ -50,7 +50,7 @@ def largest(
 
 
 def largest_layer(arrays: GraphArrays, share: FloatArray, inside: BoolArray) -> TensorSize:
-    """Inputs and outputs of the layer that has most of them."""
+    """Return the inputs and outputs of the layer that has most of them."""
     mine = inside[arrays.touches.layer]
     layer, item = arrays.touches.layer[mine], arrays.touches.item[mine]
     return largest(arrays.compute, arrays.fixed, share, layer, item)
@@ -59,12 +59,12 @@ def largest_layer(arrays: GraphArrays, share: FloatArray, inside: BoolArray) -> 
 def backward_peak(
     arrays: GraphArrays, held: FloatArray, gradient: FloatArray, inside: BoolArray
 ) -> TensorSize:
-    """Gradients alive less saved tensors freed, at the layer where that is most.
+    """Return the gradients alive less saved tensors freed, at the layer where that is most.
 
     Args:
         arrays: the graph.
         held: per tensor the share that a device holds.
-        gradient: the same, 0 for tensors without a gradient.
+        gradient: as `held`, 0 for tensors without a gradient.
         inside: per layer whether the stage has it.
     """
     place = np.cumsum(inside) - 1
@@ -79,7 +79,7 @@ def backward_peak(
 
 
 def _alive(arrays: GraphArrays, inside: BoolArray, place: IntArray, count: int) -> tuple[IntArray, IntArray]:
-    """Per tensor the first and last layer of the stage at whose backward its gradient is there; -1 never."""
+    """Return per tensor the first and last layer at whose backward its gradient is alive; -1 if never."""
     mine = inside[arrays.touches.layer]
     layer, item = place[arrays.touches.layer[mine]], arrays.touches.item[mine]
     first = np.full(len(arrays.compute), count)
@@ -95,7 +95,9 @@ def _alive(arrays: GraphArrays, inside: BoolArray, place: IntArray, count: int) 
 def _freed(
     arrays: GraphArrays, inside: BoolArray, place: IntArray, count: int
 ) -> tuple[IntArray, IntArray, BoolArray]:
-    """Per saved tensor the layers at whose backward it is gone: those before the first that saved it."""
+    """Return per saved tensor the layers at whose backward it is gone: those before the first that saved
+    it.
+    """
     mine = inside[arrays.saves.layer]
     first = np.full(len(arrays.compute), count)
     np.minimum.at(first, arrays.saves.item[mine], place[arrays.saves.layer[mine]])
@@ -105,7 +107,7 @@ def _freed(
 def _between(
     arrays: GraphArrays, share: FloatArray, first: IntArray, last: IntArray, chosen: BoolArray, count: int
 ) -> FloatArray:
-    """Per layer, scalars and fixed bytes of the chosen tensors that are there from `first` to `last`."""
+    """Sum by layer the scalars and fixed bytes of the chosen tensors that live from `first` to `last`."""
     found = np.zeros((2, count + 1))
     for row, size in enumerate((arrays.compute, arrays.fixed)):
         amount = (size * share)[chosen]
@@ -115,7 +117,7 @@ def _between(
 
 
 def placeholders(graph: LayerGraph, arrays: GraphArrays, part: FloatArray, inside: BoolArray) -> TensorSize:
-    """Trained weights of matrix products: those of equal blocks once, and of a layer's experts one.
+    """Count trained weights of matrix products: those of equal blocks once, and of a layer's experts one.
 
     Args:
         graph: the model.
@@ -130,13 +132,15 @@ def placeholders(graph: LayerGraph, arrays: GraphArrays, part: FloatArray, insid
     _, once = np.unique(names[item], return_index=True)
     chosen = item[once]
     share = part[chosen] * arrays.weight["trainable"][chosen]
-    one = np.maximum(1.0, experts[chosen] * part[chosen])  # of the experts that the device holds
+    one = np.maximum(1.0, experts[chosen] * part[chosen])  # one of the experts that the device holds
     compute, fixed = arrays.weight["compute"][chosen], arrays.weight["fixed"][chosen]
     return TensorSize(float(compute @ (share / one)), float(fixed @ (share / one)))
 
 
 def _products(graph: LayerGraph) -> tuple[IntArray, FloatArray]:
-    """Per parameter a number that equal weights of equal blocks share (-1: no product's), and its experts."""
+    """Return per parameter a number that equal weights of equal blocks share (-1: no product's), and its
+    experts.
+    """
     position = {item.name: i for i, item in enumerate(graph.parameters)}
     numbers: dict[object, int] = {}
     names = np.full(len(graph.parameters), -1, dtype=np.int64)
@@ -156,10 +160,10 @@ def _products(graph: LayerGraph) -> tuple[IntArray, FloatArray]:
 
 
 def exchanged(graph: LayerGraph, sharded: ShardedLayers, inside: BoolArray) -> TensorSize:
-    """The largest buffer that a lane gathers, and the largest that it scatters, per sample.
+    """Return the largest buffer that a lane gathers, and the largest that it scatters, per sample.
 
     A gathered tensor lives while its reader works, a sum until its part is kept; all-reduces are in place. A
-    ring holds the block at hand and the one that arrives, backward with their gradients.
+    ring holds the block at hand and the one that arrives, in the backward with their gradients.
     """
     sizes: FloatArray = sharded.memo("memory.exchanged", lambda: _exchanges(graph, sharded))
     compute, fixed = sizes[:, :, inside].max(axis=2, initial=0.0).sum(axis=1)
@@ -167,7 +171,7 @@ def exchanged(graph: LayerGraph, sharded: ShardedLayers, inside: BoolArray) -> T
 
 
 def _exchanges(graph: LayerGraph, sharded: ShardedLayers) -> FloatArray:
-    """Shape (2, 2, layers): scalars and bytes of fixed type; gathers and scatters."""
+    """Return shape (2, 2, layers): scalars and bytes of fixed type; gathers and scatters."""
     sizes = np.zeros((2, 2, len(graph.layers)))
     rows = {"all_gather": 0, "reduce_scatter": 1, "ring": 0, "ring_gradient": 0}
     blocks = {"ring": 2, "ring_gradient": 4}
@@ -181,10 +185,10 @@ def _exchanges(graph: LayerGraph, sharded: ShardedLayers) -> FloatArray:
 
 
 def kept_twice(graph: LayerGraph, sharded: ShardedLayers) -> FloatArray:
-    """Shape (2, layers): scalars and bytes of fixed type that a layer saves in a form of its own.
+    """Return shape (2, layers): scalars and bytes of fixed type that a layer saves in a form of its own.
 
-    An all-to-all makes another tensor for its reader. Where both its writer and the reader save it (what an
-    attention by heads writes, and the product behind it by sequence reads) it is kept twice.
+    An all-to-all makes another tensor for its reader. If both its writer and the reader save it (an attention
+    writes by heads, and the product behind it reads by sequence), it is kept twice.
     """
     found: FloatArray = sharded.memo("memory.kept twice", lambda: _twice(graph, sharded))
     return found

@@ -6,10 +6,10 @@ every unit goes through the depth k of its tile (NVIDIA, Matrix Multiplication B
     seconds = waves x 2 r c (k / s + k0) / (f P / U),    waves = ceil(batch ceil(m / r) ceil(n / c) s / U)
 
 with U units of together P FLOP/s, tiles of r x c that reach the fraction f, and k0 for the start and the end
-of a tile. Where tiles are fewer than units the depth is split in s parts, whose sums are added in memory.
-The fastest of the device kind's tilings and splits counts, as a library chooses by heuristics that mostly
+of a tile. If tiles are fewer than units, the depth is split into s parts, whose sums are added in memory.
+The fastest of the device kind's tilings and splits counts, since a library chooses by heuristics that mostly
 find it. Sizes that do not fill 16 bytes keep only a fraction of the speed. Long products draw so much power
-that clocks fall: the curve `sustained`, over the FLOPs of a product, where a kind has one.
+that clocks fall: the curve `sustained`, over the FLOPs of a product, if a kind has one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from explorer.cluster import Curve, DeviceKind
 Array = npt.NDArray[np.float64]
 
 SPLITS = (1, 2, 4, 8)
-"""Parts that the depth is cut into."""
+"""Numbers of parts into which the depth may be cut."""
 ALIGNMENT_BYTES = 16
 _SUM_BYTES = 4.0  # partial sums are kept in fp32
 
@@ -38,17 +38,17 @@ def product_seconds(
     *,
     summed: bool = False,
 ) -> Array:
-    """Seconds of batches of (rows x depth) by (depth x columns) products on a device kind with tiles.
+    """Return the seconds of batches of (rows x depth) by (depth x columns) products on a device with tiles.
 
     Args:
         kind: the device; it has `compute_units` and `tiles`.
-        precision: of the factors.
+        precision: data type of the factors.
         batch: products of each entry, shape (...,).
         rows: m, as `batch`.
         columns: n, as `batch`.
         depth: k, as `batch`.
-        summed: a weight gradient, whose factors are stored by rows of the depth: rows and columns lie next
-            to each other in memory, and have to fill 16 bytes; else columns and depth.
+        summed: whether it is a weight gradient, whose factors are stored by rows of the depth: rows and
+            columns lie next to each other in memory and have to fill 16 bytes; else columns and depth.
 
     Raises:
         InputError: the kind has no peak for the precision.
@@ -74,7 +74,7 @@ def product_seconds(
 
 
 def _at(curve: Curve, sizes: Array) -> Array:
-    """Fractions of a curve at sizes, linear in their logarithm."""
+    """Return fractions of a curve at sizes, linear in their logarithm."""
     points, fractions = np.asarray(curve.points, dtype=float).T
     found: Array = np.interp(np.log(np.maximum(sizes, 1e-300)), np.log(points), fractions)
     return found

@@ -1,9 +1,9 @@
-"""Split backward: what the input gradient (I) frees, and what waits for the weight gradient (W).
+"""Split backward: which tensors the input gradient (I) frees, and which wait for the weight gradient (W).
 
 A backward in two parts (Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024) puts off the weight gradients
 of layers that contract their input with the gradient of their output: products, convolutions, cells, experts,
-tables. From I to W these layers keep both factors. All else, what activations, softmaxes, dropouts and
-attention kernels saved, is read by I alone. So are the inputs of norms: the gradients of their few parameters
+tables. From I to W these layers keep both factors. Everything else, saved by activations, softmaxes, dropouts
+and attention kernels, is read by I alone. So are the inputs of norms: the gradients of their few parameters
 are sums that I can make on its way, as Megatron-LM's zero-bubble branch does (their seconds, which hardly
 count, stay in W).
 
@@ -19,21 +19,21 @@ from explorer.graph import BY_INPUT, BY_WEIGHT, Layer, LayerGraph
 MADE_WITH_INPUT = frozenset({"norm"})
 """Kinds whose weight gradients leave nothing to W."""
 _READS_OUTPUT = frozenset({"router"})
-"""Kinds that save their own output for the input gradient, and what they read for the weight gradient."""
+"""Kinds that save their own output for the input gradient, and their input for the weight gradient."""
 
 
 def puts_off(graph: LayerGraph, layer: Layer) -> bool:
-    """Whether the weight gradient of a layer waits for W."""
+    """Tell whether the weight gradient of a layer waits for W."""
     if not any(graph.parameter[use.name].trainable for use in layer.parameters):
         return False
     return BY_WEIGHT in layer.last_read_by if layer.last_read_by else layer.kind not in MADE_WITH_INPUT
 
 
 def last_readers(graph: LayerGraph, layer: Layer) -> tuple[str, ...]:
-    """For each tensor that a layer saves, the gradient that reads it last.
+    """Return for each tensor that a layer saves the gradient that reads it last.
 
-    Layers that do not say so (`Layer.last_read_by`) go by their kind. Of one whose inner workings are unknown
-    (an `other` layer, experts read from a program) everything stays for W, which is never too little.
+    Layers that do not state it (`Layer.last_read_by`) go by their kind. If the inner workings are unknown (an
+    `other` layer, experts read from a program), everything stays for W, which is never too little.
     """
     if layer.last_read_by:
         return layer.last_read_by

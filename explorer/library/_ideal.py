@@ -18,7 +18,7 @@ from explorer.workload import Job, Workload
 
 ACTIVATIONS = MEMORY_PARTS.index("activations")
 SCRAP_BYTES = 1e-15
-"""Of what crosses stages where a transfer takes time: counts for nothing beside what a stage keeps."""
+"""Bytes that cross stages if a transfer takes time: negligible next to the bytes that a stage keeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,25 +30,25 @@ class Ideal:
     m: int
     """Microbatches of one step."""
     schedule: str
-    """A registered schedule."""
+    """Name of a registered schedule."""
     forward_s: float = 1.0
-    """F, of one stage."""
+    """F: seconds of one stage's forward."""
     backward_s: float = 2.0
-    """B = I + W, of one stage."""
+    """B = I + W: seconds of one stage's backward."""
     weight_grad_s: float | None = None
-    """W; None for half of B."""
+    """W: seconds of one stage's weight gradient; None for half of B."""
     chunks: int | None = None
-    """Stages at each position; None for what the schedule's placement has."""
+    """Stages at each position; None for the number of the schedule's placement."""
     replicas: int = 1
     """Data-parallel replicas."""
     parameter_bytes: float = 0.0
-    """Weights of one stage."""
+    """Bytes of the weights of one stage."""
     bandwidth_bytes_per_s: float = 1e30
-    """Between any two devices."""
+    """Bytes/s between any two devices."""
     transfer_s: float = 0.0
-    """Of one microbatch from stage to stage, whatever its size."""
+    """Seconds of one microbatch's transfer from stage to stage, whatever its size."""
     recompute: str = "none"
-    """none or full."""
+    """Recomputation: none or full."""
     updates: tuple[UpdateChoice, ...] = ()
     """Update rules."""
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -92,7 +92,7 @@ class Ideal:
     def device_idle_s(self) -> float:
         """Return the most idle seconds of a device between its first start and its last end in one step.
 
-        That is what is left of the bubble where devices begin the next step before others end this one.
+        That is the rest of the bubble if devices begin the next step before others end this one.
         """
         report = self.report()
         return max(span - busy for span, busy in zip(report.device_span_s, report.busy_s, strict=True))

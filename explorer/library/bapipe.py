@@ -1,4 +1,4 @@
-"""BaPipe: balance by cutting a layer in two where no cut between layers is even."""
+"""BaPipe: balance by cutting a layer in two if no cut between layers is even."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GraphPipe: stages form a DAG, so that parallel branches run side by side."""
+"""GraphPipe: stages form a DAG, so parallel branches run at the same time."""
 
 from __future__ import annotations
 

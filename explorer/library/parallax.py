@@ -60,7 +60,7 @@ def _in_and_out(report: Report) -> float:
     )
 )
 def example() -> Example:
-    """A language model with a large embedding on eight V100, data parallel."""
+    """Big LSTM, a language model with a large embedding, on eight V100, data parallel."""
     return Example(
         model="biglstm",
         cluster="dgx-1-v100",

@@ -1,4 +1,4 @@
-"""PipeDream: 1F1B for ever, with a version of the weights stashed for every microbatch in flight."""
+"""PipeDream: 1F1B without flushes, with a version of the weights stashed for every microbatch in flight."""
 
 from __future__ import annotations
 

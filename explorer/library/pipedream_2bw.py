@@ -1,4 +1,4 @@
-"""PipeDream-2BW: 1F1B for ever with two buffered versions of the weights."""
+"""PipeDream-2BW: 1F1B without flushes with two buffered versions of the weights."""
 
 from __future__ import annotations
 

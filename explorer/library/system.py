@@ -1,4 +1,4 @@
-"""What the library says of a published system, and how its claims are reproduced."""
+"""Published systems: their descriptions and claims, and how the claims are reproduced."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXACT = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uses:
-    """Names of what a system is made of, by registry; `explorer list` shows each of them."""
+    """Names of the parts that a system is made of, by registry; `explorer list` shows each of them."""
 
     schedules: tuple[str, ...] = ()
     """Names in `explorer.schedules`."""
@@ -36,7 +36,7 @@ class Uses:
     """Fields of a strategy in words: "tensor layout", "ZeRO", "stage DAG"."""
 
     def as_dict(self) -> dict[str, list[str]]:
-        """Return what is used by kind, without empty kinds."""
+        """Return the names by registry, without empty ones."""
         found = {item.name: list(getattr(self, item.name)) for item in fields(self)}
         return {kind: names for kind, names in found.items() if names}
 
@@ -74,7 +74,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A claim with our figure beside it."""
+    """A claim with our figure."""
 
     claim: Claim
     """The claim."""
@@ -102,7 +102,7 @@ class Outcome:
         return f"holds within {100 * within:g} %" if within > EXACT else "holds"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what `explorer reproduce --json` prints of a claim."""
+        """Return the object that `explorer reproduce --json` prints for a claim."""
         claim = self.claim
         return {
             "text": claim.text, "published": claim.published, "ours": self.ours, "unit": claim.unit,
@@ -115,7 +115,7 @@ class Example:
     """A problem for the board that shows a system at work."""
 
     model: str
-    """A zoo name."""
+    """Name of a model in the zoo."""
     cluster: str
     """A bundled cluster profile."""
     global_batch: int
@@ -123,7 +123,7 @@ class Example:
     shape: Mapping[str, Any] = field(default_factory=dict)
     """How the model is divided: keywords of `explorer.uniform`."""
     divide: Callable[[LayerGraph, Cluster, Job], Strategy] | None = None
-    """Make the strategy where it is not uniform; None for `shape`."""
+    """Makes the strategy if it is not uniform; None for `shape`."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Settings of the model."""
 
@@ -147,18 +147,18 @@ class System(Spec):
     """A published system: its paper, what it is in our terms, and its claims."""
 
     uses: Uses
-    """What it is made of here."""
+    """Names of the parts it is made of here."""
     claims: tuple[Claim, ...]
     """What its paper says, at least one."""
     year: int
     """Year of the first publication."""
     missing: str = ""
-    """What of the system is not here, in words; empty if nothing is."""
+    """Parts of the system that are missing here, in words; empty if none are."""
     function: Callable[[], Example] = unregistered
-    """Return the example problem; its docstring says in words what problem that is, for people to read."""
+    """Makes the example problem; its docstring says in words what problem that is, for people to read."""
 
     def as_dict(self, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
-        """Return what `explorer reproduce --json` prints of a system."""
+        """Return the object that `explorer reproduce --json` prints for a system."""
         return {
             "name": self.name, "title": self.title, "paper": self.paper, "year": self.year,
             "uses": self.uses.as_dict(), "missing": self.missing,

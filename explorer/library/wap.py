@@ -1,4 +1,4 @@
-"""WAP: only as many devices for a layer as pay."""
+"""WAP: only as many devices for a layer as pay off."""
 
 from __future__ import annotations
 

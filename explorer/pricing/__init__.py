@@ -2,15 +2,15 @@
 
 The only place where a placement meets the cost model.
 
-    lines    devices along the mesh axes of a row        inside   collectives of a lane's own axes
-    section  seconds of a section on a row               states   update, reduction and gather of weights
-    beside   what of them work hides                     host     sparse states and offload
-    routes   transfers between two rows                  crossing the same by gathers and broadcasts
-    demands  what slots ask of shared links              exchanges who holds, reduces, gathers and sends what
-    pricer   one placement's slots                       prices   all of a program's
-    schedule_costs  what schedules that look at seconds and bytes are told
+    mesh_lines        devices along the mesh axes     lane_collectives  collectives of a lane's own axes
+    section_time      seconds of a section on a row   gradient_sync     update, reduction, gather of weights
+    overlap           collectives that work hides     host_memory       sparse states and offload
+    routes            transfers between two rows      stage_transfers   the same by gathers and broadcasts
+    link_shares       demands on shared links         piece_tensors     tensors held, reduced, gathered, sent
+    pricer            slots of one placement          prices            all numbers of a program
+    schedule_costs    seconds and bytes for schedules that look at them
 
-What a number depends on are the arguments of the function that makes it, and those are its cache key
+A number depends on exactly the arguments of the function that makes it, and those are its cache key
 (`explorer.base.caching.remembered`): moving one layer re-prices two stages.
 """
 

@@ -1,8 +1,8 @@
-"""Weights and gradients: seconds of updates, reductions and gathers, and what they move.
+"""Weights and gradients: seconds of updates, reductions and gathers, and the bytes they move.
 
 Gradients that are partial sums inside a replica (norms under sequence parallelism, everything under context
-parallelism) are added over lane and replicas at once, by one all-reduce over all those devices; what it
-moves counts as its two halves: (n-1)/n around the lane, then the n-th part of it between replicas. Where no
+parallelism) are added over lane and replicas at once, by one all-reduce over all those devices; the bytes it
+moves count as its two halves: (n-1)/n around the lane, then the n-th part of it between replicas. If no
 replica reduces, the lane's own part comes before the update.
 """
 
@@ -22,7 +22,7 @@ from explorer.pricing.mesh_lines import Line, Lines, summed_with
 from explorer.sharding import ShardedLayers
 
 Sums = tuple[tuple[str, int], ...]
-"""(mesh axis, devices along it) that gradients have to be added over; () where they are whole."""
+"""(mesh axis, devices along it) over which gradients have to be added; () if they are whole."""
 
 
 class Moved(NamedTuple):
@@ -30,13 +30,13 @@ class Moved(NamedTuple):
 
     seconds: float
     bytes: float
-    """Buffer between replicas, of one device of each row."""
+    """Bytes of the buffer between replicas, on one device of each row."""
     lane_bytes: float
-    """Sent by each device around its own lane."""
+    """Bytes that each device sends around its own lane."""
 
 
 def updated_elements(held: Counts, zero: int, replicas: int) -> float:
-    """Scalars that one device updates; under ZeRO its share of those that its replicas hold."""
+    """Return the scalars that one device updates; under ZeRO its share of those that its replicas hold."""
     return sum(item.updated / (item.replicas(replicas) if zero else 1.0) for item in held.weights)
 
 
@@ -44,14 +44,14 @@ def updated_elements(held: Counts, zero: int, replicas: int) -> float:
 def gradient_parts(
     graph: LayerGraph, shards: ShardedLayers, held: Counts, parameters: tuple[int, ...], width: float
 ) -> tuple[tuple[Sums, float], ...]:
-    """Bytes of the gradients of some parameters on one device, by what they have to be added over.
+    """Return the bytes of the gradients of some parameters on one device, by the axes to add them over.
 
     Args:
         graph: the model.
         shards: how it is sharded.
         held: what the device holds.
         parameters: their positions.
-        width: bytes of a gradient of the workload's precision.
+        width: bytes of one gradient in the workload's precision.
     """
     table, chosen = graph_arrays(graph).weight, list(parameters)
     sizes = (table["compute"] * width + table["fixed"]) * table["density"] * held.held
@@ -72,7 +72,7 @@ def weight_bytes(graph: LayerGraph, held: Counts, parameters: tuple[int, ...], w
         graph: the model.
         held: what the device holds.
         parameters: their positions.
-        width: bytes of a weight of the workload's precision.
+        width: bytes of one weight in the workload's precision.
     """
     table, chosen = graph_arrays(graph).weight, list(parameters)
     return float(((table["compute"] * width + table["fixed"]) * held.held)[chosen].sum())
@@ -89,18 +89,19 @@ def reduce_price(
     parts: tuple[tuple[Sums, float], ...],
     chunks: tuple[int, ...] = (),
 ) -> Moved:
-    """A reduction over rows of devices that hold the same shards; its parts run one after another.
+    """Price a reduction over rows of devices that hold the same shards; its parts run one after another.
 
     Args:
-        cluster: where they are.
-        method: all_reduce, or a name of a parameter server's.
-        zero: level; from 1 on each replica gets its own shard of the sum only.
-        servers: of a parameter server.
+        cluster: the links between them.
+        method: all_reduce, or the name of a parameter server's method.
+        zero: level of ZeRO; from 1 on each replica gets only its own shard of the sum.
+        servers: devices of a parameter server.
         rows: the rows.
-        lines: per row the devices along its axes; () where nothing is a partial sum.
-        parts: bytes of one device by what they are partial over.
-        chunks: per row the group of replicas that its shards lie in, where ZeRO shards over fewer than all:
-            a reduce-scatter inside each, then an all-reduce of each shard over the groups (HSDP). () is one.
+        lines: per row the devices along its axes; () if nothing is a partial sum.
+        parts: bytes of one device by the axes they are partial over.
+        chunks: per row its group of replicas, if ZeRO shards over fewer than all of them: a reduce-scatter
+            inside each group, then an all-reduce of each shard over the groups (HSDP); () if there is one
+            group.
     """
     op = "parameter_server"
     if method == "all_reduce":
@@ -125,7 +126,9 @@ def reduce_price(
 def _hybrid_seconds(
     cluster: Cluster, groups: list[Line], chunks: tuple[int, ...], size: float, concurrent: int
 ) -> float:
-    """Reduce-scatter inside each group of replicas, then all-reduce of each shard over the groups."""
+    """Time a reduce-scatter inside each group of replicas, then an all-reduce of each shard over the
+    groups.
+    """
     members: dict[int, list[Line]] = {}
     for chunk, group in zip(chunks, groups, strict=True):
         members.setdefault(chunk, []).append(group)
@@ -144,15 +147,15 @@ def _hybrid_seconds(
 
 @remembered(8192)
 def gather_price(cluster: Cluster, groups: tuple[tuple[tuple[Line, ...], float], ...]) -> Moved:
-    """Gathers of shards over replicas, one after another.
+    """Price gathers of shards over replicas, one after another.
 
     Args:
-        cluster: where they are.
-        groups: rows that hold equal parameters, and the bytes of them all that one device of a row needs;
-            the first group is of all rows of the section.
+        cluster: the links between them.
+        groups: rows that hold equal parameters, and the bytes of all of them that one device of a row needs;
+            the first group has all rows of the section.
 
     Returns:
-        `bytes` as if all went around the rows of the first group.
+        The price; its `bytes` are as if everything went around the rows of the first group.
     """
     everyone = len(groups[0][0])
     seconds = moved = 0.0
@@ -167,9 +170,9 @@ def gather_price(cluster: Cluster, groups: tuple[tuple[tuple[Line, ...], float],
 
 @remembered(8192)
 def gathered_bytes(held: Counts, zero: int, width: float) -> tuple[tuple[float, float], ...]:
-    """(how many times fewer replicas, bytes) of the weights that a gather brings to one device.
+    """Return (factor by which the replicas are fewer, bytes) of the weights that a gather brings to a device.
 
-    Levels 1 and 2 gather what was updated, level 3 all that a forward reads; rows that no step touched
+    Levels 1 and 2 gather the updated weights, level 3 all that a forward reads; rows that no step touched
     come along.
     """
     return tuple(
@@ -179,6 +182,6 @@ def gathered_bytes(held: Counts, zero: int, width: float) -> tuple[tuple[float, 
 
 
 def with_partial_sums(graph: LayerGraph, shards: ShardedLayers, held: Counts) -> tuple[int, ...]:
-    """Parameters on a device whose gradients are partial sums inside a replica."""
+    """Return the parameters on a device whose gradients are partial sums inside a replica."""
     names = shards.partial_sums
     return tuple(p for p in np.flatnonzero(held.held).tolist() if graph.parameters[p].name in names)

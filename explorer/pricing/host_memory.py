@@ -1,14 +1,14 @@
-"""States and activations that a device keeps less of: pruned weights' states, and what its host holds for it.
+"""Memory saved on a device: states of pruned weights only, and states and activations kept on its host.
 
-Sparse states (Singh, Bhatele: SAMO, IPDPS 2023): of phi weights of two bytes a share f is left by pruning.
-They stay dense for compute; master copy, gradients in both widths and optimizer states have the f phi that
-are left, with their index of 4 bytes each and a copy of 2 on the way: 2 phi + 24 f phi bytes with Adam.
+Sparse states (Singh, Bhatele: SAMO, IPDPS 2023): of phi weights of two bytes pruning leaves a share f.
+They stay dense for compute; master copy, gradients in both widths and optimizer states exist for the f phi
+that are left, with their index of 4 bytes each and a copy of 2 on the way: 2 phi + 24 f phi bytes with Adam.
 
-Offload (Rajbhandari et al., ZeRO-Infinity, 2021), over the device's link to its host, each way apart:
+Offload (Rajbhandari et al., ZeRO-Infinity, 2021), over the device's link to its host, each way on its own:
 
     optimizer     states come for the update and go back, block by block: max(update, states / bandwidth)
     activations   go out behind the forward and come back ahead of the backward: max(work, bytes / bandwidth);
-                  of a microbatch two blocks are on the device
+                  two blocks of a microbatch are on the device
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from explorer.costs.memory_counts import Counts
 from explorer.strategy import ACTIVATIONS, OPTIMIZER, Stage
 
 INDEX_BYTES, COPY_BYTES = 4.0, 2.0
-"""Of each weight left by pruning: its place, and the copy in which its states are brought up to date."""
+"""Bytes per weight left by pruning: its index, and the copy in which its states are updated."""
 BLOCKS_HERE = 2
-"""Of offloaded tensors: the block that is worked on and the one that moves meanwhile."""
+"""Blocks of offloaded tensors on the device: the one in use and the one that moves meanwhile."""
 
 
 def reduced_memory(memory: StageMemory, stage: Stage, held: Counts, width: float, blocks: int) -> StageMemory:
-    """Memory of a stage with sparse states and offload.
+    """Reduce the memory of a stage by sparse states and offload.
 
     Args:
-        memory: without them.
-        stage: what is chosen.
-        held: what a device holds.
+        memory: the memory without them.
+        stage: the stage, with its choices.
+        held: counts of what a device holds.
         width: bytes of a gradient.
-        blocks: of the section.
+        blocks: number of blocks of the section.
     """
     share, part = stage.density, min(1.0, BLOCKS_HERE / blocks)
     here = memory
@@ -61,5 +61,5 @@ def reduced_memory(memory: StageMemory, stage: Stage, held: Counts, width: float
 
 
 def host_seconds(cluster: Cluster, devices: tuple[int, ...], bytes_count: float) -> float:
-    """Seconds to move bytes of each of some devices to its host, or back; the slowest counts."""
+    """Return the seconds to move bytes of each of some devices to its host, or back; the slowest counts."""
     return bytes_count / min(cluster.kind_of(device).host_bandwidth_bytes_per_s for device in devices)

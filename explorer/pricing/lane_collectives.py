@@ -1,6 +1,6 @@
 """Collectives inside a lane (tensor, context, expert parallelism): counts by layer, seconds and bytes.
 
-Which part of them runs beside work is in `explorer.pricing.overlap`.
+Which part of them is hidden behind work is told in `explorer.pricing.overlap`.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class Inside:
     """Collectives of a graph under one layout, equal ones counted together."""
 
     kinds: tuple[Kind, ...]
-    """The different ones."""
+    """The different kinds."""
     forward: FloatArray
-    """(layers, kinds): how many each layer's forward has."""
+    """(layers, kinds): number of each kind in each layer's forward."""
     backward: FloatArray
-    """As `forward`, of the backward."""
+    """(layers, kinds): number of each kind in each layer's backward."""
     regather: FloatArray
-    """As `forward`: gathers that the backward repeats unseen, behind other work."""
+    """(layers, kinds): gathers that the backward repeats unseen, behind other work."""
 
 
 def inside_of(graph: LayerGraph, shards: ShardedLayers) -> Inside | None:
-    """The collectives of a sharding of the whole graph; None if it has none."""
+    """Return the collectives of a sharding of the whole graph; None if it has none."""
     return shards.memo("collectives", lambda: _count(graph, shards))
 
 
@@ -63,16 +63,17 @@ def _count(graph: LayerGraph, shards: ShardedLayers) -> Inside | None:
 
 
 def kind_of(item: Collective) -> Kind:
-    """What the price of a collective depends on."""
+    """Return the facts that decide the price of a collective."""
     return (item.op, item.axis, item.size, item.elements_per_sample, item.dtype)
 
 
 @remembered(8192)
 def kind_costs(cluster: Cluster, inside: Inside, lines: Lines, precision: str, samples: float) -> FloatArray:
-    """(2, kinds): seconds of each kind of collective on a row, and bytes that one of its devices sends.
+    """Return (2, kinds): seconds of each kind of collective on a row, and bytes that one of its devices
+    sends.
 
-    The lines of an axis run side by side and share what their nodes share; the slowest counts, since the
-    row goes on together.
+    The lines of an axis run at the same time and share the links of their nodes; the slowest counts, since
+    the row continues together.
     """
     found = np.zeros((2, len(inside.kinds)))
     for k, (op, axis, size, elements, dtype) in enumerate(inside.kinds):
@@ -88,7 +89,7 @@ def _seconds(cluster: Cluster, op: str, lines: tuple[Line, ...], size: int, buff
     if op == "halo":  # to both neighbours at once
         hops = tuple(hop for line in lines for a, b in pairwise(line) for hop in ((a, b), (b, a)))
         return passes_seconds(cluster, hops, buffer)
-    if op in ("ring", "ring_gradient"):  # so many passes of one block, one after another
+    if op in ("ring", "ring_gradient"):  # as many passes of one block, one after another
         hops = tuple(hop for line in lines for hop in zip(line, (*line[1:], line[0]), strict=True))
         passes = wire_factor(op, size) * size
         return passes * passes_seconds(cluster, hops, buffer / size)

@@ -1,11 +1,11 @@
 """Occupancy: how much of every link the transfers and collectives of a step use, over time.
 
-A *link* is a resource that transfers share (a device's port, a node's uplink, a named bus) or, where a pair
-has a link to itself, that pair. A transfer uses it for the bytes it sends over it. A collective uses what it
-holds of the link while it runs, with what its protocol wastes: that part is not there for others. Collectives
-inside compute tasks (tensor, context, expert parallelism) count as rings over their lines. Of equal replicas
-that were folded into one, the links of that one are counted. What collectives send over links of a pair's own
-is not counted: it is not known which of them a ring takes.
+A *link* is a resource that transfers share (a device's port, a node's uplink, a named bus) or, if a pair has
+a link to itself, that pair. A transfer uses it for the bytes it sends over it. A collective uses the part of
+the link that it occupies while it runs, including what its protocol wastes: that part is not there for
+others. Collectives inside compute tasks (tensor, context, expert parallelism) count as rings over their
+lines. If equal replicas were folded into one, the links of that one are counted. Traffic of collectives over
+links of a pair's own is not counted: which of them a ring takes is unknown.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ from explorer.tasks.program import TRANSFER, F, Program, Slot, U
 
 IntArray = npt.NDArray[np.int64]
 FULL = 1 + 1e-9
-"""Demand over capacity that still counts as full, not over-full."""
+"""Demand over capacity that still counts as full, not as over-full."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LinkUse:
-    """Links, and the stretches of time in which each carries something."""
+    """Links, and the intervals of time in which each carries something."""
 
     names: tuple[str, ...]
-    """Per link: `level:out:3`, `level:in:group2`, a shared resource's own name, or `pair:0:1`."""
+    """Per link: `level:out:3`, `level:in:group2`, the own name of a shared resource, or `pair:0:1`."""
     capacity: FloatArray
     """Per link: bytes/s."""
     link: IntArray
-    """Per stretch: the link."""
+    """Per interval: position of the link."""
     start_s: FloatArray
-    """Per stretch."""
+    """Per interval: seconds from the start of the timing."""
     end_s: FloatArray
-    """Per stretch; never before its start."""
+    """Per interval: seconds; never before its start."""
     bytes: FloatArray
-    """Per stretch: what the link carries, at an even rate."""
+    """Per interval: bytes that the link carries, at an even rate."""
 
     def carried_bytes(self) -> FloatArray:
-        """Per link: bytes of all stretches."""
+        """Sum the bytes of all intervals by link."""
         return np.bincount(self.link, weights=self.bytes, minlength=len(self.names)).astype(np.float64)
 
     def shares(self, columns: int, end_s: float) -> FloatArray:
-        """(links, columns): share of the capacity in use, the mean of each slice of [0, end_s].
+        """Return (links, columns): share of the capacity in use, the mean of each slice of [0, end_s].
 
-        What a slice carries is its share times capacity times its width; over a row that adds up to what the
-        link carries (of stretches beyond `end_s`, their part before it).
+        A slice carries its share times capacity times its width; summed over a row that is what the link
+        carries (of intervals that pass `end_s`, their part before it).
         """
         if not len(self.names) or end_s <= 0:
             return np.zeros((len(self.names), columns))
@@ -62,7 +62,7 @@ class LinkUse:
         return np.maximum(np.diff(total, axis=1), 0.0) / (self.capacity[:, None] * end_s / columns)
 
     def _before(self, edges: FloatArray) -> FloatArray:
-        """(links, edges): bytes carried before each moment."""
+        """Return (links, edges): bytes carried before each moment."""
         lasting = self.end_s > self.start_s
         rate = np.zeros(len(self.link))
         np.divide(self.bytes, self.end_s - self.start_s, out=rate, where=lasting)
@@ -78,7 +78,7 @@ class LinkUse:
 def _summed(
     link: IntArray, moments: FloatArray, values: FloatArray, edges: FloatArray, links: int
 ) -> FloatArray:
-    """(links, edges): sum of the values whose moment is before each edge."""
+    """Return (links, edges): sum of the values whose moment is before each edge."""
     column = np.searchsorted(edges, moments, side="left")
     table = np.bincount(
         link * (len(edges) + 1) + column, weights=values, minlength=links * (len(edges) + 1)
@@ -87,13 +87,13 @@ def _summed(
 
 
 def link_use(program: Program, prices: Prices, timing: Timing, steps: int = 1) -> LinkUse:
-    """What the first steps of a program use of every link.
+    """Return what the first steps of a program use of every link.
 
     Args:
         program: the tasks.
         prices: their seconds and bytes.
         timing: when they ran.
-        steps: so many steps from the first on.
+        steps: number of steps, from the first on.
     """
     names, capacity, by_slot = _carried(program, prices)
     count = np.array([len(items) for items in by_slot], dtype=np.int64)
@@ -116,11 +116,11 @@ def link_use(program: Program, prices: Prices, timing: Timing, steps: int = 1) -
     )
 
 
-# ---- what one task of a slot carries ------------------------------------------------------------------
+# ---- bytes that one task of a slot carries ------------------------------------------------------------
 
 
 class _Links:
-    """Links by name, numbered as they are met."""
+    """Links by name, numbered in order of appearance."""
 
     def __init__(self) -> None:
         self.index: dict[str, int] = {}
@@ -137,7 +137,7 @@ Carried = list[tuple[tuple[int, float], ...]]
 
 
 def _carried(program: Program, prices: Prices) -> tuple[tuple[str, ...], FloatArray, Carried]:
-    """Links, their capacity, and by slot the bytes that each carries in one task."""
+    """Return the links, their capacity, and by slot the bytes that each link carries in one task."""
     links, shares = _Links(), prices.shares
     found: Carried = []
     for number, slot in enumerate(program.slots):
@@ -157,7 +157,7 @@ def _carried(program: Program, prices: Prices) -> tuple[tuple[str, ...], FloatAr
 
 
 def _transfer(prices: Prices, number: int, slot: Slot, links: _Links, sizes: dict[int, float]) -> None:
-    """What is sent, without the start-up time, in which nothing flows."""
+    """Add the bytes of a transfer, without its start-up time, in which nothing flows."""
     pricer, shares = prices.pricer, prices.shares
     route = pricer.route(slot)
     flowing = float(prices.seconds[number]) - route.latency_s
@@ -171,7 +171,7 @@ def _transfer(prices: Prices, number: int, slot: Slot, links: _Links, sizes: dic
 
 
 def _inside(pricer: Pricer, slot: Slot, comm_s: float, links: _Links, sizes: dict[int, float]) -> None:
-    """Collectives along the axes of a lane; several share the time by what each would take alone."""
+    """Add collectives along the axes of a lane; several share the time by what each would take alone."""
     row = pricer.row(slot.piece)
     lines = pricer.lines(slot.where, slot.piece.copy, row)
     groups: list[tuple[tuple[Line, ...], float]] = []
@@ -191,7 +191,9 @@ def _inside(pricer: Pricer, slot: Slot, comm_s: float, links: _Links, sizes: dic
 
 
 def _ring(pricer: Pricer, lines: tuple[Line, ...], row: Line) -> dict[str, tuple[float, float]]:
-    """Resource -> (capacity, bytes/s) that rings along some lines ask for at once, by a row's devices."""
+    """Return resource -> (capacity, bytes/s) that rings along some lines ask for at once, by a row's
+    devices.
+    """
     found: dict[str, tuple[float, float]] = {}
     for line in lines:
         use = ring_use(pricer.cluster, line, len(lines))
@@ -207,17 +209,19 @@ def _ring(pricer: Pricer, lines: tuple[Line, ...], row: Line) -> dict[str, tuple
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Pieces:
-    """Stretches of tasks with a constant rate each."""
+    """Intervals of tasks, each with a constant rate."""
 
     task: IntArray
     start_s: FloatArray
     end_s: FloatArray
     share: FloatArray
-    """Of the task's bytes."""
+    """Share of the task's bytes."""
 
 
 def _pieces(program: Program, shares: Shares, timing: Timing, task: IntArray) -> _Pieces:
-    """One stretch a task; where shared links are over-full, several, at the rates of the events pass."""
+    """Return one interval per task; several if shared links are over-full, at the rates of the events
+    pass.
+    """
     whole = _Pieces(
         task=task, start_s=timing.start_s[task], end_s=timing.end_s[task], share=np.ones(len(task))
     )
@@ -242,12 +246,12 @@ def _pieces(program: Program, shares: Shares, timing: Timing, task: IntArray) ->
 
 
 Curve = tuple[FloatArray, FloatArray]
-"""(moments, what a resource gives of what is asked from each on)."""
+"""(moments, share of the demand that a resource grants from each moment on)."""
 
 
 def _slowed(program: Program, shares: Shares, timing: Timing) -> dict[int, Curve]:
-    """What over-full resources give of what they are asked for, over time."""
-    known = program.memo("occupancy.users", lambda: IdentityCache(4))  # it goes when the program goes
+    """Return the share of their demand that over-full resources grant, over time."""
+    known = program.memo("occupancy.users", lambda: IdentityCache(4))  # kept as long as the program lives
     users = known.get((shares,), None, lambda: _users(program, shares))
     found = {}
     for resource, (tasks, demand) in users.items():
@@ -263,7 +267,7 @@ def _slowed(program: Program, shares: Shares, timing: Timing) -> dict[int, Curve
 
 
 def _users(program: Program, shares: Shares) -> dict[int, tuple[IntArray, FloatArray]]:
-    """Per resource the tasks that ask for it, and how much each asks."""
+    """Return by resource the tasks that use it, and how much each demands."""
     asked: dict[int, dict[int, float]] = defaultdict(dict)
     for slot, demands in enumerate(shares.demands):
         for resource, amount in demands:
@@ -279,7 +283,7 @@ def _users(program: Program, shares: Shares) -> dict[int, tuple[IntArray, FloatA
 
 
 def _split(start: float, end: float, curves: list[Curve]) -> list[tuple[float, float, float]]:
-    """(start, end, share of the work) of a task's stretches, where the fullest of its resources decides."""
+    """Split a task into (start, end, share of the work), at the pace of the fullest of its resources."""
     inner = [moments[(moments > start) & (moments < end)] for moments, _ in curves]
     edges = np.unique(np.concatenate([[start, end], *inner]))
     if len(edges) < 2:

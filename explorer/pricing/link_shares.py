@@ -1,7 +1,7 @@
-"""Demands: what transfers, reductions and gathers ask of shared links, and with whom they share them.
+"""Demands of transfers, reductions and gathers on shared links, and with whom they share them.
 
-Demands do not depend on sizes, so they are found once per program, cluster and sharding. Of folded
-replicas the kept ones ask for themselves and for the equal ones that use the same links.
+Demands do not depend on sizes, so they are found once per program, cluster and sharding. Of folded replicas
+the kept ones count for themselves and for the equal ones that use the same links.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ Row = tuple[int, ...]
 
 
 class Demand(NamedTuple):
-    """What is asked of one resource."""
+    """One task's demand on a shared resource."""
 
     capacity: float
     amount: float
 
 
 def find_shares(program: Program, cluster: Cluster, patterns: tuple[Pattern, ...]) -> Shares:
-    """Shared rates of all slots of a program.
+    """Find the shared rates of all slots of a program.
 
     Args:
         program: the tasks.
         cluster: the links.
-        patterns: per flow who holds and needs which share of its tensors.
+        patterns: per flow who holds and who needs which share of its tensors.
     """
     work = _Demands(program, cluster)
     index: dict[str, int] = {}
@@ -57,7 +57,7 @@ def find_shares(program: Program, cluster: Cluster, patterns: tuple[Pattern, ...
 
 
 class _Demands:
-    """Demands of one program's slots."""
+    """Demands of the slots of one program."""
 
     def __init__(self, program: Program, cluster: Cluster) -> None:
         self.program, self.cluster = program, cluster
@@ -68,7 +68,9 @@ class _Demands:
         return self.sections[piece.section].rows[piece.copy][piece.replica]
 
     def transfer(self, slot: Slot, pattern: Pattern) -> dict[str, Demand]:
-        """A folded replica's transfer also asks for those of the replicas it stands for, at the same time."""
+        """Return the demands of a transfer, including those of the folded replicas that run at the same
+        time.
+        """
         way = reversed_pattern(pattern) if slot.backward else pattern
         members = self.program.replica_classes.get(slot.piece.replica, ())
         users: dict[str, float] = defaultdict(float)
@@ -81,7 +83,9 @@ class _Demands:
         return {name: Demand(room, users.get(name, amount)) for name, room, amount in route.resources}
 
     def reduction(self, slot: Slot) -> dict[str, Demand]:
-        """The whole group's demand, on what the lowered rows use; equal groups folded away are added."""
+        """Return the demand of the whole group on the links of the lowered rows; equal folded groups are
+        added.
+        """
         asked = self._group(self.holders[slot.where], None)
         for other in self.dropped.get(slot.where, ()):
             for name, demand in self._group(self.holders[other], asked).items():
@@ -89,7 +93,7 @@ class _Demands:
         return asked
 
     def _group(self, group: Holders, among: dict[str, Demand] | None) -> dict[str, Demand]:
-        """Demand of a group; of one that was folded away only on the resources `among` these."""
+        """Return the demand of a group; if it was folded away, only on the resources in `among`."""
         kept = self.program.kept_replicas
         rows = tuple(dict.fromkeys(self.row(piece) for piece in group.pieces))
         pieces = [p for p in group.pieces if among is not None or kept is None or p.replica in kept]
@@ -114,7 +118,7 @@ class _Demands:
         return server_use(self.cluster, devices, group.servers or devices, len(rows[0]))
 
     def gather(self, slot: Slot) -> dict[str, Demand]:
-        """One replica's own part of the gather, and of the replicas it stands for on the same resources."""
+        """Return one replica's part of a gather, and that of the folded replicas on the same resources."""
         section = self.sections[slot.where]
         everyone = [row for copy in section.rows for row in copy]
         own = slot.piece.replica
@@ -124,7 +128,7 @@ class _Demands:
             row = section.rows[slot.piece.copy][replica]
             first = section.shard_group(slot.piece.copy, replica) * section.shards
             rows = everyone[first : first + section.shards]
-            beside = len(row) * max(1, len(everyone) // len(rows))  # as its price has it
+            beside = len(row) * max(1, len(everyone) // len(rows))  # as in its price
             for k in range(len(row)):
                 use = ring_use(self.cluster, tuple(other[k] for other in rows), beside)
                 for item in use.of(row[k]):
@@ -135,7 +139,7 @@ class _Demands:
 
 
 def dropped_groups(program: Program) -> dict[int, list[int]]:
-    """Lowered group -> equal groups of folded replicas, which run at the same time as it does."""
+    """Return lowered group -> equal groups of folded replicas, which run at the same time as it."""
     kept = program.kept_replicas
     if kept is None:
         return {}

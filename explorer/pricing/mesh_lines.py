@@ -20,7 +20,9 @@ Lines: TypeAlias = tuple[tuple[str, int, tuple[Line, ...]], ...]
 
 @remembered(STAGES_KEPT)
 def axis_lines(stage: Stage, copy: int, row: Line) -> Lines:
-    """Lines of a row along every axis but the replicas': of the stage's mesh, then of its shardings'."""
+    """Return the lines of a row along every axis but the replicas': of the stage's mesh, then its
+    shardings'.
+    """
     found: dict[tuple[str, int], tuple[Line, ...]] = {}
     others = [item.meshes[copy] for item in stage.shardings if item.meshes]
     for mesh in dict.fromkeys((stage.meshes[copy], *others)):
@@ -44,12 +46,12 @@ def _lines(mesh: Mesh, axis: str, row: Line) -> tuple[Line, ...]:
 
 @remembered(1024)
 def _places(mesh: Mesh) -> dict[int, int]:
-    """Position of each device of a mesh."""
+    """Return the position of each device of a mesh."""
     return {device: i for i, device in enumerate(mesh.devices)}
 
 
 def cut_row(mesh: Mesh, row: Line, axes: tuple[str, ...]) -> tuple[Line, ...]:
-    """The devices of a row that have equal coordinates along some axes of its mesh, by coordinate."""
+    """Group the devices of a row by their coordinates along some axes of its mesh, in order of coordinate."""
     place = _places(mesh)
     parts: dict[tuple[int, ...], list[int]] = {}
     for device in row:
@@ -59,14 +61,15 @@ def cut_row(mesh: Mesh, row: Line, axes: tuple[str, ...]) -> tuple[Line, ...]:
 
 
 def lines_along(lines: Lines, axis: str, size: int) -> tuple[Line, ...]:
-    """The lines along an axis of a size; () if the row has none."""
+    """Return the lines along an axis of a given size; () if the row has none."""
     return next((found for name, count, found in lines if name == axis and count == size), ())
 
 
 def summed_with(lines: Lines, device: int, sums: tuple[tuple[str, int], ...]) -> Line:
-    """Devices whose partial sums are added to those of `device`: along each axis so many neighbours.
+    """Return the devices whose partial sums are added to those of `device`: along each axis so many
+    neighbours.
 
-    Pieces of a parameter that is split less finely than its axis are held by neighbours along it.
+    Pieces of a parameter that is split into fewer parts than its axis has devices are held by neighbours.
     """
     group = [device]
     for axis, count in sums:

@@ -1,7 +1,7 @@
-"""Collectives beside work: what of the communication inside a lane is hidden behind which layers.
+"""Overlap: which collectives inside a lane are hidden behind which layers, and for how long.
 
-Over n devices, a collective that is cut into n parts runs behind the product it feeds or comes from, all but
-one part of which is worked on meanwhile. With `comm` and `work` seconds alone
+Over n devices, a collective that is cut into n parts runs behind the product that it feeds or comes from,
+all but one of its parts during that work. With `comm` and `work` seconds alone
 
     together = work + max(0, comm - (n-1)/n work)        between max(comm, work) and that plus work / n
 
@@ -13,7 +13,7 @@ one part of which is worked on meanwhile. With `comm` and `work` seconds alone
     ring              blocks of keys and values passed on, always behind the attention on the block at hand;
                       backward the last pass of their gradients is not hidden
 
-While a device communicates its work takes `DeviceKind.overlap_slowdown` longer.
+While a device communicates, its work takes `DeviceKind.overlap_slowdown` longer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from explorer.strategy import WEIGHT_GRADIENT
 from explorer.tasks.skeleton import IntArray
 
 PRODUCTS = frozenset({"linear", "matmul", "einsum", "experts", "conv"})
-"""Kinds of layers that can work on a part of what they read and write."""
+"""Kinds of layers that can work on a part of their inputs and outputs."""
 
 _FORWARD, _INPUT, _WEIGHT = range(3)
 _RINGS = ("ring", "ring_gradient")
@@ -39,23 +39,23 @@ _REDUCTIONS = ("reduce_scatter", "all_reduce")
 
 
 class Hidden(NamedTuple):
-    """Seconds of collectives that other work hides, less what that work is slowed down by."""
+    """Seconds of collectives that work hides, less the seconds by which that work slows down."""
 
     forward_s: float = 0.0
     input_grad_s: float = 0.0
     recompute_s: float = 0.0
     weight_grad_s: float = 0.0
-    """Behind weight gradients: only where a backward makes both gradients at once."""
+    """Hidden behind weight gradients; only if one backward makes both gradients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Beside:
-    """Collectives of one way that run beside layers, as arrays by collective."""
+    """Collectives of one way that run behind the work of layers, as arrays by collective."""
 
     payer: IntArray
-    """Layer that waits for it."""
+    """Layer that waits for the collective."""
     kind: IntArray
-    """Which of `Inside.kinds`."""
+    """Its kind, a position in `Inside.kinds`."""
     hideable: FloatArray
     """Share of its seconds that work may hide."""
     overlap: FloatArray
@@ -63,15 +63,15 @@ class Beside:
     work: IntArray
     """Which gradient or forward the work is: a row of the table of layer times."""
     pairs: tuple[IntArray, IntArray]
-    """(collective, layer that it runs behind)."""
+    """(collective, layer behind which it runs)."""
 
     def hidden(self, comm_s: FloatArray, times: FloatArray, share: FloatArray) -> float:
-        """Seconds hidden in some layers.
+        """Sum the seconds hidden in some layers.
 
         Args:
-            comm_s: seconds of every kind.
+            comm_s: seconds of every kind of collective.
             times: (3, layers) seconds of work.
-            share: per layer the part of it that is there and works.
+            share: per layer the part of it that is on the device and works.
         """
         collective, layer = self.pairs
         work = times[self.work[collective], layer] * share[layer]
@@ -83,7 +83,7 @@ class Beside:
 def beside_of(
     graph: LayerGraph, shards: ShardedLayers, inside: Inside, overlap: tuple[tuple[str, str], ...]
 ) -> tuple[Beside | None, Beside | None, Beside | None]:
-    """What runs beside work forward, behind input gradients, and behind weight gradients.
+    """Find the collectives that run behind the forward, behind input gradients and behind weight gradients.
 
     Args:
         graph: the model.
@@ -107,7 +107,7 @@ class _Found(NamedTuple):
     layers: tuple[str, ...]
     work: int
     whole: bool
-    """Whether all of the work may hide it, or all but one part."""
+    """Whether all of the work may hide it; otherwise all but one part."""
 
 
 def _found(graph: LayerGraph, item: Collective, how: str, *, backward: bool) -> _Found | None:
@@ -160,14 +160,14 @@ def hidden_seconds(
     again: FloatArray,
     slowdown: float,
 ) -> Hidden:
-    """Seconds that some layers save, as their collectives run beside their work.
+    """Return the seconds that some layers save because their collectives run behind their work.
 
     Args:
-        ways: of `beside_of`.
+        ways: the result of `beside_of`.
         comm_s: seconds of every kind of collective.
         times: (3, layers) seconds of work.
-        share: per layer of the graph the part that is here.
-        again: as `share`, what a backward makes again.
+        share: per layer of the graph the part on this device.
+        again: as `share`, the part that a backward recomputes.
         slowdown: how much longer work takes meanwhile.
     """
     forward, input_grad, weight_grad = ways

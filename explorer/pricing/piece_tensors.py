@@ -1,4 +1,4 @@
-"""Exchanges: what the pieces of one placement hold, reduce, gather and send to one another."""
+"""Tensors of the pieces of one placement: which they hold, reduce, gather and send to one another."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from explorer.workload import Job
 
 Row = tuple[int, ...]
 Groups = tuple[tuple[tuple[Row, ...], float], ...]
-"""Rows that hold equal weights, and bytes of them that one device of a row needs."""
+"""Rows that hold equal weights, and the bytes of these that one device of a row needs."""
 
 
 class Parts(NamedTuple):
-    """Of a collective that runs in equal parts."""
+    """Number of equal parts of a collective."""
 
     total: int
-    """Parts of it."""
+    """All parts of the collective."""
     here: int
-    """Parts that one slot has."""
+    """Parts in one slot."""
 
 
 class Exchanges:
-    """One placement: who holds what, and what has to be brought to whom. `Pricer` adds the seconds."""
+    """One placement: who holds which tensors, and which have to go where. `Pricer` adds the seconds."""
 
     def __init__(
         self, graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy, placement: Placement
@@ -62,35 +62,41 @@ class Exchanges:
         self._flows: dict[int, tuple[float, Pattern]] = {}
 
     def row(self, piece: Piece) -> Row:
-        """Devices of a piece."""
+        """Return the devices of a piece."""
         return self.sections[piece.section].rows[piece.copy][piece.replica]
 
     def lines(self, section: int, copy: int, row: Row) -> Lines:
-        """Devices along the axes of a row."""
+        """Return the devices along the axes of a row."""
         return axis_lines(self.stages[section], copy, row)
 
     # ---- held and reduced -------------------------------------------------------------------------
 
     def whole(self, section: int) -> tuple[int, ...]:
-        """Parameters of cut layers that a section holds whole all the same."""
+        """Return the parameters of cut layers that a section nevertheless holds whole."""
         return self.placement.whole[section] if self.placement.whole else ()
 
     def shards(self, section: int, place: int | None = None) -> ShardedLayers:
-        """What one device of a section has: of unequal shares the one at `place`, or with the largest."""
+        """Return the shards of one device of a section: with unequal shares the one at `place`, or the
+        largest.
+        """
         stage = self.stages[section]
         if place is None or not stage.axis_shares:
             return self.sharded[section].shards
         return sharded_of(self.graph, stage, place).shards
 
     def held(self, section: int, place: int | None = None) -> Counts:
-        """What one device of a section holds: of unequal shares the one at `place`, or with the largest."""
+        """Count what one device of a section holds: with unequal shares the one at `place`, or the
+        largest.
+        """
         return section_counts(
             self.graph, self.shards(section, place), self.placement.layers[section],
             self.placement.fractions[section], self.whole(section),
         )  # fmt: skip
 
     def unreduced(self, section: int) -> tuple[int, ...]:
-        """Parameters of a section with partial sums inside the replica that no reduction adds up."""
+        """Return the parameters of a section with partial sums inside the replica that no reduction adds
+        up.
+        """
         shards = self.sharded[section].shards
         if not shards.partial_sums or not self.job.training:
             return ()
@@ -104,22 +110,24 @@ class Exchanges:
         return tuple(p for p in with_partial_sums(self.graph, shards, self.held(section)) if p not in reduced)
 
     def summed(self, piece: Piece) -> tuple[tuple[Sums, float], ...]:
-        """Bytes of the partial sums that a device of a piece adds up before its update."""
+        """Return the bytes of the partial sums that a device of a piece adds up before its update."""
         parameters = self.unreduced(piece.section)
         return self.gradients(piece.section, parameters) if parameters else ()
 
     def gradients(self, section: int, parameters: tuple[int, ...]) -> tuple[tuple[Sums, float], ...]:
-        """Bytes of gradients of some parameters on one device, by what they have to be added over."""
+        """Return the bytes of gradients of some parameters on one device, by the axes to add them over."""
         width = dtype_bytes(self.job.gradient_precision or self.job.precision)
         width *= self.stages[section].density
         return gradient_parts(self.graph, self.sharded[section].shards, self.held(section), parameters, width)
 
     def weights(self, section: int, parameters: tuple[int, ...]) -> float:
-        """Bytes of some parameters on one device."""
+        """Return the bytes of some parameters on one device."""
         return weight_bytes(self.graph, self.held(section), parameters, dtype_bytes(self.job.precision))
 
     def kept(self, section: int) -> tuple[float, float]:
-        """Bytes of gradients and of weights that a device of a section keeps for its update rules."""
+        """Return the bytes of gradients and of weights that a device of a section keeps for its update
+        rules.
+        """
         if self._keeping is None:
             pairs = zip(self.placement.skeleton.holders, self.placement.held, strict=True)
             self._keeping = [(group, held) for group, held in pairs if rule_of(group.update).keeps]
@@ -138,7 +146,7 @@ class Exchanges:
         return found[GRADIENTS], found[WEIGHTS]
 
     def parts(self, slot: Slot) -> Parts:
-        """How many equal parts a collective runs in, and how many of them a slot has."""
+        """Count the equal parts in which a collective runs, and those in one slot."""
         if slot.part == WHOLE:
             return Parts(1, 1)
         if slot.kind == GATHER:
@@ -151,13 +159,13 @@ class Exchanges:
         return Parts(count, count - 1 if slot.part == OPENING else 1)
 
     def blocks(self, section: int) -> int:
-        """Blocks of a section; layers outside of any go with one of them."""
+        """Count the blocks of a section; layers outside of blocks go with one of them."""
         names = self.graph.memo("block names", lambda: np.array([item.block for item in self.graph.layers]))
         found = set(names[self.placement.layers[section]].tolist()) - {""}
         return max(1, len(found))
 
     def chunks(self, number: int) -> tuple[int, ...]:
-        """Per row of a holders group the group of replicas that ZeRO's shards of it lie in."""
+        """Return for each row of a holders group its group of replicas, over which ZeRO shards."""
         places: dict[Row, int] = {}
         for piece in self.placement.skeleton.holders[number].pieces:
             section = self.sections[piece.section]
@@ -167,7 +175,9 @@ class Exchanges:
     def reduced(
         self, number: int
     ) -> tuple[tuple[Row, ...], tuple[Lines, ...], tuple[tuple[Sums, float], ...]]:
-        """Rows of a holders group, devices along their axes if that matters, and bytes that they exchange."""
+        """Return the rows of a holders group, devices along their axes if that matters, and bytes they
+        exchange.
+        """
         group = self.placement.skeleton.holders[number]
         pieces, held = group.pieces, self.placement.held[number]
         parts: tuple[tuple[Sums, float], ...] = (((), self.weights(pieces[0].section, held)),)
@@ -183,7 +193,7 @@ class Exchanges:
     # ---- gathered ---------------------------------------------------------------------------------
 
     def gathered(self, piece: Piece) -> Groups:
-        """What ZeRO gathers for a piece: first all rows of the section, of which nothing is asked."""
+        """Return what ZeRO gathers for a piece: first all rows of the section, which need nothing."""
         section = piece.section
         everyone = tuple(row for copy in self.sections[section].rows for row in copy)
         found = [(everyone, 0.0)]
@@ -200,13 +210,13 @@ class Exchanges:
         return tuple(found)
 
     def spread(self, piece: Piece) -> Groups:
-        """What ZeRO gathers from within a lane, where it shards over no other replica."""
+        """Return what ZeRO gathers within a lane, if it shards over no other replica."""
         if not self.sections[piece.section].zero or self.sections[piece.section].shards > 1:
             return ()
         return tuple((rows, size) for rows, size in self.gathered(piece)[1:] if len(rows) > 1)
 
     def _spread_rows(self, section: int, rows: tuple[Row, ...]) -> tuple[Row, ...]:
-        """Rows cut along the axes that split no parameter: all parts hold the same."""
+        """Cut rows along the axes that split no parameter: all parts hold the same."""
         axes = spread_axes(self.sharded[section].shards)
         mesh_of = {
             row: self.stages[section].meshes[copy]
@@ -216,7 +226,9 @@ class Exchanges:
         return tuple(part for row in rows for part in cut_row(mesh_of[row], row, axes))
 
     def _carved_rows(self, piece: Piece) -> tuple[Row, ...]:
-        """Rows that hold the same shards of the parameters that a mesh of their own spreads over replicas."""
+        """Return rows with the same shards of the parameters that a mesh of their own spreads over
+        replicas.
+        """
         carved = self.sharded[piece.section].shards.carved
         for group, found in zip(self.placement.skeleton.holders, self.placement.held, strict=True):
             if piece in group.pieces and any(self.graph.parameters[p].name in carved for p in found):
@@ -226,7 +238,9 @@ class Exchanges:
     # ---- sent -------------------------------------------------------------------------------------
 
     def flow(self, number: int) -> tuple[float, Pattern]:
-        """Bytes of one sample of a flow's whole tensors, and who holds and needs which share of them."""
+        """Return the bytes of one sample of a flow's whole tensors, and who holds and needs which share of
+        them.
+        """
         known = self._flows.get(number)
         if known is None:
             found = self.placement.skeleton.flows[number]
@@ -238,7 +252,7 @@ class Exchanges:
         return known
 
     def route(self, slot: Slot) -> Route:
-        """Who sends which share to whom in a transfer; a gather that follows it is part of its latency."""
+        """Return who sends which share to whom in a transfer; a gather after it is part of its latency."""
         size, pattern = self.flow(slot.where)
         way = reversed_pattern(pattern) if slot.backward else pattern
         source, target = self.row(slot.piece), self.row(slot.peer)

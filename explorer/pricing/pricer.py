@@ -1,4 +1,4 @@
-"""Pricer: the slots of one placement, each handed to the pure function that prices it."""
+"""Pricer of the slots of one placement: hands each slot to the pure function that prices it."""
 
 from __future__ import annotations
 
@@ -34,20 +34,22 @@ class SlotPrice(NamedTuple):
 
     seconds: float = 0.0
     comm_s: float = 0.0
-    """Of it, collectives inside a compute task."""
+    """Part of `seconds` in collectives inside a compute task."""
     bytes: float = 0.0
-    """Moved between lanes, all devices of a lane together."""
+    """Bytes moved between lanes, all devices of a lane together."""
     lane_bytes: float = 0.0
-    """Sent by each device along the axes of its lane."""
+    """Bytes that each device sends along the axes of its lane."""
 
 
 class Pricer(Exchanges):
-    """Prices slots of one placement. Made anew for each evaluation; what it asks is remembered below."""
+    """Prices of the slots of one placement. Made anew for each evaluation; the functions it calls
+    remember.
+    """
 
     # ---- compute ---------------------------------------------------------------------------------
 
     def section_time(self, section: int, device: int, samples: int) -> SectionTime:
-        """Seconds of a section for some samples on the row that holds `device`."""
+        """Return the seconds of a section for some samples on the row that holds `device`."""
         rows = self.sections[section].rows
         for copy, found in enumerate(rows):
             for row in found:
@@ -67,7 +69,7 @@ class Pricer(Exchanges):
         )  # fmt: skip
 
     def _pieces(self, section: int, copy: int, row: Row) -> tuple[tuple[str, Sharded], ...]:
-        """Kinds of devices in a row with what each has; () where all have equal shares."""
+        """Return the kinds of devices in a row with the shards of each; () if all have equal shares."""
         stage = self.stages[section]
         if not stage.axis_shares or not set(row) <= set(stage.meshes[copy].devices):
             return ()
@@ -76,7 +78,9 @@ class Pricer(Exchanges):
         return tuple((name, sharded_of(self.graph, stage, place)) for name, place in pairs)
 
     def places(self, section: int, copy: int, row: Row) -> tuple[int, ...]:
-        """Place of each device of a row along the axis with unequal shares; 0 where there is none."""
+        """Return the place of each device of a row along the axis with unequal shares; 0 if there is no such
+        axis.
+        """
         stage = self.stages[section]
         mesh = stage.meshes[copy]
         at = {device: number for number, device in enumerate(mesh.devices)}
@@ -84,7 +88,9 @@ class Pricer(Exchanges):
         return tuple(mesh.coordinates(at[device]).get(axis, 0) if device in at else 0 for device in row)
 
     def memory(self, section: int, place: int | None = None) -> StageMemory:
-        """Memory of one device of a section: of unequal shares the one at `place`, or with the largest."""
+        """Return the memory of one device of a section: with unequal shares the one at `place`, or the
+        largest.
+        """
         stage, memory = self.stages[section], self._plain_memory(section, place)
         if stage.density != 1 or stage.offload:
             width = dtype_bytes(self.job.gradient_precision or self.job.precision)
@@ -99,7 +105,7 @@ class Pricer(Exchanges):
         )
 
     def _plain_memory(self, section: int, place: int | None = None) -> StageMemory:
-        """Memory without sparse states and with everything on the device."""
+        """Return the memory without sparse states and with everything on the device."""
         stage, job = self.stages[section], self.job
         return section_memory(
             self.graph, self.shards(section, place), self.placement.layers[section],
@@ -112,7 +118,7 @@ class Pricer(Exchanges):
     # ---- slots -----------------------------------------------------------------------------------
 
     def price(self, slot: Slot) -> SlotPrice:
-        """Price of a slot."""
+        """Return the price of a slot."""
         if slot.kind < 0:
             return SlotPrice()
         if slot.kind < U:
@@ -149,7 +155,9 @@ class Pricer(Exchanges):
         return SlotPrice(seconds + late, comm + late, 0.0, sent)
 
     def _fetched(self, slot: Slot) -> tuple[float, float]:
-        """Seconds of the weights that ZeRO 3 gathers from within a lane, and bytes that a device sends."""
+        """Return the seconds of the weights that ZeRO 3 gathers within a lane, and the bytes that a device
+        sends.
+        """
         if self.sections[slot.where].zero < 3:
             return 0.0, 0.0
         groups = self.spread(slot.piece)
@@ -158,14 +166,14 @@ class Pricer(Exchanges):
         return gather_price(self.cluster, groups).seconds, _passed_on(groups)
 
     def _host_wait(self, slot: Slot, seconds: float) -> float:
-        """Seconds by which activations on the way from or to the host outlast the work beside it."""
+        """Return the seconds by which activations moving to or from the host outlast the work behind them."""
         if ACTIVATIONS not in self.stages[slot.where].offload or not self.job.training:
             return 0.0
         size = self._plain_memory(slot.where).activation_bytes_per_sample * slot.samples
         return max(0.0, host_seconds(self.cluster, self.row(slot.piece), size) - seconds)
 
     def _host_seconds(self, slot: Slot) -> float:
-        """Seconds in which activations that an order moves go to the host, or come back."""
+        """Return the seconds in which activations that an order moves go to the host, or come back."""
         row = self.row(slot.piece)
         for kind in {self.cluster.kind_of(device) for device in row}:
             if not kind.host_bandwidth_bytes_per_s:
@@ -196,15 +204,16 @@ class Pricer(Exchanges):
         return SlotPrice(seconds + late + comm, comm + late, 0.0, lane_bytes)
 
     def _updated(self, section: int, place: int | None) -> float:
-        """Elements that a device updates."""
+        """Return the number of elements that a device updates."""
         held = self.held(section, place)
         elements = updated_elements(held, self.sections[section].zero, self.sections[section].shards)
         return elements * self.stages[section].density
 
     def _summed_before_update(self, piece: Piece) -> tuple[float, float]:
-        """Seconds of a lane's own sums of gradients and gathers of what it updated, and bytes that one sends.
+        """Return the seconds of a lane's own sums and gathers around its update, and the bytes that a device
+        sends.
 
-        What ZeRO spreads over the lane is reduced in parts. Level 3 gathers when weights are needed.
+        Tensors that ZeRO spreads over the lane are reduced in parts. Level 3 gathers when weights are needed.
         """
         row, section = self.row(piece), piece.section
         gathers = self.spread(piece)
@@ -220,7 +229,9 @@ class Pricer(Exchanges):
         return seconds, sent
 
     def sends(self, piece: Piece, samples: int, *, backward: bool) -> dict[tuple[str, int], float]:
-        """Bytes that each device of a piece sends along each (axis, size) in a forward or backward."""
+        """Return the bytes that each device of a piece sends along each (axis, size) in a forward or
+        backward.
+        """
         section = piece.section
         return lane_sends(
             self.cluster, self.job.precision, self.stages[section].recompute, self.graph,
@@ -253,5 +264,5 @@ class Pricer(Exchanges):
 
 
 def _passed_on(groups: Groups) -> float:
-    """Bytes that each device sends in gathers."""
+    """Sum the bytes that each device sends in gathers."""
     return sum(size * (len(rows) - 1) / len(rows) for rows, size in groups)

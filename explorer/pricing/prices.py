@@ -1,4 +1,4 @@
-"""Prices: all numbers a program needs, from its slots; unchanged stages come from the cache."""
+"""Prices: all numbers that a program needs, by slot; those of unchanged stages come from the cache."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from explorer.tasks.program_tables import derived
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """All numbers a program needs."""
+    """All numbers that a program needs."""
 
     seconds: FloatArray
-    """Per slot."""
+    """Per slot: seconds of one task."""
     comm_s: FloatArray
-    """Per slot: seconds of it that are collectives inside a compute task."""
+    """Per slot: the part of its seconds in collectives inside a compute task."""
     bytes: FloatArray
     """Per slot: bytes that a transfer or collective moves between lanes, all devices of a lane together."""
     lane_bytes: FloatArray
     """Per slot: bytes that each device of its lane (of a reduction, of all its lanes) sends along the
     lane's own axes meanwhile: tensor, context and expert parallelism, and sums of partial gradients."""
     shares: Shares
-    """Shared rates."""
+    """Shared rates of all slots."""
     memory: tuple[StageMemory, ...]
-    """Per section, of one device."""
+    """Per section: memory of one device."""
     flops: FloatArray
     """Per section: forward FLOPs of one sample, of the whole section (not divided by devices)."""
     pricer: Pricer
-    """Who priced them; answers what only some views ask (`Pricer.route`: who sends what to whom)."""
+    """The pricer that made them; answers questions of only some views (`Pricer.route`: who sends what to
+    whom).
+    """
 
 
 def price(program: Program, pricer: Pricer) -> Prices:
@@ -62,9 +64,10 @@ def price(program: Program, pricer: Pricer) -> Prices:
 
 
 def _own(program: Program, pricer: Pricer, section: int) -> tuple[FloatArray, StageMemory]:
-    """(slots, 4) prices of what a section computes, and its memory.
+    """Return (slots, 4) prices of what a section computes, and its memory.
 
-    Its stage alone decides them, which partial sums no reduction adds up, and what update rules keep.
+    Both depend only on its stage, on the partial sums that no reduction adds up, and on what update rules
+    keep.
     """
 
     def make() -> tuple[FloatArray, StageMemory]:

@@ -1,4 +1,4 @@
-"""Routes: what one row of devices sends to another, pair by pair, and what the pairs share on the way.
+"""Routes: what one row of devices sends to another, pair by pair, and the links that the pairs share.
 
 A row may hold a tensor whole on every device or split into shards, and the other row may need it whole or
 split into other shards. Every receiving device gets the part it needs, once: from itself if it has it,
@@ -26,18 +26,18 @@ WHOLE: Pattern = ((1.0, 1.0, 1.0),)
 
 
 class Route(NamedTuple):
-    """How two lanes exchange one byte of a tensor (of all tensors of a flow together)."""
+    """Path on which two lanes exchange one byte of a tensor (of all tensors of a flow together)."""
 
     kind: str
     """Kind of the slowest link."""
     latency_s: float
-    """Start-up."""
+    """Start-up time in seconds."""
     seconds_per_byte: float
-    """Of the whole tensor, after the pairs' own contention."""
+    """Seconds per byte of the whole tensor, after the pairs' own contention."""
     pairs: tuple[tuple[int, int, float], ...]
     """(sender, receiver, share of the tensor); a device's own part is not sent."""
     resources: tuple[tuple[str, float, float], ...]
-    """(name, capacity, demand) of the shared resources they use; no demand is above its capacity."""
+    """(name, capacity, demand) of the shared resources on the way; no demand exceeds its capacity."""
 
     @property
     def share(self) -> float:
@@ -49,7 +49,7 @@ class Route(NamedTuple):
 def lane_route(
     cluster: Cluster, source: tuple[int, ...], target: tuple[int, ...], pattern: Pattern = WHOLE
 ) -> Route:
-    """Route between two lanes (devices in mesh order) for tensors that they hold and need by `pattern`."""
+    """Return the route between two lanes (devices in mesh order) for tensors held and needed by `pattern`."""
     amounts: dict[tuple[int, int], float] = defaultdict(float)
     for held, needed, weight in pattern:
         for sender, receiver, share in _pairs(source, held, target, needed):
@@ -60,12 +60,12 @@ def lane_route(
 def route_of(
     cluster: Cluster, amounts: Mapping[tuple[int, int], float], latency_s: float | None = None
 ) -> Route:
-    """The route of pairs that each send a share of a tensor, all at the same time.
+    """Return the route of pairs that each send a share of a tensor, all at the same time.
 
     Args:
         cluster: the links.
         amounts: share by (sender, receiver).
-        latency_s: start-up; None for the longest of a pair's.
+        latency_s: start-up; None for the longest of the pairs'.
     """
     paths = {pair: cluster.path(*pair) for pair in amounts}
     slowest = min(paths.values(), key=lambda path: path.bandwidth_bytes_per_s)
@@ -94,7 +94,7 @@ def route_of(
 def _pairs(
     source: tuple[int, ...], held: float, target: tuple[int, ...], needed: float
 ) -> list[tuple[int, int, float]]:
-    """(sender, receiver, share): a receiver's own part from itself, else from the copies in turn."""
+    """Return (sender, receiver, share): a receiver's own part from itself, else from the copies in turn."""
     found = []
     for part in common_parts(source, held, target, needed):
         own = part.receiver in part.owners
@@ -104,24 +104,24 @@ def _pairs(
 
 
 class RoutePart(NamedTuple):
-    """What a device needs of what some others hold."""
+    """One part of a tensor that a device needs and some others hold."""
 
     owners: tuple[int, ...]
     """Devices that hold it."""
     receiver: int
     """The device that needs it."""
     turn: int
-    """How many before it need the same."""
+    """How many devices before it need the same part."""
     start: float
-    """Where it lies in the tensor, from 0 to 1."""
+    """Where the part begins in the tensor, from 0 to 1."""
     stop: float
-    """Its end."""
+    """Where it ends."""
 
 
 def common_parts(
     source: tuple[int, ...], held: float, target: tuple[int, ...], needed: float
 ) -> list[RoutePart]:
-    """Parts of a tensor that one row holds and another needs.
+    """Return the parts of a tensor that one row holds and another needs.
 
     Shards lie in mesh order, devices with equal shards next to each other.
     """
@@ -144,7 +144,7 @@ def common_parts(
 
 
 def _parts(devices: int, share: float) -> int:
-    """Shards that a tensor is in, if each of some devices has this share of it."""
+    """Count the shards of a tensor of which each of some devices has this share."""
     return max(1, min(devices, math.ceil(1 / share - 1e-9))) if 0 < share < 1 else 1
 
 
@@ -156,7 +156,9 @@ def flow_pattern(
     source: ShardedLayers,
     *targets: ShardedLayers,
 ) -> tuple[float, Pattern]:
-    """Bytes of one sample of the whole tensors of a flow, and who holds and needs which share of them."""
+    """Return the bytes of one sample of a flow's whole tensors, and who holds and needs which share of
+    them.
+    """
     sizes: dict[tuple[float, float], float] = defaultdict(float)
     for tensor, share in tensors:
         needed = max(float(target.tensor_share[tensor]) for target in targets)
@@ -169,5 +171,5 @@ def flow_pattern(
 
 
 def reversed_pattern(pattern: Pattern) -> Pattern:
-    """The pattern of the gradients: they come back in the state in which the tensors went."""
+    """Return the pattern of the gradients: they come back in the state in which the tensors went."""
     return tuple((needed, held, weight) for held, needed, weight in pattern)

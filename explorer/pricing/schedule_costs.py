@@ -1,7 +1,7 @@
 """Seconds and bytes for schedules that look at them: of stages, of the edges between them, of lanes.
 
 Greedy and optimal schedules place an action where it fits in time and in memory (`Shape.forward_s` to
-`Shape.memory_cap_bytes`). What they are told is what the simulator charges for the same action.
+`Shape.memory_cap_bytes`). They are told what the simulator charges for the same action.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from explorer.tasks.program import TRANSFER, F, I, Slot, W
 
 
 class ScheduleCosts(NamedTuple):
-    """Fields of `Shape` under their names there."""
+    """Costs of a schedule, under the names of the fields of `Shape`."""
 
     forward_s: tuple[float, ...]
     input_grad_s: tuple[float, ...]
@@ -34,7 +34,7 @@ def schedule_costs(pricer: Pricer, lanes: Lanes, edges: tuple[tuple[int, int], .
 
     Args:
         pricer: prices of the strategy.
-        lanes: those that the schedule orders.
+        lanes: the lanes that the schedule orders.
         edges: (from, to) of stages.
     """
     sections = pricer.sections
@@ -72,7 +72,7 @@ def _slot(pricer: Pricer, kind: int, section: int) -> Slot:
 
 
 def _transfer_seconds(pricer: Pricer, source: int, target: int) -> float:
-    """All that one microbatch sends forward from a stage to another, one after the other; 0 on one device."""
+    """Sum the seconds that one microbatch's tensors take from a stage to another; 0 on one device."""
     sections, total = pricer.sections, 0.0
     for f, flow in enumerate(pricer.placement.skeleton.flows):
         sender = Piece(flow.source, 0, 0)
@@ -80,12 +80,12 @@ def _transfer_seconds(pricer: Pricer, source: int, target: int) -> float:
             if sections[flow.source].stage == source and pricer.row(sender) != pricer.row(receiver):
                 samples = min(sections[flow.source].samples(0), sections[receiver.section].samples(0))
                 total += pricer.price(Slot(TRANSFER, f, sender, receiver, samples)).seconds
-                break  # targets of a flow share their devices
+                break  # the targets of a flow share their devices
     return total
 
 
 def _room(pricer: Pricer, devices: tuple[int, ...], pieces: tuple[Piece, ...]) -> float:
-    """Bytes of a lane's smallest device that are left for activations in flight."""
+    """Return the bytes of a lane's smallest device that are left for activations in flight."""
     kinds = [pricer.cluster.kind_of(device) for device in devices]
     room = min(kind.memory_bytes - kind.reserved_bytes for kind in kinds)
     most = 0.0

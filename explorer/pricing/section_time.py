@@ -1,4 +1,4 @@
-"""Seconds of a section on a row of devices: compute, collectives of the lane, and what is made again."""
+"""Seconds of a section on a row of devices: compute, collectives of the lane, and recomputation."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 class SectionTime(NamedTuple):
-    """Seconds of one section for some samples on one row of devices, and what each device sends meanwhile.
+    """Seconds of one section for some samples on one row of devices, and the bytes each device sends
+    meanwhile.
 
-    Where a row mixes kinds of devices, each layer takes what the slowest takes: the row goes on together.
+    If a row mixes kinds of devices, each layer takes as long as on the slowest: the row continues together.
     """
 
     forward_s: float
@@ -39,19 +40,19 @@ class SectionTime(NamedTuple):
     forward_comm_s: float
     """Part of `forward_s` that is collectives inside the lane (tensor parallelism, experts)."""
     backward_comm_s: float
-    """Part of `input_grad_s` that is."""
+    """Part of `input_grad_s` that is collectives inside the lane."""
     recompute_s: float
-    """Made again before the backward: blocks (all, where there are none), or the cores of attentions."""
+    """Recomputed before the backward: blocks (everything if there are none), or the cores of attentions."""
     recompute_comm_s: float
     """Part of `recompute_s` that is collectives inside the lane."""
     forward_bytes: float
-    """Bytes that each device sends along the axes of the lane."""
+    """Bytes that each device sends along the axes of the lane in a forward."""
     backward_bytes: float
-    """In the input gradient."""
+    """Bytes that it sends in the input gradient."""
     recompute_bytes: float
-    """In what is made again."""
+    """Bytes that it sends in the recomputation."""
     behind_weight_s: float = 0.0
-    """Part of `backward_comm_s` that is hidden where the weight gradients are made in the same backward."""
+    """Part of `backward_comm_s` that is hidden if the same backward makes the weight gradients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -62,14 +63,14 @@ class Sharded:
     degree: int
     """Tensor-parallel size."""
     inside: Inside | None
-    """Its collectives, if any."""
+    """Its collectives; None if it has none."""
 
 
 @remembered(STAGES_KEPT)
 def sharded_of(graph: LayerGraph, stage: Stage, place: int | None = None) -> Sharded:
-    """Sharding under a stage's layout, of the whole graph: its layers are summed by section later.
+    """Return the sharding of the whole graph under a stage's layout: its layers are summed by section later.
 
-    Where devices have unequal shares it is that of the device at `place`, or of the one with the largest.
+    If devices have unequal shares, it is that of the device at `place`, or of the one with the largest.
     """
     axes = tuple((name, size) for name, size in stage.meshes[0].axes if name != REPLICA and size > 1)
     return _sharded(graph, stage.layout, axes, overrides_of(stage), uneven_of(stage, place))
@@ -104,21 +105,21 @@ def section_time(
     overlap: tuple[tuple[str, str], ...] = (),
     pieces: tuple[tuple[str, Sharded], ...] = (),
 ) -> SectionTime:
-    """Seconds of some layers.
+    """Sum the seconds of some layers.
 
     Args:
         graph: the model.
         cluster: where they run.
         sharded: sharding of the stage.
         layers: positions of the layers.
-        fractions: share of each, None where all are whole.
+        fractions: share of each layer; None if all are whole.
         kinds: kinds of devices in the row.
         lines: devices along its axes.
         samples: samples of one call.
-        precision: of compute.
+        precision: data type of compute.
         recompute: none, selective or full.
-        overlap: (mesh axis, how) of its collectives that run beside work.
-        pieces: kinds of devices with what each of them has, where shares are unequal.
+        overlap: (mesh axis, how) of its collectives that run behind work.
+        pieces: kinds of devices with the shards of each, if shares are unequal.
     """
     share = np.ones(len(layers)) if fractions is None else fractions
     again = share * made_again(graph, layers, recompute)
@@ -138,7 +139,8 @@ def section_time(
         # measured seconds may hold collectives: those are sent, but take no seconds of their own
         apart = ~with_collectives(graph, kinds, sharded.degree)[layers]
         charged = _collectives(sharded.inside, layers, share * apart, again * apart)[:3]
-        # the host issues collectives ahead like all else: they fill the time in which the device waits for it
+        # the host issues collectives ahead like everything else: they fill the time in which the device waits
+        # for it
         waits = (slack[0, layers] @ share, slack[1, layers] @ share, slack[0, layers] @ again)
         # gathers hidden behind the input gradient take no seconds of their own, but are sent
         sent = [float(costs[1] @ number) for number in (forward_n, backward_n + hidden_n, again_n)]
@@ -161,7 +163,7 @@ def section_time(
 
 
 def call_seconds(graph: LayerGraph, devices: Sequence[DeviceKind], degree: int, layers: IntArray) -> float:
-    """Return what a framework's call of some layers costs beside their kernels, on the slowest kind of a row.
+    """Return what a framework's call of some layers costs besides their kernels, on a row's slowest kind.
 
     Measured seconds hold it already: the kinds on which all of the layers were measured add nothing.
     """
@@ -178,7 +180,9 @@ def call_seconds(graph: LayerGraph, devices: Sequence[DeviceKind], degree: int, 
 def _collectives(
     inside: Inside, layers: IntArray, share: FloatArray, again: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Per kind: collectives of the forward, the backward, what is made again, and those hidden in it."""
+    """Count by kind the collectives of the forward, the backward, the recomputation, and those hidden in
+    it.
+    """
     forward, backward = inside.forward[layers], inside.backward[layers]
     return share @ forward, share @ backward, again @ forward, (share - again) @ inside.regather[layers]
 
@@ -196,7 +200,7 @@ def lane_sends(
     *,
     backward: bool,
 ) -> dict[tuple[str, int], float]:
-    """Bytes that each device of a row sends along each (axis, size) in one forward or backward."""
+    """Return the bytes that each device of a row sends along each (axis, size) in one forward or backward."""
     if sharded.inside is None:
         return {}
     share = np.ones(len(layers)) if fractions is None else fractions
@@ -220,7 +224,7 @@ def _layer_costs(
 
 
 def made_again(graph: LayerGraph, layers: IntArray, recompute: str) -> BoolArray:
-    """Which layers a backward makes again: those whose tensors `explorer.costs.memory` drops."""
+    """Tell which layers a backward recomputes: those whose tensors `explorer.costs.memory` drops."""
     if recompute == "selective":
         return core_layers(graph)[layers]
     if recompute != "full":
@@ -237,7 +241,7 @@ def section_counts(
     fractions: FloatArray | None,
     whole: tuple[int, ...],
 ) -> Counts:
-    """What one device holds of some layers."""
+    """Count what one device holds of some layers."""
     names, shares = _named(graph, layers, fractions)
     return counts(graph, names, shards, tuple(shares.items()), whole)
 
@@ -259,7 +263,7 @@ def section_memory(
     recompute: str,
     dummy_gradients: bool,
 ) -> StageMemory:
-    """Return the memory of one device of a section; arguments as those of `stage_memory`."""
+    """Return the memory of one device of a section; the arguments are those of `stage_memory`."""
     names, shares = _named(graph, layers, fractions)
     return stage_memory(
         graph, names, shards, precision=precision, optimizer=optimizer, zero=zero, replicas=replicas,

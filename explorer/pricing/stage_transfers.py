@@ -1,4 +1,4 @@
-"""Crossing meshes: ways to bring tensors from one row of devices to another, and the fastest of them.
+"""Transfers between meshes: ways to bring tensors from one row of devices to another, and the fastest.
 
     direct      every receiver gets what it needs from a device that has it
     gather      receivers that need the same are sent a part each, and gather the rest among themselves
@@ -30,7 +30,7 @@ def crossing_route(
     size: float,
     way: str = "best",
 ) -> Route:
-    """The way to bring tensors of `size` bytes in all from one row to another; `best` is the fastest.
+    """Return the way to bring tensors of `size` bytes in all from one row to another; `best` is the fastest.
 
     Args:
         cluster: the links.
@@ -54,7 +54,7 @@ def crossing_route(
 def gather_route(
     cluster: Cluster, source: tuple[int, ...], target: tuple[int, ...], pattern: Pattern, size: float
 ) -> Route:
-    """Parts sent, then gathered by those that need the whole; the gather counts as latency."""
+    """Send parts, which those that need the whole gather; the gather counts as latency."""
     route = lane_route(cluster, source, target, scattered(pattern, len(target)))
     whole, n = sum(weight for _, needed, weight in pattern if needed == 1.0), len(target)
     ring = zip(target, (*target[1:], target[0]), strict=True) if whole and n > 1 else ()
@@ -64,7 +64,7 @@ def gather_route(
 
 
 def scattered(pattern: Pattern, devices: int) -> Pattern:
-    """The pattern where every one of some receiving devices is sent its part alone of what all need whole.
+    """Return the pattern in which each of some receivers is sent only its part of what all need whole.
 
     Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM, 2021,
     section 4.1 (scatter/gather): they gather the parts among themselves.
@@ -78,7 +78,7 @@ def scattered(pattern: Pattern, devices: int) -> Pattern:
 def broadcast_route(
     cluster: Cluster, source: tuple[int, ...], target: tuple[int, ...], pattern: Pattern
 ) -> Route:
-    """Every holder of a slice sends its part of it down a chain through all devices that need the slice."""
+    """Route each holder's part of a slice down a chain through all devices that need the slice."""
     amounts: dict[tuple[int, int], float] = defaultdict(float)
     latency = 0.0
     for held, needed, weight in pattern:
@@ -96,7 +96,7 @@ def broadcast_route(
 def _units(
     source: tuple[int, ...], held: float, target: tuple[int, ...], needed: float
 ) -> list[tuple[tuple[int, ...], tuple[int, ...], float]]:
-    """(devices that have a slice, devices that need it, share of the tensor)."""
+    """Return (devices that have a slice, devices that need it, share of the tensor)."""
     found: dict[tuple[tuple[int, ...], float, float], list[int]] = {}
     for part in common_parts(source, held, target, needed):
         found.setdefault((part.owners, part.start, part.stop), []).append(part.receiver)
@@ -104,6 +104,6 @@ def _units(
 
 
 def _turned(devices: tuple[int, ...], turn: int, turns: int) -> tuple[int, ...]:
-    """The devices in the same circle from another start, so that chains enter by different devices."""
+    """Rotate devices to another start, so that chains enter by different devices."""
     start = turn * len(devices) // turns
     return (*devices[start:], *devices[:start])

@@ -1,7 +1,7 @@
 """Traffic: bytes that one step sends from device to device.
 
-Collectives count as rings in order of the devices; partial gradients as a ring around the lane and one over
-the replicas. What was folded away is counted where it would be sent.
+Collectives count as rings in the order of the devices; partial gradients as a ring around the lane and one
+over the replicas. The traffic of folded replicas is counted where it would be sent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Sent = tuple[int, int, float]
 
 
 def device_traffic(program: Program, prices: Prices) -> dict[tuple[int, int], float]:
-    """Bytes of one step by (sender, receiver), averaged over the steps of the program."""
+    """Average the bytes of one step by (sender, receiver) over the steps of a program."""
     work = _Traffic(program, prices.pricer)
     counts = np.bincount(program.slot, minlength=len(program.slots)) / program.order.steps
     found: dict[tuple[int, int], float] = defaultdict(float)
@@ -35,7 +35,7 @@ def device_traffic(program: Program, prices: Prices) -> dict[tuple[int, int], fl
 
 
 class _Traffic:
-    """What each slot of one program sends, once."""
+    """Bytes that each slot of one program sends, each found once."""
 
     def __init__(self, program: Program, pricer: Pricer) -> None:
         self.program, self.pricer = program, pricer
@@ -104,7 +104,7 @@ class _Traffic:
         own = set(self.pricer.row(piece))
         for rows, size in groups:
             for row in rows if size else ():
-                if own.issuperset(row):  # all of its row, or a part that holds what the others hold
+                if own.issuperset(row):  # all of its row, or a part that holds the same as the others
                     yield from _passed_on(row, rows, (len(rows) - 1) / len(rows) * size)
 
     def _inside(self, slot: Slot, piece: Piece) -> Iterator[Sent]:
@@ -129,7 +129,7 @@ class _Traffic:
 
 
 def _reduced(rows: tuple[Line, ...], chunks: tuple[int, ...], around: float, size: float) -> Iterator[Sent]:
-    """A ring inside each group of rows; where there are several, one of each shard over them."""
+    """Send a ring inside each group of rows; if there are several, one of each shard over them."""
     members: dict[int, list[Line]] = {}
     for row, chunk in zip(rows, chunks, strict=True):
         members.setdefault(chunk, []).append(row)
@@ -148,7 +148,7 @@ def _next(device: int, line: Line) -> int:
 
 
 def _passed_on(row: Line, rows: tuple[Line, ...], size: float) -> Iterator[Sent]:
-    """A row's devices to those of the next row of a ring."""
+    """Send from a row's devices to those of the next row of a ring."""
     ring = sorted(rows)
     following = ring[(ring.index(row) + 1) % len(ring)]
     for sender, receiver in zip(row, following, strict=False):
@@ -156,7 +156,7 @@ def _passed_on(row: Line, rows: tuple[Line, ...], size: float) -> Iterator[Sent]
 
 
 def _served(row: Line, servers: tuple[int, ...], size: float) -> Iterator[Sent]:
-    """To and from parameter servers with equal shards."""
+    """Send to and from parameter servers with equal shards."""
     for device in row:
         for server in servers:
             yield device, server, size / len(servers)
