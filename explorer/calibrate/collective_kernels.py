@@ -29,7 +29,7 @@ _OPERATIONS = {
 _TYPES = {"float": "fp32", "half": "fp16", "bfloat16": "bf16", "double": "fp64"}
 
 
-class Collective(NamedTuple):
+class KernelCollective(NamedTuple):
     """Equal collectives of a trace: operation, devices and bytes."""
 
     op: str
@@ -46,7 +46,7 @@ def collective_observations(
     kernels: Sequence[tuple[str, float, Mapping[str, Any]]], cluster: Cluster, *, name: str
 ) -> tuple[list[Observation], list[str]]:
     """Return observations of collectives among kernels (name, seconds, args), and why others are left out."""
-    spans: dict[Collective, list[float]] = defaultdict(list)
+    spans: dict[KernelCollective, list[float]] = defaultdict(list)
     unknown = foreign = 0
     for kernel, seconds, args in kernels:
         if not is_collective(kernel) or seconds <= 0:
@@ -66,7 +66,7 @@ def collective_observations(
     return [_observation(item, min(times), name) for item, times in spans.items()], remarks
 
 
-def _observation(item: Collective, seconds: float, name: str) -> Observation:
+def _observation(item: KernelCollective, seconds: float, name: str) -> Observation:
     return Observation(
         name=f"{item.op} of {item.bytes_count:.0f} bytes over {len(item.devices)} devices in {name}",
         predict=lambda cluster: collective_seconds(cluster, item.op, item.devices, item.bytes_count),
@@ -75,7 +75,7 @@ def _observation(item: Collective, seconds: float, name: str) -> Observation:
     )
 
 
-def _read(args: Mapping[str, Any]) -> Collective | None:
+def _read(args: Mapping[str, Any]) -> KernelCollective | None:
     known = _OPERATIONS.get(str(args.get("Collective name", "")).lower())
     precision = _TYPES.get(str(args.get("dtype", "")).lower())
     size = args.get("Group size")
@@ -84,7 +84,7 @@ def _read(args: Mapping[str, Any]) -> Collective | None:
     elements = args.get(f"{known[1]} msg nelems")
     if not isinstance(elements, int) or elements <= 0:
         return None
-    return Collective(known[0], _group(args, size), float(elements * dtype_bytes(precision)))
+    return KernelCollective(known[0], _group(args, size), float(elements * dtype_bytes(precision)))
 
 
 def _group(args: Mapping[str, Any], size: int) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from explorer.base.errors import InputError
-from explorer.calibrate.most_probable import MOST, MostProbable, Problem, most_probable
+from explorer.calibrate.most_probable import MOST, EstimationProblem, MostProbable, most_probable
 from explorer.calibrate.numbers import Number, numbers_of, shifted, with_sources
 from explorer.calibrate.posterior import Array, band_of, sd_of
 from explorer.calibrate.table import kind_value, with_kind_value
@@ -59,7 +59,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class EstimatedNumber:
     """One corrected number."""
 
     number: Number
@@ -73,12 +73,12 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Correction:
+class EstimatedCluster:
     """A corrected cluster and what became of each number."""
 
     cluster: Cluster
     """Cluster with the changes and their sources."""
-    changes: tuple[Change, ...]
+    changes: tuple[EstimatedNumber, ...]
     """Changes of the numbers that the evidence identifies."""
     kept: tuple[str, ...]
     """Numbers that stay as they are, and why."""
@@ -90,7 +90,7 @@ class Correction:
     """Number of observations."""
 
 
-def estimate(cluster: Cluster, evidence: Sequence[Evidence]) -> Correction:
+def estimate(cluster: Cluster, evidence: Sequence[Evidence]) -> EstimatedCluster:
     """Estimate the most probable cluster, given a profile with its bands and the measurements.
 
     Raises:
@@ -144,7 +144,7 @@ def _fit(
     most = np.array([_most(item) for item in numbers])
     sd = np.array([item.sd for item in seen])
     return most_probable(
-        Problem(residuals=lambda trials: list(map(residual, trials)), sd=sd, prior=prior, most=most)
+        EstimationProblem(residuals=lambda trials: list(map(residual, trials)), sd=sd, prior=prior, most=most)
     )
 
 
@@ -163,7 +163,7 @@ def _positive(item: Observation, cluster: Cluster) -> float:
 def _corrected(
     cluster: Cluster, base: Cluster, numbers: Sequence[Number], prior: Array, found: MostProbable,
     evidence: Sequence[Evidence],
-) -> Correction:  # fmt: skip
+) -> EstimatedCluster:  # fmt: skip
     changes: list[tuple[Number, Number, float, float]] = []
     new: list[tuple[str, Source]] = []
     factors: dict[str, float] = {}
@@ -194,10 +194,10 @@ def _corrected(
     ]
     if idle:
         kept.append(f"nothing measured depends on {', '.join(idle)}")
-    return Correction(
+    return EstimatedCluster(
         cluster=named(made),
         changes=tuple(
-            Change(number=old, after=after[number.key], band=band, prior_share=share)
+            EstimatedNumber(number=old, after=after[number.key], band=band, prior_share=share)
             for number, old, band, share in changes
         ),
         kept=tuple(dict.fromkeys(kept)),

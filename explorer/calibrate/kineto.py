@@ -34,7 +34,7 @@ _LAUNCHES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class TraceEvent:
     """A span of a trace."""
 
     name: str
@@ -85,7 +85,7 @@ def trace_evidence(data: Any, cluster: Cluster, *, name: str) -> Evidence:
     return Evidence(name=name, observations=tuple(found + more), remarks=(*remarks, *left))
 
 
-def _events(raw: Sequence[Any]) -> tuple[list[Event], int]:
+def _events(raw: Sequence[Any]) -> tuple[list[TraceEvent], int]:
     """Return the complete events, and how many are broken."""
     found, broken = [], 0
     for item in raw:
@@ -103,11 +103,11 @@ def _events(raw: Sequence[Any]) -> tuple[list[Event], int]:
             continue
         track = (str(item.get("pid", "")), str(item.get("tid", "")))
         category = str(item.get("cat", "")).lower()
-        found.append(Event(item["name"], category, start, duration, track, args))
+        found.append(TraceEvent(item["name"], category, start, duration, track, args))
     return found, broken
 
 
-def _kind(data: Any, cluster: Cluster, kernels: Sequence[Event]) -> tuple[DeviceKind, list[str]]:
+def _kind(data: Any, cluster: Cluster, kernels: Sequence[TraceEvent]) -> tuple[DeviceKind, list[str]]:
     """Return the device kind of the cluster that the trace is of.
 
     Raises:
@@ -135,7 +135,7 @@ def _kind(data: Any, cluster: Cluster, kernels: Sequence[Event]) -> tuple[Device
 
 
 def _timed(
-    events: Iterable[Event], kernels: Sequence[Event]
+    events: Iterable[TraceEvent], kernels: Sequence[TraceEvent]
 ) -> tuple[dict[Operator, list[float]], Counter[str]]:
     """Collect seconds of every call by operator, and operators that took time for unknown work."""
     on_device: dict[object, float] = defaultdict(float)
@@ -170,7 +170,7 @@ def _observation(operator: Operator, spans: Sequence[float], kind: DeviceKind, n
     )
 
 
-def _host(events: Iterable[Event], kind: DeviceKind, name: str) -> list[Observation]:
+def _host(events: Iterable[TraceEvent], kind: DeviceKind, name: str) -> list[Observation]:
     """Measure the host's seconds per kernel: the time between two launches of one thread."""
     gaps = list(_gaps(item for item in events if item.name in _LAUNCHES))
     if len(gaps) < FEWEST_LAUNCHES:
@@ -187,7 +187,7 @@ def _host(events: Iterable[Event], kind: DeviceKind, name: str) -> list[Observat
     ]
 
 
-def _gaps(launches: Iterable[Event]) -> Iterator[float]:
+def _gaps(launches: Iterable[TraceEvent]) -> Iterator[float]:
     by_thread: dict[tuple[str, str], list[float]] = defaultdict(list)
     for item in launches:
         by_thread[item.track].append(item.start_us)

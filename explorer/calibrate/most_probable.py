@@ -1,10 +1,11 @@
 """Most probable values of numbers that are known up to a factor, given durations that depend on them.
 
 The logarithm of a number's factor is normal around 0. For every observation the logarithm of measured over
-predicted is normal around 0, or its cost grows only linearly if it is large (`Problem.robust`, pseudo-Huber:
-the square root of 2 (sqrt(1 + z^2) - 1) at z in standard deviations), so whatever no number explains bends
-nothing. The minimum is found by `scipy.optimize.least_squares` (dogbox: fractions stay at 1 or below it), in
-units of the standard deviations of the numbers. Calibration and the fits to published rows both use this.
+predicted is normal around 0, or its cost grows only linearly if it is large (`EstimationProblem.robust`,
+pseudo-Huber: the square root of 2 (sqrt(1 + z^2) - 1) at z in standard deviations), so whatever no number
+explains bends nothing. The minimum is found by `scipy.optimize.least_squares` (dogbox: fractions stay at 1 or
+below it), in units of the standard deviations of the numbers. Calibration and the fits to published rows both
+use this.
 
 A cost model has corners: of two numbers that bind in turn (a product, and the memory it moves) only one shows
 at a time, so a step may see no way to lower the other. `most_probable` therefore starts again with each
@@ -36,7 +37,7 @@ _BETTER = 1e-9  # of a cost, from which another end is preferred
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class EstimationProblem:
     """Observations of functions of some numbers, all in logarithms."""
 
     residuals: Callable[[Sequence[Array]], Sequence[Array]]
@@ -103,7 +104,7 @@ class End(NamedTuple):
     """Cost at the end."""
 
 
-def descend(problem: Problem, start: Array, *, rounds: int = 200, tolerance: float = 1e-15) -> End:
+def descend(problem: EstimationProblem, start: Array, *, rounds: int = 200, tolerance: float = 1e-15) -> End:
     """Return the end of one descent.
 
     Args:
@@ -142,7 +143,7 @@ class MostProbable(NamedTuple):
     """Numbers that observations would raise above their most."""
 
 
-def most_probable(problem: Problem) -> MostProbable:
+def most_probable(problem: EstimationProblem) -> MostProbable:
     """Return the most probable factors and their variances."""
     start = np.zeros(len(problem.prior))
     before = problem.residual(start)
@@ -160,12 +161,12 @@ def most_probable(problem: Problem) -> MostProbable:
     return MostProbable(best.at, variance, before, best.left, capped)
 
 
-def _sensitivity(problem: Problem, at: Array) -> Array:
+def _sensitivity(problem: EstimationProblem, at: Array) -> Array:
     """Return the slopes of the logarithm of the predictions."""
     return -problem.slopes(at, problem.residuals)
 
 
-def _from_below(problem: Problem, best: End, number: int) -> End:
+def _from_below(problem: EstimationProblem, best: End, number: int) -> End:
     """Return the better of an end and of the first descent from below, in one number, that ends elsewhere."""
     for lower in _LOWER:
         at = best.at.copy()

@@ -16,7 +16,7 @@ from explorer.framework import cluster_under
 from explorer.framework_files import load_framework
 
 if TYPE_CHECKING:
-    from explorer.calibrate.estimate import Change, Correction
+    from explorer.calibrate.estimate import EstimatedCluster, EstimatedNumber
 
 
 def add_commands(commands: Any) -> None:
@@ -112,7 +112,7 @@ def tell_broken(path: Path) -> None:
         say(f"explorer: {path}: line {line} is left out: {why}")
 
 
-def _body(found: Correction, output: Path) -> dict[str, Any]:
+def _body(found: EstimatedCluster, output: Path) -> dict[str, Any]:
     return {
         "file": str(output),
         "cluster": found.cluster.name,
@@ -131,7 +131,7 @@ def _body(found: Correction, output: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _text(found: Correction) -> str:
+def _text(found: EstimatedCluster) -> str:
     rows = [("number", "before", "after", "80 % band", "left of the profile")]
     rows += [
         (
@@ -148,7 +148,7 @@ def _text(found: Correction) -> str:
     return "\n".join([*lines, *(f"stays  {text}" for text in found.kept)])
 
 
-def _shown(item: Change, value: float, band: float) -> str:
+def _shown(item: EstimatedNumber, value: float, band: float) -> str:
     if not value:
         return "none"
     units = {

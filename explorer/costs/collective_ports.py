@@ -25,7 +25,7 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 
-class Use(NamedTuple):
+class ResourceUse(NamedTuple):
     """One shared resource that a device's part of a collective uses."""
 
     resource: str
@@ -61,16 +61,16 @@ class PortUse:
         self,
         devices: tuple[int, ...],
         rates: list[tuple[_Crossing, FloatArray]],
-        linked: dict[int, tuple[Use, ...]] | None = None,
+        linked: dict[int, tuple[ResourceUse, ...]] | None = None,
     ) -> None:
         self._linked = linked or {}
         self._place = {device: i for i, device in enumerate(devices)}
         self._levels = [(crossing, rate, _summed(crossing.port, rate)) for crossing, rate in rates]
 
-    def of(self, device: int) -> tuple[Use, ...]:
+    def of(self, device: int) -> tuple[ResourceUse, ...]:
         """Return the resources that the part of one device uses; () if it is not in the group."""
         i = self._place.get(device)
-        found: list[Use] = list(self._linked.get(device, ()))
+        found: list[ResourceUse] = list(self._linked.get(device, ()))
         for crossing, rate, total in self._levels if i is not None else ():
             level, own = crossing.level, float(rate[i])
             if not own:
@@ -78,11 +78,13 @@ class PortUse:
             if level.device_bytes_per_s:
                 room = level.device_bytes_per_s
                 sent = min(own, room)
-                found += [Use(f"{level.name}:{way}:{device}", room, sent, sent) for way in ("out", "in")]
+                found += [
+                    ResourceUse(f"{level.name}:{way}:{device}", room, sent, sent) for way in ("out", "in")
+                ]
             if level.uplink_bytes_per_s and crossing.port[i] >= 0:
                 room, together = level.uplink_bytes_per_s, min(float(total[i]), level.uplink_bytes_per_s)
                 names = [f"{level.name}:{way}:group{crossing.port[i]}" for way in ("out", "in")]
-                found += [Use(name, room, min(own, room), together) for name in names]
+                found += [ResourceUse(name, room, min(own, room), together) for name in names]
         return tuple(found)
 
 
@@ -112,14 +114,16 @@ def ring_use(cluster: Cluster, devices: tuple[int, ...], concurrent: int) -> Por
     return PortUse(devices, rates, _linked_use(cluster, devices, ring / seconds))
 
 
-def _linked_use(cluster: Cluster, devices: tuple[int, ...], rate: float) -> dict[int, tuple[Use, ...]]:
+def _linked_use(
+    cluster: Cluster, devices: tuple[int, ...], rate: float
+) -> dict[int, tuple[ResourceUse, ...]]:
     """Return the demand on explicit links: every device sends evenly over the links of its component."""
     if not cluster.shared:
         return {}
     members = np.asarray(sorted(devices), dtype=np.int64)
     units, _ = joined_by_links(cluster, members)
     component = dict(zip(members.tolist(), units.tolist(), strict=True))
-    found: dict[int, tuple[Use, ...]] = {}
+    found: dict[int, tuple[ResourceUse, ...]] = {}
     for unit in set(component.values()):
         own = [device for device, other in component.items() if other == unit]
         links = [link for link in cluster.links if link.source in own and link.target in own]
@@ -128,7 +132,7 @@ def _linked_use(cluster: Cluster, devices: tuple[int, ...], rate: float) -> dict
             through = [link for link in links if link.shared == name]
             if through:
                 sent = rate * len(own) * len(through) / len(links) / through[0].collective_efficiency
-                uses.append(Use(name, room, min(sent / len(own), room), min(sent, room)))
+                uses.append(ResourceUse(name, room, min(sent / len(own), room), min(sent, room)))
         found.update(dict.fromkeys(own, tuple(uses)))
     return found
 
@@ -188,4 +192,4 @@ def _summed(labels: IntArray, values: FloatArray) -> FloatArray:
     return totals[labels]
 
 
-__all__ = ["PortUse", "Use", "ring_use", "server_use"]
+__all__ = ["PortUse", "ResourceUse", "ring_use", "server_use"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from explorer.explain.questions import MOST_ACTIONS, Asked, Change, Tried, actions, block_name
+from explorer.explain.questions import MOST_ACTIONS, Asked, NamedChange, Tried, actions, block_name
 from explorer.schedules import SCHEDULES
 from explorer.strategies.bare_shape import bare_shape
 from explorer.strategies.moves import DeviceGroup, groups_of, move_boundary, place_layers
@@ -22,7 +22,7 @@ def everywhere(asked: Asked, **changes: Any) -> Strategy:
     return asked.with_job(asked.job.with_stages(replace(stage, **changes) for stage in asked.job.stages))
 
 
-def savings(asked: Asked) -> Iterator[Change]:
+def savings(asked: Asked) -> Iterator[NamedChange]:
     """Yield changes that save memory without moving layers: recomputation, ZeRO, half microbatches."""
     job = asked.job
     now = RECOMPUTE.index(min((stage.recompute for stage in job.stages), key=RECOMPUTE.index))
@@ -50,19 +50,19 @@ def _recomputed(make: Callable[[], Strategy], choice: str) -> Strategy:
     return strategy.with_job(job.with_stages(replace(stage, recompute=choice) for stage in job.stages))
 
 
-def halves(asked: Asked) -> Iterator[Change]:
+def halves(asked: Asked) -> Iterator[NamedChange]:
     """Yield half the microbatch."""
     if all(stage.microbatch_samples // 2 >= stage.meshes[0].replicas for stage in asked.job.stages):
         yield "halve the microbatches", partial(_sized, asked, 0.5)
 
 
-def doubles(asked: Asked) -> Iterator[Change]:
+def doubles(asked: Asked) -> Iterator[NamedChange]:
     """Yield two and four times the microbatch."""
     for factor, word in ((2, "double"), (4, "quadruple")):
         yield f"{word} the microbatches", partial(_sized, asked, factor)
 
 
-def quarters(asked: Asked) -> Iterator[Change]:
+def quarters(asked: Asked) -> Iterator[NamedChange]:
     """Yield a quarter of the microbatch."""
     if all(stage.microbatch_samples // 4 >= stage.meshes[0].replicas for stage in asked.job.stages):
         yield "quarter the microbatches", partial(_sized, asked, 0.25)
@@ -78,7 +78,7 @@ def _sized(asked: Asked, factor: float) -> Strategy:
     )
 
 
-def schedules(asked: Asked) -> Iterator[Change]:
+def schedules(asked: Asked) -> Iterator[NamedChange]:
     """Yield every other registered schedule that makes an order by itself, over the same stages.
 
     For long steps only schedules that train exactly are tried: the others would take seconds, only to be
@@ -104,7 +104,7 @@ def _scheduled(asked: Asked, name: str) -> Strategy:
     return asked.with_job(replace(asked.job, schedule=name, options=()))
 
 
-def zero_levels(asked: Asked) -> Iterator[Change]:
+def zero_levels(asked: Asked) -> Iterator[NamedChange]:
     """Yield every other ZeRO level if there are replicas."""
     if max(stage.meshes[0].replicas for stage in asked.job.stages) < 2:
         return
@@ -113,7 +113,7 @@ def zero_levels(asked: Asked) -> Iterator[Change]:
         yield label, partial(everywhere, asked, zero=level)
 
 
-def moves(asked: Asked, binding: int) -> Iterator[Change]:
+def moves(asked: Asked, binding: int) -> Iterator[NamedChange]:
     """Yield moves of one block over each boundary, both ways, and from the binding stage to every other."""
     last = len(asked.job.stages) - 1
     for before in range(last):
@@ -149,7 +149,7 @@ def _passed_on(asked: Asked, source: int, target: int) -> Strategy:
     return asked.with_job(job)
 
 
-def mends(asked: Asked, broken: Sequence[int]) -> Iterator[Change]:
+def mends(asked: Asked, broken: Sequence[int]) -> Iterator[NamedChange]:
     """Yield merges of a stage that breaks a run into the stage before or after it."""
     groups = groups_of(asked.job)
     number = {group.meshes: i for i, group in enumerate(groups)}

@@ -11,7 +11,7 @@ from explorer.explain.changes import RECOMPUTE, as_exact, everywhere, savings, s
 from explorer.explain.questions import (
     WORTH,
     Asked,
-    Change,
+    NamedChange,
     Sentence,
     Steps,
     Tried,
@@ -116,7 +116,7 @@ def recompute(asked: Asked) -> Steps[Sentence | None]:
     return conclude(asked, "recompute", lead, tried, kind="less recomputation")
 
 
-def _everywhere(asked: Asked) -> Iterator[Change]:
+def _everywhere(asked: Asked) -> Iterator[NamedChange]:
     most = max(RECOMPUTE.index(stage.recompute) for stage in asked.job.stages)
     for choice in RECOMPUTE[:most]:
         label = "turn recomputation off" if choice == "none" else f"use {choice} recomputation"

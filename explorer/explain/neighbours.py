@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from explorer.cluster import Cluster
-from explorer.explain.questions import Asked, Change
+from explorer.explain.questions import Asked, NamedChange
 from explorer.graph import LayerGraph
 from explorer.schedules import SCHEDULES
 from explorer.schedules.placements import LOOP
@@ -53,13 +53,13 @@ def _cut(asked: Asked, degrees: Degrees) -> Strategy:
     return asked.with_job(cut_anew(asked.graph, asked.cluster, asked.workload.job, asked.job, degrees))
 
 
-def neighbours(asked: Asked, degrees: Degrees, kinds: tuple[str, ...]) -> Iterator[Change]:
+def neighbours(asked: Asked, degrees: Degrees, kinds: tuple[str, ...]) -> Iterator[NamedChange]:
     """Yield degrees on as many devices with one degree doubled and another halved; `kinds` names them."""
     for new in exchanges(degrees, kinds):
         yield f"cut into {new.words}", partial(_cut, asked, new)
 
 
-def larger(asked: Asked, degrees: Degrees) -> Iterator[Change]:
+def larger(asked: Asked, degrees: Degrees) -> Iterator[NamedChange]:
     """Yield degrees on twice the devices if there are that many."""
     if 2 * degrees.devices <= asked.cluster.device_count:
         for kind in ("replicas", "stages", "tensor"):
@@ -67,7 +67,7 @@ def larger(asked: Asked, degrees: Degrees) -> Iterator[Change]:
             yield f"use {new.devices} devices, {new.words}", partial(_cut, asked, new)
 
 
-def interleavings(asked: Asked, degrees: Degrees) -> Iterator[Change]:
+def interleavings(asked: Asked, degrees: Degrees) -> Iterator[NamedChange]:
     """Yield two and four chunks per device, or one again, under the schedules that take them."""
     names = [entry.name for entry in SCHEDULES if entry.placement is LOOP]
     if degrees.stages < 2:

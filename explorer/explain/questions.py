@@ -21,7 +21,7 @@ from explorer.workload import Workload
 T = TypeVar("T")
 Steps = Generator[None, None, T]
 """Work that pauses after every simulation and ends in a result."""
-Change = tuple[str, Callable[[], Strategy]]
+NamedChange = tuple[str, Callable[[], Strategy]]
 """Imperative label without a capital ("use ZeRO-1"), and a function that makes the change and may raise."""
 
 WORTH = 1e-3
@@ -113,7 +113,7 @@ class Tried:
         return self.report.step_time_s
 
 
-def tries(asked: Asked, changes: Iterable[Change]) -> Steps[list[Tried]]:
+def tries(asked: Asked, changes: Iterable[NamedChange]) -> Steps[list[Tried]]:
     """Simulate changes in turn, except those that do not apply, are forbidden or take too long.
 
     For large plans only the first are tried, `MOST_WORK` in all: one with another structure takes seconds

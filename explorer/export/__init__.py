@@ -20,9 +20,9 @@ from explorer.base.files import STANDARD_INPUT, exists, is_folder, read_standard
 from explorer.base.registry import Registry
 from explorer.base.trust import Trust
 from explorer.export._files import write_files
-from explorer.export._source import Source
+from explorer.export._source import SourceText
 from explorer.export._support import Support
-from explorer.export.features import FEATURES, Use, uses
+from explorer.export.features import FEATURES, FeatureUse, uses
 from explorer.export.spec import Exporter
 from explorer.plan import Resolved
 from explorer.simulation.check import check
@@ -145,21 +145,21 @@ def import_config(
     return resolved
 
 
-def _source(path: Path, main: str, model: str | None, cluster: str | None) -> Source:
+def _source(path: Path, main: str, model: str | None, cluster: str | None) -> SourceText:
     """The text to be read; ``file.py:name`` also names a part of the file."""
     part = ""
     if str(path) == STANDARD_INPUT:
         text = read_standard_input()
-        return Source(name="standard input", text=text, folder=Path(), model=model, cluster=cluster)
+        return SourceText(name="standard input", text=text, folder=Path(), model=model, cluster=cluster)
     if not exists(path) and ":" in path.name:
         name, _, part = path.name.rpartition(":")
         path = path.with_name(name)
     if is_folder(path):
         path /= main
-    return Source(
+    return SourceText(
         name=str(path), text=read_text(path), folder=path.parent, part=part, model=model, cluster=cluster
     )
 
 
-def _supports(resolved: Resolved, exporter: Exporter) -> list[tuple[Use, Support]]:
+def _supports(resolved: Resolved, exporter: Exporter) -> list[tuple[FeatureUse, Support]]:
     return [(use, exporter.capabilities[use.name]) for use in uses(resolved)]

@@ -10,7 +10,7 @@ from explorer.base.trust import Trust
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class SourceText:
     """What a reader is given."""
 
     name: str

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from explorer.export.features import Use
+from explorer.export.features import FeatureUse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Support:
     only: tuple[str, ...] = ()
     """For a feature with values (an optimizer, a precision): those it has; () is all."""
 
-    def covers(self, use: Use) -> bool:
+    def covers(self, use: FeatureUse) -> bool:
         """Whether one use of the feature can be expressed."""
         return self.supported and (not self.only or use.where in self.only)
 

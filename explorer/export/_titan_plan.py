@@ -9,7 +9,7 @@ from explorer.base.errors import InputError, PlanError, cut
 from explorer.base.files import exists, read_text
 from explorer.cluster import Cluster
 from explorer.cluster_profiles import load_cluster
-from explorer.export._source import Source
+from explorer.export._source import SourceText
 from explorer.export._titan_models import flavor_named
 from explorer.export._titan_settings import TitanSettings, Unread
 from explorer.export._titan_stages import stage_layers
@@ -89,7 +89,7 @@ def _without_word(settings: TitanSettings) -> list[str]:
     return [f"cannot be read as a plan: {text}" for wrong, text in checks if wrong]
 
 
-def plan_of(settings: TitanSettings, source: Source) -> Resolved:
+def plan_of(settings: TitanSettings, source: SourceText) -> Resolved:
     """The plan that a config without problems means on a cluster.
 
     Raises:
@@ -181,7 +181,7 @@ def _workload(settings: TitanSettings, graph: LayerGraph, replicas: int, length:
 
 
 def _strategy(
-    settings: TitanSettings, source: Source, graph: LayerGraph, workload: Workload, degrees: Degrees
+    settings: TitanSettings, source: SourceText, graph: LayerGraph, workload: Workload, degrees: Degrees
 ) -> tuple[Strategy, list[str]]:
     """The strategy, and what was read differently from what the config says."""
     pipeline, replicas, notes = degrees.stages, degrees.replicas, []
@@ -235,7 +235,7 @@ def _schedule(name: str) -> str | None:
 
 
 def _placement(
-    settings: TitanSettings, source: Source, pipeline: int
+    settings: TitanSettings, source: SourceText, pipeline: int
 ) -> tuple[list[int], dict[str, Any], str]:
     """Pipeline rank of each stage ([] where they are dealt out in turn), options and schedule."""
     csv = str(settings.get(f"{_P}pipeline_parallel_schedule_csv", "") or "")

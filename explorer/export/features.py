@@ -52,7 +52,7 @@ class Feature:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
+class FeatureUse:
     """A feature that a plan uses."""
 
     name: str
@@ -79,7 +79,7 @@ def parts(resolved: Resolved) -> list[PlanPart]:
     ]
 
 
-def uses(resolved: Resolved) -> list[Use]:
+def uses(resolved: Resolved) -> list[FeatureUse]:
     """All features that a plan uses, in the order of `FEATURES`."""
     found = parts(resolved)
     result = []
@@ -88,7 +88,7 @@ def uses(resolved: Resolved) -> list[Use]:
             where = [", ".join(item.job.name for item in found)] if len(found) > 1 else []
         else:
             where = list(dict.fromkeys(text for item in found for text in feature.find(item)))
-        result += [Use(name=feature.name, feature=feature.title, where=text) for text in where]
+        result += [FeatureUse(name=feature.name, feature=feature.title, where=text) for text in where]
     return result
 
 

@@ -8,7 +8,7 @@ from explorer.base.formats import yaml_text
 from explorer.base.plain_data import parse_document
 from explorer.export import EXPORTERS
 from explorer.export._carried import carried
-from explorer.export._source import Source
+from explorer.export._source import SourceText
 from explorer.export._support import yes
 from explorer.export.features import FEATURES
 from explorer.export.spec import Exporter
@@ -17,7 +17,7 @@ from explorer.plan import Resolved, from_document, to_document
 FILE = "plan.yaml"
 
 
-def read_plan(source: Source) -> Resolved:
+def read_plan(source: SourceText) -> Resolved:
     """The plan in a YAML (or JSON) text.
 
     Raises:

@@ -13,14 +13,14 @@ from explorer.base.errors import InputError
 from explorer.cluster_profiles import load_cluster
 from explorer.export import EXPORTERS
 from explorer.export._order import order_of
-from explorer.export._source import Source
+from explorer.export._source import SourceText
 from explorer.export._support import Capabilities, no, yes
 from explorer.export.features import FEATURES
 from explorer.export.spec import ORDER, Exporter
 from explorer.models import load_model
 from explorer.plan import Provenance, Resolved, make_plan
 from explorer.schedules import SCHEDULES
-from explorer.schedules._common import Lanes
+from explorer.schedules._common import LaneOrders
 from explorer.schedules._torch_notation import from_torch_csv, named_actions, to_torch_csv
 from explorer.schedules.custom import lanes_text
 from explorer.strategies.cuts import balanced_cuts
@@ -65,7 +65,7 @@ def _table() -> Capabilities:
     }
 
 
-def read(source: Source) -> Resolved:
+def read(source: SourceText) -> Resolved:
     """A plan with the order of a CSV: stages of equal cost on ranks 0, 1, ..., one device each.
 
     The file names neither model nor cluster nor where stages end: the first two must be given.
@@ -108,7 +108,7 @@ def read(source: Source) -> Resolved:
     return Resolved(plan=plan, graphs={"model": graph}, cluster=cluster, folder=source.folder)
 
 
-def _stages_of(lanes: Lanes) -> tuple[dict[int, int], int]:
+def _stages_of(lanes: LaneOrders) -> tuple[dict[int, int], int]:
     """Rank of every stage, and the number of microbatches.
 
     Raises:

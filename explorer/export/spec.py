@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from explorer.base.registry import Spec
-from explorer.export._source import Source
+from explorer.export._source import SourceText
 from explorer.export._support import Capabilities
 from explorer.plan import Resolved
 
-Reader = Callable[[Source], Resolved]
+Reader = Callable[[SourceText], Resolved]
 """Reads a file of the target as a plan."""
 
 PLAN, STAGES, ORDER = "plan", "stages", "order"

@@ -12,7 +12,7 @@ import json
 from explorer.base.errors import PlanError
 from explorer.export import EXPORTERS, notes
 from explorer.export._script import nodes_of, torchrun_script
-from explorer.export._source import Source
+from explorer.export._source import SourceText
 from explorer.export._support import Capabilities, nearly, no, yes
 from explorer.export.features import FEATURES
 from explorer.export.plan import FILE as PLAN
@@ -67,7 +67,7 @@ _OTHERS = {
 CAPABILITIES: Capabilities = {feature.name: _OTHERS.get(feature.name, yes(_SAME)) for feature in FEATURES}
 
 
-def read(source: Source) -> Resolved:
+def read(source: SourceText) -> Resolved:
     """The plan that lies in the folder.
 
     Raises:

@@ -13,7 +13,7 @@ from explorer.base.errors import PlanError
 from explorer.export import EXPORTERS, _titan_read, _titan_toml, notes
 from explorer.export._carried import carried
 from explorer.export._script import nodes_of, torchrun_script
-from explorer.export._source import Source
+from explorer.export._source import SourceText
 from explorer.export._support import Capabilities, nearly, no, yes
 from explorer.export._titan_models import FLAVORS, VERSION, flavor_of, module_names
 from explorer.export._titan_plan import plan_of, settings_problems
@@ -108,7 +108,7 @@ class _Grid:
     """Device of every rank."""
 
 
-def read(source: Source) -> Resolved:
+def read(source: SourceText) -> Resolved:
     """A config module (never run, only read) or an older TOML file as a plan.
 
     Raises:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 Axis = tuple[int, ...]
 """One axis: its atoms, outermost first; () if it has size 1."""
-Shape = tuple[Axis, ...]
+TensorAxes = tuple[Axis, ...]
 """The axes of one tensor."""
 
 
@@ -43,7 +43,7 @@ class Axes:
             self._broadcast.add(len(self._parent) - 1)
         return (len(self._parent) - 1,)
 
-    def fresh(self, sizes: Sequence[int]) -> Shape:
+    def fresh(self, sizes: Sequence[int]) -> TensorAxes:
         """Make new axes for a whole tensor."""
         return tuple(self.new(size) for size in sizes)
 
@@ -99,7 +99,7 @@ class Axes:
         self._parts[atom] = (first, rest)
         return first, rest
 
-    def reshape(self, axes: Sequence[Axis], sizes: Sequence[int]) -> Shape:
+    def reshape(self, axes: Sequence[Axis], sizes: Sequence[int]) -> TensorAxes:
         """Return the axes after a row-major view to `sizes`; those that do not divide evenly become new."""
         atoms = list(self.resolve(tuple(atom for axis in axes for atom in axis)))
         found: list[Axis] = []

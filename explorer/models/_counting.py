@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from explorer.graph import COMPUTE, Work
 from explorer.models._axes import Axis
 from explorer.models._grouping import OperationGroup
-from explorer.models._program import Operation, Program
+from explorer.models._program import Operation, TracedProgram
 
 _OPEN = frozenset({"attention", "experts", "router", "linear", "other"})
 """Kinds of layer whose kept intermediates exist as tensors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inside:
+class KeptInside:
     """A tensor that exists only to be kept for its layer's backward."""
 
     part: str
@@ -36,7 +36,7 @@ class Inside:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traffic:
+class BorderTraffic:
     """The values that cross the border of a layer."""
 
     reads: tuple[str, ...]
@@ -45,35 +45,35 @@ class Traffic:
     """Values the layer writes that others read."""
 
 
-def kept_inside(program: Program, item: OperationGroup, traffic: Traffic) -> Iterator[Inside]:
+def kept_inside(program: TracedProgram, item: OperationGroup, traffic: BorderTraffic) -> Iterator[KeptInside]:
     """Yield the tensors inside a layer that are kept."""
     known = {*traffic.reads, *traffic.writes}
     for op in item.operations:
         if op.category == "attention" and op.keeps:
             rows = op.refs[0]
-            yield Inside(
+            yield KeptInside(
                 part="statistics", axes=rows.axes[:-1], elements=math.prod(rows.sizes[:-1]), dtype="fp32"
             )
         if op.mask:
             value = program.values[op.writes[0]]
-            yield Inside(part="mask", axes=value.axes, elements=value.elements, dtype="bool")
+            yield KeptInside(part="mask", axes=value.axes, elements=value.elements, dtype="bool")
         if item.kind in _OPEN:
             yield from _intermediates(program, item, op, known)
 
 
 def _intermediates(
-    program: Program, item: OperationGroup, op: Operation, known: set[str]
-) -> Iterator[Inside]:
+    program: TracedProgram, item: OperationGroup, op: Operation, known: set[str]
+) -> Iterator[KeptInside]:
     for name in op.keeps:
         if name in known:
             continue
         known.add(name)
         value = program.values[name]
         maker = next((other.op.strip("_") for other in item.operations if name in other.writes), "kept")
-        yield Inside(part=maker, axes=value.axes, elements=value.elements, dtype=value.dtype)
+        yield KeptInside(part=maker, axes=value.axes, elements=value.elements, dtype=value.dtype)
 
 
-def kept_outside(program: Program, item: OperationGroup, traffic: Traffic) -> tuple[str, ...]:
+def kept_outside(program: TracedProgram, item: OperationGroup, traffic: BorderTraffic) -> tuple[str, ...]:
     """Return the values crossing the border of a layer that its backward needs."""
     kept = dict.fromkeys(name for op in item.operations for name in op.keeps)
     touched = {*traffic.reads, *traffic.writes}
@@ -88,7 +88,12 @@ def kept_outside(program: Program, item: OperationGroup, traffic: Traffic) -> tu
 
 
 def work(
-    program: Program, item: OperationGroup, traffic: Traffic, inside: Sequence[Inside], *, learning: bool
+    program: TracedProgram,
+    item: OperationGroup,
+    traffic: BorderTraffic,
+    inside: Sequence[KeptInside],
+    *,
+    learning: bool,
 ) -> tuple[Work, Work, Work]:
     """Count the work of forward, input and weight gradient; `learning`: a parameter gets a gradient."""
     elements = {name: program.values[name].elements for name in (*traffic.reads, *traffic.writes)}

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from explorer.graph import Dim, Layer, Parameter, Tensor, Use
-from explorer.models._counting import Inside, Traffic, kept_inside, kept_outside, work
+from explorer.models._counting import BorderTraffic, KeptInside, kept_inside, kept_outside, work
 from explorer.models._grouping import OperationGroup
 from explorer.models._naming import Names
-from explorer.models._program import Program, Value
+from explorer.models._program import TracedProgram, TracedValue
 
 _UNEVEN = frozenset({"lookup", "softmax", "pool"})
 """Categories whose last axis needs more than the einsum rule to be split."""
@@ -17,7 +17,7 @@ _UNEVEN = frozenset({"lookup", "softmax", "pool"})
 Atoms = tuple[int, ...]
 
 
-class Parts(NamedTuple):
+class GraphParts(NamedTuple):
     """The parts that become a LayerGraph."""
 
     layers: tuple[Layer, ...]
@@ -26,12 +26,12 @@ class Parts(NamedTuple):
 
 
 def emit(
-    program: Program,
+    program: TracedProgram,
     groups: Sequence[OperationGroup],
     *,
     path: Callable[[str], str],
     trainable: Callable[[str], bool],
-) -> Parts:
+) -> GraphParts:
     """Make the layers of a program.
 
     Args:
@@ -58,7 +58,7 @@ class _Emitter:
 
     def __init__(
         self,
-        program: Program,
+        program: TracedProgram,
         groups: list[OperationGroup],
         path: Callable[[str], str],
         trainable: Callable[[str], bool],
@@ -71,7 +71,7 @@ class _Emitter:
         self.tensor_of: dict[str, str] = {}
         self.read = {name for item in groups for name in item.reads} | set(program.outputs)
 
-    def run(self) -> Parts:
+    def run(self) -> GraphParts:
         for name in self.program.inputs:
             if name in self.read:
                 self._tensor(name, self.program.values[name])
@@ -80,7 +80,7 @@ class _Emitter:
             self.layers[layer.name] = layer
         used = {use.name for layer in self.layers.values() for use in (*layer.reads, *layer.writes)}
         tensors = tuple(item for item in self.tensors.values() if item.name in used)
-        return Parts(tuple(self.layers.values()), tensors, tuple(self.parameters.values()))
+        return GraphParts(tuple(self.layers.values()), tensors, tuple(self.parameters.values()))
 
     def _sizes(self, atoms: Iterable[int]) -> tuple[float, ...]:
         return tuple(float(self.names.size(atom)) for atom in atoms)
@@ -88,7 +88,7 @@ class _Emitter:
     def _atoms(self, value: str) -> Atoms:
         return self.names.atoms(self.program.values[value].axes)
 
-    def _tensor(self, name: str, value: Value) -> None:
+    def _tensor(self, name: str, value: TracedValue) -> None:
         self.tensor_of[value.name] = name
         shape = self._sizes(self.names.atoms(value.axes))
         self.tensors[name] = Tensor(name=name, shape=shape, dtype=value.dtype, backward=value.gradient)
@@ -102,7 +102,7 @@ class _Emitter:
         for k, value in enumerate(written):
             self._tensor(name if len(written) == 1 else f"{name}.{k}", self.program.values[value])
         reads = tuple(value for value in item.reads if value in self.tensor_of)
-        traffic = Traffic(reads=reads, writes=tuple(written))
+        traffic = BorderTraffic(reads=reads, writes=tuple(written))
         inside = list(kept_inside(self.program, item, traffic))
         hidden = self._hidden(name, inside)
         tables = self._tables(item)
@@ -140,7 +140,7 @@ class _Emitter:
             Use(name=self.tensor_of[value], dims=_names(self._atoms(value), local)) for value in values
         )
 
-    def _hidden(self, layer: str, inside: Sequence[Inside]) -> dict[str, Atoms]:
+    def _hidden(self, layer: str, inside: Sequence[KeptInside]) -> dict[str, Atoms]:
         """Add the tensors kept inside a layer, and return them with their atoms."""
         found: dict[str, Atoms] = {}
         for item in inside:

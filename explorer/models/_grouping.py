@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from explorer.models import _operators as operators
-from explorer.models._program import Operation, Program
+from explorer.models._program import Operation, TracedProgram
 
 _ANCHORS = frozenset({"conv", "embedding", "norm", "attention", "recurrent", "pool"})
 _FEW = 2
@@ -58,7 +58,7 @@ class OperationGroup:
 
 
 def group(
-    program: Program, *, leaves: Collection[str], block_of: Callable[[str], str]
+    program: TracedProgram, *, leaves: Collection[str], block_of: Callable[[str], str]
 ) -> list[OperationGroup]:
     """Group the operations of a program into layers, still without names.
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from explorer.base.errors import InputError
 from explorer.graph import Dim, Layer, Parameter, Tensor, Use, Work
-from explorer.models._emission import Parts
+from explorer.models._emission import GraphParts
 from explorer.models._stacks import find_stacks
 
 
@@ -35,7 +35,7 @@ class _Call:
 
 def run(
     module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], parameter_name: Callable[[str], str]
-) -> Parts:
+) -> GraphParts:
     """Run `module` on fakes of its inputs and return the layers, tensors and parameters seen.
 
     Raises:
@@ -136,7 +136,7 @@ def _first_tensor(output: Any) -> Any:
     return next((leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor)), None)
 
 
-def _chain(module: Any, calls: Sequence[_Call], canonical: Mapping[str, str], blocks: set[str]) -> Parts:
+def _chain(module: Any, calls: Sequence[_Call], canonical: Mapping[str, str], blocks: set[str]) -> GraphParts:
     own = dict(module.named_modules(remove_duplicate=False))
     known = dict(module.named_parameters())
     layers: list[Layer] = []
@@ -159,7 +159,7 @@ def _chain(module: Any, calls: Sequence[_Call], canonical: Mapping[str, str], bl
         Parameter(name=n, shape=tuple(map(float, known[n].shape)), trainable=known[n].requires_grad)
         for n in used
     )
-    return Parts(tuple(layers), tuple(tensors), parameters)
+    return GraphParts(tuple(layers), tuple(tensors), parameters)
 
 
 def _layer(

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from explorer.models import _operators as operators
-from explorer.models._axes import Axes, Axis, Shape
+from explorer.models._axes import Axes, Axis, TensorAxes
 
 
 def result_axes(
-    axes: Axes, op: str, args: Sequence[Any], inputs: Sequence[Shape], outs: Sequence[Sequence[int]]
-) -> list[Shape]:
+    axes: Axes, op: str, args: Sequence[Any], inputs: Sequence[TensorAxes], outs: Sequence[Sequence[int]]
+) -> list[TensorAxes]:
     """Return the axes of every result of one call.
 
     Args:
@@ -41,11 +41,13 @@ def result_axes(
     ]
 
 
-Rule = Callable[[Axes, str, Sequence[Any], Sequence[Shape], Sequence[int]], Shape]
+Rule = Callable[[Axes, str, Sequence[Any], Sequence[TensorAxes], Sequence[int]], TensorAxes]
 """Function from (axes, op, args, inputs, out) to the axes of the (first) result."""
 
 
-def _single(axes: Axes, op: str, args: Sequence[Any], inputs: Sequence[Shape], out: Sequence[int]) -> Shape:
+def _single(
+    axes: Axes, op: str, args: Sequence[Any], inputs: Sequence[TensorAxes], out: Sequence[int]
+) -> TensorAxes:
     for names, rule in _RULES:
         if op in names:
             return rule(axes, op, args, inputs, out)
@@ -54,7 +56,7 @@ def _single(axes: Axes, op: str, args: Sequence[Any], inputs: Sequence[Shape], o
     return _aligned(axes, inputs, out)
 
 
-def _in_place(axes: Axes, first: Shape, out: Sequence[int]) -> Shape:
+def _in_place(axes: Axes, first: TensorAxes, out: Sequence[int]) -> TensorAxes:
     if len(first) != len(out):
         return axes.fresh(out)
     return tuple(
@@ -62,7 +64,7 @@ def _in_place(axes: Axes, first: Shape, out: Sequence[int]) -> Shape:
     )
 
 
-def _aligned(axes: Axes, inputs: Sequence[Shape], out: Sequence[int]) -> Shape:
+def _aligned(axes: Axes, inputs: Sequence[TensorAxes], out: Sequence[int]) -> TensorAxes:
     """Align pointwise operands by broadcasting: axes of equal size, counted from the right, are the same."""
     found: list[Axis | None] = [None] * len(out)
     for shape in inputs:
@@ -78,7 +80,7 @@ def _aligned(axes: Axes, inputs: Sequence[Shape], out: Sequence[int]) -> Shape:
     return tuple(axes.new(size) if axis is None else axis for axis, size in zip(found, out, strict=True))
 
 
-def _moved(op: str, shape: Shape, args: Sequence[Any]) -> Shape:
+def _moved(op: str, shape: TensorAxes, args: Sequence[Any]) -> TensorAxes:
     rank = len(shape)
     if op == "permute":
         return tuple(shape[i % rank] for i in args[1])
@@ -96,8 +98,8 @@ def _moved(op: str, shape: Shape, args: Sequence[Any]) -> Shape:
 
 
 def _pieces(
-    axes: Axes, op: str, shape: Shape, args: Sequence[Any], outs: Sequence[Sequence[int]]
-) -> list[Shape]:
+    axes: Axes, op: str, shape: TensorAxes, args: Sequence[Any], outs: Sequence[Sequence[int]]
+) -> list[TensorAxes]:
     if op in ("select", "unbind"):
         dim = int(args[1] if len(args) > 1 else 0) % len(shape)
         rest = shape[:dim] + shape[dim + 1 :]
@@ -113,7 +115,7 @@ def _pieces(
     return [_in_place(axes, shape, out) for out in outs]
 
 
-def _expanded(axes: Axes, shape: Shape, out: Sequence[int]) -> Shape:
+def _expanded(axes: Axes, shape: TensorAxes, out: Sequence[int]) -> TensorAxes:
     offset = len(out) - len(shape)
     return tuple(
         shape[i - offset]
@@ -123,7 +125,7 @@ def _expanded(axes: Axes, shape: Shape, out: Sequence[int]) -> Shape:
     )
 
 
-def _linear(axes: Axes, inputs: Sequence[Shape]) -> Shape:
+def _linear(axes: Axes, inputs: Sequence[TensorAxes]) -> TensorAxes:
     x, weight = inputs[0], inputs[1]
     axes.unify(x[-1], weight[1])
     if len(inputs) > 2:
@@ -131,7 +133,7 @@ def _linear(axes: Axes, inputs: Sequence[Shape]) -> Shape:
     return (*x[:-1], weight[0])
 
 
-def _product(axes: Axes, op: str, inputs: Sequence[Shape], out: Sequence[int]) -> Shape:
+def _product(axes: Axes, op: str, inputs: Sequence[TensorAxes], out: Sequence[int]) -> TensorAxes:
     """Return the axes of a batched matrix product, with an addend first for `addmm` and its like."""
     added = op in ("addmm", "baddbmm", "addmv")
     x, y = inputs[1:3] if added else inputs[0:2]
@@ -145,7 +147,7 @@ def _product(axes: Axes, op: str, inputs: Sequence[Shape], out: Sequence[int]) -
     return result if len(result) == len(out) else axes.fresh(out)
 
 
-def _grouped(axes: Axes, inputs: Sequence[Shape], out: Sequence[int]) -> Shape:
+def _grouped(axes: Axes, inputs: Sequence[TensorAxes], out: Sequence[int]) -> TensorAxes:
     """Return the axes of rows sorted by group (T, K) times one matrix per group (G, K, N)."""
     x, y = inputs[0], inputs[1]
     if len(x) != 2 or len(y) != 3:
@@ -154,7 +156,7 @@ def _grouped(axes: Axes, inputs: Sequence[Shape], out: Sequence[int]) -> Shape:
     return (x[0], y[2])
 
 
-def _attention(axes: Axes, inputs: Sequence[Shape]) -> Shape:
+def _attention(axes: Axes, inputs: Sequence[TensorAxes]) -> TensorAxes:
     """Return the axes (..., heads, seq, head): heads of q and k differ in grouped attention and stay so."""
     q, k, v = inputs[:3]
     axes.unify(q[-1], k[-1])
@@ -167,7 +169,7 @@ def _attention(axes: Axes, inputs: Sequence[Shape]) -> Shape:
     return (*q[:-1], v[-1])
 
 
-def _convolution(axes: Axes, op: str, inputs: Sequence[Shape], out: Sequence[int]) -> Shape:
+def _convolution(axes: Axes, op: str, inputs: Sequence[TensorAxes], out: Sequence[int]) -> TensorAxes:
     x, weight = inputs[0], inputs[1]
     transposed = "transpose" in op
     axes.unify(x[1] if len(x) == len(out) and len(x) > 1 else (), weight[0 if transposed else 1])
@@ -179,7 +181,7 @@ def _convolution(axes: Axes, op: str, inputs: Sequence[Shape], out: Sequence[int
     return (x[0], out_channels, *_in_place(axes, x[2:], out[2:]))
 
 
-def _indexed(axes: Axes, args: Sequence[Any], out: Sequence[int]) -> Shape:
+def _indexed(axes: Axes, args: Sequence[Any], out: Sequence[int]) -> TensorAxes:
     """Return the axes of `x[i, j, ...]` with index tensors in front: the index's axes, then the rest of x."""
     shape, indices = args[0], list(args[1])
     given = [i for i, index in enumerate(indices) if index is not None]
@@ -190,7 +192,7 @@ def _indexed(axes: Axes, args: Sequence[Any], out: Sequence[int]) -> Shape:
     return (*head, *rest)
 
 
-def _concatenated(axes: Axes, inputs: Sequence[Shape], out: Sequence[int]) -> Shape:
+def _concatenated(axes: Axes, inputs: Sequence[TensorAxes], out: Sequence[int]) -> TensorAxes:
     """Keep the axes of equal size; the joined axis is new."""
     same = [
         tuple(axis if axes.size(axis) == size else () for axis, size in zip(shape, out, strict=True))
@@ -200,7 +202,7 @@ def _concatenated(axes: Axes, inputs: Sequence[Shape], out: Sequence[int]) -> Sh
     return _aligned(axes, same, out)
 
 
-def _einsum(axes: Axes, equation: str, inputs: Sequence[Shape], out: Sequence[int]) -> Shape:
+def _einsum(axes: Axes, equation: str, inputs: Sequence[TensorAxes], out: Sequence[int]) -> TensorAxes:
     """Make equal letters equal axes; with an ellipsis only its letters are known."""
     left, _, right = equation.replace(" ", "").partition("->")
     found: dict[str, Axis] = {}
@@ -222,13 +224,13 @@ def _letters(term: str, shape: Sequence[Axis]) -> list[tuple[str, Axis]]:
     return pairs + (list(zip(tail, shape[len(shape) - len(tail) :], strict=True)) if dots else [])
 
 
-def _stacked(axes: Axes, inputs: Sequence[Shape], args: Sequence[Any], out: Sequence[int]) -> Shape:
+def _stacked(axes: Axes, inputs: Sequence[TensorAxes], args: Sequence[Any], out: Sequence[int]) -> TensorAxes:
     dim = (args[1] if len(args) > 1 else 0) % len(out)
     rest = _aligned(axes, inputs, [size for i, size in enumerate(out) if i != dim])
     return (*rest[:dim], axes.new(out[dim]), *rest[dim:])
 
 
-def _reduced(axes: Axes, inputs: Sequence[Shape], args: Sequence[Any], out: Sequence[int]) -> Shape:
+def _reduced(axes: Axes, inputs: Sequence[TensorAxes], args: Sequence[Any], out: Sequence[int]) -> TensorAxes:
     shape = inputs[0]
     if len(out) == len(shape) or len(inputs) > 1:
         return _aligned(axes, inputs, out)
@@ -242,12 +244,12 @@ def _reduced(axes: Axes, inputs: Sequence[Shape], args: Sequence[Any], out: Sequ
     return rest if len(rest) == len(out) else axes.fresh(out)
 
 
-def _lookup(inputs: Sequence[Shape]) -> Shape:
+def _lookup(inputs: Sequence[TensorAxes]) -> TensorAxes:
     """Return the axes of rows of a table at some indices: those of the indices, then that of a row."""
     return (*inputs[1], inputs[0][1])
 
 
-def _normalised(axes: Axes, inputs: Sequence[Shape]) -> Shape:
+def _normalised(axes: Axes, inputs: Sequence[TensorAxes]) -> TensorAxes:
     """Return the axes of a norm with one weight per channel, the second axis."""
     for weight in inputs[1:3]:
         axes.unify(inputs[0][1], weight[0])

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from explorer.models._axes import Axis
 from explorer.models._grouping import OperationGroup
-from explorer.models._program import Operation, Program, Ref
+from explorer.models._program import Operation, Ref, TracedProgram
 
 
 class Names:
     """Names of all atoms of a program; see `local` for names inside one layer."""
 
-    def __init__(self, program: Program, groups: Sequence[OperationGroup]) -> None:
+    def __init__(self, program: TracedProgram, groups: Sequence[OperationGroup]) -> None:
         self._program = program
         self._names: dict[int, str] = {}
         self._places: dict[int, str] = {}

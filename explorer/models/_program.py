@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from explorer.models._axes import Axes, Shape
+from explorer.models._axes import Axes, TensorAxes
 
 VALUE, PARAMETER, CONSTANT = "value", "parameter", "constant"
 
@@ -22,7 +22,7 @@ class Ref:
     """One of value, parameter and constant."""
     name: str
     """Name of the value, parameter or constant."""
-    axes: Shape
+    axes: TensorAxes
     """Axes of the view."""
     sizes: tuple[int, ...]
     """Sizes of the axes."""
@@ -35,12 +35,12 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
+class TracedValue:
     """A tensor that exists: an input of the model or the result of an operation."""
 
     name: str
     """Name, unique in the program."""
-    axes: Shape
+    axes: TensorAxes
     """Axes as written."""
     elements: int
     """Number of scalars."""
@@ -94,12 +94,12 @@ class Operation:
 
 
 @dataclass(slots=True, kw_only=True)
-class Program:
+class TracedProgram:
     """Everything read from one exported program."""
 
     axes: Axes
     """Knowledge about all axes."""
-    values: dict[str, Value] = field(default_factory=dict)
+    values: dict[str, TracedValue] = field(default_factory=dict)
     """Values by name."""
     parameters: dict[str, Ref] = field(default_factory=dict)
     """Axes of the parameters, by name."""

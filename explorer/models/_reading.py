@@ -1,4 +1,4 @@
-"""Reading of a `torch.export.ExportedProgram` into a `Program`.
+"""Reading of a `torch.export.ExportedProgram` into a `TracedProgram`.
 
 Nodes are walked in order with every tensor as a `Ref`: a mere view, cast or constant stays one, and only what
 computes becomes an operation. Regions under `no_grad` or `autocast` are read as if they were written in
@@ -13,14 +13,14 @@ from dataclasses import replace
 from typing import Any
 
 from explorer.models import _operators as operators
-from explorer.models._axes import Axes, Shape
+from explorer.models._axes import Axes, TensorAxes
 from explorer.models._layouts import result_axes
-from explorer.models._program import CONSTANT, PARAMETER, VALUE, Operation, Program, Ref, Value
+from explorer.models._program import CONSTANT, PARAMETER, VALUE, Operation, Ref, TracedProgram, TracedValue
 
 
 def read_program(
     exported: Any, *, parameter_name: Callable[[str], str], trainable: Callable[[str], bool]
-) -> Program:
+) -> TracedProgram:
     """Read the operations of a `torch.export.ExportedProgram` made with one sample.
 
     Args:
@@ -28,7 +28,7 @@ def read_program(
         parameter_name: canonical name of a parameter by its path; tied ones share it.
         trainable: whether the parameter of that canonical name gets a gradient.
     """
-    reader = _Reader(Program(axes=Axes()), parameter_name, trainable)
+    reader = _Reader(TracedProgram(axes=Axes()), parameter_name, trainable)
     signature = exported.graph_signature
     paths = {**signature.inputs_to_parameters}
     constants = {**signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
@@ -84,12 +84,12 @@ class _Reader:
     """A walk over graphs that fills `program`."""
 
     def __init__(
-        self, program: Program, parameter_name: Callable[[str], str], trainable: Callable[[str], bool]
+        self, program: TracedProgram, parameter_name: Callable[[str], str], trainable: Callable[[str], bool]
     ) -> None:
         self.program = program
         self._parameter_name, self._trainable = parameter_name, trainable
-        self._latest: dict[str, Value] = {}
-        self._whole: dict[str, tuple[Shape, int]] = {}
+        self._latest: dict[str, TracedValue] = {}
+        self._whole: dict[str, tuple[TensorAxes, int]] = {}
 
     def placeholder(self, node: Any, path: str | None, constant: bool) -> Any:  # noqa: FBT001
         """Classify an input of the graph: a parameter, a constant, or a value that the caller passes in."""
@@ -131,7 +131,7 @@ class _Reader:
         if target.kind != PARAMETER:
             self._latest[target.name] = made
 
-    def _constant(self, value: Any, shape: Shape | None = None) -> Ref:
+    def _constant(self, value: Any, shape: TensorAxes | None = None) -> Ref:
         sizes = tuple(map(int, value.shape))
         axes = self.program.axes.fresh(sizes) if shape is None else shape
         # Constants are named, too: views of one may be written into.
@@ -139,13 +139,15 @@ class _Reader:
         self._whole[name] = axes, math.prod(sizes)
         return Ref(kind=CONSTANT, name=name, axes=axes, sizes=sizes, dtype=_dtype(value), weight=True)
 
-    def _new_value(self, name: str, shape: Shape, value: Any, *, gradient: bool, weight: bool = False) -> Ref:
+    def _new_value(
+        self, name: str, shape: TensorAxes, value: Any, *, gradient: bool, weight: bool = False
+    ) -> Ref:
         sizes, dtype = tuple(map(int, value.shape)), _dtype(value)
         while name in self.program.values:
             name += "_"
         wanted = gradient and dtype == "compute"
         self._whole[name] = shape, math.prod(sizes)
-        self.program.values[name] = Value(
+        self.program.values[name] = TracedValue(
             name=name, axes=shape, elements=math.prod(sizes), dtype=dtype, gradient=wanted
         )
         return Ref(
@@ -223,7 +225,7 @@ class _Reader:
         bound = dict(zip(names, args[position + 1 :], strict=False))
         return self.run(inner, inner.graph, bound, stack, gradient=gradient)
 
-    def _view(self, source: Ref, result: Any, shape: Shape) -> Ref:
+    def _view(self, source: Ref, result: Any, shape: TensorAxes) -> Ref:
         return replace(source, axes=shape, sizes=_sizes(result), dtype=_dtype(result))
 
     def _operation(
@@ -233,7 +235,7 @@ class _Reader:
         args: Any,
         refs: list[Ref],
         results: list[Any],
-        shapes: list[Shape],
+        shapes: list[TensorAxes],
         stack: Mapping[str, Any],
         gradient: bool,  # noqa: FBT001
     ) -> list[Ref]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.base.errors import InputError
 from explorer.graph import Defaults, Dim, Layer, LayerGraph, Parameter, Tensor, Use, Work
-from explorer.models._emission import Parts, emit
+from explorer.models._emission import GraphParts, emit
 from explorer.models._grouping import group
 from explorer.models._reading import read_program
 from explorer.models._repeat import NotRepeatable, repeat
@@ -139,7 +139,7 @@ def _exported(
     return _ordered(repeat(_graph(name, parts, defaults), stacks))
 
 
-def _graph(name: str, parts: Parts, defaults: Defaults) -> LayerGraph:
+def _graph(name: str, parts: GraphParts, defaults: Defaults) -> LayerGraph:
     return LayerGraph(
         name=name, layers=parts.layers, tensors=parts.tensors, parameters=parts.parameters, defaults=defaults
     )

@@ -38,7 +38,7 @@ class Peer(NamedTuple):
     """Seconds of one microbatch's backward."""
 
 
-class Edge(NamedTuple):
+class StageEdge(NamedTuple):
     """One or several tensors from one stage to another."""
 
     source: int
@@ -86,7 +86,7 @@ Wire = Callable[[int, int, int, bool], tuple[float, Demands]]
 
 def run_dispatch(
     peers: Sequence[Peer],
-    edges: Sequence[Edge],
+    edges: Sequence[StageEdge],
     wire: Wire,
     capacity: Sequence[float],
     policy: Dispatch,
@@ -137,7 +137,7 @@ class _Run:
     def __init__(
         self,
         peers: Sequence[Peer],
-        edges: Sequence[Edge],
+        edges: Sequence[StageEdge],
         wire: Wire,
         capacity: Sequence[float],
         policy: Dispatch,

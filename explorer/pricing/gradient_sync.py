@@ -25,7 +25,7 @@ Sums = tuple[tuple[str, int], ...]
 """(mesh axis, devices along it) over which gradients have to be added; () if they are whole."""
 
 
-class Moved(NamedTuple):
+class ReductionPrice(NamedTuple):
     """Price of a reduction or gather."""
 
     seconds: float
@@ -88,7 +88,7 @@ def reduce_price(
     lines: tuple[Lines, ...],
     parts: tuple[tuple[Sums, float], ...],
     chunks: tuple[int, ...] = (),
-) -> Moved:
+) -> ReductionPrice:
     """Price a reduction over rows of devices that hold the same shards; its parts run one after another.
 
     Args:
@@ -120,7 +120,7 @@ def reduce_price(
             seconds += collective_seconds(cluster, op, devices, size, concurrent=concurrent, servers=servers)
         moved += size / count
         inside += 2 * (count - 1) / count * size
-    return Moved(seconds, moved, inside)
+    return ReductionPrice(seconds, moved, inside)
 
 
 def _hybrid_seconds(
@@ -146,7 +146,7 @@ def _hybrid_seconds(
 
 
 @remembered(8192)
-def gather_price(cluster: Cluster, groups: tuple[tuple[tuple[Line, ...], float], ...]) -> Moved:
+def gather_price(cluster: Cluster, groups: tuple[tuple[tuple[Line, ...], float], ...]) -> ReductionPrice:
     """Price gathers of shards over replicas, one after another.
 
     Args:
@@ -165,7 +165,7 @@ def gather_price(cluster: Cluster, groups: tuple[tuple[tuple[Line, ...], float],
             beside = len(rows[0]) * max(1, everyone // len(rows))
             seconds += collective_seconds(cluster, "all_gather", devices, size, concurrent=beside)
             moved += size * (len(rows) - 1) / len(rows) * everyone / (everyone - 1)
-    return Moved(seconds, moved, 0.0)
+    return ReductionPrice(seconds, moved, 0.0)
 
 
 @remembered(8192)

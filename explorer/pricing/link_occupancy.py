@@ -245,11 +245,11 @@ def _pieces(program: Program, shares: Shares, timing: Timing, task: IntArray) ->
     )
 
 
-Curve = tuple[FloatArray, FloatArray]
+LoadCurve = tuple[FloatArray, FloatArray]
 """(moments, share of the demand that a resource grants from each moment on)."""
 
 
-def _slowed(program: Program, shares: Shares, timing: Timing) -> dict[int, Curve]:
+def _slowed(program: Program, shares: Shares, timing: Timing) -> dict[int, LoadCurve]:
     """Return the share of their demand that over-full resources grant, over time."""
     known = program.memo("occupancy.users", lambda: IdentityCache(4))  # kept as long as the program lives
     users = known.get((shares,), None, lambda: _users(program, shares))
@@ -282,7 +282,7 @@ def _users(program: Program, shares: Shares) -> dict[int, tuple[IntArray, FloatA
     return found
 
 
-def _split(start: float, end: float, curves: list[Curve]) -> list[tuple[float, float, float]]:
+def _split(start: float, end: float, curves: list[LoadCurve]) -> list[tuple[float, float, float]]:
     """Split a task into (start, end, share of the work), at the pace of the fullest of its resources."""
     inner = [moments[(moments > start) & (moments < end)] for moments, _ in curves]
     edges = np.unique(np.concatenate([[start, end], *inner]))

@@ -26,7 +26,7 @@ from explorer.pricing.section_time import section_counts, sharded_of
 from explorer.pricing.stage_transfers import crossing_route
 from explorer.sharding.result import ShardedLayers
 from explorer.strategy import JobStrategy
-from explorer.tasks.placement import Holders, Piece, Placement
+from explorer.tasks.placement import Holders, Piece, PlacedStrategy
 from explorer.tasks.program import GATHER, OPENING, WHOLE, Slot
 from explorer.updates import GRADIENTS, WEIGHTS, rule_of
 from explorer.workload import Job
@@ -49,7 +49,7 @@ class Exchanges:
     """One placement: who holds which tensors, and which have to go where. `Pricer` adds the seconds."""
 
     def __init__(
-        self, graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy, placement: Placement
+        self, graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy, placement: PlacedStrategy
     ) -> None:
         self.framework = load_framework(job.framework)
         self.graph, self.cluster, self.job = graph, cluster_under(cluster, self.framework), job

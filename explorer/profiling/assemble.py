@@ -12,7 +12,7 @@ from explorer.cluster_profiles import cluster_names, load_cluster
 from explorer.costs.graph_work import HALF
 from explorer.framework import OURS
 from explorer.profiling import curve_fits
-from explorer.profiling.curve_fits import Key, Timing
+from explorer.profiling.curve_fits import Key, MedianSeconds
 from explorer.profiling.machine import Host
 from explorer.run.profile_correction import same_device
 
@@ -20,7 +20,7 @@ PCIE_MOST = 64e9
 """Bytes/s in one direction that no PCIe 5.0 x16 slot reaches: faster links are NVLink."""
 _SAME_MEMORY = 0.1  # a card reports a few per cent less memory than its data sheet
 
-Found = Mapping[Key, Timing]
+Found = Mapping[Key, MedianSeconds]
 
 
 def assemble(
@@ -299,7 +299,7 @@ def _band(found: Found, *whats: str) -> float:
     return curve_fits.mean_band(timing for key, timing in found.items() if key.what in whats)
 
 
-def _measured(key: str, where: str, timing: Timing | None, what: str, band: float = 0.0) -> Source:
+def _measured(key: str, where: str, timing: MedianSeconds | None, what: str, band: float = 0.0) -> Source:
     width = round(timing.band, 3) if timing is not None else band
     return Source(key=key, how="measured", reference=f"{where}: {what}", band=width)
 

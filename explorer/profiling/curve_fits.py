@@ -34,7 +34,7 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class MedianSeconds:
     """Seconds of one thing over all rounds and ranks."""
 
     seconds: float
@@ -43,7 +43,7 @@ class Timing:
     """Relative half-width of the 80 % band."""
 
 
-def timings(rows: Iterable[Mapping[str, Any]]) -> dict[Key, Timing]:
+def timings(rows: Iterable[Mapping[str, Any]]) -> dict[Key, MedianSeconds]:
     """Return medians and bands of rows with `what`, `precision`, `size` and `seconds`."""
     found: dict[Key, list[float]] = defaultdict(list)
     for row in rows:
@@ -51,14 +51,14 @@ def timings(rows: Iterable[Mapping[str, Any]]) -> dict[Key, Timing]:
     return {key: _timing(values) for key, values in found.items()}
 
 
-def _timing(values: Sequence[float]) -> Timing:
+def _timing(values: Sequence[float]) -> MedianSeconds:
     middle = median(values)
     low, high = np.quantile(values, (0.1, 0.9))
     spread = float(high - low) / 2 / middle if middle > 0 else 0.0
-    return Timing(seconds=middle, band=max(LEAST_BAND, spread))
+    return MedianSeconds(seconds=middle, band=max(LEAST_BAND, spread))
 
 
-def mean_band(found: Iterable[Timing]) -> float:
+def mean_band(found: Iterable[MedianSeconds]) -> float:
     """Return one band for numbers that were fitted to several timings."""
     return round(fmean([timing.band for timing in found] or [LEAST_BAND]), 3)
 

@@ -27,7 +27,7 @@ from explorer.simulation.one_job import make_shape
 from explorer.strategies.framework_choices import strategy_under
 from explorer.strategy import JobStrategy
 from explorer.tasks.lower import lower
-from explorer.tasks.placement import Placement, place
+from explorer.tasks.placement import PlacedStrategy, place
 from explorer.tasks.program import GATHER, REDUCE, TRANSFER, Program, U
 from explorer.tasks.rounds import round_steps
 from explorer.updates import PLAIN
@@ -42,7 +42,7 @@ class Prepared:
     """What is launched."""
     program: Program
     """Its tasks."""
-    placement: Placement
+    placement: PlacedStrategy
     """Layers by section."""
     prices: Prices
     """Seconds by slot."""
@@ -117,7 +117,7 @@ def prepare(
     )  # fmt: skip
 
 
-def _flow_units(graph: LayerGraph, placement: Placement) -> tuple[tuple[int, ...], ...]:
+def _flow_units(graph: LayerGraph, placement: PlacedStrategy) -> tuple[tuple[int, ...], ...]:
     """Per flow the layers (units) whose outputs it carries."""
     index, producer = graph.index, graph.producer
     found = []

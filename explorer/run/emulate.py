@@ -2,10 +2,10 @@
 
 Samples are worked on in their order, in the finest parts into which some stage cuts them. Which weights a
 stage reads for a part, and which updates apply its gradient, is replayed here from the actions of the lanes
-by the rules' plain definitions (`History`), not by the functions that the ranks go by. Only the arithmetic of
-an update rule and of predicted weights is theirs. Synchronous schedules come out as plain gradient
-accumulation; asynchronous ones as their rule says (PipeDream: stashed weights, an update per microbatch; 2BW:
-the version before the last).
+by the rules' plain definitions (`UpdateHistory`), not by the functions that the ranks go by. Only the
+arithmetic of an update rule and of predicted weights is theirs. Synchronous schedules come out as plain
+gradient accumulation; asynchronous ones as their rule says (PipeDream: stashed weights, an update per
+microbatch; 2BW: the version before the last).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FLOOR = 1e-2
 """Gradients below this share of the largest of the model are compared with that share of it."""
 
 
-class History:
+class UpdateHistory:
     """Updates and reads of one piece, replayed from the tasks of its lane in their order."""
 
     def __init__(self, tasks: list[LaneTask]) -> None:
@@ -44,7 +44,7 @@ class History:
             for n in task.numbers:
                 self.before["F" if task.op == "F" else "B", n] = len(self.spans)
 
-    def version(self, rule: ReadRule, op: str, n: int, step: int, first: History) -> int:
+    def version(self, rule: ReadRule, op: str, n: int, step: int, first: UpdateHistory) -> int:
         """Updates that have gone into the weights that an action reads, by the definition of the rule."""
         if rule.name in ("latest", "predicted"):
             return self.before[op, n]
@@ -70,7 +70,8 @@ class Emulation:
         self.tasks: list[LaneTask] = [task for plan in run.plans for task in plan.tasks]
         self.pieces = tuple(dict.fromkeys(task.piece for task in self.tasks))
         self.history = {
-            piece: History([task for task in self.tasks if task.piece == piece]) for piece in self.pieces
+            piece: UpdateHistory([task for task in self.tasks if task.piece == piece])
+            for piece in self.pieces
         }
         start = initial_weights(self.model, range(len(self.model.units)), run.device)
         self.names = {piece: run._names(piece.section) for piece in self.pieces}
@@ -172,7 +173,7 @@ class Emulation:
         for piece in used:
             self.worked[piece, self._span(piece, low)] += high - low
 
-    def _read(self, piece: Piece, op: str, number: int, first: History) -> Weights:
+    def _read(self, piece: Piece, op: str, number: int, first: UpdateHistory) -> Weights:
         """The weights that an action reads, as its rule defines them."""
         section = self.sections[piece.section]
         if not self.run.training:
@@ -334,4 +335,4 @@ def compare_with_emulation(run: Compute) -> dict[str, float]:
     }
 
 
-__all__ = ["Emulation", "History", "compare_with_emulation"]
+__all__ = ["Emulation", "UpdateHistory", "compare_with_emulation"]

@@ -15,7 +15,7 @@ import torch
 
 from explorer.run.lane import LanePlan, LaneTask, Reduction, Transfer, Wire
 from explorer.run.status import COMPUTING, WAITING
-from explorer.run.transport import Transport, Work
+from explorer.run.transport import Handle, Transport
 
 WINDOW = 8
 """Receives that stand ready on a wire ahead of need, so that senders need not wait."""
@@ -92,11 +92,11 @@ class Interpreter:
     ) -> None:
         self.plan, self.backend, self.transport = plan, backend, transport
         self.hooks, self.seconds = hooks, seconds
-        self.posted: dict[int, tuple[Work, torch.Tensor]] = {}
+        self.posted: dict[int, tuple[Handle, torch.Tensor]] = {}
         self.queues: dict[Wire, deque[Transfer]] = {w: deque(q) for w, q in plan.incoming.items()}
         self.ahead: dict[Wire, int] = defaultdict(int)
         self.delivered: set[int] = set()
-        self.running: dict[int, deque[tuple[Reduction, Work, torch.Tensor]]] = defaultdict(deque)
+        self.running: dict[int, deque[tuple[Reduction, Handle, torch.Tensor]]] = defaultdict(deque)
         self.group_of = {task: group for group, tasks in plan.sequences.items() for task in tasks}
 
     def run(self, begin_s: float) -> list[Stamp]:

@@ -19,7 +19,7 @@ from explorer.strategy import REPLICA, JobStrategy, Sync
 from explorer.workload import Job
 
 
-class Planned(NamedTuple):
+class PlannedJob(NamedTuple):
     """What a likeness is made of."""
 
     graph: LayerGraph
@@ -38,17 +38,17 @@ class LeftOut:
 
     fields: tuple[str, ...]
     """`Class.field` of what it speaks of."""
-    words: Callable[[Planned], Iterator[str]]
+    words: Callable[[PlannedJob], Iterator[str]]
     """Yields what is said of a plan; nothing where the plan does not use it."""
 
 
 def left_out(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy) -> list[str]:
     """Return everything that a likeness of the plan leaves out, each once."""
-    plan = Planned(graph, cluster, job, strategy)
+    plan = PlannedJob(graph, cluster, job, strategy)
     return list(dict.fromkeys(text for item in LEFT_OUT for text in item.words(plan)))
 
 
-def _axes(plan: Planned) -> Iterator[str]:
+def _axes(plan: PlannedJob) -> Iterator[str]:
     widest: dict[str, int] = defaultdict(int)
     for stage in plan.strategy.stages:
         own = [*stage.meshes, *(mesh for item in stage.shardings for mesh in item.meshes)]
@@ -59,24 +59,24 @@ def _axes(plan: Planned) -> Iterator[str]:
             yield f"{name} parallelism: {size} devices of a lane in the plan, 1 here"
 
 
-def _uneven(plan: Planned) -> Iterator[str]:
+def _uneven(plan: PlannedJob) -> Iterator[str]:
     for axis in dict.fromkeys(axis for stage in plan.strategy.stages for axis, _ in stage.axis_shares):
         yield f"unequal shards along {axis}"
 
 
-def _shardings(plan: Planned) -> Iterator[str]:
+def _shardings(plan: PlannedJob) -> Iterator[str]:
     found = [pattern for stage in plan.strategy.stages for item in stage.shardings for pattern in item.layers]
     if found:
         yield f"layers laid out apart from their stage: {_some(found)}"
 
 
-def _slices(plan: Planned) -> Iterator[str]:
+def _slices(plan: PlannedJob) -> Iterator[str]:
     found = [part.layer for stage in plan.strategy.stages for part in stage.slices]
     if found:
         yield f"layers cut over stages: {_some(found)}"
 
 
-def _zero(plan: Planned) -> Iterator[str]:
+def _zero(plan: PlannedJob) -> Iterator[str]:
     for level in sorted({stage.zero for stage in plan.strategy.stages} - {0}):
         parts = sorted({s.zero_replicas for s in plan.strategy.stages if s.zero == level} - {0})
         yield f"ZeRO level {level}" + (
@@ -84,44 +84,44 @@ def _zero(plan: Planned) -> Iterator[str]:
         )
 
 
-def _density(plan: Planned) -> Iterator[str]:
+def _density(plan: PlannedJob) -> Iterator[str]:
     if any(stage.density < 1 for stage in plan.strategy.stages):
         yield "gradients and states of pruned weights only (density)"
 
 
-def _offload(plan: Planned) -> Iterator[str]:
+def _offload(plan: PlannedJob) -> Iterator[str]:
     found = dict.fromkeys(what for stage in plan.strategy.stages for what in stage.offload)
     if found:
         yield f"offload to host memory: {', '.join(found)}"
 
 
-def _overlap(plan: Planned) -> Iterator[str]:
+def _overlap(plan: PlannedJob) -> Iterator[str]:
     found = dict.fromkeys(f"{axis} by {how}" for s in plan.strategy.stages for axis, how in s.overlap)
     if found:
         yield f"collectives of a lane beside its work: {', '.join(found)}"
 
 
-def _selective(plan: Planned) -> Iterator[str]:
+def _selective(plan: PlannedJob) -> Iterator[str]:
     if any(stage.recompute == "selective" for stage in plan.strategy.stages):
         yield "selective recomputation"
 
 
-def _transfers(plan: Planned) -> Iterator[str]:
+def _transfers(plan: PlannedJob) -> Iterator[str]:
     if plan.strategy.transfers not in ("", "direct"):
         yield f"transfers between stages: {plan.strategy.transfers} in the plan, direct here"
 
 
-def _checkpoints(plan: Planned) -> Iterator[str]:
+def _checkpoints(plan: PlannedJob) -> Iterator[str]:
     if plan.strategy.checkpoint_period_s:
         yield f"checkpoints every {plan.strategy.checkpoint_period_s:g} s"
 
 
-def _boundaries(plan: Planned) -> Iterator[str]:
+def _boundaries(plan: PlannedJob) -> Iterator[str]:
     if plan.strategy.boundaries:
         yield "codecs between stages"
 
 
-def _sync(plan: Planned) -> Iterator[str]:
+def _sync(plan: PlannedJob) -> Iterator[str]:
     plain = (Sync(parameters=item.parameters, bucket_bytes=item.bucket_bytes) for item in plan.strategy.sync)
     if plan.strategy.sync != tuple(plain):
         yield "gradients reduced otherwise than by an all-reduce"
@@ -129,34 +129,34 @@ def _sync(plan: Planned) -> Iterator[str]:
         yield "gradients reduced in buckets beside the last backward"
 
 
-def _microbatch(plan: Planned) -> Iterator[str]:
+def _microbatch(plan: PlannedJob) -> Iterator[str]:
     sizes = sorted({stage.microbatch_samples for stage in plan.strategy.stages})
     yield f"samples of a microbatch: {', '.join(map(str, sizes))} in the plan, few here, in the same ratio"
 
 
-def _tokens(plan: Planned) -> Iterator[str]:
+def _tokens(plan: PlannedJob) -> Iterator[str]:
     if plan.job.sequence_length:
         yield f"tokens of a sample: {plan.job.sequence_length} in the plan, few here"
 
 
-def _precision(plan: Planned) -> Iterator[str]:
+def _precision(plan: PlannedJob) -> Iterator[str]:
     if plan.job.precision != "fp32":
         yield f"precision: {plan.job.precision} in the plan, fp32 here"
     if plan.job.gradient_precision not in ("", "fp32"):
         yield f"precision of gradients: {plan.job.gradient_precision} in the plan, fp32 here"
 
 
-def _inputs(plan: Planned) -> Iterator[str]:
+def _inputs(plan: PlannedJob) -> Iterator[str]:
     if plan.job.input_seconds_per_sample:
         yield f"the input pipeline: {plan.job.input_seconds_per_sample:g} s a sample"
 
 
-def _framework(plan: Planned) -> Iterator[str]:
+def _framework(plan: PlannedJob) -> Iterator[str]:
     if plan.job.framework not in ("", OURS):
         yield f"framework: {plan.job.framework} in the plan, this package's own runtime here"
 
 
-def _tied(plan: Planned) -> Iterator[str]:
+def _tied(plan: PlannedJob) -> Iterator[str]:
     users: dict[str, set[int]] = defaultdict(set)
     for s, stage in enumerate(plan.strategy.stages):
         for name in stage.all_layers:
@@ -166,17 +166,17 @@ def _tied(plan: Planned) -> Iterator[str]:
         yield f"weights that stages share: {_some(shared)}"
 
 
-def _frozen(plan: Planned) -> Iterator[str]:
+def _frozen(plan: PlannedJob) -> Iterator[str]:
     if any(not item.trainable for item in plan.graph.parameters):
         yield "frozen weights: all are trained here"
 
 
-def _sparse(plan: Planned) -> Iterator[str]:
+def _sparse(plan: PlannedJob) -> Iterator[str]:
     if any(item.density < 1 for item in plan.graph.parameters):
         yield "tables of which a step touches few rows"
 
 
-def _devices(plan: Planned) -> Iterator[str]:
+def _devices(plan: PlannedJob) -> Iterator[str]:
     yield f"devices and links: those of {plan.cluster.name} in the plan, this machine's here"
 
 

@@ -38,7 +38,7 @@ WHOLE_SHARE = 0.95
 """Of a core: with less, others had some of it."""
 _DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
-Work = Callable[[], object]
+Timed = Callable[[], object]
 
 
 class _Item(NamedTuple):
@@ -112,7 +112,7 @@ class Surveyor:
             largest = max(self.asked.moved_bytes, default=1 << 24) // 2
             yield _Item("host_copy", "", (largest,)), lambda: self._host_copy(largest)
 
-    def _timed(self, item: _Item, make: Callable[[_Item], Work]) -> float:
+    def _timed(self, item: _Item, make: Callable[[_Item], Timed]) -> float:
         """Seconds of one repetition, the median of a few."""
         tf32 = item.precision == "tf32"
         torch.backends.cuda.matmul.allow_tf32 = tf32
@@ -126,7 +126,7 @@ class Surveyor:
                 self._repeats[item] = _repeats(_wall(work))
             return _steady(work, self._repeats[item])
 
-    def _graphed(self, item: _Item, work: Work) -> float:
+    def _graphed(self, item: _Item, work: Timed) -> float:
         """Device seconds: the repetitions are recorded once and replayed, so the host issues nothing."""
         if item not in self._repeats:
             work()
@@ -157,24 +157,24 @@ class Surveyor:
     def _random(self, item: _Item, *shape: int) -> torch.Tensor:
         return torch.randn(*shape, device=self.device).to(_DTYPES[item.precision])
 
-    def _product(self, item: _Item) -> Work:
+    def _product(self, item: _Item) -> Timed:
         rows, columns, depth = item.size
         left, right = self._random(item, rows, depth), self._random(item, columns, depth)
         made = torch.empty(rows, columns, device=self.device, dtype=left.dtype)
         return lambda: torch.mm(left, right.t(), out=made)  # as a linear layer: weights are (columns, depth)
 
-    def _attention(self, item: _Item) -> Work:
+    def _attention(self, item: _Item) -> Timed:
         heads, tokens, width = item.size
         q, k, v = (self._random(item, 1, heads, tokens, width) for _ in range(3))
         return lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
-    def _convolution(self, item: _Item) -> Work:
+    def _convolution(self, item: _Item) -> Timed:
         samples, channels, edge = item.size
         image = self._random(item, samples, channels, edge, edge)
         weight = self._random(item, channels, channels, 3, 3)
         return lambda: F.conv2d(image, weight, padding=1)
 
-    def _move(self, item: _Item) -> Work:
+    def _move(self, item: _Item) -> Timed:
         read = torch.zeros(max(1, item.size[0] // 8), device=self.device)
         written = torch.empty_like(read)
         return lambda: torch.add(read, 1.0, out=written)
@@ -222,7 +222,7 @@ class Surveyor:
         """Host seconds of a backward call beside its kernels: entering and leaving autograd."""
         weight = torch.ones(1, device=self.device, requires_grad=True)
 
-        def call(length: int) -> Work:
+        def call(length: int) -> Timed:
             def work() -> None:
                 made = weight
                 for _ in range(length):
@@ -306,7 +306,7 @@ class Surveyor:
             self._sync()
         return min(beside) / min(alone) if beside else None
 
-    def _several(self, work: Work, count: int) -> float:
+    def _several(self, work: Timed, count: int) -> float:
         begin = time.perf_counter()
         for _ in range(count):
             work()
@@ -324,7 +324,7 @@ def _held_bytes(device: torch.device) -> int:
     return int(psutil.Process().memory_info().rss)
 
 
-def _wall(work: Work) -> float:
+def _wall(work: Timed) -> float:
     begin = time.perf_counter()
     work()
     return time.perf_counter() - begin
@@ -335,7 +335,7 @@ def _repeats(once_s: float) -> int:
     return max(1, math.ceil(SHORTEST_S / max(once_s, 1e-9))) if once_s < LONGEST_S else 1
 
 
-def _steady(work: Work, repeats: int, after: Work | None = None) -> float:
+def _steady(work: Timed, repeats: int, after: Timed | None = None) -> float:
     """Median seconds of a repetition over those timings in which this rank had its core to itself.
 
     Where there is none, the seconds that the core worked for it: it computes in one thread.

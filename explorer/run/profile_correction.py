@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from explorer.calibrate.devices import same_device, used_kinds
-from explorer.calibrate.estimate import Correction as Estimate
-from explorer.calibrate.estimate import estimate
+from explorer.calibrate.estimate import EstimatedCluster, estimate
 from explorer.calibrate.numbers import Number
 from explorer.calibrate.runs import machine_evidence
 from explorer.cluster import Cluster
@@ -89,7 +88,7 @@ def correct(cluster: Cluster, job: Job, known: Calibrated, *, device: str) -> Co
     return Correction(cluster=found.cluster, changes=_changes(found), kept=(*kept, *found.kept))
 
 
-def _changes(found: Estimate) -> tuple[Change, ...]:
+def _changes(found: EstimatedCluster) -> tuple[Change, ...]:
     return tuple(
         Change(
             what=_what(item.number), before=item.number.value, after=item.after,

@@ -21,7 +21,7 @@ from explorer.run.lane import Wire
 START_TIMEOUT_S = 180.0
 """Longest wait for the last rank to come up. A rank that hangs later is the launcher's to find."""
 
-Work = Any
+Handle = Any
 """What an asynchronous call of torch.distributed returns."""
 
 
@@ -39,7 +39,7 @@ class Transport:
     """After which waiting fails."""
     _wires: dict[Wire, Any] = field(default_factory=dict)
     _groups: dict[tuple[int, ...], Any] = field(default_factory=dict)
-    _pending: list[tuple[Work, torch.Tensor]] = field(default_factory=list)
+    _pending: list[tuple[Handle, torch.Tensor]] = field(default_factory=list)
 
     def open(self, wires: Iterable[Wire], groups: Iterable[tuple[int, ...]]) -> None:
         """Make communicators that are not there yet; all ranks call it with the same arguments."""
@@ -70,11 +70,13 @@ class Transport:
         self._pending = [pair for pair in self._pending if not pair[0].is_completed()]
         self._pending.append((work, message))
 
-    def receive(self, wire: Wire, buffer: torch.Tensor) -> Work:
+    def receive(self, wire: Wire, buffer: torch.Tensor) -> Handle:
         """Begin to receive."""
         return dist.irecv(buffer, wire[1], group=self._wires[wire])
 
-    def reduce(self, members: tuple[int, ...], buffer: torch.Tensor, *, op: Any = dist.ReduceOp.SUM) -> Work:
+    def reduce(
+        self, members: tuple[int, ...], buffer: torch.Tensor, *, op: Any = dist.ReduceOp.SUM
+    ) -> Handle:
         """Begin to all-reduce in place; a group of one has nothing to do."""
         if len(members) == 1:
             return None

@@ -14,7 +14,7 @@ from functools import partial
 from explorer.actions import UPDATE, Action, Place, Shape
 from explorer.base.errors import InputError
 
-Lanes = tuple[tuple[Action, ...], ...]
+LaneOrders = tuple[tuple[Action, ...], ...]
 
 new_action: Callable[[tuple[str, int, int, int, int, int]], Action] = partial(tuple.__new__, Action)
 """An action from all its fields, made three times as fast as by the class itself: orders have many
@@ -76,7 +76,7 @@ def updates(shape: Shape, places: Iterable[Place], step: int, sweep: int = 0) ->
     ]
 
 
-def each_lane(shape: Shape, make: Callable[[tuple[Place, ...]], Iterable[Action]]) -> Lanes:
+def each_lane(shape: Shape, make: Callable[[tuple[Place, ...]], Iterable[Action]]) -> LaneOrders:
     """Make the actions of every lane from the roles it holds; lanes of equal roles share one tuple."""
     made: dict[tuple[Place, ...], tuple[Action, ...]] = {}
     lanes = []
@@ -88,17 +88,19 @@ def each_lane(shape: Shape, make: Callable[[tuple[Place, ...]], Iterable[Action]
     return tuple(lanes)
 
 
-def each_step(shape: Shape, steps: int, make: Callable[[tuple[Place, ...], int], Iterable[Action]]) -> Lanes:
+def each_step(
+    shape: Shape, steps: int, make: Callable[[tuple[Place, ...], int], Iterable[Action]]
+) -> LaneOrders:
     """Make the lanes of a flush schedule: the actions of step 0, 1, ... one after the other."""
     return each_lane(shape, lambda places: _over_steps(shape, steps, partial(make, places)))
 
 
-def each_step_at_once(shape: Shape, steps: int, make: Callable[[int], Lanes]) -> Lanes:
+def each_step_at_once(shape: Shape, steps: int, make: Callable[[int], LaneOrders]) -> LaneOrders:
     """Make the lanes of a flush schedule that orders all lanes of a step together; updates follow at each
     end.
     """
     first = {roles(shape, places): lane for lane, places in reversed(list(enumerate(shape.lanes)))}
-    made: dict[int, Lanes] = {}
+    made: dict[int, LaneOrders] = {}
 
     def lane(places: tuple[Place, ...], step: int) -> list[Action]:
         if step not in made:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from explorer.actions import BACKWARD, FORWARD, INPUT_GRAD, WEIGHT_GRAD, Action, Place, Shape
-from explorer.schedules._common import Lanes, new_action, own, roles, turns
+from explorer.schedules._common import LaneOrders, new_action, own, roles, turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +86,10 @@ def backward_first(op: str, place: Place) -> tuple[int, ...]:
     return (int(op == FORWARD), -place.stage if op == FORWARD else place.stage)
 
 
-class Made(NamedTuple):
+class TimedOrder(NamedTuple):
     """An order of one step, and how long its slowest lane takes."""
 
-    lanes: Lanes
+    lanes: LaneOrders
     span_s: float
 
 
@@ -101,7 +101,7 @@ def list_schedule(
     priority: Priority = backward_first,
     patience: float = 1.0,
     step: int = 0,
-) -> Made:
+) -> TimedOrder:
     """Return one step's actions of every lane, without updates.
 
     Args:
@@ -186,7 +186,7 @@ class _Run:
         self.waits: dict[tuple[str, int, int, int], _Wait] = {}
         self.heap: list[tuple[float, int, int, _Choice]] = []
 
-    def made(self) -> Made:
+    def made(self) -> TimedOrder:
         """Return the actions after all of them have run."""
         for i in range(len(self.numbered)):
             self._offer(i)
@@ -200,7 +200,7 @@ class _Run:
             self._act(held_back)
         lanes = tuple(tuple(self.lanes[roles(self.shape, places)].actions) for places in self.shape.lanes)
         spans = [lane.time_s - lane.begun_s for lane in self.numbered if lane.actions]
-        return Made(lanes, max(spans, default=0.0))
+        return TimedOrder(lanes, max(spans, default=0.0))
 
     def _offer(self, i: int) -> None:
         """Put what a lane would run next on the heap, replacing its earlier offer."""

@@ -26,7 +26,7 @@ from explorer.actions import (
 )
 from explorer.base.errors import InputError, PlanError
 from explorer.base.formats import csv_text, parse_csv
-from explorer.schedules._common import Lanes, roles, turns
+from explorer.schedules._common import LaneOrders, roles, turns
 
 _OVERLAP = re.compile(r"^\((.+);(.+)\)OVERLAP_F_B$")
 _COMMUNICATION = re.compile(r"(SEND|RECV|UNSHARD|RESHARD|REDUCE_GRAD)")
@@ -81,7 +81,7 @@ def to_torch_csv(order: Order, shape: Shape) -> str:
     return csv_text(rows.values())
 
 
-def from_torch_csv(text: str, *, file: str | None = None) -> Lanes:
+def from_torch_csv(text: str, *, file: str | None = None) -> LaneOrders:
     """Read the actions of every rank of one step, without updates, as the schedule `custom` takes them.
 
     Raises:

@@ -10,7 +10,7 @@ from explorer.base.errors import InputError, PlanError
 from explorer.base.registry import Option
 from explorer.reads import READS, reading_of
 from explorer.schedules import SCHEDULES, Schedule
-from explorer.schedules._common import Lanes, roles, updates
+from explorer.schedules._common import LaneOrders, roles, updates
 from explorer.schedules.check import coverage
 
 IDLE = "-"
@@ -75,7 +75,7 @@ def order(
     return made
 
 
-def parse_lanes(text: str) -> Lanes:
+def parse_lanes(text: str) -> LaneOrders:
     """Read the actions per lane from text; a lane without any is written ``-``.
 
     >>> [[str(action) for action in lane] for lane in parse_lanes("0F0 0B0; 1F0, 1B0")]
@@ -98,7 +98,7 @@ def lanes_text(lanes: Iterable[Iterable[Action]]) -> str:
     return "\n".join(" ".join(map(str, lane)) or IDLE for lane in lanes)
 
 
-def _written(shape: Shape, lines: Lanes) -> Callable[[int], tuple[Action, ...]]:
+def _written(shape: Shape, lines: LaneOrders) -> Callable[[int], tuple[Action, ...]]:
     """Return a function that finds the line of each lane: its own, or that of its distinct kind."""
     kinds = list(dict.fromkeys(roles(shape, places) for places in shape.lanes))
     if len(lines) == len(shape.lanes):

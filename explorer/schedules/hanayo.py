@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from explorer.actions import Order, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
-from explorer.schedules._common import Lanes, each_step_at_once
+from explorer.schedules._common import LaneOrders, each_step_at_once
 from explorer.schedules._list_scheduler import Caps, Costs, costs_of, list_schedule
 from explorer.schedules.needs import positions_of
 from explorer.schedules.placements import SNAKE
@@ -45,7 +45,7 @@ def order(shape: Shape, *, steps: int) -> Order:
     slots = Costs(forward_s=one, input_grad_s=one, weight_grad_s=none)
     costs = slots if shape.microbatches[0] > positions else costs_of(shape, split=False)
 
-    def make(step: int) -> Lanes:
+    def make(step: int) -> LaneOrders:
         return list_schedule(shape, costs, caps=caps, step=step).lanes
 
     lanes = each_step_at_once(shape, steps, make)

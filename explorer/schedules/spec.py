@@ -11,7 +11,7 @@ from explorer.base.registry import Spec, unregistered
 from explorer.schedules.needs import NO_NEEDS, Needs, Unmet
 from explorer.schedules.placements import ANY, Placement
 
-Read = Literal["seconds", "transfers", "memory"]
+Quantity = Literal["seconds", "transfers", "memory"]
 """What a schedule reads of a shape besides its sizes: seconds per stage (`forward_s`, `input_grad_s`,
 `weight_grad_s`), seconds per edge (`transfer_s`), or `activation_bytes` and `memory_cap_bytes`.
 """
@@ -71,7 +71,7 @@ class Schedule(Spec):
     """Placement it wants for the stages, as flags and pickers build it."""
     needs: Needs = NO_NEEDS
     """Its needs of a shape."""
-    reads: tuple[Read, ...] = ()
+    reads: tuple[Quantity, ...] = ()
     """What it reads besides the sizes of a shape."""
     flush: bool = True
     """Whether every step ends with all gradients applied before the next one starts."""

@@ -6,7 +6,7 @@ from explorer.actions import Order, Shape
 from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, Schedule
 from explorer.schedules._clock import clock_of
-from explorer.schedules._common import Lanes, each_step_at_once, roles, turns
+from explorer.schedules._common import LaneOrders, each_step_at_once, roles, turns
 from explorer.schedules._list_scheduler import Caps, costs_of, list_schedule
 from explorer.schedules.placements import LINE
 
@@ -52,7 +52,7 @@ def order(shape: Shape, *, steps: int, limit: int = 1, kept: float = 0.0) -> Ord
     caps = _caps(shape, limit, kept)
     costs = costs_of(shape, split=True)
 
-    def make(step: int) -> Lanes:
+    def make(step: int) -> LaneOrders:
         tried = [list_schedule(shape, costs, caps=caps, patience=p, step=step) for p in PATIENCE]
         return min(tried, key=lambda made: made.span_s).lanes
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from explorer.base.errors import InputError
-from explorer.calibrate.most_probable import MOST, Problem, descend
+from explorer.calibrate.most_probable import MOST, EstimationProblem, descend
 from explorer.calibrate.posterior import Array, sd_of
 from explorer.score.knobs import Knob, most_of
 
@@ -94,7 +94,7 @@ def fit(knobs: Sequence[Knob], errors: Errors, *, scatter: float | Array = SCATT
 
     start = np.zeros(len(knobs))
     (before,) = errors([values(start)])
-    problem = Problem(
+    problem = EstimationProblem(
         residuals=lambda trials: [-row for row in errors([values(at) for at in trials])],
         sd=np.broadcast_to(np.asarray(scatter, dtype=float), before.shape),
         prior=np.array([prior_sd(knob) for knob in knobs]),

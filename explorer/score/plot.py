@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from html import escape
 
 from explorer.base.errors import InputError
-from explorer.score.running import Outcome, Scored
+from explorer.score.running import PredictedRow, Scored
 from explorer.score.tables import cells
 
 SIZE, MARGIN, ACROSS = 320, 46, 3
@@ -86,7 +86,7 @@ def _panel(scored: Scored) -> str:
     )
 
 
-def _dot(row: Outcome, x: float, y: float) -> str:
+def _dot(row: PredictedRow, x: float, y: float) -> str:
     error = (row.predicted / row.measured - 1) * 100
     words = f"{row.name}: predicted {row.predicted:.4g}, measured {row.measured:.4g}, {error:+.1f} %"
     return f'<circle class="d" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{escape(words)}</title></circle>'

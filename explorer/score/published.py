@@ -14,7 +14,7 @@ from pathlib import Path
 
 from explorer.base.errors import ExplorerError, InputError
 from explorer.score.reading import Record, no_surrogates, read_text
-from explorer.score.rows import Read, RowProblem, ScoredRow
+from explorer.score.rows import ReadRows, RowProblem, ScoredRow
 
 PATH = "published.md"
 """Name of the file in the folder of references."""
@@ -154,7 +154,7 @@ def _cells(line: str) -> tuple[str, ...]:
     return tuple(cell.strip() for cell in line.strip().removesuffix("|").removeprefix("|").split("|"))
 
 
-def read_each(table: Table, file: str, make: Callable[[Record], Iterable[ScoredRow]]) -> Read:
+def read_each(table: Table, file: str, make: Callable[[Record], Iterable[ScoredRow]]) -> ReadRows:
     """Every line of a table as rows (a line may hold several); what `make` refuses becomes a problem."""
     rows: list[ScoredRow] = []
     problems = list(table.problems)
@@ -163,7 +163,7 @@ def read_each(table: Table, file: str, make: Callable[[Record], Iterable[ScoredR
             rows += make(record)
         except ExplorerError as error:
             problems.append(RowProblem(file, record.line, str(error)))
-    return Read(tuple(rows), tuple(problems))
+    return ReadRows(tuple(rows), tuple(problems))
 
 
 def numbers(text: str) -> list[float]:

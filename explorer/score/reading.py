@@ -18,7 +18,7 @@ from typing import NamedTuple
 from explorer.base import files
 from explorer.base.errors import ExplorerError, InputError
 from explorer.base.formats import parse_csv
-from explorer.score.rows import Read, RowProblem, ScoredRow
+from explorer.score.rows import ReadRows, RowProblem, ScoredRow
 
 ENVIRONMENT = "EXPLORER_REFERENCE"
 """Environment variable that names the folder of published measurements."""
@@ -201,7 +201,7 @@ def _plain(name: str) -> str:
     return " ".join(name.lower().split())
 
 
-def read_rows(records: Iterable[Record], file: str, make: Callable[[Record], ScoredRow]) -> Read:
+def read_rows(records: Iterable[Record], file: str, make: Callable[[Record], ScoredRow]) -> ReadRows:
     """Every record as a row; what `make` refuses becomes a problem with its line."""
     rows, problems = [], []
     for record in records:
@@ -209,7 +209,7 @@ def read_rows(records: Iterable[Record], file: str, make: Callable[[Record], Sco
             rows.append(make(record))
         except ExplorerError as error:
             problems.append(RowProblem(file, record.line, str(error)))
-    return Read(tuple(rows), tuple(problems))
+    return ReadRows(tuple(rows), tuple(problems))
 
 
 _given: ContextVar[Path | None] = ContextVar("folder of published measurements", default=None)

@@ -55,14 +55,14 @@ class RowProblem(NamedTuple):
     message: str
 
 
-class Read(NamedTuple):
+class ReadRows(NamedTuple):
     """What a reader found in a file or folder."""
 
     rows: tuple[ScoredRow, ...]
     problems: tuple[RowProblem, ...]
 
 
-Reader = Callable[[Path], Read]
+Reader = Callable[[Path], ReadRows]
 """Reads one file or folder of a set. Raises InputError only if the file cannot be read at all."""
 
 
@@ -81,13 +81,13 @@ class MeasuredSet(Spec):
     framework: str = ""
     """What software ran them; empty if no device is that of a profile."""
 
-    def read(self, path: Path) -> Read:
+    def read(self, path: Path) -> ReadRows:
         """Read one file or folder of the set.
 
         Raises:
             InputError: it cannot be read at all.
         """
-        found: Read = self.function(path)
+        found: ReadRows = self.function(path)
         return found
 
 

@@ -22,13 +22,13 @@ from typing import NamedTuple
 from explorer.base.errors import ExplorerError, InputError
 from explorer.score.machines import Values, knobs_at
 from explorer.score.reading import reference_folder, reference_if_any, use_reference
-from explorer.score.rows import SETS, Read, RowProblem, ScoredRow
+from explorer.score.rows import SETS, ReadRows, RowProblem, ScoredRow
 from explorer.score.statistics import Statistics, statistics
 from explorer.simulation.report import Report
 from explorer.simulation.simulate import simulate
 
 
-class Outcome(NamedTuple):
+class PredictedRow(NamedTuple):
     """A row with what was predicted."""
 
     name: str
@@ -51,13 +51,13 @@ class Scored:
     """What was read."""
     unit: str
     """Of the measured quantity."""
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[PredictedRow, ...]
     """Rows in the order of the file."""
     problems: tuple[RowProblem, ...]
     """Rows that could not be read or predicted."""
     seconds: float
     """Seconds of work, added up over processes."""
-    too_noisy: tuple[Outcome, ...] | None = None
+    too_noisy: tuple[PredictedRow, ...] | None = None
     """Runs that do not count, as their machine was too busy; None for what others published."""
 
     @property
@@ -115,12 +115,12 @@ def score(
     return [_gathered(name, paths[name], reads[name], works, done) for name in paths]
 
 
-Work = tuple[int, str, str, Values, tuple[int, ...]]
+RowTask = tuple[int, str, str, Values, tuple[int, ...]]
 """Call, set, path, knobs, rows by number."""
-Answer = tuple[list["Outcome | RowProblem"], float]
+Answer = tuple[list["PredictedRow | RowProblem"], float]
 
 
-def _run(works: Sequence[Work], processes: int) -> list[Answer]:
+def _run(works: Sequence[RowTask], processes: int) -> list[Answer]:
     if processes == 1 or len(works) <= 1:
         return [_predict(work) for work in works]
     # Largest first, so that no long piece is left to one process at the end.
@@ -141,14 +141,14 @@ _CALLS = count()
 
 
 @lru_cache(maxsize=32)
-def _read(_call: int, name: str, path: str, values: Values) -> Read:
+def _read(_call: int, name: str, path: str, values: Values) -> ReadRows:
     """The rows of a set; a file that cannot be read at all is one problem."""
     reader = SETS.get(name).read
     try:
         with knobs_at(values):
             return reader(Path(path))
     except ExplorerError as error:
-        return Read((), (RowProblem(Path(path).name, 0, str(error)),))
+        return ReadRows((), (RowProblem(Path(path).name, 0, str(error)),))
 
 
 def _parts(rows: Sequence[ScoredRow]) -> list[tuple[int, ...]]:
@@ -159,7 +159,7 @@ def _parts(rows: Sequence[ScoredRow]) -> list[tuple[int, ...]]:
     return [tuple(part) for part in found.values()]
 
 
-def _predict(work: Work) -> Answer:
+def _predict(work: RowTask) -> Answer:
     call, name, path, values, numbers = work
     rows = _read(call, name, path, values).rows
     start = time.perf_counter()
@@ -168,14 +168,14 @@ def _predict(work: Work) -> Answer:
     return found, time.perf_counter() - start
 
 
-def _outcome(row: ScoredRow, path: Path) -> Outcome | RowProblem:
+def _outcome(row: ScoredRow, path: Path) -> PredictedRow | RowProblem:
     try:
         return predicted(row)
     except ExplorerError as error:
         return RowProblem(path.name, row.line, f"{row.name}: {error}")
 
 
-def predicted(row: ScoredRow) -> Outcome:
+def predicted(row: ScoredRow) -> PredictedRow:
     """A row with what the simulator says of it.
 
     Raises:
@@ -190,15 +190,17 @@ def predicted(row: ScoredRow) -> Outcome:
     held = row.measured_memory_bytes
     memory = _memory_bytes(row, report) if report and held is not None else None
     note = row.note() if row.note is not None else ""
-    return Outcome(row.name, row.line, row.group, value, row.measured, memory, held, note)
+    return PredictedRow(row.name, row.line, row.group, value, row.measured, memory, held, note)
 
 
 def _memory_bytes(row: ScoredRow, report: Report) -> float:
     return max(report.allocated_memory_bytes if row.tensors_only else report.peak_memory_bytes)
 
 
-def _gathered(name: str, path: Path, read: Read, works: Sequence[Work], done: Sequence[Answer]) -> Scored:
-    rows: list[tuple[int, Outcome]] = []
+def _gathered(
+    name: str, path: Path, read: ReadRows, works: Sequence[RowTask], done: Sequence[Answer]
+) -> Scored:
+    rows: list[tuple[int, PredictedRow]] = []
     problems, seconds = list(read.problems), 0.0
     for (_, other, _, _, numbers), (answers, spent) in zip(works, done, strict=True):
         if other != name:

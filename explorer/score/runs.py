@@ -12,7 +12,7 @@ from explorer.base.errors import ExplorerError, InputError
 from explorer.calibrate.history import TOO_NOISY, Entry, numbered
 from explorer.score.reading import positive
 from explorer.score.rows import RowProblem
-from explorer.score.running import Outcome, Scored
+from explorer.score.running import PredictedRow, Scored
 
 NAME = "runs"
 """Name of the set."""
@@ -30,8 +30,8 @@ def score_runs(path: Path) -> Scored:
     except ExplorerError as error:
         return _scored(path, [], [], [RowProblem(path.name, 0, str(error))])
     problems = [RowProblem(path.name, line, why) for line, why in broken]
-    counted: list[Outcome] = []
-    aside: list[Outcome] = []
+    counted: list[PredictedRow] = []
+    aside: list[PredictedRow] = []
     for line, entry in entries:
         try:
             (aside if entry.verdict == TOO_NOISY else counted).append(_outcome(entry, line))
@@ -40,14 +40,16 @@ def score_runs(path: Path) -> Scored:
     return _scored(path, counted, aside, problems)
 
 
-def _scored(path: Path, counted: list[Outcome], aside: list[Outcome], problems: list[RowProblem]) -> Scored:
+def _scored(
+    path: Path, counted: list[PredictedRow], aside: list[PredictedRow], problems: list[RowProblem]
+) -> Scored:
     return Scored(
         name=NAME, file=str(path), unit="s", outcomes=tuple(counted), problems=tuple(sorted(problems)),
         seconds=0.0, too_noisy=tuple(aside),
     )  # fmt: skip
 
 
-def _outcome(entry: Entry, line: int) -> Outcome:
+def _outcome(entry: Entry, line: int) -> PredictedRow:
     sides = (entry.predicted, entry.measured)
     if any(_STEP not in side for side in sides):
         raise InputError(
@@ -57,7 +59,7 @@ def _outcome(entry: Entry, line: int) -> Outcome:
     # nobody knows whether runs without fingerprints were of the same model
     of = f"{entry.model} {entry.workload}" if entry.model and entry.workload else f"line {line}"
     words = [entry.source, entry.strategy, entry.date]
-    return Outcome(
+    return PredictedRow(
         name=" ".join(word for word in words if word) or f"line {line}",
         line=line,
         group=f"{of} on {entry.machine} {entry.cluster}".strip(),

@@ -22,7 +22,7 @@ from explorer.calibrate.posterior import Array
 from explorer.cluster import Cluster
 from explorer.score.knobs import turned
 from explorer.score.machines import knobs_at
-from explorer.score.rows import SETS, Read, ScoredRow
+from explorer.score.rows import SETS, ReadRows, ScoredRow
 from explorer.simulation.simulate import simulate
 
 
@@ -70,10 +70,10 @@ class Trials:
         return [np.concatenate(found[i * n : (i + 1) * n]) for i in range(len(trials))]
 
 
-Work = tuple[TrialPart, tuple[tuple[str, float], ...]]
+TrialTask = tuple[TrialPart, tuple[tuple[str, float], ...]]
 
 
-def _errors(work: Work) -> npt.NDArray[np.float64]:
+def _errors(work: TrialTask) -> npt.NDArray[np.float64]:
     part, values = work
     rows = _read(part.name, part.path, ()).rows
     clusters: dict[int, Cluster] = {}
@@ -106,6 +106,6 @@ def _predicted(
 
 
 @lru_cache(maxsize=8)
-def _read(name: str, path: str, values: tuple[tuple[str, float], ...]) -> Read:
+def _read(name: str, path: str, values: tuple[tuple[str, float], ...]) -> ReadRows:
     with knobs_at(values):
         return SETS.get(name).read(Path(path))

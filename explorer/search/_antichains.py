@@ -37,7 +37,7 @@ MAX_STATES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayerCosts:
+class MinibatchCosts:
     """What one minibatch costs on each layer, and who reads whom. Layers are in a topological order."""
 
     seconds: tuple[float, ...]
@@ -124,7 +124,7 @@ def mask(positions: Iterable[int]) -> int:
     return result
 
 
-def find_states(costs: LayerCosts, *, limit: int = MAX_STATES) -> Iterator[States | None]:
+def find_states(costs: MinibatchCosts, *, limit: int = MAX_STATES) -> Iterator[States | None]:
     """Yields None while it works, then the states.
 
     The first state is the first source alone, as in the published optimizer: other sources join with the
@@ -279,7 +279,7 @@ def _too_many() -> InputError:
 
 
 def _assemble(
-    costs: LayerCosts, above: list[int], modules: list[_Module], parts: list[tuple[BitArray, IntArray]]
+    costs: MinibatchCosts, above: list[int], modules: list[_Module], parts: list[tuple[BitArray, IntArray]]
 ) -> Iterator[States | None]:
     widest = max(rows.shape[1] for rows, _ in parts)
     readers = [mask(targets) for targets in costs.readers]
@@ -306,7 +306,7 @@ def _assemble(
 
 
 def _totals(
-    costs: LayerCosts,
+    costs: MinibatchCosts,
     above: list[int],
     readers: list[int],
     module: _Module,

@@ -13,7 +13,7 @@ from explorer.base.errors import InputError
 from explorer.base.units import format_devices
 from explorer.cluster import Cluster
 
-Order = tuple[int, ...]
+DeviceOrder = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Pool:
 
     cluster: Cluster
     """Where they stand."""
-    devices: Order
+    devices: DeviceOrder
     """Those that may be used, in the order they were given."""
     count: int
     """How many of them may be used at most."""
@@ -141,7 +141,7 @@ USUAL = ("in_order", "fastest_first", "by_kind", "drop_slowest", "whole_nodes")
 """Proposers that are asked where none are named: on equal devices they all agree."""
 
 
-def orders_of(pool: Pool, names: Sequence[str] = USUAL) -> tuple[Order, ...]:
+def orders_of(pool: Pool, names: Sequence[str] = USUAL) -> tuple[DeviceOrder, ...]:
     """Return all proposals, each once; where not all devices may be used, the fastest come first.
 
     Raises:

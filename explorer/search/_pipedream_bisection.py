@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.search._antichains import FloatArray, States
-from explorer.search._pipedream_program import Choice, Cut, PlanLevel, Planned, stage_seconds
+from explorer.search._pipedream_program import Choice, Cut, OptimalPlan, PlanLevel, stage_seconds
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -28,13 +28,13 @@ GROUPS = 4
 """Groups of states swept between two chances to stop."""
 
 
-def plan_threshold(states: States, level: PlanLevel, choice: Choice) -> Iterator[Planned | None]:
+def plan_threshold(states: States, level: PlanLevel, choice: Choice) -> Iterator[OptimalPlan | None]:
     """Yields None while it works, then the optimum; seconds are infinite where no plan uses every machine."""
     search = _Threshold(states, level, choice)
     low, best = float(states.seconds[-1]) / level.machines, None
     limit, gap = search.ceiling_s(), 1e-3
     while True:
-        found: Planned | None = None
+        found: OptimalPlan | None = None
         for item in search.within(limit):
             if item is not None:
                 found = item
@@ -51,7 +51,7 @@ def plan_threshold(states: States, level: PlanLevel, choice: Choice) -> Iterator
             limit = (low + best.seconds) / 2
         else:
             limit, gap = best.seconds * (1 - TOLERANCE), gap / 100
-    yield best or Planned(seconds=np.inf, cuts=())
+    yield best or OptimalPlan(seconds=np.inf, cuts=())
 
 
 class _Threshold:
@@ -76,7 +76,7 @@ class _Threshold:
         """Seconds that every plan stays within."""
         return float(max(self.done[0, -1], self.done[-1, -1], self.moved.max()))
 
-    def within(self, limit: float) -> Iterator[Planned | None]:
+    def within(self, limit: float) -> Iterator[OptimalPlan | None]:
         """Yields None while it works, then a plan with all stages within `limit`, or an infinite one."""
         usable: list[BoolArray] = [np.zeros(0, dtype=bool)]
         for m in range(1, self.machines):
@@ -116,20 +116,20 @@ class _Threshold:
                 yield None
         yield reached
 
-    def _trace(self, usable: list[BoolArray], limit: float) -> Planned:
+    def _trace(self, usable: list[BoolArray], limit: float) -> OptimalPlan:
         cuts: list[Cut] = []
         slowest, state, left = 0.0, self.states.count - 1, self.machines
         while left > self.most or self.done[left - 1, state] > limit:
             found = self._last_stage(usable, state, left, limit)
             if found is None:
-                return Planned(seconds=np.inf, cuts=())
+                return OptimalPlan(seconds=np.inf, cuts=())
             before, used, seconds = found
             cuts.append(Cut(before=before, last=state, machines=used))
             slowest = max(slowest, seconds, self.moved[before] / used, self.sent[state] / used)
             state, left = before, left - used
         cuts.append(Cut(before=-1, last=state, machines=left))
         slowest = max(slowest, float(self.done[left - 1, state]))
-        return Planned(seconds=float(slowest), cuts=tuple(reversed(cuts)))
+        return OptimalPlan(seconds=float(slowest), cuts=tuple(reversed(cuts)))
 
     def _last_stage(
         self, usable: list[BoolArray], state: int, machines: int, limit: float

@@ -15,7 +15,7 @@ from explorer.base.units import dtype_bytes
 from explorer.cluster import DeviceKind
 from explorer.graph import COMPUTE, Layer, LayerGraph
 from explorer.models.pipedream import without_unused
-from explorer.search._antichains import LayerCosts, bits
+from explorer.search._antichains import MinibatchCosts, bits
 from explorer.strategies.cuts import units
 
 
@@ -23,7 +23,7 @@ from explorer.strategies.cuts import units
 class Profiled:
     """What the optimizer works on."""
 
-    costs: LayerCosts
+    costs: MinibatchCosts
     """Per item: a layer, or a run of layers joined into one."""
     members: tuple[tuple[str, ...], ...]
     """Layers of each item."""
@@ -52,7 +52,7 @@ def profiled(
     measured = all(layer.measured for layer in kept.layers)
     batch = max(layer.measured[0].batch for layer in kept.layers) if measured else float(samples)
     seconds = [_measured_s(layer, batch) for layer in kept.layers] if measured else None
-    costs = LayerCosts(
+    costs = MinibatchCosts(
         seconds=tuple(seconds if seconds is not None else _predicted_s(kept, kind, samples, precision)),
         parameter_bytes=tuple(_parameter_bytes(kept, layer, precision) for layer in kept.layers),
         activation_bytes=tuple(
@@ -105,8 +105,8 @@ def _readers(graph: LayerGraph) -> tuple[tuple[int, ...], ...]:
 
 
 def _joined(
-    costs: LayerCosts, members: Sequence[tuple[str, ...]], runs: Sequence[Sequence[int]]
-) -> tuple[LayerCosts, tuple[tuple[str, ...], ...]]:
+    costs: MinibatchCosts, members: Sequence[tuple[str, ...]], runs: Sequence[Sequence[int]]
+) -> tuple[MinibatchCosts, tuple[tuple[str, ...], ...]]:
     """Each run of layers as one: its seconds and parameters added up, the outputs that others read."""
     place = {layer: number for number, run in enumerate(runs) for layer in run}
     readers = [
@@ -117,7 +117,7 @@ def _joined(
         sum(costs.activation_bytes[layer] for layer in run if not _inner(costs.readers[layer], run))
         for run in runs
     ]
-    joined = LayerCosts(
+    joined = MinibatchCosts(
         seconds=tuple(sum(costs.seconds[layer] for layer in run) for run in runs),
         parameter_bytes=tuple(sum(costs.parameter_bytes[layer] for layer in run) for run in runs),
         activation_bytes=tuple(outputs),

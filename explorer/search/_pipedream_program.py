@@ -62,7 +62,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class OptimalPlan:
     """An optimal plan under the published cost model."""
 
     seconds: float
@@ -83,7 +83,7 @@ def dense_size(states: States, levels: tuple[PlanLevel, ...]) -> int:
     return states.count**2 * (max(level.machines for level in levels) + len(levels))
 
 
-def plan_dense(states: States, levels: tuple[PlanLevel, ...], choice: Choice) -> Iterator[Planned | None]:
+def plan_dense(states: States, levels: tuple[PlanLevel, ...], choice: Choice) -> Iterator[OptimalPlan | None]:
     """Yields None while it works, then the optimum; any number of levels, memory as `dense_size` says."""
     tables = [_innermost(states)]
     for i, level in enumerate(levels):
@@ -93,7 +93,7 @@ def plan_dense(states: States, levels: tuple[PlanLevel, ...], choice: Choice) ->
             best = yield from _finish(problem.row(0))
             seconds = float(best[-1, -1])
             cuts = yield from _trace(states, levels[: i + 1], tables, choice, 0, states.count - 1)
-            yield Planned(seconds=seconds, cuts=cuts)
+            yield OptimalPlan(seconds=seconds, cuts=cuts)
             return
         table = np.full_like(tables[-1], np.inf)
         for start in range(states.count):

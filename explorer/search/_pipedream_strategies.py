@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from explorer.graph import LayerGraph
 from explorer.search._antichains import States
 from explorer.search._pipedream_profile import Profiled
-from explorer.search._pipedream_program import Choice, Cut, PlanLevel, Planned
+from explorer.search._pipedream_program import Choice, Cut, OptimalPlan, PlanLevel
 from explorer.search.exhaustive import divisors
 from explorer.search.problem import Problem
 from explorer.strategy import ROUND_ROBIN, SPLIT, Mesh, Stage, Strategy, single
@@ -39,7 +39,7 @@ def names_of(task: Task, cut: Cut) -> set[str]:
     return task.model.names(task.states.layers(cut.last) & ~task.states.layers(cut.before))
 
 
-def strategies(problem: Problem, task: Task, plan: Planned) -> Iterator[tuple[Strategy, str]]:
+def strategies(problem: Problem, task: Task, plan: OptimalPlan) -> Iterator[tuple[Strategy, str]]:
     """The plan with flushes and split microbatches, and as PipeDream runs it: replicas take turns."""
     placed = _placed(plan.cuts, [problem.order[: task.devices]], task.devices // task.levels[-1].machines)
     stages = _layers_of(problem.graph, [names_of(task, cut) for cut, _ in placed])

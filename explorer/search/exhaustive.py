@@ -23,7 +23,7 @@ from explorer.base.registry import Option
 from explorer.cluster import Cluster
 from explorer.search import SEARCHERS, Searcher
 from explorer.search._bounds import bounds_of, value_bound
-from explorer.search._devices import PROPOSERS, Order, Pool, on_devices
+from explorer.search._devices import PROPOSERS, DeviceOrder, Pool, on_devices
 from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.problem import Problem, respecting
 from explorer.search.spaces import UNIFORM
@@ -44,7 +44,7 @@ class Point:
 
     degrees: Degrees
     """How the devices work together."""
-    order: Order
+    order: DeviceOrder
     """Device of every rank; the first that the degrees need are used."""
     number: int = 0
     """Which of the proposed orders it is."""
@@ -223,7 +223,7 @@ def space(
     """Return every point of the space, in no particular order."""
     job = problem.job
     recompute = RECOMPUTE if job.training else RECOMPUTE[:1]
-    seen: set[tuple[Order, int, int, int]] = set()
+    seen: set[tuple[DeviceOrder, int, int, int]] = set()
     found = []
     for number, order in enumerate(problem.orders(orders)):
         for t, p, d in _grids(problem, order, max_stages):
@@ -247,7 +247,7 @@ def space(
     return found
 
 
-def _grids(problem: Problem, order: Order, max_stages: int) -> list[tuple[int, int, int]]:
+def _grids(problem: Problem, order: DeviceOrder, max_stages: int) -> list[tuple[int, int, int]]:
     """(t, p, d) on the devices of an order."""
     devices, batch, most = len(order), problem.job.global_batch, len(units(problem.graph))
     found: list[tuple[int, int, int]] = []
@@ -257,7 +257,7 @@ def _grids(problem: Problem, order: Order, max_stages: int) -> list[tuple[int, i
     return found
 
 
-def _mixed(problem: Problem, order: Order, t: int, p: int, d: int) -> bool:
+def _mixed(problem: Problem, order: DeviceOrder, t: int, p: int, d: int) -> bool:
     """Whether replicas of some stage lie on devices of different speed."""
     pool = problem.pool
     if len(pool.cluster.device_kinds) == 1:
@@ -270,7 +270,7 @@ def _mixed(problem: Problem, order: Order, t: int, p: int, d: int) -> bool:
     return False
 
 
-def _tensor_sizes(cluster: Cluster, order: Order) -> list[int]:
+def _tensor_sizes(cluster: Cluster, order: DeviceOrder) -> list[int]:
     """Sizes that divide every node in use, so that no tensor group leaves its node."""
     node = math.gcd(*{cluster.node_size(device) for device in order})
     return [t for t in divisors(node) if t <= len(order)]

@@ -18,7 +18,7 @@ NEAR = 1.05
 """Where not even one sample fits, memory lacks whatever the size: sizes that lack hardly more than one sample
 does are as good, and the fastest of them is taken."""
 
-Outcome = tuple[float, float]
+Rank = tuple[float, float]
 """(bytes that lack, step time in seconds), the smaller the better; infinite where it cannot be simulated."""
 _IMPOSSIBLE = (math.inf, math.inf)
 
@@ -48,10 +48,10 @@ def with_best_microbatch(
         most_actions: stages times microbatches that a size may need at most, where a larger size needs fewer;
             0 for any number.
     """
-    known: dict[int, Outcome] = {}
+    known: dict[int, Rank] = {}
     missing = 0.0  # bytes that lack whatever the size
 
-    def simulated(size: int) -> Outcome:
+    def simulated(size: int) -> Rank:
         try:
             strategy = degrees.changed(microbatch_size=size).build(
                 graph, cluster, workload.job, devices=devices
@@ -62,7 +62,7 @@ def with_best_microbatch(
         over = sum(item.over_bytes for item in report.overflows)
         return max(0.0, over - NEAR * missing), report.step_time_s
 
-    def judge(size: int) -> Outcome:
+    def judge(size: int) -> Rank:
         if size not in known:
             known[size] = simulated(size)
         return known[size]
@@ -91,14 +91,14 @@ def _sizes(share: int) -> list[int]:
     return [2**k for k in range(max(1, share & -share).bit_length())]
 
 
-def _every(sizes: Sequence[int], judge: Callable[[int], Outcome]) -> None:
+def _every(sizes: Sequence[int], judge: Callable[[int], Rank]) -> None:
     """Judge all sizes, up to the first that does not fit: larger ones lack more."""
     for size in sizes:
         if 0 < judge(size)[0] < math.inf:
             return
 
 
-def _search(sizes: Sequence[int], judge: Callable[[int], Outcome]) -> None:
+def _search(sizes: Sequence[int], judge: Callable[[int], Rank]) -> None:
     """Judge sizes around the best one by a Fibonacci search: one simulation shrinks what is left by 1.6."""
     lengths = [1, 1]
     while lengths[-1] <= len(sizes):

@@ -19,10 +19,10 @@ from explorer.framework_files import load_framework
 from explorer.schedules import SCHEDULES
 from explorer.search import SEARCHERS, Searcher, Space
 from explorer.search._antichains import States, find_states
-from explorer.search._devices import Order
+from explorer.search._devices import DeviceOrder
 from explorer.search._pipedream_bisection import plan_threshold
 from explorer.search._pipedream_profile import profiled
-from explorer.search._pipedream_program import Choice, Cut, PlanLevel, Planned, dense_size, plan_dense
+from explorer.search._pipedream_program import Choice, Cut, OptimalPlan, PlanLevel, dense_size, plan_dense
 from explorer.search._pipedream_strategies import Task, names_of, strategies
 from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.problem import Problem
@@ -183,7 +183,7 @@ def _cluster_counts(cluster: Cluster, devices: int) -> list[float]:
     return [node, devices // node] if node > 1 else [devices]
 
 
-def _cluster_rates(cluster: Cluster, order: Order, levels: int) -> list[float]:
+def _cluster_rates(cluster: Cluster, order: DeviceOrder, levels: int) -> list[float]:
     """Bandwidth between neighbours, and from the first device to the last one."""
     if len(order) == 1:
         return [1.0] * levels  # a single device sends nothing
@@ -195,7 +195,7 @@ def _cluster_rates(cluster: Cluster, order: Order, levels: int) -> list[float]:
 # ---- the two cost models ------------------------------------------------------------------------
 
 
-def _plan(task: Task) -> Iterator[Planned | None]:
+def _plan(task: Task) -> Iterator[OptimalPlan | None]:
     if dense_size(task.states, task.levels) <= DENSE_LIMIT:
         return plan_dense(task.states, task.levels, task.choice)
     if len(task.levels) == 1:
@@ -209,7 +209,7 @@ def _plan(task: Task) -> Iterator[Planned | None]:
 
 
 def _original(problem: Problem, evaluator: Evaluator, task: Task) -> Iterator[Candidate | None]:
-    best: Planned | None = None
+    best: OptimalPlan | None = None
     for item in _plan(task):
         best = item
         yield None
@@ -241,7 +241,7 @@ def _ours(
         )
     seen: set[Strategy] = set()
     for smaller in _fewer(task):
-        best: Planned | None = None
+        best: OptimalPlan | None = None
         for item in _plan(smaller):
             best = item
             yield None
@@ -269,7 +269,7 @@ def _fewer(task: Task) -> Iterator[Task]:
             return
 
 
-def _details(task: Task, plan: Planned) -> dict[str, object]:
+def _details(task: Task, plan: OptimalPlan) -> dict[str, object]:
     """What the published optimizer prints: stages, and speed-ups over one machine and data parallelism."""
     alone = float(task.states.seconds[-1])
     together = data_parallel_s(alone, float(task.states.parameter_bytes[-1]), task.levels)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
-from explorer.search._devices import PAID, USUAL, Order, Pool, orders_of
+from explorer.search._devices import PAID, USUAL, DeviceOrder, Pool, orders_of
 from explorer.search._pins import Rules, fit_cuts, rules_of
 from explorer.search.objectives import FRONTIER, Objective, axes_of
 from explorer.simulation.report import Report
@@ -132,7 +132,7 @@ class Problem:
         """
         return self.pool.count
 
-    def orders(self, names: tuple[str, ...] = ()) -> tuple[Order, ...]:
+    def orders(self, names: tuple[str, ...] = ()) -> tuple[DeviceOrder, ...]:
         """Return the device orders worth trying, most promising first: see `explorer.search._devices`.
 
         Args:
@@ -150,7 +150,7 @@ class Problem:
         return pool.cluster.memo(key, lambda: orders_of(pool, names))
 
     @property
-    def order(self) -> Order:
+    def order(self) -> DeviceOrder:
         """The devices that a searcher takes which makes no choice of its own.
 
         Raises:

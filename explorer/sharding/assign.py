@@ -25,7 +25,7 @@ from explorer.sharding.derive import (
     passed_on,
     sizes_of,
 )
-from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, Placement, State, part, share
+from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, State, TensorPlacement, part, share
 from explorer.sharding.wiring import Shapes, Template, Wiring, wiring
 
 
@@ -61,13 +61,13 @@ class Exchange(NamedTuple):
 class LayerPlan:
     """A layer's states over all mesh axes."""
 
-    reads: tuple[Placement, ...]
+    reads: tuple[TensorPlacement, ...]
     """Placement needed of every read."""
-    writes: tuple[Placement, ...]
+    writes: tuple[TensorPlacement, ...]
     """Placement of every write."""
-    read_gradients: tuple[Placement, ...]
+    read_gradients: tuple[TensorPlacement, ...]
     """Placement in which the layer leaves the gradient of every read."""
-    write_gradients: tuple[Placement, ...]
+    write_gradients: tuple[TensorPlacement, ...]
     """Placement in which the layer needs the gradient of every write."""
     write_sizes: Shapes
     """Per write, the sizes in which pieces are counted: those of the dimensions its axes are mapped to."""
@@ -204,7 +204,7 @@ def _signature(layer: Layer, i: int, axis: Axis, group: TemplateGroup, follow: S
     return followed if followed and set(followed.reads) == {follow} else chosen
 
 
-def _across(chosen: Sequence[Signature], field: str, count: int) -> tuple[Placement, ...]:
+def _across(chosen: Sequence[Signature], field: str, count: int) -> tuple[TensorPlacement, ...]:
     """Transpose states: from one tuple of uses per mesh axis to one placement per use."""
     return tuple(zip(*(getattr(item, field) for item in chosen), strict=True)) or ((),) * count
 
@@ -253,7 +253,7 @@ def _exchanges(
     chosen: Sequence[Signature],
     way: str,
     shapes: tuple[Shapes, Shapes],
-    placements: tuple[tuple[Placement, ...], tuple[Placement, ...]],
+    placements: tuple[tuple[TensorPlacement, ...], tuple[TensorPlacement, ...]],
     axes: tuple[Axis, ...],
 ) -> tuple[Exchange, ...]:
     found = []

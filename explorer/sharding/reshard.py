@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from explorer.sharding.states import BROADCAST, PARTIAL, Axis, Placement, State, share
+from explorer.sharding.states import BROADCAST, PARTIAL, Axis, State, TensorPlacement, share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ _ORDER = {"slice": 0, "reduce_scatter": 1, "all_reduce": 2, "all_to_all": 3, "al
 
 @lru_cache(maxsize=65536)
 def reshard(
-    source: Placement, target: Placement, sizes: tuple[float, ...], axes: tuple[Axis, ...]
+    source: TensorPlacement, target: TensorPlacement, sizes: tuple[float, ...], axes: tuple[Axis, ...]
 ) -> tuple[Step, ...]:
     """List the conversions from one placement to another, in the order that moves least.
 

@@ -2,8 +2,8 @@
 
 Over each mesh axis a tensor is *split* along one of its own axes, a *broadcast* (every device has all of it),
 a *partial* sum (the sum over the devices is the tensor), or split by *sample*: devices of that mesh axis work
-on different samples. A state is one integer, a `Placement` one state per mesh axis (the SBP signatures of
-OneFlow, except that the batch axis is separate because `LayerGraph` implies it everywhere).
+on different samples. A state is one integer, a `TensorPlacement` one state per mesh axis (the SBP signatures
+of OneFlow, except that the batch axis is separate because `LayerGraph` implies it everywhere).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ below."""
 
 BROADCAST, PARTIAL, SAMPLE = -1, -2, -3
 
-Placement: TypeAlias = tuple[State, ...]
+TensorPlacement: TypeAlias = tuple[State, ...]
 """One state per mesh axis."""
 
 
@@ -104,7 +104,7 @@ def dealt(units: int, shares: tuple[float, ...]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def share(placement: Placement, sizes: Sequence[float], axes: Sequence[Axis]) -> float:
+def share(placement: TensorPlacement, sizes: Sequence[float], axes: Sequence[Axis]) -> float:
     """Return the share of one sample of a tensor that a device holds.
 
     Over a carved axis of n devices there are n times the samples, so a tensor split by sample there counts 1

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from explorer.sharding.assign import LayerPlan
 from explorer.sharding.reshard import Step, moved, reshard
-from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, Placement, share
+from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, TensorPlacement, share
 from explorer.sharding.wiring import Wiring
 
 
@@ -42,7 +42,7 @@ _NOTHING = Traffic()
 class Rest:
     """A tensor between its writer and its readers."""
 
-    placement: Placement
+    placement: TensorPlacement
     """State per mesh axis in which it is saved or sent."""
     sizes: tuple[float, ...]
     """Sizes in which pieces are counted."""
@@ -74,7 +74,9 @@ def at_rest(
     return found
 
 
-def _rest_placement(written: Placement | None, first: Placement | None, axes: Sequence[Axis]) -> Placement:
+def _rest_placement(
+    written: TensorPlacement | None, first: TensorPlacement | None, axes: Sequence[Axis]
+) -> TensorPlacement:
     whole = tuple(SAMPLE if axis.carved else BROADCAST for axis in axes)
     first = first or whole
     if written is None:  # the input pipeline loads what the first reader needs, of the device's samples
@@ -85,7 +87,10 @@ def _rest_placement(written: Placement | None, first: Placement | None, axes: Se
 
 @lru_cache(maxsize=16384)
 def forward_steps(
-    source: Placement, wanted: tuple[Placement, ...], sizes: tuple[float, ...], axes: tuple[Axis, ...]
+    source: TensorPlacement,
+    wanted: tuple[TensorPlacement, ...],
+    sizes: tuple[float, ...],
+    axes: tuple[Axis, ...],
 ) -> tuple[tuple[int, tuple[Step, ...]], ...]:
     """Convert one tensor to all wanted placements, each from the nearest placement available by then.
 
@@ -105,7 +110,7 @@ def forward_steps(
 
 @lru_cache(maxsize=16384)
 def backward_steps(
-    left: tuple[Placement, ...], goal: Placement, sizes: tuple[float, ...], axes: tuple[Axis, ...]
+    left: tuple[TensorPlacement, ...], goal: TensorPlacement, sizes: tuple[float, ...], axes: tuple[Axis, ...]
 ) -> tuple[Step, ...]:
     """List the conversions of the readers' gradients to their sum in the placement `goal`.
 
@@ -162,7 +167,7 @@ def _forward(
     savers: Container[int],
 ) -> tuple[tuple[Sent, ...], tuple[Sent, ...]]:
     origin = plans[writer[0]].writes[writer[1]] if writer else rest.placement
-    wanted: dict[Placement, list[int]] = {}
+    wanted: dict[TensorPlacement, list[int]] = {}
     for layer, k in readers:
         wanted.setdefault(plans[layer].reads[k], []).append(layer)
     if writer and outside:

@@ -18,7 +18,7 @@ from explorer.actions import Action, Dispatch, Order, Shape
 from explorer.base.errors import PlanError
 from explorer.cluster import Cluster
 from explorer.passes.dispatch import TRANSFER as SENT
-from explorer.passes.dispatch import DispatchRun, Done, Edge, Peer, run_dispatch
+from explorer.passes.dispatch import DispatchRun, Done, Peer, StageEdge, run_dispatch
 from explorer.passes.rates import Demands
 from explorer.passes.timing import Timing
 from explorer.pricing import Pricer, lane_route, price
@@ -26,7 +26,7 @@ from explorer.schedules import make_dispatch
 from explorer.simulation.report import DispatchOutcome, Report, Timeline, build_report
 from explorer.strategy import JobStrategy
 from explorer.tasks.lanes import Lanes, find_lanes
-from explorer.tasks.placement import Placement
+from explorer.tasks.placement import PlacedStrategy
 from explorer.tasks.program import SAVED, TRANSFER, B, F, MemoryEvents, Program, Slot
 from explorer.tasks.skeleton import Piece
 from explorer.workload import Job
@@ -41,7 +41,7 @@ def simulate_dispatch(
     cluster: Cluster,
     job: Job,
     strategy: JobStrategy,
-    placement: Placement,
+    placement: PlacedStrategy,
     pricer: Pricer,
     shape: Shape,
     *,
@@ -82,7 +82,7 @@ def simulate_dispatch(
 class _Work:
     """Peers and edges of a placement, with their prices."""
 
-    def __init__(self, placement: Placement, pricer: Pricer, shape: Shape) -> None:
+    def __init__(self, placement: PlacedStrategy, pricer: Pricer, shape: Shape) -> None:
         self.placement, self.pricer, self.shape = placement, pricer, shape
         self.sections, self.flows = placement.skeleton.sections, placement.skeleton.flows
         if len(self.sections) != shape.stages:
@@ -92,11 +92,11 @@ class _Work:
             Piece(s, 0, r) for s, section in enumerate(self.sections) for r in range(section.replicas)
         ]
         self.peers = [self._peer(piece) for piece in self.pieces]
-        self.edges: list[Edge] = []
+        self.edges: list[StageEdge] = []
         self.flow_of: list[int] = []
         for f, flow in enumerate(self.flows):
             for target in flow.targets:
-                self.edges.append(Edge(flow.source, target, flow.gradient))
+                self.edges.append(StageEdge(flow.source, target, flow.gradient))
                 self.flow_of.append(f)
         self.names: dict[str, int] = {}
         self.capacity: list[float] = []

@@ -35,7 +35,7 @@ from explorer.strategies.framework_choices import strategy_under
 from explorer.strategy import JobStrategy
 from explorer.tasks.lanes import find_lanes
 from explorer.tasks.lower import lower, uncollected
-from explorer.tasks.placement import Placement, Skeleton, place
+from explorer.tasks.placement import PlacedStrategy, Skeleton, place
 from explorer.tasks.program import Program
 from explorer.tasks.program_tables import derived
 from explorer.tasks.rounds import latest_update, period_of_updates, round_steps
@@ -146,7 +146,7 @@ def _first_steps(drain: int) -> int:
 
 
 def make_shape(
-    placement: Placement,
+    placement: PlacedStrategy,
     folding: Folding,
     job: Job,
     pricer: Pricer | None = None,
@@ -187,7 +187,7 @@ def stage_edges(skeleton: Skeleton) -> tuple[tuple[int, int], ...]:
 
 
 def get_program(
-    placement: Placement,
+    placement: PlacedStrategy,
     folding: Folding,
     job: Job,
     strategy: JobStrategy,

@@ -19,7 +19,7 @@ from explorer.passes.timing import FloatArray, Timing
 from explorer.pricing import Pricer, Prices
 from explorer.pricing.traffic import device_traffic
 from explorer.strategy import JobStrategy, Stage
-from explorer.tasks.placement import Placement
+from explorer.tasks.placement import PlacedStrategy
 from explorer.tasks.program import GATHER, HOST, JOIN, REDUCE, TRANSFER, Program
 from explorer.tasks.program_tables import derived
 from explorer.workload import Job
@@ -71,7 +71,7 @@ class Timeline:
     """Prices of the slots: seconds and bytes."""
     timing: Timing
     """Start and end of each task."""
-    placement: Placement
+    placement: PlacedStrategy
     """Layers by section, tensors by flow."""
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from explorer.base.errors import DeadlockError
 from explorer.reads import reading_of
 from explorer.tasks.memory_events import memory_events
-from explorer.tasks.offloads import Moved
+from explorer.tasks.offloads import ActivationMove
 from explorer.tasks.program import JOIN, REDUCE, TRANSFER, Program
 from explorer.tasks.runs import Runs
 from explorer.tasks.versions import versions_of
@@ -23,7 +23,7 @@ IntArray = npt.NDArray[np.int64]
 T = TypeVar("T")
 
 
-def assemble(work: Lowering, runs: Runs, moved: list[Moved]) -> Program:
+def assemble(work: Lowering, runs: Runs, moved: list[ActivationMove]) -> Program:
     """Turn finished lists into a program.
 
     Raises:
@@ -104,7 +104,7 @@ def _sequence_channels(work: Lowering, preds: list[list[int]], level: list[int])
 
 
 def _arrays(
-    work: Lowering, preds: list[list[int]], ids: list[int], runs: Runs, moved: list[Moved]
+    work: Lowering, preds: list[list[int]], ids: list[int], runs: Runs, moved: list[ActivationMove]
 ) -> Program:
     joined = _join(work, preds, ids)
     order = np.array(ids, dtype=np.int64)

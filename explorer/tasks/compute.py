@@ -5,7 +5,7 @@ from __future__ import annotations
 from explorer.actions import OFFLOAD, RECOMPUTE, RELOAD, WHOLE_STAGE, Action
 from explorer.tasks.placement import Piece
 from explorer.tasks.program import REMADE_BEFORE, WHOLE, B, F, I, Slot, U, W
-from explorer.tasks.work import Lowering, Made
+from explorer.tasks.work import Lowering, MadeTasks
 
 OP_KIND = {"F": F, "B": B, "I": I, "W": W, "U": U, RECOMPUTE: F}
 
@@ -50,7 +50,7 @@ class _Maker:
         self.slots: dict[tuple[str, int, int], int] = {}
         self.remade: set[int] = set()
         forward, input_grad, weight_grad = work.forward, work.input_grad, work.weight_grad
-        self.records: dict[str, tuple[Made, ...]] = {
+        self.records: dict[str, tuple[MadeTasks, ...]] = {
             "F": (forward,), "B": (input_grad, weight_grad), "I": (input_grad,), "W": (weight_grad,), "U": (),
             RECOMPUTE: (),
         }  # fmt: skip

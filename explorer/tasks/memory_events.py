@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from explorer.tasks.offloads import Moved
+from explorer.tasks.offloads import ActivationMove
 from explorer.tasks.program import (
     REMADE,
     REMADE_BEFORE,
@@ -28,7 +28,7 @@ from explorer.tasks.work import Lowering
 
 
 def memory_events(
-    work: Lowering, slots: tuple[Slot, ...], index: npt.NDArray[np.int64], moved: list[Moved]
+    work: Lowering, slots: tuple[Slot, ...], index: npt.NDArray[np.int64], moved: list[ActivationMove]
 ) -> MemoryEvents:
     """Return the memory events of all lanes.
 
@@ -72,7 +72,7 @@ def _with_moves(
     position: npt.NDArray[np.int64],
     work: Lowering,
     index: npt.NDArray[np.int64],
-    moved: list[Moved],
+    moved: list[ActivationMove],
 ) -> MemoryEvents:
     """Merge in the events of moves: what comes back precedes its task's own events, what leaves follows
     them.

@@ -17,7 +17,7 @@ from explorer.tasks.work import Lowering
 _USERS = (BACKWARD, INPUT_GRAD, RECOMPUTE)
 
 
-class Moved(NamedTuple):
+class ActivationMove(NamedTuple):
     """Activations that leave or enter the memory of a lane."""
 
     lane: int
@@ -28,9 +28,9 @@ class Moved(NamedTuple):
     """Samples: above 0 if they enter, at that task's start; below if they leave, at its end."""
 
 
-def add_offloads(work: Lowering) -> list[Moved]:
+def add_offloads(work: Lowering) -> list[ActivationMove]:
     """Add the moves of all lanes; return what they change in memory."""
-    found: list[Moved] = []
+    found: list[ActivationMove] = []
     sent: dict[tuple[Piece, int, int], int] = {}
     for lane in range(len(work.programs)):
         for position, action in work.marks[lane]:
@@ -50,7 +50,7 @@ def _move(
     action: Action,
     piece: Piece,
     sent: dict[tuple[Piece, int, int], int],
-) -> list[Moved]:
+) -> list[ActivationMove]:
     made = work.forward.tasks.get((piece, action.sweep), {})
     span = range(action.first_microbatch, action.first_microbatch + action.count)
     numbers = [n for n in span if n in made]
@@ -68,10 +68,10 @@ def _move(
         sent.update({(piece, action.sweep, n): task for n in numbers})
         for waiting in program[position + 1 : position + 2]:
             work.preds[waiting].append(task)
-        return [Moved(lane, min(position, len(program) - 1), piece.section, -samples)]
+        return [ActivationMove(lane, min(position, len(program) - 1), piece.section, -samples)]
     for user in _users(work, program[position:], action, piece):
         work.preds[user].append(task)
-    return [Moved(lane, position, piece.section, samples)]
+    return [ActivationMove(lane, position, piece.section, samples)]
 
 
 def _users(work: Lowering, tasks: list[int], action: Action, piece: Piece) -> list[int]:

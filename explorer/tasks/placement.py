@@ -1,4 +1,4 @@
-"""Placement: a strategy resolved against its graph, in indices. The step between names and tasks."""
+"""A strategy placed on its graph, in indices: the step between names and tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from explorer.tasks.skeleton import (
     Holders,
     IntArray,
     Piece,
-    Placement,
+    PlacedStrategy,
     SectionShape,
     Skeleton,
     split_offsets,
@@ -23,7 +23,7 @@ __all__ = [
     "Holders",
     "IntArray",
     "Piece",
-    "Placement",
+    "PlacedStrategy",
     "SectionShape",
     "Skeleton",
     "layer_edges",
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-def place(graph: LayerGraph, strategy: JobStrategy, *, training: bool = True) -> Placement:
+def place(graph: LayerGraph, strategy: JobStrategy, *, training: bool = True) -> PlacedStrategy:
     """Resolve a checked strategy against its graph (see `explorer.simulation.check` for what is checked)."""
     stages = strategy.stages
     runs = [run for s, stage in enumerate(stages) for run in stage_runs(graph, s, stage)]
@@ -43,7 +43,7 @@ def place(graph: LayerGraph, strategy: JobStrategy, *, training: bool = True) ->
     holders, held = find_holders(graph, strategy, runs, shapes) if training else ((), ())
     updates = tuple(training and run.trains for run in runs)
     skeleton = Skeleton(sections=shapes, flows=flows, holders=holders, updates=updates)
-    return Placement(
+    return PlacedStrategy(
         skeleton=skeleton,
         layers=tuple(run.layers for run in runs),
         fractions=tuple(run.fractions for run in runs),

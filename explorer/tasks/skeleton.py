@@ -116,8 +116,8 @@ class Skeleton:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
-    """A strategy resolved against its graph."""
+class PlacedStrategy:
+    """A strategy resolved against its graph, without names."""
 
     skeleton: Skeleton
     """Its structure."""

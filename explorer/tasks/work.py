@@ -13,7 +13,7 @@ Site = tuple[Piece, int]
 """A piece in one sweep."""
 
 
-class Made:
+class MadeTasks:
     """Tasks of one kind of work by site and microbatch."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Lowering:
         # per lane the actions that are placed by name: (compute tasks before it, action)
         self.marks: list[list[tuple[int, Action]]] = [[] for _ in order.lanes]
         self.shared_lanes: dict[int, tuple[int, ...]] = {}
-        self.forward, self.input_grad, self.weight_grad = Made(), Made(), Made()
+        self.forward, self.input_grad, self.weight_grad = MadeTasks(), MadeTasks(), MadeTasks()
         # piece -> (low sample, high sample, sweep) -> task
         self.updates: dict[Piece, dict[tuple[int, int, int], int]] = defaultdict(dict)
 

@@ -31,7 +31,7 @@ STATES = ("weight_bytes", "gradient_bytes", "optimizer_bytes", "saved_bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayerCosts:
+class LayerFigures:
     """Costs of every layer as arrays of shape (layers,)."""
 
     forward_s: FloatArray
@@ -71,12 +71,12 @@ def _block_ranges(graph: LayerGraph) -> list[tuple[str, int, int]]:
     return found
 
 
-def layer_costs(scene: Scene) -> LayerCosts:
+def layer_costs(scene: Scene) -> LayerFigures:
     """Return costs under the first stage's layout and memory choices, remembered per graph."""
     return scene.memo("blocks.costs", lambda: _known_costs(scene))
 
 
-def _known_costs(scene: Scene) -> LayerCosts:
+def _known_costs(scene: Scene) -> LayerFigures:
     stage = scene.strategy.stages[0]
     kind = scene.cluster.kind_of(stage.meshes[0].devices[0])
     samples = _samples(stage)
@@ -91,7 +91,7 @@ def _known_costs(scene: Scene) -> LayerCosts:
         stage.recompute,
         stage.zero,
     )
-    kept: dict[Any, tuple[DeviceKind, LayerCosts]] = scene.graph.memo("views.costs", dict)
+    kept: dict[Any, tuple[DeviceKind, LayerFigures]] = scene.graph.memo("views.costs", dict)
     if key not in kept:
         if len(kept) >= _KEPT:
             del kept[next(iter(kept))]
@@ -104,7 +104,7 @@ def _samples(stage: Stage) -> float:
     return stage.microbatch_samples / replicas
 
 
-def _layer_costs(graph: LayerGraph, job: Job, stage: Stage, kind: DeviceKind, samples: float) -> LayerCosts:
+def _layer_costs(graph: LayerGraph, job: Job, stage: Stage, kind: DeviceKind, samples: float) -> LayerFigures:
     mesh = stage.meshes[0]
     names = tuple(layer.name for layer in graph.layers)
     sharded = shard(graph, names, layout=stage.layout, sizes=dict(mesh.axes), overrides=overrides_of(stage))
@@ -129,7 +129,7 @@ def _layer_costs(graph: LayerGraph, job: Job, stage: Stage, kind: DeviceKind, sa
         own = [use.name for use in layer.parameters if use.name not in counted]
         counted.update(own)
         scalars.append(sum(parameter[name].elements for name in own))
-    return LayerCosts(
+    return LayerFigures(
         forward_s=times[0],
         backward_s=backward if job.training else np.zeros(len(names)),
         memory=_memory(graph, job, stage, sharded, np.array(scalars), samples),
@@ -173,7 +173,7 @@ def _saved_bytes(graph: LayerGraph, layer: Layer, precision: str) -> float:
 def blocks_view(scene: Scene) -> list[dict[str, Any]]:
     """Return `Board.blocks`: one dict per block, in model order. Equal costs give the same list object."""
     costs = layer_costs(scene)
-    kept: dict[int, tuple[LayerCosts, list[dict[str, Any]]]] = scene.graph.memo("views.blocks", dict)
+    kept: dict[int, tuple[LayerFigures, list[dict[str, Any]]]] = scene.graph.memo("views.blocks", dict)
     if id(costs) not in kept:
         if len(kept) >= _KEPT:
             del kept[next(iter(kept))]
@@ -181,7 +181,7 @@ def blocks_view(scene: Scene) -> list[dict[str, Any]]:
     return kept[id(costs)][1]
 
 
-def _blocks_view(graph: LayerGraph, costs: LayerCosts) -> list[dict[str, Any]]:
+def _blocks_view(graph: LayerGraph, costs: LayerFigures) -> list[dict[str, Any]]:
     ranges = block_ranges(graph)
     labels = _labels([key for key, _, _ in ranges])
     table = {

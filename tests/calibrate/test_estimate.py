@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.base.errors import InputError
-from explorer.calibrate.estimate import Correction, Evidence, Observation, estimate
+from explorer.calibrate.estimate import EstimatedCluster, Evidence, Observation, estimate
 from explorer.calibrate.numbers import numbers_of, shifted
 from explorer.calibrate.operators import Operator, product
 from explorer.calibrate.posterior import Normal, band_of, posterior, sd_of
@@ -59,7 +59,7 @@ def seen(
     )
 
 
-def changed(found: Correction) -> Mapping[str, float]:
+def changed(found: EstimatedCluster) -> Mapping[str, float]:
     return {item.number.key: item.after / item.number.value for item in found.changes}
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from explorer.actions import WIRINGS, Dispatch
 from explorer.base.errors import PlanError
 from explorer.cluster import Event
-from explorer.passes.dispatch import DispatchRun, Edge, Peer, run_dispatch
+from explorer.passes.dispatch import DispatchRun, Peer, StageEdge, run_dispatch
 
 
 def peers_of(*stages: list[tuple[float, float]]) -> list[Peer]:
@@ -26,7 +26,7 @@ def peers_of(*stages: list[tuple[float, float]]) -> list[Peer]:
 
 def run(
     peers: list[Peer],
-    edges: list[Edge],
+    edges: list[StageEdge],
     *,
     microbatches: int,
     in_flight: int = 8,
@@ -41,7 +41,7 @@ def run(
     )
 
 
-CHAIN = [Edge(0, 1, True)]
+CHAIN = [StageEdge(0, 1, True)]
 
 
 def test_resources_may_be_numbered_as_they_are_met() -> None:
@@ -111,13 +111,13 @@ def test_work_waits_for_a_peer_to_join_and_says_so_if_none_comes() -> None:
 
 
 @st.composite
-def swarms(draw: st.DrawFn) -> tuple[list[Peer], list[Edge], dict[str, object]]:
+def swarms(draw: st.DrawFn) -> tuple[list[Peer], list[StageEdge], dict[str, object]]:
     stages = draw(st.integers(1, 3))
     cost = st.tuples(st.sampled_from([0.1, 0.5, 1.0]), st.sampled_from([0.0, 0.5, 2.0]))
     peers = peers_of(*(draw(st.lists(cost, min_size=2, max_size=3)) for _ in range(stages)))
-    edges = [Edge(s, s + 1, True) for s in range(stages - 1)]
+    edges = [StageEdge(s, s + 1, True) for s in range(stages - 1)]
     if stages == 3 and draw(st.booleans()):
-        edges.append(Edge(0, 2, draw(st.booleans())))
+        edges.append(StageEdge(0, 2, draw(st.booleans())))
     # the first peer of each stage stays, so that somebody is always there
     first = {min(i for i, peer in enumerate(peers) if peer.stage == s) for s in range(stages)}
     others = [i for i in range(len(peers)) if i not in first]
@@ -143,7 +143,7 @@ def swarms(draw: st.DrawFn) -> tuple[list[Peer], list[Edge], dict[str, object]]:
 @settings(max_examples=150)
 @given(swarm=swarms())
 def test_every_microbatch_is_applied_exactly_once(
-    swarm: tuple[list[Peer], list[Edge], dict[str, object]],
+    swarm: tuple[list[Peer], list[StageEdge], dict[str, object]],
 ) -> None:
     peers, edges, options = swarm
     found = run(peers, edges, **options)  # type: ignore[arg-type]

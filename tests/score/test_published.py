@@ -6,7 +6,7 @@ import pytest
 
 from explorer.base.errors import InputError
 from explorer.score.published import section_of, sections
-from explorer.score.rows import SETS, Read
+from explorer.score.rows import SETS, ReadRows
 from explorer.score.sets.pipedream import stage_counts
 
 TEXT = """# Title
@@ -49,7 +49,7 @@ def path(tmp_path: Path) -> Path:
     return found
 
 
-def read(name: str, path: Path) -> Read:
+def read(name: str, path: Path) -> ReadRows:
     return SETS.get(name).function(path)
 
 

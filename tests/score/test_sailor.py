@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from explorer.base.errors import InputError
 from explorer.cluster_profiles import load_cluster
-from explorer.score.rows import Read, ScoredRow
+from explorer.score.rows import ReadRows, ScoredRow
 from explorer.score.sets._sailor_profile import LAYERS, PREFIX, group_of, measured_graph, read_profile
 from explorer.score.sets.sailor import MACHINES, read_sailor
 from explorer.simulation.report import Report
@@ -62,7 +62,7 @@ def plan(
     return {"zone": ZONE, "pipeline_list": [{**pipeline, **over.pop("pipeline", {})}], **rest, **over}
 
 
-def read(folder: Path, *plans: Any) -> Read:
+def read(folder: Path, *plans: Any) -> ReadRows:
     for name in (GH, RTX, TITAN):
         write_profile(folder, name, 2.0 if name == TITAN else 1.0)
     for i, found in enumerate(plans):

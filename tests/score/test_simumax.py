@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.base.errors import InputError
-from explorer.score.rows import Read
+from explorer.score.rows import ReadRows
 from explorer.score.sets._simumax_rows import elements, setting_of
 from explorer.score.sets.simumax import read
 from explorer.sharding.layouts import megatron_layout, ulysses_layout
@@ -45,13 +45,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def read_text(folder: Path, text: str | bytes) -> Read:
+def read_text(folder: Path, text: str | bytes) -> ReadRows:
     path = folder / "b200.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return read(path)
 
 
-def read_one(folder: Path, **changes: Any) -> Read:
+def read_one(folder: Path, **changes: Any) -> ReadRows:
     return read_text(folder, json.dumps([row(**changes)]))
 
 

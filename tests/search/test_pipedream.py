@@ -19,7 +19,7 @@ from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.models.pipedream import read
 from explorer.search import Problem, Progress, search
-from explorer.search._antichains import LayerCosts, States, bits, find_states, mask
+from explorer.search._antichains import MinibatchCosts, States, bits, find_states, mask
 from explorer.search._pipedream_bisection import plan_threshold
 from explorer.search._pipedream_program import Choice, PlanLevel, plan_dense
 from explorer.workload import default_workload
@@ -141,7 +141,7 @@ def test_is_the_optimum_of_a_chain(
 
 
 @st.composite
-def costs(draw: st.DrawFn) -> LayerCosts:
+def costs(draw: st.DrawFn) -> MinibatchCosts:
     """Random DAGs of up to nine layers, each reading some earlier one (or nothing)."""
     count = draw(st.integers(1, 9))
     readers: list[set[int]] = [set() for _ in range(count)]
@@ -149,7 +149,7 @@ def costs(draw: st.DrawFn) -> LayerCosts:
         for source in draw(st.sets(st.integers(0, layer - 1), max_size=3)):
             readers[source].add(layer)
     numbers = st.lists(st.integers(0, 100), min_size=count, max_size=count)
-    return LayerCosts(
+    return MinibatchCosts(
         seconds=tuple(draw(numbers)),
         parameter_bytes=tuple(draw(numbers)),
         activation_bytes=tuple(draw(numbers)),
@@ -157,7 +157,7 @@ def costs(draw: st.DrawFn) -> LayerCosts:
     )
 
 
-def naive_states(model: LayerCosts) -> dict[int, tuple[float, float]]:
+def naive_states(model: MinibatchCosts) -> dict[int, tuple[float, float]]:
     """Every state, found one move at a time, with its seconds and output bytes."""
     count = len(model.readers)
     above = [0] * count
@@ -185,7 +185,7 @@ def naive_states(model: LayerCosts) -> dict[int, tuple[float, float]]:
 
 
 @given(model=costs())
-def test_states_are_those_of_the_definition(model: LayerCosts) -> None:
+def test_states_are_those_of_the_definition(model: MinibatchCosts) -> None:
     states: States = last(find_states(model))
     expected = naive_states(model)
     found = {
@@ -203,7 +203,9 @@ def test_states_are_those_of_the_definition(model: LayerCosts) -> None:
 
 
 @given(model=costs(), machines=st.integers(1, 4), counted=st.booleans(), straight=st.booleans())
-def test_bisection_equals_the_tables(model: LayerCosts, machines: int, counted: bool, straight: bool) -> None:
+def test_bisection_equals_the_tables(
+    model: MinibatchCosts, machines: int, counted: bool, straight: bool
+) -> None:
     states: States = last(find_states(model))
     level = PlanLevel(machines=machines, bandwidth_bytes_per_s=3.0)
     choice = Choice(counted=counted, straight=straight)
@@ -237,7 +239,7 @@ def test_compressing_joins_the_runs_inside_branches() -> None:
 
 
 def test_refuses_a_model_whose_branches_multiply() -> None:
-    model = LayerCosts(
+    model = MinibatchCosts(
         seconds=(1.0,) * 41,
         parameter_bytes=(0.0,) * 41,
         activation_bytes=(0.0,) * 41,

@@ -18,7 +18,7 @@ from explorer.sharding.assign import LayerPlan
 from explorer.sharding.derive import choose
 from explorer.sharding.reshard import Step, reshard
 from explorer.sharding.stage import GraphSharding, Request
-from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, Placement, State
+from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, State, TensorPlacement
 from explorer.sharding.traffic import backward_steps, forward_steps
 
 Coordinates = tuple[int, ...]
@@ -63,7 +63,7 @@ class Device:
     sizes: dict[str, tuple[int, ...]]
     sent: Counter = field(default_factory=Counter)
 
-    def scatter(self, name: str, dense: np.ndarray, placement: Placement) -> Shards:
+    def scatter(self, name: str, dense: np.ndarray, placement: TensorPlacement) -> Shards:
         found = {}
         for where in grid(self.axes):
             local = Local(dense, [np.arange(n) for n in dense.shape])
@@ -154,7 +154,7 @@ class Execution:
         sizes = {t.name: (samples, *map(int, t.shape)) for t in graph.tensors}
         sizes |= {p.name: (1, *map(int, p.shape)) for p in graph.parameters}
         self.mesh = Device(self.axes, sizes)
-        self.at: dict[str, dict[Placement, Shards]] = {}
+        self.at: dict[str, dict[TensorPlacement, Shards]] = {}
         self.weights: dict[tuple[str, str], Shards] = {}
         self.position = {t.name: i for i, t in enumerate(graph.tensors)}
 
@@ -195,7 +195,7 @@ class Execution:
             found.append(states)
         return found
 
-    def _arrive(self, name: str, origin: Placement, shards: Shards) -> None:
+    def _arrive(self, name: str, origin: TensorPlacement, shards: Shards) -> None:
         t = self.position[name]
         wanted = tuple(dict.fromkeys(self.whole.plans[i].reads[k] for i, k in self.whole.wires.readers[t]))
         there = self.at[name] = {origin: shards}
@@ -205,7 +205,7 @@ class Execution:
             there[wanted[k]] = self._convert(name, there[source], source, steps, "forward")
 
     def _convert(
-        self, name: str, shards: Shards, source: Placement, steps: Sequence[Step], way: str
+        self, name: str, shards: Shards, source: TensorPlacement, steps: Sequence[Step], way: str
     ) -> Shards:
         now = list(source)
         for step in steps:
@@ -228,7 +228,7 @@ class Execution:
         """Gradients of tensors (as their writer needs them) and, made whole, of parameters."""
         from tests.sharding.layers import BACKWARD
 
-        left: dict[str, dict[Placement, Shards]] = {}
+        left: dict[str, dict[TensorPlacement, Shards]] = {}
         arrived: dict[str, Shards] = {}
         weights: dict[str, np.ndarray] = {}
         for layer in reversed(self.graph.layers):
@@ -250,7 +250,7 @@ class Execution:
         return arrived, weights
 
     @staticmethod
-    def _add(found: dict[Placement, Shards], placement: Placement, shards: Shards) -> None:
+    def _add(found: dict[TensorPlacement, Shards], placement: TensorPlacement, shards: Shards) -> None:
         if placement in found:
             shards = {
                 where: Local(local.values + found[placement][where].values, local.indices)
@@ -258,10 +258,10 @@ class Execution:
             }
         found[placement] = shards
 
-    def _reduce(self, name: str, left: dict[Placement, Shards], goal: Placement) -> Shards:
+    def _reduce(self, name: str, left: dict[TensorPlacement, Shards], goal: TensorPlacement) -> Shards:
         sizes = self.whole.rest[self.position[name]].sizes
         partial = [any(place[a] == PARTIAL for place in left) for a in range(len(self.axes))]
-        joined: dict[Placement, Shards] = {}
+        joined: dict[TensorPlacement, Shards] = {}
         for place, shards in left.items():
             target = tuple(PARTIAL if partial[a] else s for a, s in enumerate(place))
             self._add(
@@ -273,7 +273,7 @@ class Execution:
         if any(place != goal for place in left):
             flat = tuple(step for each in steps for step in each)
             assert flat == backward_steps(tuple(left), goal, sizes, self.axes)
-        total: dict[Placement, Shards] = {}
+        total: dict[TensorPlacement, Shards] = {}
         for (place, shards), each in zip(joined.items(), steps, strict=True):
             self._add(total, goal, self._convert(name, shards, place, each, "backward"))
         return total[goal]
@@ -299,7 +299,7 @@ class Execution:
             whole[at] = local.values
         return whole[0]
 
-    def assert_holds(self, shards: Shards, placement: Placement, dense: np.ndarray) -> None:
+    def assert_holds(self, shards: Shards, placement: TensorPlacement, dense: np.ndarray) -> None:
         """Every device holds its part of the dense tensor; partial sums add up to it."""
         for a, state in enumerate(placement):
             if state == PARTIAL:

@@ -18,12 +18,12 @@ from explorer.simulation.folding import UNFOLDED
 from explorer.simulation.one_job import make_shape
 from explorer.strategy import UpdateChoice
 from explorer.tasks.lower import lower
-from explorer.tasks.placement import Placement, place, split_offsets
+from explorer.tasks.placement import PlacedStrategy, place, split_offsets
 from explorer.tasks.program import REDUCE, TRANSFER, Program
 from tests.random_plans import Case, even_cases, pipeline, uneven_cases
 
 
-def prepared(case: Case) -> tuple[Placement, Shape, Order]:
+def prepared(case: Case) -> tuple[PlacedStrategy, Shape, Order]:
     placement = place(case.graph, case.strategy.job)
     shape = make_shape(placement, UNFOLDED, case.workload.job)
     return placement, shape, make_order(case.strategy.job.schedule, shape, steps=1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from explorer.tasks.lower import uncollected
 from explorer.tasks.placement import Piece, SectionShape, split_offsets
 from explorer.tasks.sample_overlaps import Overlap, Overlaps
-from explorer.tasks.work import Made
+from explorer.tasks.work import MadeTasks
 
 
 def section(samples: int, replicas: int, *, round_robin: bool = False) -> SectionShape:
@@ -68,7 +68,7 @@ def test_four_samples_from_threes() -> None:
 
 
 def test_made_keeps_the_first_place_and_the_last_task() -> None:
-    made, site = Made(), (Piece(0, 0, 0), 0)
+    made, site = MadeTasks(), (Piece(0, 0, 0), 0)
     made.record(site, range(2), 7)
     made.record(site, (1, 2), 9)
     assert made.order == [(site, 0), (site, 1), (site, 2)]

@@ -17,7 +17,7 @@ from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup
 from explorer.models.synthetic import chain
 from explorer.score.published import PATH, section_of
 from explorer.score.reading import count, positive
-from explorer.score.rows import SETS, Read, RowProblem, ScoredCase, ScoredRow
+from explorer.score.rows import SETS, ReadRows, RowProblem, ScoredCase, ScoredRow
 from explorer.simulation.simulate import simulate
 from explorer.strategies.uniform import uniform
 from explorer.workload import Job, Workload
@@ -33,7 +33,7 @@ FORWARD_S = 1e-3
     "gpipe", title="GPipe: Transformer-48 by devices and microbatches", path=PATH, device=(),
     paper="Huang et al., GPipe, NeurIPS 2019, table 2", source="gpipe", unit="ratio",
 )  # fmt: skip
-def read(path: Path) -> Read:
+def read(path: Path) -> ReadRows:
     """Throughput over that of two devices and one microbatch."""
     section = section_of(path, "GPipe")
     rows: list[ScoredRow] = []
@@ -44,7 +44,7 @@ def read(path: Path) -> Read:
                 rows += _rows(line, part.strip())
             except InputError as error:
                 problems.append(RowProblem(path.name, line, str(error)))
-    return Read(tuple(rows), tuple(problems))
+    return ReadRows(tuple(rows), tuple(problems))
 
 
 def _rows(line: int, text: str) -> Iterator[ScoredRow]:

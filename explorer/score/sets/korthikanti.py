@@ -16,7 +16,7 @@ from explorer.score.machines import nodes_of
 from explorer.score.megatron import Gpt, GptRun, gpt_case
 from explorer.score.published import PATH, read_each, section_of
 from explorer.score.reading import Record, count, positive
-from explorer.score.rows import SETS, Read, ScoredRow
+from explorer.score.rows import SETS, ReadRows, ScoredRow
 from explorer.strategies.degrees import Degrees
 
 FRAMEWORK = "megatron-2022"
@@ -32,7 +32,7 @@ KINDS = (("full", "full", False), ("selective", "selective", True))
     path=PATH, device=("a100-sxm-80gb",), source="korthikanti", framework=FRAMEWORK,
     unit="s",
 )  # fmt: skip
-def read(path: Path) -> Read:
+def read(path: Path) -> ReadRows:
     """Seconds of a step of GPT from 22 to 1,000 billion parameters."""
     return read_each(section_of(path, "Korthikanti").table("model", "full", "selective"), path.name, _rows)
 

@@ -18,7 +18,7 @@ from explorer.score.machines import nodes_of
 from explorer.score.megatron import best_of
 from explorer.score.published import PATH, read_each, section_of
 from explorer.score.reading import Record, count
-from explorer.score.rows import SETS, Read, ScoredCase, ScoredRow
+from explorer.score.rows import SETS, ReadRows, ScoredCase, ScoredRow
 from explorer.strategies.degrees import Degrees
 
 FRAMEWORK = "llama3-2024"
@@ -32,7 +32,7 @@ _SHAPES = r"(\d+) layers, hidden (\d+), ffn (\d+), heads (\d+), kv heads (\d+), 
     path=PATH, device=("h100-sxm-80gb",), source="llama3", framework=FRAMEWORK,
     unit="flops_per_s",
 )  # fmt: skip
-def read(path: Path) -> Read:
+def read(path: Path) -> ReadRows:
     """FLOP/s per GPU."""
     section = section_of(path, "Llama 3", "Table 4")
     match = re.search(_SHAPES, section.prose)

@@ -20,7 +20,7 @@ from explorer.score.machines import nodes_of
 from explorer.score.megatron import Gpt, GptRun, best_of, gpt_case
 from explorer.score.published import PATH, read_each, section_of
 from explorer.score.reading import Record
-from explorer.score.rows import SETS, Read, ScoredCase, ScoredRow
+from explorer.score.rows import SETS, ReadRows, ScoredCase, ScoredRow
 from explorer.strategies.degrees import Degrees
 
 FRAMEWORK = "megatron-2021"
@@ -38,7 +38,7 @@ SCRIPT = {
     paper="Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters, SC 2021, table 1",
     path=PATH, device=("a100-sxm-80gb",), source="megatron", framework=FRAMEWORK, unit="flops_per_s",
 )  # fmt: skip
-def read(path: Path) -> Read:
+def read(path: Path) -> ReadRows:
     """FLOP/s per GPU of GPT from 1.7 to 1,008 billion parameters."""
     table = section_of(path, "Megatron", "Table 1").table("heads", "hidden", "layers", "TFLOP/s")
     return read_each(table, path.name, _rows)

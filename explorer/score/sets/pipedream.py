@@ -25,7 +25,7 @@ from explorer.models import load_model
 from explorer.score.machines import nodes_of
 from explorer.score.published import PATH, read_each, section_of
 from explorer.score.reading import Record, count, positive
-from explorer.score.rows import SETS, Read, ScoredCase, ScoredRow
+from explorer.score.rows import SETS, ReadRows, ScoredCase, ScoredRow
 from explorer.simulation.simulate import simulate
 from explorer.strategies.cuts import default_weights
 from explorer.strategies.uniform import uniform
@@ -48,7 +48,7 @@ Counts = tuple[int, ...]
     paper="Narayanan et al., PipeDream, SOSP 2019, table 1", path=PATH,
     device=("v100-pcie-16gb", "v100-sxm2-16gb"), source="pipedream", framework=FRAMEWORK, unit="ratio",
 )  # fmt: skip
-def read(path: Path) -> Read:
+def read(path: Path) -> ReadRows:
     """Speed over data parallelism of the published configuration."""
     table = section_of(path, "PipeDream", "Table 1").table("model", "configuration", "speedup")
     return read_each(table, path.name, lambda record: _rows(record, table.head, path.parent))

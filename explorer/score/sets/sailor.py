@@ -21,7 +21,7 @@ from explorer.cluster import Cluster, DeviceKind, NodeGroup
 from explorer.graph import LayerGraph
 from explorer.score.machines import machine as bundled
 from explorer.score.reading import read_text, reference_if_any
-from explorer.score.rows import SETS, Read, RowProblem, ScoredCase, ScoredRow
+from explorer.score.rows import SETS, ReadRows, RowProblem, ScoredCase, ScoredRow
 from explorer.score.sets._sailor_plan import PlanStage, SailorPlan, read_plan
 from explorer.score.sets._sailor_profile import (
     PREFIX,
@@ -69,7 +69,7 @@ MACHINES = {
     device=tuple(machine.kind for machine in MACHINES.values()), source="sailor",
     framework=FRAMEWORK, unit="s",
 )  # fmt: skip
-def read_sailor(path: Path) -> Read:
+def read_sailor(path: Path) -> ReadRows:
     """A folder of plans, one JSON file each, or one such file; profiles lie beside them or in the reference.
 
     Raises:
@@ -90,7 +90,7 @@ def read_sailor(path: Path) -> Read:
             rows.append(_row(file, folder))
         except ExplorerError as error:
             problems.append(RowProblem(file.name, 1, str(error)))
-    return Read(tuple(rows), tuple(problems))
+    return ReadRows(tuple(rows), tuple(problems))
 
 
 def _row(file: Path, folder: Path) -> ScoredRow:

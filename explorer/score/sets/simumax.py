@@ -24,7 +24,7 @@ from explorer.models import load_model
 from explorer.score.machines import machine
 from explorer.score.megatron import even_cuts
 from explorer.score.reading import count
-from explorer.score.rows import SETS, Read, RowProblem, ScoredCase, ScoredRow
+from explorer.score.rows import SETS, ReadRows, RowProblem, ScoredCase, ScoredRow
 from explorer.score.sets._simumax_rows import (
     Setting,
     elements,
@@ -46,7 +46,7 @@ _MOST_LAYERS, _MOST_SIZE, _MOST_TOKENS = 512, 1 << 20, 1 << 22
     "simumax", title="SimuMax, 8 x B200", paper=PAPER, path="measured/simumax/b200.json",
     device=("b200-sxm-180gb",), source="simumax", framework=FRAMEWORK, unit="s",
 )  # fmt: skip
-def read(path: Path) -> Read:
+def read(path: Path) -> ReadRows:
     """Llama 3 and DeepSeek, 2 to 12 blocks, tensor x context x data x pipeline parallel."""
     path = path / "b200.json" if path.is_dir() else path
     rows, problems, cluster = [], [], _cluster()
@@ -57,7 +57,7 @@ def read(path: Path) -> Read:
             rows.append(_row(element.value, element.number, path.parent, cluster))
         except ExplorerError as error:
             problems.append(RowProblem(path.name, element.number, str(error)))
-    return Read(tuple(rows), tuple(problems))
+    return ReadRows(tuple(rows), tuple(problems))
 
 
 def _cluster() -> Cluster:

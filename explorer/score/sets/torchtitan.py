@@ -25,7 +25,7 @@ from explorer.score.llama import Llama, LlamaRun, llama_case, with_chunks
 from explorer.score.machines import nodes_of
 from explorer.score.published import PATH, Section, section_of
 from explorer.score.reading import count, positive
-from explorer.score.rows import SETS, Read, RowProblem, ScoredCase, ScoredRow
+from explorer.score.rows import SETS, ReadRows, RowProblem, ScoredCase, ScoredRow
 from explorer.simulation.simulate import simulate
 from explorer.strategies.degrees import Degrees
 
@@ -51,7 +51,7 @@ _RESULT = re.compile(r"(\d+(?:\.\d+)?)(?: tokens/s/GPU)?(?: and|,) (\d+(?:\.\d+)
     paper="torchtitan, benchmark notes of December 2024", path=PATH, device=("h100-sxm-96gb-hbm2e",),
     source="torchtitan", framework=FRAMEWORK, unit="tokens_per_s",
 )  # fmt: skip
-def read(path: Path) -> Read:
+def read(path: Path) -> ReadRows:
     """Tokens per second and GPU, with memory."""
     section = section_of(path, "torchtitan")
     found = re.search(r"sequence (\d+)", section.prose)
@@ -63,7 +63,7 @@ def read(path: Path) -> Read:
             rows += _rows(line, sentence, sequence)
         except ExplorerError as error:
             problems.append(RowProblem(path.name, line, str(error)))
-    return Read(tuple(rows), tuple(problems))
+    return ReadRows(tuple(rows), tuple(problems))
 
 
 def sentences(section: Section) -> list[tuple[int, str]]:

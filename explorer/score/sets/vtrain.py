@@ -15,7 +15,7 @@ from explorer.cluster import Cluster
 from explorer.score.machines import machine
 from explorer.score.megatron import Gpt, GptRun, gpt_case
 from explorer.score.reading import Record, read_rows, read_table
-from explorer.score.rows import SETS, Read, ScoredRow
+from explorer.score.rows import SETS, ReadRows, ScoredRow
 from explorer.strategies.degrees import Degrees
 
 PAPER = "Bang et al., vTrain: A Simulation Framework for Cost-effective LLM Training, MICRO 2024"
@@ -32,7 +32,7 @@ COLUMNS = (
     "vtrain_single", title="vTrain, one node of 8 A100", paper=PAPER, path="measured/vtrain/single_node.csv",
     device=("a100-sxm-80gb",), source="vtrain", framework=FRAMEWORK, unit="s",
 )  # fmt: skip
-def read_single(path: Path) -> Read:
+def read_single(path: Path) -> ReadRows:
     """GPT of 0.15 to 1.3 billion parameters on 2 to 8 GPUs."""
     return _read(path, "dgx-a100")
 
@@ -41,16 +41,16 @@ def read_single(path: Path) -> Read:
     "vtrain_multi", title="vTrain, 64 to 512 A100", paper=PAPER, path="measured/vtrain/multi_node.csv",
     device=("a100-sxm-80gb",), source="vtrain", framework=FRAMEWORK, unit="s",
 )  # fmt: skip
-def read_multi(path: Path) -> Read:
+def read_multi(path: Path) -> ReadRows:
     """GPT of 3.6 to 175 billion parameters; 800 Gbit/s of InfiniBand a node."""
     return _read(path, "a100-800g-64")
 
 
-def _read(path: Path, cluster: str) -> Read:
+def _read(path: Path, cluster: str) -> ReadRows:
     records, problems = read_table(path, COLUMNS)
     devices = machine(cluster, FRAMEWORK)
     found = read_rows(records, path.name, lambda record: _row(record, devices))
-    return Read(found.rows, (*problems, *found.problems))
+    return ReadRows(found.rows, (*problems, *found.problems))
 
 
 def _row(record: Record, cluster: Cluster) -> ScoredRow:

@@ -23,7 +23,7 @@ from explorer.score.machines import nodes_of
 from explorer.score.megatron import Gpt, GptRun, gpt_case
 from explorer.score.published import PATH, Section, numbers, read_each, section_of
 from explorer.score.reading import Record, count, positive
-from explorer.score.rows import SETS, Read, RowProblem, ScoredCase, ScoredRow
+from explorer.score.rows import SETS, ReadRows, RowProblem, ScoredCase, ScoredRow
 from explorer.simulation.simulate import simulate
 from explorer.strategies.degrees import Degrees
 from explorer.strategies.uniform import uniform
@@ -86,7 +86,7 @@ def _model(models: Mapping[str, Model], name: str) -> Model:
     path=PATH, device=("a100-sxm-80gb",), source="zero_bubble",
     framework=FRAMEWORK, unit="ratio",
 )  # fmt: skip
-def read(path: Path) -> Read:
+def read(path: Path) -> ReadRows:
     """Speed of each schedule over that of 1F1B."""
     section = section_of(path, "Zero Bubble")
     models = _models(section)
@@ -186,7 +186,7 @@ def under(case: ScoredCase, schedule: str, **options: object) -> ScoredCase:
     "zero_bubble_bubbles", title="Zero bubble: step over its ideal, from published stage times",
     paper=f"{PAPER}, table 5", path=PATH, device=(), source="zero_bubble_times", unit="ratio",
 )  # fmt: skip
-def read_bubbles(path: Path) -> Read:
+def read_bubbles(path: Path) -> ReadRows:
     """Step over m (F + I + W): what is left to the simulator is order and waiting."""
     section = section_of(path, "Zero Bubble")
     models, times = _models(section), _times(section)
@@ -221,7 +221,7 @@ def read_bubbles(path: Path) -> Read:
     return (
         found
         if times
-        else Read(found.rows, (*found.problems, RowProblem(path.name, section.line, "no times")))
+        else ReadRows(found.rows, (*found.problems, RowProblem(path.name, section.line, "no times")))
     )
 
 
