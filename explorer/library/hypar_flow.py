@@ -6,7 +6,7 @@ from explorer.library._ideal import Ideal
 from explorer.library.system import SYSTEMS, Claim, Example, System, Uses
 
 PARTITIONS, REPLICAS, WEIGHTS = 4, 2, 800.0
-BY_HAND = "worked out by hand from the mechanism; the paper prints no such case"
+BY_HAND = "worked out by hand from the mechanism"
 
 
 def _grid(partitions: int, replicas: int) -> Ideal:

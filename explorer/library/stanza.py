@@ -18,7 +18,7 @@ WORKERS, SAMPLES = 3, 2
 """Workers that hold the convolutions, samples of each; one more holds the rest."""
 CONV, CUT, DENSE = 60.0, 10.0, 900.0
 """Bytes of the convolutions' weights, of a sample's activations between the parts, of the dense weights."""
-BY_HAND = "worked out by hand from the mechanism; the paper prints no such case"
+BY_HAND = "worked out by hand from the mechanism"
 
 
 def _stages(layers: tuple[str, ...], cut: int, devices: int, samples: int) -> tuple[Stage, ...]:
