@@ -1,4 +1,6 @@
-"""The workbench in a notebook. `Explorer(model=..., cluster=...)` is the whole; every part works alone."""
+"""The workbench in a notebook. `Explorer(model=..., cluster=...)` is the whole; every part also works
+alone.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ __all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:
-    """Import a part when it is first asked for, so that one part never costs the import of another."""
+    """Import a part on first use, so that one part never costs the import of another."""
     if name not in _HOME:
         raise AttributeError(f"module 'widgets' has no attribute {name!r}; it has {', '.join(_HOME)}")
     from importlib import import_module

@@ -1,4 +1,4 @@
-"""How far the tiles may be off: the bands of the profile or of a history of runs, and what a run measured."""
+"""Accuracy of the tiles: the error bands from the profile or a history of runs, and what a run measured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_KEPT = 8
 
 
 class Accuracy:
-    """Error bands of the plan shown, worked out in quiet moments."""
+    """Error bands of the plan shown, computed in quiet moments."""
 
     def __init__(self, runs: Path | None = None) -> None:
         self._runs = runs
@@ -47,7 +47,7 @@ class Accuracy:
                     shifts.append(shift)
                 yield
         except ExplorerError:
-            shifts = []  # a plan that runs on the profile's own numbers only: no band of it is told
+            shifts = []  # a plan that runs on the profile's own numbers only: no band can be given
         own = figures(now.report, length)
         by_profile, taught = combined(own, shifts, additive=ADDITIVE), self._taught(now.inputs.cluster)
         bands = {
@@ -58,11 +58,13 @@ class Accuracy:
         self._kept = [*self._kept, (now.scene, stamp, found)][-MOST_KEPT:]
 
     def _stamp(self) -> float:
-        """Changes with the history of runs, and bands with it."""
+        """Return a stamp that changes with the history of runs, and the bands with it."""
         return self._runs.stat().st_mtime if self._runs is not None and self._runs.exists() else 0.0
 
     def _taught(self, cluster: Cluster) -> Mapping[str, Learned]:
-        """What the runs of the file say of this kind of machine; read again only when it has changed."""
+        """Return what the runs in the file teach about this kind of machine; read it again only when it has
+        changed.
+        """
         changed = self._stamp()
         if self._runs is None or not changed:
             return {}
@@ -81,7 +83,7 @@ class Accuracy:
         *,
         old: bool,
     ) -> list[dict[str, Any]]:
-        """Tiles with what is known of their accuracy."""
+        """Return the tiles with what is known about their accuracy."""
         broken = len(self._read[1].broken) if self._read else 0
         remark = f"; {broken} lines of the history are broken and left out" if broken else ""
         found = with_bands(tiles, self._known(now) or {}, remark=remark)

@@ -1,7 +1,8 @@
-"""The state that a gesture under way would lead to, worked out while the hand still moves.
+"""The state to which a gesture under way would lead, computed while the hand still moves.
 
-The page says over which lane something is held; at the drop Python then knows the answer already. What is
-considered is never shown: it is taken if the drop is what was considered, of the state that is still there.
+The page reports over which lane something is held, so that Python knows the answer at the drop already. What
+is considered is never shown: it is used if the drop is the gesture considered, from a state that is still the
+same.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ from .session import Point
 
 MOST_TASKS = 15_000
 """Tasks of a step above which a placement of unknown structure is left to the drop: it takes so long that a
-drop elsewhere would have to wait for it."""
+drop elsewhere would have to wait for it.
+"""
 MOVES = ("move", "move_boundary")
 """Gestures that can be considered."""
 
 
 def placed(now: Point, intent: Mapping[str, Any]) -> Point:
-    """The state after a gesture of `MOVES`.
+    """Return the state after a gesture of `MOVES`.
 
     Raises:
-        ExplorerError: what cannot be.
+        ExplorerError: the gesture is impossible.
     """
     if intent["kind"] == "move":
         return move_layers(now, intent["layers"], int(intent["to_lane"]))
@@ -34,13 +36,13 @@ def placed(now: Point, intent: Mapping[str, Any]) -> Point:
 
 
 class Ahead:
-    """Keeps the last state that was considered."""
+    """Memory of the last state that was considered."""
 
     def __init__(self) -> None:
         self._kept: tuple[Point, dict[str, Any], Point] | None = None
 
     def consider(self, now: Point, intent: Mapping[str, Any]) -> None:
-        """Work out where a gesture would lead. What is wrong with it is said at the drop, if there is one."""
+        """Compute where a gesture would lead. Errors are shown at the drop, if there is one."""
         if intent.get("kind") not in MOVES or self.known(now, intent) is not None:
             return
         if intent["kind"] == "move" and now.report.timeline.program.size > MOST_TASKS:
@@ -51,21 +53,21 @@ class Ahead:
             self._kept = None
 
     def known(self, now: Point, intent: Mapping[str, Any]) -> Point | None:
-        """Where a gesture leads, if just that was considered."""
+        """Return where a gesture leads if exactly that one was considered; else None."""
         if self._kept is None or self._kept[0] is not now or self._kept[1] != _asked(intent):
             return None
         return self._kept[2]
 
     def take(self, now: Point, intent: Mapping[str, Any]) -> Point:
-        """Where a gesture leads; nothing is kept.
+        """Return where a gesture leads; keep nothing.
 
         Raises:
-            ExplorerError: what cannot be.
+            ExplorerError: the gesture is impossible.
         """
         found, self._kept = self.known(now, intent), None
         return found or placed(now, intent)
 
 
 def _asked(intent: Mapping[str, Any]) -> dict[str, Any]:
-    """What the gesture says, without its number."""
+    """Return what the gesture says, without its number."""
     return {key: value for key, value in intent.items() if key != "seq"}

@@ -1,7 +1,7 @@
 """`Explorer`: the whole workbench as one widget. It holds the history; edits compute, views draw.
 
 Every state is a trait that can be read, observed and set: `explorer.strategy = ...` moves the chips. The
-parts (`.board`, `.tiles`, `.timeline`, `.graph`, `.memory`, `.traffic`, ...) can be displayed alone too.
+parts (`.board`, `.tiles`, `.timeline`, `.graph`, `.memory`, `.traffic`, ...) can also be displayed alone.
 `showing.py` draws it, `gestures.py` answers the page.
 """
 
@@ -57,9 +57,9 @@ class Explorer(VBox):
         cluster: bundled profile or file; a partitioning file brings its own.
         plan: a plan file to open instead.
         session: file in which all states are saved as they are made (`.yaml`, `.json`). True is a file in
-            `.explorer`, beside the notebook, named after what is asked here, and only in a notebook; None or
+            `.explorer`, next to the notebook, named after these arguments, and only in a notebook; None or
             False is none.
-        reopen: go on at once with what that file holds; otherwise the workbench offers it.
+        reopen: continue at once with what that file holds; otherwise the workbench offers it.
         runs: a history of runs (`explorer validate --history`): runs made here are added to it, and error
             bands of the figures are learned from enough of them on the same kind of machine.
         trust: whether `plan` may name code as its model, which is then run: no; yes; or these references,
@@ -67,7 +67,7 @@ class Explorer(VBox):
         workload: fields of the workload over the model's own (`global_batch=64`, `sequence_length=4096`,
             `precision="bf16"`, ...).
 
-    What is wrong with any of these is said in the workbench, which then waits for a better choice.
+    The workbench shows what is wrong with any of these, and then waits for a better choice.
     """
 
     model = traitlets.Unicode(help="Model reference. Setting it loads the model and starts afresh.")
@@ -160,18 +160,18 @@ class Explorer(VBox):
     # -- what happens -----------------------------------------------------------------------------
 
     def undo(self) -> bool:
-        """Back to the state before; whether there was one."""
+        """Go back to the previous state; return whether there was one."""
         return self._step(-1)
 
     def redo(self) -> bool:
-        """Forth again; whether there was a state to go to."""
+        """Go forward again; return whether there was a state to go to."""
         return self._step(1)
 
     def set(self, **fields: Any) -> None:
         """Set pickers by key, as in the bar: `explorer.set(stages=2, schedule="gpipe")`.
 
         Raises:
-            ExplorerError: a value that cannot be; nothing is changed then.
+            ExplorerError: an impossible value; nothing is changed then.
         """
         with self.lock:
             for key, value in fields.items():
@@ -181,12 +181,14 @@ class Explorer(VBox):
         """Open a plan file.
 
         Raises:
-            InputError: it cannot be read.
+            InputError: the file cannot be read.
         """
         self.show(file_point(path))
 
     def resolved(self) -> Resolved:
-        """The plan shown, with its inputs: what `explorer.export.export` and `explorer.run.validate` take."""
+        """Return the plan shown, with its inputs, as `explorer.export.export` and `explorer.run.validate`
+        take it.
+        """
         return self.now().resolved()
 
     def pin(self, layers: Any, *, on: bool = True) -> None:
@@ -208,19 +210,21 @@ class Explorer(VBox):
             self._show(lock_lane(self.now(), lane, on=on))
 
     def go(self, position: int) -> bool:
-        """Show a state of the history, by position: so many steps of undo or redo; whether there is one."""
+        """Show a state of the history, by position, after any number of undo or redo steps; return whether
+        there is one.
+        """
         return self._step(position - self.history.at)
 
     def reopen(self) -> None:
-        """Go on with the session that was saved before.
+        """Continue the session that was saved before.
 
         Raises:
-            InputError: there is none, or nothing of it can be had.
+            InputError: there is none, or nothing of it can be restored.
         """
         self.saving.reopen()
 
     def save_report(self, path: str | Path) -> None:
-        """Write the state shown as one HTML file that needs nothing else, to send to someone.
+        """Write the state shown as one self-contained HTML file, to send to someone.
 
         Raises:
             InputError: the file cannot be written.
@@ -230,12 +234,12 @@ class Explorer(VBox):
         write_report(self, Path(path))
 
     def compare_with(self, point: Point | None, *, shown: Point | None = None) -> None:
-        """Compare the state shown, or `shown` in its place, with a plan B; None ends it."""
+        """Compare the state shown, or `shown` in its place, with a plan B; None ends the comparison."""
         with self.lock:
             self._show(with_other(shown or self.now(), point))
 
     def search(self) -> None:
-        """Start the chosen searcher; the board stays yours meanwhile. Needs a running event loop."""
+        """Start the chosen searcher; the board stays usable meanwhile. Needs a running event loop."""
         self.showing.said = None
         self.search_panel.start([self.searcher])
 
@@ -244,11 +248,11 @@ class Explorer(VBox):
         self.search_panel.load_best()
 
     def tabs_title(self) -> str:
-        """Title of the tab that is open."""
+        """Return the title of the open tab."""
         return str(self.parts.tabs.get_title(self.parts.tabs.selected_index or 0))
 
     def repaint(self) -> None:
-        """Draw the state shown again: what a run measured of it has changed."""
+        """Draw the state shown again, since a run has measured it."""
         self.showing.repaint()
 
     def open_tab(self, title: str) -> None:
@@ -256,7 +260,7 @@ class Explorer(VBox):
         self.parts.tabs.selected_index = [panel.title for panel in self.panels].index(title)
 
     def stop(self) -> None:
-        """Stop a search or run; what was found stays."""
+        """Stop a search or run; its results stay."""
         with self.lock:
             if self.search_panel.task.running:
                 self.search_panel.stop()
@@ -286,7 +290,7 @@ class Explorer(VBox):
     # -- what its halves use ----------------------------------------------------------------------
 
     def now(self) -> Point:
-        """The state shown.
+        """Return the state shown.
 
         Raises:
             InputError: nothing is loaded yet.
@@ -296,15 +300,15 @@ class Explorer(VBox):
         return self.history.now
 
     def first(self, **wish: str) -> None:
-        """Choose a model or a cluster while nothing is loaded; what is chosen stays, right or wrong.
+        """Choose a model or a cluster while nothing is loaded; keep the choice, right or wrong.
 
         Raises:
-            ExplorerError: there is still something wrong.
+            ExplorerError: something is still wrong.
         """
         self.show(self._first_wish(**wish))
 
     def show(self, point: Point) -> None:
-        """Make a state the present one and draw it; pins, locks and plan B stay."""
+        """Make a state the present one and draw it; keep pins, locks and plan B."""
         self._show(after(point, self.history.now))
 
     def _show(self, point: Point) -> None:
@@ -315,27 +319,27 @@ class Explorer(VBox):
             self.saving.changed()
 
     def guard(self, work: Callable[[], Any]) -> None:
-        """Do something under the lock; what it raises is shown in the page."""
+        """Do something under the lock; show in the page what it raises."""
         self.showing.guard(work)
 
     def say(self, verdict: Mapping[str, Any] | None) -> None:
-        """Put a sentence under the tiles until the next edit; None takes it back."""
+        """Put a sentence under the tiles until the next edit; None removes it."""
         self.showing.said = dict(verdict) if verdict is not None else None
         self.showing.redraw()
 
     def reopens(self) -> None:
-        """The page knows that the session is saved: what to press once the kernel is gone."""
+        """Tell the page that the session is saved, so that it says what to press once the kernel is gone."""
         for widget in self._ours():
             widget.way_back = "Run the cells again, then press **Reopen**."
 
     def _ours(self) -> Iterator[Widget]:
-        """Every widget that sends intents."""
+        """Yield every widget that sends intents."""
         yield from self.parts.drawn
         for panel in self.panels:
             yield from panel.widgets()
 
     def look(self) -> Look:
-        """What is not part of a state, for the saved session."""
+        """Return what is not part of a state, for the saved session."""
         parts = self.parts
         return Look(
             searcher=self.searcher, search_budget_s=self.search_budget_s, selection=tuple(self.selection),
@@ -344,7 +348,7 @@ class Explorer(VBox):
         )  # fmt: skip
 
     def resume(self, restored: Restored, look: Look) -> None:
-        """Take up a saved session."""
+        """Restore a saved session."""
         with self.lock:
             before = self.history.now
             self.history.restore(restored.points, restored.times_s, restored.at)
@@ -358,7 +362,7 @@ class Explorer(VBox):
             self.parts.graph.opened = list(look.opened)
 
     def tell(self, now: Point) -> None:
-        """Bring the traits in line with the state shown."""
+        """Update the traits to the state shown."""
         self._telling = True
         try:
             with self.hold_trait_notifications():
@@ -371,7 +375,9 @@ class Explorer(VBox):
 
     @property
     def baseline(self) -> Baseline | None:
-        """What the tiles compare with: plan B, else where one began, else an even cut of the same degrees."""
+        """The plan that the tiles compare with: plan B, else the first state, else an even cut of the same
+        degrees.
+        """
         return self.showing.comparisons.baseline(self.history)
 
     # -- inside -----------------------------------------------------------------------------------
@@ -399,24 +405,26 @@ class Explorer(VBox):
             self.observe(self._trait_set, name)
 
     def _open(self, make: Callable[[], Point]) -> None:
-        """First state, or the empty workbench with what is wrong in its strip."""
+        """Open the first state, or the empty workbench with the error in its strip."""
         try:
             self.show(make())
         except Exception as error:  # noqa: BLE001 - shown in the page
             self.showing.failed(error)
 
     def _keep_asked(self, model: str, cluster: str, workload: Mapping[str, Any]) -> None:
-        """Nothing could be loaded: the pickers show what was asked, and what is wrong is chosen anew."""
+        """Show in the pickers what was asked, since nothing could be loaded, so that the wrong part is chosen
+        anew.
+        """
         self.showing.asked = {"model": model, "cluster": cluster}
         if not any(repr(name) in self.error for name in workload):
             self._workload = dict(workload)
         self.showing.redraw()
 
     def _first_wish(self, **wish: str) -> Point:
-        """The state that the workbench begins with, from what was chosen so far.
+        """Return the state that the workbench begins with, from what was chosen so far.
 
         Raises:
-            ExplorerError: any of it is still missing or wrong; what was chosen is kept.
+            ExplorerError: any part of it is still missing or wrong; what was chosen is kept.
         """
         asked = self.showing.asked
         asked |= wish
@@ -428,7 +436,7 @@ class Explorer(VBox):
         return first_point(asked["model"], asked["cluster"], self._workload)
 
     def _lanes_chosen(self, change: Any) -> None:
-        """A lane was chosen by its name in another view: what it holds is the selection."""
+        """Select what a lane holds after the lane was chosen by its name in another view."""
         now = self.history.now
         if now is None or self.parts.marking:
             return
@@ -451,7 +459,7 @@ class Explorer(VBox):
             return moved
 
     def _trait_set(self, change: Any) -> None:
-        """Somebody set a trait from Python; what cannot be is put back and raised."""
+        """Handle a trait set from Python; an impossible value is reset and raises."""
         if self._telling:
             return
         name, value = change["name"], change["new"]

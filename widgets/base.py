@@ -1,6 +1,7 @@
-"""What all widgets share: a view, a sequence of intents with their acknowledgement, and a visible notice.
+"""The base of all widgets: a view, a sequence of intents with their acknowledgement, and a visible notice.
 
-`PROTOCOL.md` says what travels. Python is the authority: the page sends intents, handlers assign new views.
+`PROTOCOL.md` describes the messages. Python is the authority: the page sends intents, handlers assign new
+views.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 
 
 def _sendable(value: object) -> bool:
-    """Whether all of it can be sent. Nearly all values can: places are only named where one cannot."""
+    """Tell whether all of it can be sent. Nearly all values can: places are named only if one cannot."""
     kind = type(value)
     if kind in _PLAIN:
         return True
@@ -114,15 +115,15 @@ class Widget(anywidget.AnyWidget):
         self._handlers.remove(handler)
 
     def on_consider(self, handler: IntentHandler) -> None:
-        """Call `handler(intent)` with what a gesture under way would end in; nothing is answered."""
+        """Call `handler(intent)` with the intent that a gesture under way would end in; answer nothing."""
         self._considerers.append(handler)
 
     def send_intent(self, kind: str, **fields: Any) -> None:
-        """Do what a gesture in the page does, for scripts and tests."""
+        """Do the same as a gesture in the page, for scripts and tests."""
         self._receive(self, {"seq": self.seq + 1, "kind": kind, **fields}, [])
 
     def summary(self) -> str:
-        """One line about what is shown; the text where no widget can be drawn."""
+        """Return one line about what is shown, the text that stands in if no widget can be drawn."""
         return "nothing yet" if not self.view else "ready"
 
     @traitlets.validate("view", "notice")
@@ -134,7 +135,7 @@ class Widget(anywidget.AnyWidget):
         if not isinstance(content, dict):
             return
         if "hello" in content:
-            if content["hello"] == "again":  # what was sent so far was dropped; the code is there
+            if content["hello"] == "again":  # what was sent so far was dropped; now the code is there
                 self.send_state([key for key in self.keys if key not in ("_esm", "_css")])
             self.heard += 1
             return

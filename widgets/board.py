@@ -1,4 +1,4 @@
-"""The board: which lane holds which blocks, what each lane costs; moved by hand."""
+"""The board: which lane holds which blocks and what each lane costs; blocks are moved by hand."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Board(Widget):
         return proposal["value"]
 
     def summary(self) -> str:
-        """Blocks and lanes, and whether anything overflows."""
+        """Return the number of blocks and lanes, and whether anything overflows."""
         lanes = self.view.get("lanes", [])
         over = sum(lane["peak_bytes"] > lane["capacity_bytes"] for lane in lanes)
         return f"{len(self.blocks)} blocks on {len(lanes)} lanes" + (

@@ -1,4 +1,4 @@
-"""The control bar: what is explored, and what to do with it."""
+"""The control bar: the inputs of the exploration, and the actions on it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Controls(Widget):
     _css = STATIC / "controls.css"
 
     def summary(self) -> str:
-        """Every field and its value."""
+        """Return every field and its value."""
         return (
             ", ".join(f"{field['label']} {field['value']}" for field in self.view.get("fields", []))
             or "empty"

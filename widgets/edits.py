@@ -1,4 +1,4 @@
-"""Edits: from one state and a wish to the next state. Pure; a wish that cannot be met raises."""
+"""Edits: from one state and a wish to the next state. Pure; an impossible wish raises."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ from .start import start_strategy
 from .update_choice import UPDATE, UPDATE_OPTION, with_update
 
 FALLBACK_SCHEDULE = "1f1b"
-"""Runs any DAG of stages; taken where a drop leaves a shape that the chosen schedule has no order for."""
+"""Schedule that runs any DAG of stages; used if a drop leaves a shape that the chosen schedule cannot
+order.
+"""
 
 
 def move_layers(point: Point, layers: Iterable[str], lane: int) -> Point:
     """Put layers on a lane, in every replica.
 
     Raises:
-        ExplorerError: an unknown layer or lane, or a placement that no schedule of ours can order.
+        ExplorerError: an unknown layer or lane, or a placement that no schedule can order.
     """
     moves = dict.fromkeys(layers, lane)
     if not moves:
@@ -74,7 +76,7 @@ def _sorted(point: Point, layers: Iterable[str]) -> list[str]:
 
 
 def _placed(point: Point, job: JobStrategy, note: str) -> Point:
-    """Cost a placement; where its schedule has no order for it, under the fallback schedule."""
+    """Cost a placement, under the fallback schedule if its own cannot order it."""
     check(point.holds, point.strategy.job, job)
     strategy = point.strategy.with_job(job)
     try:
@@ -122,7 +124,7 @@ def degrees_of(point: Point) -> Degrees:
 
 
 def even_strategy(inputs: Inputs, degrees: Degrees) -> Strategy:
-    """Return the even strategy of some degrees: what hand-made placements are compared with.
+    """Return the even strategy of some degrees, with which hand-made placements are compared.
 
     Raises:
         ExplorerError: the cluster is too small, or the batch does not divide.
@@ -131,10 +133,10 @@ def even_strategy(inputs: Inputs, degrees: Degrees) -> Strategy:
 
 
 def set_field(point: Point, key: str, value: Any) -> Point:
-    """The state after a picker was set.
+    """Return the state after a picker was set.
 
     Raises:
-        ExplorerError: an unknown field, or a value that cannot be.
+        ExplorerError: an unknown field, or an impossible value.
     """
     if key.startswith(OPTION):
         return with_option(point, key, value)
@@ -146,12 +148,12 @@ def set_field(point: Point, key: str, value: Any) -> Point:
 
 
 def _new_inputs(point: Point, key: str, value: Any) -> Point:
-    """Another model or cluster: start afresh. The workload stays where the model stays."""
+    """Start afresh with another model or cluster. The workload stays if the model stays."""
     own = point.inputs
     if key == "model":
         brought = own.cluster_name == own.model.reference  # devices that came with a file go with it
         inputs = load_inputs(str(value), None if brought else own.cluster_name, prefer_own=True)
-    else:  # the model is there already, with its own settings: its file may be gone
+    else:  # the model is loaded already, with its own settings: its file may be gone
         inputs = replace(own, cluster_name=str(value), cluster=shared(load_cluster(str(value))))
     return make_point(inputs, start_strategy(inputs), note=f"{key} {value}", maker="start")
 
@@ -164,7 +166,7 @@ def _sequence_length(point: Point, key: str, value: Any) -> Point:
 
 
 def _framework(point: Point, _key: str, value: Any) -> Point:
-    """Another framework: it may fuse kernels or sum gradients otherwise, so the model is read again."""
+    """Change the framework: it may fuse kernels or sum gradients otherwise, so the model is read again."""
     own, name = point.inputs, str(value)
     inputs = _read_again(own, own.workload.with_job(framework=name))
     return make_point(inputs, point.strategy, point.groups, note=f"framework {name or 'as usual'}")
@@ -190,7 +192,7 @@ def _workload(point: Point, key: str, value: Any) -> Point:
 
 
 def _every_stage(point: Point, key: str, value: Any) -> Point:
-    """Recompute, ZeRO and microbatch size: the same for all stages, and for lanes without any."""
+    """Set recomputation, ZeRO or microbatch size: the same for all stages, and for lanes without any."""
     found = str(value) if key == "recompute" else whole_number(key, value, least=0 if key == "zero" else 1)
 
     def changed(stage: Stage) -> Stage:
@@ -211,7 +213,7 @@ def _schedule(point: Point, _key: str, value: Any) -> Point:
 
 
 def _regular(point: Point, key: str, value: Any) -> Point:
-    """Any other degree: another even cut. Replicas follow so that all devices stay in use."""
+    """Set any other degree, by another even cut. Replicas follow so that all devices stay in use."""
     found = whole_number(key, value)
     now, note = degrees_of(point), f"{key} {found}, cut evenly"
     if SCHEDULES.get(now.schedule).literal:
@@ -226,10 +228,10 @@ def _regular(point: Point, key: str, value: Any) -> Point:
 
 
 def whole_number(key: str, value: Any, *, least: int = 1) -> int:
-    """A number as typed.
+    """Read a whole number as typed.
 
     Raises:
-        InputError: no whole number, or too small.
+        InputError: the value is not a whole number, or too small.
     """
     try:
         number = float(value)
@@ -261,4 +263,4 @@ _FIELDS: dict[str, Callable[[Point, str, Any], Point]] = {
     "expert": _regular,
     "chunks": _regular,
 }
-"""What a picker does."""
+"""What each picker does."""

@@ -1,4 +1,4 @@
-"""The control bar: pickers as fields of the `Controls` widget, and which buttons are on."""
+"""The control bar: pickers as fields of the `Controls` widget, and which buttons are enabled."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def bar_view(
     can_redo: bool,
     comparing: bool = False,
 ) -> dict[str, Any]:
-    """`Controls.view`.
+    """Make `Controls.view`.
 
     Args:
         point: the state shown.
         asked: model and cluster chosen so far, while there is none.
-        typed: values of fields whose input was refused: they stay as typed.
-        errors: what is wrong with them.
+        typed: values of fields whose input was refused; they stay as typed.
+        errors: what is wrong with these values.
         busy: `search`, `run` or empty.
-        can_undo: whether Undo is on.
-        can_redo: whether Redo is on.
+        can_undo: whether Undo is enabled.
+        can_redo: whether Redo is enabled.
         comparing: whether there is a plan B.
     """
     degrees = degrees_of(point) if point else None
@@ -72,7 +72,7 @@ def bar_view(
 def _place(
     key: str, label: str, names: Iterable[str], value: str, typed: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A model or cluster: chosen by name, or typed."""
+    """Make the field of a model or cluster: chosen by name, or typed."""
     if key in typed:
         shown = "" if typed[key] == OTHER else typed[key]
         what = (
@@ -95,7 +95,7 @@ _DEGREES = {
     "context": "Devices that share the sequence of every sample; a new even cut, replicas follow",
     "expert": "Devices that share the experts of every mixture; a new even cut",
 }
-"""What each degree is; the fields stand together under the names of those that are there."""
+"""What each degree is; the fields stand together under the names of those that are present."""
 _ALWAYS = ("stages", "replicas", "tensor")
 
 
@@ -111,12 +111,12 @@ def _number(key: str, label: str, value: int, title: str, group: str | None = No
 
 
 def _digits_px(value: int) -> int:
-    """Width of a field that shows a whole number, and leaves room for one digit more."""
+    """Return the width of a field that shows a whole number, with room for one more digit."""
     return max(40, 24 + 8 * len(str(value)))
 
 
 def _work(point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
-    """What is asked of the model."""
+    """Yield the fields of the workload."""
     job = point.inputs.job
     yield _number("global_batch", "Batch", job.global_batch, "Samples of one optimizer step")
     size = degrees.microbatch_size
@@ -126,7 +126,9 @@ def _work(point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
 
 
 def _degrees(point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
-    """How many devices work together in which way; what the model cannot be split along is left out."""
+    """Yield the fields of how many devices work together in which way, without those that the model cannot be
+    split along.
+    """
     axes = splittable(point.inputs.graph)
     there = [key for key in _DEGREES if key in _ALWAYS or key in axes or getattr(degrees, key) > 1]
     name = " × ".join(there).capitalize()
@@ -135,7 +137,9 @@ def _degrees(point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
 
 
 def _schedule(point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
-    """The schedule: every one that is registered, those that cannot be had with what they need."""
+    """Yield the field of the schedule: every registered one, those that are impossible with what they
+    need.
+    """
     rows = [
         {
             "value": choice.name,
@@ -182,7 +186,9 @@ def _with(names: list[str], present: str) -> list[str]:
 def _buttons(
     *, ready: bool, busy: str, can_undo: bool, can_redo: bool, comparing: bool
 ) -> list[dict[str, Any]]:
-    """A button that is off says why. Stop stands in the sentence and in the tab of what is at work."""
+    """Make the buttons; a disabled one says why. Stop stands in the sentence and in the tab that is at
+    work.
+    """
     wait = "" if ready else "Choose a model and a cluster first"
     if busy:
         wait = f"A {busy} is at work; Stop ends it"

@@ -1,4 +1,4 @@
-"""From a gesture in the page to what the workbench does. A wrong one is said where it was made."""
+"""Gestures: what the workbench does for each one in the page. Errors are shown where they were made."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Edited(Shown, Protocol):
     """The workbench as gestures see it."""
 
     showing: Showing
-    """What stands on the page, and what is said there."""
+    """What stands on the page, and which sentences are shown there."""
 
     def now(self) -> Point:
-        """The state shown; raises `InputError` while nothing is loaded."""
+        """Return the state shown; raise `InputError` while nothing is loaded."""
         ...
 
     def show(self, point: Point) -> None:
@@ -37,11 +37,11 @@ class Edited(Shown, Protocol):
         ...
 
     def undo(self) -> bool:
-        """Back to the state before."""
+        """Go back to the previous state."""
         ...
 
     def redo(self) -> bool:
-        """Forth again."""
+        """Go forward again."""
         ...
 
     def pin(self, layers: Any, *, on: bool = True) -> None:
@@ -66,7 +66,7 @@ class Edited(Shown, Protocol):
 
 
 class Gestures:
-    """Answers the intents of a workbench's widgets."""
+    """Answers to the intents of a workbench's widgets."""
 
     def __init__(self, bench: Edited) -> None:
         self._bench = bench
@@ -79,7 +79,7 @@ class Gestures:
             self._actions |= panel.actions()
 
     def answer(self, intent: dict[str, Any]) -> None:
-        """Do what a gesture asks; what cannot be is said in the strip, at the field and on the board."""
+        """Do what a gesture asks; show an error in the strip, at the field and on the board."""
         bench = self._bench
         key, value = str(intent.get("key", "")), intent.get("value")
         with bench.lock:
@@ -91,7 +91,7 @@ class Gestures:
                     bench.parts.board.notice = {"level": "error", "text": bench.error}
 
     def consider(self, intent: dict[str, Any]) -> None:
-        """A gesture is under way: keep out of its way, and work out what it would lead to."""
+        """Keep out of the way of a gesture under way, and compute what it would lead to."""
         self._bench.showing.hold_off()
         with self._bench.lock:
             if self._bench.history.now is not None:
@@ -143,7 +143,9 @@ class Gestures:
         self._actions[action]()
 
     def _apply_reason(self, key: str = "") -> None:
-        """Make the change that a reason proposes, or the best; nothing if it was of a former plan."""
+        """Make the change that a reason proposes, or the best one; do nothing if it belongs to a former
+        plan.
+        """
         now, sentence = self._bench.history.now, self._bench.showing.reasons.proposal(key)
         if now is None or sentence is None or sentence.strategy is None:
             return
@@ -152,13 +154,13 @@ class Gestures:
 
 
 def _field(error: Exception, key: str) -> str:
-    """The field at which an error is said: where it was made, if it is not the other picker that is wrong."""
+    """Return the field at which to show an error: where it was made, unless the other picker is wrong."""
     both = {"model": "cluster", "cluster": "model"}
     return "" if getattr(error, "key", None) == both.get(key, key + ".") else key
 
 
 def _same_groups(now: Point, sentence: Sentence) -> tuple[Any, ...]:
-    """The board's lanes, where the change keeps to them; else none, so that lanes are made anew."""
+    """Return the board's lanes if the change keeps to them; else none, so that lanes are made anew."""
     assert sentence.strategy is not None
     known = {group.meshes for group in now.groups}
     keeps = all(stage.meshes in known for stage in sentence.strategy.job.stages)

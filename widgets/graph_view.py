@@ -1,4 +1,4 @@
-"""The layer graph: modules by path with repeats folded, open ones laid open in place."""
+"""The layer graph: modules by path with repeats folded; open ones are expanded in place."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from .base import STATIC, Widget
 
 
 class OpenIds(traitlets.List[str]):
-    """A list of ids; a single one may be given bare, None is nothing."""
+    """A list of ids; a single one may be given bare, and None means none."""
 
     def validate(self, obj: Any, value: Any) -> Any:
-        """Ids as a list."""
+        """Return ids as a list."""
         given = [] if value is None else [value] if isinstance(value, str) else value
         return super().validate(obj, given)
 
 
 class GraphView(Widget):
-    """Observe `opened` and answer with a view in which those parts are open. Selection is the board's."""
+    """View of the layer graph: observe `opened` and answer with a view in which those parts are open. The
+    board owns the selection.
+    """
 
     _esm = STATIC / "graph.js"
     _css = STATIC / "graph.css"
@@ -39,7 +41,7 @@ class GraphView(Widget):
     ).tag(sync=True)
 
     def summary(self) -> str:
-        """Nodes shown, and how many of them are open."""
+        """Return the number of nodes shown, and how many of them are open."""
         nodes = self.view.get("nodes", [])
         frames = sum(node["open"] for node in nodes)
         return f"{len(nodes) - frames} nodes" + (f", {frames} open" if frames else "")

@@ -13,7 +13,7 @@ from .base import STATIC, Widget, refuse_unsendable
 
 
 def pack(rows: Iterable[Sequence[float | None]]) -> bytes:
-    """Rows of cells as little-endian float32, -1 for an empty cell (None).
+    """Pack rows of cells as little-endian float32, -1 for an empty cell (None).
 
     >>> pack([[1.0, None]]) == pack([[1.0, -1.0]])
     True
@@ -25,9 +25,11 @@ def pack(rows: Iterable[Sequence[float | None]]) -> bytes:
 
 
 class Heatmap(Widget):
-    """Two pictures of one thing: `memory` over time and by part, or `traffic` by pair and by link over time.
+    """Two pictures of one quantity: `memory` over time and by part, or `traffic` by pair and by link over
+    time.
 
-    `view["kind"]` says of what, `shown` which; a second plan (`view_b`) stands beside on the same scale.
+    `view["kind"]` names the quantity, `shown` the picture; a second plan (`view_b`) stands next to it on the
+    same scale.
     """
 
     _esm = STATIC / "heatmap.js"
@@ -49,7 +51,7 @@ class Heatmap(Widget):
         return proposal["value"]
 
     def summary(self) -> str:
-        """Kind and size."""
+        """Return the kind and size."""
         if not self.view:
             return "nothing yet"
         return f"{self.view.get('kind')} of {len(self.view.get('rows', []))} rows"

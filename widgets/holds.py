@@ -1,7 +1,7 @@
 """Pins and locks: what neither a hand nor a searcher may move. Pure.
 
 A pinned layer stays on its devices; a locked lane keeps exactly its layers. Both are kept as long as the
-placement they speak of exists: another even cut releases what it moves.
+placement they refer to exists: another even cut releases what it moves.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NOTHING = Holds()
 
 
 def places(job: JobStrategy) -> dict[str, Devices]:
-    """Devices of every layer, ascending, over all stages, copies and replicas that hold it."""
+    """Return the devices of every layer, ascending, over all stages, copies and replicas that hold it."""
     found: dict[str, set[int]] = {}
     for stage in job.stages:
         devices = {device for mesh in stage.meshes for device in mesh.devices}
@@ -44,7 +44,7 @@ def places(job: JobStrategy) -> dict[str, Devices]:
 
 
 def contents(job: JobStrategy) -> dict[Devices, frozenset[str]]:
-    """Layers of every set of devices that shares a stage's work."""
+    """Return the layers of every set of devices that shares a stage's work."""
     found: dict[Devices, set[str]] = {}
     for stage in job.stages:
         devices = tuple(sorted({device for mesh in stage.meshes for device in mesh.devices}))
@@ -65,7 +65,7 @@ def with_lock(holds: Holds, devices: Iterable[int], *, on: bool) -> Holds:
 
 
 def released(holds: Holds, before: JobStrategy, after: JobStrategy) -> Holds:
-    """The part of `holds` that a change of placement breaks; empty where it respects all."""
+    """Return the part of `holds` that a change of placement breaks; empty if it respects all."""
     if not holds:
         return NOTHING
     old, new = places(before), places(after)
@@ -80,7 +80,7 @@ def check(holds: Holds, before: JobStrategy, after: JobStrategy) -> None:
     """Refuse a move by hand that pins or locks forbid.
 
     Raises:
-        InputError: what is held, and how to release it.
+        InputError: the move breaks a pin or lock; the message says how to release it.
     """
     broken = released(holds, before, after)
     if broken.pinned:
@@ -99,7 +99,7 @@ def check(holds: Holds, before: JobStrategy, after: JobStrategy) -> None:
 
 
 def kept(holds: Holds, before: JobStrategy, after: JobStrategy) -> Holds:
-    """What is still true of a new placement."""
+    """Return the holds that still apply to a new placement."""
     gone = released(holds, before, after)
     return Holds(pinned=holds.pinned - gone.pinned, locked=holds.locked - gone.locked)
 
@@ -107,7 +107,7 @@ def kept(holds: Holds, before: JobStrategy, after: JobStrategy) -> Holds:
 def bounds(
     holds: Holds, job: JobStrategy, graph: LayerGraph, cluster: Cluster
 ) -> tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...]]:
-    """(pins, bans) of `explorer.search.Problem`: (layer, device) that must and must not hold.
+    """Return the (pins, bans) of `explorer.search.Problem`: (layer, device) that must and must not hold.
 
     A pinned layer must be on its devices and on no other; so must the layers of a locked lane, and all other
     layers must keep away from it.

@@ -1,4 +1,4 @@
-"""Coroutines started from wherever a gesture arrives.
+"""Coroutines that can be started from whatever thread a gesture arrives on.
 
 JupyterLab may deliver messages of widgets on a thread of their own (a subshell of the kernel) while cells
 run on the main one. So a job remembers its loop and can be cancelled from anywhere, and whatever touches the
@@ -13,12 +13,14 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 REST_S = 0.15
-"""Quiet time before idle work begins, so that it never stands between two drags."""
+"""Quiet seconds before idle work begins, so that it never stands between two drags."""
 PAUSE_S = 0.002
-"""Between two slices of idle work: a gesture that has come meanwhile gets the loop and the lock."""
+"""Seconds between two slices of idle work: a gesture that has arrived meanwhile gets the loop and the
+lock.
+"""
 
 Work = Callable[[], Iterator[object] | None]
-"""What is to be done: at once, or (a generator) up to its next `yield` at a time."""
+"""Work to be done: at once, or (a generator) up to its next `yield` at a time."""
 
 
 class Job:
@@ -34,17 +36,17 @@ class Job:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether it has not ended yet."""
         return not self._task.done()
 
     def cancel(self) -> None:
-        """End it at its next pause; from any thread."""
+        """End it at its next pause; may be called from any thread."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._task.cancel)
 
 
 class Idle:
-    """Does one piece of work after a pause, slice by slice; a new wish replaces the old, begun or not."""
+    """Runner of one piece of work after a pause, slice by slice; a new one replaces the old, begun or not."""
 
     def __init__(
         self,
@@ -62,11 +64,11 @@ class Idle:
         self._not_before, self._clock = 0.0, clock
 
     def hold_off(self, seconds: float) -> None:
-        """Begin no slice for a while: somebody is in the middle of a gesture."""
+        """Begin no slice for some seconds: a gesture is under way."""
         self._not_before = self._clock() + seconds
 
     def later(self, work: Work) -> bool:
-        """Do `work` after the pause, instead of what was waiting; whether there is a loop to do it."""
+        """Do `work` after the pause, replacing what was waiting; return whether there is a loop to do it."""
         self.cancel()
         turn = self._turn
         try:
@@ -76,7 +78,7 @@ class Idle:
         return self._job is not None
 
     def cancel(self) -> None:
-        """Forget what is waiting, and the rest of what has begun."""
+        """Drop what is waiting, and the rest of what has begun."""
         self._turn += 1
         if self._job is not None:
             self._job.cancel()
@@ -105,6 +107,6 @@ class Idle:
 
 
 def at_once(work: Work) -> None:
-    """Do all slices now, where there is no loop to do them later."""
+    """Do all slices now, for want of a loop to do them later."""
     for _ in work() or ():
         pass

@@ -1,4 +1,4 @@
-"""States to begin with: a first choice, a plan, or a trait that somebody set. Pure; what is wrong raises."""
+"""Initial states: from a first choice, a plan, or a trait set from Python. Pure; errors raise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .start import start_strategy
 
 
 def first_point(model: str, cluster: str = "", workload: Mapping[str, Any] | None = None) -> Point:
-    """The state that the workbench starts with.
+    """Make the state that the workbench starts with.
 
     Args:
         model: model reference.
@@ -33,10 +33,10 @@ def first_point(model: str, cluster: str = "", workload: Mapping[str, Any] | Non
 
 
 def plan_point(resolved: Resolved) -> Point:
-    """The state that a plan describes.
+    """Make the state that a plan describes.
 
     Raises:
-        ExplorerError: it cannot be lowered.
+        ExplorerError: the plan cannot be lowered.
     """
     made = resolved.plan.provenance
     return make_point(
@@ -48,23 +48,23 @@ def plan_point(resolved: Resolved) -> Point:
 
 
 def file_point(path: str | Path, *, trust: Trust = False) -> Point:
-    """The state that a plan file describes.
+    """Make the state that a plan file describes.
 
     Args:
         path: the file.
         trust: what code it may name as its model: see `explorer.load_plan`.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the file cannot be read.
     """
     return plan_point(load_plan(path, trust=trust))
 
 
 def wished_point(now: Point, name: str, value: Any) -> Point:
-    """The state after a trait of the workbench was set from Python.
+    """Make the state after a trait of the workbench was set from Python.
 
     Raises:
-        ExplorerError: a value that cannot be.
+        ExplorerError: an impossible value.
     """
     if value is None or value == "":
         raise InputError(

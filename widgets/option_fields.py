@@ -1,4 +1,4 @@
-"""Fields of the bar for the options of a plug-in, typed by what the option says of itself."""
+"""Fields of the bar for the options of a plug-in, with types from the options themselves."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def option_fields(spec: Spec, given: Mapping[str, Any], prefix: str) -> Iterator
 
     Args:
         spec: the plug-in.
-        given: options that are not as by default.
-        prefix: of the fields' keys.
+        given: options that differ from their defaults.
+        prefix: prefix of the fields' keys.
     """
     values = spec.read_options(given)
     for option in spec.options:
@@ -28,7 +28,7 @@ def option_fields(spec: Spec, given: Mapping[str, Any], prefix: str) -> Iterator
 
 
 def _typed(option: Option, value: Any) -> dict[str, Any]:
-    """Kind, value and limits of an option's field, by the type of its default."""
+    """Return kind, value and limits of an option's field, by the type of its default."""
     if isinstance(option.default, bool):
         rows = [{"value": "false", "label": "no"}, {"value": "true", "label": "yes"}]
         return {"kind": "select", "value": str(value).lower(), "options": rows}
@@ -44,10 +44,10 @@ def _typed(option: Option, value: Any) -> dict[str, Any]:
 def changed_options(
     spec: Spec, given: Mapping[str, Any], name: str, value: Any
 ) -> tuple[tuple[str, Any], ...]:
-    """Return the options with one set; what is as by default is left out.
+    """Return the options with one set; defaults are left out.
 
     Raises:
-        InputError: no such option, or a value that it cannot have.
+        InputError: no such option, or an impossible value.
     """
     read = spec.read_options({**given, name: value})
     usual = {option.name: option.default for option in spec.options}

@@ -1,4 +1,4 @@
-"""From a state to what every part draws. Nothing here decides anything."""
+"""Drawing: what every part shows of a state. Nothing here decides anything."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from .parts import Parts
 from .session import History, Point
 
 HeatView = Callable[..., tuple[dict[str, Any], bytes]]
-"""`view(scene, name=...)`: a heatmap's view and its cells."""
+"""Function `view(scene, name=...)` that makes a heatmap's view and its cells."""
 
 
 class Comparisons:
-    """What the tiles compare with, remembered by inputs and degrees."""
+    """Baselines that the tiles compare with, remembered by inputs and degrees."""
 
     def __init__(self) -> None:
         self._kept = IdentityCache(8)  # each holds a whole report
 
     def baseline(self, history: History) -> Baseline | None:
-        """Plan B, else where one began with these inputs, else the even cut of the same degrees.
+        """Return plan B, else the first state with these inputs, else the even cut of the same degrees.
 
-        None where the present state is that itself, or there is no such cut (an odd batch or mesh).
+        None if the present state is that plan itself, or there is no such cut (an odd batch or mesh).
         """
         point = history.now
         if point is None:
@@ -59,7 +59,7 @@ class Comparisons:
         return self._get(point, degrees, "even cut")
 
     def single(self, point: Point) -> Baseline | None:
-        """One device, whether it would fit or not."""
+        """Return the baseline of one device, whether it would fit or not."""
         degrees = degrees_of(point)
         alone = Degrees(microbatch_size=degrees.microbatch_size, recompute=degrees.recompute)
         return self._get(point, alone, "1 device")
@@ -72,7 +72,7 @@ class Comparisons:
 
 
 def _began(history: History, point: Point) -> Point:
-    """Return the first state that can be reached and is for the same inputs."""
+    """Return the first state that can be reached and has the same inputs."""
     own = point.inputs
     return next(
         item
@@ -91,7 +91,7 @@ def _predicted(point: Point) -> Baseline:
 
 
 def _even(point: Point, degrees: Degrees) -> bool:
-    """Return whether a strategy is the even cut of its degrees."""
+    """Tell whether a strategy is the even cut of its degrees."""
     try:
         return even_strategy(point.inputs, degrees) == point.strategy
     except ExplorerError:
@@ -108,7 +108,7 @@ def _simulated(point: Point, degrees: Degrees, name: str) -> Baseline | None:
 
 
 def paint(parts: Parts, history: History, comparisons: Comparisons) -> None:
-    """Draw the present state on the board and in the tiles: what a gesture waits for."""
+    """Draw the present state on the board and in the tiles, for which a gesture waits."""
     now = history.now
     if now is None:
         return
@@ -153,7 +153,7 @@ def _paint_timeline(parts: Parts, scene: Scene, other: Scene | None) -> None:
 
 
 def _paint_heat(heat: Heatmap, make: HeatView, scene: Scene, other: Scene | None) -> dict[str, Any]:
-    """Draw a heatmap of a plan, and of plan B beside it; answers the plan's view."""
+    """Draw a heatmap of a plan, and of plan B next to it; return the plan's view."""
     view, cells = make(scene, name="A" if other else "")
     view_b, cells_b = make(other, name="B") if other else ({}, b"")
     with heat.hold_sync():
@@ -162,7 +162,7 @@ def _paint_heat(heat: Heatmap, make: HeatView, scene: Scene, other: Scene | None
 
 
 def _paint_traffic(parts: Parts, scene: Scene, other: Scene | None) -> None:
-    """Communication, and the same links for the timeline to show."""
+    """Draw the communication, and the same links for the timeline."""
     view = _paint_heat(parts.traffic, communication_view, scene, other)
     line = parts.timeline
     with line.hold_sync():
@@ -170,7 +170,7 @@ def _paint_traffic(parts: Parts, scene: Scene, other: Scene | None) -> None:
 
 
 def paint_graph(parts: Parts, point: Point, errors: Mapping[str, float] | None = None) -> None:
-    """The layer graph, with what the page asked to open; a new model as far as can be taken in at once.
+    """Draw the layer graph, with what the page asked to open; a new model as far as can be taken in at once.
 
     `errors`: predicted over measured, minus 1, by layer, from a run.
     """

@@ -1,7 +1,7 @@
-"""What a tab of the workbench is, and what it may ask of the workbench. A tab is one class in one file.
+"""Interface between a tab and the workbench. A tab is one class in one file.
 
 The workbench knows its tabs only by this: it hands each the fields and actions of the page until one takes
-them, tells all of every new state, and of the next quiet moment.
+them, and tells all of them about every new state and the next quiet moment.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ class Bench(Protocol):
     """The workbench as its tabs see it."""
 
     lock: AbstractContextManager[Any]
-    """Held by whatever touches the workbench; gestures may arrive on a thread of their own."""
+    """Lock held by all code that touches the workbench; gestures may arrive on a thread of their own."""
     history: History
     """States; `history.now` is the one shown, or None."""
     searcher: str
-    """Searcher that Search asks."""
+    """Searcher that Search runs."""
     search_budget_s: float
     """Seconds that a search may take."""
     runs: Path | None
-    """History of runs that those made here are added to."""
+    """History of runs to which runs made here are added."""
 
     def now(self) -> Point:
-        """The state shown; raises `InputError` while nothing is loaded."""
+        """Return the state shown; raise `InputError` while nothing is loaded."""
         ...
 
     def show(self, point: Point) -> None:
@@ -40,19 +40,21 @@ class Bench(Protocol):
         ...
 
     def guard(self, work: Callable[[], Any]) -> None:
-        """Do something under the lock; what it raises is shown in the page."""
+        """Do something under the lock; show in the page what it raises."""
         ...
 
     def say(self, verdict: Mapping[str, Any] | None) -> None:
-        """Put a sentence under the tiles until the next edit; None takes it back."""
+        """Put a sentence under the tiles until the next edit; None removes it."""
         ...
 
     def compare_with(self, point: Point | None, *, shown: Point | None = None) -> None:
-        """Compare the state shown, or another that is to be shown, with a plan B; None ends it."""
+        """Compare the state shown, or another that is to be shown, with a plan B; None ends the
+        comparison.
+        """
         ...
 
     def repaint(self) -> None:
-        """Draw the state shown again: what a run measured of it has changed."""
+        """Draw the state shown again, since a run has measured it."""
         ...
 
     def open_tab(self, title: str) -> None:
@@ -61,41 +63,41 @@ class Bench(Protocol):
 
 
 class Panel:
-    """A tab. What is not overridden does nothing."""
+    """A tab. Methods that are not overridden do nothing."""
 
     title = ""
-    """On the tab."""
+    """Title on the tab."""
     box: AnyWidget
-    """What the tab shows."""
+    """Widget that holds the tab's content."""
 
     def widgets(self) -> tuple[Widget, ...]:
-        """Widgets whose intents the workbench answers."""
+        """Return the widgets whose intents the workbench answers."""
         return ()
 
     def set(self, key: str, value: Any) -> bool:
-        """Take a field typed in the page; whether it was one of this tab.
+        """Take a field typed in the page; return whether it belongs to this tab.
 
         Raises:
-            ExplorerError: a wrong value; it is said in the page, at the field too.
+            ExplorerError: a wrong value; it is shown in the page, and at the field.
         """
         del key, value
         return False
 
     def actions(self) -> Mapping[str, Callable[[], Any]]:
-        """What its buttons do, by `data-action`."""
+        """Return what its buttons do, by `data-action`."""
         return {}
 
     def settled(self, now: Point) -> None:
-        """A new state is shown; board and tiles are drawn already."""
+        """React to a new state; board and tiles are drawn already."""
 
     def forget(self) -> None:
-        """Model, cluster or workload are others now: what was found for the former ones is gone, at once."""
+        """Drop at once what was found for the former model, cluster or workload."""
 
     def idle(self, now: Point) -> None:
-        """A quiet moment: for what is too slow to stand between two drags."""
+        """Use a quiet moment for what is too slow to stand between two drags."""
 
     def set_theme(self, theme: str) -> None:
-        """The page is `light` or `dark` now; for what does not follow by itself."""
+        """Follow the page to `light` or `dark`, for what does not follow by itself."""
 
     def close(self) -> None:
         """End what it started."""

@@ -1,4 +1,4 @@
-"""What stands in the tabs as text and tables: HTML from plain rows, everything from outside escaped."""
+"""Text and tables of the tabs: HTML from plain rows, with everything from outside escaped."""
 
 from __future__ import annotations
 
@@ -35,18 +35,19 @@ STYLE = """<style>
 .xp-frame .modebar-btn--logo{display:none!important}
 .xp-frame .jupyter-widgets-disconnected::before{content:none!important}
 </style>"""
-"""Once in the workbench; panels carry the class `xp`."""
+"""Style sheet, once in the workbench; panels carry the class `xp`."""
 
 
 def block(body: str) -> str:
-    """A panel's HTML."""
+    """Wrap a panel's HTML."""
     return f'<div class="xp">{body}</div>'
 
 
 def table(
     head: Sequence[str], rows: Iterable[Sequence[str]], *, text: int = 1, own: int = -1, narrow: bool = False
 ) -> str:
-    """A table; the first `text` columns are words, the others numbers; `own` marks one. Cells are HTML.
+    """Make a table; the first `text` columns are words, the others numbers; `own` marks one row. Cells are
+    HTML.
 
     A narrow one is as wide as its text needs, not as the page is.
     """
@@ -63,7 +64,7 @@ def table(
 
 
 def percent(fraction: float | None, *, sign: bool = True) -> str:
-    """A fraction for people; a true minus.
+    """Write a fraction in per cent for people, with a true minus.
 
     >>> percent(-0.0341)
     '−3.4 %'

@@ -1,4 +1,4 @@
-"""The widgets of the workbench and how they stand on the page."""
+"""The widgets of the workbench and their arrangement on the page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .timeline import Timeline
 
 
 class Parts:
-    """All drawn parts. They know nothing of each other; the workbench assigns their views."""
+    """All drawn parts. They know nothing about each other; the workbench assigns their views."""
 
     def __init__(self, bench: str = "") -> None:
         self.bench = bench
@@ -38,16 +38,18 @@ class Parts:
         self.figures: dict[str, Any] = {"tiles": [], "pending": False}
         """What the tiles show, without the verdict."""
         self.marking = False
-        """Whether lanes are being marked from here, not from the page."""
+        """Whether lanes are being marked by this side, not by the page."""
         self.blocks: list[dict[str, Any]] | None = None
-        """What the board was given as blocks."""
+        """The blocks that the board was given."""
         self.rest: tuple[DOMWidget, ...] = ()
-        """What is not there while nothing is loaded. None of them is one of ours: anywidget drops what the
-        page knows of a widget's classes when it draws it, so they are shown and hidden by the box around."""
+        """What is hidden while nothing is loaded. None of it is a widget of ours: anywidget drops what the
+        page knows about a widget's classes when it draws it, so the surrounding box is shown and hidden
+        instead.
+        """
 
     @property
     def drawn(self) -> tuple[BaseWidget, ...]:
-        """Those that send intents, in the order they stand on the page."""
+        """The widgets that send intents, in the order they stand on the page."""
         return (
             self.controls, self.tiles, self.board, self.timeline, self.graph, self.memory, self.traffic
         )  # fmt: skip
@@ -59,7 +61,7 @@ class Parts:
         reasons: Reasons,
         tiles: list[dict[str, Any]],
     ) -> None:
-        """Put sentence and reasons under the tiles: of a search or run, else of the state shown."""
+        """Put sentence and reasons under the tiles: those of a search or run, else of the state shown."""
         for widget in self.rest:
             (widget.remove_class if point else widget.add_class)("xp-absent")
         if point is None:
@@ -99,7 +101,9 @@ def _boxed(widget: BaseWidget) -> Box:
 
 
 def arrange(parts: Parts, tabs: Sequence[tuple[str, Widget]]) -> dict[str, Any]:
-    """Arguments of the outer box: bar, tiles, board and timeline in full width, two columns, tabs."""
+    """Return the arguments of the outer box: bar, tiles, board and timeline in full width, two columns,
+    tabs.
+    """
     half = Layout(flex="1 1 440px", min_width="0", width="auto")
     parts.graph.layout = half
     heat = VBox([parts.memory, parts.traffic], layout=Layout(flex="1 1 440px", min_width="0", width="auto"))

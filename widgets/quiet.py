@@ -1,7 +1,8 @@
-"""No search for garbage while the page waits for an answer.
+"""Pause of the cycle collector while the page waits for an answer.
 
-Python's cycle collector walks every object that lives; beside a large model that takes 50 to 500 ms, and it
-likes to begin just when an answer has been made. So it waits from a gesture until its answer is on its way.
+Python's cycle collector walks every object that lives; with a large model loaded that takes 50 to 500 ms, and
+it tends to begin just when an answer has been made. So it waits from a gesture until its answer is on its
+way.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from contextlib import contextmanager, suppress
 from threading import Lock
 
 AFTER_S = 0.05
-"""Time for the answer to leave: it is sent by a thread that the collector would keep from running."""
+"""Seconds for the answer to leave: it is sent by a thread that the collector would keep from running."""
 
 _LOCK = Lock()
 
 
 class _Hold:
-    """While any of these lives the collector is off; the last one turns it on again if it was on."""
+    """Hold on the collector, which is off while any hold lives; the last one turns it on again if it was
+    on.
+    """
 
     alive = 0
     was_on = False
@@ -39,16 +42,16 @@ class _Hold:
 
 
 def _let_go(hold: _Hold) -> None:
-    """Nothing: the timer that calls this, or a loop that closes before, drops the last use of `hold`."""
+    """Do nothing: the timer that calls this, or a loop that closes before, drops the last use of `hold`."""
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the cycle collector off inside and, where an event loop runs, for a moment after."""
+    """Keep the cycle collector off inside and, if an event loop runs, for a moment after."""
     hold = _Hold()
     try:
         yield
     finally:
-        with suppress(RuntimeError):  # no loop: nobody waits for what was sent
+        with suppress(RuntimeError):  # no loop: nothing waits for what was sent
             asyncio.get_running_loop().call_later(AFTER_S, _let_go, hold)
         del hold

@@ -1,4 +1,4 @@
-"""Why: the reasons beside the tiles, found one after the other in quiet moments.
+"""Reasons next to the tiles, found one after the other in quiet moments.
 
 Those of the former plan stay, marked as such, until each is replaced; so the list neither empties nor jumps
 while a plan is edited. What was found for a plan is kept for a while: undo shows it at once.
@@ -19,26 +19,26 @@ from .session import Point
 MOST_KEPT = 8
 """Plans whose reasons are remembered."""
 LONGEST_S = 10.0
-"""Work on the reasons for one plan, pauses not counted; then no more are looked for."""
+"""Seconds of work on the reasons for one plan, without pauses, after which no more are looked for."""
 
 
 class Reasons:
-    """What is said of the plan shown, and which changes its buttons make."""
+    """Reasons given for the plan shown, and the changes that its buttons make."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.rows: list[dict[str, Any]] = []
         """`Tiles.view["reasons"]`."""
         self.under_way = False
-        """Whether more are being worked out."""
+        """Whether more are being computed."""
         self.verdict: dict[str, Any] | None = None
-        """The sentence with the best proposal; None until all reasons are there."""
+        """The sentence with the best proposal; None until all reasons are known."""
         self._best: Sentence | None = None
         self._said: dict[str, Sentence] = {}
         self._kept: list[tuple[Point, tuple[Sentence, ...]]] = []
 
     def settled(self, now: Point, before: Point | None) -> None:
-        """Another state is shown: its reasons if they are known, else the former ones, marked as old."""
+        """Show the reasons of another state if they are known, else the former ones, marked as old."""
         self.verdict, self._best, self._said = None, None, {}
         known = next((said for point, said in self._kept if _same(point, now)), None)
         if known is not None:
@@ -50,12 +50,12 @@ class Reasons:
         self.under_way = known is None
 
     def work(self, now: Point) -> Iterator[None]:
-        """Work them out; a pause after every change tried and every reason found."""
+        """Find the reasons, with a pause after every change tried and every reason found."""
         if self.under_way:
             try:
                 yield from self._found(now)
             except Exception:
-                self.under_way = False  # what went wrong is shown; the list must not wait for ever
+                self.under_way = False  # errors are shown; the list must not wait for ever
                 raise
 
     def _found(self, now: Point) -> Iterator[None]:
@@ -93,11 +93,11 @@ class Reasons:
         self._kept = [*(pair for pair in self._kept if not _same(pair[0], now)), (now, said)][-MOST_KEPT:]
 
     def proposal(self, key: str = "") -> Sentence | None:
-        """What a button stands for: the reason of that key, or the best one; None while there is none."""
+        """Return what a button stands for: the reason of that key, or the best one; None if there is none."""
         found = self._said.get(key) if key else self._best
         return found if found is not None and found.strategy is not None else None
 
 
 def _same(a: Point, b: Point) -> bool:
-    """Whether two states are one plan with the same pins and locks, whatever they are compared with."""
+    """Tell whether two states are one plan with the same pins and locks, whatever they are compared with."""
     return a.scene is b.scene and a.holds == b.holds

@@ -1,6 +1,6 @@
-"""Choosing a schedule: every registered one can be had, or says what it needs and what is nearest to it.
+"""Choice of a schedule: every registered one is offered, or says what it needs and what is nearest to it.
 
-A schedule keeps the placement on the board where it can order it; otherwise the model is cut anew, evenly, as
+A schedule keeps the placement on the board if it can order it; otherwise the model is cut anew, evenly, as
 the schedule's own placement wants its stages. Nothing here knows a schedule by name.
 """
 
@@ -23,7 +23,7 @@ from .option_fields import changed_options, option_fields
 from .session import Point, make_point
 
 MOST_SPELT = 4000
-"""Actions of a step that are spelt out for a schedule by hand."""
+"""Most actions of a step that are spelt out for a literal schedule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +31,11 @@ class Choice:
     """One schedule as the picker shows it."""
 
     name: str
-    """As registered."""
+    """Registered name."""
     title: str
     """One line, with what happens to the placement."""
     problem: str
-    """What it needs and cannot have here, with the nearest that would do; empty if it can be had."""
+    """Its unmet needs, with the nearest values that would do; empty if it can be chosen."""
 
 
 def degrees_shown(point: Point) -> Degrees:
@@ -70,7 +70,7 @@ def _choice(point: Point, schedule: Schedule, shape: Shape) -> Choice:
 
 
 def _anew(point: Point, schedule: Schedule, shape: Shape) -> bool:
-    """Return whether the model is cut anew for a schedule.
+    """Tell whether the model is cut anew for a schedule.
 
     Raises:
         InputError: it needs something that an even cut of the state's degrees does not have.
@@ -109,7 +109,7 @@ def with_schedule(point: Point, name: str) -> Point:
 
 
 def _keeps(point: Point, schedule: Schedule, shape: Shape) -> bool:
-    """Return whether a schedule can order the stages where they are, and they are placed as it is meant."""
+    """Tell whether a schedule can order the stages where they are, and they are placed as it intends."""
     job, placement = point.strategy.job, schedule.placement
     if placement is ANY:
         if SCHEDULES.get(job.schedule).placement.whole:
@@ -137,7 +137,7 @@ def _wanted(point: Point, schedule: Schedule) -> Degrees:
 
 
 def _spelt(point: Point, schedule: Schedule, shape: Shape) -> tuple[tuple[str, Any], ...]:
-    """Return the options of a schedule by hand that spell out what the present one does in a step.
+    """Return the options of a literal schedule that spell out what the present one does in a step.
 
     Raises:
         InputError: there is too much to spell out, or no such order.
@@ -149,7 +149,7 @@ def _spelt(point: Point, schedule: Schedule, shape: Shape) -> tuple[tuple[str, A
 
 
 def _refuse_spelling(point: Point, schedule: Schedule, shape: Shape) -> None:
-    """Raise where the present order cannot be spelt out.
+    """Raise if the present order cannot be spelt out.
 
     Raises:
         InputError: the present schedule decides while time runs, or its steps do not end with their updates.
@@ -185,7 +185,7 @@ def with_option(point: Point, key: str, value: Any) -> Point:
     """Return the state with an option of its schedule set.
 
     Raises:
-        ExplorerError: no such option, or a value that it cannot have.
+        ExplorerError: no such option, or an impossible value.
     """
     job, name = point.strategy.job, key.removeprefix(OPTION)
     options = changed_options(SCHEDULES.get(job.schedule), dict(job.options), name, value)

@@ -1,10 +1,10 @@
-"""What the workbench knows, without any widget: points of a history, and how each edit makes the next one.
+"""State of the workbench without any widget: points of a history, and how each edit makes the next one.
 
 A `Point` is a whole state: inputs, strategy, device groups and what is predicted of it. Nothing is changed in
 place, so undo and redo are steps along a list. An edit that is wrong raises and leaves the history as it was.
 
 A prediction holds arrays of every task; hundreds of them would fill the kernel's memory. So only states near
-the present one keep theirs, the others make it again when somebody goes there.
+the present one keep theirs; the others make it again when they are shown.
 """
 
 from __future__ import annotations
@@ -32,15 +32,17 @@ from explorer.workload import Job, Workload, default_workload
 from .holds import NOTHING, Holds, kept
 
 MOST_POINTS = 500
-"""States that undo can go back to."""
+"""Most states that undo can go back to."""
 
 NEAR = 2
-"""States before and after the present one that keep their prediction; one step of undo stays instant."""
+"""States before and after the present one that keep their prediction, so that one step of undo stays
+instant.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """A model, a cluster and what is asked of them."""
+    """A model, a cluster and the workload."""
 
     model: Reference
     """Model reference with its sequence length."""
@@ -61,18 +63,18 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """The few numbers that a list of states tells of each; kept where the whole report is not."""
+    """The few numbers that a list of states shows for each, kept even if the whole report is not."""
 
     step_time_s: float
     """Predicted step time."""
     peak_fraction: float
     """Fullest device: bytes at its peak over its memory."""
     over_bytes: float
-    """Most bytes that a device lacks; 0 where everything fits."""
+    """Most bytes that a device lacks; 0 if everything fits."""
 
 
 class Outcome:
-    """What is predicted of a strategy: figures always, the scene only as long as it is wanted."""
+    """The prediction for a strategy: figures always, the scene only as long as it is wanted."""
 
     __slots__ = ("_figures", "_scene", "groups", "inputs", "kept", "strategy")
 
@@ -91,14 +93,14 @@ class Outcome:
         self._scene: Scene | None = None
         self._figures = figures
         self.kept: dict[str, Any] = {}
-        """What was worked out of it once for the page."""
+        """Values derived from it once for the page."""
 
     @property
     def scene(self) -> Scene:
-        """The prediction, made again if it was forgotten.
+        """The prediction, made again if it was dropped.
 
         Raises:
-            ExplorerError: it cannot be lowered.
+            ExplorerError: the strategy cannot be lowered.
         """
         if self._scene is None:
             own, strategy = self.inputs, self.strategy
@@ -109,16 +111,16 @@ class Outcome:
 
     @property
     def figures(self) -> Figures:
-        """The few numbers, without making the scene where they are known."""
+        """The few numbers, without making the scene if they are known."""
         return self._figures if self._figures is not None else _figures(self.scene.report)
 
     @property
     def whole(self) -> bool:
-        """Whether the scene is there."""
+        """Whether the scene is present."""
         return self._scene is not None
 
     def forget(self) -> None:
-        """Keep the figures alone."""
+        """Keep only the figures."""
         self._scene = None
 
 
@@ -136,33 +138,33 @@ class Point:
     """One state of the workbench."""
 
     inputs: Inputs
-    """What it is for."""
+    """The model, cluster and workload it is for."""
     strategy: Strategy
-    """What is chosen."""
+    """The strategy chosen."""
     outcome: Outcome
-    """What is predicted; states that differ in pins, locks or plan B alone share it."""
+    """The prediction; states that differ only in pins, locks or plan B share it."""
     note: str = ""
     """What was done to get here, in a few words."""
     maker: str = "board"
-    """Who made it: `board`, `start`, or the name of a searcher."""
+    """Its maker: `board`, `start`, or the name of a searcher."""
     holds: Holds = NOTHING
     """Pins and locks."""
     other: Point | None = None
-    """Plan B, that all views compare with; None for no comparison."""
+    """Plan B, with which all views compare; None for no comparison."""
 
     @property
     def scene(self) -> Scene:
-        """What the views look at; simulated again if it was forgotten."""
+        """The scene that the views show; simulated again if it was dropped."""
         return self.outcome.scene
 
     @property
     def report(self) -> Report:
-        """What is predicted."""
+        """The predicted report."""
         return self.scene.report
 
     @property
     def figures(self) -> Figures:
-        """The few numbers of it that are always there."""
+        """The few numbers of it that are always present."""
         return self.outcome.figures
 
     @property
@@ -171,7 +173,7 @@ class Point:
         return self.outcome.groups
 
     def plan(self) -> Plan:
-        """The plan of this state, with fingerprints."""
+        """Return the plan of this state, with fingerprints."""
         from explorer import __version__
 
         made = Provenance(
@@ -183,7 +185,7 @@ class Point:
         )
 
     def resolved(self) -> Resolved:
-        """The plan with its inputs, for export and runs."""
+        """Return the plan with its inputs, for export and runs."""
         return Resolved(plan=self.plan(), graphs={"model": self.inputs.graph}, cluster=self.inputs.cluster)
 
 
@@ -198,7 +200,7 @@ def make_point(
     """Simulate a strategy.
 
     Raises:
-        ExplorerError: it cannot be lowered.
+        ExplorerError: the strategy cannot be lowered.
     """
     point = lazy_point(inputs, strategy, groups, note=note, maker=maker)
     point.outcome.scene  # noqa: B018 - what is wrong is said now, not when it is looked at
@@ -214,7 +216,7 @@ def lazy_point(
     note: str = "",
     maker: str = "board",
 ) -> Point:
-    """A state that is simulated when somebody looks at it; `figures` are what was predicted before."""
+    """Make a state that is simulated when it is first looked at; `figures` are what was predicted before."""
     outcome = Outcome(inputs, strategy, groups, figures=figures)
     return Point(inputs=inputs, strategy=strategy, outcome=outcome, note=note, maker=maker)
 
@@ -226,9 +228,10 @@ _MOST_SHARED = 16
 
 
 def shared(value: Input) -> Input:
-    """The graph or cluster of the same content that was loaded before, if it was one of the last few.
+    """Return the graph or cluster of the same content that was loaded before, if it was one of the last few.
 
-    What is derived of a graph hangs on it, so a plan opened twenty times must not bring twenty of them.
+    Whatever is derived from a graph is kept with it, so a plan opened twenty times must not bring twenty of
+    them.
     """
     key = f"{type(value).__name__} {fingerprint(value)}"
     found = _SHARED.setdefault(key, value)
@@ -239,7 +242,7 @@ def shared(value: Input) -> Input:
 
 
 def after(point: Point, before: Point | None) -> Point:
-    """A new state with what stays from the one before: pins and locks that are still true, and plan B.
+    """Return a new state with what stays from the one before: pins and locks that still apply, and plan B.
 
     Layers of another model are others even if they have the same names, so both end with their model.
     """
@@ -250,7 +253,7 @@ def after(point: Point, before: Point | None) -> Point:
 
 
 DEFAULT_CLUSTER = "dgx-a100"
-"""Where a model is shown for which no cluster was named."""
+"""Cluster on which a model is shown if none was named."""
 
 
 def load_inputs(
@@ -267,10 +270,10 @@ def load_inputs(
     Args:
         model: model reference.
         cluster: cluster reference; None for the devices that the file brings, else for the default.
-        sequence_length: of the model; None for its own.
+        sequence_length: sequence length of the model; None for its own.
         changes: fields over those of the model's own workload.
         prefer_own: whether devices that the file brings are taken in place of `cluster`.
-        settings: of the model, as `--set` takes them.
+        settings: settings of the model, as `--set` takes them.
 
     Raises:
         InputError: an unknown or wrong model, cluster or value.
@@ -307,10 +310,10 @@ def load_inputs(
 
 
 def inputs_of(resolved: Resolved) -> Inputs:
-    """The inputs of a loaded plan of one job.
+    """Return the inputs of a loaded plan of one job.
 
     Raises:
-        InputError: it has several.
+        InputError: the plan has several.
     """
     plan = resolved.plan
     if len(plan.workload.jobs) != 1 or len(plan.models) != 1:
@@ -319,7 +322,7 @@ def inputs_of(resolved: Resolved) -> Inputs:
             key="plan", found=len(plan.workload.jobs),
             allowed="a plan of one job; `explorer simulate PLAN` predicts several",
         )  # fmt: skip
-    # files that the plan names beside itself are found from here too, by what is made here of it
+    # files that the plan names relative to itself are found from here too, by what is made from it here
     model, folder = plan.models[0][1], resolved.folder
     return Inputs(
         model=replace(model, reference=located(model.reference, folder), fingerprint=""),
@@ -335,15 +338,15 @@ class History:
     """Points in the order they were made, and which one is shown."""
 
     points: list[Point] = field(default_factory=list)
-    """All that can be reached."""
+    """All states that can be reached."""
     times_s: list[float] = field(default_factory=list)
-    """When each was made: seconds since 1970, UTC."""
+    """When each was made, in seconds since 1970, UTC."""
     at: int = -1
     """Position of the one shown; -1 while there is none."""
     dropped: int = 0
-    """States at the beginning that were given up, so that `dropped + position` numbers a state for good."""
+    """Number of states dropped at the beginning, so that `dropped + position` numbers a state for good."""
     clock: Callable[[], float] = time.time
-    """What tells the time."""
+    """Function that returns the time."""
 
     @property
     def now(self) -> Point | None:
@@ -361,7 +364,7 @@ class History:
         return self.at < len(self.points) - 1
 
     def push(self, point: Point) -> None:
-        """Show a new state; those that were undone are gone."""
+        """Show a new state; drop those that were undone."""
         undone = self.points[self.at + 1 :]
         del self.points[self.at + 1 :], self.times_s[self.at + 1 :]
         self.points.append(point)
@@ -373,7 +376,7 @@ class History:
         self._lighten(undone)
 
     def step(self, by: int) -> bool:
-        """Go back (-1) or forth (1), or further; whether there was a state to go to.
+        """Go back (-1) or forward (1), or further; return whether there was a state to go to.
 
         Raises:
             ExplorerError: that state can no longer be simulated; the present one stays.
@@ -389,14 +392,16 @@ class History:
         """Take over the states of a saved session.
 
         Raises:
-            ExplorerError: the one to be shown cannot be simulated; nothing is changed then.
+            ExplorerError: the state to be shown cannot be simulated; nothing is changed then.
         """
         points[at].scene  # noqa: B018 - as above
         self.points, self.times_s, self.at, self.dropped = list(points), list(times_s), at, 0
         self._lighten()
 
     def _lighten(self, gone: Sequence[Point] = ()) -> None:
-        """Let go of predictions far from the present state, and of those that somebody may still hold."""
+        """Drop predictions far from the present state, and those of dropped states that may still be in
+        use.
+        """
         near = self.points[max(0, self.at - NEAR) : self.at + NEAR + 1]
         wanted = {id(outcome) for point in near for outcome in _outcomes(point)}
         for point in (*self.points, *gone):
@@ -406,7 +411,7 @@ class History:
 
 
 def _outcomes(point: Point) -> Iterator[Outcome]:
-    """Predictions of a state and of its plan B."""
+    """Yield the predictions of a state and of its plan B."""
     yield point.outcome
     if point.other is not None:
         yield point.other.outcome

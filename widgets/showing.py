@@ -1,7 +1,7 @@
-"""What stands on the page: the state shown, drawn in order of urgency, and what is said of it or went wrong.
+"""What stands on the page: the state shown, drawn in order of urgency, with sentences and errors about it.
 
 A gesture waits for board and tiles only. The other views follow as soon as the event loop is free, and the
-change that helps most is worked out in the next quiet moment.
+change that helps most is found in the next quiet moment.
 """
 
 from __future__ import annotations
@@ -26,57 +26,59 @@ from .search.panel import SearchPanel
 from .session import History, Point
 
 HOLD_S = 1.0
-"""Time after a sign of a gesture under way in which no idle work begins: it may be dropped at any moment."""
+"""Seconds after a sign of a gesture under way in which no idle work begins: it may be dropped at any
+moment.
+"""
 FOLLOW_S = 0.04
-"""Time that the page has to draw an answer before the other views are made: both ask for the same cores."""
+"""Seconds that the page has to draw an answer before the other views are made: both need the same cores."""
 
 
 class Shown(Protocol):
-    """The workbench as what draws it sees it."""
+    """The workbench as its drawing sees it."""
 
     lock: RLock
-    """Held by whatever touches the workbench."""
+    """Lock held by all code that touches the workbench."""
     history: History
     """States; the present one is drawn."""
     parts: Parts
-    """What is drawn on."""
+    """Parts on which it draws."""
     panels: tuple[Panel, ...]
-    """Tabs, which are told of every state."""
+    """Tabs, which are told about every state."""
     run_panel: RunPanel
-    """For what was measured."""
+    """The Run tab, for what was measured."""
     search_panel: SearchPanel
-    """For whether it is at work."""
+    """The Search tab, for whether it is at work."""
     runs: Path | None
-    """History of runs that bands are learned from."""
+    """History of runs from which bands are learned."""
     selection: list[str]
     """Ids of selected blocks and layers."""
     error: str
-    """What went wrong last."""
+    """The last error."""
 
     def tell(self, now: Point) -> None:
-        """Bring the traits in line with the state shown."""
+        """Update the traits to the state shown."""
         ...
 
 
 class Showing:
-    """Draws a workbench. It changes no state but what was typed, what went wrong and what is said."""
+    """Drawing of a workbench. It changes no state except what was typed, errors and sentences."""
 
     def __init__(self, bench: Shown) -> None:
         self._bench = bench
         self.comparisons = Comparisons()
-        """What the tiles compare with."""
+        """Baselines that the tiles compare with."""
         self.asked: dict[str, str] = {"model": "", "cluster": ""}
         """What was chosen while nothing is loaded yet."""
         self.typed: dict[str, Any] = {}
         """Values of fields that were refused, by key: they stay as typed."""
         self.errors: dict[str, str] = {}
-        """What is wrong with them."""
+        """What is wrong with these values."""
         self.said: dict[str, Any] | None = None
         """Verdict of a search or run, until the next edit."""
         self.reasons = Reasons()
-        """Why the plan is as it is, and what would help."""
+        """Reasons why the plan is as it is, and what would help."""
         self.accuracy = Accuracy(bench.runs)
-        """How far the figures may be off."""
+        """Error bands of the figures."""
         self._soon = Idle(bench.lock, self.failed, rest_s=FOLLOW_S)
         self._idle = Idle(bench.lock, self.failed)
 
@@ -101,14 +103,14 @@ class Showing:
         self._idle.later(lambda: self._quiet(now))
 
     def _keep_selected(self, now: Point) -> None:
-        """Of what is selected, what the model shown has."""
+        """Keep the part of the selection that the model shown has."""
         graph, chosen = now.inputs.graph, self._bench.selection
         left = [name for name in chosen if name in graph.index or name in graph.blocks]
         if left != chosen:
             self._bench.selection = left
 
     def _follow(self, now: Point) -> Iterator[None]:
-        """Draw what a gesture need not wait for, in slices: the next gesture ends this."""
+        """Draw what a gesture need not wait for, in slices that the next gesture ends."""
         bench = self._bench
         if now is not bench.history.now:
             return
@@ -119,7 +121,7 @@ class Showing:
             self.guard(partial(panel.settled, now))
 
     def _quiet(self, point: Point) -> Iterator[None]:
-        """Reasons, and what else is too slow to stand between two drags; the next edit ends this."""
+        """Find reasons, and whatever else is too slow to stand between two drags; the next edit ends this."""
         bench = self._bench
         shown = self.reasons.rows
         for _ in self.reasons.work(point):
@@ -136,12 +138,12 @@ class Showing:
             self.guard(partial(panel.idle, point))
 
     def explain(self, point: Point) -> None:
-        """All reasons now, without a pause."""
+        """Find all reasons now, without a pause."""
         if point is self._bench.history.now:
             at_once(lambda: self._quiet(point))
 
     def redraw(self) -> None:
-        """Bar and sentence; the rest is drawn when the state changes."""
+        """Draw bar and sentence; the rest is drawn when the state changes."""
         bench = self._bench
         bar = bar_view(
             bench.history.now, asked=self.asked, typed=self.typed, errors=self.errors, busy=self._busy(),
@@ -153,7 +155,7 @@ class Showing:
         bench.parts.say(bench.history.now, self.said, self.reasons, self._tiles())
 
     def _tiles(self) -> list[dict[str, Any]]:
-        """The figures with their error bands, and what the last run measured."""
+        """Return the figures with their error bands, and what the last run measured."""
         now, tiles = self._bench.history.now, self._bench.parts.figures["tiles"]
         if now is None:
             return list(tiles)
@@ -171,13 +173,13 @@ class Showing:
             self._bench.parts.mark(now, self._bench.selection)
 
     def graph(self) -> None:
-        """The layer graph anew, as the page opened or closed a block."""
+        """Draw the layer graph again after the page opened or closed a block."""
         now = self._bench.history.now
         if now is not None:
             paint_graph(self._bench.parts, now, self._bench.run_panel.errors(now))
 
     def repaint(self) -> None:
-        """Tiles and graph again, as a run has measured the state shown."""
+        """Draw tiles and graph again after a run has measured the state shown."""
         now = self._bench.history.now
         if now is not None:
             self.graph()
@@ -185,7 +187,7 @@ class Showing:
             self._idle.later(lambda: self._quiet(now))
 
     def failed(self, error: Exception, key: str = "", value: Any = None) -> None:
-        """Say what went wrong: in the strip, and at the field where it was typed. Nothing else changes."""
+        """Show an error in the strip, and at the field where it was typed. Nothing else changes."""
         text = str(error) if isinstance(error, ExplorerError) else f"{type(error).__name__}: {error}"
         self._bench.error = text
         if key:
@@ -195,7 +197,7 @@ class Showing:
         self.redraw()
 
     def guard(self, work: Callable[[], Any]) -> None:
-        """Do something for the page; what goes wrong is shown there."""
+        """Do something for the page; show errors there."""
         with self._bench.lock:
             try:
                 work()
@@ -209,11 +211,11 @@ class Showing:
                 widget.notice = None
 
     def hold_off(self) -> None:
-        """Something is being dragged: idle work would stand in the way of the drop."""
+        """Pause idle work during a drag: it would stand in the way of the drop."""
         self._soon.hold_off(HOLD_S)
         self._idle.hold_off(HOLD_S)
 
     def cancel(self) -> None:
-        """Forget what waits to be drawn."""
+        """Drop what waits to be drawn."""
         self._soon.cancel()
         self._idle.cancel()

@@ -1,4 +1,4 @@
-"""Where to begin: a strategy that fits, found among even ones in a moment."""
+"""Initial strategy: one that fits, found among even ones in a moment."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from explorer.workload import OPTIMIZERS, Workload
 from .session import Inputs
 
 _MOST_ACTIONS = 5000
-"""Stages times microbatches over all tries: about two seconds."""
+"""Most stages times microbatches over all tries: about two seconds."""
 
 
 def start_strategy(inputs: Inputs) -> Strategy:
-    """Pipeline x data parallel if that fits, else with tensor parallelism, ZeRO or recomputation.
+    """Try pipeline x data parallel first, then tensor parallelism, ZeRO or recomputation, until it fits.
 
-    Of several that fit the one with the least of all these is taken, with its fastest microbatch size. Where
-    nothing fits, the one that lacks least memory; the board then says what would help.
+    Of several that fit the one with the least of all these is taken, with its fastest microbatch size. If
+    nothing fits, the one that lacks least memory is taken; the board then says what would help.
 
     Raises:
         ExplorerError: no even strategy can be made at all.
@@ -53,7 +53,7 @@ _THRIFT = (("none", 0), ("none", 1), ("full", 0), ("full", 1))
 
 
 def _choices(inputs: Inputs) -> Iterator[Degrees]:
-    """Degrees that use all devices, simplest first; long pipelines after short ones."""
+    """Yield the degrees that use all devices, simplest first; long pipelines after short ones."""
     devices = len(inputs.cluster.present)
     node = min(group.devices_per_node for group in inputs.cluster.nodes)
     most = len(units(inputs.graph))
@@ -72,7 +72,9 @@ def _choices(inputs: Inputs) -> Iterator[Degrees]:
 
 
 def _states_fit(inputs: Inputs, degrees: Degrees) -> bool:
-    """Whether weights, gradients and optimizer could fit if spread evenly: spares most simulations."""
+    """Tell whether weights, gradients and optimizer could fit if spread evenly, which spares most
+    simulations.
+    """
     width, kept = dtype_bytes(inputs.job.precision), OPTIMIZERS[inputs.job.optimizer].states
     state = 4.0 * (kept + inputs.job.master_copy) if inputs.job.training else 0.0
     each = width * (2 if inputs.job.training else 1)
@@ -86,7 +88,7 @@ def _built(inputs: Inputs, degrees: Degrees) -> Strategy:
 
 
 def _probe(inputs: Inputs, degrees: Degrees) -> Report | None:
-    """Report of a short step: one microbatch more than stages reaches the same memory as many do."""
+    """Report on a short step: one microbatch more than stages reaches the same memory as many do."""
     count = min(degrees.stages + 1, inputs.job.global_batch // degrees.replicas)
     if count < 1 or inputs.job.global_batch % degrees.replicas:
         return None

@@ -12,6 +12,6 @@ class Tiles(Widget):
     _css = STATIC / "tiles.css"
 
     def summary(self) -> str:
-        """The verdict without its markup."""
+        """Return the verdict without its markup."""
         verdict = self.view.get("verdict") or {}
         return str(verdict.get("text", "no verdict yet")).replace("**", "")

@@ -13,7 +13,7 @@ import traitlets
 from .base import STATIC, Widget, refuse_unsendable
 
 COLUMNS = ("start_s", "end_s", "lane", "kind", "stage", "copy", "microbatch", "count", "peer", "bytes")
-"""What the numbers of one bar mean, in order."""
+"""Meanings of the numbers of one bar, in order."""
 
 KINDS = {
     "F": 0,
@@ -33,7 +33,7 @@ KINDS = {
 
 
 def pack(rows: Iterable[Sequence[float]]) -> bytes:
-    """Rows of `COLUMNS` as little-endian float32.
+    """Pack rows of `COLUMNS` as little-endian float32.
 
     >>> len(pack([(0.0, 1.5, 0, KINDS["F"], 0, 0, 3, 1, -1, 0)])) == 4 * len(COLUMNS)
     True
@@ -101,5 +101,5 @@ class Timeline(Widget):
         return value
 
     def summary(self) -> str:
-        """How many bars on how many lanes."""
+        """Return the number of bars and lanes."""
         return f"{len(self.bars) // (4 * len(COLUMNS))} bars on {len(self.view.get('lanes', []))} lanes"

@@ -1,4 +1,4 @@
-"""Choosing the update rule: every registered one, for all parameters, with its options."""
+"""Choice of the update rule: every registered one, for all parameters, with its options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UPDATE = "update"
 UPDATE_OPTION = "update."
 """Prefix of the keys of the rule's options."""
 SEVERAL = "by parameter"
-"""What is shown where parameters have rules of their own; plans bring that."""
+"""Shown if parameters have different rules, as plans may."""
 
 
 def update_fields(point: Point) -> Iterator[dict[str, Any]]:
@@ -38,7 +38,7 @@ def update_fields(point: Point) -> Iterator[dict[str, Any]]:
 
 
 def _choice(point: Point) -> UpdateChoice | None:
-    """Return the one rule of all parameters, None where several are chosen."""
+    """Return the one rule of all parameters; None if there are several."""
     updates = point.strategy.job.updates
     if not updates:
         return UpdateChoice(rule=PLAIN.rule)
@@ -49,7 +49,7 @@ def with_update(point: Point, key: str, value: Any) -> Point:
     """Return the state under another update rule for all parameters, or with an option of the present one.
 
     Raises:
-        ExplorerError: no such rule, an option that it cannot have, or a strategy that it does not work with.
+        ExplorerError: no such rule, an impossible option, or a strategy that it does not work with.
     """
     if key == UPDATE:
         rule = UPDATES.get(str(value))

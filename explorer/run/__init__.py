@@ -1,11 +1,11 @@
-"""Real runs: launch, watch and stop ranks; run a plan's likeness; say how true the prediction was.
+"""Real runs: launch, watch and stop ranks; run a plan's likeness; report how accurate the prediction was.
 
 >>> from explorer.run import validate                                    # doctest: +SKIP
 >>> comparison = validate(load_plan("plan.yaml"), steps=7)               # doctest: +SKIP
 >>> comparison.verdict                                                   # doctest: +SKIP
 'confirmed'
 
-A notebook takes the experiment apart: ``experiment = make_experiment(resolved)``, ``handle =
+A notebook drives the experiment step by step: ``experiment = make_experiment(resolved)``, ``handle =
 start(experiment.spec)``, now and then ``handle.poll()``, and at the end
 ``experiment.finish(handle.result())``; ``handle.stop()`` ends every rank.
 """
@@ -49,9 +49,9 @@ def validate(
     Args:
         resolved_plan: the plan with its inputs.
         steps: measured rounds; in each the calibration, the strategy and the baseline are run in turn.
-        engine: interpreter, torch or dry.
+        engine: engine: interpreter, torch or dry.
         baseline: data_parallel, single, even, a plan or its file; None suits the plan.
-        on_event: told every event of the ranks.
+        on_event: function called with every event of the ranks.
         options: further arguments of `make_experiment`.
 
     Raises:

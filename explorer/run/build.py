@@ -1,4 +1,6 @@
-"""Cases from strategies: placed, ordered, lowered and priced as `simulate` does it, no replicas folded."""
+"""Cases made from strategies: placed, ordered, lowered and priced as `simulate` does it, without folding
+replicas.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,12 @@ from explorer.workload import Job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A strategy ready to run: its case and what was predicted for the very same program."""
+    """A strategy ready to run: its case and the predictions for the very same program."""
 
     case: RunCase
-    """What is launched."""
+    """The case to launch."""
     program: Program
-    """Its tasks."""
+    """Its lowered program."""
     placement: PlacedStrategy
     """Layers by section."""
     prices: Prices
@@ -51,7 +53,7 @@ class Prepared:
     job: Job
     """The workload's job."""
     strategy: JobStrategy
-    """What it was made from."""
+    """The strategy it was made from."""
 
 
 def prepare(
@@ -69,18 +71,18 @@ def prepare(
     """Lower and price a strategy as a case.
 
     Args:
-        name: of the case.
+        name: name of the case.
         graph: the model; for a real case the graph of `model`.
         cluster: the devices, which price it.
         job: the workload's job.
-        strategy: what is run.
+        strategy: the strategy to run.
         steps: steps in the program.
-        model: what is computed; None makes a dry case.
-        scale: predicted seconds are multiplied by it (dry cases).
+        model: the model to compute; None makes a dry case.
+        scale: factor on predicted seconds (dry cases).
         fields: further fields of `RunCase`.
 
     Raises:
-        PlanError: everything that is wrong with the strategy.
+        PlanError: everything wrong with the strategy.
         InputError: a model whose numbers no rank can compute under this strategy.
     """
     strategy = strategy_under(strategy, load_framework(job.framework))
@@ -118,7 +120,7 @@ def prepare(
 
 
 def _flow_units(graph: LayerGraph, placement: PlacedStrategy) -> tuple[tuple[int, ...], ...]:
-    """Per flow the layers (units) whose outputs it carries."""
+    """Return, per flow, the layers (units) whose outputs it carries."""
     index, producer = graph.index, graph.producer
     found = []
     for tensors in placement.flow_tensors:
@@ -131,10 +133,10 @@ def _flow_units(graph: LayerGraph, placement: PlacedStrategy) -> tuple[tuple[int
 
 
 def step_times(program: Program, ends_s: dict[int, float], *, skip: int = 0) -> list[float]:
-    """Return seconds of a step between equal points of rounds of steps, the longest over lanes, by round.
+    """Return the seconds of a step between equal points of rounds of steps, the longest over lanes, by round.
 
     A round is one step, or as many as lie between two exchanges of an update rule. Without flushes a step of
-    a lane ends with its last forward or backward, as updates may stand among the actions of later steps.
+    a lane ends with its last forward or backward, since updates may stand among the actions of later steps.
 
     Args:
         program: the tasks.
@@ -160,14 +162,15 @@ def step_times(program: Program, ends_s: dict[int, float], *, skip: int = 0) -> 
 def parts_of(
     program: Program, stamps: dict[int, tuple[float, float, float]], seconds_until: dict[int, float]
 ) -> dict[str, float]:
-    """Mean seconds per rank and step of compute, bubble and communication, from stamps of all compute tasks.
+    """Sum, from stamps of all compute tasks, mean seconds per rank and step of compute, bubble and
+    communication.
 
     A wait is bubble until the last producer (or reducing rank) was done, and communication from then on.
 
     Args:
         program: the tasks.
-        stamps: per compute task when its rank was free for it, its start and its end.
-        seconds_until: per transfer and reduction when it could begin.
+        stamps: per compute task, when its rank was free for it, its start and its end.
+        seconds_until: per transfer and reduction, when it could begin.
     """
     total = {"compute": 0.0, "bubble": 0.0, "communication": 0.0}
     for tasks in program.programs:
@@ -184,7 +187,7 @@ def parts_of(
 
 
 def _messages(program: Program, task: int) -> list[int]:
-    """Transfers and collectives that a task waits for, joins looked through."""
+    """List the transfers and collectives that a task waits for, looking through joins."""
     found: list[int] = []
     stack = [program.first[task], program.second[task]]
     while stack:
@@ -197,7 +200,7 @@ def _messages(program: Program, task: int) -> list[int]:
 
 
 def begins(program: Program, ends_s: dict[int, float]) -> dict[int, float]:
-    """Per transfer and collective when the last compute task before it had ended."""
+    """Return, per transfer and collective, when the last compute task before it ended."""
     found: dict[int, float] = {}
     for task in np.flatnonzero(np.isin(program.kind, (TRANSFER, REDUCE, GATHER))).tolist():
         stack, latest = [program.first[task], program.second[task]], 0.0
@@ -214,7 +217,9 @@ def begins(program: Program, ends_s: dict[int, float]) -> dict[int, float]:
 
 
 def unsupported_by_torch(case: RunCase) -> list[str]:
-    """Why torch's own machinery (see `explorer.run.engines`) cannot run a case; [] where it can."""
+    """List the reasons why torch's own machinery (see `explorer.run.engines`) cannot run a case; [] if it
+    can.
+    """
     if case.model is None or any(unit.tied for unit in case.model.units):
         return ["tied weights"]
     rules = {group.update.rule for group in case.skeleton.holders} - {PLAIN.rule}

@@ -1,4 +1,6 @@
-"""Calibrate: seconds of a launch -> the graph and cluster for which `explorer.simulate` predicts it."""
+"""Calibration: from the timings of a launch to the graph and cluster with which `explorer.simulate` predicts
+it.
+"""
 
 from __future__ import annotations
 
@@ -18,22 +20,22 @@ from explorer.workload import OPTIMIZERS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
-    """What a launch measured of its own machine and model."""
+    """Measurements that a launch made of its own machine and model."""
 
     graph: LayerGraph
     """The runnable model with measured seconds."""
     cluster: Cluster
-    """One node of as many devices as ranks."""
+    """One node with as many devices as ranks."""
     cpu_share: float
     """Smallest share of a core that a rank got while computing, median over rounds."""
     seconds: Mapping[str, float]
-    """What else was measured: `update`, `message BYTES`, `reduce BYTES`."""
+    """Other measured seconds: `update`, `message BYTES`, `reduce BYTES`."""
     optimizer: str
-    """Whose update was timed."""
+    """Optimizer whose update was timed."""
 
 
 def uncalibrated(ranks: int, *, flops_per_s: float = 2e10) -> Cluster:
-    """A cluster of ranks before anything was measured: good enough to size a run and its watchdog."""
+    """Make a cluster of ranks before anything is measured, good enough to size a run and its watchdog."""
     return _cluster(ranks, latency_s=2e-4, bandwidth=1e9, efficiency=1.0, memory=1e10, flops=flops_per_s)
 
 
@@ -45,13 +47,14 @@ def calibrate(
     optimizer: str,
     only: int | None = None,
 ) -> Calibrated:
-    """Means of compute (it adds up, noise included, as a step's does), medians of messages and collectives.
+    """Average compute (it adds up, noise included, as in a step), and take medians of messages and
+    collectives.
 
     Args:
-        model: what was timed.
-        rows: per rank, per round what `Stopwatch.measure` gave.
-        ranks: processes.
-        optimizer: whose update was timed.
+        model: the model that was timed.
+        rows: per rank and round, the result of `Stopwatch.measure`.
+        ranks: number of processes.
+        optimizer: the one whose update was timed.
         only: take compute from this round alone, which the same round's steps are then compared with: the
             load of a shared machine drifts.
     """
@@ -86,11 +89,11 @@ def calibrate(
 
 
 def machine_times(known: Calibrated, device: str) -> MachineTimes:
-    """What was measured of the machine alone, for a file and for correcting a profile.
+    """Return the measurements that concern the machine alone, for a file and for correcting a profile.
 
     Args:
-        known: what a launch measured.
-        device: what its ranks ran on, as they name it.
+        known: the measurements of a launch.
+        device: the device its ranks ran on, as they name it.
     """
 
     def by_size(what: str) -> tuple[tuple[str, float], ...]:
@@ -124,7 +127,7 @@ def machine_times(known: Calibrated, device: str) -> MachineTimes:
 def _unit_times(
     model: ModelSpec, rows: list[Mapping[str, Any]]
 ) -> dict[tuple[str, int], tuple[float, float]]:
-    """Units of equal kind and width share their mean: more measurements of the same thing."""
+    """Average the times of units of equal kind and width: more measurements of the same thing."""
     found: dict[tuple[str, int, int], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
     for row in rows:
         for samples, pairs in row["units"].items():
@@ -153,7 +156,7 @@ def _medians(rows: list[Mapping[str, Any]], key: str) -> dict[int, float]:
 
 
 def _line(messages: Mapping[int, float]) -> tuple[float, float]:
-    """(latency, bandwidth) through the smallest and the largest message."""
+    """Fit (latency, bandwidth) through the smallest and the largest message."""
     if not messages:
         return 2e-4, 1e9
     sizes = sorted(messages)
@@ -165,7 +168,7 @@ def _line(messages: Mapping[int, float]) -> tuple[float, float]:
 
 
 def _efficiency(reduces: Mapping[int, float], ranks: int, latency_s: float, bandwidth: float) -> float:
-    """Share of the bandwidth that makes the ring's formula give the largest all-reduce measured.
+    """Return the share of the bandwidth at which the ring's formula gives the largest all-reduce measured.
 
     t = 2 (n - 1) latency + 2 (n - 1) / n * S / (share * bandwidth)
     """

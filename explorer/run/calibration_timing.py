@@ -1,4 +1,4 @@
-"""Stopwatch: what one rank times of a calibration, while all the others do the same.
+"""Stopwatch: the timings that one rank takes for a calibration, while all the others take theirs.
 
 Units are timed inside the whole model, in order, so that caches are as cold as in a real step; messages go
 round the ring of all ranks; the all-reduce includes flattening, as the interpreter does it.
@@ -23,7 +23,7 @@ REPEATS = 3
 
 
 class Stopwatch:
-    """Times everything once per call of `measure`."""
+    """Timer of everything requested, once per call of `measure`."""
 
     def __init__(self, asked: Calibration, transport: Transport) -> None:
         self.asked, self.transport = asked, transport
@@ -42,7 +42,7 @@ class Stopwatch:
         transport.open(self.wires, [self.everyone])
 
     def measure(self) -> dict[str, Any]:
-        """Seconds of everything asked, and the share of a core that this rank got."""
+        """Time everything requested, and return the seconds and the share of a core that this rank got."""
         cpu, wall = time.thread_time(), time.perf_counter()
         units = {str(samples): self._units(samples) for samples in self.asked.samples}
         update = self._update()
@@ -61,7 +61,7 @@ class Stopwatch:
         return time.perf_counter()
 
     def _units(self, samples: int) -> list[tuple[float, float]]:
-        """(forward, backward) seconds of every unit."""
+        """Return the (forward, backward) seconds of every unit."""
         self.transport.barrier()
         tokens = sample_tokens(self.model, 0, samples, self.device)
         inputs: list[torch.Tensor | None] = []
@@ -86,7 +86,7 @@ class Stopwatch:
             came = None if outputs[i].dim() == 0 else torch.ones_like(outputs[i])
             begin = self._now()
             found = torch.autograd.grad(outputs[i], wanted, came)
-            # a microbatch adds its gradients to those of the ones before
+            # a microbatch adds its gradients to those of earlier ones
             torch._foreach_add_(self.sums[i], found[len(wanted) - len(self.sums[i]) :])
             backward[i] = self._now() - begin
         return list(zip(forward, backward, strict=True))
@@ -102,7 +102,7 @@ class Stopwatch:
         return self._now() - begin
 
     def _message(self, size: int) -> float:
-        """One way, from a round trip between neighbours of the ring."""
+        """Return the one-way seconds of a message, from a round trip between neighbours of the ring."""
         if self.transport.ranks == 1:
             return 0.0
         rank, n = self.transport.rank, self.transport.ranks

@@ -1,4 +1,6 @@
-"""Compare: predicted against measured, by part, with a verdict. No verdict when the machine was too noisy."""
+"""Comparison of prediction and measurement, by part, with a verdict. No verdict if the machine was too
+noisy.
+"""
 
 from __future__ import annotations
 
@@ -23,39 +25,39 @@ Stamps = Mapping[int, tuple[float, float, float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """What was observed of one case over its rounds."""
+    """Observations of one case over its rounds."""
 
     step_time_s: float
-    """Median over rounds."""
+    """Seconds of a step, median over rounds."""
     iqr_s: float
     """Distance of the quartiles over rounds; 0 for fewer than two."""
     rounds_s: tuple[float, ...]
-    """Per round."""
+    """Seconds of a step, per round."""
     makespan_s: float
-    """Whole program from idle: the shortest round, as noise only adds."""
+    """Seconds of the whole program from idle: the shortest round, as noise only adds."""
     parts: Mapping[str, float]
     """Seconds of a step by part, mean over ranks, median over rounds."""
     cpu_share: float
-    """Processor seconds over wall seconds of compute tasks, the least of all ranks."""
+    """Processor seconds over wall seconds of compute tasks, the smallest of all ranks."""
     stages: Mapping[int, float]
     """Seconds of compute in a step by stage, mean over the lanes that hold it, median over rounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTime:
-    """Compute of one stage of what was run."""
+    """Compute time of one stage of the run."""
 
     stages: tuple[int, ...]
-    """Stages of the plan that it stands for."""
+    """Stages of the plan for which it stands."""
     predicted_s: float
-    """Seconds in a step."""
+    """Predicted seconds in a step."""
     measured_s: float
-    """The same, observed."""
+    """Measured seconds in a step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The answer of `explorer validate`."""
+    """The result of `explorer validate`."""
 
     predicted: dict[str, float | None]
     """`step_time_s` and `speedup`."""
@@ -64,34 +66,35 @@ class Comparison:
     error_pct: float
     """Predicted over measured step time, minus 1, in per cent; median of the rounds' own errors."""
     speedup_error_pct: float | None
-    """The same of the speedup; None without a baseline."""
+    """Error of the speedup, in per cent; None without a baseline."""
     parts: dict[str, dict[str, float]]
     """`predicted` and `measured`: seconds of a step by part."""
     numerics_ok: bool | None
-    """Whether gradients equal those of one process; None where nothing was computed."""
+    """Whether gradients equal those of one process; None if nothing was computed."""
     contention: float
     """Share of a core that the ranks got while computing: 1 is undisturbed."""
     validated: list[str]
-    """What this run speaks for."""
+    """What this run is evidence for."""
     not_validated: list[str]
-    """What it does not."""
+    """What this run is no evidence for."""
     verdict: str
     """confirmed, off, wrong numbers or too noisy."""
     baseline: str
-    """What the speedup is over; empty without one."""
+    """Baseline of the speedup; empty without one."""
     engine: str
     """interpreter, torch, dry or slice."""
     numerics: dict[str, float]
     """Largest relative errors of gradients and weights."""
     stages: list[StageTime] = field(default_factory=list)
-    """Compute by stage; [] where compute was slept."""
+    """Compute by stage; [] if compute was slept."""
     rounds: int = 0
-    """Rounds that were measured."""
+    """Number of measured rounds."""
     error_spread_pct: float = 0.0
     """Distance of the quartiles of the rounds' own errors, in per cent; 0 for fewer than two rounds."""
     machine: dict[str, Any] = field(default_factory=dict)
     """What the run timed of its machine, the fields of `explorer.calibrate.runs.MachineTimes`, from which it
-    was predicted; {} where compute was slept."""
+    was predicted; {} if compute was slept.
+    """
 
 
 def measure(
@@ -100,8 +103,8 @@ def measure(
     """Gather the stamps of all ranks.
 
     Args:
-        prepared: the case.
-        rows: per rank, per round its record.
+        prepared: the case that was run.
+        rows: per rank and round, its record.
         scale: seconds of the plan over seconds of the run (dry runs are stretched).
     """
     rounds, spans, parts, stages = [], [], [], []
@@ -125,7 +128,7 @@ def measure(
 
 
 def spread(values: Sequence[float]) -> float:
-    """Distance of the quartiles; 0 for fewer than two values.
+    """Return the distance of the quartiles; 0 for fewer than two values.
 
     >>> spread([1.0, 2.0, 3.0, 4.0])
     2.5
@@ -137,23 +140,25 @@ def spread(values: Sequence[float]) -> float:
 
 
 def predicted_step(prepared: Prepared) -> float:
-    """Step time of the very program that was run, by the same definition as the measured one."""
+    """Return the predicted step time of the very program that was run, by the same definition as the measured
+    one.
+    """
     ends = {t: float(prepared.timing.end_s[t]) for tasks in prepared.program.programs for t in tasks.tolist()}
     return median(step_times(prepared.program, ends, skip=_drain(prepared)))
 
 
 def predicted_parts(prepared: Prepared) -> dict[str, float]:
-    """Seconds of a step by part, as predicted."""
+    """Return the predicted seconds of a step by part."""
     return parts_with_overhead(prepared, _predicted_stamps(prepared))
 
 
 def predicted_stages(prepared: Prepared) -> dict[int, float]:
-    """Seconds of compute in a step by stage, as predicted."""
+    """Return the predicted seconds of compute in a step by stage."""
     return stage_seconds(prepared, _predicted_stamps(prepared))
 
 
 def stage_seconds(prepared: Prepared, stamps: Stamps) -> dict[int, float]:
-    """Seconds of compute in a step by stage, mean over the lanes that hold it."""
+    """Return the seconds of compute in a step by stage, mean over the lanes that hold it."""
     program = prepared.program
     total: dict[int, float] = {}
     holders: dict[int, set[int]] = {}
@@ -179,7 +184,7 @@ def _predicted_stamps(prepared: Prepared) -> dict[int, tuple[float, float, float
 
 
 def parts_with_overhead(prepared: Prepared, stamps: Stamps) -> dict[str, float]:
-    """Compute, communication, bubble and overhead: together the makespan over the steps."""
+    """Split the makespan over the steps into compute, communication, bubble and overhead."""
     program = prepared.program
     ends = {task: end for task, (_, _, end) in stamps.items()}
     found = parts_of(program, dict(stamps), begins(program, ends))
@@ -194,14 +199,14 @@ def parts_with_overhead(prepared: Prepared, stamps: Stamps) -> dict[str, float]:
 
 
 def _drain(prepared: Prepared) -> int:
-    """Gaps at the end that are drain: one of an asynchronous program's."""
+    """Return the number of gaps at the end that are drain: one for an asynchronous program."""
     return 0 if prepared.program.order.flush or prepared.program.order.steps < 3 else 1
 
 
 def _stamps(
     prepared: Prepared, ranks: Sequence[Sequence[Sequence[float]]]
 ) -> dict[int, tuple[float, float, float]]:
-    """Stamps by task; where every rank ran the one lane for itself, those of the slowest rank."""
+    """Return the stamps by task; if every rank ran the one lane for itself, those of the slowest rank."""
     rows = list(ranks)
     if prepared.case.everywhere:
         rows = [max(rows, key=lambda rank: rank[-1][3])]
@@ -219,7 +224,7 @@ def _cpu_share(rows: Sequence[Sequence[Mapping[str, Any]]]) -> float:
 
 
 def numerics_of(rows: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, float]:
-    """The largest errors over ranks and rounds; {} where nothing was checked."""
+    """Return the largest errors over ranks and rounds; {} if nothing was checked."""
     found: dict[str, float] = {}
     for record in (record for rank in rows for record in rank):
         for name in ("gradient", "weight", "first"):
@@ -229,12 +234,12 @@ def numerics_of(rows: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, float]
 
 
 def relative_pct(predicted: float, measured: float) -> float:
-    """(predicted / measured - 1) in per cent."""
+    """Return (predicted / measured - 1) in per cent."""
     return 100 * (predicted / measured - 1) if measured else 0.0
 
 
 def verdict_of(*, contention: float, numerics_ok: bool | None, error_pct: float, tolerance_pct: float) -> str:
-    """One word; noise goes before everything but wrong numbers, which no noise can make."""
+    """Return the verdict in a word; noise precedes everything but wrong numbers, which noise cannot cause."""
     if numerics_ok is False:
         return WRONG
     if contention < QUIET:

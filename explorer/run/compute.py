@@ -1,7 +1,8 @@
-"""Compute: the backend of a real run. Units forward and backward, weight versions, gradients, updates.
+"""Compute: the backend of a real run, with units forward and backward, weight versions, gradients and
+updates.
 
-Gradients are sums over samples; the `U` that applies them divides by the samples it names. So equal
-numbers come out whatever the microbatches, replicas and order are, up to rounding.
+Gradients are sums over samples; the `U` that applies them divides by the samples it names. So the numbers are
+equal up to rounding, whatever the microbatches, replicas and order are.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Compute:
         self.reset()
 
     def reset(self) -> None:
-        """Back to the initial weights, so that every round runs the same numbers."""
+        """Go back to the initial weights, so that every round runs the same numbers."""
         units = sorted({u for piece in self.pieces for u in self.case.sections[piece.section]})
         self.current: Weights = initial_weights(self.model, units, self.device)
         self.optimizer = Optimizer(self.case.optimizer, self.case.learning_rate)
@@ -92,7 +93,7 @@ class Compute:
         )
 
     def _group_names(self) -> list[tuple[str, ...]]:
-        """Per holders group its parameters: those that all its sections have and nobody else shares."""
+        """Return, per holders group, its parameters: those that all its sections have and no others share."""
         users: dict[str, set[int]] = defaultdict(set)
         for section in range(len(self.skeleton.sections)):
             for name in self._names(section):
@@ -103,7 +104,7 @@ class Compute:
         ]
 
     def _flows_into(self) -> dict[int, dict[int, int]]:
-        """Per section: unit read from outside -> flow that brings it."""
+        """Return, per section: unit read from outside -> flow that brings it."""
         found: dict[int, dict[int, int]] = defaultdict(dict)
         for f, flow in enumerate(self.skeleton.flows):
             for target in flow.targets:
@@ -122,7 +123,7 @@ class Compute:
         return interval[1] - interval[0], self.model.seq, self.model.d_model
 
     def message(self, item: Transfer) -> torch.Tensor:
-        """The rows of all units of a flow, one behind the other."""
+        """Join the rows of all units of a flow, one after the other."""
         if item.flow < 0:
             return torch.zeros(1, device=self.device)
         box = self.backwards if item.backward else self.outbox
@@ -130,7 +131,7 @@ class Compute:
         return parts[0].contiguous() if len(parts) == 1 else torch.stack(parts)
 
     def buffer(self, item: Transfer) -> torch.Tensor:
-        """Room for such a message."""
+        """Make a buffer for such a message."""
         if item.flow < 0:
             return torch.zeros(1, device=self.device)
         units = len(self.case.flow_units[item.flow])
@@ -139,7 +140,7 @@ class Compute:
         return torch.empty(full, dtype=DTYPES[self.model.dtype], device=self.device)
 
     def deliver(self, item: Transfer, message: torch.Tensor) -> None:
-        """Put it where its readers look."""
+        """Put a message where its readers look for it."""
         if item.flow < 0:
             return
         units = self.case.flow_units[item.flow]
@@ -151,12 +152,12 @@ class Compute:
                     self.forwards.put((item.flow, target, unit), item.interval, rows)
 
     def gather(self, task: int, slot: int) -> None:
-        """Sharded weights are not run here; scaling a plan takes them away."""
+        """Do nothing: sharded weights do not run here, since scaling a plan removes them."""
         del task, slot
         raise InputError("ZeRO cannot be run yet", key="zero", allowed="0")
 
     def gathered(self, task: int) -> None:
-        """Never reached."""
+        """Do nothing: it is never reached."""
         del task
 
     # -- compute ----------------------------------------------------------------------------------
@@ -192,13 +193,13 @@ class Compute:
     def _run_units(
         self, piece: Piece, number: int, interval: Interval, inputs: dict[int, torch.Tensor]
     ) -> dict[int, torch.Tensor]:
-        # what a backward makes again it makes with the weights that its forward read (see `find_reads`)
+        # what a backward recomputes it computes with the weights that its forward read (see `find_reads`)
         weights = self._read(piece, number, "F")
         tokens = self.data[interval[0] : interval[1]]
         units = self.case.sections[piece.section]
         if piece not in self.split or not torch.is_grad_enabled():
             return run_units(self.model, units, weights, inputs, tokens)
-        # the graph is cut behind embeddings: their gradients belong to the second half of the backward
+        # the graph is cut after embeddings: their gradients belong to the second half of the backward
         first = [unit for unit in units if not self.model.units[unit].reads]
         tables = run_units(self.model, first, weights, {}, tokens)
         cut = {unit: made.detach().requires_grad_() for unit, made in tables.items()}
@@ -207,7 +208,7 @@ class Compute:
         return {**cut, **run_units(self.model, rest, weights, {**inputs, **cut}, tokens)}
 
     def _hand_on(self, piece: Piece, interval: Interval, made: dict[int, torch.Tensor]) -> None:
-        """Outputs to sections on this lane directly, to others through the outbox."""
+        """Pass outputs to sections on this lane directly, to others through the outbox."""
         for f, flow in enumerate(self.skeleton.flows):
             if flow.source != piece.section:
                 continue
@@ -222,7 +223,7 @@ class Compute:
                     self.outbox.put((f, unit), interval, rows)
 
     def _parts_here(self, section: int, copy: int, interval: Interval) -> list[Interval]:
-        """Parts of some samples that pieces of `section` on this lane work on."""
+        """List the parts of some samples that pieces of `section` on this lane work on."""
         shape = self.skeleton.sections[section]
         size = shape.microbatch_samples
         found = []
@@ -238,7 +239,7 @@ class Compute:
         return found
 
     def _roots(self, piece: Piece, number: int) -> tuple[Any, list[torch.Tensor], list[torch.Tensor | None]]:
-        """Saved inputs, the outputs to differentiate, and the gradients that came back for them."""
+        """Return saved inputs, the outputs to differentiate, and the gradients that came back for them."""
         inputs, made = self.saved.pop((piece, number))
         interval = self._interval(piece, number)
         if made is None:
@@ -277,13 +278,15 @@ class Compute:
         self._add(piece, number, weight_half(self.saved.pop((piece, number))))
 
     def _weights(self, piece: Piece, number: int, op: str) -> Weights:
-        """The weights of a backward: the tensors of its forward, with what is read now in them."""
+        """Return the weights of a backward: the tensors of its forward, filled with the values read now."""
         if not self.skeleton.updates[piece.section]:
             return {}
         return self._read(piece, number, op)
 
     def _read(self, piece: Piece, number: int, op: str) -> Weights:
-        """Weights of a version; made ones in a working copy that all microbatches of the piece share."""
+        """Return the weights of a version; updated ones in a working copy that all microbatches of the piece
+        share.
+        """
         reads = self.reads
         version = reads.version[piece][number] if op == "F" else reads.backward[piece][op, number]
         weights = self.versions[piece][version]
@@ -325,9 +328,10 @@ class Compute:
     # -- exchanges and updates --------------------------------------------------------------------
 
     def contribution(self, item: Reduction) -> torch.Tensor:
-        """What this rank adds to an exchange, flat: its gradients over the samples named, or its weights.
+        """Return what this rank adds to an exchange, flat: its gradients over the samples named, or its
+        weights.
 
-        Gradients are zeros where this rank has none; weights count by the share of samples worked on.
+        Gradients are zeros if this rank has none; weights count by the share of samples worked on.
         """
         parts = []
         averaged = self.rules[item.group].exchanges == WEIGHTS
@@ -349,13 +353,13 @@ class Compute:
         return [piece for piece in self.skeleton.holders[group].pieces if piece in self.names]
 
     def _own_samples(self, piece: Piece, span: Interval) -> int:
-        """Samples of an update that a piece worked on."""
+        """Count the samples of an update that a piece worked on."""
         size = self.skeleton.sections[piece.section].microbatch_samples
         numbers = self.reads.version[piece].keys() & set(range(span[0] // size, -(-span[1] // size)))
         return sum(high - low for low, high in (self._interval(piece, n) for n in numbers))
 
     def reduced(self, item: Reduction, total: torch.Tensor) -> None:
-        """Keep a sum for the next update of the piece that owns these parameters; take averages over."""
+        """Keep a sum for the next update of the piece that owns these parameters; take over averages."""
         found, start = {}, 0
         for name in self.group_names[item.group]:
             like = self.current[name]
@@ -372,7 +376,7 @@ class Compute:
             self.pending[self.owner[next(iter(found))]].append((item.group, item.span, found))
 
     def _update(self, piece: Piece, span: Interval) -> None:
-        """Make a new version: apply what was exchanged, in sequence, then what this rank holds alone."""
+        """Make a new version: apply what was exchanged, in sequence, then what only this rank holds."""
         entries = self.pending.pop(piece, [])
         self._new_version(piece)
         waiting = {
@@ -388,7 +392,7 @@ class Compute:
         self._forget(piece)
 
     def _own(self, span: Interval, group: int) -> Gradients:
-        """Mean gradients of a group over this rank's own samples, where they were not sent away."""
+        """Return the mean gradients of a group over this rank's own samples, unless they were sent away."""
         members = self._members(group)
         sums: Gradients = {}
         for name in self.group_names[group]:
@@ -400,7 +404,7 @@ class Compute:
         return {name: g / samples for name, g in sums.items()}
 
     def _alone(self, piece: Piece, span: Interval) -> Gradients:
-        """Sums of gradients of parameters that nobody else holds."""
+        """Return the gradient sums of parameters that no other rank holds."""
         alone: Gradients = {}
         for other in self._sharing(piece):
             for name, g in self.sums.pop((other, span), {}).items():
@@ -422,12 +426,14 @@ class Compute:
         self._apply(covered, made)
 
     def _sharing(self, piece: Piece) -> Iterable[Piece]:
-        """This piece, and those on this rank that share a parameter it owns with it."""
+        """Yield this piece, and those on this rank that share a parameter it owns."""
         own = {name for name in self.names[piece] if self.owner[name] == piece and name not in self.grouped}
         return [other for other in self.pieces if other == piece or own & set(self.names[other])]
 
     def _new_version(self, piece: Piece) -> None:
-        """Weights that this update may write: the same ones, or copies where older ones are still read."""
+        """Return the weights that this update may write: the same ones, or copies if older ones are still
+        read.
+        """
         self.made[piece] += 1
         held = self.versions[piece]
         mine = [name for name in self.names[piece] if self.owner[name] == piece]
@@ -463,7 +469,7 @@ class Compute:
     # -- result -----------------------------------------------------------------------------------
 
     def record(self) -> dict[str, Any]:
-        """Return losses and versions seen, and where asked the squares of the first update's gradients."""
+        """Return losses and versions seen, and if requested the squares of the first update's gradients."""
         for piece, entries in list(self.pending.items()):
             self._new_version(piece)
             for group, span, gradients in entries:

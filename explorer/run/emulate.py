@@ -1,10 +1,10 @@
-"""Emulation: what a case should compute, in one process, without wires, collectives or an interpreter.
+"""Emulation: the results a case should compute, in one process, without wires, collectives or an interpreter.
 
 Samples are worked on in their order, in the finest parts into which some stage cuts them. Which weights a
 stage reads for a part, and which updates apply its gradient, is replayed here from the actions of the lanes
-by the rules' plain definitions (`UpdateHistory`), not by the functions that the ranks go by. Only the
-arithmetic of an update rule and of predicted weights is theirs. Synchronous schedules come out as plain
-gradient accumulation; asynchronous ones as their rule says (PipeDream: stashed weights, an update per
+by the rules' plain definitions (`UpdateHistory`), not by the functions that the ranks use. Only the
+arithmetic of an update rule and of predicted weights is shared with them. Synchronous schedules reduce to
+plain gradient accumulation, asynchronous ones to their rule (PipeDream: stashed weights, an update per
 microbatch; 2BW: the version before the last).
 """
 
@@ -27,7 +27,7 @@ from explorer.tasks.placement import Piece
 from explorer.updates import GRADIENTS, WEIGHTS, rule_of
 
 FLOOR = 1e-2
-"""Gradients below this share of the largest of the model are compared with that share of it."""
+"""Gradients smaller than this share of the model's largest are compared with that share of it."""
 
 
 class UpdateHistory:
@@ -45,7 +45,9 @@ class UpdateHistory:
                 self.before["F" if task.op == "F" else "B", n] = len(self.spans)
 
     def version(self, rule: ReadRule, op: str, n: int, step: int, first: UpdateHistory) -> int:
-        """Updates that have gone into the weights that an action reads, by the definition of the rule."""
+        """Count the updates that have gone into the weights that an action reads, by the definition of the
+        rule.
+        """
         if rule.name in ("latest", "predicted"):
             return self.before[op, n]
         if rule.name == "stash":
@@ -60,7 +62,7 @@ class UpdateHistory:
 
 
 class Emulation:
-    """Whole model, all pieces, one process."""
+    """The whole model, with all pieces, in one process."""
 
     def __init__(self, run: Compute) -> None:
         self.run, self.model, self.case = run, run.model, run.case
@@ -75,7 +77,7 @@ class Emulation:
         }
         start = initial_weights(self.model, range(len(self.model.units)), run.device)
         self.names = {piece: run._names(piece.section) for piece in self.pieces}
-        # per version: weights, and what the optimizer's next update would take from them
+        # per version: weights, and what the optimizer's next update would subtract from them
         self.weights: dict[Piece, list[Weights]] = {
             piece: [{name: start[name] for name in self.names[piece]}] for piece in self.pieces
         }
@@ -89,10 +91,10 @@ class Emulation:
         self.own: dict[tuple[Piece, str, Interval], torch.Tensor] = {}
         """Sums of gradients over the samples of an update that a piece worked on."""
         self.worked: dict[tuple[Piece, Interval], int] = defaultdict(int)
-        """How many these are."""
+        """Number of these samples."""
         self.states: dict[tuple[Piece, str], Any] = {}
         self.gradients: dict[tuple[Piece, str, Interval], torch.Tensor] = {}
-        """Handed to the optimizer of a piece, by the update that they were made for."""
+        """Gradients handed to the optimizer of a piece, by the update for which they were made."""
         self.workers = self._workers()
         self.groups = self._groups()
         self.sequences = [
@@ -105,7 +107,7 @@ class Emulation:
         self.losses: list[float] = []
 
     def _workers(self) -> dict[tuple[int, int], list[Piece]]:
-        """(section, microbatch) -> the pieces that run its forward."""
+        """Return (section, microbatch) -> the pieces that run its forward."""
         found: dict[tuple[int, int], list[Piece]] = defaultdict(list)
         for task in self.tasks:
             for number in task.numbers if task.op == "F" else ():
@@ -132,7 +134,7 @@ class Emulation:
             self._update_rest(piece)
 
     def _parts(self) -> list[Interval]:
-        """The finest cuts: all borders of all microbatches of all pieces."""
+        """List the finest cuts: all borders of all microbatches of all pieces."""
         cuts = {0}
         for (section, number), pieces in self.workers.items():
             for piece in pieces:
@@ -142,7 +144,7 @@ class Emulation:
     # -- work -------------------------------------------------------------------------------------
 
     def _work(self, low: int, high: int) -> None:
-        """Forward and backward of some samples through the whole model."""
+        """Run forward and backward of some samples through the whole model."""
         weights: Weights = {}
         later: Weights = {}
         owner: dict[str, Piece] = {}
@@ -174,7 +176,7 @@ class Emulation:
             self.worked[piece, self._span(piece, low)] += high - low
 
     def _read(self, piece: Piece, op: str, number: int, first: UpdateHistory) -> Weights:
-        """The weights that an action reads, as its rule defines them."""
+        """Return the weights that an action reads, as its rule defines them."""
         section = self.sections[piece.section]
         if not self.run.training:
             return self.weights[piece][0]
@@ -194,7 +196,7 @@ class Emulation:
         return low <= sample < high
 
     def _span(self, piece: Piece, sample: int) -> Interval:
-        """The samples of the update that applies the gradient of one; (-1, -1) where none does."""
+        """Return the samples of the update that applies the gradient of one sample; (-1, -1) if none does."""
         spans = self.history[piece].spans
         return next((item for item in spans if item[0] <= sample < item[1]), (-1, -1))
 
@@ -205,7 +207,9 @@ class Emulation:
     # -- updates ----------------------------------------------------------------------------------
 
     def _update(self, piece: Piece, span: Interval) -> None:
-        """The entries of its groups up to this span, in sequence, then what it holds alone: a new version."""
+        """Make a new version: the entries of its groups up to this span, in sequence, then what it holds
+        alone.
+        """
         fresh = {name: w.detach().clone().requires_grad_() for name, w in self.weights[piece][-1].items()}
         grouped: set[str] = set()
         for group in self.groups[piece]:
@@ -219,7 +223,7 @@ class Emulation:
                 self.taken[piece, group] = max(0, reached - rule.delay)
             kept = rule.exchanges == WEIGHTS or reached % rule.period > 0
             if rule.exchanges == WEIGHTS and grouped.issuperset(names):
-                continue  # of groups that exchange in turn the first has stepped
+                continue  # of groups that exchange in turn the first one has stepped already
             grouped.update(names)
             if kept or reached <= rule.delay:
                 self._step_by_rule(piece, fresh, group, span, own=kept)
@@ -235,7 +239,7 @@ class Emulation:
         return {name: self.optimizers[piece].direction(name, w).clone() for name, w in weights.items()}
 
     def _mean(self, pieces: tuple[Piece, ...], name: str, span: Interval) -> torch.Tensor | None:
-        """Mean gradient over all samples of an update; the pieces named may have worked on it."""
+        """Return the mean gradient over all samples of an update; the pieces named may have worked on it."""
         found = [self.own[p, name, span] for p in dict.fromkeys(pieces) if (p, name, span) in self.own]
         return sum(found[1:], found[0]) / (span[1] - span[0]) if found else None
 
@@ -249,7 +253,7 @@ class Emulation:
         received: bool = False,
         own: bool = False,
     ) -> None:
-        """Update the parameters of a group with what its rule makes of the gradients of an update."""
+        """Update the parameters of a group by what its rule makes of the gradients of an update."""
         rule, made = rule_of(self.holders[group].update), {}
         for name in self.run.group_names[group]:
             mean = self._mean(self.holders[group].pieces, name, span) if received else None
@@ -265,7 +269,7 @@ class Emulation:
         self.optimizers[piece].step(weights, found)
 
     def _average(self) -> None:
-        """Average the weights of groups of which all pieces have made an update after which that is due."""
+        """Average the weights of groups whose pieces have all made an update that an average follows."""
         for g, group in enumerate(self.holders):
             rule = rule_of(group.update)
             if rule.exchanges != WEIGHTS:
@@ -286,7 +290,7 @@ class Emulation:
                     held.copy_(new)
 
     def _update_rest(self, piece: Piece) -> None:
-        """What is still on its way when the last update has been made."""
+        """Apply what is still under way when the last update has been made."""
         for group in self.groups[piece]:
             rule, sequence = rule_of(self.holders[group].update), self.sequences[group]
             if rule.exchanges == WEIGHTS or not self.history[piece].spans:
@@ -298,12 +302,13 @@ class Emulation:
 
 
 def compare_with_emulation(run: Compute) -> dict[str, float]:
-    """Largest relative errors of gradients and weights of this rank against the emulation.
+    """Return the largest relative errors of gradients and weights of this rank against the emulation.
 
-    `first` is of the first update's gradients alone, which no optimizer has touched: Adam divides rounding
+    `first` concerns the first update's gradients alone, which no optimizer has touched: Adam divides rounding
     errors of tiny gradients by those gradients.
 
-    Each tensor's largest difference over its own largest entry (or `FLOOR` of the largest gradient of all).
+    An error is a tensor's largest difference over its own largest entry (or `FLOOR` of the largest gradient
+    of all).
     """
     right = Emulation(run)
     right.finish()

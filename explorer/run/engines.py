@@ -1,4 +1,4 @@
-"""Engines: the same case on torch's own machinery, for equal gradients and the difference in time.
+"""Engines: the same case on torch's own machinery, to check that gradients are equal and to compare the time.
 
 Plain data parallelism runs on `DistributedDataParallel`; a chain of stages under a flushed schedule on
 `torch.distributed.pipelining`, from the very order that was lowered, as compute-only CSV. Both use the
@@ -32,10 +32,10 @@ from explorer.schedules import _torch_notation as torch_notation
 
 
 class Says(Protocol):
-    """Where a rank says what it does."""
+    """Where a rank reports what it does."""
 
     def status(self, state: int, text: str = "", predicted_s: float = 0.0) -> None:
-        """Say it."""
+        """Report what this rank does now."""
 
 
 class Units(nn.Module):
@@ -48,7 +48,7 @@ class Units(nn.Module):
         self.held = nn.ParameterList(nn.Parameter(weights[name].detach().clone()) for name in self.names)
 
     def forward(self, x: torch.Tensor, tokens: torch.Tensor | None = None) -> torch.Tensor:
-        """`x`: tokens for the embedding, else the output of the unit before; `tokens` for the head."""
+        """Run the units."""
         weights = dict(zip(self.names, self.held, strict=True))
         if x.dtype == torch.int64:
             return run_units(self.model, self.units, weights, {}, x)[self.units[-1]]
@@ -56,12 +56,12 @@ class Units(nn.Module):
         return run_units(self.model, self.units, weights, {self.units[0] - 1: x}, given)[self.units[-1]]
 
     def gradients(self) -> dict[str, torch.Tensor]:
-        """Gradients by parameter name."""
+        """Return the gradients by parameter name."""
         return {name: p.grad for name, p in zip(self.names, self.held, strict=True) if p.grad is not None}
 
 
 def torch_player(case: RunCase, desk: Says, transport: Transport) -> Callable[[], dict[str, Any]]:
-    """Build a case on torch's machinery; the result runs all its steps once."""
+    """Build a case on torch's machinery; return a function that runs all its steps once."""
     if problems := unsupported_by_torch(case):
         raise InputError(f"torch cannot run {'; '.join(problems)}", key="engine", allowed="interpreter")
     lanes = RankLanes(case.lowered())
@@ -103,7 +103,7 @@ def _load(local: Compute, modules: dict[int, Units]) -> None:
 
 
 def _update(local: Compute, modules: dict[int, Units], optimizer: Optimizer, number: int) -> None:
-    """Apply mean gradients, and note them where the comparison looks."""
+    """Apply mean gradients, and record them where the comparison looks."""
     batch = local.data.shape[0] // local.case.order.steps
     span = (number * batch, (number + 1) * batch)
     for module in modules.values():
@@ -118,7 +118,9 @@ def _update(local: Compute, modules: dict[int, Units], optimizer: Optimizer, num
 
 
 def _data_parallel(local: Compute, modules: dict[int, Units], transport: Transport) -> Callable[[int], None]:
-    """One step of DistributedDataParallel: gradients are averaged over ranks behind the last microbatch."""
+    """Return a function for one step of DistributedDataParallel, which averages gradients after the last
+    microbatch.
+    """
     wrapped: nn.Module = modules[0]
     if transport.ranks > 1:
         wrapped = nn.parallel.DistributedDataParallel(modules[0])
@@ -137,7 +139,7 @@ def _data_parallel(local: Compute, modules: dict[int, Units], transport: Transpo
 
 
 def _pipeline(local: Compute, modules: dict[int, Units]) -> Callable[[int], None]:
-    """One step of torch's schedule runtime over the case's own order."""
+    """Return a function for one step of torch's schedule runtime over the case's own order."""
     from torch.distributed.pipelining import PipelineStage
     from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 
@@ -167,17 +169,17 @@ def _pipeline(local: Compute, modules: dict[int, Units]) -> Callable[[int], None
 
 
 class _Head:
-    """The last stage without its loss, which torch's runtime wants as a function apart."""
+    """The last stage without its loss, which torch's runtime wants as a separate function."""
 
     def __init__(self, model: ModelSpec, modules: dict[int, Units], last: int) -> None:
         self.model, self.module = model, modules.get(last)
 
     def without(self, module: Units) -> nn.Module:
-        """The stage up to the head."""
+        """Return the stage up to the head."""
         return _Body(module)
 
     def loss(self, y: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        """The head's loss, summed over samples."""
+        """Return the head's loss, summed over samples."""
         if self.module is None:
             raise InputError("the loss is asked on a rank without the head", key="engine")
         weights = dict(zip(self.module.names, self.module.held, strict=True))
@@ -186,14 +188,14 @@ class _Head:
 
 
 class _Body(nn.Module):
-    """Units of the last stage but the head; sees the same parameters."""
+    """Units of the last stage except the head; shares its parameters."""
 
     def __init__(self, module: Units) -> None:
         super().__init__()
         self.module = module
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Activations up to the head."""
+        """Return the activations up to the head."""
         module = self.module
         weights = dict(zip(module.names, module.held, strict=True))
         body = module.units[:-1]

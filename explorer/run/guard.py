@@ -1,9 +1,8 @@
-"""Guard: what a rank does so that it never outlives its run and never dies without a word.
+"""Guard: ensures that a rank never outlives its run and never dies without a word.
 
-SIGTERM is blocked in all threads and waited for in one, because a rank that waits inside a collective
-would never run a Python signal handler. The same thread looks whether the launcher and the agent that
-started this rank are still there; torchrun's ranks run in sessions of their own, so that nothing else
-would end them.
+SIGTERM is blocked in all threads and waited for in one, because a rank that waits inside a collective would
+never run a Python signal handler. The same thread checks that the launcher and the agent that started this
+rank still exist; torchrun's ranks run in sessions of their own, so nothing else would end them.
 """
 
 from __future__ import annotations
@@ -47,7 +46,9 @@ class Events:
 
 
 def process_start(pid: int) -> float:
-    """When a process was started, which tells it from a later one with the same number; 0 if it is gone."""
+    """Return when a process was started, which tells it from a later one with the same number; 0 if it is
+    gone.
+    """
     try:
         process = psutil.Process(pid)
         return 0.0 if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
@@ -56,18 +57,18 @@ def process_start(pid: int) -> float:
 
 
 def still_runs(pid: int, started: float) -> bool:
-    """Whether that very process is there; its start is known to a second or two (the clock may be set)."""
+    """Tell whether that very process exists; its start is known to a second or two (the clock may be set)."""
     return abs(process_start(pid) - started) < 2.0
 
 
 def block_sigterm() -> None:
-    """To be called before any other thread exists: threads inherit it."""
+    """Block SIGTERM in this thread and all that it starts: call it before any other thread exists."""
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 
 
 def watch(events: Events, *, launcher: tuple[int, float] | None, folder: Path) -> None:
-    """Start the thread that ends this rank on SIGTERM or when whoever started it is gone."""
+    """Start the thread that ends this rank on SIGTERM or when the process that started it is gone."""
     agent = os.getppid()
 
     def look() -> None:
@@ -87,7 +88,7 @@ def watch(events: Events, *, launcher: tuple[int, float] | None, folder: Path) -
 
 
 def _end_orphan(agent: int, folder: Path) -> None:
-    """The launcher is gone: end the agent too (it would only report to nobody), clean up, leave."""
+    """End the agent after the launcher is gone (it would report to nobody), clean up and leave."""
     if os.getppid() == agent:
         os.kill(agent, signal.SIGTERM)
     shutil.rmtree(folder, ignore_errors=True)
@@ -95,14 +96,14 @@ def _end_orphan(agent: int, folder: Path) -> None:
 
 
 def is_echo(error: BaseException) -> bool:
-    """Whether an error only says that another rank is gone."""
+    """Tell whether an error only says that another rank is gone."""
     name = type(error).__name__
     known = "Dist" in name or isinstance(error, (ConnectionError, RuntimeError))
     return known and any(text in str(error) for text in _ECHOES)
 
 
 def describe(error: BaseException) -> dict[str, Any]:
-    """Fields of a `fault` event."""
+    """Return the fields of a `fault` event."""
     text = str(error).strip().splitlines()
     short = text[0] if text else ""
     kind = type(error).__name__
@@ -118,7 +119,7 @@ def describe(error: BaseException) -> dict[str, Any]:
 
 
 class FaultError(RuntimeError):
-    """What the fault `raise` raises."""
+    """The exception of the fault `raise`."""
 
 
 def inject(fault: Fault) -> None:
@@ -138,7 +139,7 @@ def inject(fault: Fault) -> None:
 
 
 def _exhaust_memory() -> None:
-    """Ask for more than a limit on the address space leaves."""
+    """Request more memory than a limit on the address space leaves."""
     import resource
 
     import torch

@@ -1,7 +1,8 @@
-"""Instruments: the short run and the dry-time run, from a plan to a launch and from a result to a comparison.
+"""Instruments: the short run and the dry-time run, each from a plan to a launch and from a result to a
+comparison.
 
-An `Experiment` is a launch not yet started with the function that reads its result, so that the command
-line can block on it and a notebook can poll it.
+An `Experiment` is a launch that has not started yet, with the function that reads its result, so that the
+command line can block on it and a notebook can poll it.
 """
 
 from __future__ import annotations
@@ -35,28 +36,30 @@ ENGINES = ("interpreter", "torch", "dry")
 BASELINES = ("data_parallel", "single", "even")
 DRY_RANKS = 32
 DRY_ACTION_S = 0.03
-"""Median compute action of a dry run after stretching."""
+"""Median seconds of a compute action of a dry run after stretching."""
 DRY_STEPS = 8
 """Most steps of a dry run, for exchanges of update rules that are far apart."""
 DRY_LIMIT_S = 15.0
-"""Longest dry run of one round."""
+"""Longest seconds of a dry run of one round."""
 WARMUP_ROUNDS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """A launch with the reading of its result."""
+    """A launch, and the function that reads its result."""
 
     spec: RunSpec
-    """What `explorer.run.start` takes."""
+    """Specification for `explorer.run.start`."""
     finish: Callable[[RunResult], Comparison]
-    """Reads the result."""
+    """Function that turns the result into a comparison."""
     learn: Callable[[RunResult], Calibrated] | None = None
-    """What the launch measured of its own machine and model; None where compute was slept."""
+    """Function that returns what the launch measured of its own machine and model; None if compute was
+    slept.
+    """
 
 
 def available_ranks() -> int:
-    """Processes that can be timed here: one per GPU, else one per core (two at least)."""
+    """Count the processes that can be timed here: one per GPU, else one per core (at least two)."""
     if Path("/proc/driver/nvidia/gpus").exists():
         import torch
 
@@ -76,16 +79,16 @@ def make_experiment(
     size: UnitSize | None = None,
     warmup_rounds: int = WARMUP_ROUNDS,
 ) -> Experiment:
-    """The launch that validates a plan.
+    """Make the launch that validates a plan.
 
     Args:
         resolved: the plan with its inputs.
         rounds: measured rounds, strategy and baseline in turn.
         engine: one of `ENGINES`.
         baseline: one of `BASELINES`, a plan or its file; None suits the plan.
-        ranks: processes at most; None for what is here.
-        size: of the runnable model.
-        warmup_rounds: rounds before them that are thrown away (a dry run needs none).
+        ranks: most processes; None for as many as can be timed here.
+        size: size of the runnable model.
+        warmup_rounds: rounds before them that are discarded (a dry run needs none).
 
     Raises:
         InputError: a plan or option that cannot be run.
@@ -103,7 +106,7 @@ def make_experiment(
 
 
 def device_of(result: RunResult) -> str:
-    """What the ranks of a run say they ran on: `cpu`, or the name of an accelerator."""
+    """Return what the ranks of a run say they ran on: `cpu`, or the name of an accelerator."""
     names = [str(event["name"]) for event in result.events if event.get("event") == "ready"]
     return names[0] if names else "cpu"
 
@@ -121,7 +124,7 @@ def short_run(
     size: UnitSize,
     warmup_rounds: int = WARMUP_ROUNDS,
 ) -> Experiment:
-    """Real compute and transport of the plan's likeness, its baseline and their calibration, interleaved."""
+    """Run the plan's likeness, its baseline and their calibration for real, in turn."""
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
     if problems := check_job(resolved.graph, resolved.cluster, job, strategy):
         raise PlanError(problems)
@@ -167,7 +170,7 @@ def short_run(
 
 
 def _likeness_prepared(scaled: Scaled, cluster: Cluster, ranks: int) -> Prepared:
-    """The plan's likeness as a case.
+    """Prepare the plan's likeness as a case.
 
     Raises:
         InputError: so few ranks leave a shape that its schedule cannot order.
@@ -208,7 +211,7 @@ def _rules(strategy: JobStrategy) -> list[UpdateRule]:
 
 
 def _calibration(scaled: Scaled, prepared: tuple[Prepared, ...]) -> Calibration:
-    """What the predictions of some cases need to know."""
+    """Return the calibration that the predictions of some cases need."""
     samples, messages, reduces = set(), {4}, {4}
     for item in prepared:
         for slot, size in zip(item.program.slots, item.prices.bytes.tolist(), strict=True):
@@ -231,7 +234,9 @@ def _calibration(scaled: Scaled, prepared: tuple[Prepared, ...]) -> Calibration:
 def _compare_short(
     result: RunResult, scaled: Scaled, known: list[Calibrated], other: JobStrategy, name: str, engine: str
 ) -> Comparison:
-    """`known`: the calibration of all rounds, then of each; predictions and measurements pair by round."""
+    """Compare a short run with its prediction. `known`: the calibration of all rounds, then of each;
+    predictions and measurements pair by round.
+    """
 
     def rows(case: str) -> list[list[dict[str, Any]]]:
         return [rank["cases"][case] for rank in result.ranks]
@@ -293,12 +298,12 @@ def _stage_times(
 
 
 def _engine_times(rows: list[list[dict[str, Any]]]) -> list[float]:
-    """Per round the slowest rank's seconds of a case that has no stamps."""
+    """Return, per round, the slowest rank's seconds of a case without stamps."""
     return [max(rank[number]["seconds"] for rank in rows) for number in range(len(rows[0]))]
 
 
 def _baseline(asked: str | Resolved | None, scaled: Scaled, size: UnitSize) -> tuple[str, JobStrategy]:
-    """Name and strategy of the baseline, on the same runnable model."""
+    """Return the name and strategy of the baseline, on the same runnable model."""
     name = asked if asked is not None else ("data_parallel" if len(scaled.strategy.stages) > 1 else "single")
     if name == "even":
         return name, _even(scaled)
@@ -315,7 +320,7 @@ def _baseline(asked: str | Resolved | None, scaled: Scaled, size: UnitSize) -> t
 
 
 def _one_stage(scaled: Scaled, devices: tuple[int, ...]) -> JobStrategy:
-    """The whole model in one stage, in microbatches of at most eight samples per replica."""
+    """Put the whole model in one stage, in microbatches of at most eight samples per replica."""
     batch, most = scaled.job.global_batch, 8 * len(devices)
     fits = [n for n in range(1, batch + 1) if batch % n == 0 and len(devices) <= n <= most]
     stage = Stage(
@@ -327,12 +332,12 @@ def _one_stage(scaled: Scaled, devices: tuple[int, ...]) -> JobStrategy:
 
 
 def _even(scaled: Scaled) -> JobStrategy:
-    """The same strategy with equally many layers in every stage."""
+    """Give every stage of a strategy equally many layers."""
     return _onto(scaled, scaled.strategy)
 
 
 def _onto(scaled: Scaled, strategy: JobStrategy) -> JobStrategy:
-    """A strategy with the layers of the runnable model dealt out evenly over its stages."""
+    """Deal the layers of the runnable model out evenly over the stages of a strategy."""
     names = [layer.name for layer in scaled.graph.layers]
     count = len(strategy.stages)
     if count > len(names):
@@ -352,7 +357,9 @@ def _onto(scaled: Scaled, strategy: JobStrategy) -> JobStrategy:
 
 
 def dry_run(resolved: Resolved, *, rounds: int, ranks: int = DRY_RANKS, steps: int = 2) -> Experiment:
-    """The plan's own program on real ranks and real messages, compute slept for its predicted seconds."""
+    """Run the plan's own program on real ranks with real messages; compute sleeps for its predicted
+    seconds.
+    """
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
     strategy, words = _within(strategy, ranks)
     rules = _rules(strategy)
@@ -378,7 +385,7 @@ def dry_run(resolved: Resolved, *, rounds: int, ranks: int = DRY_RANKS, steps: i
 
 
 def _within(strategy: JobStrategy, ranks: int) -> tuple[JobStrategy, list[str]]:
-    """Replicas dropped from the end until there are no more lanes than ranks."""
+    """Drop replicas from the end until there are no more lanes than ranks."""
     most = max(stage.meshes[0].replicas for stage in strategy.stages)
     for keep in range(most, 0, -1):
         stages = tuple(_first_replicas(stage, keep) for stage in strategy.stages)
@@ -395,7 +402,7 @@ def _within(strategy: JobStrategy, ranks: int) -> tuple[JobStrategy, list[str]]:
 
 
 def _first_replicas(stage: Stage, keep: int) -> Stage:
-    """The stage with its first replicas only, each with the samples it had."""
+    """Keep the first replicas of a stage only, each with the samples it had."""
     before = stage.meshes[0].replicas
     if before <= keep:
         return stage
@@ -403,7 +410,7 @@ def _first_replicas(stage: Stage, keep: int) -> Stage:
     for mesh in stage.meshes:
         axes = tuple((name, keep if name == "replica" else size) for name, size in mesh.axes)
         meshes.append(Mesh(devices=tuple(d for row in mesh.rows[:keep] for d in row), axes=axes))
-    together = math.gcd(stage.zero_replicas, keep * len(meshes))  # stays 0 where that is all
+    together = math.gcd(stage.zero_replicas, keep * len(meshes))  # stays 0, which means all
     return replace(
         stage, meshes=tuple(meshes), shares=stage.shares[:keep],
         zero_replicas=together if stage.zero_replicas else 0,
@@ -411,7 +418,7 @@ def _first_replicas(stage: Stage, keep: int) -> Stage:
 
 
 def _stretch(plain: Prepared) -> float:
-    """Factor that makes actions long against what waking up costs, and the run not too long."""
+    """Return the factor that makes actions long against the cost of waking up, and the run not too long."""
     slots = plain.program.slot[[t for tasks in plain.program.programs for t in tasks.tolist()]]
     seconds = sorted(s for s in plain.prices.seconds[slots].tolist() if s > 0)
     if not seconds:

@@ -1,7 +1,7 @@
-"""Interpreter: one rank's plan executed in order over real communicators, every task time-stamped.
+"""Interpreter: executes one rank's plan in order over real communicators, with every task time-stamped.
 
-It knows nothing of what is computed: a `Backend` computes and fills messages. That real compute and
-sleeping share this file is what makes the dry run a test of launcher, order and transport.
+It knows nothing about the computation: a `Backend` computes and fills messages. Real compute and sleeping
+share this file, which makes the dry run a test of launcher, order and transport.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from explorer.run.status import COMPUTING, WAITING
 from explorer.run.transport import Handle, Transport
 
 WINDOW = 8
-"""Receives that stand ready on a wire ahead of need, so that senders need not wait."""
+"""Number of receives posted on a wire ahead of need, so that senders need not wait."""
 SPIN_S = 0.002
 
 
@@ -34,53 +34,53 @@ class Stamp(NamedTuple):
     end_s: float
     """When it had computed."""
     cpu_s: float
-    """Processor seconds of it."""
+    """Processor seconds that it used."""
 
 
 class Backend(Protocol):
-    """What a rank computes, and how messages are filled and read."""
+    """Protocol of what a rank computes, and how messages are filled and read."""
 
     def compute(self, task: LaneTask) -> None:
         """Run one task."""
 
     def message(self, item: Transfer) -> torch.Tensor:
-        """What to send."""
+        """Return the message to send."""
 
     def buffer(self, item: Transfer) -> torch.Tensor:
-        """Where to receive."""
+        """Return the buffer to receive into."""
 
     def deliver(self, item: Transfer, message: torch.Tensor) -> None:
         """Take a message in."""
 
     def contribution(self, item: Reduction) -> torch.Tensor:
-        """What this rank adds to a collective."""
+        """Return what this rank adds to a collective."""
 
     def reduced(self, item: Reduction, total: torch.Tensor) -> None:
-        """Take its result in."""
+        """Take the result of a collective in."""
 
     def gather(self, task: int, slot: int) -> None:
         """Begin a gather of weights."""
 
     def gathered(self, task: int) -> None:
-        """Wait for it."""
+        """Wait for a gather of weights."""
 
     reduce_op: Any
     """How collectives combine."""
 
 
 class Hooks(NamedTuple):
-    """What the interpreter tells while it runs."""
+    """Functions that the interpreter calls while it runs."""
 
     status: Callable[[int, str, float], None]
-    """(state, text, predicted seconds) of what begins."""
+    """Called with (state, text, predicted seconds) of what begins."""
     before: Callable[[int], None]
-    """Position of the task that begins: where tests inject faults."""
+    """Called with the position of the task that begins: where tests inject faults."""
     step: Callable[[int], None]
-    """A step of this lane has ended."""
+    """Called when a step of this lane has ended."""
 
 
 class Interpreter:
-    """Runs one plan once."""
+    """One run of one plan."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Interpreter:
         self.group_of = {task: group for group, tasks in plan.sequences.items() for task in tasks}
 
     def run(self, begin_s: float) -> list[Stamp]:
-        """Run every task; times are relative to `begin_s` on this rank's clock, which is waited for."""
+        """Run every task; times are relative to `begin_s` on this rank's clock, for which it waits."""
         for wire in self.queues:
             self._post(wire)
         while (left := begin_s - time.perf_counter()) > 0:
@@ -143,7 +143,7 @@ class Interpreter:
             self.backend.gathered(gather)
 
     def _post(self, wire: Wire, *, through: int | None = None) -> None:
-        """Keep a window of receives standing; where a message further on is needed, up to that one."""
+        """Keep a window of receives posted, extended to a message that is needed further on."""
         queue = self.queues[wire]
         while queue and (self.ahead[wire] < WINDOW or (through is not None and through not in self.posted)):
             item = queue.popleft()
@@ -162,7 +162,7 @@ class Interpreter:
         self.backend.deliver(item, buffer)
 
     def _issue(self, position: int) -> None:
-        """Everything that is issued at a position: messages, collectives, gathers."""
+        """Issue everything that belongs to a position: messages, collectives, gathers."""
         for item in self.plan.sends[position]:
             self.transport.send(item.wire, self.backend.message(item))
         for reduction in self.plan.collectives[position]:
@@ -184,5 +184,5 @@ class Interpreter:
             self.backend.reduced(reduction, buffer)
 
     def _is_behind(self, group: int, task: int) -> bool:
-        """Whether the first running collective of a group comes after `task` in its sequence."""
+        """Tell whether the first running collective of a group comes after `task` in its sequence."""
         return self.running[group][0][0].task > task

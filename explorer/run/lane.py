@@ -1,10 +1,10 @@
-"""LanePlan: what one rank has to do of a program, in the order in which it must be issued.
+"""LanePlan: what one rank has to do in a program, in the order in which it must be issued.
 
-A rank is a lane of one device (a tensor-parallel lane is one rank too, where only sleeping is asked).
-Compute tasks run in the lane's order. Every wire (ordered pair of ranks) and every group is issued
-strictly in the program's sequence, at both ends, so that nothing depends on tags, which NCCL ignores.
-Because the program has no cycle with these sequences in it, issuing each message behind the last of the
-actions that it and its predecessors on the wire need cannot deadlock.
+A rank is a lane of one device (a tensor-parallel lane is one rank too, in dry runs). Compute tasks run in the
+lane's order. Every wire (ordered pair of ranks) and every group is issued strictly in the program's sequence,
+at both ends, so that nothing depends on tags, which NCCL ignores. Because the program has no cycle with these
+sequences in it, issuing each message after the last of the actions that it and its predecessors on the wire
+need cannot deadlock.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Transfer:
     """One message of a wire."""
 
     task: int
-    """Its task, or -1 - task of the waiting one for a signal, which carries nothing."""
+    """Its task, or -1 - task of the waiting one for a signal, which carries no data."""
     wire: Wire
-    """Which wire it takes."""
+    """Wire that it takes."""
     flow: int
     """Its flow; -1 for a signal."""
     backward: bool
@@ -50,7 +50,7 @@ class Reduction:
     group: int
     """Holders group."""
     ranks: tuple[int, ...]
-    """Who takes part."""
+    """Ranks that take part."""
     span: Interval
     """Samples of the update whose gradients or weights are exchanged."""
     slot: int
@@ -59,7 +59,7 @@ class Reduction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneTask:
-    """One compute task of a lane with what it waits for and what is issued behind it."""
+    """One compute task of a lane, what it waits for and what is issued after it."""
 
     task: int
     """Its task."""
@@ -68,13 +68,13 @@ class LaneTask:
     op: str
     """F, B, I, W or U."""
     piece: Piece
-    """Who computes."""
+    """Piece that computes it."""
     numbers: tuple[int, ...]
     """Microbatches (of the piece's own size and turn)."""
     span: Interval
     """For U: the samples it applies."""
     name: str
-    """As actions print."""
+    """Name, as actions print."""
     step: int
     """Optimizer step."""
     receives: tuple[Transfer, ...]
@@ -94,19 +94,19 @@ class LanePlan:
     tasks: tuple[LaneTask, ...]
     """In program order."""
     incoming: dict[Wire, tuple[Transfer, ...]]
-    """Per wire what arrives, in sequence."""
+    """Per wire: what arrives, in sequence."""
     sends: tuple[tuple[Transfer, ...], ...]
-    """Per position (0: before the first task, i + 1: behind task i) the messages issued there."""
+    """Per position (0: before the first task, i + 1: after task i): the messages issued there."""
     collectives: tuple[tuple[Reduction, ...], ...]
-    """Per position the collectives issued there."""
+    """Per position: the collectives issued there."""
     sequences: dict[int, tuple[int, ...]]
-    """Per group its tasks, in sequence."""
+    """Per group: its tasks, in sequence."""
     gathers: tuple[tuple[tuple[int, int], ...], ...]
-    """Per position the (task, slot) of gathers that begin there."""
+    """Per position: the (task, slot) of gathers that begin there."""
 
 
 class RankLanes:
-    """Plans of the lanes of a program; what all of them need is worked out once."""
+    """Plans of the lanes of a program; what all of them need is computed once."""
 
     def __init__(self, program: Program) -> None:
         if program.other_lanes:
@@ -150,11 +150,11 @@ class RankLanes:
         return sorted({item.ranks for item in self.reductions.values()})
 
     def slot(self, task: int) -> Slot:
-        """Slot of a task."""
+        """Return the slot of a task."""
         return self.program.slots[int(self.program.slot[task])]
 
     def plan(self, lane: int) -> LanePlan:
-        """The plan of one lane."""
+        """Make the plan of one lane."""
         tasks = tuple(self._lane_task(lane, task) for task in self.program.programs[lane].tolist())
         count = len(tasks) + 1
         mine = [item for item in (*self.transfers.values(), *self.signals) if item.wire[1] == lane]
@@ -174,13 +174,13 @@ class RankLanes:
         return {self.slot(task).piece for task in tasks}
 
     def _of_kind(self, kind: int) -> list[int]:
-        """Tasks of a kind; of collectives in parts the one that a run does as a whole."""
+        """List the tasks of a kind; for collectives in parts, the one that a run executes as a whole."""
         aside = CLOSING if kind == GATHER else OPENING
         found = [task for task in range(self.program.size) if self.program.kind[task] == kind]
         return [task for task in found if self.slot(task).part != aside]
 
     def _resolved(self, task: int) -> list[int]:
-        """Predecessors with joins looked through."""
+        """List the predecessors of a task, looking through joins."""
         found: list[int] = []
         stack = [self.program.first[task], self.program.second[task]]
         while stack:
@@ -200,14 +200,14 @@ class RankLanes:
         return tuple(n for n in span if not section.round_robin or n % section.replicas == slot.piece.replica)
 
     def _interval(self, task: int) -> Interval:
-        """Samples of a compute task, first to last."""
+        """Return the samples of a compute task, first to last."""
         piece, numbers = self.slot(task).piece, self._numbers(task)
         section = self.sections[piece.section]
         low = section.interval(piece.replica, numbers[0])[0]
         return low, section.interval(piece.replica, numbers[-1])[1]
 
     def _transfer(self, task: int) -> Transfer:
-        """What is carried: samples of the producers that some consumer asks for."""
+        """Make the transfer of a task: those samples of the producers that some consumer needs."""
         slot, program = self.slot(task), self.program
         made = [self._interval(item) for item in self.preds[task] if program.kind[item] < TRANSFER]
         if not made:  # implied by the order of the sending lane
@@ -237,14 +237,14 @@ class RankLanes:
         )  # fmt: skip
 
     def _span(self, task: int) -> Interval:
-        """Samples that a U applies."""
+        """Return the samples that a U applies."""
         action = self.program.actions[int(self.program.action[task])]
         size = self.sections[self.slot(task).piece.section].microbatch_samples
         low = action.first_microbatch * size
         return low, low + action.count * size
 
     def _signals(self) -> Iterable[Transfer]:
-        """Extra edges between lanes that no transfer carries."""
+        """Yield the extra edges between lanes that no transfer carries."""
         for task, before in enumerate(self.preds):
             if self.program.kind[task] >= TRANSFER:
                 continue
@@ -281,7 +281,9 @@ class RankLanes:
         )
 
     def _placed(self, lane: int, sequences, count):  # type: ignore[no-untyped-def]
-        """Each item behind the last of the lane's tasks that it or an earlier one of its channel needs."""
+        """Place each item after the last of the lane's tasks that it or an earlier one of its channel
+        needs.
+        """
         found: list[list[Transfer | Reduction]] = [[] for _ in range(count)]
         for sequence in sequences:
             reached = 0
@@ -291,7 +293,7 @@ class RankLanes:
         return tuple(tuple(sorted(items, key=_order)) for items in found)
 
     def _ready(self, lane: int, item: Transfer | Reduction) -> int:
-        """Position behind the last task of this lane that an item needs."""
+        """Return the position after the last task of this lane that an item needs."""
         if isinstance(item, Transfer) and item.flow < 0:
             return self.position[item.interval[0]][1] + 1
         before = [i for i in self.preds[item.task] if i in self.position]

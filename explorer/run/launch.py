@@ -1,8 +1,8 @@
-"""Launch: one `torchrun` in a session of its own, watched from outside, and nothing of it left behind.
+"""Launch: one `torchrun` in a session of its own, watched from outside, of which nothing is left behind.
 
-Never inside the caller's process: torch's elastic agent replaces signal handlers and blocks. A handle is
-polled (a notebook does it from its event loop); there is no thread. The truth about a run are the events
-that its ranks write: exit codes of finished gloo processes are now and then wrong.
+It never runs inside the caller's process: torch's elastic agent replaces signal handlers and blocks. A handle
+is polled (a notebook does it from its event loop); there is no thread. The events that its ranks write are
+the truth about a run: exit codes of finished gloo processes are sometimes wrong.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from explorer.run.watchdog import Watchdog
 
 POLL_S = 0.05
 LOG_BYTES = 2**20
-"""Of the log only the end is read."""
+"""Bytes read from the end of the log."""
 RESULT_BYTES = 2**30
-"""Longest result of a rank."""
+"""Most bytes of a rank's result."""
 TERM_WAIT_S = 1.5
 SETTLE_S = 1.0
-"""After the first fault: how long to wait for the others' words before the cause is picked."""
+"""Seconds to wait after the first fault for reports of the other ranks, before the cause is chosen."""
 _FAILED = re.compile(
     r"exitcode\s*:\s*(-?\d+)\s*\(pid:\s*(\d+)\)|exitcode: (-?\d+)\) local_rank: \d+ \(pid: (\d+)\)"
 )
@@ -49,23 +49,23 @@ _FAILED = re.compile(
 logger = logging.getLogger(__name__)
 
 Event = dict[str, Any]
-"""One JSON line of a rank: `event`, `rank` and what belongs to it."""
+"""One JSON line of a rank: `event`, `rank` and the fields that belong to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What a finished run left."""
+    """Results of a finished run."""
 
     ranks: tuple[dict[str, Any], ...]
-    """Per rank the data of its result."""
+    """Per rank: the data of its result."""
     events: tuple[Event, ...]
     """All events, in order of arrival."""
     wall_s: float
-    """From start to the last rank's end."""
+    """Seconds from start to the last rank's end."""
 
 
 def start(spec: RunSpec) -> RunHandle:
-    """Start a run; returns at once."""
+    """Start a run; return at once."""
     return RunHandle(spec)
 
 
@@ -73,7 +73,7 @@ def run(spec: RunSpec) -> RunResult:
     """Start a run and wait for its end.
 
     Raises:
-        RunError: it failed; every process of it is gone.
+        RunError: the run failed; every process of it is gone.
     """
     with start(spec) as handle:
         for _ in handle.events():
@@ -82,7 +82,9 @@ def run(spec: RunSpec) -> RunResult:
 
 
 def environment() -> dict[str, str]:
-    """Of the ranks: one thread each (set before torch is imported), and this package importable."""
+    """Return the environment of the ranks: one thread each (set before torch is imported), this package
+    importable.
+    """
     extra = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     folder = str(Path(__file__).parents[2])
     known = os.environ.get("PYTHONPATH")
@@ -95,7 +97,7 @@ def environment() -> dict[str, str]:
 
 
 def command(spec: RunSpec, spec_file: Path) -> list[str]:
-    """The torchrun call."""
+    """Return the torchrun command line."""
     return [
         sys.executable, "-m", "torch.distributed.run", "--standalone", "--max-restarts", "0",
         "--nproc-per-node", str(spec.ranks), "--monitor-interval", "0.1",
@@ -130,10 +132,10 @@ class RunHandle:
         self.process = subprocess.Popen(
             command(spec, self.folder / "spec.json"),
             stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT,
-            # what torchrun leaves among temporary files goes with the folder
+            # torchrun's temporary files go with the folder
             env=environment() | {"TMPDIR": str(self.folder)}, start_new_session=True,
         )  # fmt: skip
-        # runs when the handle is forgotten and when Python ends
+        # runs when the handle is dropped and when Python ends
         self._finalizer = weakref.finalize(self, _end, self.process, self._pids, self.folder)
 
     def __enter__(self) -> Self:
@@ -144,16 +146,16 @@ class RunHandle:
 
     @property
     def done(self) -> bool:
-        """Whether the run has ended, well or not, and all its processes are gone."""
+        """Whether the run has ended, successfully or not, and all its processes are gone."""
         return self._result is not None or self._error is not None or self._stopped
 
     @property
     def error(self) -> RunError | None:
-        """What went wrong, if something did."""
+        """The error of the run; None if it has none."""
         return self._error
 
     def poll(self) -> list[Event]:
-        """New events; never blocks for long. Ends the run where a rank failed or stands still."""
+        """Return new events without blocking for long; end the run if a rank failed or stands still."""
         if self.done:
             return []
         fresh = self._read_events()
@@ -172,27 +174,27 @@ class RunHandle:
         return fresh
 
     def events(self) -> Iterator[Event]:
-        """All events until the run ends; blocks between them."""
+        """Yield all events until the run ends; block between them."""
         while not self.done:
             yield from self.poll()
             if not self.done:
                 time.sleep(POLL_S)
 
     async def stream(self) -> AsyncIterator[Event]:
-        """As `events`, for an event loop: never blocks it, uses no thread."""
+        """Yield events as `events` does, for an event loop: without blocking it, without a thread."""
         while not self.done:
             for event in self.poll():
                 yield event
             await asyncio.sleep(POLL_S)
 
     def stop(self) -> None:
-        """End every rank and wait until all are gone; nothing happens if they are."""
+        """End every rank and wait until all are gone; do nothing if they are."""
         if not self.done:
             self._stopped = True
         self._end_processes()
 
     def result(self) -> RunResult:
-        """What the ranks returned.
+        """Return what the ranks returned.
 
         Raises:
             RunError: the run failed, was stopped, or has not ended.
@@ -204,7 +206,7 @@ class RunHandle:
         return self._result
 
     def log(self, lines: int = 40) -> str:
-        """The last lines that the ranks and torchrun printed."""
+        """Return the last lines that the ranks and torchrun printed."""
         path = self.folder / "log"
         start = max(0, path.stat().st_size - LOG_BYTES) if path.exists() else 0
         text = read_tail(path, start=start).decode("utf-8", "replace") if path.exists() else ""
@@ -234,7 +236,7 @@ class RunHandle:
         )
         wall_s = time.monotonic() - self._began
         self._result = RunResult(ranks=results, events=tuple(self._seen), wall_s=wall_s)
-        # the ranks have said all they had to say; how torchrun ends is of no interest
+        # the ranks have reported everything; how torchrun ends does not matter
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=3.0)
         self._end_processes()
@@ -250,7 +252,7 @@ class RunHandle:
         self.pages.close()
 
     def _cause(self) -> RunError:
-        """The error of the rank that failed first: not those that only noticed that it was gone."""
+        """Return the error of the rank that failed first, not of those that only noticed its absence."""
         log = self.log()
         own = [event for event in self._faults.values() if not event["echo"]]
         if own:
@@ -276,7 +278,7 @@ class RunHandle:
         return RunError(f"the ranks did not start (torchrun ended with {status}): {_last_line(log)}", log=log)
 
     def _silent(self, log: str) -> tuple[int, str] | None:
-        """A rank that died without a word, and how."""
+        """Return a rank that died without a word, and how; None if there is none."""
         codes: dict[int, int] = {}
         for match in _FAILED.finditer(log):
             code, pid = (match[1], match[2]) if match[1] else (match[3], match[4])
@@ -288,7 +290,7 @@ class RunHandle:
         return None
 
     def _stuck(self) -> RunError | None:
-        """What the watchdog says."""
+        """Return the verdict of the watchdog."""
         found = self._watchdog.judge(self.pages.read, self._pids, self._done)
         return RunError(f"{found}; the run was ended", rank=found.rank, log=self.log()) if found else None
 
@@ -313,7 +315,7 @@ def _how(code: int | None) -> str:
 
 
 def _end(process: subprocess.Popen[bytes], pids: dict[int, int], folder: Path) -> None:
-    """End ranks first, then torchrun (killed first, it would leave them), then whoever is left."""
+    """End ranks first, then torchrun (killed first, it would leave them), then all others."""
     family: dict[int, psutil.Process] = {}
     for pid in (process.pid, *pids.values()):
         _add_family(pid, family, folder)
@@ -322,7 +324,7 @@ def _end(process: subprocess.Popen[bytes], pids: dict[int, int], folder: Path) -
         _signal(item, signal.SIGTERM)
         _signal(item, signal.SIGCONT)
     _, alive = psutil.wait_procs(list(family.values()), timeout=TERM_WAIT_S)
-    for pid in (process.pid, *pids.values()):  # whoever was started meanwhile
+    for pid in (process.pid, *pids.values()):  # includes whatever was started meanwhile
         _add_family(pid, family, folder)
     for item in alive:
         _signal(item, signal.SIGKILL)
@@ -332,7 +334,7 @@ def _end(process: subprocess.Popen[bytes], pids: dict[int, int], folder: Path) -
 
 
 def _add_family(pid: int, family: dict[int, psutil.Process], folder: Path) -> None:
-    """A process of ours and all below it; a number that has gone to a foreign process is left alone."""
+    """Add a process of ours and all below it; leave alone a number that has passed to a foreign process."""
     try:
         found = psutil.Process(pid)
         if str(folder) in " ".join(found.cmdline()):

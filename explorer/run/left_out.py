@@ -1,8 +1,9 @@
-"""What a likeness leaves out of its plan, in words: every field that it does not carry says so by itself.
+"""What a likeness leaves out of its plan, in words: every field that it does not carry is reported
+automatically.
 
 A real run computes a small model of its own (`explorer.run.likeness`), so much of a plan cannot show in it.
-Each `LeftOut` names the fields it speaks of; `CARRIED` names those that the likeness takes over, or that the
-likeness counts and compares itself. A test holds that every field stands in one of the two.
+Each `LeftOut` names the fields it concerns; `CARRIED` names those that the likeness takes over, or counts and
+compares itself. A test ensures that every field stands in one of the two.
 """
 
 from __future__ import annotations
@@ -20,26 +21,26 @@ from explorer.workload import Job
 
 
 class PlannedJob(NamedTuple):
-    """What a likeness is made of."""
+    """Inputs from which a likeness is made."""
 
     graph: LayerGraph
     """The plan's model."""
     cluster: Cluster
-    """Its devices."""
+    """The plan's devices."""
     job: Job
-    """Its job."""
+    """The plan's job."""
     strategy: JobStrategy
-    """Its strategy."""
+    """The plan's strategy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """Something that a real run cannot tell about."""
+    """A feature of plans about which a real run shows nothing."""
 
     fields: tuple[str, ...]
-    """`Class.field` of what it speaks of."""
+    """Fields it concerns, as `Class.field`."""
     words: Callable[[PlannedJob], Iterator[str]]
-    """Yields what is said of a plan; nothing where the plan does not use it."""
+    """Function that yields the words on a plan; nothing if the plan does not use the feature."""
 
 
 def left_out(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy) -> list[str]:
@@ -212,7 +213,7 @@ LEFT_OUT: tuple[LeftOut, ...] = (
     LeftOut(fields=("Parameter.density",), words=_sparse),
     LeftOut(fields=("Cluster.name",), words=_devices),
 )
-"""All that a likeness does not take over."""
+"""Everything that a likeness does not take over."""
 
 CARRIED: Mapping[str, str] = {
     "JobStrategy.stages": "as many as the ranks keep apart, counted",

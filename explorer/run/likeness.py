@@ -1,8 +1,8 @@
-"""Scale: a plan for many devices as something that runs here, with a record of what was kept.
+"""Scaling: turns a plan for many devices into one that runs here, with a record of what was kept.
 
-Kept are the things a real run can tell about: schedule, order and weight versions, how stages are chained
-and cut in time, how replicas divide work. Not kept is what `explorer.run.left_out` says. Stages on
-devices that fall together are merged where they follow each other; replicas are dropped from the end.
+It keeps what a real run can show: schedule, order and weight versions, how stages are chained and cut in
+time, how replicas divide work. It drops what `explorer.run.left_out` lists. Consecutive stages whose devices
+coincide are merged; replicas are dropped from the end.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from explorer.workload import Job
 
 MAX_MICROBATCHES = 8
 MOST_PERIOD = 2
-"""Updates from one exchange of an update rule to the next: a run has few steps."""
+"""Most updates from one exchange of an update rule to the next: a run has few steps."""
 UNITS_PER_STAGE = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitSize:
-    """How large the runnable model is."""
+    """Size of the runnable model."""
 
     d_model: int = 256
     """Width."""
@@ -47,11 +47,11 @@ class UnitSize:
     step_s: float = 1.6
     """Wanted seconds of one step in one process."""
     flops_per_s: float = 3e10
-    """What a core is taken to do, for this."""
+    """FLOP/s that a core is assumed to reach, to size the model."""
 
 
 SMALL = UnitSize(d_model=16, heads=2, seq=4, vocab=16, samples=1, step_s=1e-4)
-"""For tests of correctness."""
+"""Size for tests of correctness."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,32 +59,32 @@ class Scaled:
     """A plan's likeness that runs on a few ranks."""
 
     model: ModelSpec
-    """What is computed."""
+    """The model to compute."""
     graph: LayerGraph
-    """Its graph, not calibrated."""
+    """Graph of the model, not calibrated."""
     job: Job
-    """Its workload."""
+    """Job of the run."""
     strategy: JobStrategy
-    """Its strategy."""
+    """Strategy of the run."""
     ranks: int
-    """Processes it needs."""
+    """Number of processes it needs."""
     validated: tuple[str, ...]
     """What was kept, in words."""
     not_validated: tuple[str, ...]
-    """What was not."""
+    """What was not kept, in words."""
     groups: tuple[tuple[int, ...], ...] = ()
-    """Per stage here: the stages of the plan that it stands for."""
+    """Per stage here: the stages of the plan for which it stands."""
 
 
 class _Record:
-    """Words on what was kept."""
+    """Record, in words, of what was kept."""
 
     def __init__(self) -> None:
         self.kept: list[str] = []
         self.lost: list[str] = []
 
     def count(self, what: str, before: int, after: int) -> None:
-        """Something that has a number."""
+        """Record something that is counted."""
         if before == after:
             self.kept.append(f"{what}: {before}")
         else:
@@ -147,7 +147,7 @@ def scale(
 def _updates(
     graph: LayerGraph, strategy: JobStrategy, record: _Record, *, several: bool
 ) -> tuple[UpdateChoice, ...]:
-    """The update rule of most of the weights, for all of them, with a period short enough to run.
+    """Return the update rule of most of the weights, for all of them, with a period short enough to run.
 
     `several`: whether there are replicas here to exchange with.
     """
@@ -173,7 +173,7 @@ def _updates(
 
 
 def _stage_seconds(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy) -> list[float]:
-    """Predicted seconds of forward and backward of one microbatch on one lane of each stage."""
+    """Return the predicted seconds of forward and backward of one microbatch on one lane of each stage."""
     placement = place(graph, strategy, training=job.training)
     pricer = Pricer(graph, cluster, job, strategy, placement)
     found = [0.0] * len(strategy.stages)
@@ -184,7 +184,7 @@ def _stage_seconds(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobS
 
 
 def _stage_edges(graph: LayerGraph, strategy: JobStrategy) -> set[tuple[int, int]]:
-    """Stage DAG."""
+    """Return the edges of the stage DAG."""
     stage_of = {name: s for s, stage in enumerate(strategy.stages) for name in stage.all_layers}
     return {
         (stage_of[source], stage_of[target])
@@ -196,7 +196,7 @@ def _stage_edges(graph: LayerGraph, strategy: JobStrategy) -> set[tuple[int, int
 def _meshes(
     strategy: JobStrategy, ranks: int, record: _Record
 ) -> tuple[list[tuple[tuple[int, ...], ...]], int]:
-    """Per stage and copy the ranks of its replicas, and how many ranks there are."""
+    """Return per stage and copy the ranks of its replicas, and how many ranks there are."""
     rows = [[[row[0] for row in mesh.rows] for mesh in stage.meshes] for stage in strategy.stages]
     most = max(len(copy) for stage in rows for copy in stage)
     keep = most
@@ -217,9 +217,9 @@ def _meshes(
 def _merged(
     meshes: list[tuple[tuple[int, ...], ...]], edges: set[tuple[int, int]], strategy: JobStrategy
 ) -> list[list[int]]:
-    """Runs of stages that follow each other on the same ranks; elsewhere a stage stays alone.
+    """Group stages that follow each other on the same ranks; all others stay alone.
 
-    Where the schedule needs its own placement, stages of one device (where a wave turns) stay apart.
+    If the schedule needs its own placement, stages of one device (where a wave turns) stay separate.
     """
     chain = edges == {(s, s + 1) for s in range(len(meshes) - 1)}
     placed = SCHEDULES.get(strategy.schedule).needs.placed
@@ -245,7 +245,7 @@ def _group_edges(groups: list[list[int]], edges: set[tuple[int, int]]) -> set[tu
 
 
 def _microbatches(job: Job, strategy: JobStrategy, record: _Record) -> int:
-    """Microbatches of the largest size in one step here."""
+    """Return the number of microbatches of the largest size in one step here."""
     size = max(stage.microbatch_samples for stage in strategy.stages)
     before = job.global_batch // size
     rings = [stage.meshes[0].replicas for stage in strategy.stages if stage.replicas == "round_robin"]
@@ -264,7 +264,7 @@ def _batches(
     size: UnitSize,
     record: _Record,
 ) -> tuple[list[Stage], int]:
-    """Stages without layers yet, with small microbatches in the plan's proportions; and the batch."""
+    """Make stages without layers yet, with small microbatches in the plan's proportions, and the batch."""
     sizes = [strategy.stages[group[0]].microbatch_samples for group in groups]
     smallest = min(sizes)
     if any(value % smallest for value in sizes):
@@ -305,7 +305,7 @@ def _model(
     target_flops: float,
     size: UnitSize,
 ) -> ModelSpec:
-    """Units whose FLOPs stand in the ratio of the stages' times."""
+    """Make units whose FLOPs stand in the ratio of the stages' times."""
     units = [Unit(name="embed", kind=EMBED)]
     last: dict[int, int] = {}
     total = sum(shares) or float(len(shares))
@@ -327,7 +327,7 @@ def _model(
 
 
 def _kind(graph: LayerGraph, strategy: JobStrategy, group: list[int]) -> str:
-    """The kind of unit that is most like the layers of some stages."""
+    """Return the kind of unit most similar to the layers of some stages."""
     kinds = {graph.layer[name].kind for s in group for name in strategy.stages[s].all_layers}
     if kinds & {"attention", "scores", "experts"}:
         return BLOCK
@@ -335,7 +335,7 @@ def _kind(graph: LayerGraph, strategy: JobStrategy, group: list[int]) -> str:
 
 
 def _width(kind: str, flops: float, size: UnitSize) -> tuple[str, int]:
-    """(kind, hidden width) of about so many FLOPs a sample; what is too small for a block is an MLP."""
+    """Return the (kind, hidden width) of about so many FLOPs a sample; an MLP if too few for a block."""
     d, s = size.d_model, size.seq
     attention = 8.0 * s * d * d + 4.0 * s * s * d
     if kind == BLOCK and flops > 1.25 * attention:
@@ -345,7 +345,7 @@ def _width(kind: str, flops: float, size: UnitSize) -> tuple[str, int]:
 
 
 def _units_of(model: ModelSpec, groups: int) -> list[list[int]]:
-    """Units of each stage: the embedding with the first, the head with the last."""
+    """List the units of each stage: the embedding with the first, the head with the last."""
     found: list[list[int]] = [[] for _ in range(groups)]
     for i, unit in enumerate(model.units):
         if unit.kind == EMBED:

@@ -1,8 +1,8 @@
 """Surveyor: what one rank measures of its machine for a cluster profile, while all the others do the same.
 
-Device work is repeated until the clock can tell it, on GPUs inside a CUDA graph, so that the host's own pace
-is not in it; that is measured apart. On processors a timing during which the system gave the core to others
-is thrown away.
+Device work is repeated until the clock can resolve it, on GPUs inside a CUDA graph, so that the host's own
+pace, which is measured separately, is not included. On processors a timing during which the system gave the
+core to others is discarded.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ from explorer.run.status import WAITING
 from explorer.run.transport import Transport
 
 SAMPLES = 3
-"""Times that everything is timed in one round."""
+"""Timings of everything in one round."""
 LINK_SAMPLES = 15
 """The same for messages and collectives. The fastest counts: one that waits for a rank whose core the system
-gave to others tells of those, not of the link."""
+gave to others measures those others, not the link.
+"""
 SHORTEST_S = 0.002
-"""Device work is repeated until it takes as long."""
+"""Seconds that repeated device work lasts at least."""
 LONGEST_S = 0.5
-"""What takes longer than this is timed once in a round."""
+"""Seconds above which a thing is timed only once in a round."""
 ISSUED = 200
-"""Small kernels of one timing of the host."""
+"""Small kernels in one timing of the host."""
 WHOLE_SHARE = 0.95
-"""Of a core: with less, others had some of it."""
+"""Share of a core below which others had some of it."""
 _DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 Timed = Callable[[], object]
 
 
 class _Item(NamedTuple):
-    """One thing to be measured."""
+    """One thing to measure."""
 
     what: str
     precision: str
@@ -66,7 +67,7 @@ class Surveyor:
         transport.open(wires, [self.everyone])
 
     def machine(self) -> dict[str, Any]:
-        """What the system tells of this rank's device."""
+        """Return what the system reports about this rank's device."""
         facts: dict[str, Any] = {"torch": torch.__version__, "reserved_bytes": self._held_bytes}
         if self.device.type != "cuda":
             return {**facts, "name": "cpu", "memory_bytes": psutil.virtual_memory().total}
@@ -82,7 +83,7 @@ class Surveyor:
         }
 
     def measure(self) -> list[dict[str, Any]]:
-        """Rows of `what`, `precision`, `size` and `seconds`."""
+        """Return rows of `what`, `precision`, `size` and `seconds`."""
         rows = []
         for item, measured in itertools.chain(self._device_items(), self._host_items(), self._link_items()):
             self._status(WAITING, f"measuring {item.what} {item.precision}".strip(), 0.0)
@@ -113,7 +114,7 @@ class Surveyor:
             yield _Item("host_copy", "", (largest,)), lambda: self._host_copy(largest)
 
     def _timed(self, item: _Item, make: Callable[[_Item], Timed]) -> float:
-        """Seconds of one repetition, the median of a few."""
+        """Return the seconds of one repetition, the median of a few."""
         tf32 = item.precision == "tf32"
         torch.backends.cuda.matmul.allow_tf32 = tf32
         torch.backends.cudnn.allow_tf32 = tf32
@@ -127,7 +128,9 @@ class Surveyor:
             return _steady(work, self._repeats[item])
 
     def _graphed(self, item: _Item, work: Timed) -> float:
-        """Device seconds: the repetitions are recorded once and replayed, so the host issues nothing."""
+        """Return device seconds: the repetitions are recorded once and replayed, so the host issues
+        nothing.
+        """
         if item not in self._repeats:
             work()
             self._sync()
@@ -137,7 +140,7 @@ class Surveyor:
             self._repeats[item] = _repeats(time.perf_counter() - begin)
         count = self._repeats[item]
         graph = torch.cuda.CUDAGraph()
-        # NCCL's own thread may go on asking its events meanwhile
+        # NCCL's own thread may continue to query its events meanwhile
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             for _ in range(count):
                 work()
@@ -180,14 +183,14 @@ class Surveyor:
         return lambda: torch.add(read, 1.0, out=written)
 
     def _launch(self) -> float:
-        """Device seconds of a kernel that has nothing to do."""
+        """Return the device seconds of an empty kernel."""
         tiny = torch.zeros(1, device=self.device)
         item = _Item("launch", "", ())
         self._repeats[item] = ISSUED
         return self._graphed(item, lambda: tiny.add_(1.0))
 
     def _host_copy(self, size: int) -> float:
-        """Seconds to copy so many bytes from the host's memory, pinned, to the device."""
+        """Return the seconds to copy so many bytes from the host's memory, pinned, to the device."""
         host = torch.zeros(size // 4).pin_memory()
         held = torch.empty(size // 4, device=self.device)
         times = []
@@ -206,7 +209,7 @@ class Surveyor:
         yield _Item("action", "", ()), self._action
 
     def _issue(self) -> float:
-        """Host seconds for each of many small kernels, autograd included."""
+        """Return the host seconds for each of many small kernels, autograd included."""
         weight = torch.ones(1, device=self.device, requires_grad=True)
 
         def chain() -> None:
@@ -219,7 +222,7 @@ class Surveyor:
         return _steady(chain, 1, after=self._sync) / ISSUED
 
     def _action(self) -> float:
-        """Host seconds of a backward call beside its kernels: entering and leaving autograd."""
+        """Return the host seconds of a backward call besides its kernels: entering and leaving autograd."""
         weight = torch.ones(1, device=self.device, requires_grad=True)
 
         def call(length: int) -> Timed:
@@ -234,7 +237,7 @@ class Surveyor:
 
         call(1)()
         one, two = (_steady(call(length), 20) for length in (1, 2))
-        return max(0.0, 2 * one - two)  # what a call of no kernel would take
+        return max(0.0, 2 * one - two)  # the seconds of a call without any kernel
 
     # -- links -----------------------------------------------------------------------------------------
 
@@ -250,7 +253,9 @@ class Surveyor:
             yield _Item("overlap", "", (largest,)), lambda: self._overlap(largest)
 
     def _message(self, size: int) -> float | None:
-        """One way, from round trips between neighbours, one pair after the other; None on who answers."""
+        """Return one-way seconds, from round trips between neighbours, one pair after the other; None on
+        ranks that answer.
+        """
         buffer = torch.zeros(max(1, size // 4), device=self.device)
         fastest = []
         for first, second in self.pairs:
@@ -287,7 +292,9 @@ class Surveyor:
         return min(times[1:])
 
     def _overlap(self, size: int) -> float | None:
-        """How many times as long a product takes beside an all-reduce; None where that was over too soon."""
+        """Return how many times as long a product takes beside an all-reduce; None if that was over too
+        soon.
+        """
         precision = self.asked.precisions[0]
         sizes = sorted(self.asked.products, key=math.prod)
         work = self._product(_Item("product", precision, sizes[len(sizes) // 2]))
@@ -316,7 +323,7 @@ class Surveyor:
 
 
 def _held_bytes(device: torch.device) -> int:
-    """Memory that the process has lost to the framework before its first tensor of size."""
+    """Return the memory that the process has lost to the framework before its first large tensor."""
     if device.type == "cuda":
         torch.zeros(1, device=device)
         free, total = torch.cuda.mem_get_info(device)
@@ -331,14 +338,14 @@ def _wall(work: Timed) -> float:
 
 
 def _repeats(once_s: float) -> int:
-    """Repetitions of one timing."""
+    """Return the repetitions of one timing."""
     return max(1, math.ceil(SHORTEST_S / max(once_s, 1e-9))) if once_s < LONGEST_S else 1
 
 
 def _steady(work: Timed, repeats: int, after: Timed | None = None) -> float:
-    """Median seconds of a repetition over those timings in which this rank had its core to itself.
+    """Return the median seconds of a repetition over the timings in which this rank had its core to itself.
 
-    Where there is none, the seconds that the core worked for it: it computes in one thread.
+    If there is none, return the seconds that the core worked for it: it computes in one thread.
     """
     whole, worked = [], []
     for _ in range(SAMPLES):

@@ -1,4 +1,4 @@
-"""Mailbox: tensors by key and samples. Pieces of other sizes are cut and joined, overlapping ones summed.
+"""Mailbox: tensors by key and samples. Pieces of different sizes are cut and joined, overlapping ones summed.
 
 One rule serves equal and unequal microbatches, split and round-robin replicas (disjoint parts join) and
 the gradients of several readers of one tensor (overlapping parts add).
@@ -26,7 +26,7 @@ class Mailbox:
         self._held[key].append((*interval, rows))
 
     def take(self, key: Hashable, interval: Interval) -> torch.Tensor:
-        """The rows of some samples, removed; parts of other samples stay.
+        """Remove and return the rows of some samples; parts of other samples stay.
 
         Raises:
             RunError: rows are missing, which a lowered program does not allow.
@@ -56,5 +56,5 @@ class Mailbox:
 
     @property
     def size(self) -> int:
-        """Pieces that wait."""
+        """Number of pieces that wait."""
         return sum(map(len, self._held.values()))

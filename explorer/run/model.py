@@ -35,9 +35,9 @@ class Unit:
     ffn: int = 1
     """Hidden width of a block, mlp or conv: what its time grows with."""
     reads: tuple[int, ...] = ()
-    """Earlier units whose outputs are summed to its input; the embedding reads the tokens."""
+    """Earlier units whose outputs are summed to form its input; the embedding reads the tokens."""
     tied: bool = False
-    """For the head: uses the embedding's table as its own weight."""
+    """For the head: whether it uses the embedding's table as its own weight."""
 
     def __post_init__(self) -> None:
         if self.kind not in UNIT_KINDS:
@@ -69,7 +69,7 @@ class ModelSpec:
     dtype: str = "fp32"
     """fp32 or fp64."""
     seed: int = 0
-    """Of weights and data."""
+    """Seed of weights and data."""
 
     def __post_init__(self) -> None:
         sizes = (self.d_model, self.heads, self.seq, self.vocab)
@@ -103,7 +103,7 @@ def transformer(
     tied: bool = False,
     seed: int = 0,
 ) -> ModelSpec:
-    """Embedding, equal blocks and head, one after the other.
+    """Make a model of embedding, equal blocks and head, one after the other.
 
     >>> [unit.name for unit in transformer(1).units]
     ['embed', 'layers.0', 'head']
@@ -117,7 +117,9 @@ def transformer(
 
 
 def parameter_shapes(model: ModelSpec, unit: Unit) -> dict[str, tuple[int, ...]]:
-    """Parameters of a unit, in the order in which its module declares them; a tied head has no table."""
+    """Return the shapes of a unit's parameters, in the order its module declares them; a tied head has no
+    table.
+    """
     d, f = model.d_model, unit.ffn
     norm: dict[str, tuple[int, ...]] = {"norm.weight": (d,), "norm.bias": (d,)}
     if unit.kind == EMBED:
@@ -134,7 +136,7 @@ def parameter_shapes(model: ModelSpec, unit: Unit) -> dict[str, tuple[int, ...]]
 
 
 def parameter_names(model: ModelSpec, unit: Unit) -> dict[str, str]:
-    """Own name of a parameter -> its name in the model: a tied table is the embedding's."""
+    """Return own name of a parameter -> its name in the model: a tied table is the embedding's."""
     names = {name: f"{unit.name}.{name}" for name in parameter_shapes(model, unit)}
     if unit.tied:
         source = next(item.name for item in model.units if item.kind == EMBED)
@@ -143,7 +145,7 @@ def parameter_names(model: ModelSpec, unit: Unit) -> dict[str, str]:
 
 
 def forward_flops(model: ModelSpec, unit: Unit) -> float:
-    """FLOPs of one sample's forward, 2mnk."""
+    """Return the FLOPs of one sample's forward, 2mnk."""
     d, f, s = model.d_model, unit.ffn, model.seq
     if unit.kind == EMBED:
         return 0.0
@@ -166,7 +168,7 @@ def model_graph(
     defaults: Defaults = Defaults(),  # noqa: B008 - frozen
     times: Times | None = None,
 ) -> LayerGraph:
-    """The LayerGraph of a runnable model, one layer per unit, with measured seconds where given."""
+    """Make the LayerGraph of a runnable model, one layer per unit, with measured seconds if given."""
     shape = (float(model.seq), float(model.d_model))
     tensors = [
         Tensor(name=part, shape=(model.seq,), dtype="int64", backward=False) for part in ("tokens", "targets")

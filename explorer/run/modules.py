@@ -1,8 +1,8 @@
 """Modules: the units of a runnable model in torch, as functions of weights and input, and its data.
 
-Weights are seeded by their name and data by the number of the sample, so that every way of cutting the
-model and the batch works on the same numbers. Functions, not modules with state: a schedule that keeps
-several weight versions passes the one it means.
+Weights are seeded by their name and data by the number of the sample, so that every way of cutting the model
+and the batch works on the same numbers. They are functions, not modules with state, so that a schedule that
+keeps several weight versions passes the one it means.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DTYPES = {"fp32": torch.float32, "fp64": torch.float64}
 
 
 def initial_weights(model: ModelSpec, units: Iterable[int], device: torch.device) -> Weights:
-    """Weights of some units, equal wherever they are made; a tied table once."""
+    """Return the weights of some units, equal wherever they are made; a tied table once."""
     found: Weights = {}
     for i in units:
         unit = model.units[i]
@@ -50,7 +50,7 @@ def _initial(
 
 
 def sample_tokens(model: ModelSpec, low: int, high: int, device: torch.device) -> torch.Tensor:
-    """Tokens of samples [low, high): (high - low, seq + 1), each sample from its number alone."""
+    """Return the tokens of samples [low, high): (high - low, seq + 1), each sample from its number alone."""
     sample = torch.arange(low, high, dtype=torch.int64).unsqueeze(1)
     place = torch.arange(model.seq + 1, dtype=torch.int64).unsqueeze(0)
     mixed = sample * 1_000_003 + place * 7_919 + model.seed * 104_729
@@ -65,12 +65,12 @@ def unit_forward(
     x: torch.Tensor | None,
     tokens: torch.Tensor,
 ) -> torch.Tensor:
-    """Output of a unit: (samples, seq, d_model), or for the head the loss summed over samples.
+    """Return the output of a unit: (samples, seq, d_model), or for the head the loss summed over samples.
 
     Args:
-        model: sizes.
-        unit: which.
-        weights: by own name.
+        model: the sizes.
+        unit: the unit to run.
+        weights: weights by the unit's own names.
         x: summed outputs of the units it reads; None for the embedding.
         tokens: (samples, seq + 1); the embedding reads the first, the head predicts the last `seq`.
     """
@@ -105,7 +105,7 @@ def run_units(
     outside: Mapping[int, torch.Tensor],
     tokens: torch.Tensor,
 ) -> dict[int, torch.Tensor]:
-    """Outputs of some units in order, given the outputs of those before them that they read."""
+    """Run some units in order, given the outputs of earlier ones that they read."""
     made: dict[int, torch.Tensor] = {}
     for i in units:
         unit = model.units[i]

@@ -1,4 +1,4 @@
-"""Optimizers as one update of some weights, with their state beside: what `U` runs."""
+"""Optimizers as one update of some weights, with their state kept separately: what `U` runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KINDS = ("none", "sgd", "momentum", "adam", "adamw")
 
 
 class Optimizer:
-    """State by parameter name; `step` changes the weights it is given in place."""
+    """Optimizer state by parameter name; `step` changes the weights it is given in place."""
 
     def __init__(self, kind: str, learning_rate: float) -> None:
         if kind not in KINDS:
@@ -67,7 +67,8 @@ class Optimizer:
         torch._foreach_addcdiv_(held, m, root, [-self.learning_rate / (1 - BETA1**t) for t in steps])
 
     def direction(self, name: str, weight: torch.Tensor) -> torch.Tensor:
-        """Return what the next update takes from a parameter, over the learning rate, if gradients stay.
+        """Return what the next update subtracts from a parameter, over the learning rate, if gradients stay
+        the same.
 
         The velocity of momentum; of Adam the corrected mean over the root of the second moment; 0 before the
         first update and without updates.

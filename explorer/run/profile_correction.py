@@ -1,8 +1,8 @@
-"""Correct: from what a run measured of its own machine to the numbers of a cluster profile, or a refusal.
+"""Correction: from what a run measured of its own machine to the numbers of a cluster profile, or a refusal.
 
-A run on this machine can tell of this machine only. So a profile is corrected where its devices are what
-the ranks ran on, by `explorer.calibrate`, and every number that stays is named with the reason. Nothing is
-carried over from a processor to an accelerator.
+A run shows only its own machine. So `explorer.calibrate` corrects a profile if its devices are those the
+ranks ran on, and every number that stays is named with the reason. Nothing is carried over from a processor
+to an accelerator.
 """
 
 from __future__ import annotations
@@ -35,37 +35,37 @@ class Change:
     what: str
     """Link or class of operation, and which of its numbers."""
     before: float
-    """In the profile."""
+    """Value in the profile."""
     after: float
-    """As measured."""
+    """Value as measured."""
     quantity: str
     """`bytes_per_s`, `seconds` or `fraction`."""
     band: float = 0.0
-    """Half-width of the 80 % band of what is measured; 0 where none is known."""
+    """Half-width of the 80 % band of the measurement; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """What a run would change in a cluster."""
+    """Changes that a run would make to a cluster."""
 
     cluster: Cluster | None
-    """The corrected cluster; None where nothing can be said of it."""
+    """The corrected cluster; None if the run shows nothing about it."""
     changes: tuple[Change, ...] = ()
-    """In what."""
+    """Numbers that change."""
     kept: tuple[str, ...] = ()
-    """What stays as it is, and why."""
+    """Numbers that stay, and why."""
     refusal: str = ""
-    """Why nothing can be said, with the way out; empty where something can."""
+    """Reason why the run shows nothing about the cluster, with the way out; empty if it does."""
 
 
 def correct(cluster: Cluster, job: Job, known: Calibrated, *, device: str) -> Correction:
-    """The cluster with every number corrected that the run can speak for.
+    """Correct every number of the cluster about which the run shows something.
 
     Args:
         cluster: the profile of the plan.
-        job: its workload.
-        known: what the run measured.
-        device: what the ranks ran on, as they name it (`cpu`, `NVIDIA A100-SXM4-80GB`).
+        job: the job that was run.
+        known: the measurements of the run.
+        device: the device the ranks ran on, as they name it (`cpu`, `NVIDIA A100-SXM4-80GB`).
     """
     foreign = [kind.name for kind in used_kinds(cluster) if not same_device(kind.name, device)]
     if foreign:
@@ -99,5 +99,5 @@ def _changes(found: EstimatedCluster) -> tuple[Change, ...]:
 
 
 def _what(number: Number) -> str:
-    """Link or class of operation, and which of its numbers."""
+    """Name the link or class of operation, and which of its numbers."""
     return _WORDS.get(number.name, number.name).format(owner=number.owner)

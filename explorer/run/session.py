@@ -1,4 +1,4 @@
-"""Session: one rank's whole run. Connect, build every case once, then calibration and cases in rounds."""
+"""Session: one rank's whole run: connect, build every case once, then run calibration and cases in rounds."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from explorer.run.status import COMPUTING, IDLE, WAITING
 from explorer.run.transport import Transport, connect
 
 LEAD_S = 0.01
-"""From the last rank's arrival at the barrier to the common start."""
+"""Seconds from the last rank's arrival at the barrier to the common start."""
 
 
 class Reports(Protocol):
-    """What a session reports through (see `explorer.run.worker.Desk`)."""
+    """Where a session reports (see `explorer.run.worker.Desk`)."""
 
     rank: int
     events: guard.Events
     at: str
 
     def status(self, state: int, text: str = "", predicted_s: float = 0.0) -> None:
-        """Say what this rank does now."""
+        """Report what this rank does now."""
 
 
 def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
-    """Run everything a specification asks; returns this rank's result."""
+    """Run everything a specification requests; return this rank's result."""
     torch.set_num_threads(1)
     if spec.pin:
         _pin(spec.ranks)
@@ -89,15 +89,17 @@ def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
 
 
 def import_for_backward() -> None:
-    """Take one gradient as the stages do: the first of a process imports some 500 modules, for seconds."""
+    """Take one gradient as the stages do: the first one of a process imports some 500 modules, for
+    seconds.
+    """
     x = torch.ones(1, requires_grad=True)
     torch.autograd.grad([2 * x], [x], [torch.ones(1)])
 
 
 def hurry() -> bool:
-    """Ask to be woken on time whatever else runs: ranks of a dry run sleep, so this takes from nobody.
+    """Request to be woken on time whatever else runs: ranks of a dry run sleep, so this takes from nobody.
 
-    Where the system does not allow it (an ordinary user) everything works, only noisier.
+    If the system does not allow it (to an ordinary user) everything works, only with more noise.
     """
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
@@ -107,12 +109,12 @@ def hurry() -> bool:
 
 
 def _device_name(device: torch.device) -> str:
-    """What the device is, for whom a calibration of it would hold."""
+    """Return the name of the device for which a calibration of it would hold."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def _pin(ranks: int) -> None:
-    """One core for each rank where there are enough."""
+    """Pin each rank to one core if there are enough."""
     if hasattr(os, "sched_getaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         if len(cores) >= ranks:
@@ -122,7 +124,7 @@ def _pin(ranks: int) -> None:
 def _player(
     case: RunCase, index: int, spec: RunSpec, desk: Reports, transport: Transport
 ) -> Callable[[], dict[str, Any]]:
-    """Build a case; the result runs it once."""
+    """Build a case; return a function that runs it once."""
     if case.engine == "torch":
         from explorer.run.engines import torch_player
 
@@ -172,7 +174,7 @@ def _play(
     case: RunCase,
     desk: Reports,
 ) -> dict[str, Any]:
-    """Start together, run, and hand back the stamps."""
+    """Start together, run, and return the stamps."""
     desk.status(WAITING, "the start of " + case.name, 0.0)
     transport.barrier()
     begin = transport.largest(time.perf_counter()) + LEAD_S if _one_host() else time.perf_counter()
@@ -185,5 +187,5 @@ def _play(
 
 
 def _one_host() -> bool:
-    """Whether all ranks share one clock."""
+    """Tell whether all ranks share one clock."""
     return os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE")

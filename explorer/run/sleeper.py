@@ -3,7 +3,7 @@
 Messages carry the time at which they are due: begin (the producer's end, or the end of the wire's previous
 transfer) plus the predicted seconds. The receiver takes the real message and then waits until it is due.
 All ranks of a dry run share one host, hence one clock. Waits begin at real times, never at predicted ones:
-what the launcher, the interpreter, the transport and the scheduler of the machine add is in the result.
+what the launcher, the interpreter, the transport and the machine's scheduler add is part of the result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch.distributed as dist
 from explorer.run.lane import LaneTask, Reduction, Transfer, Wire
 
 COARSE_S = 0.0012
-"""What is left to short sleeps at the end of a wait, because a long sleep overshoots."""
+"""Seconds left to short sleeps at the end of a wait, because a long sleep overshoots."""
 
 
 def sleep_until(due_s: float) -> None:
@@ -27,7 +27,7 @@ def sleep_until(due_s: float) -> None:
 
 
 class Sleeper:
-    """A backend that computes nothing and takes the predicted time for it."""
+    """A backend that computes nothing and sleeps for the predicted time."""
 
     reduce_op: Any = dist.ReduceOp.MAX
 
@@ -42,42 +42,42 @@ class Sleeper:
         return self.seconds[slot]
 
     def compute(self, task: LaneTask) -> None:
-        """Sleep."""
+        """Sleep for the predicted seconds of a task."""
         sleep_until(time.perf_counter() + self._seconds(task.slot))
 
     def message(self, item: Transfer) -> torch.Tensor:
-        """When it is due."""
+        """Return the time at which a transfer is due."""
         begin = max(time.perf_counter(), self.wire_free.get(item.wire, 0.0))
         due = begin + (self._seconds(item.slot) if item.flow >= 0 else 0.0)
         self.wire_free[item.wire] = due
         return torch.tensor([due], dtype=torch.float64, device=self.device)
 
     def buffer(self, item: Transfer) -> torch.Tensor:
-        """Room for one number."""
+        """Make room for one number."""
         del item
         return torch.zeros(1, dtype=torch.float64, device=self.device)
 
     def deliver(self, item: Transfer, message: torch.Tensor) -> None:
-        """Wait until it is due."""
+        """Wait until the message is due."""
         del item
         sleep_until(float(message.item()))
 
     def contribution(self, item: Reduction) -> torch.Tensor:
-        """When this rank was ready; the latest of the group begins the collective."""
+        """Return when this rank was ready; the latest of the group begins the collective."""
         del item
         return torch.tensor([time.perf_counter()], dtype=torch.float64, device=self.device)
 
     def reduced(self, item: Reduction, total: torch.Tensor) -> None:
-        """Wait until it is due."""
+        """Wait until the collective is due."""
         begin = max(float(total.item()), self.group_free.get(item.group, 0.0))
         self.group_free[item.group] = begin + self._seconds(item.slot)
         sleep_until(self.group_free[item.group])
 
     def gather(self, task: int, slot: int) -> None:
-        """Note when it is due."""
+        """Note when the gather is due."""
         self.gather_free = max(self.gather_free, time.perf_counter()) + self._seconds(slot)
         self.gather_due[task] = self.gather_free
 
     def gathered(self, task: int) -> None:
-        """Wait until it is due."""
+        """Wait until the gather is due."""
         sleep_until(self.gather_due[task])

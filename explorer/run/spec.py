@@ -24,24 +24,26 @@ from explorer.updates import Chosen
 
 SCHEMA = "explorer.run/1"
 MOST_BYTES = 2**30
-"""Longest specification read."""
+"""Most bytes of a specification that are read."""
 REAL, DRY = "real", "dry"
 FAULTS = ("raise", "exit", "kill", "hang", "memory", "stop")
-"""raise an error, os._exit(3), SIGKILL, sleep for ever, ask for more memory than there is, SIGSTOP."""
+"""Kinds of faults: raise an error, os._exit(3), SIGKILL, sleep for ever, ask for more memory than there is,
+SIGSTOP.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Something that goes wrong on purpose. Used by tests only."""
+    """A failure on purpose. Used only by tests."""
 
     rank: int
-    """Where."""
+    """Rank that fails."""
     kind: str
     """One of `FAULTS`."""
     action: int = 0
-    """Before which action of that rank's program."""
+    """Action of that rank's program before which it fails."""
     case: int = 0
-    """In which case."""
+    """Case in which it fails."""
 
     def __post_init__(self) -> None:
         if self.kind not in FAULTS:
@@ -57,15 +59,17 @@ class RunCase:
     skeleton: Skeleton
     """Sections, flows and holders."""
     shape: Shape
-    """What the schedule was given."""
+    """Shape that the schedule was given."""
     order: Order
-    """What it answered; all its steps are run."""
+    """Order that it returned; all its steps are run."""
     kind: str = REAL
-    """`real`, or `dry`: sleeps in place of compute."""
+    """`real`, or `dry`, which sleeps instead of computing."""
     seconds: tuple[float, ...] = ()
-    """Per slot of the program: predicted seconds; what a dry case sleeps and the watchdog expects."""
+    """Per slot of the program: predicted seconds, for which a dry case sleeps and which the watchdog
+    expects.
+    """
     model: ModelSpec | None = None
-    """For a real case: what is computed."""
+    """For a real case: the model to compute."""
     sections: tuple[tuple[int, ...], ...] = ()
     """For a real case, per section: its units."""
     flow_units: tuple[tuple[int, ...], ...] = ()
@@ -73,43 +77,43 @@ class RunCase:
     optimizer: str = "sgd"
     """sgd, momentum, adam, adamw or none."""
     learning_rate: float = 0.05
-    """Of the optimizer."""
+    """Learning rate of the optimizer."""
     everywhere: bool = False
-    """Run the one lane of this program on every rank at once, each for itself."""
+    """Whether every rank runs the one lane of this program at once, each for itself."""
     check: bool = False
-    """Compare gradients and weights with a plain emulation in one process."""
+    """Whether to compare gradients and weights with a plain emulation in one process."""
     once: bool = False
-    """Run before all rounds, once, untimed (the numerics)."""
+    """Whether to run it before all rounds, once, untimed (the numerics)."""
     engine: str = "interpreter"
     """`interpreter` or `torch` (DistributedDataParallel, torch.distributed.pipelining)."""
 
     def lowered(self) -> Program:
-        """The program, lowered again."""
+        """Lower the program again."""
         return lower(self.skeleton, self.shape, self.order)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What every rank times in each round, all at once."""
+    """What every rank times in each round, all at the same time."""
 
     model: ModelSpec
-    """Its units are timed one by one, forward and backward."""
+    """Model whose units are timed one by one, forward and backward."""
     samples: tuple[int, ...]
-    """At these numbers of samples."""
+    """Numbers of samples to time."""
     message_bytes: tuple[int, ...] = ()
-    """Point-to-point messages to the next rank, of these sizes."""
+    """Bytes of the point-to-point messages to the next rank."""
     reduce_bytes: tuple[int, ...] = ()
-    """All-reduces over all ranks, of these sizes."""
+    """Bytes of the all-reduces over all ranks."""
     optimizer: str = "sgd"
-    """Its update of all parameters is timed."""
+    """Optimizer whose update of all parameters is timed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What every rank measures of its machine in each round, all ranks at once."""
+    """What every rank measures of its machine in each round, all ranks at the same time."""
 
     precisions: tuple[str, ...]
-    """Of matrix products, attention and convolutions: fp32, tf32, fp16 or bf16."""
+    """Precisions of matrix products, attention and convolutions: fp32, tf32, fp16 or bf16."""
     products: tuple[tuple[int, int, int], ...] = ()
     """Rows, columns and depth of matrix products."""
     attentions: tuple[tuple[int, int, int], ...] = ()
@@ -119,9 +123,9 @@ class Survey:
     moved_bytes: tuple[int, ...] = ()
     """Bytes that an operator reads and writes, together."""
     message_bytes: tuple[int, ...] = ()
-    """Point-to-point messages between neighbours, of these sizes."""
+    """Bytes of the point-to-point messages between neighbours."""
     reduce_bytes: tuple[int, ...] = ()
-    """All-reduces over all ranks, of these sizes."""
+    """Bytes of the all-reduces over all ranks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,27 +137,27 @@ class RunSpec:
     """
 
     ranks: int
-    """Processes."""
+    """Number of processes."""
     cases: tuple[RunCase, ...] = ()
-    """Run in this order in every round."""
+    """Cases, run in this order in every round."""
     rounds: int = 1
-    """Rounds that are measured."""
+    """Number of measured rounds."""
     warmup_rounds: int = 0
-    """Rounds before them that are thrown away."""
+    """Number of rounds before them that are discarded."""
     calibration: Calibration | None = None
-    """Timed at the start of every round."""
+    """Calibration timed at the start of every round; None for none."""
     survey: Survey | None = None
-    """Measured at the end of every round."""
+    """Survey measured at the end of every round; None for none."""
     faults: tuple[Fault, ...] = ()
-    """What goes wrong on purpose."""
+    """Failures on purpose."""
     group_timeout_s: float = 600.0
-    """Seconds after which a rank that waits for others gives up; the launcher's watchdog is sooner."""
+    """Seconds after which a rank that waits for others gives up; the launcher's watchdog is faster."""
     patience_s: float = 5.0
-    """How long an action may show no sign of life, beyond five times its predicted seconds."""
+    """Seconds that an action may show no sign of life, beyond five times its predicted seconds."""
     pin: bool = False
-    """Give every rank a core of its own."""
+    """Whether every rank gets a core of its own."""
     device: str = "auto"
-    """cpu, cuda, or auto: cuda where there is a device for every rank."""
+    """cpu, cuda, or auto: cuda if there is a device for every rank."""
 
     def __post_init__(self) -> None:
         names = [case.name for case in self.cases]
@@ -177,10 +181,10 @@ def write_spec(spec: RunSpec, path: Path) -> None:
 
 
 def read_spec(path: Path) -> RunSpec:
-    """Read it back.
+    """Read a specification that `write_spec` wrote.
 
     Raises:
-        InputError: not such a file, or a wrong value in it.
+        InputError: the file is not a specification, or holds a wrong value.
     """
     try:
         return from_data(parse_json(read_text(path, most=MOST_BYTES)))
@@ -191,7 +195,7 @@ def read_spec(path: Path) -> RunSpec:
 
 
 def to_data(spec: RunSpec) -> dict[str, Any]:
-    """Plain data."""
+    """Return a specification as plain data."""
     data = {item.name: getattr(spec, item.name) for item in fields(spec)}
     data["schema"] = SCHEMA
     data["cases"] = [_case_data(case) for case in spec.cases]
@@ -202,7 +206,7 @@ def to_data(spec: RunSpec) -> dict[str, Any]:
 
 
 def from_data(data: Mapping[str, Any]) -> RunSpec:
-    """The specification from plain data."""
+    """Make a specification from plain data."""
     if data.get("schema") != SCHEMA:
         raise InputError("not a run specification", key="schema", found=data.get("schema"), allowed=SCHEMA)
     values = {key: value for key, value in data.items() if key != "schema"}
@@ -277,7 +281,7 @@ def _model(data: Mapping[str, Any]) -> ModelSpec:
 
 
 def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The mapping with every list in it, at any depth of lists, a tuple."""
+    """Return the mapping with every list in it, at any depth of lists, as a tuple."""
 
     def convert(value: Any) -> Any:
         return tuple(map(convert, value)) if isinstance(value, (list, tuple)) else value

@@ -2,8 +2,9 @@
 
 Torch's own halves (`torch.distributed.pipelining`) do the work: the first goes through the graph once and
 keeps the gradients that reach each product, the second starts from those. What the second does not need is
-given back at once, as the simulator counts it (`explorer.costs.split_backward`): torch would keep it, since
-the products' nodes hold the graph before them. Weights of one dimension (norms) get theirs in the first half.
+freed at once, as the simulator counts it (`explorer.costs.split_backward`): torch would keep it, since the
+products' nodes hold the graph before them. Weights of one dimension (norms) get their gradients in the first
+half.
 """
 
 from __future__ import annotations
@@ -22,16 +23,18 @@ Gradients = dict[str, torch.Tensor]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """What lies between the halves of one backward."""
+    """State between the two halves of one backward."""
 
     weights: Weights
-    """Those whose gradients wait."""
+    """Weights whose gradients wait."""
     groups: list[dict[str, Any]]
-    """Torch's: weights with the nodes that their gradients start from, and what came there."""
+    """Torch's groups: weights with the nodes from which their gradients start, and the gradients that arrived
+    there.
+    """
     made: Gradients
     """Gradients that the first half made on its way."""
     tables: tuple[tuple[torch.Tensor, torch.Tensor | None], ...]
-    """What units that read nothing (embeddings) made, with its gradient."""
+    """Outputs of units that read nothing (embeddings), with their gradients."""
 
 
 def input_half(
@@ -45,9 +48,9 @@ def input_half(
 
     Args:
         outputs: what to differentiate; detached when this returns.
-        gradients: of each of them, None for a loss.
-        inputs: whose gradients are wanted; leaves.
-        weights: of the units in between, by name.
+        gradients: gradient of each of them; None for a loss.
+        inputs: leaves whose gradients are wanted.
+        weights: weights of the units in between, by name.
         tables: (output of a unit that reads nothing, the leaf that the other units read in its place).
 
     Returns:

@@ -2,7 +2,7 @@
 
 Every wire (ordered pair of ranks) and every set of reducing ranks has a communicator of its own, made and
 warmed up by all ranks in one order before anything is timed. On a wire messages are sent and received
-strictly in the program's sequence and without tags: what NCCL needs, and what gloo is therefore run with too.
+strictly in the program's sequence and without tags, as NCCL needs it; gloo runs in the same way.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import torch.distributed as dist
 from explorer.run.lane import Wire
 
 START_TIMEOUT_S = 180.0
-"""Longest wait for the last rank to come up. A rank that hangs later is the launcher's to find."""
+"""Longest wait in seconds for the last rank to start. The launcher finds a rank that hangs later."""
 
 Handle = Any
-"""What an asynchronous call of torch.distributed returns."""
+"""Handle that an asynchronous call of torch.distributed returns."""
 
 
 @dataclass(kw_only=True)
@@ -34,15 +34,15 @@ class Transport:
     ranks: int
     """All ranks."""
     device: torch.device
-    """Where messages live."""
+    """Device on which messages live."""
     timeout_s: float
-    """After which waiting fails."""
+    """Seconds after which waiting fails."""
     _wires: dict[Wire, Any] = field(default_factory=dict)
     _groups: dict[tuple[int, ...], Any] = field(default_factory=dict)
     _pending: list[tuple[Handle, torch.Tensor]] = field(default_factory=list)
 
     def open(self, wires: Iterable[Wire], groups: Iterable[tuple[int, ...]]) -> None:
-        """Make communicators that are not there yet; all ranks call it with the same arguments."""
+        """Make the communicators that do not exist yet; all ranks call it with the same arguments."""
         for wire in wires:
             if wire not in self._wires:
                 self._wires[wire] = self._new_group(sorted(wire[1:]))
@@ -65,7 +65,7 @@ class Transport:
             dist.recv(message, source, group=self._wires[wire])
 
     def send(self, wire: Wire, message: torch.Tensor) -> None:
-        """Begin to send; the message is kept alive until it has gone."""
+        """Begin to send; keep the message alive until it has gone."""
         work = dist.isend(message, wire[2], group=self._wires[wire])
         self._pending = [pair for pair in self._pending if not pair[0].is_completed()]
         self._pending.append((work, message))
@@ -77,7 +77,7 @@ class Transport:
     def reduce(
         self, members: tuple[int, ...], buffer: torch.Tensor, *, op: Any = dist.ReduceOp.SUM
     ) -> Handle:
-        """Begin to all-reduce in place; a group of one has nothing to do."""
+        """Begin to all-reduce in place; do nothing for a group of one."""
         if len(members) == 1:
             return None
         return dist.all_reduce(buffer, op=op, group=self._groups[members], async_op=True)
@@ -94,7 +94,7 @@ class Transport:
             dist.barrier()
 
     def largest(self, value: float) -> float:
-        """The largest of a number over all ranks."""
+        """Return the largest of a number over all ranks."""
         if self.ranks == 1:
             return value
         held = torch.tensor([value], dtype=torch.float64, device=self.device)
@@ -107,7 +107,7 @@ class Transport:
 
 
 def connect(timeout_s: float, device: str) -> Transport:
-    """Join the process group of this launch: NCCL where every rank has a GPU of its own, else gloo."""
+    """Join the process group of this launch: NCCL if every rank has a GPU of its own, else gloo."""
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     local = int(os.environ.get("LOCAL_RANK", rank))
     on_gpu = device == "cuda" or (
@@ -118,7 +118,7 @@ def connect(timeout_s: float, device: str) -> Transport:
     where = torch.device("cuda", local) if on_gpu else torch.device("cpu")
     if on_gpu:
         torch.cuda.set_device(where)
-    # ranks of a busy machine come up far apart, and meet at barriers after work of unequal length
+    # ranks of a busy machine start far apart, and meet at barriers after work of unequal length
     wait = dt.timedelta(seconds=max(START_TIMEOUT_S, timeout_s))
     dist.init_process_group("nccl" if on_gpu else "gloo", timeout=wait)
     return Transport(rank=rank, ranks=ranks, device=where, timeout_s=timeout_s)

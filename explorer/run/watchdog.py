@@ -2,8 +2,8 @@
 
 A rank shows life in two ways: its status page changes, or the thread that wrote it uses the processor. On a
 machine with a dozen other programs everything takes a dozen times as long, but both go on; a rank that hangs,
-or that waits for a message that never comes, shows neither. Seconds alone therefore condemn nobody: they
-are counted from the last sign of life.
+or that waits for a message that never comes, shows neither. So seconds alone never condemn a rank: they are
+counted from the last sign of life.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ import psutil
 from explorer.run.status import COMPUTING, IDLE, STARTING, WAITING, Status
 
 LOOK_EVERY_S = 1.0
-"""How often the processes of ranks whose page stands still are looked at."""
+"""Seconds between checks of the processes of ranks whose page stands still."""
 LIMITS_S = {STARTING: 180.0, WAITING: 22.0, IDLE: 180.0}
-"""Without a sign of life of *any* rank for so long, a rank in this state stands still."""
+"""Seconds without a sign of life of *any* rank after which a rank in this state stands still."""
 SPIN_LIMIT_S = 600.0
-"""Longest that one action may use the processor beyond fifty times its predicted seconds."""
+"""Most processor seconds of one action beyond fifty times its predicted seconds."""
 
 
 class Process(NamedTuple):
-    """What the system says of a rank's process."""
+    """What the system reports about a rank's process."""
 
     cpu_s: float
     """Processor seconds of its main thread so far."""
@@ -39,13 +39,13 @@ class Stuck(NamedTuple):
     """A rank that stands still."""
 
     rank: int
-    """Which."""
+    """The rank."""
     what: str
     """What it was doing."""
     still_s: float
-    """For how long."""
+    """Seconds it has stood still."""
     predicted_s: float
-    """How long it should have taken; 0 if unknown."""
+    """Seconds it should have taken; 0 if unknown."""
     stopped: bool
     """Whether a signal has stopped it."""
 
@@ -64,20 +64,20 @@ class _Life:
     changed_s: float
     """When the page last changed."""
     alive_s: float
-    """When the last sign of life was seen."""
+    """When a sign of life was last seen."""
     looked_s: float
     """When its process was last looked at."""
     process: Process | None = None
-    """What was found then."""
+    """What the system reported then."""
 
 
 class Watchdog:
     """Judges ranks by the status pages that they write and by their processes.
 
     Args:
-        ranks: how many there are.
+        ranks: number of ranks.
         patience_s: an action may show no life for five times its predicted seconds and this.
-        look: returns what the system says of a process, or None if it is gone.
+        look: returns what the system reports about a process, or None if it is gone.
         clock: returns seconds that only ever grow.
     """
 
@@ -96,10 +96,10 @@ class Watchdog:
     def judge(
         self, pages: Callable[[int], Status], pids: Mapping[int, int], done: Container[int]
     ) -> Stuck | None:
-        """Return the rank that stands still, or None.
+        """Return the rank that stands still; None if none does.
 
         Args:
-            pages: what each rank said last.
+            pages: the last status of each rank.
             pids: process numbers of the ranks that have started.
             done: ranks that have finished.
         """
@@ -110,7 +110,7 @@ class Watchdog:
         return self._alone(states, now) or self._all_together(states, now)
 
     def _notice(self, life: _Life, status: Status, pid: int | None, now: float) -> None:
-        """Take in what a rank shows of itself."""
+        """Take in what a rank shows about itself."""
         if status.changes != life.changes:
             life.changes, life.process = status.changes, None
             life.changed_s = life.alive_s = life.looked_s = now
@@ -122,7 +122,7 @@ class Watchdog:
             life.alive_s = now
 
     def _alone(self, states: Mapping[int, Status], now: float) -> Stuck | None:
-        """A rank that stands still whatever the others do: stopped, or within an action of its own."""
+        """Return a rank that stands still whatever the others do: stopped, or within an action of its own."""
         for rank, status in states.items():
             life = self._lives[rank]
             still_s = now - life.alive_s
@@ -137,7 +137,7 @@ class Watchdog:
         return None
 
     def _all_together(self, states: Mapping[int, Status], now: float) -> Stuck | None:
-        """Ranks that all wait, for each other or for what never comes; one of them is named."""
+        """Return one of the ranks that all wait, for each other or for something that never comes."""
         still = {rank: now - self._lives[rank].alive_s for rank in states}
         if not states or any(
             still[rank] <= LIMITS_S.get(status.state, float("inf")) for rank, status in states.items()
@@ -157,9 +157,10 @@ def look_at(pid: int) -> Process | None:
 
 
 def _used_s(process: psutil.Process, pid: int) -> float:
-    """Processor seconds of the main thread.
+    """Return the processor seconds of the main thread.
 
-    Where threads cannot be told apart, those of all of them, in steps that the guard alone takes minutes for.
+    If threads cannot be told apart, return those of all of them, in steps so coarse that the guard alone
+    takes minutes for one.
     """
     with contextlib.suppress(psutil.AccessDenied, NotImplementedError):
         for thread in process.threads():

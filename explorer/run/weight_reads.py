@@ -1,7 +1,7 @@
-"""Reads: which weight version every microbatch uses on every piece, and when each piece updates.
+"""Weight reads: the version every microbatch uses on every piece, and when each piece updates.
 
-Read off the order, its read rule and the update rules, by the same counting that predicts versions and
-staleness. Only the ranks run by it: the emulation that judges them replays the rules by itself.
+They follow from the order, its read rule and the update rules, by the same counting that predicts versions
+and staleness. Only the ranks use them: the emulation that checks the ranks replays the rules by itself.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from explorer.tasks.versions import Counted, count_versions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
-    """Of all pieces of a program."""
+    """Weight versions and updates of all pieces of a program."""
 
     version: dict[Piece, dict[int, int]]
-    """Per piece and microbatch: the version its forward reads (0 is the initial one)."""
+    """Per piece and microbatch: the version that its forward reads (0 is the initial one)."""
     backward: dict[Piece, dict[tuple[str, int], int]]
-    """The version that its B, I or W reads."""
+    """Per piece and microbatch: the version that its B, I or W reads."""
     updates: dict[Piece, tuple[Interval, ...]]
     """Per piece: samples that each of its updates applies, in order."""
     reading: Reading
@@ -38,8 +38,8 @@ def require_computable(program: Program) -> None:
     """Refuse a program whose numbers no rank can compute, before any is started.
 
     Raises:
-        InputError: sweeps, a reduction that is no all-reduce, or a backward on other weights than those of
-            its forward that is split or recomputes.
+        InputError: sweeps, a reduction that is not an all-reduce, or a backward on other weights than those
+            of its forward that is split or recomputes.
     """
     order = program.order
     dry = "; a dry run (engine dry) plays its times"
@@ -72,7 +72,7 @@ def require_computable(program: Program) -> None:
 
 
 def _moves(program: Program) -> bool:
-    """Whether some backward reads other weights than its forward."""
+    """Tell whether some backward reads other weights than its forward."""
     reading = reading_of(program.order.read_rule)
     if reading.make is not None or not program.shape.training:
         return reading.make is not None
@@ -86,7 +86,7 @@ def _moves(program: Program) -> bool:
 
 
 def find_reads(lanes: RankLanes, plans: list[LanePlan]) -> Reads:
-    """Count the versions of every piece.
+    """Count the weight versions of every piece.
 
     Raises:
         InputError: as `require_computable`.

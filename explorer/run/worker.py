@@ -1,6 +1,6 @@
-"""Worker: what `torchrun` starts on every rank: ``torchrun ... -m explorer.run.worker SPEC``.
+"""Worker: the program that `torchrun` starts on every rank: ``torchrun ... -m explorer.run.worker SPEC``.
 
-Reads a run specification, runs its cases, writes its result beside it and ends with `os._exit`: gloo
+It reads a run specification, runs its cases, writes its result next to it and ends with `os._exit`: gloo
 processes that have done all their work sometimes abort while they are taken down.
 """
 
@@ -25,7 +25,7 @@ FAILED = 1
 
 
 class Desk:
-    """What a rank reports through: its events and its status page."""
+    """Where a rank reports: its events and its status page."""
 
     def __init__(self, folder: Path, rank: int, ranks: int) -> None:
         self.folder, self.rank, self.ranks = folder, rank, ranks
@@ -35,13 +35,13 @@ class Desk:
         self.at = ""
 
     def status(self, state: int, text: str = "", predicted_s: float = 0.0) -> None:
-        """Say what this rank does now."""
+        """Report what this rank does now."""
         self.at = text
         self._pages.write(self.rank, state, text, predicted_s)
 
 
 def main(argv: list[str]) -> int:
-    """Run a specification; returns only where it could not be read."""
+    """Run a specification; return only if it could not be read."""
     guard.block_sigterm()
     spec_file = Path(argv[1]).resolve()
     rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
@@ -65,7 +65,7 @@ def main(argv: list[str]) -> int:
 
 
 def _launcher(folder: Path) -> tuple[int, float] | None:
-    """The process to outlive by no more than a moment; none where somebody started torchrun by hand."""
+    """Return the process to outlive by no more than a moment; none if torchrun was started by hand."""
     path = folder / "launcher.json"
     if not path.exists():
         return None

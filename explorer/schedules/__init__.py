@@ -44,7 +44,7 @@ def make_order(name: str, shape: Shape, *, steps: int = 1, options: Mapping[str,
             allowed=", ".join(item.name for item in SCHEDULES if not item.dispatch),
         )
     order = _made(schedule, shape, steps, options)
-    # # `check.coverage` checks what the lanes hold: too slow for every call, so tests run it.
+    # `check.coverage` checks what the lanes hold: too slow for every call, so tests run it.
     if not isinstance(order, Order) or len(order.lanes) != len(shape.lanes) or order.steps != steps:
         raise PlanError([f"schedule {name} made no order of {len(shape.lanes)} lanes over {steps} steps"])
     return order

@@ -114,7 +114,7 @@ def _reduce(
 
     if not (group.buckets and gradients):
         return [add(WHOLE, gradients)]
-    # # it starts when the last backwards do: after their data and what their lanes do before them
+    # it starts when the last backwards do: after their data and what their lanes do before them
     before = [item for task in gradients for item in (*work.preds[task], *earlier[task])]
     opening = add(OPENING, list(dict.fromkeys(before)))
     return [opening, add(CLOSING, [*gradients, opening])]
@@ -191,12 +191,12 @@ def add_gathers(work: Lowering, runs: Runs) -> None:
     """
     if not any(section.zero for section in work.sections):
         return
-    slots = list(work.slots)  # # slots of compute tasks; gathers append their own
+    slots = list(work.slots)  # slots of compute tasks; gathers append their own
     rest: dict[int, int] = {}
     for program in work.programs:
         waiting: dict[Piece, int] = {}
         compute_before: list[int] = []
-        there: dict[Piece, int] = {}  # # weights that are gathered: the run since which they are
+        there: dict[Piece, int] = {}  # weights that are gathered: the run since which they are
         for task in program:
             action = work.action[task]
             slot = slots[work.slot[task]]

@@ -1,1 +1,1 @@
-"""The Compare tab: plan A beside plan B, in numbers and in words."""
+"""The Compare tab: plan A next to plan B, in numbers and in words."""

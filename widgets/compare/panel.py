@@ -1,4 +1,4 @@
-"""The Compare tab: plan A (the one shown) beside plan B, in numbers and in words."""
+"""The Compare tab: plan A (the one shown) next to plan B, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from widgets.session import Point, make_point
 from .words import differences
 
 EVEN, EARLIER, FILE = "even cut", "state before", "plan file…"
-"""What plan B can be made of, beside a copy of the plan shown."""
+"""Sources of plan B other than a copy of the plan shown."""
 
 
 def with_other(now: Point, other: Point | None) -> Point:
-    """The state with a plan B, itself without one; None for no comparison."""
+    """Return the state with a plan B, which itself has none; None for no comparison."""
     if other is None:
         return replace(now, other=None, note="comparison ended", maker="board")
     alone = replace(other, other=None)
@@ -36,7 +36,7 @@ def with_other(now: Point, other: Point | None) -> Point:
 
 
 class ComparePanel(Panel):
-    """Chooses plan B and tells the difference; the views draw B themselves."""
+    """Panel that chooses plan B and states the difference; the views draw B themselves."""
 
     title = "Compare"
 
@@ -50,19 +50,19 @@ class ComparePanel(Panel):
         self.draw()
 
     def widgets(self) -> tuple[Widget, ...]:
-        """What B is, swap and end."""
+        """Return the widgets: choice of B, swap and end."""
         return (self.controls,)
 
     def actions(self) -> dict[str, Callable[[], Any]]:
-        """The bar's A/B and this tab's buttons."""
+        """Return the actions of the bar's A/B and of this tab's buttons."""
         return {"compare": self.toggle, "swap": self.swap, "compare_end": self.end}
 
     def set(self, key: str, value: Any) -> bool:
         """Choose plan B.
 
         Raises:
-            ExplorerError: a file that cannot be read, or no such state; it is said at the field too, where
-                what was typed stays.
+            ExplorerError: a file that cannot be read, or no such state; the field shows it too, and
+                keeps what was typed.
         """
         if key not in ("other", "other_file"):
             return False
@@ -100,11 +100,11 @@ class ComparePanel(Panel):
         self._bench.compare_with(replace(now, other=None), shown=now.other)
 
     def end(self) -> None:
-        """No plan B any more."""
+        """Drop plan B."""
         self._bench.compare_with(None)
 
     def settled(self, now: Point) -> None:
-        """Tell the difference anew."""
+        """State the difference anew."""
         del now
         self._errors = {}
         self.draw()
@@ -136,7 +136,7 @@ class ComparePanel(Panel):
         return earlier
 
     def draw(self) -> None:
-        """Everything of this tab anew."""
+        """Draw everything in this tab again."""
         now = self._bench.history.now
         other = now.other if now else None
         chosen = FILE if self._path is not None else ""
@@ -163,7 +163,7 @@ class ComparePanel(Panel):
 
 
 def _kept(note: str) -> str:
-    """What plan B is called: the state it was kept from.
+    """Name plan B after the state it was kept from.
 
     >>> _kept("start"), _kept("schedule gpipe"), _kept("")
     ('kept at the start', 'kept after: schedule gpipe', 'kept')
@@ -174,7 +174,7 @@ def _kept(note: str) -> str:
 
 
 def compare_html(a: Point | None, b: Point | None, *, heading: str = "h2") -> str:
-    """Numbers of both and the differences in words, under headings of a level."""
+    """Write the numbers of both plans and the differences in words, under headings of a level."""
     if a is None or b is None:
         return block(
             f'<{heading}>A and B</{heading}><div class="sub">Press A/B in the bar: the plan shown is '

@@ -1,4 +1,4 @@
-"""Two plans in words: what A does otherwise than B, one line a subject, however many layers it is about."""
+"""Differences between two plans in words: one line a subject, however many layers it concerns."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from explorer.strategy import Stage
 from widgets.session import Point
 
 _MOST_BLOCKS = 6
-"""Runs of blocks that a line names before it says how many more there are."""
+"""Most runs of blocks that a line names before it gives the number of the rest."""
 
 
 def differences(a: Point, b: Point) -> list[str]:
-    """From B to A, most general first; [] for the same plan.
+    """List the changes from B to A, most general first; [] for the same plan.
 
-    What has no line of its own here is said as the command line says it.
+    Whatever has no line of its own here is worded as on the command line.
     """
     said = [*_inputs(a, b), *_cut(a, b), *_placement(a, b), *_schedule(a, b), *_stages(a, b)]
     return said or [text.replace(" -> ", " → ") for text in compare_plans(b.resolved(), a.resolved())]
@@ -50,7 +50,7 @@ def _degrees(point: Point) -> str:
 
 
 def _placement(a: Point, b: Point) -> list[str]:
-    """How many layers run on other devices, and in which blocks."""
+    """Say how many layers run on other devices, and in which blocks."""
     was, now = _devices(b), _devices(a)
     layers = a.inputs.graph.layers
     moved = [layer for layer in layers if was.get(layer.name) != now.get(layer.name)]
@@ -65,7 +65,7 @@ def _placement(a: Point, b: Point) -> list[str]:
 
 
 def _devices(point: Point) -> dict[str, frozenset[tuple[int, ...]]]:
-    """Layer to the devices of each stage that holds it or a part of it."""
+    """Map each layer to the devices of each stage that holds all or part of it."""
     found: dict[str, frozenset[tuple[int, ...]]] = {}
     for stage in point.strategy.job.stages:
         meshes = frozenset(mesh.devices for mesh in stage.meshes)
@@ -97,7 +97,7 @@ _SUBJECTS: tuple[tuple[str, Callable[[Stage], Any]], ...] = (
     ("how replicas take microbatches", lambda stage: stage.replicas),
     ("exceptions to the sharding", lambda stage: len(stage.shardings)),
 )
-"""What is chosen for each stage, and how it is told."""
+"""What is chosen for each stage, and how it is worded."""
 
 
 def _stages(a: Point, b: Point) -> list[str]:
@@ -114,7 +114,7 @@ def _stages(a: Point, b: Point) -> list[str]:
 
 
 def _by_stage(was: Sequence[Any], now: Sequence[Any]) -> list[str]:
-    """Changes of a subject, stages with the same change together."""
+    """List the changes of a subject, stages with the same change together."""
     changes: dict[tuple[Any, Any], list[int]] = {}
     for i, change in enumerate(zip(was, now, strict=True)):
         if change[0] != change[1]:
@@ -135,7 +135,7 @@ def _values(values: Iterable[Any]) -> str:
 
 
 def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Numbers as first and last of what follows each other.
+    """Return numbers as (first, last) of consecutive ones.
 
     >>> _runs([3, 1, 2, 7])
     [(1, 3), (7, 7)]
@@ -150,7 +150,7 @@ def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def _spans(numbers: Iterable[int]) -> str:
-    """Numbers in words.
+    """Write numbers in words.
 
     >>> _spans([0, 1, 2, 5])
     '0–2, 5'

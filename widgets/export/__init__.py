@@ -1,1 +1,1 @@
-"""The Export tab: what a trainer would be given."""
+"""The Export tab: the files that a trainer would be given."""

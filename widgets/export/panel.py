@@ -1,4 +1,4 @@
-"""The Export tab: what a trainer would be given, file by file. Nothing is written; the page downloads."""
+"""The Export tab: the files that a trainer would be given. Nothing is written; the page downloads them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .view import ExportView
 
 
 class ExportPanel(Panel):
-    """Shows the export of the present state, once asked; from then on it follows every edit."""
+    """Panel that shows the export of the present state, once asked; from then on it follows every edit."""
 
     title = "Export"
 
@@ -30,11 +30,11 @@ class ExportPanel(Panel):
         self.box = VBox([self.page], layout=Layout(width="100%"))
 
     def widgets(self) -> tuple[Widget, ...]:
-        """The files."""
+        """Return the widget of the files."""
         return (self.page,)
 
     def actions(self) -> dict[str, Callable[[], Any]]:
-        """Show the files; read them back."""
+        """Return the actions: show the files, read them back."""
         return {"export": self._export, "check_export": lambda: self.draw(check=True)}
 
     def settled(self, now: Point) -> None:
@@ -48,14 +48,14 @@ class ExportPanel(Panel):
             self.draw()
 
     def close(self) -> None:
-        """Forget what waits."""
+        """Drop pending work."""
         self._idle.cancel()
 
     def draw(self, *, check: bool = False) -> None:
-        """Everything of this tab anew.
+        """Draw everything in this tab again.
 
         Args:
-            check: read the files back in any case. Else that is left to a button where it would load a
+            check: read the files back in any case. Otherwise that is left to a button if it would load a
                 model from a file again, which may take long or run its code.
         """
         now = self._bench.history.now
@@ -87,7 +87,7 @@ class ExportPanel(Panel):
 
 
 def loads_quickly(now: Point) -> bool:
-    """Whether the model is a bundled one, which is made in no time."""
+    """Tell whether the model is a bundled one, which loads in no time."""
     from explorer.models import SOURCES
 
     return now.inputs.model.reference in SOURCES.names()

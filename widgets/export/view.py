@@ -1,4 +1,4 @@
-"""What a trainer would be given: targets, files with preview, and what each target can express."""
+"""The view of an export: targets, files with preview, and what each target can express."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ExportView(Widget):
         return proposal["value"]
 
     def summary(self) -> str:
-        """Target and files."""
+        """Return the target and its files."""
         if not self.view:
             return "nothing yet"
         names = ", ".join(item["name"] for item in self.view["files"])

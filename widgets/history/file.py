@@ -1,8 +1,9 @@
-"""A session as a file: every state that undo can reach, as data. Pure but for reading and writing the file.
+"""A session as a file: every state that undo can reach, as data. Pure except for reading and writing the
+file.
 
 States share nearly everything with their neighbours, so stages, strategies, device groups and pins stand once
 each in tables, and a state is a row of numbers. Predictions are not stored, only the few figures that a list
-of states tells; whoever goes to a state simulates it. Nothing in a session file is ever run as code.
+of states shows; going to a state simulates it. Nothing in a session file is ever run as code.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ from widgets.holds import Holds
 from widgets.session import History, Inputs, Point
 
 SCHEMA = "explorer.session/1"
-"""Format name and version; stands in every file."""
+"""Format name and version, which every file states."""
 
 SLICE = 25
-"""States written down at a time, some 3 ms."""
+"""States written per slice, in some 3 ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedInputs:
-    """A model, a cluster and what is asked of them."""
+    """A model, a cluster and the workload."""
 
     model: Reference
-    """With the fingerprint it had."""
+    """Reference of the model, with its fingerprint."""
     cluster: Reference
-    """The same."""
+    """Reference of the cluster, with its fingerprint."""
     workload: Workload
     """One job."""
 
@@ -75,9 +76,9 @@ class SavedHolds:
     """Pins and locks."""
 
     pinned: tuple[str, ...] = ()
-    """Layers, runs as ranges."""
+    """Pinned layers, runs as ranges."""
     locked: tuple[tuple[int, ...], ...] = ()
-    """Devices of lanes."""
+    """Devices of the locked lanes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,14 +88,14 @@ class SavedState:
     inputs: int
     strategy: int
     groups: tuple[int, ...] = ()
-    """Lanes, where they are not those of the strategy."""
+    """Lanes, if they are not those of the strategy."""
     holds: int | None = None
     other: int | None = None
-    """Plan B, in `others`."""
+    """Plan B, as a position in `others`."""
     note: str = ""
     maker: str = "board"
     made_s: float = 0.0
-    """Seconds since 1970, UTC."""
+    """When it was made, in seconds since 1970, UTC."""
     step_time_s: float = 0.0
     peak_fraction: float = 0.0
     over_bytes: float = 0.0
@@ -102,7 +103,7 @@ class SavedState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What is not part of any state, but of how the workbench is looked at."""
+    """How the workbench is looked at, which is part of no state."""
 
     searcher: str = ""
     search_budget_s: float = 0.0
@@ -120,17 +121,17 @@ class SavedSession:
     """A whole session."""
 
     version: str
-    """Of this package."""
+    """Version of this package."""
     saved_s: float
-    """Seconds since 1970, UTC."""
+    """When it was saved, in seconds since 1970, UTC."""
     inputs: tuple[SavedInputs, ...]
     stages: tuple[Stage, ...]
-    """Layers as ranges."""
+    """Stages, with layers as ranges."""
     strategies: tuple[SavedStrategy, ...]
     states: tuple[SavedState, ...]
-    """In the order they were made."""
+    """States in the order they were made."""
     at: int
-    """The one shown."""
+    """Position of the one shown."""
     groups: tuple[SavedGroup, ...] = ()
     holds: tuple[SavedHolds, ...] = ()
     others: tuple[SavedState, ...] = ()
@@ -139,7 +140,7 @@ class SavedSession:
 
     @property
     def changes(self) -> int:
-        """States after the first."""
+        """Number of states after the first."""
         return len(self.states) - 1
 
 
@@ -155,7 +156,7 @@ class _Table:
         self._kept: list[Any] = []
 
     def add(self, value: Value, make: Callable[[Value], Any], *more: object) -> int:
-        """Position of what `make(value)` gives; the same object is made into a row once."""
+        """Return the position of what `make(value)` gives; the same object is made into a row once."""
         identity = (id(value), *map(id, more))
         found = self._position.get(identity)
         if found is None:
@@ -165,18 +166,18 @@ class _Table:
             if found == len(self.rows):
                 self.rows.append(row)
             self._position[identity] = found
-            self._kept.append((value, more))  # alive, so that identities stay theirs
+            self._kept.append((value, more))  # kept alive, so that identities stay theirs
         return found
 
 
 class Recorder:
-    """Makes the document of a history; what it wrote of a stage once it keeps for the next time."""
+    """Maker of the document of a history; it keeps what it wrote for a stage for the next time."""
 
     def __init__(self) -> None:
         self._stages: dict[tuple[int, int], tuple[LayerGraph, Stage, dict[str, Any]]] = {}
 
     def document(self, history: History, look: Look, *, version: str) -> dict[str, Any]:
-        """Plain data for a file, with the history's own time."""
+        """Return plain data for a file, with the history's own time."""
         slices = self.slices(history, look, version=version)
         while True:
             try:
@@ -186,7 +187,9 @@ class Recorder:
                 return made
 
     def slices(self, history: History, look: Look, *, version: str) -> Generator[None, None, dict[str, Any]]:
-        """The same in short pieces, of the history as it was at the first; gestures may come between."""
+        """Make the same in short slices, from the history as it was at the first; gestures may come in
+        between.
+        """
         points, times_s, at = list(history.points), list(history.times_s), history.at
         used: dict[tuple[int, int], tuple[LayerGraph, Stage, dict[str, Any]]] = {}
         tables = {name: _Table() for name in ("inputs", "stages", "strategies", "groups", "holds", "others")}
@@ -282,10 +285,10 @@ def _saved_holds(graph: LayerGraph, holds: Holds) -> dict[str, Any]:
 
 
 def write_session(document: Mapping[str, Any], path: Path) -> None:
-    """Write a session; the file that was there stays whole until the new one is.
+    """Write a session; the existing file stays whole until the new one is.
 
     Raises:
-        InputError: it cannot be written, or its name ends in another way.
+        InputError: the file cannot be written, or has another suffix.
     """
     if path.suffix not in SUFFIXES:
         allowed = ", ".join(SUFFIXES)
@@ -297,7 +300,7 @@ def write_session(document: Mapping[str, Any], path: Path) -> None:
 
 
 def _json_text(document: Mapping[str, Any]) -> str:
-    """One row of a table a line: quick to write, and a difference of two files can be read."""
+    """Write one row of a table a line: quick to write, and a difference of two files can be read."""
     parts = []
     for key, value in document.items():
         if isinstance(value, list):
@@ -309,19 +312,19 @@ def _json_text(document: Mapping[str, Any]) -> str:
 
 
 def read_session(path: Path) -> SavedSession:
-    """A session from its file.
+    """Read a session from its file.
 
     Raises:
-        InputError: it cannot be read, or is something else.
+        InputError: the file cannot be read, or is something else.
     """
     return parse_session(read_document(path), file=str(path))
 
 
 def parse_session(raw: Any, *, file: str) -> SavedSession:
-    """A session from plain data.
+    """Read a session from plain data.
 
     Raises:
-        InputError: it is something else, or damaged.
+        InputError: the data is something else, or damaged.
     """
     try:
         if not isinstance(raw, Mapping) or raw.get("schema") != SCHEMA:
@@ -338,10 +341,10 @@ def parse_session(raw: Any, *, file: str) -> SavedSession:
 
 
 def _check(session: SavedSession) -> None:
-    """Every position must exist.
+    """Check that every position exists.
 
     Raises:
-        InputError: the first that does not.
+        InputError: the first position that does not exist.
     """
     _position("at", session.at, session.states)
     for key, states in (("states", session.states), ("others", session.others)):
@@ -369,6 +372,6 @@ def _position(key: str, number: int, rows: Sequence[object]) -> None:
 
 
 def job_strategy(saved: SavedStrategy, stages: Sequence[Stage]) -> JobStrategy:
-    """The strategy of a row, its stages given."""
+    """Return the strategy of a row, given its stages."""
     rest = {item.name: getattr(saved, item.name) for item in fields(saved) if item.name != "stages"}
     return JobStrategy(stages=tuple(stages), **rest)

@@ -1,4 +1,6 @@
-"""A lock on a file that ends with its process: who writes a session, over kernels and within one."""
+"""A lock on a file that ends with its process: tells which workbench writes a session, over kernels and
+within one.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +10,27 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows: names are told apart within one kernel only
+except ImportError:  # Windows: owners are told apart within one kernel only
     fcntl = None  # type: ignore[assignment]
 
 
 class FileLock:
-    """Held until it is released, or the process ends in whatever way."""
+    """A lock, held until it is released or the process ends in whatever way."""
 
     def __init__(self, path: Path, handle: int | None) -> None:
         self._path, self._handle = path, handle
 
     @property
     def held(self) -> bool:
-        """Whether anybody else is kept out."""
+        """Whether all others are kept out."""
         return self._handle is not None or fcntl is None
 
     @classmethod
     def take(cls, path: Path) -> FileLock | None:
-        """The lock of a file; None if somebody has it. The file itself need not exist.
+        """Take the lock of a file; None if it is held elsewhere. The file itself need not exist.
 
-        Where locks cannot be had (no such folder yet, a file system without them) all is free: a session that
-        cannot be locked is still better saved than not.
+        If locks are impossible (no such folder yet, a file system without them) every file counts as free: a
+        session that cannot be locked is still better saved than not.
         """
         own = path.with_name(f".{path.name}.lock")
         if fcntl is None or not path.parent.is_dir():
@@ -48,11 +50,11 @@ class FileLock:
                 return cls(own, None)
             if own.exists() and own.stat().st_ino == os.fstat(handle).st_ino:
                 return cls(own, handle)
-            os.close(handle)  # the one before removed it between our two steps
+            os.close(handle)  # the previous owner removed it between our two steps
         return None
 
     def release(self) -> None:
-        """Let go; again does nothing."""
+        """Release the lock; do nothing if it is released already."""
         if self._handle is not None:
             with suppress(OSError):
                 self._path.unlink(missing_ok=True)

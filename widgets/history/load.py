@@ -1,4 +1,4 @@
-"""From a saved session back to states. Models and clusters are loaded again; what has changed is said."""
+"""Restoring saved sessions as states. Models and clusters are loaded again; changes in them are reported."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ class Restored:
     """States of a saved session."""
 
     points: tuple[Point, ...]
-    """Not simulated yet."""
+    """States, not simulated yet."""
     times_s: tuple[float, ...]
-    """When each was made."""
+    """When each was made, in seconds since 1970, UTC."""
     at: int
-    """The one to be shown."""
+    """Position of the one to be shown."""
     remarks: tuple[str, ...]
     """What is not as it was, in words."""
 
 
 def restore(session: SavedSession, *, known: Inputs | None = None) -> Restored:
-    """The states of a session; those whose model or cluster cannot be loaded are left out, and that is said.
+    """Restore the states of a session; those whose model or cluster cannot be loaded are left out and
+    reported.
 
     Args:
-        session: what was read.
+        session: the session read.
         known: inputs that are loaded already. A model that is made by running code is only taken from here:
             a file never decides what code runs.
 
     Raises:
-        InputError: none of its states can be had.
+        InputError: none of its states can be restored.
     """
     reader = _Reader(session, known)
     points: list[Point] = []
@@ -64,7 +65,7 @@ def restore(session: SavedSession, *, known: Inputs | None = None) -> Restored:
 
 
 class _Reader:
-    """Rows of a session as values, each made once."""
+    """Reader of the rows of a session, which makes each value once."""
 
     def __init__(self, session: SavedSession, known: Inputs | None) -> None:
         self._session, self._known = session, known
@@ -75,7 +76,7 @@ class _Reader:
         self._others: dict[int, Point | None] = {}
 
     def point(self, state: SavedState) -> Point | None:
-        """A state; None, and a remark, where it cannot be had."""
+        """Return a state; None, with a remark, if it cannot be restored."""
         inputs = self._inputs[state.inputs]
         if inputs is None:
             return None
@@ -107,7 +108,7 @@ class _Reader:
 
     def _other(self, number: int) -> Point | None:
         if number not in self._others:
-            self._others[number] = None  # a plan B has none of its own, whatever the file says
+            self._others[number] = None  # a plan B has no plan B of its own, whatever the file says
             self._others[number] = self.point(self._session.others[number])
         return self._others[number]
 

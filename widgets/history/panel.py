@@ -1,4 +1,4 @@
-"""The History tab: every state with what was done, files in and out, the report, where all is saved."""
+"""The History tab: every state with what was done, files in and out, the report, and where all is saved."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from .saving import Saving
 from .states import States
 
 LONGEST_UPLOAD = 16 * 2**20
-"""Characters of an uploaded file; plans are a thousandth of it."""
+"""Most characters of an uploaded file; plans are a thousandth of it."""
 
 
 class Kept(Bench, Reported, Protocol):
     """The workbench as its History tab sees it."""
 
     saving: Saving
-    """Where all is saved."""
+    """Where everything is saved."""
 
     def go(self, position: int) -> bool:
         """Show a state of the history."""
         ...
 
     def tabs_title(self) -> str:
-        """Title of the tab that is open."""
+        """Return the title of the open tab."""
         ...
 
 
 class HistoryPanel(Panel):
-    """Goes to any state, opens and saves plans, makes the report."""
+    """Panel that goes to any state, opens and saves plans, and makes the report."""
 
     title = "History"
 
@@ -56,18 +56,18 @@ class HistoryPanel(Panel):
         bench.parts.tabs.observe(lambda _: bench.guard(self.draw), "selected_index")
 
     def widgets(self) -> tuple[Widget, ...]:
-        """The list."""
+        """Return the widget of the list."""
         return (self.states,)
 
     def actions(self) -> dict[str, Callable[[], Any]]:
-        """Buttons of this tab and of the sentence that offers a session."""
+        """Return the actions of this tab's buttons and of the sentence that offers a session."""
         return {
             "reopen": self._reopen, "start_afresh": self._start_afresh,
             "save_plan": self._save_plan, "make_report": self._make_report,
         }  # fmt: skip
 
     def settled(self, now: Point) -> None:
-        """One state more, or another shown."""
+        """Draw the list again after a state was added, or another is shown."""
         del now
         self.draw()
 
@@ -109,7 +109,7 @@ class HistoryPanel(Panel):
         self._bench.compare_with(point)
 
     def _open(self, typed: str, work: Callable[[], Any]) -> None:
-        """Open a file; what is wrong is said at the field, and what was typed stays."""
+        """Open a file; show an error at the field, which keeps what was typed."""
         self._path, self._error = typed, ""
         with self._bench.lock:
             try:
@@ -139,7 +139,7 @@ class HistoryPanel(Panel):
             self._bench.show(plan_point(from_document(data, file=name, trust=self._named())))
 
     def _named(self) -> tuple[str, ...]:
-        """The model shown: if it is code, a person named it, and a file may name it too."""
+        """Return the model shown: if it is code, a person named it, and a file may name it too."""
         now = self._bench.history.now
         return (now.inputs.model.reference,) if now is not None else ()
 
@@ -171,7 +171,7 @@ class HistoryPanel(Panel):
     # -- what it shows ----------------------------------------------------------------------------
 
     def draw(self) -> None:
-        """The list, if anybody looks at it."""
+        """Draw the list if this tab is open."""
         if self._bench.tabs_title() != self.title:
             return
         bench, history, saving = self._bench, self._bench.history, self._bench.saving
@@ -222,5 +222,5 @@ def _where(point: Point) -> str:
 
 
 def clock_time(seconds: float) -> str:
-    """Time of day in the reader's zone."""
+    """Return the time of day in the reader's zone."""
     return f"{datetime.fromtimestamp(seconds, tz=UTC).astimezone():%H:%M:%S}"

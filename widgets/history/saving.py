@@ -1,4 +1,4 @@
-"""Autosave: the session of a workbench in a file beside the notebook, and what was there before.
+"""Autosave: the session of a workbench in a file next to the notebook, and what that file held before.
 
 A file belongs to the workbench that writes it: another kernel takes the next name, and of two workbenches of
 one kernel the later takes the name over (a cell that is run again). Nothing is written before something
@@ -35,16 +35,16 @@ from .filelock import FileLock
 from .load import Restored, restore
 
 FOLDER = ".explorer"
-"""Where sessions are kept that were given no name, in the kernel's working folder."""
+"""Folder, in the kernel's working folder, of sessions without a given name."""
 
 VARIABLE = "EXPLORER_SESSIONS"
-"""Environment variable: another folder for them, or `off`."""
+"""Environment variable with another folder for them, or `off`."""
 
 REST_S = 0.8
-"""From the first change that is not saved to saving it."""
+"""Seconds from the first unsaved change until it is saved."""
 
 MOST_EARLIER = 20
-"""Earlier sessions of one name that are kept; the oldest goes."""
+"""Most earlier sessions kept of one name; the oldest is removed."""
 
 _OWNERS: WeakValueDictionary[Path, Saving] = WeakValueDictionary()
 """Workbenches of this kernel by the file they write."""
@@ -57,36 +57,36 @@ class Offer:
     path: Path
     """Its file."""
     session: SavedSession
-    """What it holds."""
+    """The session it holds."""
 
     def words(self, now_s: float) -> str:
-        """When, and how much."""
+        """Say when it was saved, and how much it holds."""
         count = self.session.changes
         return f"{moment(self.session.saved_s, now_s)} with {count} change{'' if count == 1 else 's'}"
 
 
 class Saved(Protocol):
-    """The workbench as what saves it sees it."""
+    """The workbench as its autosave sees it."""
 
     lock: RLock
-    """Held by whatever touches the workbench."""
+    """Lock held by all code that touches the workbench."""
     history: History
-    """States, which are saved."""
+    """States to be saved."""
     parts: Parts
-    """Where it is said."""
+    """Parts of the page that show where it is saved."""
     showing: Showing
-    """Where it is said that something went wrong."""
+    """Part of the page that shows errors."""
 
     def look(self) -> Look:
-        """What is not part of a state."""
+        """Return what is not part of a state."""
         ...
 
     def resume(self, restored: Restored, look: Look) -> None:
-        """Take up a saved session."""
+        """Restore a saved session."""
         ...
 
     def reopens(self) -> None:
-        """Say in the page that the session is saved."""
+        """Tell the page that the session is saved."""
         ...
 
     def say(self, verdict: Mapping[str, Any] | None) -> None:
@@ -107,28 +107,28 @@ class Saving:
         self.first: Path | None = None
         """The name that was asked for; None if nothing is to be saved."""
         self.path: Path | None = None
-        """Where the session is written; None while it is not."""
+        """File in which the session is written; None while it is not."""
         self.offer: Offer | None = None
-        """The session that was here before, until it is reopened."""
+        """The earlier session in this file, until it is reopened."""
         self.saved_s: float | None = None
-        """When it was written last, in seconds since 1970."""
+        """When it was last written, in seconds since 1970."""
         self.remarks: list[str] = []
         """What is worth knowing about the file, in words."""
         self.problem = ""
-        """Why it could not be written last; empty if it was."""
+        """Why it could not be written last time; empty if it was."""
 
     # -- the beginning ----------------------------------------------------------------------------
 
     def start(self, *, session: str | Path | bool | None, asked: Mapping[str, Any], reopen: bool) -> None:
-        """Find the file, and the session that was there before.
+        """Find the file, and the session that it held before.
 
         Args:
             session: the file; True for one in `.explorer`, if a notebook asks; None or False for none.
-            asked: what the workbench was started with, which names its file.
-            reopen: go on with that session at once.
+            asked: arguments of the workbench, which name its file.
+            reopen: continue that session at once.
 
         Raises:
-            InputError: no such kind of file, or nothing to reopen.
+            InputError: a file of another kind, or nothing to reopen.
         """
         hidden = session is True
         self.first = place(session=session, asked=asked)
@@ -173,7 +173,7 @@ class Saving:
             _OWNERS[self.path.absolute()] = self
 
     def give_way(self) -> None:
-        """A later workbench of this kernel takes the file; what comes here from now on has another."""
+        """Give the file up to a later workbench of this kernel; further changes go to another file."""
         self.flush()
         if self._lock is not None:
             self._lock.release()
@@ -184,11 +184,11 @@ class Saving:
     # -- changes ----------------------------------------------------------------------------------
 
     def changed(self) -> None:
-        """Something is different: it is written in a quiet moment, at once where there is no event loop."""
+        """Write a change in a quiet moment, or at once if there is no event loop."""
         if self.first is None or self._bench.history.now is None:
             return
         if not self._mine and len(self._bench.history.points) < 2:
-            return  # nothing was done yet: what is there stays
+            return  # nothing was done yet: the existing file stays
         self._dirty = True
         if not self._waiting:
             self._waiting = self._idle.later(self._work)
@@ -208,7 +208,7 @@ class Saving:
             self._failed(error)
 
     def close(self) -> None:
-        """Write the rest and let go of the file."""
+        """Write the rest and release the file."""
         atexit.unregister(self.flush)
         self.give_way()
         self.first = None
@@ -230,7 +230,7 @@ class Saving:
             self.changed()
 
     def _own_file(self) -> Path:
-        """The file, with folder and lock, and what was in it before moved aside."""
+        """Return the file, with folder and lock, after moving aside what was in it."""
         assert self.first is not None
         _make_folder(self.first.parent)
         if self._lock is None or not self._lock.held:  # the folder is new, or another workbench has the file
@@ -246,7 +246,7 @@ class Saving:
         return self.path
 
     def _take_next(self, first: Path) -> None:
-        """The name from the start if it is still free, else the next that is."""
+        """Take the first name if it is still free, else the next free one."""
         for path in names(first):
             if path != self.path and (path.absolute() in _OWNERS or path.exists()):
                 continue
@@ -261,14 +261,14 @@ class Saving:
         raise InputError("no free name for the session", file=str(first), allowed="another `session=`")
 
     def _tell(self) -> None:
-        """Say in the page what happened to files, once."""
+        """Tell the page what happened to files, once."""
         fresh = self.remarks[self._told :]
         self._told = len(self.remarks)
         if fresh:
             self._bench.parts.controls.notice = {"level": "info", "text": f"Session: {'; '.join(fresh)}."}
 
     def _failed(self, error: Exception) -> None:
-        """Say once why it is not saved; the edit itself is fine, and the next one tries again."""
+        """Report once why it is not saved; the edit itself is fine, and the next one tries again."""
         if str(error) != self.problem:
             self.problem = str(error)
             self._bench.showing.failed(error)
@@ -276,10 +276,10 @@ class Saving:
     # -- going on ---------------------------------------------------------------------------------
 
     def reopen(self) -> None:
-        """Take up the session that was here before; what was done since is kept in a file.
+        """Restore the session that was here before; what was done since is kept in a file.
 
         Raises:
-            InputError: there is none, or nothing of it can be had; nothing is changed then.
+            InputError: there is none, or nothing of it can be restored; nothing is changed then.
         """
         self.flush()  # may rename the very file that is to be reopened
         taken = self.offer
@@ -289,17 +289,17 @@ class Saving:
         self.offer = None
 
     def reopen_session(self, session: SavedSession, *, path: Path | None = None) -> None:
-        """Take up any session, from the file `path` or from elsewhere.
+        """Restore any session, from the file `path` or from elsewhere.
 
         Raises:
-            InputError: nothing of it can be had; nothing is changed then.
+            InputError: nothing of it can be restored; nothing is changed then.
         """
         now = self._bench.history.now
         restored = restore(session, known=now.inputs if now is not None else None)
         restored.points[restored.at].scene  # noqa: B018 - may fail, and then nothing has happened
         self.flush()
         if path is not None and path == self.path:
-            self._mine = True  # it is this very session that goes on
+            self._mine = True  # it is this very session that continues
         else:
             self._set_aside_own()
         self._bench.resume(restored, session.look)
@@ -308,17 +308,17 @@ class Saving:
         self.changed()
 
     def _set_aside_own(self) -> None:
-        """The few changes made before an earlier session was reopened."""
+        """Move aside the few changes made before an earlier session was reopened."""
         if self._mine and self.path is not None and self.path.exists():
             kept = _renamed(self.path, "earlier")
             self.remarks.append(f"what you did before reopening is kept as {kept.name}")
 
     def dismiss(self) -> None:
-        """Do not offer the earlier session any more; its file stays."""
+        """Withdraw the offer of the earlier session; its file stays."""
         self.offer = None
 
     def _offered(self) -> dict[str, Any]:
-        """The sentence under the tiles."""
+        """Return the sentence under the tiles."""
         assert self.offer is not None
         when = self.offer.words(self._bench.history.clock())
         return {
@@ -337,7 +337,7 @@ class Saving:
 
 
 def place(*, session: str | Path | bool | None, asked: Mapping[str, Any]) -> Path | None:
-    """The file of a session, None if there is to be none.
+    """Return the file of a session; None if there is to be none.
 
     Raises:
         InputError: a file of another kind.
@@ -360,7 +360,7 @@ def place(*, session: str | Path | bool | None, asked: Mapping[str, Any]) -> Pat
 
 
 def wanted() -> bool:
-    """Whether a notebook of one person asks: a kernel, and none that serves an application to many."""
+    """Tell whether this is a notebook of one person: a kernel that does not serve an application to many."""
     server = os.environ.get("SERVER_SOFTWARE", "").lower()
     if server.startswith("voila") or any(name.startswith("VOILA") for name in os.environ):
         return False
@@ -369,7 +369,7 @@ def wanted() -> bool:
 
 
 def names(first: Path) -> list[Path]:
-    """Names to try, in order."""
+    """Yield the names to try, in order."""
     return [first, *(first.with_name(f"{first.stem}-{i}{first.suffix}") for i in range(2, 100))]
 
 
@@ -390,14 +390,14 @@ def _forget_oldest(path: Path) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    """The folder; the hidden one tells git to leave it alone."""
+    """Make the folder; the hidden one tells git to leave it alone."""
     make_folder(folder)
     if folder.name == FOLDER and not (folder / ".gitignore").exists():
         write_text(folder / ".gitignore", "*\n")
 
 
 def moment(then_s: float, now_s: float) -> str:
-    """A time for people, in their own zone: `at 14:02`, or with the day if it was another.
+    """Write a time for people, in their own zone: `at 14:02`, or with the day if it was another.
 
     >>> moment(0.0, 86_400.0 * 3).startswith("on ")
     True

@@ -1,4 +1,4 @@
-"""The list of states: where undo and redo can go, with files in and out."""
+"""The list of states to which undo and redo can go, with files in and out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class States(Widget):
     data = traitlets.Bytes(b"", help="Its content.").tag(sync=True)
 
     def summary(self) -> str:
-        """How many states there are."""
+        """Return the number of states."""
         return f"{len(self.view.get('rows', []))} states"
 
     def offer_download(self, name: str, kind: str, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The Library tab: a published system's example on the board, its paper's claims beside our figures."""
+"""The Library tab: a published system's example on the board, and its paper's claims next to our figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SYSTEM, LOAD = "library_system", "library_load"
 
 
 class LibraryPanel(Panel):
-    """Shows one system at a time. Claims are computed one by one once it is chosen, and kept."""
+    """Panel that shows one system at a time. Claims are computed one by one once it is chosen, and kept."""
 
     title = "Library"
 
@@ -39,15 +39,15 @@ class LibraryPanel(Panel):
 
     @property
     def system(self) -> System | None:
-        """The system shown, None before one is chosen."""
+        """The system shown; None before one is chosen."""
         return SYSTEMS.get(self._chosen) if self._chosen else None
 
     def widgets(self) -> tuple[Widget, ...]:
-        """Picker and button."""
+        """Return the widgets: picker and button."""
         return (self.controls,)
 
     def actions(self) -> Mapping[str, Callable[[], Any]]:
-        """Load the example."""
+        """Return the action: load the example."""
         return {LOAD: self.load}
 
     def set(self, key: str, value: Any) -> bool:
@@ -68,7 +68,7 @@ class LibraryPanel(Panel):
         """Put the example of the system on the board, as an edit that Undo takes back.
 
         Raises:
-            ExplorerError: nothing is chosen, or the example cannot be had.
+            ExplorerError: nothing is chosen, or the example cannot be made.
         """
         system = self.system
         if system is None:
@@ -92,7 +92,7 @@ class LibraryPanel(Panel):
         self.draw()
 
     def draw(self) -> None:
-        """Picker, and what is known of the system."""
+        """Draw the picker, and what is known about the system."""
         system = self.system
         rows = [{"value": "", "label": "choose a system…"}]
         rows += [
@@ -118,7 +118,7 @@ class LibraryPanel(Panel):
             self.text.value = text
 
     def close(self) -> None:
-        """End the computing."""
+        """End the computation."""
         self._idle.cancel()
 
 

@@ -1,4 +1,6 @@
-"""What the Library tab says of a system: paper, what it is made of here, and claims beside our figures."""
+"""Words of the Library tab: a system's paper, its building blocks here, and its claims next to our
+figures.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ def system_html(system: System, outcomes: Sequence[Outcome], problem: str = "") 
 
     Args:
         system: the system.
-        outcomes: claims that are computed already, in order; the others are shown without our figure.
+        outcomes: claims computed already, in order; the others are shown without our figure.
         problem: why the next claim could not be computed; empty if none was.
     """
     used = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in system.uses.as_dict().items())
@@ -30,7 +32,7 @@ def system_html(system: System, outcomes: Sequence[Outcome], problem: str = "") 
 
 
 def example_words(system: System) -> str:
-    """Return what the example of a system is, in one sentence."""
+    """Return the description of a system's example, in one sentence."""
     return " ".join((system.function.__doc__ or system.title).split())
 
 

@@ -1,8 +1,8 @@
 """One HTML file of a plan, to send to someone: the workbench's drawings over data that stands in the file.
 
-It opens offline and asks for nothing: a content security policy forbids every request, and lets run only the
-one script that this package wrote. Whatever comes from outside is escaped, or stands as data that no parser
-of HTML sees. `page.py` makes one of a plan file.
+It opens offline and asks for nothing: a content security policy forbids every request, and allows only the
+one script that this package wrote. Whatever comes from outside is escaped, or stands as data that no HTML
+parser sees. `page.py` makes such a file from a plan file.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from widgets.showing import Showing
 from .words import heading, more_html, top_html, words_html
 
 PACK_FROM = 1_000_000
-"""Characters of data from which it is compressed."""
+"""Characters of data above which they are compressed."""
 
 MOST_ANSWERS = 40
-"""Nodes of the layer graph that can still be opened or closed in a report."""
+"""Most nodes of the layer graph that can still be opened or closed in a report."""
 
 _NOT_SENT = {"layout", "tabbable", "tooltip", "notice", "bench", "seq", "way_back", "own_id", "heard"}
 
@@ -43,23 +43,23 @@ class Reported(Protocol):
     """The workbench as its report sees it."""
 
     history: History
-    """For the time it is made."""
+    """History, for the time the state was made."""
     parts: Parts
-    """What is drawn again."""
+    """Parts that are drawn again."""
     showing: Showing
-    """For the reasons."""
+    """Source of the reasons."""
 
     def now(self) -> Point:
-        """The state shown; raises `InputError` while nothing is loaded."""
+        """Return the state shown; raise `InputError` while nothing is loaded."""
         ...
 
     def resolved(self) -> Resolved:
-        """The plan shown, with its inputs."""
+        """Return the plan shown, with its inputs."""
         ...
 
 
 def write_report(bench: Reported, path: Path) -> int:
-    """Write the report of the state shown; its size in bytes.
+    """Write the report of the state shown; return its size in bytes.
 
     Raises:
         InputError: nothing is loaded, or the file cannot be written.
@@ -70,7 +70,7 @@ def write_report(bench: Reported, path: Path) -> int:
 
 
 def report_html(bench: Reported) -> str:
-    """The report of the state shown, as it is looked at: colours, what is open, plan B.
+    """Make the report of the state shown, as it is looked at: colours, open parts, plan B.
 
     Raises:
         InputError: nothing is loaded.
@@ -94,7 +94,7 @@ def report_html(bench: Reported) -> str:
 
 
 def page_html(title: str, body: str, data: Mapping[str, Any]) -> str:
-    """The file around a body; `data` is what the script draws."""
+    """Wrap a body in the file; `data` is what the script draws."""
     script = read_text(STATIC / "report.js").replace("</script", r"<\/script")
     styles = STYLE.removeprefix("<style>").removesuffix("</style>") + read_text(STATIC / "report.css")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -116,7 +116,7 @@ def page_html(title: str, body: str, data: Mapping[str, Any]) -> str:
 
 
 def _data_text(data: Mapping[str, Any]) -> tuple[str, str]:
-    """How it is packed, and text in which no tag can begin."""
+    """Return how the data is packed, and text in which no tag can begin."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     if len(text) < PACK_FROM:
         return "no", text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -124,7 +124,7 @@ def _data_text(data: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _places() -> str:
-    """Where the drawings go."""
+    """Return the places of the drawings."""
     return (
         '<div data-part="board"></div><div data-part="timeline"></div>'
         '<div class="r-columns"><div data-part="graph"></div>'
@@ -133,7 +133,7 @@ def _places() -> str:
 
 
 def _parts(bench: Reported) -> list[dict[str, Any]]:
-    """The state of every drawing, with nothing in it that only the workbench can do."""
+    """Return the state of every drawing, without anything that only the workbench can do."""
     parts = bench.parts
     tiles, board = _state(parts.tiles), _state(parts.board)
     # verdict and reasons stand above as text
@@ -150,7 +150,7 @@ def _parts(bench: Reported) -> list[dict[str, Any]]:
 
 
 def _state(widget: Widget) -> dict[str, Any]:
-    """The synced traits of a widget; bytes are marked."""
+    """Return the synced traits of a widget; bytes are marked."""
     own = {
         name: getattr(widget, name)
         for name in widget.traits(sync=True)
@@ -163,7 +163,7 @@ def _state(widget: Widget) -> dict[str, Any]:
 
 
 def _answers(bench: Reported) -> dict[str, Any]:
-    """What the layer graph would be answered for one thing more or less open, by what is open then."""
+    """Return the layer graph's answers to one part more or less being open, by what is open then."""
     point, graph = bench.now(), bench.parts.graph
     opened = list(graph.opened)
     wishes: list[list[str]] = [[]]

@@ -14,7 +14,7 @@ from .document import write_report
 
 
 def main(arguments: list[str]) -> int:
-    """Make the report of a plan file; the exit status."""
+    """Make the report of a plan file; return the exit status."""
     if len(arguments) != 2:
         sys.stderr.write("usage: python -m widgets.report.page PLAN.yaml OUT.html\n")
         return 2
@@ -28,15 +28,15 @@ def main(arguments: list[str]) -> int:
 
 
 def report_of_plan(plan: Path, out: Path, *, trust: Trust = False) -> int:
-    """Write the report of a plan file; its size in bytes.
+    """Write the report of a plan file; return its size in bytes.
 
     Args:
-        plan: the file.
-        out: the report.
+        plan: the plan file.
+        out: the report to write.
         trust: what code the plan may name as its model: see `explorer.load_plan`.
 
     Raises:
-        InputError: the plan cannot be read, or the file not be written.
+        InputError: the plan cannot be read, or the report cannot be written.
     """
     file_point(plan, trust=trust)  # a workbench would show what is wrong in its page
     bench = Explorer(plan=plan, session=None, trust=trust)

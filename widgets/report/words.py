@@ -1,4 +1,4 @@
-"""What a report says in words and tables: HTML from a state, readable without any script. All is escaped."""
+"""Words and tables of a report: HTML from a state, readable without any script. Everything is escaped."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from widgets.panels import percent, table
 from widgets.session import Point
 
 MOST_PAIRS = 200
-"""Rows of the traffic table."""
+"""Most rows of the traffic table."""
 
 
 def heading(point: Point) -> str:
-    """The title: model and cluster."""
+    """Return the title: model and cluster."""
     own = point.inputs
     return f"{own.model.reference} on {own.cluster_name}"
 
 
 def top_html(point: Point, *, made_s: float) -> str:
-    """Title, what was asked and chosen, and when."""
+    """Write the title, what was asked and chosen, and when."""
     own, job = point.inputs, point.inputs.job
     degrees = degrees_of(point)
     asked = [
@@ -60,7 +60,7 @@ def top_html(point: Point, *, made_s: float) -> str:
 
 
 def words_html(verdict: Mapping[str, Any], reasons: Sequence[Mapping[str, Any]]) -> str:
-    """The verdict and why, as sentences."""
+    """Write the verdict and the reasons as sentences."""
     items = "".join(
         f"<li><b>{escape(str(row['topic']))}.</b> {_bold(str(row['text']))}</li>" for row in reasons
     )
@@ -71,12 +71,12 @@ def words_html(verdict: Mapping[str, Any], reasons: Sequence[Mapping[str, Any]])
 
 
 def _bold(text: str) -> str:
-    """`**bold**` is the only markup."""
+    """Turn `**bold**`, the only markup, into HTML."""
     return re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", escape(text))
 
 
 def more_html(point: Point, plan_text: str) -> str:
-    """What stands below the drawings: plan B, tables, the plan itself, where numbers come from."""
+    """Write what stands below the drawings: plan B, tables, the plan itself, sources of numbers."""
     parts = []
     if point.other is not None:
         parts.append("<h2>Against plan B</h2>" + compare_html(point, point.other, heading="h3"))

@@ -1,1 +1,1 @@
-"""The Run tab: a short real run, its progress, its verdict, what it corrects."""
+"""The Run tab: a short real run, its progress, its verdict, and what it corrects."""

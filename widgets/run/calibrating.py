@@ -1,7 +1,7 @@
-"""Calibrating: what a run would change in the cluster, beforehand; then the corrected one as an edit.
+"""Calibrating: what a run would change in the cluster, in advance; then the corrected cluster as an edit.
 
-A plan names its cluster by reference. So a corrected cluster becomes a profile file beside the notebook, and
-plans, exports and sessions that name it load again.
+A plan names its cluster by reference. So a corrected cluster becomes a profile file next to the notebook, and
+plans, exports and sessions that name it can load it again.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What a run would change in the cluster of a state."""
+    """Changes that a run would make to the cluster of a state."""
 
     correction: Correction
-    """In words and numbers, or why nothing."""
+    """Its words and numbers, or the reason why there are none."""
     cluster: Cluster
-    """The cluster that it is of."""
+    """The cluster it corrects."""
     point: Point | None
-    """The state on the corrected cluster, named by a file that is not yet written; None if refused."""
+    """The state on the corrected cluster, named after a file that is not yet written; None if refused."""
 
     def view(self, now: Point) -> dict[str, Any]:
-        """The part `calibration` of `RunView.view`."""
+        """Return the part `calibration` of `RunView.view`."""
         return calibration_view(
             self.correction,
             step_s=self.point.report.step_time_s if self.point else None,
@@ -45,7 +45,7 @@ class Calibration:
 
 
 def calibration_of(now: Point, done: Done, folder: Path) -> Calibration | None:
-    """What the run would change for a state; None where it measured nothing (compute was slept).
+    """Return what the run would change for a state; None if it measured nothing (compute was slept).
 
     Raises:
         ExplorerError: the plan cannot be simulated on the corrected cluster.
@@ -91,7 +91,9 @@ def apply(found: Calibration, folder: Path) -> Point:
 
 
 def free_name(cluster: Cluster, folder: Path) -> str:
-    """File name for a cluster: of the file that holds it already, else a free one; none is overwritten."""
+    """Return a file name for a cluster: of the file that holds it already, else a free one; never overwrite
+    one.
+    """
     stem = re.sub(r"[^\w.-]+", "-", cluster.name).strip("-.") or "cluster"
     for number in range(1, 1000):
         name = f"{stem}.yaml" if number == 1 else f"{stem}-{number}.yaml"
@@ -105,4 +107,4 @@ def _holds(path: Path, cluster: Cluster) -> bool:
     try:
         return load_cluster(path) == cluster
     except InputError:
-        return False  # somebody's file of another kind: it is left alone
+        return False  # a file of another kind: it is left alone

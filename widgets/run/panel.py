@@ -1,4 +1,4 @@
-"""The Run tab: a short real run, rank by rank, and what it says of the prediction."""
+"""The Run tab: a short real run, rank by rank, and what it shows about the prediction."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _WHAT = {
 _ROUNDS = {"interpreter": 3, "dry": 1}
 """Rounds of a first impression: about half a minute on two cores."""
 MOST_ROUNDS = 100
-"""More rounds than this tell nothing new."""
+"""Most rounds: more show nothing new."""
 _SAME_PCT = 1.0
-"""How near a dry run's own prediction must be to the tile's, to stand beside it."""
+"""Most per cent between a dry run's own prediction and the tile's for both to be shown together."""
 
 
 class RunPanel(Panel):
-    """Owns the run and what the tab shows of it."""
+    """Panel that owns the run and what the tab shows of it."""
 
     title = "Run"
 
@@ -55,14 +55,14 @@ class RunPanel(Panel):
 
     @property
     def rounds(self) -> int:
-        """Measured rounds of the chosen kind of run."""
+        """Number of measured rounds of the chosen kind of run."""
         return self._rounds[self.engine]
 
     def start(self, now: Point) -> None:
         """Begin a run of a state.
 
         Raises:
-            ExplorerError: it cannot be run here; former results stay.
+            ExplorerError: the plan cannot be run here; former results stay.
         """
         try:
             self.task.start(now, engine=self.engine, rounds=self.rounds)
@@ -78,10 +78,10 @@ class RunPanel(Panel):
         self.draw()
 
     def set(self, key: str, value: Any) -> bool:
-        """Take a field of this tab; whether it was one.
+        """Take a field; return whether it belongs to this tab.
 
         Raises:
-            InputError: a value that cannot be; it is said at the field too.
+            InputError: an impossible value; the field shows it too.
         """
         if key == "engine":
             if value not in ENGINES:
@@ -102,22 +102,22 @@ class RunPanel(Panel):
         return True
 
     def widgets(self) -> tuple[Widget, ...]:
-        """Kind of run with its buttons; progress and results."""
+        """Return the widgets: kind of run with its buttons; progress and results."""
         return (self.controls, self.page)
 
     def actions(self) -> dict[str, Callable[[], Any]]:
-        """Run the state shown; use what it measured."""
+        """Return the actions: run the state shown; use what it measured."""
         return {"run": self._run, "run_dry": self._run_dry, "calibrate": self.calibrate}
 
     def settled(self, now: Point) -> None:
-        """Another state: the result may be of another strategy now, or of this one again."""
+        """Check whether the result belongs to the strategy now shown."""
         del now
         if self._calibration is not None or self.task.last is not None or self.task.running:
             self._calibration = None
             self.draw()
 
     def idle(self, now: Point) -> None:
-        """Work out what calibrating would change: it simulates."""
+        """Compute what calibrating would change, which takes a simulation."""
         self._work_out(now)
 
     def close(self) -> None:
@@ -127,11 +127,11 @@ class RunPanel(Panel):
     # -- what a run tells the other views ---------------------------------------------------------
 
     def old(self, now: Point) -> bool:
-        """Whether the last run was of another strategy than the one shown."""
+        """Tell whether the last run was of another strategy than the one shown."""
         return self.task.last is not None and not self.task.last.is_of(now)
 
     def measured(self, now: Point) -> Mapping[str, float] | None:
-        """Measured values by tile; None without a quiet run that speaks of these numbers.
+        """Return measured values by tile; None without a quiet run that applies to these numbers.
 
         A likeness's seconds are not the plan's, so only a dry run gives any: order and messages are real,
         compute takes its predicted seconds. `old` says whether it was of another strategy.
@@ -146,7 +146,7 @@ class RunPanel(Panel):
         found = done.comparison
         step_s, guess_s = found.measured["step_time_s"], found.predicted["step_time_s"]
         if not step_s or not guess_s or any(" in the plan, " in text for text in found.not_validated):
-            return None  # replicas were left out: another machine's numbers
+            return None  # replicas were left out: these are another machine's numbers
         if done.is_of(now) and abs(guess_s / now.report.step_time_s - 1) * 100 > _SAME_PCT:
             return None
         job, parts = done.inputs.job, found.parts["measured"]
@@ -157,7 +157,9 @@ class RunPanel(Panel):
         }
 
     def errors(self, now: Point) -> Mapping[str, float] | None:
-        """By layer, the error of its stage's predicted compute in the likeness; None without a quiet run."""
+        """Return by layer the error of its stage's predicted compute in the likeness; None without a quiet
+        run.
+        """
         from explorer.run.compare import TOO_NOISY
 
         done = self.task.last
@@ -176,10 +178,10 @@ class RunPanel(Panel):
         }
 
     def calibrate(self) -> None:
-        """Put the cluster as measured on the board; Undo takes it back.
+        """Put the cluster as measured on the board, as an edit that Undo takes back.
 
         Raises:
-            InputError: there is no run that could say so, with the reason.
+            InputError: no run allows it; the message says why.
         """
         now = self._bench.now()
         if self._calibration is None or self._calibration.cluster is not now.inputs.cluster:
@@ -213,7 +215,9 @@ class RunPanel(Panel):
         self._bench.say(self.verdict())
 
     def _remember(self) -> None:
-        """Add the run that just ended to the history of runs, if one is named and it taught something."""
+        """Add the run that just ended to the history of runs, if one is named and the run taught
+        something.
+        """
         done, runs = self.task.last, self._bench.runs
         if runs is None or done is None or self.task.state != "done":
             return
@@ -223,14 +227,14 @@ class RunPanel(Panel):
             self._bench.guard(lambda: add(runs, entry))
 
     def _work_out(self, now: Point) -> None:
-        """What calibrating would change, once for a run and a state."""
+        """Compute what calibrating would change, once for a run and a state."""
         if self.task.last is None or self._calibration is not None or self.task.running:
             return
         self._calibration = calibration_of(now, self.task.last, Path.cwd())
         self.draw()
 
     def draw(self) -> None:
-        """Everything of this tab anew."""
+        """Draw everything in this tab again."""
         running = self.task.running
         kinds = [{"value": name, "label": _WHAT[name]} for name in ENGINES]
         stop = {"action": "stop", "label": "Stop", "title": "The former result stays"}
@@ -277,7 +281,7 @@ class RunPanel(Panel):
         }  # fmt: skip
 
     def verdict(self) -> dict[str, Any] | None:
-        """The sentence of a run under way or just ended."""
+        """Return the sentence of a run under way or just ended."""
         task, progress = self.task, self.task.progress
         if task.running and progress is not None:
             left = f", about {format_seconds_roughly(progress.left_s)} left" if progress.left_s else ""
@@ -300,10 +304,10 @@ class RunPanel(Panel):
 
 
 def _rounds(value: Any) -> int:
-    """Rounds as typed.
+    """Read the rounds as typed.
 
     Raises:
-        InputError: no whole number, too small or too large.
+        InputError: the value is not a whole number, too small or too large.
     """
     found = whole_number("rounds", value)
     if found > MOST_ROUNDS:

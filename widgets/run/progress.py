@@ -1,4 +1,4 @@
-"""A run under way, from what its ranks say: a row for each, how far it is, how much of a core they get."""
+"""A run under way, from the reports of its ranks: a row for each, its progress, its share of a core."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from explorer.run.status import Status
 
 SAY_EVERY_S = 5.0
-"""Least time between two announcements to a screen reader."""
+"""Least seconds between two announcements to a screen reader."""
 _CALIBRATION = "calibration"
 _EARLY = 0.1  # share of the rounds before which their pace says little
 
@@ -25,23 +25,23 @@ class Row:
     doing: str = ""
     """Its action, or what it waits for."""
     round: int | None = None
-    """Round it is in; below 0 it warms up; None before the rounds."""
+    """Round it is in; below 0 while it warms up; None before the rounds."""
     step_s: float | None = None
     """Seconds between the ends of its last two steps."""
     last_step: tuple[str, int, float] | None = None
     """Case, number and time of the last step that ended."""
     share: float | None = None
-    """Of a core that it got in the last round."""
+    """Share of a core that it got in the last round."""
     name: str = ""
-    """What it runs on."""
+    """Name of the device it runs on."""
 
 
 class Progress:
-    """How far a run is.
+    """Progress of a run.
 
     Args:
-        spec: what was launched.
-        expected_s: how long it should take, for the time left until its rounds show their pace.
+        spec: the specification launched.
+        expected_s: seconds it should take, for the time left until its rounds show their pace.
         clock: seconds, ever rising.
     """
 
@@ -50,7 +50,7 @@ class Progress:
         self.began = clock()
         self.rows = [Row() for _ in range(spec.ranks)]
         self.share = 0.0
-        """Of the rounds that are behind it, 0 to 1."""
+        """Share of the rounds completed, 0 to 1."""
         self.first_round: float | None = None
         """When the first round began."""
         self._said, self._said_at = "", -SAY_EVERY_S
@@ -77,7 +77,7 @@ class Progress:
             self.share = max(share, self.share)
 
     def look(self, pages: Sequence[Status]) -> None:
-        """Take what the ranks say of themselves right now."""
+        """Take what the ranks report right now."""
         from explorer.run.status import COMPUTING, STARTING
 
         for row, page in zip(self.rows, pages, strict=True):
@@ -95,7 +95,7 @@ class Progress:
 
     @property
     def left_s(self) -> float | None:
-        """Seconds it should still take: by the pace of its rounds, before them by what was expected."""
+        """Seconds it should still take: by the pace of its rounds, or by the expectation before the first."""
         if self.first_round is not None and self.share > _EARLY:
             return (self._clock() - self.first_round) * (1 - self.share) / self.share
         left = self._expected_s - self.elapsed_s
@@ -103,7 +103,7 @@ class Progress:
 
     @property
     def round_s(self) -> float | None:
-        """Seconds of one round, by those that are behind it."""
+        """Seconds of one round, by those completed."""
         total = self.spec.warmup_rounds + self.spec.rounds
         if self.first_round is None or not self.share:
             return None
@@ -111,13 +111,13 @@ class Progress:
 
     @property
     def contention(self) -> float | None:
-        """The least share of a core that a rank got in the last round; None until one is measured."""
+        """The smallest share of a core that a rank got in the last round; None until one is measured."""
         shares = [row.share for row in self.rows if row.share is not None]
         return min(shares, default=None)
 
     @property
     def phase(self) -> str:
-        """What the slowest rank is at."""
+        """What the slowest rank is doing."""
         rounds = [row.round for row in self.rows]
         if any(number is None for number in rounds):
             started = sum(row.state != "starting" for row in self.rows)
@@ -125,7 +125,7 @@ class Progress:
         return round_words(min(number for number in rounds if number is not None), self.spec.rounds)
 
     def said(self) -> str:
-        """The phase, for a screen reader: a new one at most every few seconds."""
+        """Return the phase for a screen reader: a new one at most every few seconds."""
         now, phase = self._clock(), self.phase
         if phase != self._said and now - self._said_at >= SAY_EVERY_S:
             self._said, self._said_at = phase, now
@@ -133,7 +133,7 @@ class Progress:
 
 
 def round_words(number: int | None, rounds: int) -> str:
-    """A round of a rank.
+    """Name a round of a rank.
 
     >>> round_words(0, 3), round_words(-1, 3), round_words(None, 3)
     ('Round 1 of 3', 'Warming up', '')
@@ -144,10 +144,10 @@ def round_words(number: int | None, rounds: int) -> str:
 
 
 def progress_share(event: Mapping[str, Any], spec: Any) -> float | None:
-    """How much of a run is behind it, 0 to 1; None where an event does not tell.
+    """Return the share of a run completed, 0 to 1; None if an event does not tell.
 
     Args:
-        event: of a rank.
+        event: event of a rank.
         spec: `explorer.run.RunSpec`; rounds that warm up have negative numbers.
     """
     cases = [case.name for case in spec.cases if not case.once]

@@ -1,4 +1,4 @@
-"""A real run, watched from the event loop: nothing in the kernel but polling."""
+"""A real run, watched from the event loop: the kernel only polls."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ if TYPE_CHECKING:
 ENGINES = ("interpreter", "dry")
 """Kinds of run on offer: real compute and transport, or real transport with compute replaced by sleeps."""
 WARMUP_ROUNDS = 1
-"""Rounds thrown away; the first impression must come soon."""
+"""Rounds discarded; the first impression must come soon."""
 STEP_S = 1.2
-"""Wanted seconds of one step in one process: of two ranks about 0.35 s each, as long as jitter allows."""
+"""Wanted seconds of one step in one process: about 0.35 s each for two ranks, as long as jitter allows."""
 POLL_S = 0.05
-"""Between two looks at the ranks."""
+"""Seconds between two looks at the ranks."""
 TELL_EVERY_S = 0.25
-"""Between two pictures of a run under way."""
+"""Seconds between two pictures of a run under way."""
 _PACE = {"interpreter": (9.0, 4.0), "dry": (12.0, 15.0)}
-"""Seconds until the first round, and of a round, on two busy cores: a guess until something was run here."""
+"""Seconds until the first round, and of a round, on two busy cores: a guess until something has run here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """A run that ended well."""
+    """A run that ended successfully."""
 
     inputs: Inputs
-    """What was run, with its strategy."""
+    """Inputs and strategy of the run."""
     strategy: Strategy
     """The strategy."""
     comparison: Comparison
-    """What it says."""
+    """Its result."""
     known: Calibrated | None
-    """What it measured of its machine; None where compute was slept."""
+    """What it measured of its machine; None if compute was slept."""
     device: str
-    """What its ranks ran on."""
+    """Device that its ranks ran on."""
     ranks: int
-    """How many they were."""
+    """Number of ranks."""
     wall_s: float
-    """How long it took."""
+    """Seconds that it took."""
     at: str
     """When it ended, hours and minutes."""
 
     def is_of(self, now: Point) -> bool:
-        """Whether this state is what was run."""
+        """Tell whether this state is what was run."""
         own, other = self.inputs, now.inputs
         same = own is other or (
             own.model == other.model and own.workload == other.workload and own.cluster == other.cluster
@@ -65,33 +65,33 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """A run that did not."""
+    """A run that failed."""
 
     rank: int | None
-    """Whose fault it was, if one's."""
+    """The rank at fault, if it was a single one."""
     text: str
-    """In one line."""
+    """The error, in one line."""
     log: str
     """The last lines of the ranks."""
 
 
 class RunTask:
-    """One run at a time; the last that ended well stays until the next does."""
+    """Task that runs one run at a time; the last successful one stays until the next."""
 
     def __init__(
         self, lock: Any, on_change: Callable[[], None], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._lock, self.on_change, self._clock = lock, on_change, clock
         self.state = "none"
-        """none, running, done, stopped or failed: of the last one started."""
+        """State of the last run started: none, running, done, stopped or failed."""
         self.progress: Progress | None = None
-        """Of the one under way."""
+        """Progress of the run under way."""
         self.asked: Point | None = None
-        """What is run."""
+        """Inputs of the run under way."""
         self.last: Done | None = None
-        """The last that ended well."""
+        """The last run that ended successfully."""
         self.failure: Failed | None = None
-        """Why the last one started failed."""
+        """Why the last run started failed."""
         self._pace = dict(_PACE)
         self._turn = 0
         self._job: Job | None = None
@@ -103,12 +103,12 @@ class RunTask:
         return self.state == "running"
 
     def expected_s(self, engine: str, rounds: int) -> float:
-        """How long a run should take: as the last of its kind here, else a guess."""
+        """Return the seconds a run should take: as the last of its kind here, else a guess."""
         start_s, round_s = self._pace[engine]
         return start_s + round_s * (rounds + (WARMUP_ROUNDS if engine != "dry" else 0))
 
     def start(self, now: Point, *, engine: str, rounds: int) -> None:
-        """Begin; needs a running event loop.
+        """Start a run; this needs a running event loop.
 
         Raises:
             ExplorerError: the plan cannot be run here.
@@ -139,7 +139,7 @@ class RunTask:
         self.state = "running"
 
     def stop(self) -> None:
-        """End every rank and wait until they are gone; nothing happens if none runs."""
+        """End every rank and wait until they are gone; do nothing if none runs."""
         self._turn += 1
         if self._job is not None:
             self._job.cancel()
@@ -165,7 +165,7 @@ class RunTask:
                 self._finish(now, experiment, handle)
 
     def _look(self, handle: RunHandle, told: float) -> float:
-        """Take what is new, and tell it if the last time was long enough ago."""
+        """Take what is new, and draw it if the last time was long enough ago."""
         progress = self.progress
         assert progress is not None  # while running
         for event in handle.poll():

@@ -1,4 +1,4 @@
-"""A real run: its ranks while it goes on, then predicted against measured by part."""
+"""The view of a real run: its ranks while it is under way, then predicted against measured by part."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class RunView(Widget):
     _css = STATIC / "run.css"
 
     def summary(self) -> str:
-        """State and verdict."""
+        """Return the state and the verdict."""
         if not self.view:
             return "nothing yet"
         result = self.view.get("result")

@@ -1,4 +1,4 @@
-"""What the Run tab says besides figures: what a run would do, how it goes on, the way out of a failure."""
+"""Words of the Run tab: what a run would do, how it proceeds, the way out of a failure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OTHERWISE = Fix("The log says where it happened. A dry run tells whether the or
 
 
 def fix_for(failed: Failed, engine: str) -> Fix:
-    """The way out that suits an error; a dry run is not offered as the way out of one."""
+    """Return the way out that suits an error; a dry run is never offered as the way out of a dry run."""
     text = f"{failed.text}\n{failed.log}"
     found = next((fix for marks, fix in _FIXES if any(mark in text for mark in marks)), _OTHERWISE)
     if found.action == "run_dry" and engine == "dry":
@@ -47,7 +47,7 @@ def fix_for(failed: Failed, engine: str) -> Fix:
 
 
 def intro(engine: str, expected_s: float) -> list[str]:
-    """What a run would do and how long it takes."""
+    """Say what a run would do and how long it takes."""
     how_long = f"It takes about {format_seconds_roughly(expected_s)}; Stop ends it at any time."
     return [*(_DRY_RUN if engine == "dry" else _LIKENESS), how_long]
 
@@ -75,7 +75,7 @@ _LIKENESS = (
 
 
 def format_seconds_roughly(seconds: float) -> str:
-    """A duration as one says it.
+    """Write a duration as in speech.
 
     >>> [format_seconds_roughly(s) for s in (3.0, 24.1, 58.0, 200.0)]
     ['5 s', '25 s', '1 min', '3 min']
@@ -86,7 +86,7 @@ def format_seconds_roughly(seconds: float) -> str:
 
 
 def title_words(done: Done) -> str:
-    """Of what run a result is."""
+    """Say which run a result belongs to."""
     found = done.comparison
     what = "processors" if done.device == "cpu" else done.device
     rounds = f", {found.rounds} rounds" if found.rounds > 1 else ""
@@ -95,7 +95,7 @@ def title_words(done: Done) -> str:
 
 
 def old_words(done: Done) -> str:
-    """That a result is of something else than what is shown."""
+    """Say that a result belongs to something other than the state shown."""
     own = done.inputs
     return (
         f"Of another strategy: {own.model.reference} on {own.cluster_name} as it was at {done.at}."
@@ -104,7 +104,7 @@ def old_words(done: Done) -> str:
 
 
 def progress_view(progress: Progress, *, other: bool) -> dict[str, object]:
-    """A run under way; `other`: the state shown is no longer what runs."""
+    """Return the view of a run under way; `other`: the state shown is no longer what runs."""
     left = progress.left_s
     return {
         "share": progress.share,

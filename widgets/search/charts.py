@@ -40,9 +40,9 @@ _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot", "solid"
 _GRID = "rgba(128,128,128,.25)"
 
 UPLOADS = ("sendChartToCloud", "sendDataToCloud")
-"""Buttons of plotly's own that would send the chart to its maker; no chart of ours has them."""
+"""Plotly's own buttons that would send the chart to its maker; no chart of ours has them."""
 CURVE_ROOM = 1.28
-"""Length of the axis of seconds over the longest search: room for names."""
+"""Length of the axis of seconds over the longest search, which leaves room for names."""
 
 
 def warm_up() -> None:
@@ -87,17 +87,17 @@ class SearchChart:
         self, entrants: Iterable[Entrant], spots: Sequence[Spot], yours: Candidate, *,
         capacity_bytes: float, bound_s: float, objective: str, theme: str, width_px: int = 0,
     ) -> None:  # fmt: skip
-        """Everything anew, in place.
+        """Draw everything again, in place.
 
         Args:
             entrants: searchers with their results.
             spots: strategies costed on the way.
             yours: the strategy on the board.
-            capacity_bytes: what a device holds.
+            capacity_bytes: memory of a device.
             bound_s: lower bound of every step time.
-            objective: of the curves below.
+            objective: objective of the curves below.
             theme: `light` or `dark`.
-            width_px: of the place for it; 0 if that is not known.
+            width_px: width of its place; 0 if unknown.
         """
         several = list(entrants)
         self._width_px = max(260, width_px or WIDTH_PX)
@@ -184,7 +184,7 @@ class SearchChart:
         self.widget.update_xaxes(range=[0, longest * CURVE_ROOM], row=2, col=1)
 
     def _draw_theme(self, theme: str) -> None:
-        # leaves only: one message must not set both a font and the colour of a font
+        # leaf properties only: one message must not set both a font and the colour of a font
         ink, second = _INK.get(theme, _INK["light"]), _INK_2.get(theme, _INK_2["light"])
         paper, brand = _PAPER.get(theme, _PAPER["light"]), _BRAND.get(theme, _BRAND["light"])
         self.widget.update_layout(
@@ -229,7 +229,7 @@ _TRACES: dict[str, dict[str, Any]] = {
 
 
 def _figure() -> Any:
-    """An empty figure of two parts, one above the other."""
+    """Make an empty figure of two parts, one above the other."""
     from plotly.graph_objects import FigureWidget
     from plotly.subplots import make_subplots
 

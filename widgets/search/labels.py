@@ -1,16 +1,16 @@
-"""Where the names of points stand in a chart, so that none covers another or a point. Pure."""
+"""Positions of the names of points in a chart, so that none covers another or a point. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 CHARACTER_PX, LINE_PX, GAP_PX = 6.5, 14.0, 8.0
-"""Size of text at 11 px, and from a point to its name."""
+"""Size of text at 11 px, and distance from a point to its name."""
 SIDES = (
     "top right", "bottom right", "top left", "bottom left", "middle right", "middle left", "top center",
     "bottom center",
 )  # fmt: skip
-"""As plotly names them, in the order of preference."""
+"""Sides as plotly names them, in the order of preference."""
 
 Box = tuple[float, float, float, float]
 
@@ -21,7 +21,7 @@ def place(
     ends: tuple[float, float, float],
     size_px: tuple[float, float],
 ) -> list[str]:
-    """The side on which each name stands: the first one that is free, else the one with the least overlap.
+    """Choose the side of each name: the first one that is free, else the one with the least overlap.
 
     Args:
         points: data coordinates.

@@ -1,4 +1,4 @@
-"""What searches have found: a table of searchers with your strategy among them, and the frontier."""
+"""Results of searches: a table of searchers with your strategy among them, and the frontier."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Leaderboard(Widget):
     ).tag(sync=True)
 
     def summary(self) -> str:
-        """The best row in words."""
+        """Return the best row in words."""
         rows = [row for row in self.view.get("rows", ()) if row["step_s"] is not None]
         if not rows:
             return "nothing yet"

@@ -1,4 +1,4 @@
-"""The Search tab: what is looked for, leaderboard, live best so far, frontier, and loading a result."""
+"""The Search tab: settings, leaderboard, live best so far, frontier, and loading a result."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ from .words import (
 )
 
 CHART_S = 1.0
-"""Between two drawings of the chart while a search is at work: they cost the page more than all else."""
+"""Seconds between two drawings of the chart during a search: they cost the page more than everything else."""
 MOST_POINTS = 60
-"""Points of the frontier in the table."""
+"""Most points of the frontier in the table."""
 _WIDE = Layout(flex="3 1 600px", min_width="0", width="auto")
 _SLIM = Layout(flex="2 1 380px", min_width="0", width="auto")
 
 
 class SearchPanel(Panel):
-    """Owns the search and what the tab shows of it."""
+    """Panel that owns the search and what the tab shows of it."""
 
     title = "Search"
 
@@ -78,7 +78,7 @@ class SearchPanel(Panel):
         """Begin to search with some searchers, one after another; the first search also makes the chart.
 
         Raises:
-            ExplorerError: an unknown searcher, or an objective that this workload cannot be asked for.
+            ExplorerError: an unknown searcher, or an objective that this workload does not support.
         """
         now = self._bench.now()
         problems = [(name, self.problem(now, start=SEARCHERS.get(name).starts)) for name in searchers]
@@ -90,10 +90,10 @@ class SearchPanel(Panel):
         self._bench.say(self.verdict())
 
     def problem(self, now: Point, *, start: bool) -> Problem:
-        """What is asked: the inputs of a state, its pins and locks, and the settings of this tab.
+        """Return the problem: the inputs of a state, its pins and locks, and the settings of this tab.
 
-        Searchers that go on from a strategy get the state's own; the others look for themselves, so that
-        their rows say what they would find without yours.
+        Searchers that continue from a strategy get the state's own; the others start by themselves, so that
+        their rows show what they would find without yours.
         """
         own, asked = now.inputs, self.settings
         pins, bans = bounds(now.holds, now.strategy.job, own.graph, own.cluster)
@@ -110,28 +110,28 @@ class SearchPanel(Panel):
         )
 
     def compare_all(self) -> None:
-        """Every searcher in turn, quick ones first: what they leave of their time is for the others."""
+        """Run every searcher in turn, quick ones first: the time they leave goes to the others."""
         self.start(sorted(SEARCHERS.names(), key=_turn))
 
     def stop(self) -> None:
-        """Stop; what was found stays."""
+        """Stop; results stay."""
         self.task.stop()
         self._step()
 
     # -- what a tab does --------------------------------------------------------------------------
 
     def widgets(self) -> tuple[Widget, ...]:
-        """Settings and results."""
+        """Return the widgets: settings and results."""
         return (self.controls, self.leaderboard)
 
     def actions(self) -> Mapping[str, Callable[[], Any]]:
-        """Compare all searchers."""
+        """Return the action: compare all searchers."""
         return {"compare_all": self.compare_all}
 
     def set(self, key: str, value: Any) -> bool:
-        """Take a field of this tab; a wrong one is said at the field and changes nothing."""
+        """Take a field of this tab; a wrong value is shown at the field and changes nothing."""
         if key == "searcher":
-            SEARCHERS.get(str(value))  # says so now, not at Search
+            SEARCHERS.get(str(value))  # raises now, not at Search
             self._bench.searcher = str(value)
             return True
         if key not in fields(self._bench.history.now, self.settings, 0.0):
@@ -154,7 +154,7 @@ class SearchPanel(Panel):
         return True
 
     def settled(self, now: Point) -> None:
-        """Compare with the new state, and let the next gesture have the machine."""
+        """Compare with the new state, and leave the machine to the next gesture."""
         del now
         self.task.give_way()
         self.draw()
@@ -167,7 +167,7 @@ class SearchPanel(Panel):
         self.draw()
 
     def idle(self, now: Point) -> None:
-        """The chart is slower than all else together."""
+        """Draw the chart, which is slower than everything else together."""
         del now
         self.draw_figure()
 
@@ -182,7 +182,7 @@ class SearchPanel(Panel):
         self.chart.close()
 
     def _step(self) -> None:
-        """What the search found since it was drawn last."""
+        """Draw what the search has found since it was last drawn."""
         self.draw()
         if not self.task.running or self.task.wall_s() - self._drawn_s > CHART_S:
             self.draw_figure()
@@ -195,17 +195,17 @@ class SearchPanel(Panel):
     # -- loading ----------------------------------------------------------------------------------
 
     def _answer(self, intent: Intent) -> None:
-        """A click on a row or on a point of the frontier."""
+        """Answer a click on a row or on a point of the frontier."""
         if intent["kind"] == "load":
             self._bench.guard(lambda: self.load(str(intent["row"])))
         elif intent["kind"] == "load_point":
             self._bench.guard(lambda: self.load_point(str(intent["point"])))
 
     def load(self, searcher: str) -> None:
-        """Put what a searcher found on the board; Undo takes it back.
+        """Put what a searcher found on the board, as an edit that Undo takes back.
 
         Raises:
-            InputError: it has found nothing.
+            InputError: the searcher has found nothing.
         """
         if searcher == YOURS:
             return
@@ -254,7 +254,7 @@ class SearchPanel(Panel):
     # -- drawing ----------------------------------------------------------------------------------
 
     def yours(self) -> Candidate | None:
-        """The strategy on the board as a candidate of the present question."""
+        """Return the strategy on the board as a candidate of the present problem."""
         now = self._bench.history.now
         if now is None:
             return None
@@ -272,12 +272,12 @@ class SearchPanel(Panel):
         )  # fmt: skip
 
     def verdict(self) -> dict[str, Any] | None:
-        """The sentence of a search under way or just done."""
+        """Return the sentence of a search under way or just done."""
         now = self._bench.history.now
         return verdict(self.task, self.yours(), held_words(now.holds) if now else "")
 
     def draw(self) -> None:
-        """Settings and tables anew; what is equal is not sent again."""
+        """Draw settings and tables again; what is equal is not sent again."""
         now = self._bench.history.now
         bar = self._bar(now)
         if bar != self.controls.view or self._errors:
@@ -343,7 +343,7 @@ class SearchPanel(Panel):
         )
 
     def draw_figure(self) -> None:
-        """The chart anew; slower than all else together, so not at every drag."""
+        """Draw the chart again; it is slower than everything else together, so not at every drag."""
         now = self._bench.history.now
         if self.chart.figure is None or now is None:
             return
@@ -363,10 +363,10 @@ class SearchPanel(Panel):
 
 
 def _turn(name: str) -> tuple[bool, bool, str]:
-    """Own finders first, those that start from yours next, the portfolio last."""
+    """Sort finders of their own first, those that start from yours next, the portfolio last."""
     return _starts(name), name == "auto", name
 
 
 def _starts(name: str) -> bool:
-    """Whether it goes on from a given strategy."""
+    """Tell whether a searcher continues from a given strategy."""
     return SEARCHERS.get(name).starts

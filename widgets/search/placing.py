@@ -1,4 +1,4 @@
-"""Where the search chart stands: made when it is first needed, as its library takes seconds to load."""
+"""The place of the search chart, which is made on first use, as its library takes seconds to load."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class ChartPlace:
     """The place of the search chart.
 
     Args:
-        bench: its lock is held, and what goes wrong is shown in its page.
+        bench: workbench whose lock is held, and whose page shows errors.
         load: called with what a clicked point stands for.
         ready: called once the chart is there.
-        layout: of the place.
+        layout: layout of the place.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class ChartPlace:
         self.box.add_class("xp-chart")
 
     def make_soon(self) -> None:
-        """Begin to make the chart, if nobody has; needs a running event loop."""
+        """Begin to make the chart unless that has begun; needs a running event loop."""
         if self.figure is None and (self._job is None or not self._job.running):
             self.box.children = (HTML(_WAIT),)
             self._job = Job(self._make_guarded)
@@ -55,7 +55,7 @@ class ChartPlace:
             self._bench.guard(partial(_raise, error))
 
     async def make(self) -> None:
-        """The chart; its library is loaded on a thread that touches no widget."""
+        """Make the chart; its library is loaded on a thread that touches no widget."""
         charts = await asyncio.to_thread(importlib.import_module, "widgets.search.charts")
         await asyncio.to_thread(charts.warm_up)
         with self._bench.lock:

@@ -1,4 +1,4 @@
-"""What the chart of the Search tab draws, as plain numbers: points, their names, ends of axes. Pure."""
+"""Plain numbers that the chart of the Search tab draws: points, their names, ends of axes. Pure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .task import Entrant, Spot
 
 HEIGHT_PX = 460
 WIDTH_PX = 460
-"""Until the page says how wide its place is."""
+"""Width in pixels until the page reports how wide its place is."""
 LEFT_PX, RIGHT_PX = 60, 12
-"""Margins."""
+"""Margins in pixels."""
 NEAR_PX = 9
-"""Nothing is drawn so near to a point with a name."""
+"""Pixels around a point with a name in which nothing else is drawn."""
 Pick = tuple[str, Strategy, str]
 """(searcher, strategy, label) that a point of the chart stands for."""
 
 
 def spot_at(spot: Spot) -> tuple[float, float]:
-    """(GiB of the worst device, seconds of a step)."""
+    """Return (GiB of the worst device, seconds of a step)."""
     return spot.peak_bytes / GIB, spot.step_s
 
 
@@ -34,7 +34,7 @@ def clear(
     ends: tuple[float, float, float],
     size_px: tuple[float, float],
 ) -> bool:
-    """Whether a spot is in the picture, and not under a point with a name, which a click shall mean."""
+    """Tell whether a spot is in the picture, and not under a named point, to which a click there belongs."""
     x_end, low, high = ends
     per_x, per_y = size_px[0] / x_end, size_px[1] / (high - low)
     return (
@@ -45,17 +45,17 @@ def clear(
 
 
 def spot_pick(spot: Spot) -> Pick:
-    """What a click on it loads."""
+    """Return what a click on a spot loads."""
     return spot.searcher, spot.strategy, spot.label
 
 
 def candidate_at(found: Candidate) -> tuple[float, float]:
-    """(GiB of the worst device, seconds of a step)."""
+    """Return (GiB of the worst device, seconds of a step)."""
     return max(found.report.peak_memory_bytes) / GIB, found.report.step_time_s
 
 
 def bests_of(entrants: Sequence[Entrant]) -> dict[tuple[float, float], list[Pick]]:
-    """Best of every searcher; those at one point together."""
+    """Return the best of every searcher; those at one point together."""
     found: dict[tuple[float, float], list[Pick]] = {}
     for entrant in entrants:
         best = entrant.run.best if entrant.run else None
@@ -65,7 +65,9 @@ def bests_of(entrants: Sequence[Entrant]) -> dict[tuple[float, float], list[Pick
 
 
 def frontier_of(entrants: Sequence[Entrant]) -> dict[tuple[float, float], Pick]:
-    """What no other strategy is both faster and smaller than, from the smallest to the fastest."""
+    """Return the strategies such that no other is both faster and smaller, from the smallest to the
+    fastest.
+    """
     every = {
         candidate_at(item): (entrant.name, item.strategy, item.label)
         for entrant in entrants
@@ -81,7 +83,7 @@ def frontier_of(entrants: Sequence[Entrant]) -> dict[tuple[float, float], Pick]:
 
 
 def staircase(points: Sequence[tuple[float, float]], end: float) -> list[tuple[float, float]]:
-    """The edge of what is reached: down at every point, level between them."""
+    """Return the edge of what is reached: down at every point, level between them."""
     steps: list[tuple[float, float]] = []
     for x, y in points:
         if steps:
@@ -93,7 +95,9 @@ def staircase(points: Sequence[tuple[float, float]], end: float) -> list[tuple[f
 def ranges(
     points: Sequence[tuple[float, float]], capacity: float, bound_s: float
 ) -> tuple[float, tuple[float, float]]:
-    """End of the memory axis, and both ends of the time axis: all named points, with some air."""
+    """Return the end of the memory axis, and both ends of the time axis: around all named points, with some
+    margin.
+    """
     x_end = max(1.25 * capacity, 1.08 * max(x for x, _ in points))
     high = max(y for _, y in points)
     low = min(bound_s, *(y for _, y in points))
@@ -102,12 +106,12 @@ def ranges(
 
 
 def end_s(entrant: Entrant) -> float:
-    """Seconds after which its present search ended, or has come to."""
+    """Return the seconds after which an entrant's present search ended, or those it has run so far."""
     return entrant.run.wall_s if entrant.own and entrant.run else 0.0
 
 
 def end_sides(entrants: Sequence[Entrant], x_end: float, width_px: float) -> dict[str, str]:
-    """Where each curve's name stands at its end."""
+    """Return on which side each curve's name stands at its end."""
     ends = [(end_s(entrant), entrant.curve[-1][1]) for entrant in entrants]
     values = [value for entrant in entrants for _, value in entrant.curve]
     if not values:

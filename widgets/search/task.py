@@ -1,8 +1,8 @@
 """Searches one after another, on a thread of their own, so that page and kernel stay free.
 
 The thread touches no widget: it leaves what it found for the event loop, which takes it over under the lock
-of the workbench. Between two steps it waits for whoever holds that lock, and after a gesture it rests a
-little, so that no drag competes with a search. Where there are no threads, slices of the loop do the same.
+of the workbench. Between two steps it waits until that lock is free, and after a gesture it rests a little,
+so that no drag competes with a search. Without threads, slices of the loop do the same.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ from explorer.strategy import Strategy
 from widgets.jobs import Job
 
 SLICE_S = 0.04
-"""Longest time on the event loop, where there are no threads and as far as the searcher's own steps allow."""
+"""Longest slice in seconds on the event loop, if there are no threads and as far as the searcher's own steps
+allow.
+"""
 POLL_S = 0.05
-"""Between two looks at what was found."""
+"""Seconds between two looks at what was found."""
 REPORT_S = 0.3
-"""Between two reports to the page."""
+"""Seconds between two reports to the page."""
 REST_S = 0.3
-"""Rest after a gesture."""
+"""Seconds of rest after a gesture."""
 MOST_SPOTS = 400
-"""Costed strategies that are kept for the chart."""
+"""Most costed strategies that are kept for the chart."""
 
 WAITING, RUNNING, ENDED, TIMED, STOPPED, FAILED = "waiting", "running", "ended", "timed", "stopped", "failed"
-"""States of an entrant; `timed` is ended by its budget."""
+"""States of an entrant; `timed` means that its budget ended it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,42 +42,42 @@ class Spot:
     """A strategy that was costed on the way, without its report."""
 
     searcher: str
-    """Who tried it."""
+    """Searcher that tried it."""
     strategy: Strategy
     """The strategy."""
     label: str
-    """In the searcher's words."""
+    """Label in the searcher's words."""
     step_s: float
-    """Step time."""
+    """Predicted step time in seconds."""
     peak_bytes: float
-    """Worst device."""
+    """Peak bytes of the worst device."""
     fits: bool
     """Whether it fits devices and limits."""
     over_bytes: float
-    """What it is over by, on all devices together."""
+    """Bytes that are missing, on all devices together."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Entrant:
-    """A searcher of a comparison and how far it is."""
+    """A searcher of a comparison and its progress."""
 
     name: str
-    """Searcher."""
+    """Name of the searcher."""
     state: str = WAITING
-    """See the constants above."""
+    """One of the constants above."""
     run: Progress | None = None
-    """Its last progress; the one of its search before while it has none, or if it failed with nothing."""
+    """Its last progress; that of its previous search while it has none, or if it failed with nothing."""
     own: bool = False
-    """Whether `run` is of the present search."""
+    """Whether `run` belongs to the present search."""
     error: str = ""
     """Why it failed."""
     curve: list[tuple[float, float]] = field(default_factory=list)
     """Best so far: (seconds, objective value)."""
     former: Progress | None = None
-    """The search before, for the same inputs."""
+    """The previous search for the same inputs."""
 
     def fail(self, error: Exception) -> None:
-        """It ended with an error; what was found before that, or by the search before, stays."""
+        """End with an error; keep what was found before it, or by the previous search."""
         self.state, self.error = FAILED, str(error) or type(error).__name__
         if (self.run is None or self.run.best is None) and self.former is not None:
             self.run, self.own = self.former, False
@@ -89,17 +91,17 @@ class Entrant:
 
 
 class SearchTask:
-    """One queue of searches at a time; the last result of every searcher is kept."""
+    """Queue of searches, run one at a time; the last result of every searcher is kept."""
 
     def __init__(self, lock: Any, on_change: Callable[[], None]) -> None:
         self._lock = lock
         self.on_change = on_change
         self.entrants: dict[str, Entrant] = {}
-        """All that were asked for these inputs, in the order of their first search."""
+        """All searchers run for these inputs, in the order of their first search."""
         self.queue: tuple[str, ...] = ()
         """Searchers of the present or last search."""
         self.name = ""
-        """Searcher at work, or that was last."""
+        """Searcher at work, or the last one."""
         self.running = False
         """Whether a search is under way."""
         self.budget_s = 0.0
@@ -107,11 +109,11 @@ class SearchTask:
         self.began = 0.0
         """When it began, on the clock of `time.perf_counter`."""
         self.error: Exception | None = None
-        """What ended a search of one searcher, if that was an error."""
+        """The error that ended a searcher's search; None if none did."""
         self.spots: list[Spot] = []
         """Some of the strategies costed, for the chart."""
         self.closest: Spot | None = None
-        """The one that is over by the least, while none fits."""
+        """The candidate that lacks the least memory, while none fits."""
         self._every, self._seen = 1, 0
         self._turn = 0
         self._quiet_until = 0.0
@@ -124,24 +126,24 @@ class SearchTask:
 
     @property
     def progress(self) -> Progress | None:
-        """Of the searcher at work, or that was last."""
+        """Progress of the searcher at work, or of the last one."""
         found = self.entrants.get(self.name)
         return found.run if found is not None and found.own else None
 
     def best(self) -> Progress | None:
-        """The best of the present or last search; None while nothing fits."""
+        """Return the best of the present or last search; None while nothing fits."""
         runs = [item.run for name in self.queue if (item := self.entrants[name]).own and item.run]
         fit = [run for run in runs if run.best is not None]
         return min(fit, key=lambda run: run.best.value if run.best else 0.0, default=None)
 
     def clear(self) -> None:
-        """Forget results: they were for another model, cluster or workload."""
+        """Drop results: they were for another model, cluster or workload."""
         self.stop()
         self.entrants, self.queue, self.name, self.error = {}, (), "", None
         self.spots, self.closest, self._every, self._seen = [], None, 1, 0
 
     def forget_curves(self) -> None:
-        """Forget best values over time: the objective is another."""
+        """Drop best values over time: the objective is another."""
         for item in self.entrants.values():
             item.curve = []
 
@@ -154,7 +156,7 @@ class SearchTask:
         """
         self.stop()
         for name, _ in problems:
-            SEARCHERS.get(name)  # `search` would say so only at its first step
+            SEARCHERS.get(name)  # `search` would raise only at its first step
         self._turn += 1
         turn = self._turn
         self._job = Job(lambda: self._drive(turn, problems))
@@ -166,7 +168,7 @@ class SearchTask:
             self.entrants[name] = Entrant(name=name, run=former, former=former)
 
     def stop(self) -> None:
-        """Ask no longer; what was found stays."""
+        """Stop the search; results stay."""
         self._turn += 1
         self.running = False
         for name in self.queue:
@@ -177,11 +179,11 @@ class SearchTask:
             self._job = None
 
     def give_way(self) -> None:
-        """Somebody works on the board: rest a little."""
+        """Rest a little, since the board is in use."""
         self._quiet_until = time.perf_counter() + REST_S
 
     def wall_s(self) -> float:
-        """Seconds since the queue began."""
+        """Return the seconds since the queue began."""
         return time.perf_counter() - self.began
 
     # -- the loop ---------------------------------------------------------------------------------
@@ -234,7 +236,7 @@ class SearchTask:
                 entrant.state = TIMED if time.perf_counter() - began >= share_s else ENDED
 
     def _may_go(self, turn: int) -> bool:
-        """Wait until nobody is at work on the board; whether the search is still wanted."""
+        """Wait until the board is idle; return whether the search is still wanted."""
         while turn == self._turn and (rest := self._quiet_until - time.perf_counter()) > 0:
             time.sleep(rest)
         with self._lock:
@@ -256,28 +258,28 @@ class SearchTask:
 
 
 class Walk:
-    """Steps of a search, taken one by one on a thread; what they find waits to be taken."""
+    """Steps of a search, taken one by one on a thread; their results wait to be taken."""
 
     def __init__(self, steps: Iterator[Progress], may_go: Callable[[], bool]) -> None:
         self._steps, self._may_go = steps, may_go
         self._found: deque[Progress] = deque()
         self.ended = False
-        """Whether there are no more steps; what was found before stands ready."""
+        """Whether there are no more steps; earlier results are ready."""
         self.threaded = False
         """Whether a thread is at work; else `go` does it."""
         self.error: Exception | None = None
-        """What ended it, if that was an error."""
+        """The error that ended it; None if none did."""
 
     def start(self) -> None:
         """Begin, on a thread if this Python has any; it does not keep the process alive."""
         try:
             threading.Thread(target=self.go, daemon=True, name="search").start()
         except RuntimeError:
-            return  # as in a browser's Python
+            return  # no threads, as in a browser's Python
         self.threaded = True
 
     def go(self, seconds: float = math.inf) -> None:
-        """Take steps for so long, or until it ends or is not wanted any more."""
+        """Take steps for some seconds, or until it ends or is no longer wanted."""
         until = time.perf_counter() + seconds
         try:
             while self._may_go():
@@ -291,7 +293,7 @@ class Walk:
         self.ended = True
 
     def take(self) -> list[Progress]:
-        """What was found since it was asked last."""
+        """Return what was found since the last call."""
         found = []
         while self._found:
             found.append(self._found.popleft())

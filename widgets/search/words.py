@@ -1,4 +1,4 @@
-"""What the Search tab asks for and says: its settings as fields, and a search in words. Pure."""
+"""Words of the Search tab: its settings as fields, and a search in words. Pure."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from .task import ENDED, FAILED, STOPPED, TIMED, SearchTask
 
 _UNITS = {"cost": ("cost", "dollars"), "energy": ("energy", "J"), "time_to_accuracy": ("to accuracy", "s")}
 LONGEST_S = 86_400.0
-"""Largest budget."""
+"""Largest budget in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What is looked for."""
+    """Settings of a search."""
 
     objective: str = "time"
     """A key of `explorer.search.OBJECTIVES`."""
     memory_limit_bytes: float = 0.0
-    """Per device; 0 for what the devices have."""
+    """Memory limit per device; 0 for that of the devices."""
     max_devices: int = 0
-    """Devices at most; 0 for all."""
+    """Most devices; 0 for all."""
 
 
 def objectives(now: Point) -> list[str]:
-    """Objectives that this workload can be asked for."""
+    """List the objectives that this workload supports."""
     return [name for name, objective in OBJECTIVES.items() if objective.needs(now.inputs.job)]
 
 
 def objective_unit(name: str) -> dict[str, str] | None:
-    """The column of an objective that has none of its own in the table."""
+    """Return the column of an objective that has none of its own in the table."""
     return {"name": _UNITS[name][0], "unit": _UNITS[name][1]} if name in _UNITS else None
 
 
 def fields(now: Point | None, settings: Settings, budget_s: float) -> dict[str, dict[str, Any]]:
-    """Fields of the tab by key, as `Controls` draws them."""
+    """Return the fields of the tab by key, as `Controls` draws them."""
     if now is None:
         return {}
     options = [{"value": name, "label": OBJECTIVES[name].title} for name in objectives(now)]
@@ -66,7 +66,7 @@ def fields(now: Point | None, settings: Settings, budget_s: float) -> dict[str, 
 
 
 def searcher_field(chosen: str) -> dict[str, Any]:
-    """Who Search asks. A name set from Python that is not registered is shown as it is."""
+    """Return the field of the searcher. A name set from Python that is not registered is shown as it is."""
     names = SEARCHERS.names()
     return {
         "key": "searcher", "label": "Searcher", "kind": "select", "value": chosen,
@@ -76,10 +76,10 @@ def searcher_field(chosen: str) -> dict[str, Any]:
 
 
 def read_setting(now: Point | None, settings: Settings, key: str, value: Any) -> Any:
-    """The settings after a field was typed; for the budget its seconds.
+    """Return the settings after a field was typed; for the budget its seconds.
 
     Raises:
-        InputError: a value that cannot be; `allowed` is what stands at the field.
+        InputError: an impossible value; the field shows `allowed`.
     """
     if key == "search_budget_s":
         return _number(key, value, LONGEST_S, "a number of seconds, above 0")
@@ -121,7 +121,7 @@ def _number(key: str, value: Any, most: float, allowed: str) -> float:
 
 
 def held_words(holds: Holds) -> str:
-    """Pins and locks in words; empty for none.
+    """Write pins and locks in words; empty for none.
 
     >>> held_words(Holds(pinned=frozenset({"a", "b"}), locked=frozenset({(0,)})))
     '2 pins and 1 locked lane'
@@ -139,7 +139,7 @@ def _many(count: int, noun: str) -> str:
 
 
 def status_words(task: SearchTask) -> str:
-    """What stands beside the heading."""
+    """Write what stands next to the heading."""
     if not task.entrants:
         return "yours, and what searchers find, with one cost model"
     costed = sum(run.evaluations for run in task.runs.values())
@@ -151,7 +151,7 @@ def status_words(task: SearchTask) -> str:
 
 
 def verdict(task: SearchTask, yours: Candidate | None, held: str) -> dict[str, Any] | None:
-    """The sentence of a search under way or just done, as `Tiles` shows it; None if there was none."""
+    """Return the sentence of a search under way or just done, as `Tiles` shows it; None if there was none."""
     if not task.queue:
         return None
     best = task.best()
@@ -217,7 +217,7 @@ def _result(task: SearchTask, found: Candidate | None, yours: Candidate | None, 
 
 
 def _nothing(task: SearchTask, held: str) -> str:
-    """Why nothing was found, and by how much."""
+    """Say why nothing was found, and by how much."""
     runs = [item.run for name in task.queue if (item := task.entrants[name]).own and item.run]
     costed, refused = sum(run.evaluations for run in runs), sum(run.details.get(REFUSED, 0) for run in runs)
     if task.running:

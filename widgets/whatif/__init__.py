@@ -1,1 +1,1 @@
-"""The What if tab: one number changed, and curves over many values of it."""
+"""The What-if tab: one number changed, and curves over many values of it."""

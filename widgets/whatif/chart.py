@@ -1,4 +1,4 @@
-"""The chart of the What-if tab: throughput, and efficiency or memory, over what is varied.
+"""The chart of the What-if tab: throughput, and efficiency or memory, over the varied number.
 
 One figure, made when the first curve is drawn and then updated in place.
 """
@@ -31,7 +31,7 @@ def warm_up() -> None:
 
 
 class SweepChart:
-    """Two panels beside each other; traces are made once."""
+    """Two panels side by side; traces are made once."""
 
     def __init__(self) -> None:
         self.widget = _figure()
@@ -47,8 +47,8 @@ class SweepChart:
         """Draw points of `explorer.views.sweep_view.curve_points` in place.
 
         Args:
-            key: what is varied.
-            points: ascending.
+            key: key of the varied number.
+            points: points in ascending order.
             tokens: whether throughput is in tokens.
             ideal: whether throughput should grow with the value: a dashed line from the plan shown says so.
             theme: light or dark.
@@ -75,7 +75,7 @@ class SweepChart:
             trace.y = [(p[field] or 0.0) * scale for p in chosen]
 
     def _ideal(self, points: list[dict[str, Any]]) -> None:
-        """Throughput in proportion to devices, from the plan shown, or from the first point."""
+        """Draw throughput in proportion to devices, from the plan shown, or from the first point."""
         start = next((p for p in points if p["now"]), points[0] if points else None)
         line = self.traces["ideal"]
         ideal = [start["throughput"] * p["devices"] / start["devices"] for p in points] if start else []
@@ -127,7 +127,7 @@ class SweepChart:
 
 
 def _ticks(values: Sequence[float]) -> list[float]:
-    """1, 2 and 5 times powers of ten around the values; fewer where they span much."""
+    """Return 1, 2 and 5 times powers of ten around the values; fewer if they span a wide range."""
     low, high = min(values), max(values)
     powers = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
     steps = (1, 2, 5) if high / low < 1000 else (1,)
@@ -135,7 +135,7 @@ def _ticks(values: Sequence[float]) -> list[float]:
 
 
 def _short(value: float) -> str:
-    """A tick's number: 20k, 5M.
+    """Write a tick's number: 20k, 5M.
 
     >>> _short(20000.0)
     '20k'
@@ -170,7 +170,7 @@ _TRACES = [
 
 
 def _figure() -> Any:
-    """An empty figure of two parts, side by side."""
+    """Make an empty figure of two parts, side by side."""
     from plotly.graph_objects import FigureWidget
     from plotly.subplots import make_subplots
 

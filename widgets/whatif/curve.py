@@ -21,22 +21,22 @@ from widgets.session import Point
 from .curve_words import curve_html, default_values, fields, now_value, status_html
 
 MOST_VALUES = 40
-"""Values of one curve."""
+"""Most values of one curve."""
 
 
 class SweepCurve:
-    """What a curve is drawn over, its points, and the chart, made when the first curve is drawn."""
+    """The varied number of a curve, its points, and the chart, made when the first curve is drawn."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
         self.key = "devices"
-        """What is varied."""
+        """Key of the varied number."""
         self.weak = False
         """Whether the batch grows with the devices."""
         self.rows: list[SweepRow] = []
-        """What has been simulated."""
+        """Rows simulated so far."""
         self.wanted = 0
-        """Values asked for."""
+        """Values requested."""
         self._of: Point | None = None
         self._shown = ("", False)
         self._typed: str | None = None
@@ -61,11 +61,11 @@ class SweepCurve:
         return self._job is not None and self._job.running
 
     def actions(self) -> Mapping[str, Callable[[], Any]]:
-        """Draw the curve, and stop."""
+        """Return the actions: draw the curve, and stop."""
         return {"sweep_draw": self.start, "sweep_stop": self.stop}
 
     def set(self, key: str, value: Any) -> bool:
-        """Take a field; whether it was one of these. Wrong values are said at the field."""
+        """Take a field; return whether it was one of these. Wrong values are shown at the field."""
         if key == "sweep_over":
             self.key, self._typed, self._error = _one_of(key, value, KEYS), None, ""
         elif key == "sweep_scaling":
@@ -83,7 +83,7 @@ class SweepCurve:
         return True
 
     def _values(self) -> list[float]:
-        """Values typed, or the proposed ones."""
+        """Return the values typed, or the proposed ones."""
         now = self._bench.now()
         if self._typed is None:
             return default_values(now, self.key)
@@ -99,7 +99,7 @@ class SweepCurve:
         """Simulate the values one by one; the first curve also makes the chart.
 
         Raises:
-            ExplorerError: values that cannot be.
+            ExplorerError: impossible values.
         """
         now, values = self._bench.now(), self._values()
         self.cancel()
@@ -110,7 +110,7 @@ class SweepCurve:
         self.draw()
 
     def stop(self) -> None:
-        """Stop; what was simulated stays."""
+        """Stop; keep what was simulated."""
         self.cancel()
         self.draw()
 
@@ -121,7 +121,7 @@ class SweepCurve:
             self._job = None
 
     async def _run(self, rows: Iterator[SweepRow]) -> None:
-        """The table fills first: a first chart takes seconds."""
+        """Fill the table first: a first chart takes seconds."""
         job, more = self._job, True
         while more and self._job is job:
             more = self._next(job, rows)
@@ -135,7 +135,7 @@ class SweepCurve:
             self._bench.guard(self.draw)
 
     def _next(self, job: Job | None, rows: Iterator[SweepRow]) -> bool:
-        """Simulate one more value and draw it; whether there was one that is still wanted."""
+        """Simulate one more value and draw it; return whether there was one that is still wanted."""
         with self._bench.lock:
             if self._job is not job:  # ended by a gesture on another thread
                 return False
@@ -150,7 +150,9 @@ class SweepCurve:
         return row is not None
 
     async def _make_figure(self) -> None:
-        """The chart, on first use: its library takes seconds to load, on a thread that touches no widget."""
+        """Make the chart, on first use: its library takes seconds to load, on a thread that touches no
+        widget.
+        """
         if self.figure is None:
             module = await asyncio.to_thread(importlib.import_module, "widgets.whatif.chart")
             await asyncio.to_thread(module.warm_up)
@@ -158,13 +160,13 @@ class SweepCurve:
             self.chart.children = (self.figure.widget,)
 
     def forget(self) -> None:
-        """The points are of other inputs: gone."""
+        """Drop the points, which belong to other inputs."""
         self.cancel()
         self.rows, self.wanted, self._of, self._typed, self._error = [], 0, None, None, ""
         self.draw()
 
     def settled(self, now: Point) -> None:
-        """Another plan is shown: the curve says that it is of the former one."""
+        """Mark the curve as that of the former plan."""
         del now
         self.draw()
 
@@ -174,7 +176,7 @@ class SweepCurve:
         self.draw()
 
     def draw(self) -> None:
-        """Fields, status, table and chart anew."""
+        """Draw fields, status, table and chart again."""
         now = self._bench.history.now
         self.controls.view = fields(
             now, self.key, weak=self.weak, typed=self._typed, error=self._error, running=self.running
@@ -198,10 +200,10 @@ class SweepCurve:
 
 
 def _one_of(key: str, value: Any, allowed: Iterable[str]) -> str:
-    """A choice of a field.
+    """Return the choice of a field.
 
     Raises:
-        InputError: no such choice.
+        InputError: the value is not one of `allowed`.
     """
     names = list(allowed)
     if value not in names:

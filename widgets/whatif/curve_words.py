@@ -1,4 +1,4 @@
-"""What stands around the curves of the What-if tab: fields, how a plan is scaled in words, and the table."""
+"""Words around the curves of the What-if tab: fields, how a plan is scaled, and the table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HOW = {
     "bandwidth": "Every link this many times as fast; latencies stay.",
     "microbatch_samples": "Samples of one microbatch, over all replicas together; the batch stays.",
 }
-"""How the plan changes with what is varied."""
+"""How the plan changes with the varied number."""
 _SCALING = {
     False: "Strong scaling: the global batch stays.",
     True: "Weak scaling: the global batch grows with the devices.",
@@ -33,7 +33,7 @@ _SCALING = {
 
 
 def now_value(point: Point, key: str) -> float:
-    """The value of the plan itself."""
+    """Return the value of the plan itself."""
     if key == "stages":
         return float(degrees_of(point).stages)
     if key == "microbatch_samples":
@@ -42,7 +42,7 @@ def now_value(point: Point, key: str) -> float:
 
 
 def default_values(point: Point, key: str) -> list[float]:
-    """Values that are proposed, ascending, the present one among them."""
+    """Return the proposed values, ascending, the present one among them."""
     now = now_value(point, key)
     if key == "bandwidth":
         return [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0]
@@ -55,7 +55,7 @@ def default_values(point: Point, key: str) -> list[float]:
 
 
 def _doubled(value: float, now: float) -> bool:
-    """Whether a value is the present one times or over a power of two."""
+    """Tell whether a value is the present one times or over a power of two."""
     ratio = max(value / now, now / value)
     return ratio.is_integer() and ratio.hex().split("p")[0] in ("0x1.0000000000000", "0x1.0")
 
@@ -63,7 +63,7 @@ def _doubled(value: float, now: float) -> bool:
 def fields(
     point: Point | None, key: str, *, weak: bool, typed: str | None, error: str, running: bool
 ) -> dict[str, Any]:
-    """`Controls.view` of the curves."""
+    """Return `Controls.view` of the curves."""
     if point is None:
         return {"fields": [], "buttons": []}
     known = [name for name in KEYS if name != "sequence_length" or point.inputs.job.sequence_length]
@@ -94,7 +94,7 @@ def fields(
 def status_html(
     key: str, rows: Sequence[SweepRow], wanted: int, *, weak: bool, running: bool, old: bool
 ) -> str:
-    """How the plan is scaled, and how far the curve is."""
+    """Say how the plan is scaled, and how far the curve is."""
     how = f"{_HOW[key]} {_SCALING[weak]}" if key in SCALING else _HOW[key]
     said = f'<div class="sub">{escape(how)}</div>'
     if not wanted:
@@ -111,7 +111,7 @@ def status_html(
 
 
 def curve_html(key: str, points: Sequence[dict[str, Any]], *, tokens: bool) -> str:
-    """The table behind the chart."""
+    """Write the table behind the chart."""
     if not points:
         return ""
     batch, share = (["batch"], ["efficiency"]) if key in SCALING else ([], [])

@@ -21,7 +21,7 @@ from .words import APPLICABLE, PREFIX, present, what_if_view
 
 
 class WhatIfPanel(Panel):
-    """Owns what was moved, and shows what it would come to."""
+    """Panel that owns the moved sliders, and shows what the plan would come to."""
 
     title = "What if"
 
@@ -36,15 +36,15 @@ class WhatIfPanel(Panel):
         self.box = VBox([self.sliders, self.curve.box], layout=Layout(width="100%"))
 
     def widgets(self) -> tuple[Widget, ...]:
-        """Sliders, and what a curve is drawn over."""
+        """Return the widgets: sliders, and the choice of a curve's number."""
         return (self.sliders, self.curve.controls)
 
     def actions(self) -> Mapping[str, Callable[[], Any]]:
-        """Apply and reset what was moved; draw a curve and stop."""
+        """Return the actions: apply and reset what was moved; draw a curve and stop."""
         return {"whatif_apply": self.apply, "whatif_reset": self.reset, **self.curve.actions()}
 
     def set(self, key: str, value: Any) -> bool:
-        """Move a slider, or choose what a curve is over; a wrong value is said at its field."""
+        """Move a slider, or choose a curve's number; a wrong value is shown at its field."""
         name = key.removeprefix(PREFIX)
         if not key.startswith(PREFIX) or name not in present(self._bench.now()):
             return self.curve.set(key, value)
@@ -62,7 +62,7 @@ class WhatIfPanel(Panel):
         return True
 
     def reset(self) -> None:
-        """Back to the plan."""
+        """Go back to the plan."""
         self.changes, self._typed, self._errors = {}, {}, {}
         self.draw()
 
@@ -70,7 +70,7 @@ class WhatIfPanel(Panel):
         """Make batch, sequence length and devices those of the plan.
 
         Raises:
-            ExplorerError: nothing that can be applied was moved, or it cannot be.
+            ExplorerError: nothing that can be applied was moved, or applying it is impossible.
         """
         now = self._bench.now()
         there = now.inputs.cluster.device_count
@@ -87,11 +87,11 @@ class WhatIfPanel(Panel):
         self._bench.show(point)
 
     def forget(self) -> None:
-        """Other inputs: curves of the former ones are gone."""
+        """Drop the curves of former inputs."""
         self.curve.forget()
 
     def settled(self, now: Point) -> None:
-        """Compare with the new plan; what was moved stays where it is."""
+        """Compare with the new plan; keep what was moved where it is."""
         own = present(now)
         self.changes = {key: value for key, value in self.changes.items() if own.get(key, value) != value}
         self.changes = {key: value for key, value in self.changes.items() if key in own}
@@ -107,7 +107,7 @@ class WhatIfPanel(Panel):
         self.curve.cancel()
 
     def draw(self) -> None:
-        """Sliders and figures anew."""
+        """Draw sliders and figures again."""
         now = self._bench.history.now
         if now is None:
             self.sliders.view = {}
@@ -117,7 +117,7 @@ class WhatIfPanel(Panel):
 
 
 def variation(now: Point, changes: Mapping[str, float]) -> Report | str:
-    """What is predicted of a plan with some numbers changed, or why it cannot be."""
+    """Return the report predicted for a plan with some numbers changed, or why there is none."""
     if not changes:
         return now.report
     try:
@@ -127,10 +127,10 @@ def variation(now: Point, changes: Mapping[str, float]) -> Report | str:
 
 
 def applied(now: Point, wanted: Mapping[str, float]) -> Point:
-    """The state after batch, sequence length and devices were changed.
+    """Return the state after batch, sequence length and devices were changed.
 
     Raises:
-        ExplorerError: it cannot be.
+        ExplorerError: the change is impossible.
     """
     case, own = vary(now.resolved(), wanted), now.inputs
     length = wanted.get("sequence_length")
@@ -142,10 +142,10 @@ def applied(now: Point, wanted: Mapping[str, float]) -> Point:
 
 
 def _number(name: str, value: Any) -> float:
-    """A number as typed.
+    """Read a number as typed.
 
     Raises:
-        InputError: no number above 0, or no whole one where that is needed.
+        InputError: the value is not a number above 0, or not a whole one if that is needed.
     """
     try:
         number = float(value)

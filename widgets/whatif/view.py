@@ -1,4 +1,4 @@
-"""The sliders of the What-if tab, with the figures of the plan shown beside those of the variation."""
+"""The sliders of the What-if tab, with the figures of the plan shown next to those of the variation."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ class WhatIf(Widget):
     _css = STATIC / "whatif.css"
 
     def summary(self) -> str:
-        """What the variation comes to, without markup."""
+        """Return what the variation comes to, without markup."""
         verdict = self.view.get("verdict") or {}
         return str(verdict.get("text", "no plan yet")).replace("**", "")

@@ -1,4 +1,4 @@
-"""What the What-if tab says: its sliders with their stops, and the sentence about a variation. Pure."""
+"""Words of the What-if tab: its sliders with their stops, and the sentence about a variation. Pure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from widgets.search.words import held_words
 from widgets.session import Point
 
 PREFIX = "whatif_"
-"""Keys of the sliders are those of `explorer.sweep` behind this, so that they differ from the bar's."""
+"""Prefix of the sliders' keys, before those of `explorer.sweep`, so that they differ from the bar's."""
 APPLICABLE = ("global_batch", "sequence_length", "devices")
-"""What a plan can take over; the rest belongs to the cluster."""
+"""Numbers that a plan can take over; the rest belongs to the cluster."""
 
 _WORDS = {
     "bandwidth": ("Bandwidth", "×", "Every link this many times as fast; latencies stay"),
@@ -37,7 +37,7 @@ _REPLICAS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 5
 
 
 def present(point: Point) -> dict[str, float]:
-    """Values of the plan shown; no sequence length where samples are no sequences."""
+    """Return the values of the plan shown, without a sequence length if samples are not sequences."""
     job = point.inputs.job
     found = {"bandwidth": 1.0, "global_batch": float(job.global_batch)}
     if job.sequence_length:
@@ -46,7 +46,7 @@ def present(point: Point) -> dict[str, float]:
 
 
 def stops(point: Point, key: str) -> list[float]:
-    """Positions of a slider, ascending, the present value among them."""
+    """Return the positions of a slider, ascending, the present value among them."""
     now = present(point)[key]
     if key == "bandwidth":
         return [round(step / scale, 4) for scale in (10, 1) for step in _BANDWIDTH] + [10.0]
@@ -61,7 +61,9 @@ def stops(point: Point, key: str) -> list[float]:
 
 
 def _device_counts(point: Point, used: int) -> set[float]:
-    """Whole numbers of replicas, up to eight times the present ones or all devices of the cluster."""
+    """Return the whole numbers of replicas, up to eight times the present ones or all devices of the
+    cluster.
+    """
     job = point.strategy.job
     unit = used // math.gcd(*(mesh.replicas for stage in job.stages for mesh in stage.meshes))
     most = max(8 * used, point.inputs.cluster.device_count)
@@ -71,7 +73,7 @@ def _device_counts(point: Point, used: int) -> set[float]:
             if unit * count <= most and _divides(scaled(job, unit * count), point.inputs.job.global_batch):
                 found.add(float(unit * count))
         except ExplorerError:
-            continue  # no larger copy of this plan: the slider stays where it is
+            continue  # no larger copy of this plan is possible: the slider stays where it is
     return found
 
 
@@ -82,7 +84,7 @@ def _divides(job: JobStrategy, batch: int) -> bool:
 def slider_fields(
     point: Point, changes: Mapping[str, float], typed: Mapping[str, Any], errors: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """`WhatIf.view["sliders"]`."""
+    """Return `WhatIf.view["sliders"]`."""
     fields = []
     for key, now in present(point).items():
         label, unit, title = _WORDS[key]
@@ -110,7 +112,7 @@ def what_if_view(
     typed: Mapping[str, Any],
     errors: Mapping[str, str],
 ) -> dict[str, Any]:
-    """`WhatIf.view`; `found` is the report of the variation, or why there is none."""
+    """Return `WhatIf.view`; `found` is the report of the variation, or why there is none."""
     report = found if isinstance(found, Report) else None
     length = point.inputs.job.sequence_length
     tokens = (length, round(changes.get("sequence_length", length)))
@@ -160,7 +162,7 @@ def _more(then: float, now: float) -> str:
 
 
 def _left_out(point: Point, changes: Mapping[str, float], there: int) -> str:
-    """What Apply leaves, and why; and what it releases."""
+    """Say what Apply leaves out, and why; and what it releases."""
     said = []
     if "bandwidth" in changes:
         said.append("Bandwidth belongs to the cluster and is not applied.")
@@ -172,9 +174,9 @@ def _left_out(point: Point, changes: Mapping[str, float], there: int) -> str:
 
 
 def _released(point: Point, devices: float) -> str:
-    """Pins and locks that do not go with another number of devices, in words."""
+    """Say which pins and locks do not go with another number of devices."""
     job = point.strategy.job
     try:
         return held_words(released(point.holds, job, scaled(job, int(devices))))
     except ExplorerError:
-        return ""  # it cannot be applied at all, which is said already
+        return ""  # it cannot be applied at all, which is reported already
