@@ -1,8 +1,8 @@
 """Actions, orders and shapes: the terms in which schedules speak. They state order, never time.
 
-An action is one step of a stage's work on some microbatches. It prints in torch's notation where torch
-has one (``0F3``: stage 0, forward, microbatch 3), with a suffix where not: ``0F3~1`` second copy,
-``0W0-7`` microbatches 0 to 7, ``0F3^2`` third sweep.
+An action is one step of a stage's work on some microbatches. It prints in torch's notation if torch has one
+(``0F3``: stage 0, forward, microbatch 3), with a suffix if not: ``0F3~1`` second copy, ``0W0-7``
+microbatches 0 to 7, ``0F3^2`` third sweep.
 
 A lane may name what lowering otherwise places by itself: ``0UNSHARD``, ``0RESHARD`` and ``0REDUCE_GRAD``
 (torch's words) gather and give back the sharded weights of a stage and reduce its gradients there;
@@ -34,9 +34,9 @@ step.
 class Action(NamedTuple):
     """One step of a stage's work.
 
-    `op`: F forward, B backward, I input gradient, W weight gradient, U optimizer update (which names
-    the samples whose gradients it applies, whoever computed them), or one of `NAMED`. `first_microbatch` runs
-    on over copies and steps and counts in the stage's own microbatch size.
+    `op`: F forward, B backward, I input gradient, W weight gradient, U optimizer update (which names the
+    samples whose gradients it applies, whichever lane computed them), or one of `NAMED`. `first_microbatch`
+    runs on over copies and steps and counts in the stage's own microbatch size.
     """
 
     op: str
@@ -222,7 +222,7 @@ class Dispatch:
     """What a schedule makes instead of an order if no order exists before time runs.
 
     The candidates for a forward are the replicas of its stage that are present when it is ready; a backward
-    runs where its forward ran, and a forward whose place has left is done again.
+    runs where its forward ran, and a forward whose place has left is repeated.
     """
 
     wiring: str

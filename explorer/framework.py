@@ -68,7 +68,7 @@ class Framework:
     blocking: bool = False
     """Whether stages wait for what they send and receive, if a schedule supports both."""
     bucket_bytes: float = 0.0
-    """Size of the buckets in which gradients are reduced beside the last backward; 0: after it."""
+    """Size of the buckets in which gradients are reduced during the last backward; 0: after it."""
     buckets: str = "always"
     """When gradients are reduced in buckets: `always`, or `without_pipeline` (with one, once at the end)."""
     transfers: str = ""

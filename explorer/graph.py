@@ -150,8 +150,9 @@ class Layer:
     saves: tuple[str, ...] = ()
     """Tensors kept from forward to backward; a tensor that two layers save is kept once."""
     last_read_by: tuple[str, ...] = ()
-    """For each tensor of `saves`, the gradient that reads it last: `input`, or `weight` (also where both read
-    it, since the input gradient comes first). () follows from the kind: `explorer.costs.split_backward`."""
+    """For each tensor of `saves`, the gradient that reads it last: `input`, or `weight` (also if both read
+    it, since the input gradient comes first). () follows from the kind: `explorer.costs.split_backward`.
+    """
     measured: tuple[Measured, ...] = ()
     """Measured seconds, by device kind, batch and tensor degree."""
     occupancy: float = 1.0

@@ -162,8 +162,8 @@ class Stage:
     """
     overlap: tuple[tuple[str, str], ...] = ()
     """(mesh axis, how) of collectives inside the lane that overlap with work: `tiles`, cut into parts that
-    run beside the product they feed or come from, or `weight_gradient`, reductions of input gradients beside
-    the weight gradient.
+    overlap with the product they feed or come from, or `weight_gradient`, reductions of input gradients
+    during the weight gradient.
     """
     recompute: str = "none"
     """none, selective (attention's inner part) or full (only the stage's inputs are kept per block)."""

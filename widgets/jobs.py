@@ -1,7 +1,7 @@
 """Coroutines that can be started from whatever thread a gesture arrives on.
 
-JupyterLab may deliver messages of widgets on a thread of their own (a subshell of the kernel) while cells
-run on the main one. So a job remembers its loop and can be cancelled from anywhere, and whatever touches the
+JupyterLab may deliver messages of widgets on a thread of their own (a subshell of the kernel) while cells run
+on the main one. So a job remembers its loop and can be cancelled from anywhere, and all code that touches the
 workbench holds its lock. Nothing here starts a thread.
 """
 

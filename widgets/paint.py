@@ -180,6 +180,6 @@ def paint_graph(parts: Parts, point: Point, errors: Mapping[str, float] | None =
         opened = first_opened(own)
     other = point.other.scene if point.other is not None else None
     view = graph_view(point.scene, opened=opened, errors=errors, other=other, other_name="B")
-    with graph.hold_sync():  # one message: a view never stands beside names of another model
+    with graph.hold_sync():  # one message: a view never meets the names of another model
         graph.index, graph.view = index, view
         graph.opened = view["opened"]

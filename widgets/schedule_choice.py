@@ -1,7 +1,7 @@
 """Choice of a schedule: every registered one is offered, or says what it needs and what is nearest to it.
 
 A schedule keeps the placement on the board if it can order it; otherwise the model is cut anew, evenly, as
-the schedule's own placement wants its stages. Nothing here knows a schedule by name.
+the schedule's own placement wants its stages. No code here knows a schedule by name.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def degrees_shown(point: Point) -> Degrees:
 
 
 def choices(point: Point) -> tuple[Choice, ...]:
-    """Return every registered schedule, as a state can have it; kept with what is predicted of the state."""
+    """Return every registered schedule, as a state can have it; kept with the prediction for the state."""
     kept = point.outcome.kept
     if "schedules" not in kept:
         own = point.inputs

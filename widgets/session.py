@@ -1,6 +1,6 @@
 """State of the workbench without any widget: points of a history, and how each edit makes the next one.
 
-A `Point` is a whole state: inputs, strategy, device groups and what is predicted of it. Nothing is changed in
+A `Point` is a whole state: inputs, strategy, device groups and their prediction. Nothing is changed in
 place, so undo and redo are steps along a list. An edit that is wrong raises and leaves the history as it was.
 
 A prediction holds arrays of every task; hundreds of them would fill the kernel's memory. So only states near

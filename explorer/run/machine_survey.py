@@ -292,7 +292,7 @@ class Surveyor:
         return min(times[1:])
 
     def _overlap(self, size: int) -> float | None:
-        """Return how many times as long a product takes beside an all-reduce; None if that was over too
+        """Return how many times as long a product takes during an all-reduce; None if that was over too
         soon.
         """
         precision = self.asked.precisions[0]

@@ -51,7 +51,7 @@ class Optimizer:
         given: list[torch.Tensor],
         weights: Mapping[str, torch.Tensor],
     ) -> None:
-        """Kingma and Ba 2015, algorithm 1; adamw decays the weights themselves."""
+        """Apply algorithm 1 of Kingma and Ba, 2015; adamw decays the weights themselves."""
         m, v = self._state(self.first, names, weights), self._state(self.second, names, weights)
         torch._foreach_lerp_(m, given, 1 - BETA1)
         torch._foreach_mul_(v, BETA2)

@@ -6,7 +6,7 @@ runs its actions by tick, whatever stages, copies and replicas it holds, agrees 
 and one global order cannot deadlock. With one stage per lane the result is 1F1B; with both directions
 of a pipeline on each lane it is Chimera.
 
-    four stages of a chain, one size          tick of  F(s, n) = 2n - d - 1      d = stages behind s
+    four stages of a chain, one size          tick of  F(s, n) = 2n - d - 1      d = stages after s
     d = 3:  F F F F B F B ...                          B(s, n) = 2n + d          ahead = d
     d = 0:        F B F B F B ...
 

@@ -37,12 +37,12 @@ def makespan(of: Pipeline) -> float | None:
 def order(shape: Shape, *, steps: int, concatenate: bool = False) -> Order:
     """Run 1F1B in each copy on its half of the step; the clock merges both without conflict.
 
-    For D stages, copy 0 of stage s and copy 1 of stage D-1-s share a lane: their ticks have different
-    parity because D is even. Up to m = D that is the paper's order. For more microbatches both copies
-    simply go on, with at most D in flight on a lane and idle time that does not grow with m; or, with
-    `concatenate`, units of D microbatches follow each other 2 D ticks apart, when the first lanes
-    have gone empty (the paper's direct concatenation: D/2 + 1 in flight on the outer lanes, but idle
-    time in every unit where B is longer than F).
+    For D stages, copy 0 of stage s and copy 1 of stage D-1-s share a lane: their ticks have different parity
+    because D is even. Up to m = D that is the paper's order. For more microbatches both copies simply
+    continue, with at most D in flight on a lane and idle time that does not grow with m; or, with
+    `concatenate`, units of D microbatches follow each other 2 D ticks apart, when the first lanes have gone
+    empty (the paper's direct concatenation: D/2 + 1 in flight on the outer lanes, but idle time in every unit
+    where B is longer than F).
     """
     clock = clock_of(shape)
     unit = shape.stages // 2  # microbatches that each copy adds to a unit

@@ -33,10 +33,10 @@ def makespan(of: Pipeline) -> float | None:
 def order(shape: Shape, *, steps: int) -> Order:
     """Prefer on every lane a backward that can run, then the forward of the deepest stage.
 
-    A lane holds at most p microbatches of each of its chunks together. Where a wave turns round, the next
-    stage is on the same lane, so nothing is sent. The clock counts the stages' seconds up to m = p, where
-    the paper stops; for more microbatches it counts every action as one slot, since by seconds (p = 4,
-    W = 2, B = 2 F, m = 16) the units block each other: a bubble of 25 % for 13 %.
+    A lane holds at most p microbatches of each of its chunks together. When a wave turns round, the next
+    stage is on the same lane, so nothing is sent. The clock counts the stages' seconds up to m = p, where the
+    paper stops; for more microbatches it counts every action as one slot, since by seconds (p = 4, W = 2, B =
+    2 F, m = 16) the units block each other: a bubble of 25 % for 13 %.
     """
     positions = len(positions_of(shape))
     chunks = shape.stages // positions

@@ -63,7 +63,7 @@ def order(shape: Shape, *, steps: int, together: bool = False) -> Order:
 
 
 def _after_each_backward(pairs: Iterable[Ticked]) -> list[Ticked]:
-    """Put a U at the tick of each B, behind which it sorts."""
+    """Put a U at the tick of each B, after which it sorts."""
     return [
         (tick, new_action((UPDATE, action.stage, action.first_microbatch, 1, 0, 0)))
         for tick, action in pairs

@@ -36,9 +36,9 @@ def order(shape: Shape, *, steps: int) -> Order:
     Step t reads the weights made by the U of step t - 2, so delay is 1 and two versions live. That
     version must exist when the step's first forward runs: m at least the microbatches in flight.
 
-    The U of step t stands behind the step's last B; where replicas reduce its gradients first, it
-    stands before the first F of step t + 2, which is the first to read what it makes, so that the reduction
-    of r seconds runs beside the work on step t + 1. With a microbatches in flight behind a stage's forward
+    The U of step t comes after the step's last B; if replicas reduce its gradients first, it comes before the
+    first F of step t + 2, which is the first to read what it makes, so that the reduction of r seconds
+    overlaps with the work on step t + 1. With a microbatches in flight after a stage's forward
 
         step = max(m (F + B), r + a (F + B)): the longer of compute and reduction on the last stage
     """

@@ -19,7 +19,7 @@ Quantity = Literal["seconds", "transfers", "memory"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """The even pipeline that closed forms speak of: equal stages, one device per position, updates free."""
+    """The even pipeline that closed forms describe: equal stages, one device per position, updates free."""
 
     p: int
     """Pipeline positions."""
@@ -34,7 +34,7 @@ class Pipeline:
     weight_grad_s: float = 0.0
     """W: seconds of the weight gradient."""
     transfer_s: float = 0.0
-    """Seconds of a transfer between two positions, beside all work."""
+    """Seconds of a transfer between two positions, which overlaps with all work."""
 
     @property
     def backward_s(self) -> float:

@@ -23,10 +23,10 @@ from explorer.schedules.placements import LINE
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:
-    """Order as PipeDream does, an update behind every backward.
+    """Order as PipeDream does, with an update after every backward.
 
     Forward and backward of a microbatch read weights predicted for one and the same update, floor(k / 2)
-    behind the backward's own on stage k of N:
+    after the backward's own on stage k of N:
 
         forward   s = floor(k / 2) + N - k - 1          backward   s = floor(k / 2)
 

@@ -30,9 +30,9 @@ def makespan(of: Pipeline) -> float | None:
 def order(shape: Shape, *, steps: int) -> Order:
     """Run p - s - 1 forwards on stage s of p, then F, I and the W of s microbatches before.
 
-    With that lag every stage holds p microbatches at most, from F to W; where the bytes of stages differ, a
-    stage lets fewer wait, down to none, before it holds more than 1F1B's fullest. The first stage, for whose
-    input gradients nobody waits, runs whole backwards. Any stage DAG, as 1F1B.
+    With that lag every stage holds p microbatches at most, from F to W; if the bytes of stages differ, a
+    stage lets fewer wait, down to none, before it holds more than 1F1B's fullest. The first stage, whose
+    input gradients nothing waits for, runs whole backwards. Any stage DAG, as 1F1B.
     """
     clock = clock_of(shape)
     lag = level_lag(shape, clock)

@@ -15,7 +15,7 @@ def checkpoint_share(cluster: Cluster, strategy: JobStrategy, program: Program, 
     """Return the seconds of checkpoints per second of training; 0 without any.
 
     Every device copies its weights and optimizer states to its host, all at once, while nothing is computed;
-    the host writes them away behind the next steps. So a checkpoint takes as long as the fullest device's
+    the host writes them away during the next steps. So a checkpoint takes as long as the fullest device's
     copy (CheckFreq, FAST'21, calls it the snapshot). Replicas without ZeRO hold the same and wait for the one
     that copies.
     """

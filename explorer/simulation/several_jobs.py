@@ -1,6 +1,6 @@
 """Several jobs on one cluster: their programs run side by side, sharing links and the compute of devices.
 
-Each job keeps its own lanes and channels. Where two jobs use one device its compute becomes a shared rate
+Each job keeps its own lanes and channels. If two jobs use one device, its compute becomes a shared rate
 of capacity 1, of which every task asks its layers' occupancy: jobs that together ask for less than 1 do
 not slow each other down.
 """

@@ -2,14 +2,14 @@
 
 What is exchanged and which update waits for it follows from the update rule of a group (`explorer.updates`).
 
-Two collectives run in parts beside work. A reduction in buckets *opens* when the last backward starts and
-*closes* with one bucket behind it; with K buckets of r seconds each and a backward of b
+Two collectives overlap with work in parts. A reduction in buckets *opens* when the last backward starts and
+*closes* with one bucket after it; with K buckets of r seconds each and a backward of b
 
     max(b, (K - 1) r) + r        exactly: max(b + r, b / K + K r)
 
-A gather of ZeRO-3 *opens* with the first block of its section, before the work on it, and *closes* beside
-that work with the other K - 1, before anything that follows the work. How long gathered weights stay
-is decided in `explorer.tasks.runs`.
+A gather of ZeRO-3 *opens* with the first block of its section, before the work on it, and *closes* during
+that work with the other K - 1, before anything that follows the work. How long gathered weights stay is
+decided in `explorer.tasks.runs`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def add_reductions(work: Lowering, runs: Runs) -> None:
     """Add what each holders group exchanges, as its update rule says.
 
     Gradients are reduced before the update that applies them: the one that names their samples, or with a
-    delay of d the d-th behind it. Weights are averaged behind the update that made them, before the next
-    action on them.
+    delay of d the d-th after it. Weights are averaged after the update that made them, before the next action
+    on them.
 
     Raises:
-        PlanError: a rule that needs replicas that update together, where they take turns.
+        PlanError: a rule that needs replicas to update together, although they take turns.
     """
     earlier = _lane_before(work) if any(group.buckets for group in work.skeleton.holders) else {}
     following = _Following(work)
@@ -104,7 +104,7 @@ class _Following:
 def _reduce(
     work: Lowering, g: int, piece: Piece, gradients: list[int], update: int, earlier: dict[int, list[int]]
 ) -> list[int]:
-    """Add the tasks of one reduction: one, or one beside the last backwards and one after them."""
+    """Add the tasks of one reduction: one, or one during the last backwards and one after them."""
     group = work.skeleton.holders[g]
     channel = work.channel_id("group", _devices(work, group.pieces))
 
@@ -221,7 +221,7 @@ def add_gathers(work: Lowering, runs: Runs) -> None:
 
 
 def _wait_for_rest(work: Lowering, rest: dict[int, int]) -> None:
-    """Make whatever waits for a task also wait for the blocks that were gathered beside it."""
+    """Make whatever waits for a task also wait for the blocks that are gathered during it."""
     if not rest:
         return
     for before in work.preds:
@@ -233,7 +233,7 @@ def _wait_for_rest(work: Lowering, rest: dict[int, int]) -> None:
 
 
 def _prefetch_point(work: Lowering, before: list[int]) -> list[int]:
-    """Return what a gather waits for: it starts beside the previous task of the lane, but not before weights
+    """Return what a gather waits for: it starts with the previous task of the lane, but not before weights
     are updated.
     """
     last = work.action[before[-1]] if before else None

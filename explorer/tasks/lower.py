@@ -1,11 +1,11 @@
 """Lowering: turns actions into tasks with dependencies, channels and one sequence on every wire and group.
 
 In this order: compute tasks of every lane (`compute`); dependencies and transfers by overlap of sample
-intervals (same copy, sweep minus lag), forward then backward (`dependencies`), both ends held up where
-transfers block (`blocking_transfers`); reductions of the holders of each shard, before the `U` that applies
-those samples, and gathers of ZeRO (`collectives`); the schedule's extra edges; the sequence of every wire and
-group by structural level (longest path in tasks), then id; the cycle check (`assembly`). Ordering by level
-adds no cycle, because every edge goes up in (level, id).
+intervals (same copy, sweep minus lag), forward then backward (`dependencies`), both ends held up if transfers
+block (`blocking_transfers`); reductions of the holders of each shard, before the `U` that applies those
+samples, and gathers of ZeRO (`collectives`); the schedule's extra edges; the sequence of every wire and group
+by structural level (longest path in tasks), then id; the cycle check (`assembly`). Ordering by level adds no
+cycle, because every edge goes up in (level, id).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Activations that an order sends to the host and fetches again (OFFLOAD, RELOAD), as in OptPipe.
 
-A move starts when the lane comes to it and runs beside its work, each way on a channel of its own. What is
+A move starts when the lane comes to it and overlaps with its work, each way on a channel of its own. What is
 sent is freed when the action after the OFFLOAD is done, since the next one waits for the move; what is
 fetched takes its room from the RELOAD on, and whatever works on the microbatch next waits for it.
 """
@@ -22,7 +22,7 @@ class ActivationMove(NamedTuple):
 
     lane: int
     position: int
-    """Position in the lane's program of the task beside which it happens."""
+    """Position in the lane's program of the task during which it happens."""
     section: int
     samples: int
     """Samples: above 0 if they enter, at that task's start; below if they leave, at its end."""

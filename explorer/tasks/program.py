@@ -21,9 +21,9 @@ T = TypeVar("T")
 
 F, B, I, W, U, TRANSFER, REDUCE, GATHER, JOIN = range(9)  # noqa: E741
 WHOLE, OPENING, CLOSING, REMADE_BEFORE, HOST = range(5)
-"""Parts of a collective: all of it; or, if it runs in parts, those that work runs beside or waits for. A
-reduction in buckets opens beside the last backward and closes with its last bucket; a gather of sharded
-weights opens with the first block and closes beside the work on it and the next. For a backward: what it
+"""Parts of a collective: all of it; or, if it runs in parts, those that overlap with work or that work waits
+for. A reduction in buckets opens with the last backward and closes with its last bucket; a gather of sharded
+weights opens with the first block and closes during the work on it and the next. For a backward: what it
 would recompute is made before it, by a separate action. A move of activations to the host, or back
 (`Slot.backward`), counts as a gather as well.
 """

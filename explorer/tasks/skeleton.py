@@ -47,7 +47,7 @@ class Holders(NamedTuple):
     update: Chosen = PLAIN
     """Rule by which they are updated."""
     buckets: int = 0
-    """Number, from 1, of the `Sync` by which all but the last bucket of the reduction run beside the last
+    """Number, from 1, of the `Sync` by which all but the last bucket of the reduction overlap with the last
     backward; 0 waits for all.
     """
     turn: tuple[int, int] = (0, 1)
@@ -122,9 +122,9 @@ class PlacedStrategy:
     skeleton: Skeleton
     """Its structure."""
     layers: tuple[IntArray, ...]
-    """Per section: share of each layer; None if all are whole."""
+    """Per section: indices of its layers."""
     fractions: tuple[FloatArray | None, ...]
-    """Per section: share of each layer, or None where all are whole."""
+    """Per section: share of each layer; None if all are whole."""
     flow_tensors: tuple[tuple[tuple[int, float], ...], ...]
     """Per flow: (tensor index, fraction of it)."""
     held: tuple[tuple[int, ...], ...]

@@ -1,6 +1,6 @@
 """Periodic reduction: every so many updates the mean gradient is applied, in between each worker's own.
 
-Workers drift apart, and are not brought together again: for tables of which each update touches only a small
+Workers diverge, and are not synchronised again: for tables of which each update touches only a small
 part, so that copies need not be equal (2D sparse parallelism). A worker sends 2 (n - 1) / n S / H bytes an
 update.
 """

@@ -1,9 +1,9 @@
-"""Stale data parallelism: gradients are reduced beside the next steps and applied some updates late.
+"""Stale data parallelism: gradients are reduced during the next steps and applied some updates late.
 
     w(t + 1) = w(t) - lr g(w(t - d))        step = max(compute + update, reduction) for d of 1 or more
 
-Weights stay equal on all workers. With `compensation` a gradient is corrected for the way that the weights
-have gone since they were read, by the diagonal of the outer product that stands for the Hessian:
+Weights stay equal on all workers. With `compensation` a gradient is corrected for the change of the weights
+since they were read, by the diagonal of the outer product that stands for the Hessian:
 
     g + c g g (w(t) - w(t - d))             (Zheng et al., Asynchronous SGD with Delay Compensation, 2017)
 

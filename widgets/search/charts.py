@@ -1,6 +1,6 @@
 """Plotly charts, imported when first asked for: the first figure of a kernel takes seconds.
 
-One figure: above, step time over memory of all that was costed, with the frontier, the bests of the searchers
+One figure: above, step time over memory of everything costed, with the frontier, the bests of the searchers
 and yours; below, best so far over time. It is made once and then updated in place.
 """
 
