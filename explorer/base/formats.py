@@ -30,9 +30,7 @@ MOST_NUMBER, LEAST_NUMBER = 1e30, 1e-100
 """Bounds of the size of a number that is not 0."""
 
 _WRONG = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError)
-"""Exceptions that parsers raise for wrong text besides their own (`!!timestamp foo`, `!!bool foo`, `!!int
-''`).
-"""
+"""Errors that parsers raise besides their own (`!!timestamp foo`, `!!bool foo`, `!!int ''`)."""
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]

@@ -1,6 +1,4 @@
-"""Former words of plan and session files, translated into today's, so that old files open and mean the
-same.
-"""
+"""Former words of plan and session files, put into today's, so that old files open and mean the same."""
 
 from __future__ import annotations
 

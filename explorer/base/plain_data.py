@@ -243,9 +243,7 @@ def _plain_field(value: Any, hint: Any) -> Any:
 
 @cache
 def adapter(cls: type) -> Any:
-    """Return the pydantic validator of a dataclass, made once; pydantic imports slowly and waits until
-    here.
-    """
+    """Return the pydantic validator of a dataclass, made once; pydantic, slow to import, waits until here."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(cls)
@@ -286,9 +284,7 @@ def _allowed(message: str) -> str:
 
 
 def _located(error: InputError, data: Any, cls: type, key: str = "") -> InputError:
-    """Return the error with the path of the part that refused itself: the parts are tried again one by
-    one.
-    """
+    """Return the error with the path of the part that refused itself: the parts are tried again in turn."""
     from pydantic import ValidationError
 
     for child_key, child, child_cls in _children(data, cls, key):

@@ -45,9 +45,7 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
 
 
 def trust_of(options: argparse.Namespace) -> Trust:
-    """Return the code that a file may name: all with `--trust`, else only references that `--model` names
-    too.
-    """
+    """Return the code that a file may name: all with `--trust`, else only what `--model` names too."""
     named = getattr(options, "model", None)
     return True if options.trust else (named,) if named else ()
 

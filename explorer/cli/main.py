@@ -36,9 +36,7 @@ Command = Callable[[argparse.Namespace], int]
 
 
 class _Parser(argparse.ArgumentParser):
-    """Parser that raises instead of printing usage, so bad flags are one line (or one JSON object) as
-    well.
-    """
+    """Parser that raises instead of printing usage, so bad flags are one line (or one JSON object) too."""
 
     def error(self, message: str) -> NoReturn:
         raise InputError(message, key="command line", allowed=f"see {self.prog} --help")

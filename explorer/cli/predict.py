@@ -110,9 +110,7 @@ def _data_parallel(resolved: Resolved, devices: int) -> Strategy:
 
 
 def _even(resolved: Resolved, devices: int, samples: int) -> Strategy:
-    """Return a pipeline of one stage per device; of one per block, with replicas, if there are fewer
-    blocks.
-    """
+    """Return a pipeline of a stage per device, or of a stage per block with replicas if blocks are fewer."""
     job, blocks = resolved.plan.workload.job, len(units(resolved.graph))
     if devices <= blocks:
         count = job.global_batch // samples

@@ -51,9 +51,7 @@ ALGORITHMS: dict[str, tuple[str, ...]] = {
 
 
 def transfer_seconds(path: Path, bytes_count: float) -> float:
-    """Return the seconds of one message alone on its path: alpha + S / B, B capped by every shared
-    resource.
-    """
+    """Return the seconds of one message alone on its path: alpha + S / B, B capped by shared resources."""
     bandwidth = min((path.bandwidth_bytes_per_s, *(capacity for _, capacity in path.resources)))
     return path.latency_s + bytes_count / bandwidth
 
@@ -154,9 +152,7 @@ def _lines(span: Span, op: str, algorithm: str, concurrent: int) -> tuple[tuple[
 
 
 def _line(span: Span, op: str, algorithm: str, concurrent: int) -> tuple[float, float]:
-    """Return (seconds, seconds per byte) of a pass: a reduce-scatter, all-gather, or half of an
-    all-reduce.
-    """
+    """Return (seconds, seconds per byte) of one pass, such as a reduce-scatter or half an all-reduce."""
     if algorithm == "direct":
         return _all_to_all(span, concurrent)
     if algorithm == "hierarchical":
@@ -216,9 +212,7 @@ def _all_to_all(span: Span, concurrent: int) -> tuple[float, float]:
 def _parameter_server(
     cluster: Cluster, workers: tuple[int, ...], servers: tuple[int, ...], size: float, concurrent: int
 ) -> float:
-    """Time a push and a pull: each worker exchanges S/k with each of k servers, with itself free of
-    charge.
-    """
+    """Time a push and a pull: each worker exchanges S/k with each of k servers, with itself for free."""
     alpha, beta = server_line(cluster, workers, servers, concurrent)
     everyone = span_of(cluster, tuple(sorted({*workers, *servers})))
     return everyone.overhead_s + 2 * (alpha + size * beta)
@@ -228,8 +222,7 @@ def _parameter_server(
 def server_line(
     cluster: Cluster, workers: tuple[int, ...], servers: tuple[int, ...], concurrent: int
 ) -> tuple[float, float]:
-    """Return (seconds, seconds per byte of S) of one direction: the slowest device or node, sending or
-    receiving.
+    """Return (seconds, seconds per byte of S) of one direction: the slowest sending or receiving unit.
 
     Raises:
         InputError: the workers or the servers are not a valid group of devices.
@@ -273,9 +266,7 @@ def _tier_beta(
     holds: NDArray[Any],
     concurrent: int,
 ) -> float:
-    """Return the seconds per byte over one level: workers reach the shards of other units of their group
-    only.
-    """
+    """Return the seconds per byte over one level: workers reach other units' shards in their group."""
     unit_group = np.zeros(units.max() + 1, dtype=np.int64)
     unit_group[units] = groups
     sending, holding = np.bincount(units, weights=sends), np.bincount(units, weights=holds)

@@ -182,8 +182,7 @@ def _hosted(times: Array, host: Array, block: IntArray) -> Array:
 
 
 def _unwanted(graph: LayerGraph) -> NDArray[np.bool_]:
-    """Return gradients, shape (3, layers), that measured seconds hold but frozen weights (LoRA) make
-    needless.
+    """Return gradients, shape (3, layers), in measured seconds that frozen weights (LoRA) make needless.
 
     Seconds measured in full training stay as they are if all weights train: there a first layer's are right,
     even if a source gave one backward that we halved.
@@ -296,9 +295,7 @@ def _curve(kind: DeviceKind, name: str) -> Curve | None:
 
 
 def _effective(curve: Curve | None, size: Array) -> Array:
-    """Return size over efficiency: the size that would take as long at peak. Never falls as the size
-    grows.
-    """
+    """Return size over efficiency: a size that takes as long at peak. Never falls as the size grows."""
     if curve is None:
         return size
     logs, fractions, floors = _prepared(curve)

@@ -166,8 +166,7 @@ def _narrowest_cut(links: list[Link], devices: list[int]) -> float:
 
 
 def spread_s_per_byte(cluster: Cluster, device: int, peers: list[int]) -> float:
-    """Return the seconds for a device to send one byte to each of `peers`: links at once, other paths one by
-    one.
+    """Return the seconds for a device to send one byte to each peer: links at once, other paths in turn.
 
     A peer without a direct link is reached through others, at half the speed of its own links.
     """

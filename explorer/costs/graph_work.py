@@ -1,6 +1,4 @@
-"""Work of a graph as arrays: FLOPs, bytes, kernels and matrix products of its distinct layers by
-direction.
-"""
+"""Work of a graph as arrays: FLOPs, bytes, kernels and products of its distinct layers by direction."""
 
 from __future__ import annotations
 

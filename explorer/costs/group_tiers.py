@@ -49,9 +49,7 @@ class Span:
 
     @property
     def ring_latency_s(self) -> float:
-        """Start-up of a message that visits every device in seconds: all hops of the ring but the
-        cheapest.
-        """
+        """Start-up in seconds of a message to every device: all hops of the ring but the cheapest."""
         return sum(t.hops * t.latency_s for t in self.tiers) - min(t.latency_s for t in self.tiers)
 
     @property

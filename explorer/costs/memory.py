@@ -52,9 +52,7 @@ class StageMemory:
     recompute_whole_bytes_per_sample: float
     """Bytes of the whole recomputation, if an action of its own does it ahead of the backward, per sample."""
     buffer_bytes: float
-    """Bytes for ZeRO: gathered weights of two blocks (level 3), gradients of one before they are scattered
-    (2).
-    """
+    """Bytes for ZeRO: gathered weights of two blocks (level 3), unscattered gradients of one (level 2)."""
     run_buffer_bytes: float
     """Further bytes for ZeRO if weights stay gathered, and gradients whole, over runs of actions."""
     buffer_bytes_per_sample: float

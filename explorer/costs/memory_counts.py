@@ -42,14 +42,10 @@ class Weights(NamedTuple):
     fixed_masters: float
     """Those of `fixed_states` narrower than fp32, which need a master copy."""
     updated: float
-    """Scalars of any type that one update changes: trained ones, weighted by the share that a step
-    touches.
-    """
+    """Scalars of any type that one update changes: trained ones times the share that a step touches."""
 
     def replicas(self, replicas: int) -> float:
-        """Return the devices that hold the same shard if the stage has so many replicas: ZeRO divides over
-        them.
-        """
+        """Return the number of devices with the same shard if the stage has so many replicas, for ZeRO."""
         return max(1.0, replicas / self.carved)
 
 
@@ -154,9 +150,7 @@ def _size(arrays: GraphArrays, share: FloatArray) -> TensorSize:
 def _saved(
     arrays: GraphArrays, held: FloatArray, inside: BoolArray, twice: TensorSize, late: BoolArray
 ) -> tuple[dict[str, TensorSize], dict[str, TensorSize], dict[str, TensorSize]]:
-    """Return by recompute choice what is kept, what is recomputed, and the latter without what W reads
-    (`late`).
-    """
+    """Return by recompute choice what is kept, what is recomputed, and the latter without `late` tensors."""
     mine = inside[arrays.saves.layer]
     layer, item = arrays.saves.layer[mine], arrays.saves.item[mine]
     block = arrays.block
@@ -220,9 +214,7 @@ def _joined(one: TensorSize, other: TensorSize) -> TensorSize:
 def _working(
     arrays: GraphArrays, held: FloatArray, gradient: FloatArray, inside: BoolArray
 ) -> dict[str, TensorSize]:
-    """Count gradients under way; in recomputed blocks no tensor is known to be free when its gradient is
-    needed.
-    """
+    """Count gradients under way; in recomputed blocks nothing counts as free when a gradient is needed."""
     most = largest_layer(arrays, gradient, inside)
     return {"none": backward_peak(arrays, held, gradient, inside), "selective": most, "full": most}
 
@@ -296,9 +288,7 @@ def _weights(
 
 
 def carved_of(graph: LayerGraph, sharded: ShardedLayers) -> FloatArray:
-    """Return for each parameter the factor by which its replicas are fewer than its stage's; below 1 if
-    more.
-    """
+    """Return for each parameter how many times fewer replicas it has than its stage; below 1 if more."""
     found: FloatArray = sharded.memo("carved", lambda: _carved(graph, sharded))
     return found
 

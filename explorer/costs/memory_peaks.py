@@ -95,9 +95,7 @@ def _alive(arrays: GraphArrays, inside: BoolArray, place: IntArray, count: int) 
 def _freed(
     arrays: GraphArrays, inside: BoolArray, place: IntArray, count: int
 ) -> tuple[IntArray, IntArray, BoolArray]:
-    """Return per saved tensor the layers at whose backward it is gone: those before the first that saved
-    it.
-    """
+    """Return per saved tensor the layers at whose backward it is gone: those before its first saver."""
     mine = inside[arrays.saves.layer]
     first = np.full(len(arrays.compute), count)
     np.minimum.at(first, arrays.saves.item[mine], place[arrays.saves.layer[mine]])
@@ -138,9 +136,7 @@ def placeholders(graph: LayerGraph, arrays: GraphArrays, part: FloatArray, insid
 
 
 def _products(graph: LayerGraph) -> tuple[IntArray, FloatArray]:
-    """Return per parameter a number that equal weights of equal blocks share (-1: no product's), and its
-    experts.
-    """
+    """Return per parameter a number common to equal weights of equal blocks (-1: no product), and experts."""
     position = {item.name: i for i, item in enumerate(graph.parameters)}
     numbers: dict[object, int] = {}
     names = np.full(len(graph.parameters), -1, dtype=np.int64)

@@ -1,7 +1,7 @@
-"""Export and import: one neutral plan as what other programs take, and their configs as plans.
+"""Export and import: a neutral plan as files of other programs, and their configs as plans.
 
 One file per target, found by its decorator, which takes an `Exporter`: what the target can express, what else
-it refuses, how its files are read back and what of a plan then comes back. It registers
+it refuses, how its files are read back and how much of a plan then comes back. It registers
 ``write(resolved) -> {file name: text}``.
 
 >>> from explorer.export import EXPORTERS
@@ -42,7 +42,7 @@ EXPORTERS: Registry[Exporter] = Registry("exporter", "explorer.export")
 
 
 def export(resolved: Resolved, name: str, directory: Path) -> list[Path]:
-    """Write a plan for the target called `name` into a directory, which is made where it is missing.
+    """Write a plan for the target called `name` into a directory, which is made if it is missing.
 
     Files there are replaced only if an earlier export wrote them and nobody changed them since.
 
@@ -50,17 +50,17 @@ def export(resolved: Resolved, name: str, directory: Path) -> list[Path]:
         The files of the target, in the order in which it names them.
 
     Raises:
-        InputError: an unknown target, or a directory that cannot be written or holds somebody's files.
+        InputError: the target is unknown, or the directory cannot be written or holds somebody's files.
         PlanError: everything that is wrong with the plan, or everything that the target cannot express.
     """
     return write_files(directory, name, preview(resolved, name))
 
 
 def preview(resolved: Resolved, name: str) -> dict[str, str]:
-    """File name -> text of what `export` would write.
+    """Return file name -> text of what `export` would write.
 
     Raises:
-        InputError: an unknown target.
+        InputError: the target is unknown.
         PlanError: as `export`.
     """
     entry = EXPORTERS.get(name)
@@ -73,7 +73,7 @@ def preview(resolved: Resolved, name: str) -> dict[str, str]:
 
 
 def refusals(resolved: Resolved, name: str) -> list[str]:
-    """What of a plan the target cannot express, each with a way out; [] where it can all."""
+    """Return what the target cannot express of a plan, each with a way out; [] if it can express all."""
     entry = EXPORTERS.get(name)
     found = [
         f"{name} cannot express {use.feature} ({use.where}): {support.how}"
@@ -86,7 +86,7 @@ def refusals(resolved: Resolved, name: str) -> list[str]:
 
 
 def notes(resolved: Resolved, name: str) -> list[str]:
-    """What of a plan the target expresses, but not to the letter, and how."""
+    """Return everything in a plan that the target expresses only approximately, and how."""
     return [
         f"{use.feature} ({use.where}): {support.how}"
         for use, support in _supports(resolved, EXPORTERS.get(name))
@@ -95,7 +95,7 @@ def notes(resolved: Resolved, name: str) -> list[str]:
 
 
 def capability_rows(name: str) -> list[dict[str, Any]]:
-    """The capability table of a target as plain rows: feature, title, supported, exact, how."""
+    """Return the capability table of a target as plain rows: feature, title, supported, exact, how."""
     table = EXPORTERS.get(name).capabilities
     return [
         {
@@ -117,14 +117,14 @@ def import_config(
     Args:
         path: a file, a folder that an export made, or `-` for standard input; code in it is never run.
         source: name of the target.
-        model: model, where the config does not say; else it overrides.
-        cluster: cluster to place it on, where the config does not say; else it overrides.
+        model: model, needed if the config does not name one; otherwise it overrides.
+        cluster: cluster to place it on, needed if the config does not name one; otherwise it overrides.
         trust: whether the config may name code as its model, which is then run: no; yes; or these references,
             which you name yourself. The `model` that you name may be code.
 
     Raises:
-        InputError: an unknown or write-only target, a config that cannot be read as a plan, or one that
-            names code.
+        InputError: the target is unknown or write-only, or the config cannot be read as a plan or names
+            code.
     """
     entry = EXPORTERS.get(source)
     if entry.read is None:
@@ -146,7 +146,7 @@ def import_config(
 
 
 def _source(path: Path, main: str, model: str | None, cluster: str | None) -> SourceText:
-    """The text to be read; ``file.py:name`` also names a part of the file."""
+    """Return the text to be read; ``file.py:name`` also names a part of the file."""
     part = ""
     if str(path) == STANDARD_INPUT:
         text = read_standard_input()

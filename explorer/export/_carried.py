@@ -1,4 +1,4 @@
-"""Files that a plan refers to, carried along, so that an exported folder works on another machine."""
+"""Files that a plan refers to, carried along, so an exported folder works on another machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONFIG = "config.json"
 
 
 def carried(resolved: Resolved) -> tuple[Plan, dict[str, str]]:
-    """The plan with references to files made relative to the folder it is exported to, and those files.
+    """Return the plan with references to files made relative to the export folder, and those files.
 
     Names of bundled models and clusters and `module:factory` stay as they are.
     """
@@ -27,7 +27,7 @@ def carried(resolved: Resolved) -> tuple[Plan, dict[str, str]]:
 
 
 def _carry_cluster(resolved: Resolved, files: dict[str, str]) -> Reference:
-    """A cluster that is not bundled, written out in full: its file may extend others."""
+    """Write out a cluster that is not bundled in full: its file may extend others."""
     reference = resolved.plan.cluster
     if reference.reference in cluster_names():
         return reference
@@ -52,6 +52,6 @@ def _carry(reference: Reference, folder: Path, files: dict[str, str]) -> Referen
 
 
 def _free(name: str, files: dict[str, str]) -> str:
-    """The name, with a number in front where it is taken."""
+    """Return the name, with a number in front if it is taken."""
     taken = {used.partition("/")[0] for used in files} | {"plan.yaml"}
     return next(n for n in (name, *(f"{i}-{name}" for i in range(2, len(taken) + 3))) if n not in taken)

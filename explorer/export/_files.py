@@ -1,9 +1,9 @@
-"""Writing an export: a directory, what in it is ours, and nothing of anybody else's touched.
+"""Writing an export: a directory, our files in it, and nothing of anybody else's touched.
 
-Beside the files of the targets stands `export.json`, which says what was written and its checksum. A file
-is replaced only if it is listed there and still as it was written; files that an earlier export to the same
-target wrote and that this one does not write are removed under the same condition. What the list says of
-other places (`..`, absolute names) counts for nothing, and links are neither removed nor written through.
+Next to the files of the targets lies `export.json`, which lists the written files with their checksums. A
+file is replaced only if it is listed there and still as it was written; files that an earlier export to the
+same target wrote and this one does not write are removed under the same condition. Entries for other
+places (`..`, absolute names) are ignored, and links are neither removed nor written through.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from explorer.base.formats import json_text, parse_json
 MANIFEST = "export.json"
 SCHEMA = "explorer.export/1"
 MOST_BYTES = 2**30
-"""Longest file of an export; a longer one is nobody's of ours."""
+"""Largest file of an export in bytes; a longer one is not ours."""
 
 
 def write_files(directory: Path, target: str, files: Mapping[str, str]) -> list[Path]:
     """Write `files` (name -> text) of `target`; scripts (`*.sh`) are made executable.
 
     Raises:
-        InputError: a directory that cannot be made or written, or one that holds a file of these names
-            which no earlier export wrote, or which was changed since, or a link.
+        InputError: the directory cannot be made or written, or it holds a file of these names which no
+            earlier export wrote, or which was changed since, or a link.
     """
     try:
         make_folder(directory)
@@ -70,7 +70,7 @@ def _unwritable(directory: Path, reason: str) -> InputError:
 
 
 def _manifest(directory: Path) -> dict[str, dict[str, Any]]:
-    """What earlier exports wrote inside the directory, by file name; {} where no list of it can be read."""
+    """Return the files that earlier exports wrote in the directory, by name; {} if no list is readable."""
     path = inside(directory, MANIFEST)
     if path is None:
         return {}
@@ -84,7 +84,7 @@ def _manifest(directory: Path) -> dict[str, dict[str, Any]]:
 
 
 def _ours(directory: Path, name: str, known: Mapping[str, dict[str, Any]]) -> bool:
-    """Whether a name is free or holds, unchanged, what an export wrote; a link is nobody's of ours."""
+    """Tell whether a name is free or holds, unchanged, what an export wrote; a link is never ours."""
     path = inside(directory, name)
     if path is None:
         return False
@@ -104,6 +104,6 @@ def _checksum(content: str | bytes) -> str:
 
 def _write(path: Path, text: str) -> Path:
     make_folder(path.parent)
-    # bytes, so that line ends and with them the checksum stay as they are
+    # bytes, so that line ends, and with them the checksum, stay as they are
     replace_file(path, text.encode(), executable=path.suffix == ".sh")
     return path

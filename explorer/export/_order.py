@@ -1,4 +1,4 @@
-"""The order of one step of a plan, as its schedule makes it."""
+"""The order of one step of a plan, made by its schedule."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from explorer.workload import Job
 
 
 def order_of(resolved: Resolved) -> tuple[Order, Shape]:
-    """Order and shape of the only job; equal replicas are folded.
+    """Return order and shape of the only job; equal replicas are folded.
 
     Raises:
-        InputError: several jobs, or a shape that the schedule cannot order.
-        PlanError: a literal order that does not cover the shape.
+        InputError: there are several jobs, or a shape that the schedule cannot order.
+        PlanError: a literal order does not cover the shape.
     """
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
     return order_of_job(resolved.graph, resolved.cluster, job, strategy)
 
 
 def order_of_job(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy) -> tuple[Order, Shape]:
-    """Order and shape of a job, as `order_of`."""
+    """Return order and shape of a job, as `order_of` does."""
     placement = place(graph, strategy, training=job.training)
     folding = fold_replicas(cluster, placement.skeleton, strategy)
     pricer = None

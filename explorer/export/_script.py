@@ -11,19 +11,19 @@ from explorer.cluster import Cluster
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One node with the devices it gives."""
+    """One node with the devices that it gives."""
 
     ranks: int
     """Processes on it."""
     devices: tuple[int, ...]
-    """Their devices, counted inside the node."""
+    """Devices of the processes, counted inside the node."""
 
 
 def nodes_of(cluster: Cluster, devices: Sequence[int]) -> list[Node]:
-    """Nodes for ranks 0, 1, ... that run on `devices`, in the order of the ranks.
+    """Return the nodes for ranks 0, 1, ... that run on `devices`, in the order of the ranks.
 
     Raises:
-        PlanError: ranks that go back and forth between nodes, which torchrun cannot number.
+        PlanError: the ranks go back and forth between nodes, which torchrun cannot number.
     """
     runs: list[tuple[int, list[int]]] = []
     for device in devices:
@@ -42,7 +42,7 @@ def nodes_of(cluster: Cluster, devices: Sequence[int]) -> list[Node]:
 
 
 def _first(cluster: Cluster, device: int) -> int:
-    """First device of the node of a device."""
+    """Return the first device of the node of a device."""
     node = cluster.node_of(device)
     while device and cluster.node_of(device - 1) == node:
         device -= 1
@@ -50,13 +50,13 @@ def _first(cluster: Cluster, device: int) -> int:
 
 
 def torchrun_script(nodes: Sequence[Node], *, comments: Sequence[str], prepare: str, program: str) -> str:
-    """A bash script to be started once on every node.
+    """Write a bash script that is to be started once on every node.
 
     Args:
-        nodes: in the order of the ranks.
-        comments: lines on what is run.
+        nodes: the nodes, in the order of the ranks.
+        comments: lines that say what is run.
         prepare: shell lines before the start; `$HERE` is the script's folder, `$RANKS` the number of ranks.
-        program: what torchrun runs, with its arguments.
+        program: the program that torchrun runs, with its arguments.
     """
     ranks = sum(node.ranks for node in nodes)
     count = len(nodes)

@@ -11,35 +11,35 @@ from explorer.base.trust import Trust
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceText:
-    """What a reader is given."""
+    """Input of a reader."""
 
     name: str
     """File name, for messages."""
     text: str
-    """Its content."""
+    """Content of the file."""
     folder: Path
-    """Where files that it names lie."""
+    """Folder of the files that it names."""
     part: str = ""
-    """Which of several configs of the file is meant; empty for the only one."""
+    """Name of the config, if the file has several; empty for the only one."""
     model: str | None = None
-    """Model that the user names; None for what the config says."""
+    """Model that the user names; None for the one in the config."""
     cluster: str | None = None
-    """Cluster that the user names; None for what the config says."""
+    """Cluster that the user names; None for the one in the config."""
     trusted: Trust = False
-    """What code the file may name: none, or see `explorer.base.trust`."""
+    """Code that the file may name: none, or see `explorer.base.trust`."""
 
     @property
     def trust(self) -> Trust:
-        """What code may be run: what the file may name, and the model that the user names."""
+        """Code that may be run: what the file may name, and the model that the user names."""
         if isinstance(self.trusted, bool):
             return self.trusted or ((self.model,) if self.model else ())
         return (*self.trusted, *((self.model,) if self.model else ()))
 
     def needed(self, key: str, said: str | None = None) -> str:
-        """The `model` or `cluster`: what the user names, else what the config says.
+        """Return the `model` or `cluster`: the one that the user names, else the one in the config.
 
         Raises:
-            InputError: neither does.
+            InputError: neither names one.
         """
         found: str | None = getattr(self, key) or said
         if not found:

@@ -1,4 +1,4 @@
-"""Capability tables: for each feature whether a target has it, exactly or nearly, and how."""
+"""Capability tables: for each feature whether a target has it, exactly or approximately, and how."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from explorer.export.features import FeatureUse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
-    """What a target makes of one feature."""
+    """Support of one feature by a target."""
 
     supported: bool
-    """Whether it can express it."""
+    """Whether the target can express the feature."""
     how: str
-    """By what means; where it cannot: the way out."""
+    """By what means; if it cannot: the way out."""
     exact: bool = True
-    """False where what the target does is near, not the same: said in the notes of an export."""
+    """Whether the target does exactly the same; if not, the notes of an export say so."""
     only: tuple[str, ...] = ()
-    """For a feature with values (an optimizer, a precision): those it has; () is all."""
+    """Values that it has of a feature with values (an optimizer, a precision); () for all."""
 
     def covers(self, use: FeatureUse) -> bool:
-        """Whether one use of the feature can be expressed."""
+        """Tell whether one use of the feature can be expressed."""
         return self.supported and (not self.only or use.where in self.only)
 
 
 Capabilities: TypeAlias = Mapping[str, Support]
-"""By feature name; a table has them all."""
+"""Support by feature name; a table has all features."""
 
 
 def yes(how: str, *, only: tuple[str, ...] = ()) -> Support:
-    """The target has it; of a feature with values those in `only`."""
+    """Return that the target has a feature; of one with values only those in `only`."""
     return Support(supported=True, how=how, only=only)
 
 
 def nearly(how: str) -> Support:
-    """The target has something near; the difference is in `how`."""
+    """Return that the target has something similar; the difference is in `how`."""
     return Support(supported=True, how=how, exact=False)
 
 
 def no(way_out: str) -> Support:
-    """The target has it not."""
+    """Return that the target lacks a feature."""
     return Support(supported=False, how=way_out)

@@ -1,4 +1,4 @@
-"""Models of torchtitan 0.3.0 that a graph can be, and which module of them each layer belongs to."""
+"""Models of torchtitan 0.3.0 that a graph may match, and the module of each layer."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Flavor:
     layers: int
     """Transformer blocks."""
     parameters: int
-    """Scalars, tied ones once."""
+    """Scalars, tied ones counted once."""
     zoo: str = ""
-    """What it is called here; empty where only a Hugging Face config gives it."""
+    """Its name in our zoo; empty if only a Hugging Face config gives it."""
     assets: str = ""
     """Folder of its tokenizer, as torchtitan's own configs name it."""
     learning_rate: float = 3e-4
-    """As in torchtitan's own configs."""
+    """Learning rate, as in torchtitan's own configs."""
 
     @property
     def function(self) -> str:
@@ -58,24 +58,24 @@ FLAVORS: tuple[Flavor, ...] = tuple(
         ("qwen3", "32B", 64, 32_762_123_264, "", "Qwen3-32B", 3e-4),
     )
 )  # fmt: skip
-"""By module and flavor; the counts were taken from torchtitan's modules built on the meta device."""
+"""Flavors by module and name; the counts were taken from torchtitan's modules built on the meta device."""
 
 
 def flavor_of(graph: LayerGraph) -> Flavor | None:
-    """The model that has exactly a graph's parameters and blocks, if torchtitan has it."""
+    """Return the model that has exactly a graph's parameters and blocks; None if torchtitan lacks it."""
     size = (graph.parameter_count, len(block_numbers(graph)))
     return next((item for item in FLAVORS if (item.parameters, item.layers) == size), None)
 
 
 def flavor_named(module: str, name: str) -> Flavor | None:
-    """The model that a config names, if it is known."""
+    """Return the model that a config names; None if unknown."""
     return next(
         (item for item in FLAVORS if (item.module, item.name.lower()) == (module, name.lower())), None
     )
 
 
 def block_numbers(graph: LayerGraph) -> dict[str, int]:
-    """Transformer blocks of a graph, counted: those of the most frequent numbered name.
+    """Return the number of each transformer block of a graph: those of the most frequent numbered name.
 
     >>> from explorer.models import load_model
     >>> block_numbers(load_model("llama3-8b"))["layers.31"]
@@ -90,13 +90,13 @@ def block_numbers(graph: LayerGraph) -> dict[str, int]:
 
 
 def module_names(graph: LayerGraph) -> dict[str, str]:
-    """Layer -> its module in a torchtitan decoder: `tok_embeddings`, `layers.N`, `norm` or `lm_head`.
+    """Return layer -> its module in a torchtitan decoder: `tok_embeddings`, `layers.N`, `norm` or `lm_head`.
 
-    What comes before the first block (embedding, positions) counts to the embeddings; behind the last block
+    Layers before the first block (embedding, positions) belong to the embeddings; behind the last block
     norms are `norm`, and everything else (head, loss) is `lm_head`.
 
     Raises:
-        InputError: a model that is no stack of blocks.
+        InputError: the model is not a stack of blocks.
     """
     numbers = block_numbers(graph)
     if not numbers:

@@ -1,4 +1,4 @@
-"""From the settings of a torchtitan config to a plan, the way torchtitan itself would place it."""
+"""Plans from the settings of a torchtitan config, placed as torchtitan itself would place them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _OPTIMIZERS = {"AdamW": "adamw", "Adam": "adam"}
 
 
 def settings_problems(settings: TitanSettings) -> list[str]:
-    """Everything in a config that a plan cannot say, or that only running it would tell."""
+    """Return everything in a config that a plan cannot express, or that only running it would tell."""
     found = [
         f"{key} is computed ({value.text}): write the constant"
         for key, value in settings.values.items()
@@ -64,7 +64,7 @@ def settings_problems(settings: TitanSettings) -> list[str]:
 
 
 def _without_word(settings: TitanSettings) -> list[str]:
-    """Choices that a plan has no word for, each with a way out."""
+    """Return the choices for which a plan has no word, each with a way out."""
     mode = settings.get("activation_checkpoint.mode", "selective")
     optimizer = settings.get("optimizer.name", "AdamW")
     schedule = str(settings.get(f"{_P}pipeline_parallel_schedule", "1F1B"))
@@ -90,11 +90,11 @@ def _without_word(settings: TitanSettings) -> list[str]:
 
 
 def plan_of(settings: TitanSettings, source: SourceText) -> Resolved:
-    """The plan that a config without problems means on a cluster.
+    """Return the plan that a config without problems means on a cluster.
 
     Raises:
-        InputError: no model or cluster, or sizes that do not fit the cluster or each other.
-        PlanError: a schedule file that does not fit the stages.
+        InputError: the model or cluster is missing, or sizes do not fit the cluster or each other.
+        PlanError: a schedule file does not fit the stages.
     """
     said = settings.values.get("explorer", {})
     flavor = flavor_named(settings.get("model.name", ""), settings.get("model.flavor", ""))
@@ -120,14 +120,14 @@ def plan_of(settings: TitanSettings, source: SourceText) -> Resolved:
 
 
 def _located(reference: str, folder: Path) -> str:
-    """A reference to a file beside the config, or the reference itself."""
+    """Return the path of a reference to a file next to the config, or the reference itself."""
     prefix = "hf:" if reference.startswith("hf:") else ""
     path = folder / reference.removeprefix(prefix)
     return f"{prefix}{path}" if exists(path) else reference
 
 
 def _degrees(settings: TitanSettings, cluster: Cluster) -> Degrees:
-    """Sizes of the grid; `data_parallel_shard_degree = -1` takes the devices that are left."""
+    """Return the sizes of the grid; `data_parallel_shard_degree = -1` takes the devices that are left."""
     tensor, context, pipeline, replicate = (
         int(settings.get(f"{_P}{key}", 1))
         for key in (
@@ -183,7 +183,7 @@ def _workload(settings: TitanSettings, graph: LayerGraph, replicas: int, length:
 def _strategy(
     settings: TitanSettings, source: SourceText, graph: LayerGraph, workload: Workload, degrees: Degrees
 ) -> tuple[Strategy, list[str]]:
-    """The strategy, and what was read differently from what the config says."""
+    """Return the strategy, and everything that was read differently from what the config says."""
     pipeline, replicas, notes = degrees.stages, degrees.replicas, []
     local = int(settings.get(f"{_T}local_batch_size", 8))
     size = _microbatch(settings, local) if pipeline > 1 else local
@@ -219,7 +219,7 @@ def _strategy(
 
 
 def _microbatch(settings: TitanSettings, local: int) -> int:
-    """Samples of a pipeline microbatch; releases before 0.2 gave their number instead."""
+    """Return the samples of a pipeline microbatch; releases before 0.2 gave their number instead."""
     count = settings.get(f"{_P}pipeline_parallel_microbatches", 0)
     if isinstance(count, int) and count > 0:
         return max(1, local // count)
@@ -227,7 +227,7 @@ def _microbatch(settings: TitanSettings, local: int) -> int:
 
 
 def _schedule(name: str) -> str | None:
-    """Our name of torch's schedule."""
+    """Return our name of torch's schedule; None if we lack it."""
     return next(
         (item.name for item in SCHEDULES if item.torch_name.lower() == name.lower()),
         None,
@@ -237,7 +237,7 @@ def _schedule(name: str) -> str | None:
 def _placement(
     settings: TitanSettings, source: SourceText, pipeline: int
 ) -> tuple[list[int], dict[str, Any], str]:
-    """Pipeline rank of each stage ([] where they are dealt out in turn), options and schedule."""
+    """Return the pipeline rank of each stage ([] if they are dealt out in turn), options and schedule."""
     csv = str(settings.get(f"{_P}pipeline_parallel_schedule_csv", "") or "")
     if not csv or pipeline == 1:
         name = _schedule(str(settings.get(f"{_P}pipeline_parallel_schedule", "1F1B")))
@@ -255,14 +255,14 @@ def _placement(
 
 
 def _devices(settings: TitanSettings, ranks: int) -> list[int]:
-    """Device of every rank: as the config that we wrote says, else rank by rank."""
+    """Return the device of every rank: as stated in a config that we wrote, else rank by rank."""
     said = str(settings.values.get("explorer", {}).get("devices", ""))
     found = [int(text) for text in said.split(",") if text.strip().isdigit()]
     return found if len(set(found)) == ranks else list(range(ranks))
 
 
 def _zero(settings: TitanSettings, shard: int, pipeline: int) -> int:
-    """FSDP that gathers weights again for the backward is level 3, else level 2."""
+    """Return the ZeRO level: 3 for FSDP that gathers weights again for the backward, else 2."""
     if shard == 1:
         return 0
     policy = settings.get(f"{_P}fsdp_reshard_after_forward", "default")

@@ -6,8 +6,8 @@
         config.activation_checkpoint = FullAC.Config()
         return config
 
-Every call becomes a `_Made` (name and arguments). What only running would tell becomes `Unread`; whoever
-needs that value says so. Statements that choose (`if`, `for`) are refused.
+Every call becomes a `_Made` (name and arguments). A value that only running would tell becomes `Unread`;
+whoever needs it reports that. Statements that choose (`if`, `for`) are refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from explorer.export._titan_settings import TitanSettings, Unread
 
 ALLOWED = "a function that returns Trainer.Config(...) of constants"
 _LIMIT = 32
-"""Functions that may call each other in a row."""
+"""Depth to which functions may call each other."""
 
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -36,10 +36,10 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 @dataclass(slots=True)
 class _Made:
-    """The value of a call: what was called, and its arguments by name."""
+    """Value of a call: the name of the function, and its arguments by name."""
 
     name: str
-    """Dotted name, the module it was imported from in front."""
+    """Dotted name, starting with the module from which it was imported."""
     fields: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments; positional ones as `0`, `1`, ..."""
 
@@ -72,20 +72,20 @@ KNOWN: dict[str, _Made] = {
         "405B", "FullAC", {"local_batch_size": 2, "seq_len": 8192}, {"tensor_parallel_degree": 8}
     ),
 }
-"""What torchtitan's own config functions say of the things that a plan knows."""
+"""Return what torchtitan's own config functions state of the things that a plan knows."""
 
 _KNOWN_NOTES = {"llama3_405b": "float8 products and compiled blocks of torchtitan's own llama3_405b"}
 
 
 def read(text: str, function: str = "") -> TitanSettings:
-    """The settings that a config module's function returns.
+    """Return the settings that a function of a config module makes.
 
     Args:
-        text: the module.
-        function: its name; may be empty where there is only one.
+        text: text of the module.
+        function: name of the function; may be empty if there is only one.
 
     Raises:
-        InputError: no Python, no such function, or one that has to be run.
+        InputError: the text is not Python, lacks the function, or the function has to be run.
     """
     try:
         module = _Module(ast.parse(text))
@@ -120,7 +120,7 @@ class _Module:
                 self._assign(node, self.constants, 0)
 
     def only_function(self) -> str:
-        """The function that is meant where none is named: the only one that nobody here calls."""
+        """Return the function that is meant if none is named: the only one that nobody here calls."""
         called = {
             node.func.id
             for function in self.functions.values()
@@ -137,7 +137,7 @@ class _Module:
         return found[0]
 
     def call(self, name: str, depth: int) -> Any:
-        """What a function of this module, or one of torchtitan's known ones, returns."""
+        """Return the result of a function of this module or of one of torchtitan's known ones."""
         if name not in self.functions:
             full = self.imports.get(name, name)
             base = full.rpartition(".")[2]
@@ -183,7 +183,7 @@ class _Module:
                 self.notes.append(f"line {node.lineno}: {ast.unparse(node)} (not read)")
 
     def value(self, node: ast.expr, local: dict[str, Any], depth: int) -> Any:
-        """A constant, a list, tuple or dictionary of values, a call, or `Unread`."""
+        """Return a constant, a list, tuple or dictionary of values, a call, or `Unread`."""
         match node:
             case ast.Constant(value=found):
                 return found
@@ -201,12 +201,12 @@ class _Module:
     def _attribute(self, node: ast.Attribute, local: dict[str, Any], depth: int) -> Any:
         owner = self.value(node.value, local, depth)
         if isinstance(owner, _Made):
-            # made here where nobody gave it, so that `config.training.steps = 1` finds its place
+            # made here if nobody gave it, so that `config.training.steps = 1` finds its place
             return owner.fields.setdefault(node.attr, _Made(node.attr))
         return Unread(ast.unparse(node))
 
     def _computed(self, node: ast.expr, local: dict[str, Any], depth: int) -> Any:
-        """Dictionaries with constant keys, arithmetic on whole numbers, and a sign."""
+        """Return dictionaries with constant keys, arithmetic on whole numbers, and signed numbers."""
         if isinstance(node, ast.Dict) and all(isinstance(key, ast.Constant) for key in node.keys):
             pairs = zip(node.keys, node.values, strict=True)
             return {k.value: self.value(v, local, depth) for k, v in pairs if isinstance(k, ast.Constant)}
@@ -236,7 +236,7 @@ class _Module:
 
 
 def _flat(made: _Made) -> dict[str, Any]:
-    """The parts of a `Trainer.Config` that a plan knows, by dotted name."""
+    """Return the parts of a `Trainer.Config` that a plan knows, by dotted name."""
     values: dict[str, Any] = {}
     for part in ("training", "parallelism"):
         found = made.fields.get(part)
@@ -283,7 +283,7 @@ def _optimizer(made: _Made) -> Any:
 
 
 def _notes(made: _Made) -> list[str]:
-    """Parts that change the run, but that a plan has no word for."""
+    """Return the parts that change the run, but for which a plan has no word."""
     found = []
     compiled = made.fields.get("compile")
     if isinstance(compiled, _Made) and compiled.fields.get("enable"):

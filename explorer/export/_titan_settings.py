@@ -1,4 +1,4 @@
-"""TitanSettings: what a torchtitan config says, as plain values by dotted name."""
+"""TitanSettings: a torchtitan config as plain values by dotted name."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ class Unread:
     """A value that only running the config would give."""
 
     text: str
-    """As it is written."""
+    """The value as it is written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TitanSettings:
-    """A config, flat."""
+    """A config as flat values."""
 
     values: Mapping[str, Any]
     """`parallelism.tensor_parallel_degree` -> 8; `Unread` where a value is computed.
 
-    Beside torchtitan's own names: `model.name` and `model.flavor`; `activation_checkpoint.mode` (none,
+    Besides torchtitan's own names: `model.name` and `model.flavor`; `activation_checkpoint.mode` (none,
     selective, full, memory-budget); `optimizer.name`; `explorer` (model and cluster, if we wrote it).
     """
     notes: tuple[str, ...] = field(default=())
-    """What it says that a plan has no word for."""
+    """Statements of the config for which a plan has no word."""
 
     def get(self, key: str, default: Any) -> Any:
-        """A value, or torchtitan's default where the config does not say."""
+        """Return a value, or torchtitan's default if the config does not state it."""
         found = self.values.get(key, default)
         return default if isinstance(found, Unread) else found

@@ -1,4 +1,4 @@
-"""Which layers the stages of a torchtitan config have: by module names, split points or torchtitan's rule."""
+"""Layers of the stages of a torchtitan config: by module names, split points or torchtitan's rule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _P = "parallelism."
 def stage_layers(
     settings: TitanSettings, graph: LayerGraph, pipeline: int, stages: int
 ) -> list[tuple[str, ...]]:
-    """Layers by stage, from module names, split points or torchtitan's own rule."""
+    """Return the layers by stage, from module names, split points or torchtitan's own rule."""
     if pipeline == 1:
         return [tuple(layer.name for layer in graph.layers)]
     modules = module_names(graph)
@@ -41,7 +41,7 @@ def stage_layers(
 
 
 def _check_parts(parts: object) -> None:
-    """Refuse modules by stage that are no lists of names, or that only running the config would tell."""
+    """Refuse modules by stage that are not lists of names, or that only running the config would tell."""
     if not isinstance(parts, list) or not all(
         isinstance(part, list) and all(isinstance(name, str) for name in part) for part in parts
     ):
@@ -58,7 +58,7 @@ def _renamed(name: str) -> str:
 
 
 def _split_points(settings: TitanSettings, graph: LayerGraph) -> list[list[str]]:
-    """Parts that begin at the modules of `pipeline_parallel_split_points` (older releases)."""
+    """Return parts that begin at the modules of `pipeline_parallel_split_points` (older releases)."""
     points = settings.get(f"{_P}pipeline_parallel_split_points", [])
     parts: list[list[str]] = [[]]
     for module in dict.fromkeys(module_names(graph).values()):
@@ -69,7 +69,7 @@ def _split_points(settings: TitanSettings, graph: LayerGraph) -> list[list[str]]
 
 
 def _even_parts(settings: TitanSettings, graph: LayerGraph, pipeline: int, stages: int) -> list[list[str]]:
-    """torchtitan's rule: blocks spread evenly, the first parts one longer, the ends counting extra layers."""
+    """Cut by torchtitan's rule: blocks spread evenly, first parts one longer, ends with extra layers."""
     blocks = len(block_numbers(graph))
     first = int(settings.get(f"{_P}pipeline_parallel_first_stage_less_layers", 1))
     last = int(settings.get(f"{_P}pipeline_parallel_last_stage_less_layers", 1))

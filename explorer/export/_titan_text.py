@@ -1,4 +1,4 @@
-"""The text of a torchtitan config module: keyword constants only, so that reading needs no running."""
+"""The text of a torchtitan config module: keyword constants only, so it can be read without running."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from explorer.export._titan_models import VERSION, Flavor
 
 MODULE = "explorer_plan"
 REFERENCES = "EXPLORER"
-"""Name of the module's constant that says for which model and cluster it was made."""
+"""Name of the module's constant that states the model and cluster for which it was made."""
 
 _POLICIES = {"selective": "SelectiveAC", "full": "FullAC"}
 _OPTIMIZERS = {"adam": "Adam", "adamw": "AdamW"}
@@ -19,7 +19,7 @@ _OPTIMIZERS = {"adam": "Adam", "adamw": "AdamW"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields:
-    """What a plan says of a `Trainer.Config`."""
+    """Values of a plan for a `Trainer.Config`."""
 
     training: Mapping[str, Any]
     """Arguments of `TrainingConfig`."""
@@ -30,13 +30,13 @@ class Fields:
     optimizer: str
     """adam or adamw."""
     csv: str
-    """Schedule file beside the module; empty for none."""
+    """Schedule file next to the module; empty if there is none."""
 
 
 def module_text(
     flavor: Flavor, fields: Fields, references: Mapping[str, str], ranks: int, notes: Sequence[str]
 ) -> str:
-    """A `config_registry`-style module with one function."""
+    """Write a `config_registry`-style module with one function."""
     policy = _POLICIES.get(fields.recompute)
     parts = [
         _head(flavor, ranks, notes),
@@ -118,7 +118,7 @@ def _call(name: str, arguments: Mapping[str, Any], more: Sequence[str] = ()) -> 
 
 
 def _literal(value: Any, indent: int) -> str:
-    """A constant as Python text with double quotes, long lists one item a line."""
+    """Write a constant as Python text with double quotes, long lists one item a line."""
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         return f'"{escaped}"'

@@ -1,4 +1,4 @@
-"""Older torchtitan configs: TOML tables, as releases before 0.3 had them, under the names of 0.3.0."""
+"""Older torchtitan configs: TOML tables of releases before 0.3, under the names of 0.3.0."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _RENAMED = {
     "activation_checkpoint.type": "activation_checkpoint.mode",
 }
 _WITHOUT_WORD = ("float8", "mx", "quantize", "compile", "fault_tolerance", "checkpoint", "lr_scheduler")
-"""Tables that change the run, but nothing that a plan has a word for, where they are switched on."""
+"""Tables that change the run if they are switched on, but for which a plan has no word."""
 
 
 def read(text: str) -> TitanSettings:
-    """The settings in a TOML text.
+    """Return the settings in a TOML text.
 
     Raises:
-        InputError: no TOML, or none of torchtitan's tables in it.
+        InputError: the text is not TOML, or has none of torchtitan's tables.
     """
     data = parse_toml(text)
     tables = {name: table for name, table in data.items() if isinstance(table, dict)}
@@ -39,7 +39,7 @@ def read(text: str) -> TitanSettings:
     values: dict[str, Any] = {}
     for name in _TABLES:
         for key, value in tables.get(name, {}).items():
-            # what is experimental in one release is parallelism in the next
+            # a feature that is experimental in one release is parallelism in the next
             home = "parallelism" if name == "experimental" else name
             full = _RENAMED.get(f"{home}.{key}", f"{home}.{key}")
             values[full] = value

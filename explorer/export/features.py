@@ -1,6 +1,6 @@
-"""Features: what a plan may use that a target may lack, each with a name and where a plan uses it.
+"""Features that a plan may use and a target may lack, each with a name and where a plan uses it.
 
-Every exporter says for every feature whether its target has it; so a new feature is a new row here that
+Every exporter states for every feature whether its target has it; so a new feature is a new row here that
 no exporter can overlook (a test holds the tables complete).
 """
 
@@ -22,7 +22,7 @@ from explorer.updates import PLAIN
 from explorer.workload import Job
 
 MEGATRON_DIMS = frozenset({"heads", "kv_heads", "ffn", "vocab"})
-"""Dimensions that tensor parallelism as in Megatron-LM splits."""
+"""Dimensions that Megatron-LM's tensor parallelism splits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +30,9 @@ class PlanPart:
     """One job of a plan with its inputs."""
 
     job: Job
-    """What is asked."""
+    """The job: model, workload and inputs."""
     strategy: JobStrategy
-    """What is chosen."""
+    """The strategy of the job."""
     graph: LayerGraph
     """The model."""
     cluster: Cluster
@@ -44,11 +44,11 @@ class Feature:
     """Something that a plan may use."""
 
     name: str
-    """Its key in capability tables."""
+    """Key in capability tables."""
     title: str
-    """For people, as in "cannot express TITLE"."""
+    """Title for people, as in "cannot express TITLE"."""
     find: Callable[[PlanPart], Iterable[str]]
-    """Where a job uses it (or which values of it), in words; nothing where it does not."""
+    """Finds where a job uses it (or which values of it), in words; nothing if it does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +56,15 @@ class FeatureUse:
     """A feature that a plan uses."""
 
     name: str
-    """Of the feature."""
+    """Name of the feature."""
     feature: str
-    """Its title."""
+    """Title of the feature."""
     where: str
-    """Where, or which value."""
+    """Where the plan uses it, or which value."""
 
 
 def parts(resolved: Resolved) -> list[PlanPart]:
-    """The jobs of a plan with their models."""
+    """Return the jobs of a plan with their models."""
     graphs, jobs = resolved.graphs, {job.name: job for job in resolved.plan.workload.jobs}
     only = next(iter(graphs.values()))
     return [
@@ -80,7 +80,7 @@ def parts(resolved: Resolved) -> list[PlanPart]:
 
 
 def uses(resolved: Resolved) -> list[FeatureUse]:
-    """All features that a plan uses, in the order of `FEATURES`."""
+    """Return all features that a plan uses, in the order of `FEATURES`."""
     found = parts(resolved)
     result = []
     for feature in FEATURES:
@@ -96,7 +96,7 @@ def uses(resolved: Resolved) -> list[FeatureUse]:
 
 
 def stage_edges(part: PlanPart) -> set[tuple[int, int]]:
-    """(from, to) of tensors that pass between stages."""
+    """Return (from, to) of stages between which tensors pass."""
     home = {name: s for s, stage in enumerate(part.strategy.stages) for name in stage.all_layers}
     graph = part.graph
     return {
@@ -108,7 +108,7 @@ def stage_edges(part: PlanPart) -> set[tuple[int, int]]:
 
 
 def blocks_of(graph: LayerGraph, stage: Stage) -> list[str]:
-    """Blocks of a stage in order, layers outside any as blocks of their own."""
+    """Return the blocks of a stage in order; layers outside of blocks count as blocks of their own."""
     return list(dict.fromkeys(graph.layer[name].block or name for name in stage.all_layers))
 
 
@@ -157,7 +157,7 @@ def _copies(part: PlanPart) -> Iterator[str]:
 
 
 def _where(part: PlanPart, test: Callable[[Stage], bool]) -> list[str]:
-    """One text that names all stages of which something is true; none where it is true of none."""
+    """Return one text that names all stages for which a test is true; nothing if it is true of none."""
     stages = part.strategy.stages
     found = [_name(i, stage) for i, stage in enumerate(stages) if test(stage)]
     if not found:
@@ -207,7 +207,7 @@ def _tied(part: PlanPart) -> Iterator[str]:
 
 
 def kinds_of_layout(layout: Iterable[tuple[str, str]], mesh: Mesh) -> set[str]:
-    """Known ways of sharding that a layout combines, over axes longer than one; `other` for the rest."""
+    """Return ways of sharding that a layout combines over axes longer than one; `other` if unknown."""
     dims: dict[str, set[str]] = {}
     for dim, axis in layout:
         if mesh.size(axis) > 1:
@@ -254,7 +254,7 @@ def _mixed(field: str) -> Callable[[PlanPart], list[str]]:
 
 
 def _schedule(test: Callable[[PlanPart, bool, Schedule], bool]) -> Callable[[PlanPart], list[str]]:
-    """Finds the schedule of a training job of which `test(part, flush, schedule)` is true."""
+    """Make a finder of the schedule of a training job for which `test(part, flush, schedule)` is true."""
 
     def find(part: PlanPart) -> list[str]:
         schedule = SCHEDULES.get(part.strategy.schedule)
@@ -265,7 +265,7 @@ def _schedule(test: Callable[[PlanPart, bool, Schedule], bool]) -> Callable[[Pla
 
 
 def _ordered(test: Callable[[Order], bool]) -> Callable[[PlanPart], list[str]]:
-    """Finds the schedule of a job if `test` is true of its order; those that torch has are plain."""
+    """Make a finder of a job's schedule if `test` is true of its order; those that torch has are plain."""
 
     def find(part: PlanPart) -> list[str]:
         schedule = SCHEDULES.get(part.strategy.schedule)
@@ -282,7 +282,7 @@ def _said(value: object) -> bool:
 
 
 def used_nodes(part: PlanPart) -> dict[int, list[int]]:
-    """Node -> its devices that the strategy uses, ascending."""
+    """Return node -> its devices that the strategy uses, ascending."""
     nodes: dict[int, list[int]] = {}
     for device in part.strategy.devices:
         nodes.setdefault(part.cluster.node_of(device), []).append(device)

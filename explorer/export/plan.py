@@ -1,4 +1,4 @@
-"""The plan itself, as YAML: what `explorer simulate --plan`, the board and every other command take."""
+"""The plan itself as YAML: input of `explorer simulate --plan`, the board and every other command."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ FILE = "plan.yaml"
 
 
 def read_plan(source: SourceText) -> Resolved:
-    """The plan in a YAML (or JSON) text.
+    """Read a plan from YAML (or JSON) text.
 
     Raises:
-        InputError: not a plan, or a model or cluster that cannot be loaded.
+        InputError: the text is not a plan, or its model or cluster cannot be loaded.
     """
     data: Any = parse_document(source.text, json_text=source.name.endswith(".json"))
     if isinstance(data, dict) and source.cluster:
@@ -41,12 +41,12 @@ def read_plan(source: SourceText) -> Resolved:
     )
 )
 def write(resolved: Resolved) -> dict[str, str]:
-    """`plan.yaml`, and copies of the files that it refers to."""
+    """Write `plan.yaml`, and copies of the files that it refers to."""
     return plan_files(resolved)
 
 
 def plan_files(resolved: Resolved) -> dict[str, str]:
-    """`plan.yaml` and what it needs, for targets that keep the plan beside their own files."""
+    """Return `plan.yaml` and the files it needs, for targets that keep the plan next to their own files."""
     plan, files = carried(resolved)
     data = to_document(plan, resolved.graphs)
     return {FILE: yaml_text(data), **files}

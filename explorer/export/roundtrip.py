@@ -1,4 +1,4 @@
-"""Does an export load back? Its files are written to a temporary folder and read as `import_config` does."""
+"""Loading an export back: its files are written to a temporary folder and read as `import_config` does."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ SAME, ORDER, DIFFERENT, UNREADABLE, WRITE_ONLY = "same", "order", "different", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Back:
-    """What came back."""
+    """Result of loading an export back."""
 
     outcome: str
-    """`same` strategy, `order` alone (all that such a file says), `different`, `unreadable`, `write only`."""
+    """`same` strategy, `order` alone (if a file holds no more), `different`, `unreadable`, `write only`."""
     differences: tuple[str, ...] = ()
-    """What is different, or why it cannot be read."""
+    """Differences, or the reason why it cannot be read."""
     given: bool = False
-    """Whether the reader had to be given the model and the cluster, as the files do not name them."""
+    """Whether the reader had to be given the model and the cluster because the files do not name them."""
 
 
 def load_back(resolved: Resolved, name: str, files: Mapping[str, str]) -> Back:
-    """Read the files of a target back and compare with the plan of one job that they were made from.
+    """Read the files of a target back and compare them with the plan of one job that they were made from.
 
     Raises:
-        InputError: an unknown target.
+        InputError: the target is unknown.
     """
     if EXPORTERS.get(name).read is None:
         return Back(outcome=WRITE_ONLY)
@@ -57,12 +57,12 @@ def load_back(resolved: Resolved, name: str, files: Mapping[str, str]) -> Back:
 
 
 def _own(resolved: Resolved) -> Trust:
-    """The plan's models: they are loaded already, and an export does not bring in others."""
+    """Return the plan's models: they are loaded already, and an export does not bring in others."""
     return tuple(item.reference for _, item in resolved.plan.models)
 
 
 def _read(resolved: Resolved, name: str, folder: Path) -> tuple[Resolved, bool]:
-    """The plan in the folder, and whether model and cluster had to be named."""
+    """Return the plan in the folder, and whether model and cluster had to be named."""
     try:
         return import_config(folder, name, model=None, cluster=None, trust=_own(resolved)), False
     except ExplorerError as error:
@@ -74,6 +74,6 @@ def _read(resolved: Resolved, name: str, folder: Path) -> tuple[Resolved, bool]:
 
 
 def _orders(resolved: Resolved) -> set[str]:
-    """What each lane does in a step, without updates."""
+    """Return what each lane does in a step, without updates."""
     order, _ = order_of(resolved)
     return {" ".join(str(a) for a in lane if a.op != "U") for lane in order.lanes}

@@ -1,7 +1,7 @@
 """The order as the compute-only CSV that torch's `_PipelineScheduleRuntime._load_csv` takes.
 
 One row per rank of one pipeline, in the order of the lanes; every replica runs the same file. Stage modules,
-their devices, sharding and memory choices are the trainer's business: the file says only what runs when.
+their devices, sharding and memory choices are the trainer's business: the file holds only what runs when.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TRAINERS = "not part of an order; set in the trainer that loads it"
 
 
 def _table() -> Capabilities:
-    """Rows say order; everything that does not change the order is the trainer's."""
+    """Return the capability table: rows hold the order; everything else is the trainer's."""
     own = {
         "uneven_stages": "stages are whatever modules the trainer gives them",
         "virtual_stages": "a row holds the actions of all stages of its rank",
@@ -66,13 +66,13 @@ def _table() -> Capabilities:
 
 
 def read(source: SourceText) -> Resolved:
-    """A plan with the order of a CSV: stages of equal cost on ranks 0, 1, ..., one device each.
+    """Read a plan with the order of a CSV: stages of equal cost on ranks 0, 1, ..., one device each.
 
     The file names neither model nor cluster nor where stages end: the first two must be given.
 
     Raises:
-        InputError: text that is no such CSV, or a model, cluster or batch that it does not fit.
-        PlanError: every way in which the order does not cover its stages.
+        InputError: the text is not such a CSV, or does not fit the model, cluster or batch.
+        PlanError: the order does not cover its stages; lists every way in which it does not.
     """
     lanes = from_torch_csv(source.text, file=source.name)
     home, microbatches = _stages_of(lanes)
@@ -109,10 +109,10 @@ def read(source: SourceText) -> Resolved:
 
 
 def _stages_of(lanes: LaneOrders) -> tuple[dict[int, int], int]:
-    """Rank of every stage, and the number of microbatches.
+    """Return the rank of every stage, and the number of microbatches.
 
     Raises:
-        InputError: no actions, a stage on two ranks, or numbers that do not run from 0.
+        InputError: there are no actions, a stage is on two ranks, or numbers do not run from 0.
     """
     home: dict[int, int] = {}
     for rank, actions in enumerate(lanes):
@@ -137,11 +137,11 @@ def _stages_of(lanes: LaneOrders) -> tuple[dict[int, int], int]:
 
 
 def problems(resolved: Resolved) -> list[str]:
-    """What no capability row says: what only the order itself shows.
+    """Return the problems that no capability row states: those that only the order itself shows.
 
     Raises:
-        InputError: a shape that the schedule cannot order.
-        PlanError: a literal order that does not cover the shape.
+        InputError: the schedule cannot order the shape.
+        PlanError: a literal order does not cover the shape.
     """
     if SCHEDULES.get(resolved.plan.strategy.job.schedule).dispatch:
         return []
@@ -153,7 +153,7 @@ def problems(resolved: Resolved) -> list[str]:
 
 
 def _only_in_order(order: Order) -> list[str]:
-    """Of what torch's runtime cannot express, that which the capability table does not name."""
+    """Return what torch's runtime cannot express and the capability table does not name."""
     checks = (
         (len(order.lag) > 1, "several sweeps: torch runs every microbatch once"),
         (bool(order.edges), "dependencies that the schedule adds: torch waits for tensors only"),
@@ -174,24 +174,24 @@ def _only_in_order(order: Order) -> list[str]:
     )
 )
 def write(resolved: Resolved) -> dict[str, str]:
-    """`schedule.csv`.
+    """Write `schedule.csv`.
 
     Raises:
-        PlanError: everything in the order that torch cannot express.
+        PlanError: the order has something that torch cannot express; lists all of it.
     """
     return {FILE: csv_of(resolved)}
 
 
 def csv_of(resolved: Resolved) -> str:
-    """The first step of a plan's order.
+    """Write the first step of a plan's order as CSV.
 
     Raises:
-        PlanError: everything in it that torch cannot express.
+        PlanError: the order has something that torch cannot express; lists all of it.
     """
     return to_torch_csv(*order_of(resolved))
 
 
 def rows_of(text: str) -> Mapping[int, tuple[int, ...]]:
-    """Rank -> stages of a CSV's rows, ascending."""
+    """Return rank -> stages of a CSV's rows, ascending."""
     lanes = from_torch_csv(text)
     return {rank: tuple(sorted({action.stage for action in lane})) for rank, lane in enumerate(lanes)}

@@ -22,7 +22,7 @@ from explorer.plan import Resolved
 
 SPEC = "spec.json"
 ROUNDS = 5
-"""Measured rounds, in each the strategy and, for comparison, one process alone."""
+"""Measured rounds; each runs the strategy and, for comparison, one process alone."""
 
 _SAME = "the worker runs the order that the simulator lowers"
 _LANE = "the ranks of a lane are one rank in the run; the plan beside it keeps them"
@@ -68,7 +68,7 @@ CAPABILITIES: Capabilities = {feature.name: _OTHERS.get(feature.name, yes(_SAME)
 
 
 def read(source: SourceText) -> Resolved:
-    """The plan that lies in the folder.
+    """Read the plan that lies in the folder.
 
     Raises:
         InputError: there is none, or it is wrong.
@@ -86,11 +86,11 @@ def read(source: SourceText) -> Resolved:
     )
 )
 def write(resolved: Resolved) -> dict[str, str]:
-    """`run.sh`, `spec.json` and `plan.yaml`.
+    """Write `run.sh`, `spec.json` and `plan.yaml`.
 
     Raises:
-        InputError: a shape that cannot be run.
-        PlanError: stages that go back and forth between nodes.
+        InputError: the shape cannot be run.
+        PlanError: stages go back and forth between nodes.
     """
     from explorer.run.instruments import make_experiment
     from explorer.run.spec import to_data
@@ -117,7 +117,7 @@ def write(resolved: Resolved) -> dict[str, str]:
     return {"run.sh": script, SPEC: json.dumps(to_data(spec)) + "\n", **plan_files(resolved)}
 
 
-# The worker reports into the folder of its specification: one for each node, so that a shared file system
+# The worker reports into the folder of its specification: one for each node, so a shared file system
 # does no harm. The status pages are made beforehand, so that no two ranks make them at once.
 _PREPARE = """
 "$PYTHON" -c "import explorer.run.spec" 2>/dev/null || {{

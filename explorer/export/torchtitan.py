@@ -98,22 +98,22 @@ CAPABILITIES: Capabilities = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Grid:
-    """Where the stages of a plan lie among torchtitan's ranks."""
+    """Arrangement of the stages of a plan among torchtitan's ranks."""
 
     stages: tuple[int, ...]
-    """Per stage its pipeline rank."""
+    """Pipeline rank of each stage."""
     pipeline: int
-    """Pipeline ranks."""
+    """Number of pipeline ranks."""
     devices: tuple[int, ...]
     """Device of every rank."""
 
 
 def read(source: SourceText) -> Resolved:
-    """A config module (never run, only read) or an older TOML file as a plan.
+    """Read a config module (never run, only read) or an older TOML file as a plan.
 
     Raises:
-        InputError: text that is neither, or a model or cluster that is not known.
-        PlanError: everything in the config that a plan cannot say.
+        InputError: the text is neither, or its model or cluster is unknown.
+        PlanError: the config has something that a plan cannot express; lists all of it.
     """
     is_toml = source.name.endswith(".toml") or source.text.lstrip().startswith("[")
     settings = _titan_toml.read(source.text) if is_toml else _titan_read.read(source.text, source.part)
@@ -123,7 +123,7 @@ def read(source: SourceText) -> Resolved:
 
 
 def problems(resolved: Resolved) -> list[str]:
-    """What no capability row says: models, placements and sizes."""
+    """Return the problems that no capability row states: models, placements and sizes."""
     job, strategy, graph = resolved.plan.workload.job, resolved.plan.strategy.job, resolved.graph
     grid, flavor = _grid(strategy), flavor_of(graph)
     mesh = strategy.stages[0].meshes[0]
@@ -169,10 +169,10 @@ def problems(resolved: Resolved) -> list[str]:
     )
 )
 def write(resolved: Resolved) -> dict[str, str]:
-    """`explorer_plan.py`, `run.sh` and, for an order that has no name there, `schedule.csv`.
+    """Write `explorer_plan.py`, `run.sh` and, for an order that has no name there, `schedule.csv`.
 
     Raises:
-        PlanError: a model or an arrangement of stages that torchtitan does not have.
+        PlanError: torchtitan lacks the model or the arrangement of stages.
     """
     strategy = resolved.plan.strategy.job
     grid = _grid(strategy)
@@ -198,7 +198,7 @@ def write(resolved: Resolved) -> dict[str, str]:
 
 
 def _grid(strategy: JobStrategy) -> _Grid:
-    """Device groups are pipeline ranks in the order in which stages first use them."""
+    """Arrange device groups as pipeline ranks, in the order in which stages first use them."""
     groups = list(dict.fromkeys(stage.meshes[0] for stage in strategy.stages))
     return _Grid(
         stages=tuple(groups.index(stage.meshes[0]) for stage in strategy.stages),
@@ -220,13 +220,13 @@ def _looped(grid: _Grid) -> bool:
 
 
 def _folded(grid: _Grid) -> bool:
-    """Whether rank r holds the stages r and 2p - 1 - r."""
+    """Tell whether rank r holds the stages r and 2p - 1 - r."""
     p = grid.pipeline
     return grid.stages == (*range(p), *reversed(range(p)))
 
 
 def _schedule_name(strategy: JobStrategy, grid: _Grid) -> str:
-    """Class of schedule; with a CSV it still says which rank has which stages. Empty where none does."""
+    """Return the class of schedule, which with a CSV still places the stages; empty if there is none."""
     if _named(strategy, grid):
         return SCHEDULES.get(strategy.schedule).torch_name
     if _looped(grid):
@@ -235,7 +235,7 @@ def _schedule_name(strategy: JobStrategy, grid: _Grid) -> str:
 
 
 def _named(strategy: JobStrategy, grid: _Grid) -> bool:
-    """Whether torch's own schedule of that name makes the same order."""
+    """Tell whether torch's own schedule of that name makes the same order."""
     schedule = SCHEDULES.get(strategy.schedule)
     defaults = schedule.read_options({})
     if not schedule.torch_name or schedule.read_options(dict(strategy.options)) != defaults:
@@ -259,13 +259,13 @@ def _split_modules(strategy: JobStrategy, modules: dict[str, str]) -> list[str]:
 
 
 def _modules(resolved: Resolved, modules: dict[str, str], layers: tuple[str, ...]) -> list[str]:
-    """Modules of some layers, each once; a layer without parameters alone (a loss) makes none."""
+    """Return the modules of some layers, each once; a lone layer without parameters (a loss) has none."""
     with_weights = {modules[layer.name] for layer in resolved.graph.layers if layer.parameters}
     return [module for module in dict.fromkeys(modules[name] for name in layers) if module in with_weights]
 
 
 def _fields(resolved: Resolved, grid: _Grid, schedule: str, csv: str) -> Fields:
-    """Keyword arguments of the parts of `Trainer.Config`."""
+    """Return the keyword arguments of the parts of `Trainer.Config`."""
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
     stage = strategy.stages[0]
     mesh, kinds = stage.meshes[0], kinds_of_layout(stage.layout, stage.meshes[0])

@@ -1,4 +1,4 @@
-"""Library of published systems: what each one is in our terms, and its paper's claims beside ours.
+"""Library of published systems: each one in our terms, with its paper's claims next to our figures.
 
 One file per system of the literature, found by its decorator: a frozen `System` (paper, what it uses of our
 registries, claims) on a function that returns an `Example`, a problem small enough for the board. A `Claim`

@@ -50,7 +50,7 @@ class Ideal:
     recompute: str = "none"
     """Recomputation: none or full."""
     updates: tuple[UpdateChoice, ...] = ()
-    """Update rules."""
+    """Update rules of the parameters."""
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Options of the schedule."""
 

@@ -1,4 +1,4 @@
-"""One stage over devices of given compute and links: what its collectives cost beside work."""
+"""One stage over devices of given compute and links: the cost of its collectives besides work."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def devices_of(count: int, flops_per_s: float, bandwidth_bytes_per_s: float) -> 
 def forward_s(graph: LayerGraph, cluster: Cluster, axis: str, **stage: Any) -> tuple[float, float]:
     """Return the seconds of one sample's forward on all devices along an axis, and of its collectives.
 
-    Of the collectives only the seconds count that no work hides.
+    Collectives count only with the seconds that no work hides.
     """
     count = cluster.device_count
     mesh = Mesh(devices=tuple(range(count)), axes=((REPLICA, 1), (axis, count)))

@@ -13,7 +13,7 @@ from explorer.strategy import Strategy, UpdateChoice
 from explorer.workload import Job
 
 BYTES = 100.0
-"""Of the weights and of their gradients."""
+"""Bytes of the weights, and of their gradients."""
 
 
 def workers(rule: UpdateChoice, count: int, bandwidth_bytes_per_s: float = 1e30) -> Ideal:

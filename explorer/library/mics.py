@@ -17,7 +17,7 @@ from explorer.strategy import Strategy
 from explorer.workload import Job, default_workload
 
 N, K = 32, 8
-"""Devices, and those of one group, which are a node."""
+"""Number of devices, and of those of one group, which are a node."""
 BY_HAND = "worked out by hand from the mechanism"
 
 

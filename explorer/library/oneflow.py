@@ -16,7 +16,7 @@ BOXING = (
     ("P to S", PARTIAL, SPLIT, P - 1),
     ("P to B", PARTIAL, BROADCAST, 2 * (P - 1)),
 )
-"""Table 2 of the paper for equal devices: tensors that all p devices send together."""
+"""Table 2 of the paper for equal devices: number of tensors that all p devices send together."""
 
 
 def _sent(source: int, target: int) -> float:

@@ -19,7 +19,7 @@ def _collectives_s(graph: LayerGraph, flops: float, bandwidth: float) -> float:
 
 
 def _hidden_share(times: float) -> float:
-    """Return the share of the passes that attention of BERT large hides where F/B is so many times c."""
+    """Return the share of the passes that attention of BERT large hides if F/B is `times` c."""
     graph = load_model("bert-large")
     block = (graph.defaults.sequence_length or 0) / DEVICES
     bandwidth = FLOPS / (times * block)

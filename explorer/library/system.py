@@ -46,21 +46,21 @@ class Claim:
     """One statement of a paper, with its figure and the way to compute it here.
 
     Raises:
-        InputError: a published figure or tolerance that is no finite number.
+        InputError: a published figure or tolerance is not a finite number.
     """
 
     text: str
-    """What the paper says, with the case that the figure is of."""
+    """Statement of the paper, with the case that the figure is for."""
     published: float
     """The figure of the paper (or of its formula at the stated case)."""
     unit: str
     """Unit of the figure; "" for counts and ratios."""
     measure: Callable[[], float]
-    """Compute our figure."""
+    """Computes our figure."""
     within: float = 1e-9
     """Largest relative difference that counts as the same; exact statements keep the default."""
     why: str = ""
-    """Reason for a difference, or what the figure rests on; needed wherever the claim does not hold."""
+    """Reason for a difference, or what the figure rests on; required if the claim does not hold."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.published) and 0 <= self.within < 1):
@@ -117,11 +117,11 @@ class Example:
     model: str
     """Name of a model in the zoo."""
     cluster: str
-    """A bundled cluster profile."""
+    """Name of a bundled cluster profile."""
     global_batch: int
     """Samples of one step."""
     shape: Mapping[str, Any] = field(default_factory=dict)
-    """How the model is divided: keywords of `explorer.uniform`."""
+    """Division of the model: keywords of `explorer.uniform`."""
     divide: Callable[[LayerGraph, Cluster, Job], Strategy] | None = None
     """Makes the strategy if it is not uniform; None for `shape`."""
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class System(Spec):
     uses: Uses
     """Names of the parts it is made of here."""
     claims: tuple[Claim, ...]
-    """What its paper says, at least one."""
+    """Claims of its paper, at least one."""
     year: int
     """Year of the first publication."""
     missing: str = ""

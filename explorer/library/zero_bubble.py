@@ -1,4 +1,4 @@
-"""Zero bubble: the backward split in two, weight gradients where a device would wait."""
+"""Zero bubble: the backward split in two, weight gradients in times when a device would wait."""
 
 from __future__ import annotations
 

@@ -126,9 +126,7 @@ def reduce_price(
 def _hybrid_seconds(
     cluster: Cluster, groups: list[Line], chunks: tuple[int, ...], size: float, concurrent: int
 ) -> float:
-    """Time a reduce-scatter inside each group of replicas, then an all-reduce of each shard over the
-    groups.
-    """
+    """Time a reduce-scatter inside each group of replicas, then all-reduces of the shards over groups."""
     members: dict[int, list[Line]] = {}
     for chunk, group in zip(chunks, groups, strict=True):
         members.setdefault(chunk, []).append(group)

@@ -69,8 +69,7 @@ def kind_of(item: Collective) -> Kind:
 
 @remembered(8192)
 def kind_costs(cluster: Cluster, inside: Inside, lines: Lines, precision: str, samples: float) -> FloatArray:
-    """Return (2, kinds): seconds of each kind of collective on a row, and bytes that one of its devices
-    sends.
+    """Return (2, kinds): seconds of each kind of collective on a row, and bytes that a device sends.
 
     The lines of an axis run at the same time and share the links of their nodes; the slowest counts, since
     the row continues together.

@@ -191,9 +191,7 @@ def _inside(pricer: Pricer, slot: Slot, comm_s: float, links: _Links, sizes: dic
 
 
 def _ring(pricer: Pricer, lines: tuple[Line, ...], row: Line) -> dict[str, tuple[float, float]]:
-    """Return resource -> (capacity, bytes/s) that rings along some lines ask for at once, by a row's
-    devices.
-    """
+    """Return resource -> (capacity, bytes/s) that rings along some lines by a row's devices demand."""
     found: dict[str, tuple[float, float]] = {}
     for line in lines:
         use = ring_use(pricer.cluster, line, len(lines))
@@ -219,9 +217,7 @@ class _Pieces:
 
 
 def _pieces(program: Program, shares: Shares, timing: Timing, task: IntArray) -> _Pieces:
-    """Return one interval per task; several if shared links are over-full, at the rates of the events
-    pass.
-    """
+    """Return one interval per task; several if shared links are over-full, at the events pass's rates."""
     whole = _Pieces(
         task=task, start_s=timing.start_s[task], end_s=timing.end_s[task], share=np.ones(len(task))
     )

@@ -68,9 +68,7 @@ class _Demands:
         return self.sections[piece.section].rows[piece.copy][piece.replica]
 
     def transfer(self, slot: Slot, pattern: Pattern) -> dict[str, Demand]:
-        """Return the demands of a transfer, including those of the folded replicas that run at the same
-        time.
-        """
+        """Return the demands of a transfer, with those of folded replicas that run at the same time."""
         way = reversed_pattern(pattern) if slot.backward else pattern
         members = self.program.replica_classes.get(slot.piece.replica, ())
         users: dict[str, float] = defaultdict(float)
@@ -83,9 +81,7 @@ class _Demands:
         return {name: Demand(room, users.get(name, amount)) for name, room, amount in route.resources}
 
     def reduction(self, slot: Slot) -> dict[str, Demand]:
-        """Return the demand of the whole group on the links of the lowered rows; equal folded groups are
-        added.
-        """
+        """Return a whole group's demand on the links of the lowered rows; equal folded groups are added."""
         asked = self._group(self.holders[slot.where], None)
         for other in self.dropped.get(slot.where, ()):
             for name, demand in self._group(self.holders[other], asked).items():

@@ -20,9 +20,7 @@ Lines: TypeAlias = tuple[tuple[str, int, tuple[Line, ...]], ...]
 
 @remembered(STAGES_KEPT)
 def axis_lines(stage: Stage, copy: int, row: Line) -> Lines:
-    """Return the lines of a row along every axis but the replicas': of the stage's mesh, then its
-    shardings'.
-    """
+    """Return a row's lines along every axis but the replicas': of the stage's mesh, then its shardings'."""
     found: dict[tuple[str, int], tuple[Line, ...]] = {}
     others = [item.meshes[copy] for item in stage.shardings if item.meshes]
     for mesh in dict.fromkeys((stage.meshes[copy], *others)):
@@ -66,8 +64,7 @@ def lines_along(lines: Lines, axis: str, size: int) -> tuple[Line, ...]:
 
 
 def summed_with(lines: Lines, device: int, sums: tuple[tuple[str, int], ...]) -> Line:
-    """Return the devices whose partial sums are added to those of `device`: along each axis so many
-    neighbours.
+    """Return the devices whose partial sums join those of `device`: so many neighbours along each axis.
 
     Pieces of a parameter that is split into fewer parts than its axis has devices are held by neighbours.
     """

@@ -76,27 +76,21 @@ class Exchanges:
         return self.placement.whole[section] if self.placement.whole else ()
 
     def shards(self, section: int, place: int | None = None) -> ShardedLayers:
-        """Return the shards of one device of a section: with unequal shares the one at `place`, or the
-        largest.
-        """
+        """Return the shards of one device of a section: with unequal shares at `place`, or the largest."""
         stage = self.stages[section]
         if place is None or not stage.axis_shares:
             return self.sharded[section].shards
         return sharded_of(self.graph, stage, place).shards
 
     def held(self, section: int, place: int | None = None) -> Counts:
-        """Count what one device of a section holds: with unequal shares the one at `place`, or the
-        largest.
-        """
+        """Count what one device of a section holds: with unequal shares at `place`, or the largest."""
         return section_counts(
             self.graph, self.shards(section, place), self.placement.layers[section],
             self.placement.fractions[section], self.whole(section),
         )  # fmt: skip
 
     def unreduced(self, section: int) -> tuple[int, ...]:
-        """Return the parameters of a section with partial sums inside the replica that no reduction adds
-        up.
-        """
+        """Return the parameters of a section whose partial sums inside the replica no reduction adds up."""
         shards = self.sharded[section].shards
         if not shards.partial_sums or not self.job.training:
             return ()
@@ -125,9 +119,7 @@ class Exchanges:
         return weight_bytes(self.graph, self.held(section), parameters, dtype_bytes(self.job.precision))
 
     def kept(self, section: int) -> tuple[float, float]:
-        """Return the bytes of gradients and of weights that a device of a section keeps for its update
-        rules.
-        """
+        """Return the bytes of gradients and of weights that a device keeps for a section's update rules."""
         if self._keeping is None:
             pairs = zip(self.placement.skeleton.holders, self.placement.held, strict=True)
             self._keeping = [(group, held) for group, held in pairs if rule_of(group.update).keeps]
@@ -175,9 +167,7 @@ class Exchanges:
     def reduced(
         self, number: int
     ) -> tuple[tuple[Row, ...], tuple[Lines, ...], tuple[tuple[Sums, float], ...]]:
-        """Return the rows of a holders group, devices along their axes if that matters, and bytes they
-        exchange.
-        """
+        """Return the rows of a holders group, devices along their axes if needed, and bytes exchanged."""
         group = self.placement.skeleton.holders[number]
         pieces, held = group.pieces, self.placement.held[number]
         parts: tuple[tuple[Sums, float], ...] = (((), self.weights(pieces[0].section, held)),)
@@ -226,9 +216,7 @@ class Exchanges:
         return tuple(part for row in rows for part in cut_row(mesh_of[row], row, axes))
 
     def _carved_rows(self, piece: Piece) -> tuple[Row, ...]:
-        """Return rows with the same shards of the parameters that a mesh of their own spreads over
-        replicas.
-        """
+        """Return rows with equal shards of parameters that a mesh of their own spreads over replicas."""
         carved = self.sharded[piece.section].shards.carved
         for group, found in zip(self.placement.skeleton.holders, self.placement.held, strict=True):
             if piece in group.pieces and any(self.graph.parameters[p].name in carved for p in found):
@@ -238,9 +226,7 @@ class Exchanges:
     # ---- sent -------------------------------------------------------------------------------------
 
     def flow(self, number: int) -> tuple[float, Pattern]:
-        """Return the bytes of one sample of a flow's whole tensors, and who holds and needs which share of
-        them.
-        """
+        """Return the bytes of one sample of a flow's whole tensors, and who holds and needs which share."""
         known = self._flows.get(number)
         if known is None:
             found = self.placement.skeleton.flows[number]

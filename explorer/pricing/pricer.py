@@ -42,9 +42,7 @@ class SlotPrice(NamedTuple):
 
 
 class Pricer(Exchanges):
-    """Prices of the slots of one placement. Made anew for each evaluation; the functions it calls
-    remember.
-    """
+    """Prices of the slots of one placement. Made anew for each evaluation; what it calls is remembered."""
 
     # ---- compute ---------------------------------------------------------------------------------
 
@@ -78,9 +76,7 @@ class Pricer(Exchanges):
         return tuple((name, sharded_of(self.graph, stage, place)) for name, place in pairs)
 
     def places(self, section: int, copy: int, row: Row) -> tuple[int, ...]:
-        """Return the place of each device of a row along the axis with unequal shares; 0 if there is no such
-        axis.
-        """
+        """Return the place of each device of a row along the axis with unequal shares; 0 without one."""
         stage = self.stages[section]
         mesh = stage.meshes[copy]
         at = {device: number for number, device in enumerate(mesh.devices)}
@@ -88,9 +84,7 @@ class Pricer(Exchanges):
         return tuple(mesh.coordinates(at[device]).get(axis, 0) if device in at else 0 for device in row)
 
     def memory(self, section: int, place: int | None = None) -> StageMemory:
-        """Return the memory of one device of a section: with unequal shares the one at `place`, or the
-        largest.
-        """
+        """Return the memory of one device of a section: with unequal shares at `place`, or the largest."""
         stage, memory = self.stages[section], self._plain_memory(section, place)
         if stage.density != 1 or stage.offload:
             width = dtype_bytes(self.job.gradient_precision or self.job.precision)
@@ -155,9 +149,7 @@ class Pricer(Exchanges):
         return SlotPrice(seconds + late, comm + late, 0.0, sent)
 
     def _fetched(self, slot: Slot) -> tuple[float, float]:
-        """Return the seconds of the weights that ZeRO 3 gathers within a lane, and the bytes that a device
-        sends.
-        """
+        """Return the seconds of weights that ZeRO 3 gathers within a lane, and the bytes a device sends."""
         if self.sections[slot.where].zero < 3:
             return 0.0, 0.0
         groups = self.spread(slot.piece)
@@ -210,8 +202,7 @@ class Pricer(Exchanges):
         return elements * self.stages[section].density
 
     def _summed_before_update(self, piece: Piece) -> tuple[float, float]:
-        """Return the seconds of a lane's own sums and gathers around its update, and the bytes that a device
-        sends.
+        """Return the seconds of a lane's own sums and gathers around its update, and bytes a device sends.
 
         Tensors that ZeRO spreads over the lane are reduced in parts. Level 3 gathers when weights are needed.
         """
@@ -229,9 +220,7 @@ class Pricer(Exchanges):
         return seconds, sent
 
     def sends(self, piece: Piece, samples: int, *, backward: bool) -> dict[tuple[str, int], float]:
-        """Return the bytes that each device of a piece sends along each (axis, size) in a forward or
-        backward.
-        """
+        """Return the bytes that each device of a piece sends by (axis, size) in a forward or backward."""
         section = piece.section
         return lane_sends(
             self.cluster, self.job.precision, self.stages[section].recompute, self.graph,

@@ -35,9 +35,7 @@ class Prices:
     flops: FloatArray
     """Per section: forward FLOPs of one sample, of the whole section (not divided by devices)."""
     pricer: Pricer
-    """The pricer that made them; answers questions of only some views (`Pricer.route`: who sends what to
-    whom).
-    """
+    """The pricer that made them; answers some views (`Pricer.route`: who sends what to whom)."""
 
 
 def price(program: Program, pricer: Pricer) -> Prices:

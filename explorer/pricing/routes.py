@@ -156,9 +156,7 @@ def flow_pattern(
     source: ShardedLayers,
     *targets: ShardedLayers,
 ) -> tuple[float, Pattern]:
-    """Return the bytes of one sample of a flow's whole tensors, and who holds and needs which share of
-    them.
-    """
+    """Return the bytes of one sample of a flow's whole tensors, and who holds and needs which share."""
     sizes: dict[tuple[float, float], float] = defaultdict(float)
     for tensor, share in tensors:
         needed = max(float(target.tensor_share[tensor]) for target in targets)

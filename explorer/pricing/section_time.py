@@ -28,8 +28,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 class SectionTime(NamedTuple):
-    """Seconds of one section for some samples on one row of devices, and the bytes each device sends
-    meanwhile.
+    """Seconds of one section for some samples on one row of devices, and bytes each device sends meanwhile.
 
     If a row mixes kinds of devices, each layer takes as long as on the slowest: the row continues together.
     """
@@ -180,9 +179,7 @@ def call_seconds(graph: LayerGraph, devices: Sequence[DeviceKind], degree: int, 
 def _collectives(
     inside: Inside, layers: IntArray, share: FloatArray, again: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Count by kind the collectives of the forward, the backward, the recomputation, and those hidden in
-    it.
-    """
+    """Count by kind the collectives of forward, backward and recomputation, and those hidden in it."""
     forward, backward = inside.forward[layers], inside.backward[layers]
     return share @ forward, share @ backward, again @ forward, (share - again) @ inside.regather[layers]
 

@@ -1,1 +1,1 @@
-"""Score: how far predictions are from what other people measured on real machines."""
+"""Score: how far predictions are from other people's measurements on real machines."""

@@ -1,10 +1,10 @@
-"""Leave one source out: the numbers of profiles as they would be had no row of a source been used.
+"""Leave one source out: the numbers of profiles as they would be without the rows of a source.
 
-What was fitted on a source goes back to what was believed before (`Source.prior`), and is fitted again to the
-rows that other sources measured on the same device kinds (`explorer.score.knob_fit`), where they hold it at
+A number fitted on a source returns to the value believed before (`Source.prior`), and is fitted again to the
+rows that other sources measured on the same device kinds (`explorer.score.knob_fit`), if they constrain it at
 all. Rows on more than `MOST_DEVICES` devices take no part, since a fit predicts each dozens of times; nor do
-ratios, in which what is to be known cancels. Where nobody else measured such devices, what was believed
-before stands.
+ratios, in which the unknown numbers cancel. If nobody else measured such devices, the value believed before
+stands.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from explorer.score.rows import SETS, ScoredRow
 from explorer.score.trials import TrialPart, Trials
 
 MOST_DEVICES = 128
-"""Rows on more devices take no part in a fit."""
+"""Most devices of a row that takes part in a fit."""
 ROUNDS = 3
-"""Steps of a fit."""
+"""Most steps of a fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOut:
-    """Numbers without a source."""
+    """Numbers fitted without a source."""
 
     values: Mapping[str, float]
-    """Of the knobs that were fitted on the source."""
+    """Values of the knobs that were fitted on the source."""
     fitted_on: tuple[str, ...]
-    """Sources that the numbers behind its rows still follow; none where they are all of documents."""
+    """Sources that the numbers behind its rows still follow; () if all of them come from documents."""
 
 
 def held_out(paths: Mapping[str, Path], reference: Path | None, *, processes: int = 1) -> dict[str, HeldOut]:
-    """For every set, the knobs of its clusters without its own source.
+    """Return for every set the knobs of its clusters without its own source.
 
     Args:
-        paths: by name of a set, where its rows lie.
-        reference: folder of the rows of other sources; None leaves what was believed before.
-        processes: at most so many.
+        paths: by name of a set, the place of its rows.
+        reference: folder of the rows of other sources; None to keep the values believed before.
+        processes: most processes at a time.
 
     Raises:
-        InputError: an unknown set, or a profile with a fitted number that cannot be turned.
+        InputError: a set is unknown, or a profile has a fitted number that cannot be turned.
     """
     found: dict[str, HeldOut] = {}
     by_source: dict[tuple[str, tuple[Knob, ...]], HeldOut] = {}
@@ -66,7 +66,7 @@ def held_out(paths: Mapping[str, Path], reference: Path | None, *, processes: in
 
 
 def _fitted(own: Sequence[Knob], parts: Sequence[TrialPart], processes: int) -> HeldOut:
-    """Priors, and of the knobs that rows of `parts` hold, what they say."""
+    """Return priors, and the fitted values of the knobs that rows of `parts` constrain."""
     values = {knob.key: knob.prior for knob in own}
     held = {knob.key for part in parts for knob in _knobs(_rows(part.name, Path(part.path)))}
     knobs = [knob for knob in own if knob.key in held and knob.prior > 0]
@@ -90,7 +90,7 @@ def _fitted(own: Sequence[Knob], parts: Sequence[TrialPart], processes: int) -> 
 
 
 def _others(name: str, own: Sequence[Knob], reference: Path) -> tuple[TrialPart, ...]:
-    """Rows that other sources measured on the device kinds of a set, in pieces of work."""
+    """Return rows that other sources measured on the device kinds of a set, in pieces of work."""
     ours = SETS.get(name)
     keys = {knob.key for knob in own}
     found = []
@@ -115,7 +115,7 @@ def _devices(row: ScoredRow) -> int:
 
 
 def _rows(name: str, path: Path) -> tuple[ScoredRow, ...]:
-    """The rows of a set; none where it cannot be read, which scoring it reports."""
+    """Return the rows of a set; () if it cannot be read, which scoring reports."""
     try:
         return SETS.get(name).read(path).rows
     except ExplorerError:

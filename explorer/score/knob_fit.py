@@ -1,10 +1,10 @@
-"""Fit: the most probable values of knobs, given what was believed before and rows that were measured.
+"""Fit: the most probable values of knobs, given the values believed before and measured rows.
 
 A knob's logarithm is normal around its prior; `WIDTHS` says how well documents know such a number. A row's
 logarithm of predicted over measured is judged by its square where it is small and by its size where it is
-large (pseudo-Huber: sqrt of 2 (sqrt(1 + z^2) - 1) at z = error / scatter), so that a row that the simulator
-does not explain bends nothing. What is least is found by `scipy.optimize.least_squares`, in units of the
-priors' standard deviations. Every prediction is one of `explorer.simulate`.
+large (pseudo-Huber: sqrt of 2 (sqrt(1 + z^2) - 1) at z = error / scatter), so a row that the simulator does
+not explain bends nothing. The minimum is found by `scipy.optimize.least_squares`, in units of the priors'
+standard deviations. Every prediction is one of `explorer.simulate`.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ WIDTHS = {
     "latency_s": 2.0, "collective_efficiency": 0.15, "collective_overhead_s": 4.0,
     "bandwidth_bytes_per_s": 0.3, "reserved_bytes": 0.5,
 }  # fmt: skip
-"""80 % half-widths of priors: the number is between prior / (1 + width) and prior x (1 + width) in four of
-five machines. What software does (calling a stage, waiting for others) is known least."""
+"""80 % half-widths of priors: the number is between prior / (1 + width) and prior x (1 + width) on four of
+five machines. Costs of software (calling a stage, waiting for others) are known least."""
 CURVE_WIDTH = 0.15
-"""The same of a whole efficiency curve."""
+"""80 % half-width of a whole efficiency curve."""
 SCATTER = 0.04
 """Standard deviation of rows around a perfect simulator, in logarithms."""
 
-_STILL = 1e-4  # of what is least, from which a fit goes on
+_STILL = 1e-4  # relative change below which a fit ends
 _STEP = 0.03  # of a logarithm, for finite differences: wider than the corners of a wave
 
 
 class Fit(NamedTuple):
-    """What came of a fit."""
+    """Result of a fit."""
 
     values: dict[str, float]
-    """Of every knob, by key."""
+    """Value of every knob, by key."""
     before: Array
     """Errors of rows at the priors, as logarithms."""
     after: Array
-    """Errors of rows at the values."""
+    """Errors of rows at the values, as logarithms."""
 
 
 def prior_sd(knob: Knob) -> float:
-    """Standard deviation of the logarithm of a knob under its prior.
+    """Return the standard deviation of the logarithm of a knob under its prior.
 
     Raises:
-        InputError: nothing says how well such a number is known.
+        InputError: it is unknown how well such a number is known.
     """
     name = knob.name
     width = WIDTHS.get(name, CURVE_WIDTH if name.startswith("efficiency.") else 0.0)
@@ -70,16 +70,16 @@ def prior_sd(knob: Knob) -> float:
 
 
 def fit(knobs: Sequence[Knob], errors: Errors, *, scatter: float | Array = SCATTER, rounds: int = 8) -> Fit:
-    """The most probable values of knobs.
+    """Find the most probable values of knobs.
 
     Args:
-        knobs: what may move, from their priors.
-        errors: of all rows, at several trials at once.
+        knobs: knobs that may move from their priors.
+        errors: function of several trials that returns the errors of all rows at each.
         scatter: standard deviation of rows, one for all or one each.
-        rounds: at most so many steps; each takes one trial and one more for every knob.
+        rounds: most steps; each takes one trial and one more for every knob.
 
     Raises:
-        InputError: no knobs, or one whose prior is not above 0.
+        InputError: there are no knobs, or the prior of one is not above 0.
     """
     if not knobs or any(knob.prior <= 0 for knob in knobs):
         raise InputError(
@@ -108,7 +108,7 @@ def fit(knobs: Sequence[Knob], errors: Errors, *, scatter: float | Array = SCATT
 
 
 def rounded(values: Values, digits: int = 3) -> dict[str, float]:
-    """Values as a profile states them: so many digits, fractions at most 1.
+    """Round values as a profile states them: to some significant digits, fractions at most 1.
 
     >>> rounded({"k.tiles": 0.98765, "k.host_issue_s": 7.1234e-05})
     {'k.tiles': 0.988, 'k.host_issue_s': 7.12e-05}

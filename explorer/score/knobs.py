@@ -1,8 +1,9 @@
 """Knobs: the numbers of a profile that were fitted on measurements, and how to turn them.
 
-A `Source` that names what its number was fitted on (`fitted_on`) and what was believed before (`prior`) makes
-a knob of that number, which `explorer.calibrate.table` reads and sets. What software costs on a device kind
-is the framework's that states it: `a100-sxm-80gb/megatron-2021.host_issue_s`.
+A `Source` that names the measurements that its number was fitted on (`fitted_on`) and the value believed
+before (`prior`) makes a knob of that number, which `explorer.calibrate.table` reads and sets. Costs of
+software on a device kind belong to the framework that states them:
+`a100-sxm-80gb/megatron-2021.host_issue_s`.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ class Knob:
     key: str
     """Its owner and the key of its source: `a100-sxm-80gb.tiles`, `a100-sxm-80gb/nvswitch.latency_s`."""
     value: float
-    """What the profile says."""
+    """Value in the profile."""
     prior: float
-    """What was believed before any fit, in the same unit."""
+    """Value believed before any fit, in the same unit."""
     fitted_on: str
-    """The source of the rows that it was fitted on."""
+    """Source of the rows on which it was fitted."""
 
     @property
     def name(self) -> str:
@@ -50,7 +51,7 @@ class Knob:
 
 
 def name_of(key: str) -> str:
-    """What a knob turns: `tiles.small` of `a100-sxm-80gb.tiles.small`.
+    """Return the name of the number that a knob turns: `tiles.small` of `a100-sxm-80gb.tiles.small`.
 
     >>> name_of("a100-sxm-80gb/nvswitch.latency_s"), name_of("k.efficiency.memory")
     ('latency_s', 'efficiency.memory')
@@ -59,15 +60,15 @@ def name_of(key: str) -> str:
 
 
 def most_of(key: str) -> float:
-    """Largest value of a knob: 1 for fractions."""
+    """Return the largest value of a knob: 1 for fractions."""
     return largest(name_of(key))
 
 
 def knobs_of(cluster: Cluster) -> tuple[Knob, ...]:
-    """Every knob of a cluster, in its order.
+    """Return every knob of a cluster, in its order.
 
     Raises:
-        InputError: a fitted number without a prior, or one that cannot be turned.
+        InputError: a fitted number has no prior, or cannot be turned.
     """
     found = []
     for kind in cluster.device_kinds:
@@ -79,7 +80,7 @@ def knobs_of(cluster: Cluster) -> tuple[Knob, ...]:
 
 
 def turned(cluster: Cluster, values: Mapping[str, float]) -> Cluster:
-    """The cluster with some of its knobs, by key, at other values; keys of other clusters are left alone."""
+    """Return the cluster with some knobs, by key, at other values; keys of other clusters are ignored."""
     if not any(knob.key in values for knob in knobs_of(cluster)):
         return cluster
     return replace(
@@ -108,7 +109,7 @@ def _turned(
 
 
 def _kind_knobs(kind: DeviceKind) -> list[tuple[str, Source]]:
-    """Return (owner, source) of each fitted number of a device kind, what software costs on it last."""
+    """Return (owner, source) of each fitted number of a device kind, costs of software on it last."""
     framework = kind.software.framework
     software = f"{kind.name}/{framework}" if framework else kind.name
     own = [(software if source.key in SOFTWARE else kind.name, source) for source in _fitted(kind.sources)]
@@ -120,7 +121,7 @@ def _fitted(sources: tuple[Source, ...]) -> list[Source]:
 
 
 def _level_owner(cluster: Cluster, level: Level) -> str:
-    """Levels of one name on clusters of one device kind are the same hardware."""
+    """Return the owner of a level: equal names on clusters of one device kind are the same hardware."""
     return f"{cluster.nodes[0].device_kind}/{level.name}"
 
 

@@ -1,9 +1,9 @@
 """Runs of Llama 3 with sharded states (FSDP), tensor, context and pipeline parallelism, as problems.
 
-Blocks are dealt out with embedding and head in the place of a block each (Llama 3, section 3.3.2;
-torchtitan). Under a pipeline, states are sharded but weights stay whole through the step and gradients are
-reduced once, in fp32 (both do so): ZeRO 1. Without one, weights are gathered and gradients reduced block by
-block, beside compute: ZeRO 3.
+Blocks are dealt out as if embedding and head were a block each (Llama 3, section 3.3.2; torchtitan). Under a
+pipeline, states are sharded but weights stay whole through the step and gradients are reduced once, in fp32
+(both do so): ZeRO 1. Without one, weights are gathered and gradients reduced block by block, behind compute:
+ZeRO 3.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Llama:
     """A model of the Llama family by its shapes."""
 
     layers: int
-    """Blocks."""
+    """Number of blocks."""
     embed: int
     """Width."""
     heads: int
@@ -42,31 +42,31 @@ class Llama:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlamaRun:
-    """How a run was laid out."""
+    """Layout of a run."""
 
     degrees: Degrees
-    """How its devices worked together; norms are split by sequence, and states over the replicas anyway."""
+    """Degrees of its devices; norms are always split by sequence, and states over the replicas."""
     batch: int
     """Samples of a step."""
     sequence: int
     """Tokens of a sample."""
     tiles: bool = False
-    """Whether tensor-parallel collectives run in tiles beside products (asynchronous tensor parallelism)."""
+    """Whether tensor-parallel collectives run in tiles behind products (asynchronous tensor parallelism)."""
     kernels: str = "fused"
-    """fused, or eager: those of PyTorch without a compiler."""
+    """Kernels: fused, or eager for those of PyTorch without a compiler."""
     fp8: bool = False
     """Whether the factors of products are cast to fp8."""
     policy: str = "attention"
-    """What selective recomputation makes again: a policy of the model family."""
+    """Choice of the tensors that selective recomputation recomputes: a policy of the model family."""
     framework: str = ""
-    """What ran it; it says how gradients are reduced."""
+    """Software that ran it; it decides how gradients are reduced."""
 
 
 def llama_case(model: Llama, run: LlamaRun, cluster: Cluster) -> ScoredCase:
-    """The problem of one run.
+    """Return the problem of one run.
 
     Raises:
-        InputError: sizes that do not divide each other.
+        InputError: sizes do not divide each other.
     """
     _check(model, run)
     graph = llama_graph(model, run)
@@ -78,7 +78,7 @@ def llama_case(model: Llama, run: LlamaRun, cluster: Cluster) -> ScoredCase:
 
 
 def llama_graph(model: Llama, run: LlamaRun) -> LayerGraph:
-    """The model for samples of some tokens, of the run's kernels."""
+    """Return the model for samples of some tokens, with the run's kernels."""
     names = ("layers", "embed", "heads", "kv_heads", "ffn", "vocab")
     settings = {name: str(getattr(model, name)) for name in names}
     settings |= {"kernels": run.kernels, "fp8": str(run.fp8).lower(), "selective": run.policy}
@@ -118,5 +118,5 @@ def _check(model: Llama, run: LlamaRun) -> None:
 
 
 def with_chunks(run: LlamaRun, chunks: int) -> LlamaRun:
-    """The same run with another number of stages per device."""
+    """Return the same run with another number of stages per device."""
     return replace(run, degrees=run.degrees.changed(chunks=chunks))

@@ -1,7 +1,7 @@
 """Clusters of published runs: a bundled profile with as many nodes as the run had.
 
-Readers of sets take clusters from here, so that sets can be read with fitted numbers of profiles at other
-values: as they were before rows of the same source were used (`explorer.score.heldout`), or on trial
+Readers of sets take clusters from here, so sets can be read with fitted numbers of profiles at other values:
+as they were before rows of the same source were used (`explorer.score.heldout`), or on trial
 (`explorer.score.knob_fit`).
 """
 
@@ -28,7 +28,7 @@ _VALUES: ContextVar[Values] = ContextVar("values of knobs", default=())
 
 @contextmanager
 def knobs_at(values: Mapping[str, float] | Values) -> Iterator[None]:
-    """Inside, bundled profiles have these knobs at these values."""
+    """Set knobs of bundled profiles to these values as long as the context lasts."""
     token = _VALUES.set(tuple(sorted(dict(values).items())))
     try:
         yield
@@ -37,10 +37,10 @@ def knobs_at(values: Mapping[str, float] | Values) -> Iterator[None]:
 
 
 def machine(name: str, framework: str = "") -> Cluster:
-    """Return the bundled profile `name` under a framework, knobs of both as `knobs_at` says.
+    """Return the bundled profile `name` under a framework, knobs of both at the values of `knobs_at`.
 
     Raises:
-        InputError: no such profile or framework.
+        InputError: the profile or the framework is unknown.
     """
     return _machine(name, framework, _VALUES.get())
 
@@ -54,7 +54,8 @@ def nodes_of(name: str, devices: int, framework: str = "") -> Cluster:
     """Return the bundled profile `name` under a framework, with enough of its nodes for `devices`.
 
     Raises:
-        InputError: no such profile, several kinds of nodes, or devices that its levels do not join.
+        InputError: the profile is unknown or has several kinds of nodes, or its levels do not join the
+            devices.
     """
     return _nodes_of(name, devices, framework, _VALUES.get())
 

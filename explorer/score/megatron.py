@@ -1,4 +1,4 @@
-"""Megatron-LM runs of GPT as problems for the simulator: what many published tables measured.
+"""Megatron-LM runs of GPT as problems for the simulator: the runs of many published tables.
 
 Megatron numbers devices tensor innermost, cuts blocks evenly over pipeline stages (embedding on the first,
 head and loss on the last) and pads the vocabulary to a multiple of 128 x tensor.
@@ -22,7 +22,7 @@ from explorer.workload import Job, Workload
 
 _SOFTMAX_BLOCK = 4
 _MOST_BLOCKS, _MOST_WIDTH = 1024, 1 << 20
-"""Larger than any model built; what is beyond is a mistyped number."""
+"""Larger than any model built; a number beyond it is mistyped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Gpt:
     """A GPT by its shapes."""
 
     layers: int
-    """Blocks."""
+    """Number of blocks."""
     embed: int
     """Width."""
     heads: int
@@ -40,7 +40,7 @@ class Gpt:
     sequence: int
     """Tokens of a sample, and learned positions."""
     attention: str = "unfused"
-    """fused or unfused."""
+    """Kernel of attention: fused or unfused."""
     dropout: bool = True
     """Whether there is dropout: Megatron's default of 0.1."""
     pad_vocabulary: bool = True
@@ -51,27 +51,27 @@ class Gpt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GptRun:
-    """How a run was laid out."""
+    """Layout of a run."""
 
     degrees: Degrees
-    """How its devices worked together."""
+    """Degrees by which its devices work together."""
     batch: int
     """Samples of a step."""
     precision: str = "fp16"
     """Compute precision."""
     gradient_precision: str = ""
-    """Precision in which gradients are kept and reduced; empty is `precision`."""
+    """Precision in which gradients are kept and reduced; empty for `precision`."""
     framework: str = "megatron-2022"
-    """What ran it."""
+    """Software that ran it."""
     ends_as_blocks: bool = False
-    """Whether embedding and head take the place of a block each when blocks are dealt out evenly."""
+    """Whether embedding and head count as a block each when blocks are dealt out evenly."""
 
 
 def gpt_case(model: Gpt, run: GptRun, cluster: Cluster) -> ScoredCase:
-    """The problem of one run.
+    """Return the problem of one run.
 
     Raises:
-        InputError: sizes that do not divide each other as Megatron needs it.
+        InputError: sizes do not divide each other as Megatron needs it.
     """
     _check(model, run)
     degrees = run.degrees
@@ -89,10 +89,10 @@ def gpt_case(model: Gpt, run: GptRun, cluster: Cluster) -> ScoredCase:
 
 
 def gpt_graph(model: Gpt, tensor: int, micro: int) -> LayerGraph:
-    """The model with its vocabulary padded for `tensor` devices.
+    """Return the model with its vocabulary padded for `tensor` devices.
 
-    Megatron's fused softmax runs where a device's heads x samples are a multiple of 4 (of its kernel's
-    blocks); elsewhere every step is a kernel (Megatron-LM, fused_softmax.py, `is_kernel_available`).
+    Megatron's fused softmax runs if a device's heads x samples are a multiple of 4 (of its kernel's blocks);
+    otherwise every step is a kernel (Megatron-LM, fused_softmax.py, `is_kernel_available`).
     """
     plain = model.attention == "unfused" and model.heads * micro // tensor % _SOFTMAX_BLOCK != 0
     settings = {
@@ -111,10 +111,10 @@ def _graph(sequence: int, settings: tuple[tuple[str, str], ...]) -> LayerGraph:
 
 
 def even_cuts(graph: LayerGraph, stages: int, *, ends_as_blocks: bool = False) -> list[int]:
-    """First layer of every stage but the first, where each has equally many blocks.
+    """Return the first layer of every stage but the first, with equally many blocks on each stage.
 
-    What stands before the first block goes with it, what stands after the last with that; or each counts as a
-    block of its own (`ends_as_blocks`).
+    Layers before the first block go with it, layers after the last with that; or each of both groups counts
+    as a block of its own (`ends_as_blocks`).
     """
     first: dict[str, int] = {}
     for i, layer in enumerate(graph.layers):
@@ -154,10 +154,10 @@ def _check(model: Gpt, run: GptRun) -> None:
 
 
 def best_of(cases: Sequence[ScoredCase]) -> Report:
-    """The fastest prediction that fits in memory, of all where none fits: authors tune before they publish.
+    """Return the fastest prediction that fits in memory, or of all if none fits: authors tune first.
 
     Raises:
-        ExplorerError: the simulator refuses every one (the first reason).
+        ExplorerError: the simulator refuses every case (the first reason).
     """
     reports, refused = [], []
     for case in cases:

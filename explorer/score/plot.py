@@ -1,7 +1,7 @@
-"""A scatter plot of predicted over measured, one panel a set, as SVG or as a page that opens offline.
+"""A scatter plot of predicted over measured, one panel per set, as SVG or as a page that opens offline.
 
-Both axes are logarithmic with the same scale; the diagonal is a true prediction, the band beside it 10 %. The
-name, prediction and measurement of a row show where the pointer rests on its dot.
+Both axes are logarithmic with the same scale; the diagonal is a true prediction, the band around it 10 %. The
+name, prediction and measurement of a row appear when the pointer rests on its dot.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from explorer.score.running import PredictedRow, Scored
 from explorer.score.tables import cells
 
 SIZE, MARGIN, ACROSS = 320, 46, 3
-"""Pixels of a panel, of its margin, and panels in a line."""
+"""Pixels of a panel and of its margin, and panels per line."""
 BAND = 0.1
 _STYLE = (
     "text{font:11px sans-serif;fill:#334}.t{font-weight:600;font-size:13px}.d{fill:#2563eb;fill-opacity:.55}"
@@ -24,10 +24,10 @@ _STYLE = (
 
 
 def scatter(scores: Sequence[Scored], suffix: str) -> bytes:
-    """The plot in the format of a file's suffix.
+    """Return the plot in the format of a file's suffix.
 
     Raises:
-        InputError: neither .html nor .svg.
+        InputError: the suffix is neither .html nor .svg.
     """
     drawn = svg(scores)
     if suffix == ".svg":
@@ -45,7 +45,7 @@ def scatter(scores: Sequence[Scored], suffix: str) -> bytes:
 
 
 def svg(scores: Sequence[Scored]) -> str:
-    """All panels as one drawing; sets without rows have none."""
+    """Draw all panels as one drawing; sets without rows have none."""
     shown = [scored for scored in scores if scored.outcomes]
     lines = -(-len(shown) // ACROSS)
     width, height = SIZE * min(ACROSS, max(1, len(shown))), SIZE * max(1, lines)

@@ -1,4 +1,4 @@
-"""Tables out of a Markdown file of published results: sections by heading, tables by their heads.
+"""Tables from a Markdown file of published results: sections by heading, tables by their heads.
 
 A section starts at a line `### ...`; a table is a run of lines that begin with `|`, the first naming its
 columns. Every line keeps its number, so that a wrong row can be pointed at.
@@ -30,10 +30,10 @@ class Table:
     records: tuple[Record, ...]
     """Its rows."""
     problems: tuple[RowProblem, ...] = ()
-    """Lines that have another number of cells than the head, or are not UTF-8."""
+    """Lines that have a different number of cells than the head, or are not UTF-8."""
 
     def column(self, word: str) -> str:
-        """The first column whose name holds a word.
+        """Return the first column whose name contains a word.
 
         Raises:
             InputError: there is none.
@@ -48,12 +48,12 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """What stands below one heading."""
+    """Content below one heading."""
 
     heading: str
     """The heading without its signs."""
     line: int
-    """Its line."""
+    """Line of the heading."""
     text: tuple[tuple[int, str], ...]
     """Lines outside of tables, with their numbers."""
     tables: tuple[Table, ...]
@@ -65,7 +65,7 @@ class Section:
         return " ".join([self.heading, *(line for _, line in self.text)])
 
     def table(self, *words: str) -> Table:
-        """The first table whose head holds all these words.
+        """Return the first table whose head contains all these words.
 
         Raises:
             InputError: there is none.
@@ -82,7 +82,7 @@ class Section:
 
 
 def section_of(path: Path, *words: str) -> Section:
-    """The first section whose heading holds all these words.
+    """Return the first section whose heading contains all these words.
 
     Raises:
         InputError: the file cannot be read, or has no such section.
@@ -99,7 +99,7 @@ def section_of(path: Path, *words: str) -> Section:
 
 
 def sections(text: str, file: str = "") -> list[Section]:
-    r"""All sections of a text.
+    r"""Return all sections of a text.
 
     >>> found = sections("### One\n| a | b |\n|---|---|\n| 1 | 2 |\nwords")
     >>> found[0].tables[0].records[0].cells, found[0].text
@@ -155,7 +155,7 @@ def _cells(line: str) -> tuple[str, ...]:
 
 
 def read_each(table: Table, file: str, make: Callable[[Record], Iterable[ScoredRow]]) -> ReadRows:
-    """Every line of a table as rows (a line may hold several); what `make` refuses becomes a problem."""
+    """Read every line of a table as rows (one or several); a line that `make` refuses is a problem."""
     rows: list[ScoredRow] = []
     problems = list(table.problems)
     for record in table.records:
@@ -167,7 +167,7 @@ def read_each(table: Table, file: str, make: Callable[[Record], Iterable[ScoredR
 
 
 def numbers(text: str) -> list[float]:
-    """The numbers in a text, thousands not separated.
+    """Return the numbers in a text; thousands are not separated.
 
     >>> numbers("8: 8/8/1, .25")
     [8.0, 8.0, 8.0, 1.0, 0.25]

@@ -1,7 +1,7 @@
 """Reading rows that other people wrote: numbers checked one by one, a wrong row named by its line.
 
-A file that is no text of rows at all is an `InputError`; a row that is wrong is a `RowProblem`, and the
-others go on. Byte order marks, Windows line ends and blank lines are no faults.
+A file that is not a text of rows at all is an `InputError`; a wrong row is a `RowProblem`, and reading
+continues. Byte order marks, Windows line ends and blank lines are not faults.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from explorer.score.rows import ReadRows, RowProblem, ScoredRow
 ENVIRONMENT = "EXPLORER_REFERENCE"
 """Environment variable that names the folder of published measurements."""
 MOST = 10_000_000
-"""No size that a row states (layers, widths, batches, devices) is larger: a slip must not hang us."""
+"""Largest size that a row may state (layers, widths, batches, devices): a slip must not hang us."""
 LEAST_QUANTITY, MOST_QUANTITY = 1e-18, 1e24
-"""Nothing that is measured (seconds, bytes, operations a second) lies outside; ratios of two stay finite."""
+"""Bounds of every measured quantity (seconds, bytes, operations per second); ratios of two stay finite."""
 MOST_BYTES = 64 * 2**20
-"""Longest file of rows read."""
-_SPAN = 20  # lines that a quoted cell may go over: a quote that nobody closed does not swallow the file
+"""Largest file of rows in bytes."""
+_SPAN = 20  # lines that a quoted cell may span: an unclosed quote does not swallow the file
 
 
 class Record(NamedTuple):
@@ -38,7 +38,7 @@ class Record(NamedTuple):
     cells: Mapping[str, str]
 
     def text(self, column: str) -> str:
-        """The cell of a column, without blanks around it.
+        """Return the cell of a column, without blanks around it.
 
         Raises:
             InputError: the row has no such cell, or it is empty.
@@ -49,22 +49,22 @@ class Record(NamedTuple):
         return found
 
     def count(self, column: str) -> int:
-        """The cell as a whole number from 1 to `MOST`."""
+        """Return the cell as a whole number from 1 to `MOST`."""
         return count(self.text(column), column)
 
     def positive(self, column: str) -> float:
-        """The cell as a finite number above 0."""
+        """Return the cell as a finite number above 0."""
         return positive(self.text(column), column)
 
 
 def count(value: object, key: str) -> int:
-    """A whole number from 1 to `MOST`.
+    """Return a value as a whole number from 1 to `MOST`.
 
     >>> count(" 8 ", "GPUs")
     8
 
     Raises:
-        InputError: anything else.
+        InputError: it is anything else.
     """
     number = _number(value)
     if not (math.isfinite(number) and 1 <= number <= MOST and number == int(number)):
@@ -73,10 +73,10 @@ def count(value: object, key: str) -> int:
 
 
 def positive(value: object, key: str) -> float:
-    """A finite number above 0, from `LEAST_QUANTITY` to `MOST_QUANTITY`.
+    """Return a value as a finite number above 0, from `LEAST_QUANTITY` to `MOST_QUANTITY`.
 
     Raises:
-        InputError: anything else.
+        InputError: it is anything else.
     """
     number = _number(value)
     if not LEAST_QUANTITY <= number <= MOST_QUANTITY:
@@ -88,7 +88,7 @@ def positive(value: object, key: str) -> float:
 
 
 def _number(value: object) -> float:
-    """Not a number stays NaN; `1_000` and booleans are no numbers here."""
+    """Return a value as a number; NaN for anything else, such as `1_000` and booleans."""
     if isinstance(value, bool) or (isinstance(value, str) and "_" in value):
         return math.nan
     try:
@@ -98,18 +98,18 @@ def _number(value: object) -> float:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a file.
+    """Return the bytes of a file.
 
     Raises:
-        InputError: there is none, or it cannot be read.
+        InputError: it does not exist or cannot be read.
     """
     return files.read_bytes(path, most=MOST_BYTES)
 
 
 def read_text(path: Path) -> str:
-    """The text of a UTF-8 file, byte order mark and Windows line ends taken away.
+    """Return the text of a UTF-8 file without byte order mark and Windows line ends.
 
-    Bytes that are not UTF-8 become lone surrogates, so that only the rows that hold them are refused
+    Bytes that are not UTF-8 become lone surrogates, so that only the rows with such bytes are refused
     (`no_surrogates`).
 
     Raises:
@@ -133,14 +133,14 @@ def no_surrogates(text: str) -> None:
 
 
 def read_table(path: Path, columns: Sequence[str]) -> tuple[list[Record], list[RowProblem]]:
-    """Rows of a CSV file whose first line names the columns; columns that are not asked for are left alone.
+    """Return the rows of a CSV file whose first line names the columns; other columns are ignored.
 
     Args:
         path: the file.
-        columns: those that must be there, in any order; letter case and blanks around do not count.
+        columns: columns that must be there, in any order; letter case and blanks around names do not count.
 
     Raises:
-        InputError: no text, no head, or a column is missing or named twice.
+        InputError: the file is not text or has no head, or a column is missing or named twice.
     """
     lines = read_text(path).split("\n")
     head = _heads(next(parse_csv(lines[0]), []), columns, path)
@@ -164,9 +164,9 @@ def read_table(path: Path, columns: Sequence[str]) -> tuple[list[Record], list[R
 
 
 def _rows_of(lines: Sequence[str], width: int) -> Iterator[tuple[int, list[str] | csv.Error]]:
-    """First line and cells of every row below the head.
+    """Yield the first line and the cells of every row below the head.
 
-    A row may go over several lines where that gives it its `width`; else a quote was left open, and only the
+    A row may span several lines if that gives it its `width`; otherwise a quote was left open, and only the
     line that opened it is wrong.
     """
     at = 1
@@ -182,7 +182,7 @@ def _rows_of(lines: Sequence[str], width: int) -> Iterator[tuple[int, list[str] 
 
 
 def _heads(cells: Sequence[str], columns: Sequence[str], path: Path) -> list[str]:
-    """Column names as asked for, where they are asked for."""
+    """Return the column names, spelt as in `columns` if they are listed there."""
     asked = {_plain(name): name for name in columns}
     found = [asked.get(_plain(cell), cell) for cell in cells]
     missing = [name for name in columns if found.count(name) != 1]
@@ -202,7 +202,7 @@ def _plain(name: str) -> str:
 
 
 def read_rows(records: Iterable[Record], file: str, make: Callable[[Record], ScoredRow]) -> ReadRows:
-    """Every record as a row; what `make` refuses becomes a problem with its line."""
+    """Read every record as a row; one that `make` refuses becomes a problem with its line."""
     rows, problems = [], []
     for record in records:
         try:
@@ -216,13 +216,13 @@ _given: ContextVar[Path | None] = ContextVar("folder of published measurements",
 
 
 def use_reference(folder: Path | None) -> None:
-    """Take published measurements from `folder` from here on; None for the usual places."""
+    """Take published measurements from `folder` from now on; None for the usual places."""
     _given.set(folder)
 
 
 @contextmanager
 def reference_in(folder: Path | None) -> Iterator[None]:
-    """As `use_reference`, for the time being."""
+    """Use `folder` as `use_reference` does, as long as the context lasts."""
     before = _given.set(folder)
     try:
         yield
@@ -231,7 +231,7 @@ def reference_in(folder: Path | None) -> Iterator[None]:
 
 
 def reference_if_any() -> Path | None:
-    """Return the folder of published measurements, or None if there is none."""
+    """Return the folder of published measurements; None if there is none."""
     try:
         return reference_folder()
     except InputError:
@@ -239,10 +239,10 @@ def reference_if_any() -> Path | None:
 
 
 def reference_folder() -> Path:
-    """The folder of published measurements: given, else of the environment, else beside the project.
+    """Return the folder of published measurements: given, of the environment, or next to the project.
 
     Raises:
-        InputError: it is not there.
+        InputError: it does not exist.
     """
     beside = Path(__file__).resolve().parents[2].parent / "shared" / "reference"
     named = os.environ.get(ENVIRONMENT)

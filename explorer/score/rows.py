@@ -1,4 +1,4 @@
-"""Rows: a published measurement as a complete problem for the simulator, beside what was measured."""
+"""Rows: a published measurement as a complete problem for the simulator, with the measured value."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ class ScoredRow:
     """One measured configuration."""
 
     name: str
-    """What tells it apart, for people."""
+    """Name that tells it apart, for people."""
     line: int
-    """Line (CSV, Markdown), element (JSON list, from 1) or 1 (one file a row)."""
+    """Line (CSV, Markdown), element (JSON list, from 1) or 1 (one file per row)."""
     group: str
-    """Rows of equal model, batch and devices: between these a user chooses."""
+    """Name shared by rows of equal model, batch and devices: among these a user chooses."""
     case: ScoredCase
     """The problem."""
     measured: float
-    """What was measured, in the set's `unit`: usually seconds of one step."""
+    """Measured value in the set's `unit`: usually seconds of one step."""
     measured_memory_bytes: float | None = None
-    """Most memory in use on any device; None unknown."""
+    """Most bytes of memory in use on any device; None if unknown."""
     tensors_only: bool = False
-    """Whether `measured_memory_bytes` is what an allocator had allocated, not all that its process used."""
+    """Whether `measured_memory_bytes` is what an allocator allocated, not all that its process used."""
     predicted: Callable[[], float] | None = None
-    """How the measured quantity follows from the case where it is not `step_time_s` (a ratio, say)."""
+    """Returns the predicted quantity if it is not `step_time_s` (a ratio, say); None if it is."""
     note: Callable[[], str] | None = None
-    """What else the simulator says of the row, in words."""
+    """Returns a remark of the simulator on the row, in words; None if there is none."""
 
 
 class RowProblem(NamedTuple):
@@ -56,7 +56,7 @@ class RowProblem(NamedTuple):
 
 
 class ReadRows(NamedTuple):
-    """What a reader found in a file or folder."""
+    """Rows and problems that a reader found in a file or folder."""
 
     rows: tuple[ScoredRow, ...]
     problems: tuple[RowProblem, ...]
@@ -71,15 +71,15 @@ class MeasuredSet(Spec):
     """Published measurements; its function is a `Reader`."""
 
     path: str
-    """Where its rows lie inside the reference folder."""
+    """Path of its rows inside the reference folder."""
     device: tuple[str, ...]
-    """Device kinds it needs."""
+    """Device kinds that it needs."""
     source: str
-    """Whose measurements they are: leaving a source out keeps sources apart."""
+    """Owner of the measurements: leaving a source out keeps sources apart."""
     unit: str
     """Unit of `measured`: `s`, `ratio`, `flops_per_s`, `samples_per_s` or `tokens_per_s`."""
     framework: str = ""
-    """What software ran them; empty if no device is that of a profile."""
+    """Software that ran them; empty if no device is that of a profile."""
 
     def read(self, path: Path) -> ReadRows:
         """Read one file or folder of the set.

@@ -1,8 +1,8 @@
-"""Predicting the rows of sets on several processes.
+"""Prediction of the rows of sets on several processes.
 
-A worker reads a set again rather than being sent its rows: what follows from a case may be any function, and
-graphs then stay shared between the rows of a worker. Rows of equal graph and cluster go to one worker, since
-what is known of a graph hangs on it.
+A worker reads a set again instead of receiving its rows: functions of a case may be of any kind, and graphs
+then stay shared between the rows of a worker. Rows of equal graph and cluster go to one worker, since results
+about a graph are kept with it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from explorer.simulation.simulate import simulate
 
 
 class PredictedRow(NamedTuple):
-    """A row with what was predicted."""
+    """A row with its prediction."""
 
     name: str
     line: int
@@ -46,23 +46,23 @@ class Scored:
     """A set with its outcome."""
 
     name: str
-    """Of the set."""
+    """Name of the set."""
     file: str
-    """What was read."""
+    """File or folder that was read."""
     unit: str
-    """Of the measured quantity."""
+    """Unit of the measured quantity."""
     outcomes: tuple[PredictedRow, ...]
     """Rows in the order of the file."""
     problems: tuple[RowProblem, ...]
     """Rows that could not be read or predicted."""
     seconds: float
-    """Seconds of work, added up over processes."""
+    """Seconds of work, summed over processes."""
     too_noisy: tuple[PredictedRow, ...] | None = None
-    """Runs that do not count, as their machine was too busy; None for what others published."""
+    """Runs that do not count because their machine was too busy; None for published sets."""
 
     @property
     def statistics(self) -> Statistics | None:
-        """What is said of the set; None where it has no valid row."""
+        """Statistics of the set; None if it has no valid row."""
         if not self.outcomes:
             return None
         return statistics(
@@ -78,10 +78,10 @@ class Scored:
 
 
 def paths_of(names: Sequence[str], given: Mapping[str, Path]) -> dict[str, Path]:
-    """Where the rows of each set lie: as given, else inside the reference folder.
+    """Return the place of each set's rows: as given, else inside the reference folder.
 
     Raises:
-        InputError: an unknown set, or no reference folder where one is needed.
+        InputError: a set is unknown, or a reference folder is needed and missing.
     """
     inside = {name: SETS.get(name).path for name in names}
     return {name: given.get(name) or reference_folder() / inside[name] for name in names}
@@ -93,15 +93,15 @@ def score(
     processes: int | None = None,
     values: Mapping[str, Mapping[str, float]] | None = None,
 ) -> list[Scored]:
-    """Predict every row of the sets. What is wrong with a set or a row is found in its `problems`.
+    """Predict every row of the sets. Whatever is wrong with a set or a row is listed in its `problems`.
 
     Args:
         paths: by name of a set, the file or folder of its rows.
-        processes: at most so many; 1 works in this process; None is one per core.
-        values: by name of a set, other values of knobs (`explorer.score.knobs`) than the profiles state.
+        processes: most processes; 1 works in this process; None for one per core.
+        values: by name of a set, values of knobs (`explorer.score.knobs`) that replace those of the profiles.
 
     Raises:
-        InputError: an unknown set.
+        InputError: a set is unknown.
     """
     call = next(_CALLS)
     knobs = {name: tuple(sorted((values or {}).get(name, {}).items())) for name in paths}
@@ -116,7 +116,7 @@ def score(
 
 
 RowTask = tuple[int, str, str, Values, tuple[int, ...]]
-"""Call, set, path, knobs, rows by number."""
+"""(call, set, path, knobs, rows by number)."""
 Answer = tuple[list["PredictedRow | RowProblem"], float]
 
 
@@ -137,12 +137,12 @@ def _run(works: Sequence[RowTask], processes: int) -> list[Answer]:
 
 
 _CALLS = count()
-"""Numbers of the calls in this process: what was read counts for one call, since files may change."""
+"""Numbers of the calls in this process: what was read holds for one call, since files may change."""
 
 
 @lru_cache(maxsize=32)
 def _read(_call: int, name: str, path: str, values: Values) -> ReadRows:
-    """The rows of a set; a file that cannot be read at all is one problem."""
+    """Read the rows of a set; a file that cannot be read at all is one problem."""
     reader = SETS.get(name).read
     try:
         with knobs_at(values):
@@ -152,7 +152,7 @@ def _read(_call: int, name: str, path: str, values: Values) -> ReadRows:
 
 
 def _parts(rows: Sequence[ScoredRow]) -> list[tuple[int, ...]]:
-    """Rows in pieces of work, those with the same graph and cluster together."""
+    """Split rows into pieces of work, those with the same graph and cluster together."""
     found: dict[tuple[int, int], list[int]] = {}
     for i, row in enumerate(rows):
         found.setdefault((id(row.case.graph), id(row.case.cluster)), []).append(i)
@@ -176,7 +176,7 @@ def _outcome(row: ScoredRow, path: Path) -> PredictedRow | RowProblem:
 
 
 def predicted(row: ScoredRow) -> PredictedRow:
-    """A row with what the simulator says of it.
+    """Return a row with its prediction.
 
     Raises:
         ExplorerError: the simulator refuses the case.

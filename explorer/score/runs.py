@@ -1,7 +1,7 @@
-"""Runs of the machine at hand as a set: the steps that a history of runs measured, beside what was predicted.
+"""Runs on the machine at hand as a set: the steps measured in a history of runs, with their predictions.
 
 A line of the history keeps the prediction that the simulator made before the run (`explorer validate
---history`), so that nothing is predicted anew and no later change of the project makes it look better.
+--history`), so nothing is predicted anew and no later change of the project makes it look better.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _STEP = "step_time_s"
 
 
 def score_runs(path: Path) -> Scored:
-    """The runs of a history file as a set, in seconds of a step.
+    """Return the runs of a history file as a set, in seconds of a step.
 
     Runs that are equal in model, workload and machine make a group. Runs on a machine that was too busy for a
-    verdict are counted apart. Lines that are no runs, and runs without a step (traces), are problems.
+    verdict are counted separately. Lines that are not runs, and runs without a step (traces), are problems.
     """
     try:
         entries, broken = numbered(path)
@@ -56,7 +56,7 @@ def _outcome(entry: Entry, line: int) -> PredictedRow:
             f"{entry.source or 'a run'} has no step", key=_STEP, allowed="its seconds, predicted and measured"
         )
     predicted, measured = (positive(side[_STEP], _STEP) for side in sides)
-    # nobody knows whether runs without fingerprints were of the same model
+    # whether runs without fingerprints were of the same model is unknown
     of = f"{entry.model} {entry.workload}" if entry.model and entry.workload else f"line {line}"
     words = [entry.source, entry.strategy, entry.date]
     return PredictedRow(

@@ -1,6 +1,6 @@
-"""How far predictions are from measurements: pure functions of two lists of numbers.
+"""Distance of predictions from measurements: pure functions of two lists of numbers.
 
-All take positive numbers; errors are in per cent of what was measured. None where a number is not defined.
+All take positive numbers; errors are in per cent of the measurement. None if a number is undefined.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ Pairs = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """What is said of one set. Fields are the keys of the JSON."""
+    """Statistics of one set. Fields are the keys of the JSON."""
 
     rows: int
-    """Rows that were predicted."""
+    """Number of rows that were predicted."""
     mean_abs_error_pct: float
     """Mean of |predicted / measured - 1|."""
     median_abs_error_pct: float
-    """Median of the same."""
+    """Median of |predicted / measured - 1|."""
     worst_abs_error_pct: float
-    """Largest of the same."""
+    """Largest |predicted / measured - 1|."""
     bias_pct: float
-    """Mean of predicted / measured - 1: above 0 where predictions are too large."""
+    """Mean of predicted / measured - 1: above 0 if predictions are too large."""
     kendall_tau: float | None
     """Kendall's tau-b between predicted and measured over all rows; None below two different ones."""
     tau_within_groups: float | None
-    """Mean of tau-b within each group of two rows or more, weighted by its rows; None without any."""
+    """Mean of tau-b within each group of two rows or more, weighted by its rows; None if there is none."""
     top1_regret_pct: float | None
     """Mean over groups of two rows or more: measured of the predicted best over the best measured, - 1."""
     memory_mean_abs_error_pct: float | None
-    """Mean of |predicted / measured - 1| of memory, over rows where it was measured; None without any."""
+    """Mean of |predicted / measured - 1| of memory, over rows that measured it; None if none did."""
     band_80_pct: float | None
-    """Half-width that holds the next row in four of five cases, learned of all rows; None below four rows."""
+    """Half-width that holds the next row in four of five cases, by all rows; None below four rows."""
     coverage_pct: float | None
-    """Share of held-out rows inside bands learned of the others, no group on both sides; None where no half
+    """Share of held-out rows inside bands learned from the others, no group on both sides; None if no half
     has four rows."""
     one_row_median_pct: float | None
-    """Mean error left when all is scaled by what one row says: median over every choice of that row."""
+    """Mean error left when all is scaled by the ratio of one row: median over every choice of it."""
     one_row_worst_pct: float | None
-    """The same of the worst choice; both None below three rows."""
+    """As `one_row_median_pct`, for the worst choice; both None below three rows."""
 
 
 def errors_pct(pairs: Pairs) -> list[float]:
-    """Signed errors in per cent.
+    """Return signed errors in per cent.
 
     >>> errors_pct([(110, 100), (45, 50)])
     [10.0, -10.0]
@@ -62,12 +62,12 @@ def errors_pct(pairs: Pairs) -> list[float]:
 def statistics(
     pairs: Pairs, groups: Sequence[str], memory: Pairs = (), *, larger_is_better: bool = False
 ) -> Statistics:
-    """Everything said of a set.
+    """Return all statistics of a set.
 
     Args:
         pairs: (predicted, measured) by row.
-        groups: of each row, the group between whose rows a user chooses.
-        memory: (predicted, measured) bytes of the rows where memory was measured.
+        groups: for each row, the group among whose rows a user chooses.
+        memory: (predicted, measured) bytes of the rows that measured memory.
         larger_is_better: whether the measured quantity is a speed, not a time.
     """
     errors = errors_pct(pairs)
@@ -92,7 +92,7 @@ def statistics(
 
 
 def calibrated_on_one_pct(pairs: Pairs) -> list[float]:
-    """For every row as the only run that there is: mean error of the others, all scaled by its ratio.
+    """Return for every row, as the only run there is, the mean error of the others scaled by its ratio.
 
     The simplest calibration: one speed of the machine. Empty below three rows.
 
@@ -109,7 +109,7 @@ def calibrated_on_one_pct(pairs: Pairs) -> list[float]:
 
 
 def tau(pairs: Pairs) -> float | None:
-    """Kendall's tau-b; None where fewer than two values differ on either side.
+    """Return Kendall's tau-b; None if fewer than two values differ on either side.
 
     >>> tau([(1, 10), (2, 20), (3, 15)])
     0.333333333333
@@ -122,13 +122,13 @@ def tau(pairs: Pairs) -> float | None:
 
 
 def tau_within(pairs: Pairs, groups: Sequence[str]) -> float | None:
-    """Mean tau within groups, each weighted by its rows."""
+    """Return the mean tau within groups, each weighted by its rows."""
     found = [(value, len(rows)) for rows in _by_group(pairs, groups) if (value := tau(rows)) is not None]
     return sum(v * n for v, n in found) / sum(n for _, n in found) if found else None
 
 
 def regret_pct(pairs: Pairs, groups: Sequence[str], *, larger_is_better: bool = False) -> float | None:
-    """What taking the predicted best costs, as a mean over groups; of equal ones the first is taken.
+    """Return the cost of taking the predicted best, as a mean over groups; of equal ones the first is taken.
 
     >>> regret_pct([(1, 12), (2, 10)], ["a", "a"])
     20.0
@@ -143,7 +143,7 @@ def regret_pct(pairs: Pairs, groups: Sequence[str], *, larger_is_better: bool = 
 
 
 def band_pct(pairs: Pairs) -> float | None:
-    """Half-width of the 80 % band: measured lies between predicted / (1 + b) and predicted x (1 + b).
+    """Return the half-width of the 80 % band: measured is from predicted / (1 + b) to predicted x (1 + b).
 
     >>> band_pct([(10, 11), (10, 10), (10, 10), (20, 25)])
     25.0
@@ -153,7 +153,7 @@ def band_pct(pairs: Pairs) -> float | None:
 
 
 def coverage_pct(pairs: Pairs, groups: Sequence[str]) -> float | None:
-    """Share of rows inside 80 % bands that were learned without any row of their group.
+    """Return the share of rows inside 80 % bands that were learned without any row of their group.
 
     See `explorer.calibrate.conformal.split_coverage`; groups are its blocks.
     """
@@ -166,7 +166,7 @@ def _log_ratios(pairs: Pairs) -> list[float]:
 
 
 def _by_group(pairs: Pairs, groups: Sequence[str]) -> list[list[tuple[float, float]]]:
-    """Groups of two rows or more."""
+    """Return the groups of two rows or more."""
     found: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     for pair, group in zip(pairs, groups, strict=True):
         found[group].append(pair)

@@ -18,7 +18,7 @@ EACH = (
 
 
 def cells(scored: Scored) -> tuple[str, ...]:
-    """One set as cells below `HEADS`."""
+    """Return one set as cells below `HEADS`."""
     found = scored.statistics
     if found is None:
         return (scored.name, "0", _skipped(scored), *[""] * (len(HEADS) - 3))
@@ -45,13 +45,13 @@ def _skipped(scored: Scored) -> str:
 
 
 def markdown(scores: Sequence[Scored]) -> str:
-    """A Markdown table, one line a set."""
+    """Return a Markdown table, one line per set."""
     lines = [HEADS, ("---", *["---:"] * (len(HEADS) - 1)), *map(cells, scores)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def each_csv(scores: Sequence[Scored]) -> str:
-    """A CSV table, one line a row of any set."""
+    """Return a CSV table, one line per row of any set."""
     rows: list[Sequence[object]] = [EACH]
     for scored in scores:
         for row in (*scored.outcomes, *(scored.too_noisy or ())):

@@ -1,6 +1,6 @@
 """Trials: rows of sets predicted with the knobs of profiles at several values, over processes.
 
-A row that is no more than its case is simulated on its cluster with the knobs turned; one whose quantity
+A row that is nothing more than its case is simulated on its cluster with the knobs turned; one whose quantity
 follows from more (the best of several layouts, an order made from predicted times) is read again.
 """
 
@@ -30,11 +30,11 @@ class TrialPart(NamedTuple):
     """Some rows of a set."""
 
     name: str
-    """Of the set."""
+    """Name of the set."""
     path: str
-    """Where its rows lie."""
+    """Path of its rows."""
     rows: tuple[int, ...]
-    """By number."""
+    """Positions of the rows."""
 
 
 class Trials:
@@ -42,7 +42,7 @@ class Trials:
 
     Args:
         parts: the rows.
-        processes: at most so many; 1 works in this process.
+        processes: most processes; 1 works in this process.
     """
 
     def __init__(self, parts: Sequence[TrialPart], *, processes: int) -> None:
@@ -63,7 +63,7 @@ class Trials:
             self._pool.shutdown(cancel_futures=True)
 
     def errors(self, trials: Sequence[Mapping[str, float]]) -> list[Array]:
-        """Logarithms of predicted over measured by trial; NaN where the simulator refuses a row."""
+        """Return the logarithms of predicted over measured by trial; NaN if the simulator refuses a row."""
         works = [(part, tuple(sorted(trial.items()))) for trial in trials for part in self.parts]
         found = list(self._pool.map(_errors, works) if self._pool else map(_errors, works))
         n = len(self.parts)
@@ -102,7 +102,7 @@ def _predicted(
             clusters[id(base)] = turned(base, values)
         return simulate(*row.case._replace(cluster=clusters[id(base)])).step_time_s
     except ExplorerError:
-        return np.nan  # `Trials.errors` says so, and who fits leaves the row out
+        return np.nan  # `Trials.errors` says so, and whoever fits leaves the row out
 
 
 @lru_cache(maxsize=8)

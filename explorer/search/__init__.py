@@ -1,6 +1,6 @@
-"""Search: every searcher is a generator over one cost model; anything stops it by no longer asking.
+"""Search: every searcher is a generator over one cost model; whoever stops asking stops it.
 
-A searcher is one file with one decorated generator; the decorator takes a `Searcher`, which says what it
+A searcher is one file with one decorated generator; the decorator takes a `Searcher`, which states what it
 chooses from and what it claims. The tests hold every searcher to its claims.
 """
 
@@ -58,13 +58,13 @@ def search(
     max_evaluations: int = 0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Iterator[Progress]:
-    """Run a searcher; yields its progress, best so far first of all. Stop by no longer asking.
+    """Run a searcher and yield its progress, best so far first of all. Stop it by not asking for more.
 
     `max_evaluations` makes the result deterministic; `budget_s` only promises that the best so far never
     worsens. The start of the problem, if any, is costed first.
 
     Raises:
-        InputError: an unknown searcher, option or objective.
+        InputError: the searcher, an option or the objective is unknown.
     """
     entry = SEARCHERS.get(searcher)
     chosen = entry.read_options(options or {})

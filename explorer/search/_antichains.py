@@ -1,8 +1,8 @@
 r"""Antichain states of a layer DAG: the cut positions of PipeDream's optimizer on branching models.
 
 A *state* is a set of layers that holds all predecessors of its members; its maximal layers are an
-antichain. From a state one goes on by any layer that reads something in it, which brings along what else
-that layer needs:
+antichain. A state grows by any layer that reads something in it, which brings along whatever else that
+layer needs:
 
           b            from {a}: by b to {a, b}, by c to {a, c}
         /   \
@@ -11,7 +11,7 @@ that layer needs:
           c
 
 Layers with which every other one is comparable cut the model into *modules* (one per Inception block);
-the states of a module are found apart, as rows of bits, so that 200,000 of them take a second or two.
+the states of each module are found on their own, as rows of bits, so 200,000 of them take a second or two.
 Narayanan et al. 2019, PipeDream: Generalized Pipeline Parallelism for DNN Training, section 3.1, and its
 published optimizer.
 """
@@ -33,21 +33,21 @@ IntArray = npt.NDArray[np.int64]
 BitArray = npt.NDArray[np.uint64]
 
 MAX_STATES = 1_000_000
-"""States beyond which a model is refused: parallel branches multiply."""
+"""Most states of a model; one with more is refused, since parallel branches multiply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinibatchCosts:
-    """What one minibatch costs on each layer, and who reads whom. Layers are in a topological order."""
+    """Costs of one minibatch on each layer, and who reads whom. Layers are in a topological order."""
 
     seconds: tuple[float, ...]
-    """Forward and backward together."""
+    """Seconds of forward and backward together."""
     parameter_bytes: tuple[float, ...]
-    """Weights."""
+    """Bytes of the weights."""
     activation_bytes: tuple[float, ...]
-    """Output."""
+    """Bytes of the output."""
     readers: tuple[tuple[int, ...], ...]
-    """Per layer: layers that read its output; all come later."""
+    """Per layer: the layers that read its output; all come later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +55,11 @@ class States:
     """The states, numbered so that predecessors come first. The last one holds every layer reached."""
 
     seconds: FloatArray
-    """(n,): of all layers in the state."""
+    """(n,): seconds of all layers in the state."""
     parameter_bytes: FloatArray
-    """(n,): of all layers in the state."""
+    """(n,): bytes of the weights of all layers in the state."""
     output_bytes: FloatArray
-    """(n,): of its antichain and of earlier layers that its members see as still to be read."""
+    """(n,): bytes of outputs of its antichain, and of earlier layers that its members see as unread."""
     edges: IntArray
     """(e, 2): (state, state one step later), by the later one."""
     module: IntArray
@@ -69,7 +69,7 @@ class States:
     base: tuple[int, ...]
     """Per module: bit set of the layers before it."""
     local: tuple[tuple[int, ...], ...]
-    """Per module: the layers its bits stand for."""
+    """Per module: the layers for which its bits stand."""
 
     @property
     def count(self) -> int:
@@ -77,7 +77,7 @@ class States:
         return len(self.seconds)
 
     def layers(self, state: int) -> int:
-        """Bit set of the layers of a state; -1 is the empty state."""
+        """Return the bit set of the layers of a state; -1 is the empty state."""
         if state < 0:
             return 0
         module = int(self.module[state])
@@ -85,7 +85,7 @@ class States:
         return self.base[module] | mask(self.local[module][i] for i in bits(row))
 
     def within(self, state: int) -> npt.NDArray[np.bool_]:
-        """(n,): which states lie strictly before `state`."""
+        """Tell for each of the n states whether it lies strictly before `state`."""
         module = self.module[state]
         inside = (self.module == module) & ~np.any(self.words & ~self.words[state], axis=1)
         found: npt.NDArray[np.bool_] = (self.module < module) | inside
@@ -101,7 +101,7 @@ class _Module(NamedTuple):
 
 
 def bits(number: int) -> Iterator[int]:
-    """Positions of the ones, ascending.
+    """Yield the positions of the ones, ascending.
 
     >>> list(bits(0b1101))
     [0, 2, 3]
@@ -113,7 +113,7 @@ def bits(number: int) -> Iterator[int]:
 
 
 def mask(positions: Iterable[int]) -> int:
-    """The number with ones at these positions.
+    """Return the number with ones at these positions.
 
     >>> mask([0, 2, 3])
     13
@@ -125,13 +125,13 @@ def mask(positions: Iterable[int]) -> int:
 
 
 def find_states(costs: MinibatchCosts, *, limit: int = MAX_STATES) -> Iterator[States | None]:
-    """Yields None while it works, then the states.
+    """Yield None while working, then the states.
 
     The first state is the first source alone, as in the published optimizer: other sources join with the
-    first layer that needs them, and what is not connected with it is left out.
+    first layer that needs them, and layers not connected with it are left out.
 
     Raises:
-        InputError: more states than `limit`.
+        InputError: there are more states than `limit`.
     """
     above = _predecessors(costs.readers)
     parts: list[tuple[BitArray, IntArray]] = []
@@ -147,7 +147,7 @@ def find_states(costs: MinibatchCosts, *, limit: int = MAX_STATES) -> Iterator[S
 
 
 def _predecessors(readers: Sequence[Sequence[int]]) -> list[int]:
-    """All layers before each one, over any number of edges."""
+    """Return all layers before each one, over any number of edges."""
     above = [0] * len(readers)
     for layer, targets in enumerate(readers):
         for target in targets:
@@ -156,7 +156,7 @@ def _predecessors(readers: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _modules(above: list[int], readers: Sequence[Sequence[int]]) -> list[_Module]:
-    """Runs of layers that end with a bottleneck (or with the model)."""
+    """Return runs of layers that end with a bottleneck (or with the model)."""
     below = [mask(targets) for targets in readers]
     for layer in reversed(range(len(below))):
         for target in readers[layer]:
@@ -175,7 +175,7 @@ def _modules(above: list[int], readers: Sequence[Sequence[int]]) -> list[_Module
 
 
 def _reached(above: list[int], readers: Sequence[Sequence[int]]) -> int:
-    """Layers that some state holds: what the first layer leads to, and what that needs, and so on."""
+    """Return the layers that some state holds: those the first layer leads to, those they need, and so on."""
     found, last = 1, 0
     while found != last:
         last = found
@@ -191,12 +191,12 @@ def _pack(rows: Sequence[int], words: int) -> BitArray:
 
 
 def _unpack(rows: BitArray, width: int) -> npt.NDArray[np.bool_]:
-    """(n, width) booleans."""
+    """Return (n, width) booleans."""
     return np.unpackbits(rows.view(np.uint8), axis=1, bitorder="little")[:, :width].astype(bool)
 
 
 def _unique(rows: BitArray) -> tuple[BitArray, IntArray]:
-    """Distinct rows, and for each given row the number of its own."""
+    """Return the distinct rows, and for each given row the number of its distinct row."""
     # Sorting one number per row is 20 times faster than sorting rows; equal sums are checked below.
     factors = np.random.default_rng(0).integers(1, 2**63, rows.shape[1], dtype=np.uint64) * 2 + 1
     _, first, inverse = np.unique((rows * factors).sum(axis=1), return_index=True, return_inverse=True)
@@ -209,7 +209,7 @@ def _unique(rows: BitArray) -> tuple[BitArray, IntArray]:
 def _grow(
     module: _Module, above: list[int], readers: Sequence[Sequence[int]], limit: int
 ) -> Iterator[tuple[BitArray, IntArray] | None]:
-    """States of a module by number of layers, and edges (number before or -1 for its base, number)."""
+    """Yield states of a module by number of layers, and edges (number before or -1 for its base, number)."""
     width = len(module.layers)
     moves, reads, at_once = _moves(module, above, readers)
     pending: dict[int, list[tuple[BitArray, IntArray]]] = defaultdict(list)
@@ -246,7 +246,7 @@ def _grow(
 def _moves(
     module: _Module, above: list[int], readers: Sequence[Sequence[int]]
 ) -> tuple[BitArray, BitArray, npt.NDArray[np.bool_]]:
-    """Per layer of a module: what it brings along, what it reads, whether it reads what is before."""
+    """Return per layer what it brings along, what it reads, and whether it reads layers before."""
     place = {layer: i for i, layer in enumerate(module.layers)}
     words = -(-len(place) // 64)
     closed = [mask(place[i] for i in bits(above[v] & ~module.base)) | 1 << place[v] for v in module.layers]
@@ -262,7 +262,7 @@ def _moves(
 
 
 def _available(found: BitArray, reads: BitArray) -> npt.NDArray[np.bool_]:
-    """(states, layers): whether the state holds something that the layer reads."""
+    """Return (states, layers): whether the state holds something that the layer reads."""
     result = np.zeros((len(found), len(reads)), dtype=bool)
     for layer, needed in enumerate(reads):
         result[:, layer] = np.any(found & needed, axis=1)
@@ -313,7 +313,7 @@ def _totals(
     rows: BitArray,
     before: Sequence[float],
 ) -> FloatArray:
-    """(3, n): seconds, parameter and output bytes of a module's states; `before`: its base's first two."""
+    """Return (3, n): seconds, parameter and output bytes of a module's states; `before`: of its base."""
     held = np.ascontiguousarray(_unpack(rows, len(module.layers)).T)  # (layers of the module, n)
     place = {layer: i for i, layer in enumerate(module.layers)}
     result = np.zeros((3, len(rows)))
@@ -335,6 +335,6 @@ def _totals(
 
 
 def _still_read(layer: int, above: list[int], readers: list[int]) -> int:
-    """Predecessors of a layer that are read by something which is neither it nor a predecessor of it."""
+    """Return the predecessors of a layer with a reader that is neither the layer nor a predecessor of it."""
     other = ~(above[layer] | 1 << layer)
     return mask(item for item in bits(above[layer]) if readers[item] & other)

@@ -29,19 +29,19 @@ from explorer.tasks.placement import place
 from explorer.workload import Job
 
 ROUNDING = 1 - 1e-12
-"""Keeps a bound that is exact below what the simulator adds up in another order."""
+"""Factor that keeps an exact bound below what the simulator adds up in another order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What no prediction of a strategy can fall below."""
+    """Lower bounds of every prediction of a strategy."""
 
     step_time_s: float
-    """Seconds."""
+    """Seconds of a step."""
     peak_memory_bytes: float
-    """Of the fullest device."""
+    """Bytes on the fullest device."""
     over_bytes: float
-    """How much some device must lack, at least; 0 or less where it may fit."""
+    """Bytes that some device lacks at least; 0 or less if the strategy may fit."""
 
 
 def bounds_of(
@@ -53,19 +53,19 @@ def bounds_of(
     *,
     memory: str = "all",
 ) -> Bounds:
-    """Lower bounds of a uniform strategy: stage i on position i mod `positions`, (interleaved) 1F1B.
+    """Return lower bounds of a uniform strategy: stage i on position i mod `positions`, (interleaved) 1F1B.
 
     Args:
         graph: the model.
         cluster: the devices.
-        job: what is asked.
-        strategy: equal replicas on every stage.
+        job: the workload of the model.
+        strategy: the strategy, with equal replicas on every stage.
         positions: pipeline positions p.
-        memory: `all` that is sure to be held at once; `least`, which leaves out buffers and what is made
-            again, so that it falls with more recomputation and more ZeRO; or `none`, the fastest.
+        memory: `all` that is sure to be held at once; `least`, which leaves out buffers and recomputed
+            tensors, so that it falls with more recomputation and more ZeRO; or `none`, the fastest.
 
     Raises:
-        InputError: a placement that cannot be lowered.
+        InputError: the placement cannot be lowered.
     """
     placement = place(graph, strategy, training=job.training)
     pricer = Pricer(graph, cluster, job, strategy, placement)
@@ -95,7 +95,7 @@ def _peaks(
     *,
     everything: bool,
 ) -> list[tuple[float, float]]:
-    """(peak, peak over capacity) of the first position, which keeps most, and the last, with the logits."""
+    """Return (peak, peak over capacity) of the first position, which keeps most, and the last (logits)."""
     positions = len(sections)
     chunks = len(strategy.stages) // positions
     found = []
@@ -109,7 +109,7 @@ def _peaks(
 
 
 def _pipeline_s(pricer: Pricer, replica: int, positions: int, count: int) -> float:
-    """Seconds of a step of one replica: before and after its own work a position waits for earlier stages."""
+    """Return the seconds of a replica's step: a position waits for earlier stages before and after work."""
     once = [0.0] * len(pricer.strategy.stages)  # forward and backward of one microbatch
     for i, section in enumerate(pricer.sections):
         device = section.rows[0][replica][0]
@@ -119,7 +119,7 @@ def _pipeline_s(pricer: Pricer, replica: int, positions: int, count: int) -> flo
 
 
 def _microbatch_s(pricer: Pricer, section: int, device: int, samples: int) -> float:
-    """Seconds of one microbatch on the lane of `device`."""
+    """Return the seconds of one microbatch on the lane of `device`."""
     time = pricer.section_time(section, device, samples)
     if not pricer.job.training:
         return time.forward_s
@@ -128,7 +128,7 @@ def _microbatch_s(pricer: Pricer, section: int, device: int, samples: int) -> fl
 
 
 def _forwards_first(positions: int, position: int, chunks: int, count: int) -> list[int]:
-    """Per chunk: forwards of a position before its first backward."""
+    """Count by chunk the forwards of a position before its first backward."""
     if chunks == 1:
         return [min(positions - position, count)]
     total = min(2 * (positions - position - 1) + (chunks - 1) * positions + 1, count * chunks)
@@ -139,7 +139,7 @@ def _forwards_first(positions: int, position: int, chunks: int, count: int) -> l
 
 
 def _held_bytes(pricer: Pricer, sections: list[int], ahead: list[int], *, everything: bool) -> float:
-    """Bytes of one device at its first backward; one section per chunk, in chunk order."""
+    """Return the bytes of one device at its first backward; one section per chunk, in chunk order."""
     total, buffers, again = 0.0, 0.0, 0.0
     for i, done in zip(sections, ahead, strict=True):
         memory, samples = pricer.memory(i), pricer.sections[i].samples(0)
@@ -153,7 +153,7 @@ def _held_bytes(pricer: Pricer, sections: list[int], ahead: list[int], *, everyt
 
 
 def value_bound(problem: Problem, bounds: Bounds, devices: tuple[int, ...]) -> float:
-    """What the objective of a strategy with these bounds cannot fall below."""
+    """Return a lower bound of the objective of a strategy with these bounds."""
     return problem.ranks.strategy_bound(
         problem.needed_cluster, problem.job, bounds.step_time_s, bounds.peak_memory_bytes, devices
     )

@@ -1,7 +1,7 @@
-"""Which devices to use, and in which order: proposals that searchers choose from.
+"""Proposals of the devices to use and their order, from which searchers choose.
 
 An order is a tuple of devices, rank by rank. A proposer is one function with `@proposer`; each yields orders
-of at most so many devices out of those that may be used.
+of at most a given number of the devices that may be used.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class Pool:
     """Devices to choose from."""
 
     cluster: Cluster
-    """Where they stand."""
+    """The cluster of the devices."""
     devices: DeviceOrder
-    """Those that may be used, in the order they were given."""
+    """Devices that may be used, in the order they were given."""
     count: int
-    """How many of them may be used at most."""
+    """Most devices that may be used together."""
     precision: str
-    """Precision of the work, for how fast they are."""
+    """Data type of the work, which decides how fast the devices are."""
 
     def speed(self, device: int) -> float:
         """Return the peak FLOP/s of a device; 0 if unknown in this precision."""
@@ -59,7 +59,7 @@ class Pool:
 
 Proposer = Callable[[Pool], Iterator[Sequence[int]]]
 PROPOSERS: dict[str, Proposer] = {}
-"""Proposers by name, in the order they are asked."""
+"""Proposers by name, in the order in which they are asked."""
 
 
 def proposer(function: Proposer) -> Proposer:
@@ -88,7 +88,7 @@ def by_kind(pool: Pool) -> Iterator[Sequence[int]]:
 
 @proposer
 def drop_slowest(pool: Pool) -> Iterator[Sequence[int]]:
-    """Propose all but the slowest kinds, one kind fewer after the other."""
+    """Propose all but the slowest kinds, dropping one more kind each time."""
     kinds = pool.by_kind
     for most in range(len(kinds) - 1, 0, -1):
         kept = {device for own in kinds[:most] for device in own}
@@ -130,22 +130,22 @@ def on_devices(devices: Sequence[int]) -> str:
 
 @proposer
 def present(pool: Pool) -> Iterator[Sequence[int]]:
-    """Propose the devices that are taken where nobody chooses from the pools of the cluster."""
+    """Propose the devices that are taken if nobody chooses from the pools of the cluster."""
     own = set(pool.cluster.present)
     yield [device for device in pool.devices if device in own] or pool.devices
 
 
 PAID = ("present", "fewer")
-"""Proposers that are asked as well where more devices cost more."""
+"""Proposers that are asked in addition if more devices cost more."""
 USUAL = ("in_order", "fastest_first", "by_kind", "drop_slowest", "whole_nodes")
-"""Proposers that are asked where none are named: on equal devices they all agree."""
+"""Proposers that are asked if none are named: on equal devices they all agree."""
 
 
 def orders_of(pool: Pool, names: Sequence[str] = USUAL) -> tuple[DeviceOrder, ...]:
-    """Return all proposals, each once; where not all devices may be used, the fastest come first.
+    """Return all proposals, each once; if not all devices may be used, the fastest come first.
 
     Raises:
-        InputError: an unknown proposer.
+        InputError: a proposer is unknown.
     """
     for name in names:
         if name not in PROPOSERS:

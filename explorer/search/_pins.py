@@ -1,4 +1,4 @@
-"""Pins and bans of a problem, ready to be asked for every candidate; and cuts that respect them.
+"""Pins and bans of a problem, prepared so that every candidate can be checked; and cuts that respect them.
 
 Devices are bits of an integer, so that a stage of hundreds of devices is one number. A pin says that a
 layer's stages must contain a device, a ban that they must not.
@@ -16,27 +16,27 @@ from explorer.strategies.cuts import default_weights, units
 from explorer.strategy import JobStrategy, Stage
 
 EVENNESS = 8
-"""Cuts minimise the sum of loads to this power: near the least heaviest stage, and the others even too."""
+"""Exponent of the loads whose sum cuts minimise: the heaviest is nearly least, the others even too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What pins and bans ask of every layer; layers without any are not listed."""
+    """Demands of pins and bans on each layer; layers without any are not listed."""
 
     must: dict[str, int]
     """Devices, as bits, that a layer's stages must contain."""
     never: dict[str, int]
-    """Devices, as bits, that they must not contain."""
+    """Devices, as bits, that a layer's stages must not contain."""
 
     def __bool__(self) -> bool:
         return bool(self.must or self.never)
 
     def allows(self, layer: str, devices: int) -> bool:
-        """Whether a layer may be on these devices, as bits."""
+        """Tell whether a layer may be on these devices, given as bits."""
         return not self.must.get(layer, 0) & ~devices and not self.never.get(layer, 0) & devices
 
     def respected_by(self, job: JobStrategy) -> bool:
-        """Whether every layer is where it must be and nowhere it must not be."""
+        """Tell whether every layer is where it must be and nowhere it must not be."""
         if not self:
             return True
         held: dict[str, int] = dict.fromkeys(self.must, 0)
@@ -49,7 +49,7 @@ class Rules:
 
 
 def rules_of(pins: Iterable[tuple[str, int]], bans: Iterable[tuple[str, int]]) -> Rules:
-    """Rules of (layer, device) pairs."""
+    """Return the rules of (layer, device) pairs."""
     return Rules(must=_by_layer(pins), never=_by_layer(bans))
 
 
@@ -68,7 +68,7 @@ def _by_layer(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 def bits_of(stage: Stage) -> int:
-    """All devices of a stage, as bits."""
+    """Return all devices of a stage, as bits."""
     found = 0
     for mesh in stage.meshes:
         for device in mesh.devices:
@@ -77,10 +77,10 @@ def bits_of(stage: Stage) -> int:
 
 
 def fit_cuts(graph: LayerGraph, rules: Rules, job: JobStrategy) -> JobStrategy | None:
-    """The same chain of stages on the same devices, cut as evenly as the rules allow; None if no cut does.
+    """Return the same chain of stages on the same devices, cut as evenly as allowed; None if no cut is.
 
-    Whole blocks where they can stay whole, single layers elsewhere. None as well for stages that are no
-    consecutive runs of the model.
+    Blocks stay whole if they can; elsewhere single layers are cut. The result is None as well if the stages
+    are not consecutive runs of the model.
     """
     names = [layer.name for layer in graph.layers]
     if [name for stage in job.stages for name in stage.all_layers] != names:
@@ -103,7 +103,7 @@ def _with_layers(stage: Stage, names: Sequence[str]) -> Stage:
 def allowed_cuts(
     graph: LayerGraph, rules: Rules, stages: Sequence[Stage], spans: Sequence[tuple[int, int]]
 ) -> list[int] | None:
-    """First layer of every stage but the first, between spans of layers; None if the rules allow no cut.
+    """Return the first layer of every stage but the first, between spans of layers; None if impossible.
 
     A dynamic program over stages and spans: every stage holds one span or more, all of them allowed there.
     """
@@ -136,7 +136,7 @@ def allowed_cuts(
 
 
 def _from(graph: LayerGraph, rules: Rules, devices: int, spans: Sequence[tuple[int, int]]) -> np.ndarray:
-    """For every end of a run of spans the earliest start from which all are allowed on these devices."""
+    """Return for every end of a run of spans the earliest start from which these devices allow all."""
     earliest = [0]
     for i, (a, b) in enumerate(spans):
         allowed = all(rules.allows(graph.layers[k].name, devices) for k in range(a, b))

@@ -23,13 +23,13 @@ from explorer.search._pipedream_program import Choice, Cut, OptimalPlan, PlanLev
 BoolArray = npt.NDArray[np.bool_]
 
 TOLERANCE = 1e-11
-"""Relative distance to the next better plan below which there is none."""
+"""Relative distance to the next better plan below which none is looked for."""
 GROUPS = 4
-"""Groups of states swept between two chances to stop."""
+"""Groups of states that are swept between two chances to stop."""
 
 
 def plan_threshold(states: States, level: PlanLevel, choice: Choice) -> Iterator[OptimalPlan | None]:
-    """Yields None while it works, then the optimum; seconds are infinite where no plan uses every machine."""
+    """Yield None while working, then the optimum; its seconds are infinite if no plan uses every machine."""
     search = _Threshold(states, level, choice)
     low, best = float(states.seconds[-1]) / level.machines, None
     limit, gap = search.ceiling_s(), 1e-3
@@ -73,11 +73,11 @@ class _Threshold:
         self.groups = _groups(states, self.pointer)
 
     def ceiling_s(self) -> float:
-        """Seconds that every plan stays within."""
+        """Return seconds within which every plan stays."""
         return float(max(self.done[0, -1], self.done[-1, -1], self.moved.max()))
 
     def within(self, limit: float) -> Iterator[OptimalPlan | None]:
-        """Yields None while it works, then a plan with all stages within `limit`, or an infinite one."""
+        """Yield None while working, then a plan with all stages within `limit`, or an infinite one."""
         usable: list[BoolArray] = [np.zeros(0, dtype=bool)]
         for m in range(1, self.machines):
             usable.append(
@@ -99,11 +99,11 @@ class _Threshold:
         yield self._trace(usable, limit)
 
     def _offered(self, usable: list[BoolArray], before: int, used: int, limit: float) -> FloatArray:
-        """Per state: its g where a stage on `used` machines may follow `before` machines there."""
+        """Return g of each state at which a stage on `used` machines may follow `before` machines."""
         return np.where(usable[before] & (self.moved / used <= limit), self.done[used - 1], -np.inf)
 
     def _sweep(self, values: FloatArray) -> Iterator[FloatArray | None]:
-        """Yields None, then (n, c): per state the largest value of the states strictly before it."""
+        """Yield None while working, then (n, c): per state the largest value of states strictly before it."""
         edges, pointer = self.states.edges[:, 0], self.pointer
         reached = np.full_like(values, -np.inf)
         carried = values.copy()
@@ -134,7 +134,7 @@ class _Threshold:
     def _last_stage(
         self, usable: list[BoolArray], state: int, machines: int, limit: float
     ) -> tuple[int, int, float] | None:
-        """(state before, machines, seconds) of the shortest last stage, or None."""
+        """Return (state before, machines, seconds) of the shortest last stage; None if there is none."""
         inside = self.states.within(state)
         best: tuple[int, int, float] | None = None
         for used in range(1, min(machines, self.most + 1)):
@@ -149,7 +149,7 @@ class _Threshold:
 
 
 def _groups(states: States, pointer: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Runs of states without an edge inside: [first, last). State 0 has no predecessor and is left out."""
+    """Return runs of states without an edge inside: [first, last), without state 0, which has none before."""
     if states.count == 1:
         return []
     latest = np.maximum.reduceat(states.edges[:, 0], pointer[1:-1]).tolist()

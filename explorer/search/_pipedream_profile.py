@@ -21,17 +21,17 @@ from explorer.strategies.cuts import units
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profiled:
-    """What the optimizer works on."""
+    """Input of the optimizer."""
 
     costs: MinibatchCosts
-    """Per item: a layer, or a run of layers joined into one."""
+    """Costs per item: a layer, or a run of layers joined into one."""
     members: tuple[tuple[str, ...], ...]
     """Layers of each item."""
     samples: float
     """Samples of one minibatch."""
 
     def names(self, items: int) -> set[str]:
-        """Layers of a bit set of items."""
+        """Return the layers of a bit set of items."""
         return {name for item in bits(items) for name in self.members[item]}
 
 
@@ -43,10 +43,10 @@ def profiled(
     samples: int = 1,
     compress: bool = False,
 ) -> Profiled:
-    """Costs of a model: its measured seconds, or else what a device of the kind is predicted to take.
+    """Return the costs of a model: its measured seconds, or those predicted for a kind of device.
 
     Raises:
-        InputError: a layer without measured seconds, and no kind of device to predict them for.
+        InputError: a layer has no measured seconds, and there is no kind of device to predict them for.
     """
     kept = without_unused(graph)
     measured = all(layer.measured for layer in kept.layers)
@@ -107,7 +107,7 @@ def _readers(graph: LayerGraph) -> tuple[tuple[int, ...], ...]:
 def _joined(
     costs: MinibatchCosts, members: Sequence[tuple[str, ...]], runs: Sequence[Sequence[int]]
 ) -> tuple[MinibatchCosts, tuple[tuple[str, ...], ...]]:
-    """Each run of layers as one: its seconds and parameters added up, the outputs that others read."""
+    """Join each run of layers into one: its seconds and parameters added up, the outputs that others read."""
     place = {layer: number for number, run in enumerate(runs) for layer in run}
     readers = [
         sorted({place[target] for layer in run for target in costs.readers[layer]} - {number})
@@ -127,17 +127,17 @@ def _joined(
 
 
 def _inner(readers: Sequence[int], run: Sequence[int]) -> bool:
-    """Whether an output is read, and only inside its run."""
+    """Tell whether an output is read, and only inside its run."""
     return bool(readers) and all(target in run for target in readers)
 
 
 def _blocks(graph: LayerGraph) -> list[list[int]]:
-    """Repeated blocks as runs; a layer outside of any is a run of its own."""
+    """Return repeated blocks as runs; a layer outside of blocks is a run of its own."""
     return [list(range(start, stop)) for start, stop in units(graph)]
 
 
 def _branches(readers: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Layers of one branch between fork and join as runs, in the order of their last layers."""
+    """Return the layers of each branch between fork and join as runs, in the order of their last layers."""
     inputs: list[list[int]] = [[] for _ in readers]
     for layer, targets in enumerate(readers):
         for target in targets:

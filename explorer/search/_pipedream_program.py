@@ -5,7 +5,7 @@ A stage with the layers of states i+1..j on m machines of one level takes
     t = (C + 4 (m - 1) P / (BW m)) / m        seconds per minibatch,
 
 C its seconds (of the whole stage below this level), P its parameter bytes, BW the level's bandwidth. A
-pipeline takes as long as its slowest stage; where transfers count, also 2 a / (BW m) for the bytes a that a
+pipeline takes as long as its slowest stage; if transfers count, also 2 a / (BW m) for the bytes a that a
 later stage reads and sends, m being its machines:
 
     A(j, m) = min( t(0..j, m),
@@ -34,7 +34,7 @@ class PlanLevel:
     machines: int
     """Machines of this level, each of them all machines of the level inside."""
     bandwidth_bytes_per_s: float
-    """Between any two of them."""
+    """Bytes/s between any two of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +42,9 @@ class Cut:
     """A stage under the published cost model."""
 
     before: int
-    """State that ends before it; -1 for none."""
+    """State that ends before the stage; -1 if there is none."""
     last: int
-    """State it ends with."""
+    """State with which it ends."""
     machines: int
     """Machines of its level that replicate it."""
     inner: tuple[Cut, ...] = ()
@@ -53,7 +53,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What the published cost model may choose and counts."""
+    """Choices of the published cost model, and what it counts."""
 
     counted: bool = True
     """Whether transfers between stages take time."""
@@ -66,7 +66,7 @@ class OptimalPlan:
     """An optimal plan under the published cost model."""
 
     seconds: float
-    """Per minibatch, in steady state."""
+    """Seconds per minibatch in steady state."""
     cuts: tuple[Cut, ...]
     """Stages of the outermost level."""
 
@@ -74,17 +74,17 @@ class OptimalPlan:
 def stage_seconds(
     seconds: FloatArray, parameter_bytes: FloatArray, machines: int, bandwidth: float
 ) -> FloatArray:
-    """Seconds per minibatch of stages on some machines; arrays of one shape."""
+    """Return the seconds per minibatch of stages on some machines; arrays of one shape."""
     return (seconds + 4 * (machines - 1) * parameter_bytes / (bandwidth * machines)) / machines
 
 
 def dense_size(states: States, levels: tuple[PlanLevel, ...]) -> int:
-    """Numbers that `plan_dense` keeps at once."""
+    """Count the numbers that `plan_dense` keeps at once."""
     return states.count**2 * (max(level.machines for level in levels) + len(levels))
 
 
 def plan_dense(states: States, levels: tuple[PlanLevel, ...], choice: Choice) -> Iterator[OptimalPlan | None]:
-    """Yields None while it works, then the optimum; any number of levels, memory as `dense_size` says."""
+    """Yield None while working, then the optimum; any number of levels, memory as `dense_size` says."""
     tables = [_innermost(states)]
     for i, level in enumerate(levels):
         inside = levels[i - 1].machines if i else 1
@@ -103,7 +103,7 @@ def plan_dense(states: States, levels: tuple[PlanLevel, ...], choice: Choice) ->
 
 
 def _finish(work: Iterator[FloatArray | None]) -> Generator[None, None, FloatArray]:
-    """Pass on the Nones of a generator; return what it ends with."""
+    """Pass on the Nones of a generator and return its last value."""
     for item in work:
         if item is not None:
             return item
@@ -112,7 +112,7 @@ def _finish(work: Iterator[FloatArray | None]) -> Generator[None, None, FloatArr
 
 
 def _innermost(states: States) -> FloatArray:
-    """(n + 1, n): seconds of the layers after state i - 1 up to state j; infinite where not nested."""
+    """Return (n + 1, n): seconds of the layers after state i - 1 up to state j; infinite if not nested."""
     count = states.count
     table = np.full((count, count), np.inf)
     table[0] = states.seconds
@@ -122,7 +122,7 @@ def _innermost(states: States) -> FloatArray:
 
 
 def nesting(states: States) -> npt.NDArray[np.bool_]:
-    """(n, n): whether state i lies strictly before state j."""
+    """Return (n, n): whether state i lies strictly before state j."""
     return np.stack([states.within(j) for j in range(states.count)], axis=1)
 
 
@@ -141,7 +141,7 @@ class _Level:
         self.alone = np.full((level.machines, *table.shape), np.inf)
         for m in range(1, most + 1):
             self.alone[m - 1] = stage_seconds(table, parameters / inside, m, bandwidth)
-        # the last of several stages, with what it waits for
+        # the last of several stages, with the transfers for which it waits
         self.last = np.full((2 if choice.straight else max(2, level.machines), *table.shape), np.inf)
         for m in range(1, len(self.last)):
             self.last[m] = stage_seconds(table, parameters, m, bandwidth)
@@ -152,7 +152,7 @@ class _Level:
                 self.last[m] = np.maximum(np.maximum(self.last[m], received[:, None]), sent[None, :])
 
     def row(self, start: int) -> Iterator[FloatArray | None]:
-        """Yields None, then (machines, n): least seconds from state `start` on, by last state."""
+        """Yield None while working, then (machines, n): least seconds from state `start`, by last state."""
         best = self.alone[:, start].copy()
         for m in range(2, self.machines + 1):
             for used in range(1, min(m, len(self.last))):
@@ -173,7 +173,7 @@ def _trace(
     start: int,
     end: int,
 ) -> Generator[None, None, tuple[Cut, ...]]:
-    """Returns the stages of levels[-1] for the layers after state start - 1 up to state end."""
+    """Return the stages of levels[-1] for the layers after state start - 1 up to state end."""
     if not levels:
         return ()
     level, depth = levels[-1], len(levels) - 1
@@ -192,7 +192,7 @@ def _trace(
 
 
 def _last_stage(problem: _Level, best: FloatArray, start: int, m: int, j: int) -> tuple[int, int]:
-    """(state before it, machines) of the last stage of the best plan that ends with j on m machines."""
+    """Return (state before it, machines) of the last stage of the best plan ending with j on m machines."""
     value = best[m - 1, j]
     if problem.alone[m - 1, start, j] == value:
         return start - 1, m

@@ -1,4 +1,4 @@
-"""From a plan under the published cost model to strategies that can be simulated and run."""
+"""Strategies that can be simulated and run, from a plan under the published cost model."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Task:
     """One planning problem of the published optimizer."""
 
     model: Profiled
-    """The model."""
+    """The model, as the optimizer sees it."""
     states: States
-    """Its cut positions."""
+    """Cut positions of the model."""
     levels: tuple[PlanLevel, ...]
-    """Innermost first."""
+    """Levels of interconnect, innermost first."""
     choice: Choice
-    """What may be chosen, and what counts."""
+    """Choices allowed, and what counts."""
 
     @property
     def devices(self) -> int:
@@ -35,12 +35,12 @@ class Task:
 
 
 def names_of(task: Task, cut: Cut) -> set[str]:
-    """Layers of a stage."""
+    """Return the layers of a stage."""
     return task.model.names(task.states.layers(cut.last) & ~task.states.layers(cut.before))
 
 
 def strategies(problem: Problem, task: Task, plan: OptimalPlan) -> Iterator[tuple[Strategy, str]]:
-    """The plan with flushes and split microbatches, and as PipeDream runs it: replicas take turns."""
+    """Yield the plan with flushes and split microbatches, and as PipeDream runs it: replicas take turns."""
     placed = _placed(plan.cuts, [problem.order[: task.devices]], task.devices // task.levels[-1].machines)
     stages = _layers_of(problem.graph, [names_of(task, cut) for cut, _ in placed])
     chosen = [(names, devices) for names, (_, devices) in zip(stages, placed, strict=True) if names]
@@ -57,14 +57,14 @@ def strategies(problem: Problem, task: Task, plan: OptimalPlan) -> Iterator[tupl
 
 
 def _sizes(batch: int, least: int, stages: int) -> list[int]:
-    """Divisors of the batch, large enough, that make some 2, 4 and 8 microbatches per stage."""
+    """Return divisors of the batch, large enough, that make about 2, 4 and 8 microbatches per stage."""
     sizes = [size for size in divisors(batch) if size >= least]
     wanted = [batch / (stages * many) for many in (2, 4, 8)]
     return list(dict.fromkeys(min(sizes, key=lambda size: abs(size - ideal)) for ideal in wanted if sizes))
 
 
 def _size_in_turn(batch: int, least: int, replicas: Sequence[int]) -> int:
-    """The largest microbatch of which every replica has equally many, two rounds or more; 0 if none."""
+    """Return the largest microbatch of which replicas have equally many, two rounds or more; 0 if none."""
     most = max(2 * max(replicas), 2 * len(replicas))
     fits = [
         size
@@ -77,7 +77,7 @@ def _size_in_turn(batch: int, least: int, replicas: Sequence[int]) -> int:
 def _placed(
     cuts: Sequence[Cut], groups: list[tuple[int, ...]], size: int
 ) -> list[tuple[Cut, tuple[int, ...]]]:
-    """Innermost stages with their devices; every group holds the level's machines of `size` devices each."""
+    """Place the innermost stages; every group holds the level's machines of `size` devices each."""
     found: list[tuple[Cut, tuple[int, ...]]] = []
     first = 0
     for cut in cuts:
@@ -95,7 +95,7 @@ def _placed(
 
 
 def _layers_of(graph: LayerGraph, parts: list[set[str]]) -> list[tuple[str, ...]]:
-    """Layers of each stage in model order; those that the optimizer left out join readers or writers."""
+    """Return the layers of each stage in model order; layers that the optimizer left out join neighbours."""
     stage = {name: number for number, names in enumerate(parts) for name in names}
     for layer in reversed(graph.layers):
         if layer.name not in stage:

@@ -1,11 +1,11 @@
-"""The default searcher: a portfolio, each part starting from what the ones before it found.
+"""The default searcher: a portfolio in which each part starts from the results of the ones before.
 
 Megatron's rule of thumb as long as it gains, then the most promising uniform strategies, PipeDream's plans of
-stages with replicas of their own (synchronous ones only: older weights are for who asks for them), the rest
-of the rule and local moves of stage boundaries from the best; then the other uniform strategies, and
-boundaries again if they found something better; last all small changes of the best (`local`). Where pins or
-bans hold, small changes of the start come first: they respect them by construction. It is never worse than
-its parts, since all are judged and kept by one evaluator.
+stages with replicas of their own (only synchronous ones: older weights have to be asked for), the rest of the
+rule and local moves of stage boundaries from the best; then the other uniform strategies, and boundaries
+again if they found something better; last all small changes of the best (`local`). If there are pins or bans,
+small changes of the start come first: they respect them by construction. The result is never worse than that
+of a part, since one evaluator judges and keeps them all.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from explorer.strategy import Strategy
 KICKS = 2
 """Random changes tried at the very end."""
 FIRST = 10
-"""Simulations of Megatron's rule without gain before the uniform strategies have their turn."""
+"""Simulations of Megatron's rule without gain after which the uniform strategies have their turn."""
 
 
 @SEARCHERS.add(
@@ -49,10 +49,10 @@ FIRST = 10
     )
 )
 def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[Candidate | None]:
-    """Best of all parts.
+    """Search for the best of all parts.
 
     Raises:
-        InputError: no cluster, or patience below 1.
+        InputError: there is no cluster, or patience is below 1.
     """
     if problem.rules and evaluator.best is not None:
         yield from islice(descend(problem, evaluator, evaluator.best), patience)
@@ -73,7 +73,7 @@ def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[C
 
 
 def _planned(problem: Problem, evaluator: Evaluator) -> Iterator[Candidate | None]:
-    """Stages with replicas of their own, as PipeDream's optimizer plans them for some microbatch sizes."""
+    """Try stages with replicas of their own, planned by PipeDream's optimizer for some microbatch sizes."""
     share = max(1, problem.job.global_batch // problem.device_count)
     plain = SEARCHERS.get("pipedream").read_options({"asynchronous": False})
     for size in sorted({max(1, share // 2), share, 2 * share}, reverse=True):
@@ -84,7 +84,7 @@ def _planned(problem: Problem, evaluator: Evaluator) -> Iterator[Candidate | Non
 
 
 def _quiet(evaluator: Evaluator, part: Iterator[Candidate | None]) -> Iterator[Candidate | None]:
-    """A part without its claims: its bound is one of its own space, which the portfolio leaves."""
+    """Run a part without its claims: its bound is one of its own space, which the portfolio leaves."""
     for found in chain(part, [None]):
         evaluator.lower_bound, evaluator.bound, evaluator.optimal = None, "", False
         yield found
@@ -118,7 +118,7 @@ def improve(problem: Problem, evaluator: Evaluator) -> Iterator[Candidate | None
 
 
 def _moves(problem: Problem, best: Candidate) -> Iterator[tuple[Strategy, str]]:
-    """Neighbours of a strategy, boundary by boundary; stages in a chain of at least two."""
+    """Yield neighbours of a strategy, boundary by boundary; it must be a chain of at least two stages."""
     job = best.strategy.job
     label = best.label.removesuffix(", boundaries moved")
     for i in range(len(job.stages) - 1):

@@ -1,4 +1,4 @@
-"""How candidates are judged: by the one simulator, which counts them and keeps the best."""
+"""Evaluation of candidates by the one simulator, which counts them and keeps the best."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ EXHAUSTED, REFUSED, ERROR = "exhausted", "refused", "error"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Miss:
-    """Why a strategy was not costed."""
+    """The reason why a strategy was not costed."""
 
     reason: str
     """`exhausted`: no evaluation is left; `refused`: it breaks pins or bans, and no other cut would save it;
     `error`: it cannot be simulated."""
     text: str
-    """In words."""
+    """The reason in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,19 +35,19 @@ class Candidate:
     strategy: Strategy
     """The strategy."""
     report: Report
-    """What it is predicted to do."""
+    """Its predicted report."""
     value: float
-    """Objective value; infinite where it does not fit."""
+    """Objective value; infinite if it does not fit."""
     over_bytes: float = 0.0
-    """Bytes that lack, over all lanes; 0 where it fits."""
+    """Bytes that are missing, over all lanes; 0 if it fits."""
     label: str = ""
-    """What it is, in a few words ("pp 4 x dp 2, 1F1B")."""
+    """Short description ("pp 4 x dp 2, 1F1B")."""
 
     @property
     def rank(self) -> tuple[float, float]:
-        """What is to become small, whether it fits or not: bytes that lack, then the value.
+        """Values to be minimised, whether it fits or not: missing bytes, then the value.
 
-        Of those that do not fit, the step time comes second.
+        Among those that do not fit, the step time comes second.
         """
         return self.over_bytes, self.value if math.isfinite(self.value) else self.report.step_time_s
 
@@ -57,9 +57,9 @@ class Progress:
     """State of a search after each yield of its searcher."""
 
     searcher: str
-    """Name."""
+    """Name of the searcher."""
     objective: str
-    """Objective."""
+    """Name of the objective."""
     best: Candidate | None
     """Best feasible candidate so far."""
     evaluations: int
@@ -67,24 +67,24 @@ class Progress:
     wall_s: float
     """Seconds since the start."""
     new: Candidate | None = None
-    """Candidate costed last, if any."""
+    """Candidate costed last; None if there is none."""
     lower_bound: float | None = None
-    """Largest proven lower bound of the objective, in the space `bound` names."""
+    """Largest proven lower bound of the objective in the space that `bound` names; None if there is none."""
     bound: str = ""
-    """What the bound is of: the searcher's own space, or what the objective counts (`work over peak`)."""
+    """Meaning of the bound: the searcher's own space, or what the objective counts (`work over peak`)."""
     optimal: bool = False
     """Whether the best is proven optimal in the searcher's own space."""
     frontier: tuple[Candidate, ...] = ()
     """Non-dominated candidates along the axes of the problem, by the first axis."""
     foreign_value: float | None = None
-    """Value under a foreign cost model, where the searcher uses one instead of ours."""
+    """Value under a foreign cost model, if the searcher uses one instead of ours; else None."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What else the searcher has to say (stages under a foreign cost model, ...)."""
+    """Further results of the searcher (stages under a foreign cost model, ...)."""
 
 
 @dataclass(kw_only=True)
 class Evaluator:
-    """Costs candidates, counts them, keeps the best. A searcher calls `evaluate`; nothing else judges."""
+    """Judge of candidates: costs them, counts them, keeps the best. Searchers judge by `evaluate` alone."""
 
     problem: Problem
     max_evaluations: int = 0
@@ -97,13 +97,13 @@ class Evaluator:
     foreign_value: float | None = None
     details: dict[str, Any] = field(default_factory=dict)
     refused: int = 0
-    """Candidates that break pins or bans, and that no other cut would save; they are never costed."""
+    """Candidates that break pins or bans even after another cut; they are never costed."""
     failed: int = 0
     """Candidates that could not be simulated."""
     miss: Miss | None = None
-    """Why the last call of `evaluate` costed nothing; None if it did."""
+    """Why the last call of `evaluate` costed nothing; None if it costed something."""
     closest: Candidate | None = None
-    """Of those that do not fit, the one that lacks least memory."""
+    """The candidate that lacks least memory among those that do not fit."""
 
     @property
     def exhausted(self) -> bool:
@@ -111,10 +111,10 @@ class Evaluator:
         return bool(self.max_evaluations) and self.evaluations >= self.max_evaluations
 
     def evaluate(self, strategy: Strategy, label: str = "", *, recut: bool = True) -> Candidate | None:
-        """Cost a strategy; None if it was not costed, and then `miss` says why.
+        """Cost a strategy; return None if it was not costed, and then `miss` says why.
 
-        One that breaks pins or bans is cut anew so that it respects them, if its stages allow that and
-        `recut` is not False.
+        A strategy that breaks pins or bans is cut anew to respect them, if its stages allow that and `recut`
+        is not False.
 
         Raises:
             InputError: the problem has no cluster.
@@ -169,5 +169,5 @@ def _dominates(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
 
 
 def objective_value(problem: Problem, report: Report) -> float:
-    """Return the objective of a report; infinite where it does not fit the devices or the limit."""
+    """Return the objective of a report; infinite if it does not fit the devices or the limit."""
     return problem.value(report) if report.feasible and not problem.over_bytes(report) else math.inf

@@ -1,6 +1,6 @@
-"""Even split: the model cut into equal shares of work, one stage per device group; what people try first.
+"""Even split: the model cut into equal shares of work, one stage per device group, as people try first.
 
-Where that does not fit, recomputation and then ZeRO are added until it does.
+If that does not fit, recomputation and then ZeRO are added until it does.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def even(
     microbatch_size: int,
     schedule: str,
 ) -> Iterator[Candidate | None]:
-    """Stages of equal FLOPs (the exact minimum of the heaviest, over blocks); thriftier until one fits.
+    """Propose stages of equal FLOPs (exact minimum of the heaviest, over blocks), thriftier until one fits.
 
-    What is not given follows from the devices, the blocks and the batch.
+    Options that are not given follow from the devices, the blocks and the batch.
 
     Raises:
-        InputError: no cluster, or counts that were given and that devices, blocks or batch do not allow.
+        InputError: there is no cluster, or the devices, blocks or batch do not allow the counts given.
     """
     batch, devices = problem.job.global_batch, problem.device_count
     p = stages or min(devices, len(units(problem.graph)))
@@ -73,7 +73,7 @@ def even(
 
 
 def _thrift(problem: Problem, degrees: Degrees) -> Iterator[Degrees]:
-    """The degrees themselves, then with more and more memory saved."""
+    """Yield the degrees themselves, then with more and more memory saved."""
     yield degrees
     if not problem.job.training:
         return

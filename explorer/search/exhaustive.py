@@ -2,12 +2,12 @@
 
 The space, which the result calls ``uniform strategies``: t divides the devices of a node; p x t devices or
 more; d the most replicas that the remaining devices allow and the batch divides into; balanced cuts; 1F1B,
-or interleaved 1F1B where there are chunks; on every order of devices that is proposed
-(`explorer.search._devices`), and where replicas of a stage lie on devices of different speed, with equal
-samples and with samples by speed. Candidates are bounded in the order of a rough estimate, a few
-at a time (those that differ only in recomputation and ZeRO together, by time alone), and after each few the
-most promising one is simulated; what a bound excludes never is. Under pins and bans every candidate is cut as
-evenly as they allow, and one that no cut saves is left out.
+or interleaved 1F1B if there are chunks; on every order of devices that is proposed
+(`explorer.search._devices`), and if replicas of a stage lie on devices of different speed, with equal
+samples and with samples by speed. Candidates are bounded in the order of a rough estimate, a few at a time
+(those that differ only in recomputation and ZeRO together, by time alone), and after every few the most
+promising one is simulated; a candidate that a bound excludes never is. Under pins and bans every candidate
+is cut as evenly as they allow, and one that no cut saves is left out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from explorer.strategy import Strategy
 
 BOUND = "uniform strategies"
 LOOK_AHEAD = 12
-"""Groups of candidates bounded between two simulations while some are left to bound."""
+"""Groups of candidates that are bounded between two simulations as long as some are left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,32 +43,33 @@ class Point:
     """One point of the space."""
 
     degrees: Degrees
-    """How the devices work together."""
+    """Degrees by which the devices work together."""
     order: DeviceOrder
-    """Device of every rank; the first that the degrees need are used."""
+    """Device of every rank; the first ones, as many as the degrees need, are used."""
     number: int = 0
-    """Which of the proposed orders it is."""
+    """Position of `order` among the proposed orders."""
     by_speed: bool = False
     """Whether replicas on slower devices take fewer samples of a microbatch."""
 
     @property
     def label(self) -> str:
-        """Name it in a few words; devices where they are not the first ones in order."""
+        """Short name; states the devices if they are not the first ones in order."""
         shared = ", samples by speed" if self.by_speed else ""
         return self.degrees.label + on_devices(self.order[: self.degrees.devices]) + shared
 
     @property
     def key(self) -> tuple[int | str, ...]:
-        """What breaks ties."""
+        """Key that breaks ties."""
         d = self.degrees
         sizes = (d.tensor, d.stages, d.replicas, d.chunks, d.microbatch_size)
         return (self.number, *sizes, self.by_speed, d.recompute, d.zero)
 
     def strategy(self, problem: Problem) -> Strategy:
-        """Return the strategy it stands for: pins and bans respected, by another cut if need be.
+        """Return the strategy of the point, cut differently if needed to respect pins and bans.
 
         Raises:
-            InputError: no cluster, a point outside of the space, or no cut that respects pins and bans.
+            InputError: there is no cluster, the point is outside of the space, or no cut respects pins and
+                bans.
         """
         graph, count = problem.graph, self.degrees.stages * self.degrees.chunks
         cuts = graph.memo(f"balanced cuts {count}", lambda: balanced_cuts(graph, count))
@@ -103,10 +104,11 @@ class Point:
 def exhaustive(
     problem: Problem, evaluator: Evaluator, *, max_stages: int, max_chunks: int, max_zero: int, orders: str
 ) -> Iterator[Candidate | None]:
-    """Best uniform strategy, proven where the search ends by itself.
+    """Search for the best uniform strategy, proven if the search ends by itself.
 
     Raises:
-        InputError: no cluster, a limit below 0 (1 for chunks), or an unknown proposer of devices.
+        InputError: there is no cluster, a limit is below 0 (1 for chunks), or a proposer of devices is
+            unknown.
     """
     names = tuple(name.strip() for name in orders.split(",") if name.strip())
     points = space(problem, max_stages=max_stages, max_chunks=max_chunks, max_zero=max_zero, orders=names)
@@ -134,11 +136,11 @@ def exhaustive(
 
 
 class _Pending(NamedTuple):
-    """What is still to be looked at, by bound: one point, or a group of points that share theirs."""
+    """Candidates still to be looked at, by bound: one point, or a group of points that share a bound."""
 
     bound: float
     key: tuple[int | str, ...]
-    """Breaks ties."""
+    """Key that breaks ties."""
     point: Point
     """The point, or the first of the group."""
     group: list[Point]
@@ -146,7 +148,7 @@ class _Pending(NamedTuple):
 
 
 def _groups(points: list[Point]) -> list[list[Point]]:
-    """Points that differ in recomputation and ZeRO only: first the one without, last the thriftiest."""
+    """Group points that differ only in recomputation and ZeRO: first the one without, last the thriftiest."""
     found: dict[tuple[int | str, ...], list[Point]] = {}
     for point in points:
         found.setdefault(point.key[:-2], []).append(point)
@@ -157,7 +159,7 @@ def _groups(points: list[Point]) -> list[list[Point]]:
 
 
 def _can_respect(problem: Problem, point: Point) -> bool:
-    """Whether a cut of this shape respects pins and bans; a shape without any strategy does."""
+    """Tell whether a cut of this shape respects pins and bans; a shape without any strategy counts as one."""
     if not problem.rules:
         return True
     try:
@@ -171,7 +173,7 @@ def _least(evaluator: Evaluator, bound: float) -> float:
 
 
 def _worth(problem: Problem, evaluator: Evaluator, bound: float) -> bool:
-    """Whether a candidate with this bound may still improve something."""
+    """Tell whether a candidate with this bound may still improve something."""
     if not math.isfinite(bound):
         return False
     return evaluator.best is None or problem.keeps_frontier or bound < evaluator.best.value
@@ -196,7 +198,7 @@ def _next(problem: Problem, evaluator: Evaluator, pending: list[_Pending]) -> It
 
 
 def _bound(problem: Problem, point: Point, *, memory: str = "all") -> float:
-    """Lower bound of the objective; infinite where the point cannot fit or cannot be lowered."""
+    """Return a lower bound of the objective; infinite if the point cannot fit or cannot be lowered."""
     try:
         strategy = point.strategy(problem)
         cluster, positions = problem.needed_cluster, point.degrees.stages
@@ -248,7 +250,7 @@ def space(
 
 
 def _grids(problem: Problem, order: DeviceOrder, max_stages: int) -> list[tuple[int, int, int]]:
-    """(t, p, d) on the devices of an order."""
+    """Return (t, p, d) on the devices of an order."""
     devices, batch, most = len(order), problem.job.global_batch, len(units(problem.graph))
     found: list[tuple[int, int, int]] = []
     for t in _tensor_sizes(problem.needed_cluster, order):
@@ -258,7 +260,7 @@ def _grids(problem: Problem, order: DeviceOrder, max_stages: int) -> list[tuple[
 
 
 def _mixed(problem: Problem, order: DeviceOrder, t: int, p: int, d: int) -> bool:
-    """Whether replicas of some stage lie on devices of different speed."""
+    """Tell whether replicas of some stage lie on devices of different speed."""
     pool = problem.pool
     if len(pool.cluster.device_kinds) == 1:
         return False
@@ -271,13 +273,13 @@ def _mixed(problem: Problem, order: DeviceOrder, t: int, p: int, d: int) -> bool
 
 
 def _tensor_sizes(cluster: Cluster, order: DeviceOrder) -> list[int]:
-    """Sizes that divide every node in use, so that no tensor group leaves its node."""
+    """Return the sizes that divide every node in use, so that no tensor group leaves its node."""
     node = math.gcd(*{cluster.node_size(device) for device in order})
     return [t for t in divisors(node) if t <= len(order)]
 
 
 def _chunks(problem: Problem, stages: int, microbatches: int, most: int) -> list[int]:
-    """1, and powers of two for which interleaving exists: several stages, rounds of p microbatches."""
+    """Return 1, and powers of two for which interleaving exists: several stages, rounds of p microbatches."""
     if stages == 1 or microbatches % stages:
         return [1]
     room = len(units(problem.graph)) // stages
@@ -295,7 +297,7 @@ def divisors(number: int) -> list[int]:
 
 
 def _estimate(problem: Problem, point: Point, speeds: _Speeds) -> float:
-    """Return a rough step time relative to perfect scaling, plus a little for what is slow to lower.
+    """Return a rough step time relative to perfect scaling, plus a little for points that are slow to lower.
 
     Only the order of candidates depends on it.
     """
@@ -311,7 +313,7 @@ def _estimate(problem: Problem, point: Point, speeds: _Speeds) -> float:
 
 
 class _Speeds:
-    """How fast the devices of points are, each set looked up once."""
+    """Speeds of the devices of points, each set looked up once."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -319,7 +321,7 @@ class _Speeds:
         self._fastest = max(map(pool.speed, pool.devices))
 
     def common(self, point: Point) -> float:
-        """Return the speed at which a point's devices go on together, over that of the fastest there is.
+        """Return the common speed of a point's devices, over that of the fastest there is.
 
         All wait for the slowest, or take samples by speed.
         """

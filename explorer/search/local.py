@@ -1,10 +1,10 @@
 """Local search: better neighbours of a strategy, one small change after another, until none is left.
 
 A neighbour moves blocks over a stage boundary or to the next lane, changes recomputation or ZeRO of one
-stage, halves or doubles the microbatch, deals out samples by speed, or where all stages are alike exchanges
+stage, halves or doubles the microbatch, deals out samples by speed, or, if all stages are alike, exchanges
 stages, replicas, tensor and context parallelism. The first neighbour that is better is taken, those around
-the busiest stage first; from the last one some random changes at once open a way out. Pins and bans hold by
-construction: what they forbid is never proposed. A start that does not fit is brought to fit first: less
+the busiest stage first; from the last one several random changes at once open a way out. Pins and bans hold
+by construction: a forbidden change is never proposed. A start that does not fit is made to fit first: less
 overflow counts before anything else.
 """
 
@@ -31,11 +31,11 @@ from explorer.strategies.shares import shared_by_speed
 from explorer.strategy import ROUND_ROBIN, JobStrategy, Stage, Strategy
 
 SUFFIX = ", improved"
-"""On the label of what was found from a strategy of that label."""
+"""Suffix of the label of a candidate found from another one."""
 STEPS = (1, 2, 4)
-"""Blocks that go over a boundary at once."""
+"""Numbers of blocks that move over a boundary at once."""
 KICK = 3
-"""Random changes at once."""
+"""Number of random changes at once."""
 
 
 @SEARCHERS.add(
@@ -57,10 +57,10 @@ KICK = 3
     )
 )
 def local(problem: Problem, evaluator: Evaluator, *, kicks: int) -> Iterator[Candidate | None]:
-    """Best strategy on a downward path from the start, or from an even split where there is none.
+    """Search on a downward path from the start, or from an even split if there is none.
 
     Raises:
-        InputError: no cluster, or kicks below 0.
+        InputError: there is no cluster, or kicks are below 0.
     """
     cluster = problem.needed_cluster
     first: Candidate | None = evaluator.best
@@ -78,7 +78,7 @@ def local(problem: Problem, evaluator: Evaluator, *, kicks: int) -> Iterator[Can
 
 
 def _starts(problem: Problem, cluster: Cluster) -> Iterator[tuple[Strategy, str]]:
-    """The start; else even splits over all devices, from the most stages to one."""
+    """Yield the start; without one even splits over all devices, from the most stages to one."""
     if problem.start is not None:
         yield problem.start, "start"
     devices, job = problem.device_count, problem.job
@@ -96,7 +96,7 @@ def _starts(problem: Problem, cluster: Cluster) -> Iterator[tuple[Strategy, str]
 def descend(
     problem: Problem, evaluator: Evaluator, first: Candidate, *, kicks: int = 0
 ) -> Iterator[Candidate | None]:
-    """Go down from a candidate as long as a neighbour is better, then from random changes of the best.
+    """Descend from a candidate as long as a neighbour is better, then from random changes of the best.
 
     Deterministic by the seed of the problem; never worse than the first.
     """
@@ -119,7 +119,7 @@ def descend(
 def _down(
     problem: Problem, evaluator: Evaluator, first: Candidate, seen: set[Strategy]
 ) -> Generator[Candidate | None, None, Candidate]:
-    """First improvement until a whole round of neighbours brings none; the last of the path is returned."""
+    """Take first improvements until a whole round of neighbours has none; return the last candidate."""
     best, improved = first, True
     while improved:
         improved = False
@@ -141,7 +141,7 @@ def _label(first: Candidate) -> str:
 
 
 def _kicked(problem: Problem, strategy: Strategy, luck: random.Random) -> Strategy:
-    """Several random changes at once."""
+    """Apply several random changes at once."""
     job = strategy.job
     for _ in range(KICK):
         options = list(_changes(problem, job, range(len(job.stages))))
@@ -154,7 +154,7 @@ def _kicked(problem: Problem, strategy: Strategy, luck: random.Random) -> Strate
 
 
 def neighbours(problem: Problem, found: Candidate) -> Iterator[JobStrategy]:
-    """Strategies one small change away that pins and bans allow, the most promising first."""
+    """Yield strategies one small change away that pins and bans allow, the most promising first."""
     job = found.strategy.job
     yield from _changes(problem, job, _by_load(found))
     yield from _blocks_to_next_lanes(problem, job)
@@ -170,7 +170,7 @@ def _changes(problem: Problem, job: JobStrategy, order: Iterable[int]) -> Iterat
 
 
 def _by_load(found: Candidate) -> list[int]:
-    """Stages, the one on the busiest devices first."""
+    """Return the stages, those on the busiest devices first."""
     report, job = found.report, found.strategy.job
     busy = dict(zip(report.devices, report.per_device(report.busy_s), strict=True))
     loads = [max(busy.get(d, 0.0) for mesh in stage.meshes for d in mesh.devices) for stage in job.stages]
@@ -178,7 +178,7 @@ def _by_load(found: Candidate) -> list[int]:
 
 
 def _boundaries(problem: Problem, job: JobStrategy, order: list[int]) -> Iterator[JobStrategy]:
-    """Blocks over each boundary of a chain: away from the busiest stages first."""
+    """Move blocks over each boundary of a chain: away from the busiest stages first."""
     rules, count = problem.rules, len(job.stages)
     for stage in order:
         for neighbour in (stage - 1, stage + 1):
@@ -193,7 +193,7 @@ def _boundaries(problem: Problem, job: JobStrategy, order: list[int]) -> Iterato
 
 
 def _other_degrees(problem: Problem, strategy: Strategy) -> Iterator[JobStrategy]:
-    """Where all stages are alike: one degree doubled and another halved, or other chunks, cut anew."""
+    """Double one degree and halve another, or change the chunks, cut anew; only if all stages are alike."""
     degrees, cluster = read_degrees(strategy), problem.needed_cluster
     if degrees is None:
         return
@@ -217,7 +217,7 @@ def _shifted(problem: Problem, job: JobStrategy, before: int, after: int, blocks
 
 
 def _allowed(rules: Rules, before: JobStrategy, after: JobStrategy) -> bool:
-    """Whether what went to other stages may be there."""
+    """Tell whether layers that went to other stages may be there."""
     if not rules:
         return True
     for old, new in zip(before.stages, after.stages, strict=True):
@@ -229,7 +229,7 @@ def _allowed(rules: Rules, before: JobStrategy, after: JobStrategy) -> bool:
 
 
 def _shares(problem: Problem, job: JobStrategy) -> Iterator[JobStrategy]:
-    """Samples by the speed of replicas, and equal ones; nothing where all are as fast."""
+    """Deal samples by the speed of replicas, and equally; yield nothing if all are equally fast."""
     shared = shared_by_speed(problem.graph, problem.needed_cluster, problem.job.precision, job)
     equal = job.with_stages(replace(stage, shares=()) if stage.shares else stage for stage in job.stages)
     for other in (shared, equal):
@@ -238,7 +238,7 @@ def _shares(problem: Problem, job: JobStrategy) -> Iterator[JobStrategy]:
 
 
 def _microbatches(problem: Problem, job: JobStrategy) -> Iterator[JobStrategy]:
-    """All microbatches halved or doubled, where they still divide the batch and their replicas."""
+    """Halve or double all microbatches, if they still divide the batch and their replicas."""
     batch = problem.workload.job.global_batch
     for up in (True, False):
         sizes = [s.microbatch_samples * 2 if up else s.microbatch_samples // 2 for s in job.stages]
@@ -256,7 +256,7 @@ def _microbatches(problem: Problem, job: JobStrategy) -> Iterator[JobStrategy]:
 
 
 def _memory_choices(problem: Problem, job: JobStrategy, order: list[int]) -> Iterator[JobStrategy]:
-    """Recomputation and ZeRO: of all stages alike, then of one."""
+    """Change recomputation and ZeRO: of all stages alike, then of one."""
     if not problem.workload.job.training:
         return
     for choice in RECOMPUTE:
@@ -277,7 +277,7 @@ def _replicated(stage: Stage) -> bool:
 
 
 def _with(job: JobStrategy, which: range | list[int], **fields: object) -> Iterator[JobStrategy]:
-    """The strategy with fields of some stages set; nothing if they are so already."""
+    """Yield the strategy with fields of some stages set; nothing if they are set already."""
     stages = list(job.stages)
     for i in which:
         stages[i] = replace(stages[i], **fields)  # type: ignore[arg-type]
@@ -286,7 +286,7 @@ def _with(job: JobStrategy, which: range | list[int], **fields: object) -> Itera
 
 
 def _blocks_to_next_lanes(problem: Problem, job: JobStrategy) -> Iterator[JobStrategy]:
-    """Single blocks to the lane before or after theirs, which may break a run in two."""
+    """Move single blocks to the lane before or after theirs, which may break a run in two."""
     graph, groups = problem.graph, groups_of(job)
     if len(groups) < 2 or any(stage.slices for stage in job.stages):
         return

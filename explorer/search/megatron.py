@@ -1,8 +1,8 @@
 """Megatron's published rule of thumb (Narayanan et al., SC'21, section 5 "Takeaways").
 
 Tensor parallelism up to the devices of a node (takeaway 1), then pipeline stages until the model fits,
-the rest data parallel (takeaway 2); the microbatch size is tried (takeaway 3). Interleaving where every
-pipeline device can have two chunks or more. Devices are those of the problem in order, the fastest where not
+the rest data parallel (takeaway 2); the microbatch size is tried (takeaway 3). Interleaving if every
+pipeline device can have two chunks or more. Devices are those of the problem in order, or the fastest if not
 all may be used.
 """
 
@@ -38,10 +38,10 @@ from explorer.strategies.degrees import RECOMPUTE, Degrees
     )
 )
 def megatron(problem: Problem, evaluator: Evaluator, *, recompute: str) -> Iterator[Candidate | None]:
-    """Smallest t x p that fits, tensor first; then the best of some microbatch sizes and chunks.
+    """Find the smallest t x p that fits, tensor first; then the best of some microbatch sizes and chunks.
 
     Raises:
-        InputError: no cluster.
+        InputError: there is no cluster.
     """
     for tensor, stages in _by_size(problem):
         replicas = problem.device_count // (tensor * stages)
@@ -60,7 +60,7 @@ def megatron(problem: Problem, evaluator: Evaluator, *, recompute: str) -> Itera
 
 
 def _by_size(problem: Problem) -> list[tuple[int, int]]:
-    """(t, p) with growing t x p; tensor grows to the node first, then pipeline."""
+    """Return (t, p) with growing t x p; tensor grows to the node first, then pipeline."""
     cluster = problem.needed_cluster
     node = min(cluster.node_size(device) for device in problem.order)
     tensors = [t for t in (1, 2, 4, 8, 16) if t <= node and problem.device_count % t == 0]

@@ -1,4 +1,4 @@
-"""The microbatch size where nobody gave one: the fastest of 1, 2, 4, ... samples per replica that fit."""
+"""The microbatch size if nobody gave one: the fastest of 1, 2, 4, ... samples per replica that fit."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from explorer.strategies.degrees import Degrees
 from explorer.workload import Workload
 
 MOST_EVALUATIONS = 8
-"""Simulations at most."""
+"""Most simulations."""
 NEAR = 1.05
-"""Where not even one sample fits, memory lacks whatever the size: sizes that lack hardly more than one sample
-does are as good, and the fastest of them is taken."""
+"""Bytes that may be missing, over those that one sample lacks, if not even one fits: memory is then missing
+whatever the size, so sizes that lack hardly more are as good, and the fastest of them is taken."""
 
 Rank = tuple[float, float]
-"""(bytes that lack, step time in seconds), the smaller the better; infinite where it cannot be simulated."""
+"""(missing bytes, step time in seconds), the smaller the better; infinite if it cannot be simulated."""
 _IMPOSSIBLE = (math.inf, math.inf)
 
 
@@ -35,21 +35,21 @@ def with_best_microbatch(
     """Return the degrees with the microbatch size of least simulated step time among those that fit.
 
     Sizes are the powers of two that divide a replica's samples. Up to `MOST_EVALUATIONS` of them are all
-    simulated; among more a Fibonacci search takes the step time to fall and then to rise with the size, and
-    memory to grow with it. Where none fits, it is the fastest of those that lack hardly more than one sample
-    a replica does (`NEAR`); where none can be simulated, 1.
+    simulated; with more, a Fibonacci search assumes that the step time falls and then rises with the size,
+    and that memory grows with it. If none fits, it is the fastest of those that lack hardly more than one
+    sample a replica does (`NEAR`); if none can be simulated, 1.
 
     Args:
         graph: the model.
         cluster: the devices.
-        workload: one job.
+        workload: the workload of one job.
         degrees: all but the microbatch size.
-        devices: device of every rank; () is 0, 1, 2, ....
-        most_actions: stages times microbatches that a size may need at most, where a larger size needs fewer;
+        devices: device of every rank; () for 0, 1, 2, ....
+        most_actions: stages times microbatches that a size may need at most, if a larger size needs fewer;
             0 for any number.
     """
     known: dict[int, Rank] = {}
-    missing = 0.0  # bytes that lack whatever the size
+    missing = 0.0  # bytes that are missing whatever the size
 
     def simulated(size: int) -> Rank:
         try:
@@ -83,7 +83,7 @@ def with_best_microbatch(
 
 
 def _sizes(share: int) -> list[int]:
-    """Powers of two that divide the samples of a replica.
+    """Return the powers of two that divide the samples of a replica.
 
     >>> _sizes(24)
     [1, 2, 4, 8]
@@ -99,7 +99,7 @@ def _every(sizes: Sequence[int], judge: Callable[[int], Rank]) -> None:
 
 
 def _search(sizes: Sequence[int], judge: Callable[[int], Rank]) -> None:
-    """Judge sizes around the best one by a Fibonacci search: one simulation shrinks what is left by 1.6."""
+    """Judge sizes around the best one by a Fibonacci search: one simulation shrinks the rest by 1.6."""
     lengths = [1, 1]
     while lengths[-1] <= len(sizes):
         lengths.append(lengths[-1] + lengths[-2])
@@ -111,7 +111,7 @@ def _search(sizes: Sequence[int], judge: Callable[[int], Rank]) -> None:
             break
         first = judge(sizes[left])
         second = judge(sizes[right]) if right < len(sizes) else _IMPOSSIBLE
-        # what cannot be simulated has too many microbatches: the best one is larger
+        # a size that cannot be simulated has too many microbatches: the best one is larger
         if first > second or (first == _IMPOSSIBLE and right < len(sizes)):
             low = left
     if 0 <= low + 1 < len(sizes):

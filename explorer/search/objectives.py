@@ -1,7 +1,7 @@
-"""What searches make small: objectives with their units and lower bounds, and frontiers of several.
+"""Objectives that searches minimise, with their units and lower bounds, and frontiers of several.
 
-An objective is one `Objective` in `OBJECTIVES`: how it is read off a report, what no strategy of a problem
-can fall below, and what one strategy cannot fall below whose step time and memory are bounded.
+An objective is one `Objective` in `OBJECTIVES`: how it is read off a report, a lower bound for all strategies
+of a problem, and one for a single strategy whose step time and memory are bounded.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from explorer.simulation.report import Report
 from explorer.workload import Job
 
 FRONTIER = "frontier"
-"""Objective whose best is the first of its axes, while all non-dominated candidates are kept."""
+"""Objective whose best is by the first of its axes, while all non-dominated candidates are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """A number to be made small."""
+    """A number to be minimised."""
 
     name: str
-    """Its name, as typed."""
+    """Name, as typed."""
     title: str
-    """In a few words, for people."""
+    """Title in a few words, for people."""
     unit: str
     """Unit of its values."""
     value: Callable[[Cluster, Job, Report], float]
-    """Return its value for a report.
+    """Returns its value for a report.
 
     Raises:
         InputError: the job does not say what it needs.
     """
     bound: Callable[[LayerGraph, Job, Pool], float]
-    """Return what no strategy on the devices of the pool can fall below."""
+    """Returns a lower bound for all strategies on the devices of the pool."""
     bound_name: str
-    """What that bound counts, in a few words."""
+    """Name of what that bound counts, in a few words."""
     strategy_bound: Callable[[Cluster, Job, float, float, Sequence[int]], float]
-    """Return what a strategy cannot fall below, given lower bounds of its step time (s) and peak memory
-    (bytes), and its devices."""
+    """Returns a lower bound for a strategy, given lower bounds of its step time (s) and peak memory (bytes),
+    and its devices."""
     per_device: bool = False
     """Whether every device in use adds to it, so that fewer may be better."""
     needs: Callable[[Job], bool] = lambda _: True
-    """Whether the job says all that it needs."""
+    """Tells whether the job states everything that it needs."""
 
 
 def flops_of_step(graph: LayerGraph, job: Job) -> float:
@@ -65,7 +65,7 @@ def flops_of_step(graph: LayerGraph, job: Job) -> float:
 
 
 def _peaks(pool: Pool, job: Job) -> list[float]:
-    """Peak FLOP/s of the fastest devices that may be used together, by kind and so quick for many."""
+    """Return the peak FLOP/s of the fastest devices that may be used together, found quickly by kind."""
     kinds = {kind.name: kind.peak(job.precision) for kind in pool.cluster.device_kinds}
     return sorted((kinds[pool.cluster.kind_of(device).name] for device in pool.devices), reverse=True)[
         : pool.count
@@ -73,12 +73,12 @@ def _peaks(pool: Pool, job: Job) -> list[float]:
 
 
 def _least_s(graph: LayerGraph, job: Job, pool: Pool) -> float:
-    """Work over peak: no step is shorter than its FLOPs at the peak of all devices that may be used."""
+    """Return work over peak: no step is shorter than its FLOPs at the peak of all usable devices."""
     return flops_of_step(graph, job) / sum(_peaks(pool, job))
 
 
 def _least_per_flop(graph: LayerGraph, job: Job, pool: Pool, price: Callable[[int], float]) -> float:
-    """All FLOPs on the kind of device where one costs least."""
+    """Return the price of all FLOPs on the kind of device on which one costs least."""
     kinds = {pool.cluster.kind_of(device).name: device for device in pool.devices}
     each = (price(d) / pool.cluster.kind_of(d).peak(job.precision) for d in kinds.values())
     return flops_of_step(graph, job) * min(each)
@@ -94,7 +94,7 @@ def _least_joules(graph: LayerGraph, job: Job, pool: Pool) -> float:
 
 
 def _least_bytes(graph: LayerGraph, job: Job, pool: Pool) -> float:
-    """Every weight is somewhere: spread evenly over all devices that may be used."""
+    """Return the bytes of all weights, spread evenly over all devices that may be used."""
     names = (job.precision if item.dtype == COMPUTE else item.dtype for item in graph.parameters)
     held = sum(item.elements * dtype_bytes(name) for item, name in zip(graph.parameters, names, strict=True))
     return held / pool.count
@@ -105,7 +105,7 @@ def _joules(cluster: Cluster, _: Job, report: Report) -> float:
 
 
 def _idle_joules(cluster: Cluster, _: Job, step_s: float, __: float, devices: Sequence[int]) -> float:
-    """What the devices draw if they never do more than idle."""
+    """Return the joules that the devices draw if they are never more than idle."""
     kinds = (cluster.kind_of(device) for device in devices)
     return step_s * sum(min(kind.idle_watts, kind.busy_watts) for kind in kinds)
 
@@ -179,7 +179,7 @@ OBJECTIVES: dict[str, Objective] = {item.name: item for item in _ALL}
 """Objectives by name, all to be minimised."""
 
 USUAL_AXES = ("time", "memory")
-"""Axes of the frontier where none are named; a search for one objective keeps these as well."""
+"""Axes of the frontier if none are named; a search for one objective keeps these as well."""
 
 
 def frontier_axes(text: str) -> tuple[Objective, ...]:
@@ -196,7 +196,8 @@ def axes_of(text: str) -> tuple[Objective, ...]:
     """Return the axes of an objective as typed: one, or of `frontier:time,memory,cost` several.
 
     Raises:
-        InputError: an unknown name, one twice, or a frontier of fewer than two or more than three.
+        InputError: a name is unknown or given twice, or a frontier has fewer than two or more than three
+            axes.
     """
     name, colon, rest = text.partition(":")
     names = tuple(part.strip() for part in rest.split(",")) if colon else (name,)

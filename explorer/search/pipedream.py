@@ -31,7 +31,7 @@ from explorer.strategy import Strategy
 ORIGINAL, OURS, COUNTED, FREE = "original", "ours", "counted", "free"
 BOUND = "its own cost model"
 DENSE_LIMIT = 30_000_000
-"""Numbers in the tables of one plan (240 MB); a larger one-level plan is found by bisection."""
+"""Most numbers in the tables of one plan (240 MB); a larger one-level plan is found by bisection."""
 
 
 @SEARCHERS.add(
@@ -88,10 +88,10 @@ def pipedream(
     microbatch_size: int,
     asynchronous: bool,
 ) -> Iterator[Candidate | None]:
-    """Optimal plan under the published costs; with a cluster also judged by the simulator.
+    """Find the optimal plan under the published costs; with a cluster also judge it by the simulator.
 
     Raises:
-        InputError: counts or bandwidths that are no positive numbers, no cluster and none given, or more cut
+        InputError: counts or bandwidths are not positive numbers, no cluster is given, or there are more cut
             positions than the method can hold.
     """
     levels = _levels(problem, devices, bandwidth_bytes_per_s)
@@ -176,7 +176,7 @@ def _numbers(key: str, text: str) -> list[float]:
 
 
 def _cluster_counts(cluster: Cluster, devices: int) -> list[float]:
-    """Devices of a node, and nodes; one level where they do not fill whole nodes."""
+    """Return the devices of a node, and the nodes; one level if they do not fill whole nodes."""
     node = min(group.devices_per_node for group in cluster.nodes)
     if devices <= node or devices % node or cluster.links:
         return [devices]
@@ -184,7 +184,7 @@ def _cluster_counts(cluster: Cluster, devices: int) -> list[float]:
 
 
 def _cluster_rates(cluster: Cluster, order: DeviceOrder, levels: int) -> list[float]:
-    """Bandwidth between neighbours, and from the first device to the last one."""
+    """Return the bandwidth between neighbours, and from the first device to the last one."""
     if len(order) == 1:
         return [1.0] * levels  # a single device sends nothing
     near = cluster.path(*order[:2]).bandwidth_bytes_per_s
@@ -255,7 +255,7 @@ def _ours(
 
 
 def _fewer(task: Task) -> Iterator[Task]:
-    """The task, the same with one machine per stage, and both with fewer and fewer machines outermost."""
+    """Yield the task, the same with one machine per stage, and both with ever fewer outermost machines."""
     levels = task.levels
     while True:
         for straight in (task.choice.straight, True):
@@ -270,7 +270,7 @@ def _fewer(task: Task) -> Iterator[Task]:
 
 
 def _details(task: Task, plan: OptimalPlan) -> dict[str, object]:
-    """What the published optimizer prints: stages, and speed-ups over one machine and data parallelism."""
+    """Return what the published optimizer prints: stages, speed-ups over one machine and data parallelism."""
     alone = float(task.states.seconds[-1])
     together = data_parallel_s(alone, float(task.states.parameter_bytes[-1]), task.levels)
     return {
@@ -298,7 +298,7 @@ def _stage_details(task: Task, cut: Cut) -> dict[str, object]:
 
 
 def data_parallel_s(seconds: float, parameter_bytes: float, levels: Sequence[PlanLevel]) -> float:
-    """Its estimate of plain data parallelism over all machines, in seconds per minibatch."""
+    """Return its estimate of plain data parallelism over all machines, in seconds per minibatch."""
     inside = 1
     for level in levels:
         m = level.machines

@@ -1,4 +1,4 @@
-"""What a searcher is given: a model, devices to choose from, what is asked, what must hold."""
+"""Search problems: a model, devices to choose from, a workload, an objective, and rules that must hold."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Problem:
     """A search problem. Immutable.
 
     Raises:
-        InputError: an unknown objective, layer or device.
+        InputError: the objective, a layer or a device is unknown.
     """
 
     graph: LayerGraph
@@ -28,27 +28,27 @@ class Problem:
     cluster: Cluster | None
     """The devices; None only for searchers that bring their own (a published cost model)."""
     workload: Workload
-    """One job."""
+    """Workload of one job."""
     objective: str = "time"
     """A key of `OBJECTIVES`, or `frontier`, of step time and memory or of others: `frontier:time,cost`."""
     memory_limit_bytes: float = 0.0
-    """Per device, below its own capacity; 0 for none."""
+    """Limit per device in bytes, below its own capacity; 0 if there is none."""
     devices: tuple[int, ...] = ()
     """Devices that may be used, in the order of the ranks; () for all of the cluster, pools included."""
     max_devices: int = 0
-    """Devices to use at most; 0 for all."""
+    """Most devices to use; 0 for all."""
     pins: tuple[tuple[str, int], ...] = ()
-    """(layer, device) that must hold: the layer's stage must contain the device."""
+    """(layer, device) pairs that must hold: the layer's stage must contain the device."""
     bans: tuple[tuple[str, int], ...] = ()
-    """(layer, device) that must not hold."""
+    """(layer, device) pairs that must not hold."""
     start: Strategy | None = None
     """A strategy to start from; the result is never worse."""
     seed: int = 0
-    """Seed of all randomness."""
+    """Seed of all random choices."""
     rules: Rules = field(init=False, repr=False, compare=False)
-    """Pins and bans, ready to be asked."""
+    """Pins and bans, prepared for checking candidates."""
     axes: tuple[Objective, ...] = field(init=False, repr=False, compare=False)
-    """What is to become small; of a frontier all of its axes, of which the first ranks candidates."""
+    """Objectives to be minimised; all axes of a frontier, of which the first ranks candidates."""
 
     chosen_from: Pool | None = field(init=False, repr=False, compare=False)
     """The devices, as proposers see them; None without a cluster."""
@@ -117,7 +117,7 @@ class Problem:
         """Devices to choose from.
 
         Raises:
-            InputError: no cluster.
+            InputError: there is no cluster.
         """
         if self.chosen_from is None:
             raise InputError("this searcher needs a cluster", key="cluster", allowed="--cluster NAME")
@@ -128,7 +128,7 @@ class Problem:
         """Devices that may be used together.
 
         Raises:
-            InputError: no cluster.
+            InputError: there is no cluster.
         """
         return self.pool.count
 
@@ -136,11 +136,11 @@ class Problem:
         """Return the device orders worth trying, most promising first: see `explorer.search._devices`.
 
         Args:
-            names: proposers to ask; () is the usual ones, and fewer devices where that may be better: where a
-                pool is to choose from, or what is used is paid.
+            names: proposers to ask; () for the usual ones, and for fewer devices if that may be better: if
+                there is a pool to choose from, or the devices used are paid for.
 
         Raises:
-            InputError: no cluster, or an unknown proposer.
+            InputError: there is no cluster, or a proposer is unknown.
         """
         pool = self.pool
         if not names:
@@ -151,25 +151,25 @@ class Problem:
 
     @property
     def order(self) -> DeviceOrder:
-        """The devices that a searcher takes which makes no choice of its own.
+        """The devices taken by a searcher that makes no choice of its own.
 
         Raises:
-            InputError: no cluster.
+            InputError: there is no cluster.
         """
         return self.orders()[0]
 
     @property
     def ranks(self) -> Objective:
-        """The objective by which candidates are ranked: of a frontier its first axis."""
+        """The objective that ranks candidates: of a frontier its first axis."""
         return self.axes[0]
 
     @property
     def keeps_frontier(self) -> bool:
-        """Whether all non-dominated candidates are looked for, not one best."""
+        """Whether all non-dominated candidates are sought, not one best."""
         return self.objective.partition(":")[0] == FRONTIER
 
     def lower_bound(self) -> float | None:
-        """Return what no strategy can fall below (see `Objective.bound`); None without a cluster."""
+        """Return the lower bound for all strategies (see `Objective.bound`); None without a cluster."""
         return self.ranks.bound(self.graph, self.job, self.pool) if self.cluster is not None else None
 
     def value(self, report: Report) -> float:
@@ -177,7 +177,7 @@ class Problem:
         return self.ranks.value(self.needed_cluster, self.job, report)
 
     def over_bytes(self, report: Report) -> float:
-        """Return the bytes that lack, over all lanes; 0 where all fit their devices and the limit."""
+        """Return the missing bytes over all lanes; 0 if everything fits its devices and the limit."""
         over = sum(item.over_bytes for item in report.overflows)
         if self.memory_limit_bytes:
             over = max(over, max(report.peak_memory_bytes) - self.memory_limit_bytes, 0.0)
@@ -185,12 +185,12 @@ class Problem:
 
 
 def respects(problem: Problem, strategy: Strategy) -> bool:
-    """Whether pins and bans hold."""
+    """Tell whether a strategy respects pins and bans."""
     return problem.rules.respected_by(strategy.job)
 
 
 def respecting(problem: Problem, strategy: Strategy) -> Strategy | None:
-    """Return the strategy itself where pins and bans hold, else cut so that they do; None if no cut does."""
+    """Return the strategy if it respects pins and bans, else cut so that it does; None if no cut does."""
     if respects(problem, strategy):
         return strategy
     job = fit_cuts(problem.graph, problem.rules, strategy.job)

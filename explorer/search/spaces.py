@@ -1,7 +1,7 @@
 """Spaces: the sets of strategies that searchers choose from, each with a plain list of its members.
 
-The lists are for small problems: what a search claims to be best of its space is held against all of them,
-and uniform random search draws from them. They are made by nested loops and nothing that a searcher uses.
+The lists are for small problems: a claim to be best of a space is checked against all of its members, and
+uniform random search draws from them. They are made by nested loops and nothing that a searcher uses.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees
 from explorer.strategy import Strategy
 
 Members = Callable[[Problem], Iterator[Strategy]]
-"""Yields all strategies of a space for a problem, those that break pins or do not fit memory included."""
+"""Type of a function that yields all strategies of a space, even those that break pins or do not fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +24,9 @@ class Space:
     """A set of strategies."""
 
     words: str
-    """What is chosen, in a few words, for tables."""
+    """Its choices in a few words, for tables."""
     members: Members | None = None
-    """Its list; None if it has none: random search then draws from the uniform strategies."""
+    """Function that lists it; None if there is none: random search then draws from the uniform strategies."""
 
     def __str__(self) -> str:
         return self.words
@@ -35,8 +35,9 @@ class Space:
 def uniform_strategies(problem: Problem) -> Iterator[Strategy]:
     """Yield every uniform strategy: t x p x d devices, chunks, microbatch, recomputation and ZeRO.
 
-    On every proposed order of devices: t divides all nodes, d is the largest that the devices left allow and
-    the batch divides into, chunks are 1, 2 or 4, and microbatches divide what a replica has.
+    It covers every proposed order of devices: t divides all nodes, d is the largest that the remaining
+    devices allow and the batch divides into, chunks are 1, 2 or 4, and microbatches divide a replica's
+    samples.
     """
     batch, cluster = problem.job.global_batch, problem.needed_cluster
     for order in problem.orders():
@@ -68,4 +69,4 @@ def uniform_strategies(problem: Problem) -> Iterator[Strategy]:
 
 
 UNIFORM = Space(words="all uniform tp × pp × dp", members=uniform_strategies)
-"""All stages treated alike, on every proposed order of devices."""
+"""Uniform strategies: all stages treated alike, on every proposed order of devices."""

@@ -1,4 +1,4 @@
-"""Searcher: what a searcher says of itself."""
+"""Searcher: the description that a searcher gives of itself."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from explorer.search.spaces import Space
 class Searcher(Spec):
     """A searcher; its function `f(problem, evaluator, **options)` is a generator over costed candidates.
 
-    It yields at least every 50 ms: a `Candidate` that it had costed, or None where there is nothing new.
+    It yields at least every 50 ms: a `Candidate` that it had costed, or None if there is nothing new.
     """
 
     space: Space
-    """What it chooses from."""
+    """Space from which it chooses."""
     optimal: bool = False
     """Whether it ends with the best strategy of `space`; it then sets `Evaluator.optimal`."""
     foreign: bool = False
-    """Whether it can judge by a published cost model instead of ours, whose claims its own test holds."""
+    """Whether it can judge by a published cost model instead of ours, checked by a test of its own."""
     stochastic: bool = False
-    """Whether what it tries depends on `Problem.seed`."""
+    """Whether its choices depend on `Problem.seed`."""
     loses: str = ""
-    """Why it may end with less than uniform random search of its space in as many evaluations; empty if it is
-    held not to."""
+    """Reason why it may end with less than uniform random search of its space in as many evaluations; empty
+    if it must not."""
     starts: bool = False
-    """Whether it goes on from the start of the problem."""
+    """Whether it continues from the start of the problem."""
     rigid: bool = False
-    """Whether it proposes a few strategies by a rule, of which none may respect what must hold."""
+    """Whether it proposes a few strategies by a rule, none of which may respect the pins and bans."""
     objectives: tuple[str, ...] = ()
-    """Names of the objectives it serves; () is all."""
+    """Names of the objectives it serves; () for all."""

@@ -1,1 +1,1 @@
-"""One file per set of published measurements; `explorer.score.rows.SETS` finds them."""
+"""Sets of published measurements, one file each; `explorer.score.rows.SETS` finds them."""

@@ -15,46 +15,46 @@ from explorer.score.reading import count, positive
 from explorer.score.sets._sailor_profile import LAYERS
 
 _MOST_GPUS = 4096
-"""More than any cluster of the set: a number mistyped must not hang us."""
+"""Larger than any cluster of the set: a mistyped number must not hang us."""
 
 
 class Replica(NamedTuple):
     """GPUs of one replica of a stage."""
 
     gpus: tuple[tuple[str, int], ...]
-    """(name, how many)."""
+    """(name, number) of its GPUs."""
     tensor: int
     """Tensor-parallel size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStage:
-    """A stage."""
+    """One stage of a plan."""
 
     layers: tuple[int, ...]
     """Consecutive layers of the profile."""
     replicas: tuple[Replica, ...]
-    """With equal tensor-parallel sizes."""
+    """Replicas, with equal tensor-parallel sizes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SailorPlan:
-    """A plan with what was measured of it."""
+    """A plan with its measurements."""
 
     stages: tuple[PlanStage, ...]
-    """In order; together every layer once."""
+    """Stages in order; together they hold every layer once."""
     micro: int
     """Samples of a microbatch on one replica."""
     batch: int
     """Samples of a step."""
     seconds: float
-    """Of one step."""
+    """Seconds of one step."""
     memory_bytes: float
-    """Most memory of any GPU."""
+    """Most bytes of memory on any GPU."""
 
     @property
     def gpus(self) -> dict[str, int]:
-        """How many GPUs of each name it uses."""
+        """Number of GPUs of each name that it uses."""
         found: dict[str, int] = {}
         for stage in self.stages:
             for replica in stage.replicas:
@@ -64,10 +64,10 @@ class SailorPlan:
 
 
 def read_plan(data: Any) -> SailorPlan:
-    """A plan from its JSON.
+    """Read a plan from its JSON.
 
     Raises:
-        InputError: a missing or wrong value, layers that do not occur once each, sizes that do not fit.
+        InputError: a value is missing or wrong, layers do not occur once each, or sizes do not fit.
     """
     plan = _mapping(data, "plan")
     pipelines = _list(_value(plan, "pipeline_list"), "pipeline_list")

@@ -1,10 +1,10 @@
 """Seconds per layer that Sailor publishes of OPT-350M: read, smoothed, and put on the graph.
 
-A profile is ``batch -> tensor degree -> layer -> [forward s, backward s, update s]``; layer 0 is all before
-the blocks, 1 to 24 are the blocks, 25 is all behind them. The all-reduces of tensor parallelism are in the
-seconds (on eight RTX 3090 of one server a block takes four times as long as on one), so that they are not
-priced once more (`Measured.collectives`). Updates are left to physics: a step of 32 single samples takes
-31 times as long as a step of one, with no room for the 0.01 s of updates that the profile of GH200 says.
+A profile is ``batch -> tensor degree -> layer -> [forward s, backward s, update s]``; layer 0 is everything
+before the blocks, 1 to 24 are the blocks, 25 is everything behind them. The all-reduces of tensor parallelism
+are in the seconds (on eight RTX 3090 of one server a block takes four times as long as on one), so they are
+not priced once more (`Measured.collectives`). Updates are left to physics: a step of 32 single samples takes
+31 times as long as a step of one, with no room for the 0.01 s of updates that the profile of GH200 states.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ LAYERS = BLOCKS + 2
 PREFIX = "profile_OPT-350_"
 
 Seconds = tuple[float, float]
-"""Forward, backward."""
+"""Seconds of forward and backward."""
 Profile = dict[int, dict[int, list[Seconds]]]
 """Tensor degree -> batch, ascending -> seconds by layer."""
 
 
 def profile_names(folder: Path) -> list[str]:
-    """GPUs of which a folder has a profile, sorted."""
+    """Return the GPUs whose profiles a folder has, sorted."""
     return sorted(path.stem.removeprefix(PREFIX) for path in folder.glob(f"{PREFIX}*.json"))
 
 
 @cache
 def read_profile(path: Path) -> Profile:
-    """Seconds of one GPU.
+    """Read the seconds of one GPU.
 
-    More samples never take less time, so that what was measured at a batch is taken to be no more than what
-    was measured at a larger one: single samples on fast GPUs are bound by the host, whose time varies.
+    More samples never take less time, so a measurement at a batch is capped by those at larger batches:
+    single samples on fast GPUs are bound by the host, whose time varies.
 
     Raises:
-        InputError: no such profile.
+        InputError: the profile does not exist.
     """
     allowed = f"batch -> tensor degree -> layer 0 to {LAYERS - 1} -> [forward s, backward s, update s]"
     try:
@@ -82,7 +82,7 @@ def _seconds(values: Any) -> Seconds:
 
 
 def group_of(graph: LayerGraph) -> dict[str, int]:
-    """Number in a profile of each layer of the graph."""
+    """Return the number in a profile of each layer of the graph."""
     blocks = [layer.block for layer in graph.layers]
     first = next(i for i, block in enumerate(blocks) if block)
     number = {block: i + 1 for i, block in enumerate(dict.fromkeys(block for block in blocks if block))}
@@ -94,14 +94,14 @@ def group_of(graph: LayerGraph) -> dict[str, int]:
 
 @cache
 def measured_graph(attention: str, profiles: tuple[tuple[str, Path], ...]) -> LayerGraph:
-    """OPT-350M with measured seconds.
+    """Return OPT-350M with measured seconds.
 
     Args:
-        attention: fused or unfused, for what it keeps.
+        attention: fused or unfused, for the tensors that it keeps.
         profiles: (name of the device kind, file of its seconds).
 
     Raises:
-        InputError: a file that is no profile.
+        InputError: a file is not a profile.
     """
     graph = load_model("opt-350m", sequence_length=SEQUENCE, settings={"attention": attention})
     known = [(kind, read_profile(path)) for kind, path in profiles]
@@ -115,7 +115,7 @@ def measured_graph(attention: str, profiles: tuple[tuple[str, Path], ...]) -> La
 
 
 def _with_seconds(layer: Layer, known: list[tuple[str, Profile]], number: int | None) -> Layer:
-    """All seconds of a group are its first layer's; others (no number) take none, as groups stay whole."""
+    """Put all seconds of a group on its first layer; others (no number) take none, as groups stay whole."""
     rows = (row for kind, profile in known for row in _rows(kind, profile, number))
     return replace(layer, measured=tuple(rows))
 

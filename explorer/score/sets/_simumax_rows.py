@@ -14,23 +14,23 @@ from explorer.base.formats import parse_json
 from explorer.score.reading import count, no_surrogates, positive, read_text, reference_if_any
 
 FOLDER = Path("measured") / "simumax"
-"""Where the shapes lie in the reference folder, if not beside the rows."""
+"""Folder of the shapes in the reference folder, if they are not next to the rows."""
 FIELDS = ("case", "model", "layer_num", "mbc", "real_ms", "real_alloc_gib")
-"""What a row needs."""
+"""Fields that a row needs."""
 _DEGREE = re.compile(r"(tp|pp|dp|cp|ep|etp|seq|mbc|mbs|l)(\d+)")
 
 
 class Element(NamedTuple):
-    """One element of a JSON list: its value, or what is wrong with it."""
+    """One element of a JSON list: its value, or its problem."""
 
     number: int
-    """From 1."""
+    """Position in the list, from 1."""
     value: Mapping[str, Any]
     problem: str = ""
 
 
 def elements(path: Path) -> Iterator[Element]:
-    """Elements of a file's JSON list; one that is no JSON is a problem, and the others are found still.
+    """Yield the elements of a file's JSON list; one that is not JSON is a problem, the rest is still read.
 
     Raises:
         InputError: the file cannot be read, or holds no list.
@@ -60,33 +60,33 @@ def elements(path: Path) -> Iterator[Element]:
 
 
 def _next(text: str, at: int) -> int:
-    """Start of what follows blanks and commas: an element, the list's end, or the text's."""
+    """Return the position after blanks and commas: an element, the list's end, or the text's."""
     match = re.compile(r"[\s,]*").match(text, at)
     return match.end() if match else at
 
 
 def _following(text: str, at: int) -> int:
-    """Where the element after a broken one starts: at the next brace that opens a line's object."""
+    """Return the position of the element after a broken one: the next brace that opens a line's object."""
     found = re.compile(r"\n\s*\{|,\s*\{").search(text, at + 1)
     return found.end() - 1 if found else len(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a row was run with."""
+    """Setting in which a row was run."""
 
     case: str
-    """Its name."""
+    """Name of the case."""
     model: str
     """Name of the model."""
     layers: int
-    """Blocks of it."""
+    """Number of blocks of the model."""
     tensor: int = 1
     """Tensor-parallel size."""
     pipeline: int = 1
-    """Stages."""
+    """Pipeline stages."""
     data: int = 1
-    """Replicas."""
+    """Data-parallel replicas."""
     context: int = 1
     """Context-parallel size."""
     expert: int = 1
@@ -108,7 +108,7 @@ _FIELDS = {
 
 
 def setting_of(row: Mapping[str, Any], devices: int) -> Setting:
-    """What a row says of its run: its name, checked against its other fields.
+    """Return the setting of a row: its name, checked against its other fields.
 
     Raises:
         InputError: a field is missing or wrong, name and fields disagree, or degrees do not make `devices`.
@@ -139,10 +139,10 @@ def setting_of(row: Mapping[str, Any], devices: int) -> Setting:
 
 
 def _degrees(text: str, key: str) -> dict[str, int]:
-    """Numbers by the word before them: `tp2_pp1` and `tp2pp1` alike.
+    """Return numbers by the word before them: `tp2_pp1` and `tp2pp1` alike.
 
     Raises:
-        InputError: one that is no count, or is said twice differently.
+        InputError: a number is not a count, or is given twice with different values.
     """
     found: dict[str, int] = {}
     for part in text.split("_"):
@@ -188,16 +188,16 @@ def _present(row: Mapping[str, Any], key: str) -> Any:
 
 
 def measured(row: Mapping[str, Any], key: str) -> float:
-    """A measured quantity.
+    """Return a measured quantity.
 
     Raises:
-        InputError: missing, or no finite number above 0.
+        InputError: it is missing, or not a finite number above 0.
     """
     return positive(_present(row, key), key)
 
 
 def model_file(model: str, folder: Path) -> Path:
-    """The file with a model's shapes, `model_NAME.json` or with a suffix: beside the rows, or as published.
+    """Return the file of a model's shapes, `model_NAME.json` or with a suffix: near the rows, or published.
 
     Raises:
         InputError: there is none.
@@ -221,10 +221,10 @@ def model_file(model: str, folder: Path) -> Path:
 
 
 def model_shapes(path: Path) -> Mapping[str, Any]:
-    """The shapes in a model's file.
+    """Return the shapes in a model's file.
 
     Raises:
-        InputError: it is no JSON object.
+        InputError: it is not a JSON object.
     """
     try:
         found = parse_json(read_text(path), ours=False)

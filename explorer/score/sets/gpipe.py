@@ -1,8 +1,8 @@
 """GPipe (Huang et al., NeurIPS 2019), Table 2: throughput of a Transformer of 48 blocks by devices.
 
-Relative to two devices and one microbatch. The accelerators (TPU) are not in the catalogue and only ratios
-are published: equal blocks with given seconds, backward twice the forward with forward again (GPipe
-recomputes), transfers free. The batch is the same for every number of microbatches and devices.
+Figures are relative to two devices and one microbatch. The accelerators (TPU) are not in the catalogue and
+only ratios are published: equal blocks with given seconds, backward twice the forward with the forward again
+(GPipe recomputes), transfers free. The batch is the same for every number of microbatches and devices.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from explorer.workload import Job, Workload
 
 BLOCKS = 48
 BASE = (2, 1)
-"""Devices and microbatches that the table is relative to."""
+"""Devices and microbatches to which the table is relative."""
 FORWARD_S = 1e-3
-"""Of one block and step; ratios do not depend on it."""
+"""Seconds of one block and step; ratios do not depend on it."""
 
 
 @SETS.add(
@@ -34,7 +34,7 @@ FORWARD_S = 1e-3
     paper="Huang et al., GPipe, NeurIPS 2019, table 2", source="gpipe", unit="ratio",
 )  # fmt: skip
 def read(path: Path) -> ReadRows:
-    """Throughput over that of two devices and one microbatch."""
+    """Read the throughput over that of two devices and one microbatch."""
     section = section_of(path, "GPipe")
     rows: list[ScoredRow] = []
     problems = []

@@ -23,7 +23,7 @@ FRAMEWORK = "megatron-2022"
 VOCABULARY, SEQUENCE = 51200, 2048
 MODEL, LAID_OUT, BATCH = "model", "GPUs t/p/d, interleave", "batch / micro"
 KINDS = (("full", "full", False), ("selective", "selective", True))
-"""Column, recomputation, sequence parallelism."""
+"""(column, recomputation, sequence parallelism)."""
 
 
 @SETS.add(
@@ -33,7 +33,7 @@ KINDS = (("full", "full", False), ("selective", "selective", True))
     unit="s",
 )  # fmt: skip
 def read(path: Path) -> ReadRows:
-    """Seconds of a step of GPT from 22 to 1,000 billion parameters."""
+    """Read the seconds of a step of GPT from 22 to 1,000 billion parameters."""
     return read_each(section_of(path, "Korthikanti").table("model", "full", "selective"), path.name, _rows)
 
 

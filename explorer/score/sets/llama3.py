@@ -33,7 +33,7 @@ _SHAPES = r"(\d+) layers, hidden (\d+), ffn (\d+), heads (\d+), kv heads (\d+), 
     unit="flops_per_s",
 )  # fmt: skip
 def read(path: Path) -> ReadRows:
-    """FLOP/s per GPU."""
+    """Read the FLOP/s per GPU."""
     section = section_of(path, "Llama 3", "Table 4")
     match = re.search(_SHAPES, section.prose)
     if match is None:

@@ -2,10 +2,10 @@
 
 Its FLOPs of a step are 96 B s l h^2 (1 + s / 6h + V / 16lh), recomputation included. Microbatches and chunks
 are those of the script that the authors published for the table (Megatron-LM, examples/sc21/run_table_1.sh);
-of a model that it does not know the best predicted one that fits counts, of microbatches of 1, 2, 4 and 8
-samples and of one or two blocks to a chunk: authors tune before they publish. fp16, unfused attention with
-dropout, gradients reduced after the last backward and, where there are several microbatches, summed by
-kernels apart: Megatron-LM fused that sum into the products in 2022.
+for a model that is not in it the best predicted layout that fits counts, of microbatches of 1, 2, 4 and 8
+samples and of one or two blocks per chunk: authors tune before they publish. fp16, unfused attention with
+dropout, gradients reduced after the last backward and, if there are several microbatches, summed by separate
+kernels: Megatron-LM fused that sum into the products in 2022.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ SCRIPT = {
     path=PATH, device=("a100-sxm-80gb",), source="megatron", framework=FRAMEWORK, unit="flops_per_s",
 )  # fmt: skip
 def read(path: Path) -> ReadRows:
-    """FLOP/s per GPU of GPT from 1.7 to 1,008 billion parameters."""
+    """Read the FLOP/s per GPU of GPT from 1.7 to 1,008 billion parameters."""
     table = section_of(path, "Megatron", "Table 1").table("heads", "hidden", "layers", "TFLOP/s")
     return read_each(table, path.name, _rows)
 
 
 def step_flops(model: Gpt, batch: int) -> float:
-    """FLOPs of a step with recomputation (equation 3 of the paper)."""
+    """Return the FLOPs of a step with recomputation (equation 3 of the paper)."""
     layers, width = model.layers, model.embed
     extra = 1 + model.sequence / (6 * width) + model.vocab / (16 * layers * width)
     return 96.0 * batch * model.sequence * layers * width**2 * extra
@@ -78,7 +78,7 @@ def _flops_per_s(cases: list[ScoredCase], flops: float) -> float:
 
 
 def _cases(model: Gpt, *, devices: int, tensor: int, pipeline: int, batch: int) -> list[ScoredCase]:
-    """What the authors ran, or may have run; at least one."""
+    """Return the cases that the authors ran, or may have run; at least one."""
     cluster = nodes_of("dgx-a100-128", devices, FRAMEWORK)
     data = devices // (tensor * pipeline)
     found, refused = [], None
@@ -105,7 +105,7 @@ def _cases(model: Gpt, *, devices: int, tensor: int, pipeline: int, batch: int) 
 
 
 def _choices(model: Gpt, pipeline: int) -> tuple[list[int], tuple[int, ...]]:
-    """Chunks per device, and samples of a microbatch."""
+    """Return the chunks per device, and the samples of a microbatch."""
     if (model.layers, model.embed) not in SCRIPT:
         return _chunks(model.layers, pipeline), MICROBATCHES
     micro, blocks = SCRIPT[model.layers, model.embed]
@@ -115,7 +115,7 @@ def _choices(model: Gpt, pipeline: int) -> tuple[list[int], tuple[int, ...]]:
 
 
 def _chunks(layers: int, pipeline: int) -> list[int]:
-    """What leaves one or two blocks to a chunk; 1 without a pipeline."""
+    """Return the numbers of chunks that leave one or two blocks to each; 1 without a pipeline."""
     per_device = layers // pipeline
     chunks = {per_device // blocks for blocks in (1, 2) if pipeline > 1 and per_device % blocks == 0}
     return sorted(chunks - {0}) or [1]

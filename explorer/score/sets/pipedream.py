@@ -1,11 +1,11 @@
 """PipeDream (Narayanan et al., SOSP 2019), Table 1: speed of a configuration over data parallelism.
 
-Layer times are PipeDream's own profiles, beside the tables (models without one are refused, saying so). A
-configuration `15-1` is a stage of 15 replicas that take turns and one of 1; `straight` one stage for each
-GPU; a single number is data parallelism. Gradients are reduced in buckets beside the backward, as PyTorch
-does. Cuts are not published: of two stages the best cut counts, else stages are balanced by time
-over replicas. Speeds are of the steady state. `note` names the best predicted of data parallelism, straight
-and (n - 1)-1.
+Layer times are PipeDream's own profiles, next to the tables (models without one are refused with a message).
+A configuration `15-1` is a stage of 15 replicas that take turns and one of 1; `straight` one stage for each
+GPU; a single number is data parallelism. Gradients are reduced in buckets behind the backward, as PyTorch
+does. Cuts are not published: for two stages the best cut counts, else stages are balanced by time over
+replicas. Speeds are of the steady state. `note` names the best predicted of data parallelism, straight and
+(n - 1)-1.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Counts = tuple[int, ...]
     device=("v100-pcie-16gb", "v100-sxm2-16gb"), source="pipedream", framework=FRAMEWORK, unit="ratio",
 )  # fmt: skip
 def read(path: Path) -> ReadRows:
-    """Speed over data parallelism of the published configuration."""
+    """Read the speed over data parallelism of the published configuration."""
     table = section_of(path, "PipeDream", "Table 1").table("model", "configuration", "speedup")
     return read_each(table, path.name, lambda record: _rows(record, table.head, path.parent))
 
@@ -93,13 +93,13 @@ def _load(path: str, samples: int) -> LayerGraph:
 
 
 def stage_counts(configuration: str, devices: int) -> Counts:
-    """Replicas of each stage of a configuration in the paper's notation.
+    """Return the replicas of each stage of a configuration in the paper's notation.
 
     >>> stage_counts("15-1", 16), stage_counts("straight", 3), stage_counts("16 (data parallel)", 16)
     ((15, 1), (1, 1, 1), (16,))
 
     Raises:
-        InputError: not the notation, or another number of devices.
+        InputError: it is not in that notation, or has another number of devices.
     """
     text = configuration.partition(" (")[0].strip().lower()
     counts = (
@@ -118,12 +118,12 @@ def stage_counts(configuration: str, devices: int) -> Counts:
 
 
 def configuration(counts: Counts) -> str:
-    """The paper's notation of a configuration."""
+    """Write a configuration in the paper's notation."""
     return "straight" if len(counts) > 1 and set(counts) == {1} else "-".join(map(str, counts))
 
 
 def speedup_of(graph: LayerGraph, cluster: Cluster, counts: Counts, batch: int) -> float:
-    """Samples per second of a configuration over those of data parallelism."""
+    """Return the samples per second of a configuration over those of data parallelism."""
     if len(counts) == 1:
         return 1.0
     return _speed(best_case(graph, cluster, counts, batch)) / _speed(
@@ -139,7 +139,7 @@ def _chosen(graph: LayerGraph, cluster: Cluster, devices: int, batch: int) -> st
 
 @cache
 def best_case(graph: LayerGraph, cluster: Cluster, counts: Counts, batch: int) -> ScoredCase:
-    """A configuration with its best cut, `batch` samples a replica."""
+    """Return a configuration with its best cut, `batch` samples per replica."""
     if len(counts) == 1:
         return _data_parallel(graph, cluster, counts[0], batch)
     cases = [_pipeline(graph, cluster, counts, cuts, batch) for cuts in _cuts(graph, counts)]
@@ -183,14 +183,14 @@ def _stages(graph: LayerGraph, counts: Counts, cuts: Counts, batch: int) -> Stra
 
 
 def _cuts(graph: LayerGraph, counts: Counts) -> list[Counts]:
-    """Cuts into two stages; into more the one whose slowest stage is fastest, by time over replicas."""
+    """Return cuts into two stages; for more the cut whose slowest stage is fastest, by time over replicas."""
     if len(counts) == 2:
         return [(cut,) for cut in single_tensor_cuts(graph)]
     return [_balanced(default_weights(graph), counts)]
 
 
 def single_tensor_cuts(graph: LayerGraph) -> list[int]:
-    """Positions in model order over which one tensor passes (every position, where there is none)."""
+    """Return the positions in model order over which one tensor passes; every position if there is none."""
     last = {
         name: max(graph.index[reader] for reader in readers)
         for name, readers in graph.consumers.items()
@@ -206,7 +206,7 @@ def single_tensor_cuts(graph: LayerGraph) -> list[int]:
 
 
 def _balanced(weights: list[float], counts: Counts) -> Counts:
-    """Cuts that minimise the largest sum of weights over replicas of a stage: dynamic program."""
+    """Return the cuts that minimise the largest sum of weights over replicas of a stage: dynamic program."""
     sums = [0.0, *accumulate(weights)]
     size = len(weights)
     # best[i]: (slowest stage, cuts) of the first i layers on the stages so far

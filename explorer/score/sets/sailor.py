@@ -1,9 +1,9 @@
 """Sailor (Strati et al., SOSP 2025): OPT-350M on nodes of GH200 and on servers of unlike RTX cards.
 
-What published seconds and memory tell of the runs: single precision (TF32 where a GPU has it), nothing
-recomputed, 1F1B of a Megatron-DeepSpeed engine, whose stages wait for what they send and receive. Seconds of
-layers are the published profiles; links and what a process reserves are in the cluster profiles
-`sailor-gh200` and `sailor-rtx`. The two runs on pairs of RTX cards say less memory than the states of the
+Facts from the published seconds and memory of the runs: single precision (TF32 if a GPU has it), nothing
+recomputed, 1F1B of a Megatron-DeepSpeed engine, whose stages wait for their sends and receives. Seconds of
+layers are the published profiles; links and the memory that a process reserves are in the cluster profiles
+`sailor-gh200` and `sailor-rtx`. The two runs on pairs of RTX cards state less memory than the states of the
 model and its activations together.
 """
 
@@ -43,16 +43,16 @@ _PATH = "measured/sailor"
 
 
 class _Machine(NamedTuple):
-    """Where GPUs of a name stand."""
+    """Machine of the GPUs of one name."""
 
     cluster: str
-    """Bundled profile."""
+    """Name of a bundled profile."""
     kind: str
-    """Device kind of it."""
+    """Device kind in the profile."""
     attention: str
-    """fused or unfused: whether the scores were kept, which the published memory tells."""
+    """Kernel of attention, fused or unfused: whether scores were kept, as the published memory shows."""
     in_parts: bool
-    """Whether each device of a stage sends the next stage its part alone, or all of it, as the times tell."""
+    """Whether each device of a stage sends the next stage only its part, or all of it, as the times show."""
 
 
 MACHINES = {
@@ -61,7 +61,7 @@ MACHINES = {
     "RTX-2080": _Machine("sailor-rtx", "sailor-rtx-2080", "fused", in_parts=True),
     "Titan-RTX": _Machine("sailor-rtx", "sailor-titan-rtx", "fused", in_parts=True),
 }
-"""By the names in plans and profiles."""
+"""Machines by the names of GPUs in plans and profiles."""
 
 
 @SETS.add(
@@ -70,10 +70,10 @@ MACHINES = {
     framework=FRAMEWORK, unit="s",
 )  # fmt: skip
 def read_sailor(path: Path) -> ReadRows:
-    """A folder of plans, one JSON file each, or one such file; profiles lie beside them or in the reference.
+    """Read a folder of plans, one JSON file each, or one such file; profiles lie in it or in the reference.
 
     Raises:
-        InputError: no such folder or file.
+        InputError: there is no such folder or file.
     """
     if not path.exists():
         raise InputError(
@@ -114,10 +114,10 @@ def _json(file: Path) -> Any:
 
 
 def _case(plan: SailorPlan, folder: Path) -> ScoredCase:
-    """The problem of one plan.
+    """Return the problem of one plan.
 
     Raises:
-        InputError: a GPU without a profile of layers or a known cluster, or clusters that are not joined.
+        InputError: a GPU has no profile of layers or no known cluster, or the clusters are not joined.
     """
     files = {name: _profile_of(name, folder) for name in plan.gpus}
     unknown = sorted(set(files) - set(MACHINES))
@@ -144,7 +144,7 @@ def _case(plan: SailorPlan, folder: Path) -> ScoredCase:
 
 
 def _profile_of(name: str, folder: Path) -> Path:
-    """The profile of a GPU, beside the plans or in the reference folder."""
+    """Return the profile of a GPU, next to the plans or in the reference folder."""
     places = [folder]
     beside = folder / f"{PREFIX}{name}.json"
     if not beside.is_file() and (reference := reference_if_any()):
@@ -158,7 +158,7 @@ def _profile_of(name: str, folder: Path) -> Path:
     return (places[-1] / f"{PREFIX}{name}.json").resolve()
 
 
-# ---- where ---------------------------------------------------------------------------------------------
+# ---- placement -----------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -171,11 +171,11 @@ class _Placed(NamedTuple):
     nodes: tuple[tuple[str, int], ...]
     """(device kind, devices used) of every node."""
     devices: tuple[tuple[tuple[int, ...], ...], ...]
-    """Per stage and replica."""
+    """Devices per stage and replica."""
 
 
 def _place(plan: SailorPlan, machine: Cluster) -> _Placed:
-    """Devices of every replica: stage after stage, replica after replica, filling one node after another."""
+    """Choose devices stage by stage and replica by replica, filling one node after another."""
     room = {group.device_kind: group.devices_per_node for group in machine.nodes}
     nodes: list[_Node] = []
     open_nodes: dict[str, int] = {}
@@ -198,7 +198,7 @@ def _place(plan: SailorPlan, machine: Cluster) -> _Placed:
 def _take(
     nodes: list[_Node], open_nodes: dict[str, int], kind: str, number: int, room: int
 ) -> Iterable[tuple[int, int]]:
-    """(node, device in it) of so many devices of a kind, in one node if they fit in one."""
+    """Take (node, device in it) of a number of devices of a kind, in one node if they fit in one."""
     taken = []
     for k in range(number):
         current = open_nodes.get(kind, -1)
@@ -213,7 +213,7 @@ def _take(
 
 @cache
 def _cluster(machine: Cluster, nodes: tuple[tuple[str, int], ...]) -> Cluster:
-    """A cluster of these nodes; all processes of a node have a context on its first device.
+    """Build a cluster of these nodes; all processes of a node have a context on its first device.
 
     `DeviceKind.reserved_bytes` of the profile is that of one context.
     """
@@ -227,7 +227,7 @@ def _reserving(kind: DeviceKind, contexts: int) -> DeviceKind:
     return replace(kind, reserved_bytes=kind.reserved_bytes * contexts)
 
 
-# ---- what ----------------------------------------------------------------------------------------------
+# ---- strategy ------------------------------------------------------------------------------------------
 
 
 def _strategy(

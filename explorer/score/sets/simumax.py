@@ -1,11 +1,11 @@
 """SimuMax (Moore Threads, 2025): Megatron-Core steps of Llama 3 and DeepSeek layers on eight B200.
 
-What is published of the runs: bf16 with fp32 gradients, Adam with its states over the data-parallel ranks
+Published facts of the runs: bf16 with fp32 gradients, Adam with its states over the data-parallel ranks
 (context-parallel ranks among them: Megatron's distributed optimizer), no recomputation, 1F1B, microbatches of
 one sample, sequence parallelism wherever there is tensor parallelism, experts over the data-parallel ranks.
 Context parallelism exchanges heads for positions around the attention (all-to-all): the efficiencies of
-attention measured for these runs are of whole sequences with a part of the heads. Where the model has dense
-blocks a run of few layers has one of them; vocabularies are padded to a multiple of 128 x tensor.
+attention measured for these runs are of whole sequences with a part of the heads. If the model has dense
+blocks, a run of few layers has one of them; vocabularies are padded to a multiple of 128 x tensor.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MOST_LAYERS, _MOST_SIZE, _MOST_TOKENS = 512, 1 << 20, 1 << 22
     device=("b200-sxm-180gb",), source="simumax", framework=FRAMEWORK, unit="s",
 )  # fmt: skip
 def read(path: Path) -> ReadRows:
-    """Llama 3 and DeepSeek, 2 to 12 blocks, tensor x context x data x pipeline parallel."""
+    """Read Llama 3 and DeepSeek, 2 to 12 blocks, tensor x context x data x pipeline parallel."""
     path = path / "b200.json" if path.is_dir() else path
     rows, problems, cluster = [], [], _cluster()
     for element in elements(path):

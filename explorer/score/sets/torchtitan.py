@@ -1,12 +1,12 @@
 """torchtitan's benchmark notes of December 2024: tokens per second and GPU, and memory, of Llama 3 on H100.
 
-They are sentences, not a table: "8B, FSDP 8 GPUs, local batch 2, selective recomputation: 5762
+The notes are sentences, not a table: "8B, FSDP 8 GPUs, local batch 2, selective recomputation: 5762
 tokens/s/GPU, 82.4 GiB." Local batch is per replica; a pipeline of p stages cuts it into p microbatches
-(torchtitan's default of the time). fp8 is products only: everything kept stays bf16, so that its
-products run at the fp8 peak of a device that is otherwise the same, two of three with split sums; what
-products read is gathered in fp8. Asynchronous tensor parallelism runs collectives in tiles. Recomputation is
-torch's: `selective` by operator, `full` up to the last tensor that a backward needs. Where nothing is said of
-a compiler, and nothing that needs one, kernels are eager PyTorch's.
+(torchtitan's default of the time). fp8 is for products only: everything kept stays bf16, so its products run
+at the fp8 peak of a device that is otherwise the same, two of three with split sums; inputs of products are
+gathered in fp8. Asynchronous tensor parallelism runs collectives in tiles. Recomputation is torch's:
+`selective` by operator, `full` up to the last tensor that a backward needs. If a note mentions neither a
+compiler nor anything that needs one, kernels are eager PyTorch's.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ MODELS = {
     "405B": Llama(layers=126, embed=16384, heads=128, kv_heads=8, ffn=53248),
 }
 POLICIES = {"selective": "operators", "full": "blocks"}
-"""What is made again under each kind of recomputation: as torch's checkpoints do it."""
+"""Tensors recomputed under each kind of recomputation: as torch's checkpoints do it."""
 CHUNKS = 2
 """Stages per device under an interleaved schedule (torchtitan's default)."""
 SUMMED = 3 / (1 + 2 / 0.7)
-"""Mean speed of fp8 products in the share of their peak: both gradients are not summed in the tensor cores'
+"""Mean speed of fp8 products as a share of their peak: both gradients are not summed in the tensor cores'
 short accumulators but in parts, in registers, at about 0.7 of the speed (torchao's default)."""
 _START = re.compile(r"(?<![\d.\w])(\d+B),")
 _RESULT = re.compile(r"(\d+(?:\.\d+)?)(?: tokens/s/GPU)?(?: and|,) (\d+(?:\.\d+)?)(?: GiB)?")
@@ -52,7 +52,7 @@ _RESULT = re.compile(r"(\d+(?:\.\d+)?)(?: tokens/s/GPU)?(?: and|,) (\d+(?:\.\d+)
     source="torchtitan", framework=FRAMEWORK, unit="tokens_per_s",
 )  # fmt: skip
 def read(path: Path) -> ReadRows:
-    """Tokens per second and GPU, with memory."""
+    """Read tokens per second and GPU, with memory."""
     section = section_of(path, "torchtitan")
     found = re.search(r"sequence (\d+)", section.prose)
     sequence = count(found[1], "sequence") if found else 8192
@@ -67,7 +67,7 @@ def read(path: Path) -> ReadRows:
 
 
 def sentences(section: Section) -> list[tuple[int, str]]:
-    """What is said of each model, with the line where it begins."""
+    """Return the sentences on each model, with the line where each begins."""
     text, lines = "", []
     for number, line in section.text:
         lines.append((len(text), number))
@@ -132,8 +132,8 @@ def _run(setting: str, sequence: int) -> tuple[LlamaRun, int]:
 
 
 def _techniques(run: LlamaRun, text: str) -> LlamaRun:
-    """What is said of kernels. Asynchronous tensor parallelism is a pass of the compiler, and fp8 is run with
-    it (torchtitan's documents: its casts are slow without).
+    """Apply the statements on kernels. Asynchronous tensor parallelism is a pass of the compiler, and fp8 is
+    run with it (torchtitan's documents: its casts are slow without).
     """
     fp8 = re.search(r"fp8|float8", text, re.IGNORECASE) is not None
     tiles = re.search(r"async(hronous)?[ -]?TP", text, re.IGNORECASE) is not None
@@ -154,12 +154,12 @@ def _number(form: str, text: str, default: int) -> int:
 
 @cache
 def _products_in_fp8(cluster: Cluster) -> Cluster:
-    """The same devices, whose products in bf16 run at the fp8 peak."""
+    """Return the same devices with products in bf16 at the fp8 peak."""
     return replace(cluster, name=f"{cluster.name}, fp8", device_kinds=tuple(map(_fp8, cluster.device_kinds)))
 
 
 def _fp8(kind: DeviceKind) -> DeviceKind:
-    """Attention stays in bf16: its share of the larger peak is smaller by as much."""
+    """Return a kind at the fp8 peak; attention stays in bf16, so its share of the larger peak is smaller."""
     peaks, faster = dict(kind.peak_flops_per_s), SUMMED * kind.peak("fp8") / kind.peak("bf16")
     curves = {
         name: Curve(points=tuple((size, part / faster) for size, part in curve.points))

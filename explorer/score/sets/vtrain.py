@@ -1,8 +1,8 @@
 """vTrain (Bang et al., MICRO 2024): Megatron-LM training steps of GPT on A100 80 GB, tensor x data x
 pipeline.
 
-What its authors publish of the runs: fp16 with Adam, every block recomputed, 1F1B, gradients reduced after
-the last backward (no overlap), vocabulary of 50,257 (Megatron pads it to a multiple of 128 x tensor), equal
+Its authors publish of the runs: fp16 with Adam, every block recomputed, 1F1B, gradients reduced after the
+last backward (no overlap), vocabulary of 50,257 (Megatron pads it to a multiple of 128 x tensor), equal
 numbers of blocks per stage. Megatron of that time computes attention unfused, with dropout.
 """
 
@@ -33,7 +33,7 @@ COLUMNS = (
     device=("a100-sxm-80gb",), source="vtrain", framework=FRAMEWORK, unit="s",
 )  # fmt: skip
 def read_single(path: Path) -> ReadRows:
-    """GPT of 0.15 to 1.3 billion parameters on 2 to 8 GPUs."""
+    """Read GPT of 0.15 to 1.3 billion parameters on 2 to 8 GPUs."""
     return _read(path, "dgx-a100")
 
 
@@ -42,7 +42,7 @@ def read_single(path: Path) -> ReadRows:
     device=("a100-sxm-80gb",), source="vtrain", framework=FRAMEWORK, unit="s",
 )  # fmt: skip
 def read_multi(path: Path) -> ReadRows:
-    """GPT of 3.6 to 175 billion parameters; 800 Gbit/s of InfiniBand a node."""
+    """Read GPT of 3.6 to 175 billion parameters; 800 Gbit/s of InfiniBand per node."""
     return _read(path, "a100-800g-64")
 
 

@@ -1,10 +1,10 @@
 """Zero Bubble Pipeline Parallelism (Qi et al., ICLR 2024): throughput (Table 4) and bubbles (Table 5).
 
-Table 4 is predicted as ratios: samples per second of a schedule over those of 1F1B, same model and
-microbatches. GPT on A100 80 GB without data or tensor parallelism; embedding and head take the place of a
-block each; unfused attention; fp16; interleaving has one block a chunk. Table 5 runs the published seconds
-of F, I, W and transfers through the simulator; its quantity is the step over its ideal m (F + I + W), that
-is 1 / (1 - bubble).
+Table 4 is predicted as ratios: samples per second of a schedule over those of 1F1B, with the same model and
+microbatches. GPT on A100 80 GB without data or tensor parallelism; embedding and head count as a block each;
+unfused attention; fp16; interleaving has one block per chunk. Table 5 runs the published seconds of F, I, W
+and transfers through the simulator; its quantity is the step over its ideal m (F + I + W), which is
+1 / (1 - bubble).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FRAMEWORK = "megatron-2022"
 VOCABULARY = 50304
 BASE = "1F1B"
 HALF = 0.5
-"""Part of a microbatch's activations that weight gradients read, where only seconds are known."""
+"""Share of a microbatch's activations that weight gradients read, if only seconds are known."""
 
 
 class Model(NamedTuple):
@@ -50,12 +50,12 @@ class Model(NamedTuple):
 
     @property
     def chunks(self) -> int:
-        """Chunks a device of one block each, embedding and head counted as blocks."""
+        """Chunks per device of one block each, with embedding and head counted as blocks."""
         return (self.layers + 2) // self.stages
 
     @property
     def kept(self) -> float:
-        """Part of a block's activations that weight gradients read (section 3.1): 32 of 34 + 5 a s / h."""
+        """Share of a block's activations that weight gradients read (section 3.1): 32 of 34 + 5 a s / h."""
         return 32 / (34 + 5 * self.heads * self.sequence / self.hidden)
 
 
@@ -87,7 +87,7 @@ def _model(models: Mapping[str, Model], name: str) -> Model:
     framework=FRAMEWORK, unit="ratio",
 )  # fmt: skip
 def read(path: Path) -> ReadRows:
-    """Speed of each schedule over that of 1F1B."""
+    """Read the speed of each schedule over that of 1F1B."""
     section = section_of(path, "Zero Bubble")
     models = _models(section)
     table = section.table("Table 4")
@@ -169,12 +169,12 @@ def _gpt(model: Model, microbatches: int, *, interleaved: bool = False) -> Score
 
 
 def _gpt_zero_bubble(model: Model, microbatches: int, *, limit: int) -> ScoredCase:
-    """The order for the seconds that the simulator prices (ZB-1p, ZB-2p)."""
+    """Order for the seconds that the simulator prices (ZB-1p, ZB-2p)."""
     return under(_gpt(model, microbatches), "zb_auto", limit=limit, kept=model.kept)
 
 
 def under(case: ScoredCase, schedule: str, **options: object) -> ScoredCase:
-    """The same case under another schedule."""
+    """Return the same case under another schedule."""
     part = replace(case.strategy.job, schedule=schedule, options=tuple(options.items()))
     return case._replace(strategy=case.strategy.with_job(part))
 
@@ -187,7 +187,7 @@ def under(case: ScoredCase, schedule: str, **options: object) -> ScoredCase:
     paper=f"{PAPER}, table 5", path=PATH, device=(), source="zero_bubble_times", unit="ratio",
 )  # fmt: skip
 def read_bubbles(path: Path) -> ReadRows:
-    """Step over m (F + I + W): what is left to the simulator is order and waiting."""
+    """Read the step over m (F + I + W): only order and waiting are left to the simulator."""
     section = section_of(path, "Zero Bubble")
     models, times = _models(section), _times(section)
     table = section.table("Table 5", "1F1B")
@@ -230,7 +230,7 @@ def _over_ideal(case: ScoredCase, ideal_s: float) -> float:
 
 
 Times = tuple[float, float, float, float]
-"""F, I, W of a stage and a transfer, seconds."""
+"""Seconds of F, I, W of a stage and of a transfer."""
 
 
 def _times(section: Section) -> dict[str, Times]:
@@ -242,7 +242,7 @@ def _times(section: Section) -> dict[str, Times]:
 
 
 def _line(model: Model, microbatches: int, times: Times, *, chunks: int = 1) -> ScoredCase:
-    """Equal stages with the published seconds; a transfer lasts the published time whatever its size."""
+    """Return equal stages with the published seconds; a transfer lasts the published time at any size."""
     forward, inputs, weights, transfer = times
     count_ = model.stages * chunks
     graph = chain(
@@ -274,7 +274,7 @@ def _transfers_of(devices: int, seconds: float) -> Cluster:
 
 
 def _ordered(schedule: str, **options: object) -> Callable[[Model, int, Times], ScoredCase]:
-    """Equal stages under a schedule."""
+    """Make a function that puts equal stages under a schedule."""
 
     def make(model: Model, microbatches: int, times: Times) -> ScoredCase:
         return under(_line(model, microbatches, times), schedule, **options)
@@ -294,4 +294,4 @@ ORDERS: Mapping[str, Callable[[Model, int, Times], ScoredCase]] = {
     "ZB-1p": _ordered("zb_auto", limit=1, kept=HALF),
     "ZB-2p": _ordered("zb_auto", limit=2, kept=HALF),
 }
-"""How each column of table 5 is ordered."""
+"""Functions that order each column of table 5."""
