@@ -140,14 +140,14 @@ def searching(bench: Workbench) -> str:
     bench.tab("Search")
     bench.do("setattr(explorer, 'search_budget_s', 20.0)")
     bench.page.locator("[data-action=compare_all]").click()
-    bench.until(lambda: bench.ask("len(explorer.search_panel.task.runs)") > 3, "some are done", 60)
-    bench.until(lambda: bench.page.locator(".js-plotly-plot").count() > 0, "chart drawn", 30)
+    bench.until(lambda: bench.ask("len(explorer.search_panel.task.runs)") > 3, "some are done")
+    bench.until(lambda: bench.page.locator(".js-plotly-plot").count() > 0, "chart drawn")
     return TABS
 
 
 def searched(bench: Workbench) -> str:
     """What they found."""
-    bench.until(lambda: not bench.ask("explorer.search_panel.task.running"), "search ended", 90)
+    bench.until(lambda: not bench.ask("explorer.search_panel.task.running"), "search ended")
     bench.page.wait_for_timeout(1500)
     return TABS
 
@@ -161,7 +161,7 @@ def what_if(bench: Workbench) -> str:
         bench.page.keyboard.press("ArrowLeft")
     bench.settled()
     bench.page.locator("[data-action=sweep_draw]").click()
-    bench.until(lambda: not bench.ask("explorer.what_if_panel.curve.running"), "curve drawn", 60)
+    bench.until(lambda: not bench.ask("explorer.what_if_panel.curve.running"), "curve drawn")
     bench.page.wait_for_timeout(1500)
     return TABS
 
@@ -173,25 +173,25 @@ def running(bench: Workbench) -> str:
     bench.do("[explorer.run_panel.set('engine', 'dry'), explorer.run_panel.set('rounds', 2)]")
     bench.act("run")
     in_rounds = "any(row['step_s'] for row in explorer.run_panel.page.view['progress']['ranks'])"
-    bench.until(lambda: bench.ask(in_rounds), "in its rounds", 120)
+    bench.until(lambda: bench.ask(in_rounds), "in its rounds")
     return TABS
 
 
 def run_done(bench: Workbench) -> str:
     """Predicted against measured."""
-    bench.until(lambda: not bench.ask("explorer.run_panel.task.running"), "run ended", 200)
+    bench.until(lambda: not bench.ask("explorer.run_panel.task.running"), "run ended")
     return TABS
 
 
 def run_failed(bench: Workbench) -> str:
     """A rank that was killed; what was found before stays."""
     bench.act("run")
-    bench.until(lambda: bench.page.locator("[data-rank]").count() > 0, "a row for each rank", 90)
+    bench.until(lambda: bench.page.locator("[data-rank]").count() > 0, "a row for each rank")
     parent = "__import__('psutil').Process(explorer.run_panel.task._handle.process.pid)"
-    bench.until(lambda: bench.ask(f"len({parent}.children(recursive=True))") > 0, "ranks are there", 60)
+    bench.until(lambda: bench.ask(f"len({parent}.children(recursive=True))") > 0, "ranks are there")
     bench.page.wait_for_timeout(3000)
     bench.do(f"[rank.kill() for rank in {parent}.children(recursive=True)[-1:]]")
-    bench.until(lambda: not bench.ask("explorer.run_panel.task.running"), "run failed", 60)
+    bench.until(lambda: not bench.ask("explorer.run_panel.task.running"), "run failed")
     return TABS
 
 
@@ -254,7 +254,7 @@ def big(bench: Workbench) -> str:
     bench.do("explorer.set(global_batch=128)")
     bench.do("explorer.set(cluster='dgx-a100-128')")
     bench.do("explorer.set(stages=64)")
-    bench.until(lambda: bench.page.locator("[data-lane]").count() == 64, "64 lanes", 60)
+    bench.until(lambda: bench.page.locator("[data-lane]").count() == 64, "64 lanes")
     return FROM_BAR_TO_BOARD
 
 
@@ -284,7 +284,7 @@ FOLLOWS = {"searched", "run-done", "run-failed"}
 def reasons_are_there(bench: Workbench) -> None:
     """Wait for the sentences that are simulated in quiet moments."""
     bench.settled()
-    bench.until(lambda: bench.ask("not explorer.showing.reasons.under_way"), "reasons", 60)
+    bench.until(lambda: bench.ask("not explorer.showing.reasons.under_way"), "reasons")
 
 
 def first_state(bench: Workbench) -> None:

@@ -20,9 +20,8 @@ def option_fields(spec: Spec, given: Mapping[str, Any], prefix: str) -> Iterator
     for option in spec.options:
         yield {
             "key": prefix + option.name,
-            "label": option.name.replace("_", " "),
+            "label": option.name.replace("_", " ").capitalize(),
             "title": option.help,
-            "group": f"{spec.name}: options",
             **_typed(option, values[option.name]),
         }
 
@@ -38,7 +37,8 @@ def _typed(option: Option, value: Any) -> dict[str, Any]:
     if isinstance(option.default, int | float):
         step = 1 if isinstance(option.default, int) else None
         return {"kind": "number", "value": value, "minimum": option.minimum, "step": step, "width_px": 56}
-    return {"kind": "text", "value": str(value), "width_px": 160}
+    width = max(72, min(260, 24 + 8 * len(str(value))))
+    return {"kind": "text", "value": str(value), "width_px": width}
 
 
 def changed_options(

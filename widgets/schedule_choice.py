@@ -63,9 +63,9 @@ def _choice(point: Point, schedule: Schedule, shape: Shape) -> Choice:
     except InputError as error:
         anew = False
         problem = f"{error.message}; {error.key}: {error.allowed}" if error.allowed else error.message
-    title = f"{schedule.title} ({schedule.paper})" if schedule.paper else schedule.title
+    title = f"{schedule.title}. {schedule.paper}" if schedule.paper else schedule.title
     if anew:
-        title += f"; cuts the model anew: {schedule.placement.text}"
+        title += f". It cuts the model anew: {schedule.placement.text}"
     return Choice(name=schedule.name, title=title, problem=problem)
 
 

@@ -13,6 +13,7 @@ from explorer.simulation.report import Report
 from explorer.simulation.simulate import simulate
 from explorer.strategies.cuts import units
 from explorer.strategies.degrees import Degrees
+from explorer.strategies.model_axes import splittable
 from explorer.strategy import Strategy
 from explorer.workload import OPTIMIZERS, Workload
 
@@ -25,27 +26,68 @@ _MOST_ACTIONS = 5000
 def start_strategy(inputs: Inputs) -> Strategy:
     """Try pipeline x data parallel first, then tensor parallelism, ZeRO or recomputation, until it fits.
 
-    Of several that fit the one with the least of all these is taken, with its fastest microbatch size. If
-    nothing fits, the one that lacks least memory is taken; the board then says what would help.
+    Of several that fit the one with the least of all these is taken, with its fastest microbatch size. Where
+    none of them fits, experts and ZeRO-3 are tried too (`_closest`); the board then says what would help.
 
     Raises:
         ExplorerError: no even strategy can be made at all.
     """
-    best: tuple[float, Degrees] | None = None
     spent = 0
     for degrees in _choices(inputs):
         spent += degrees.stages * (degrees.stages + 1)
-        if spent > _MOST_ACTIONS and best is not None:
+        if spent > _MOST_ACTIONS:
             break
         report = _probe(inputs, degrees)
-        if report is None:
-            continue
-        if report.feasible:
+        if report is not None and report.feasible:
             return _built(inputs, _with_microbatch(inputs, degrees))
-        over = max(item.over_bytes for item in report.overflows)
-        if best is None or over < best[0]:
-            best = (over, degrees)
-    return _built(inputs, best[1] if best else Degrees())
+    return _built(inputs, _with_microbatch(inputs, _closest(inputs)))
+
+
+_ALIKE = 0.05
+"""Shares of a device's memory that two strategies may differ in what lacks and count as alike."""
+_MOST_CLOSEST = 2000
+"""Stages times microbatches over all tries among those that save most memory: about half a second."""
+
+
+def _closest(inputs: Inputs) -> Degrees:
+    """Return the fastest of those that fit, or of those that lack hardly more memory than the least."""
+    room = min(kind.memory_bytes for kind in inputs.cluster.device_kinds)
+    tried: list[tuple[float, float, Degrees]] = []  # bytes that lack, seconds of a step
+    spent = 0
+    for degrees in _sparest(inputs):
+        spent += degrees.stages * (degrees.stages + 1)
+        if spent > _MOST_CLOSEST and tried:
+            break
+        if (report := _probe(inputs, degrees)) is not None:
+            over = max((item.over_bytes for item in report.overflows), default=0.0)
+            tried.append((over, _whole_step_s(inputs, degrees, report), degrees))
+    if not tried:
+        return Degrees()
+    least = min(over for over, _, _ in tried)
+    allowed = least + _ALIKE * room if least else 0.0
+    return min((item for item in tried if item[0] <= allowed), key=lambda item: item[1])[2]
+
+
+def _whole_step_s(inputs: Inputs, degrees: Degrees, report: Report) -> float:
+    """Return the seconds of a step, from those of a short one: m microbatches take m + p - 1 turns."""
+    whole = inputs.job.global_batch // degrees.replicas
+    short = min(degrees.stages + 1, whole)
+    return report.step_time_s * (whole + degrees.stages - 1) / (short + degrees.stages - 1)
+
+
+def _sparest(inputs: Inputs) -> Iterator[Degrees]:
+    """Yield degrees that use all devices and as little memory as can be, short pipelines first."""
+    devices, most = len(inputs.cluster.present), len(units(inputs.graph))
+    axes = splittable(inputs.graph)
+    for stages, tensor in product((1, 2, 4, 8, 16, 32, 64), _tensors(inputs)):
+        replicas = devices // (stages * tensor)
+        if stages > most or not replicas or inputs.job.global_batch % replicas:
+            continue
+        experts = (1, replicas * tensor) if "expert" in axes and replicas * tensor > 1 else (1,)
+        for expert, zero in product(experts, (1, 3) if replicas > 1 else (1,)):
+            yield Degrees(
+                stages=stages, replicas=replicas, tensor=tensor, expert=expert, recompute="full", zero=zero
+            )
 
 
 _THRIFT = (("none", 0), ("none", 1), ("full", 0), ("full", 1))
@@ -55,9 +97,8 @@ _THRIFT = (("none", 0), ("none", 1), ("full", 0), ("full", 1))
 def _choices(inputs: Inputs) -> Iterator[Degrees]:
     """Yield the degrees that use all devices, simplest first; long pipelines after short ones."""
     devices = len(inputs.cluster.present)
-    node = min(group.devices_per_node for group in inputs.cluster.nodes)
     most = len(units(inputs.graph))
-    tensors = [t for t in (1, 2, 4, 8) if t <= node and devices % t == 0]
+    tensors = _tensors(inputs)
     for recompute, zero in _THRIFT:
         for counts in ((4, 2, 8), (16,), (32,), (64,), (1,)):
             for tensor, stages in product(tensors, counts):
@@ -67,8 +108,15 @@ def _choices(inputs: Inputs) -> Iterator[Degrees]:
                 found = Degrees(
                     stages=stages, replicas=replicas, tensor=tensor, recompute=recompute, zero=zero
                 )
-                if ((recompute, zero) == _THRIFT[-1] and stages == 1) or _states_fit(inputs, found):
+                if _states_fit(inputs, found):
                     yield found
+
+
+def _tensors(inputs: Inputs) -> list[int]:
+    """Return the sensible tensor degrees: inside a node."""
+    devices = len(inputs.cluster.present)
+    node = min(group.devices_per_node for group in inputs.cluster.nodes)
+    return [t for t in (1, 2, 4, 8) if t <= node and devices % t == 0]
 
 
 def _states_fit(inputs: Inputs, degrees: Degrees) -> bool:

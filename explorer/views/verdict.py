@@ -25,8 +25,10 @@ def quick_verdict(scene: Scene) -> dict[str, Any]:
         mean = sum(report.busy_s) / len(report.busy_s)
         over = report.busy_s[busiest] / mean - 1 if mean else 0.0
         lane = next((i for i, lanes in enumerate(scene.report_lanes) if busiest in lanes), 0)
+        words = _lane_words(scene, lane)
         text += (
-            f" **{_lane_words(scene, lane)} binds:** {format_seconds(report.busy_s[busiest])} of work a step,"
+            f" **{words} {'bind' if words.startswith('Stages') else 'binds'}:**"
+            f" {format_seconds(report.busy_s[busiest])} of work a step,"
             f" {over:.0%} above the mean."
         )
     return {"level": "ok", "text": text, "actions": []}

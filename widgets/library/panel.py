@@ -96,12 +96,12 @@ class LibraryPanel(Panel):
         system = self.system
         rows = [{"value": "", "label": "choose a system…"}]
         rows += [
-            {"value": item.name, "label": f"{item.name} ({item.year})", "title": item.title}
+            {"value": item.name, "label": f"{item.name}, {item.year}: {item.title}"}
             for item in sorted(SYSTEMS, key=lambda item: (item.year, item.name))
         ]
         field = {
             "key": SYSTEM, "label": "Published system", "kind": "select", "value": self._chosen,
-            "options": rows, "width_px": 220,
+            "options": rows, "width_px": 560,
         }  # fmt: skip
         button = {
             "action": LOAD, "label": "Load its example", "enabled": system is not None, "primary": False,

@@ -10,6 +10,9 @@ from html import escape
 from explorer.library import Claim, Outcome, System, figure
 from widgets.panels import block, percent, table
 
+_SMALL = 0.0005
+"""Differences below it would be shown as nought."""
+
 
 def system_html(system: System, outcomes: Sequence[Outcome], problem: str = "") -> str:
     """Return the description of a system.
@@ -26,9 +29,9 @@ def system_html(system: System, outcomes: Sequence[Outcome], problem: str = "") 
     facts += [f"Example: {escape(example_words(system))}"]
     body = "".join(f"<p>{fact}</p>" for fact in facts)
     rows = [_row(claim, outcomes[i] if i < len(outcomes) else None) for i, claim in enumerate(system.claims)]
-    said = table(("What the paper says", "Published", "Here", "Difference", ""), rows, narrow=True)
+    said = table(("What the paper says", "Published", "Here", "Difference", "Claim"), rows, narrow=True)
     failed = f'<p class="bad">{escape(problem)}</p>' if problem else ""
-    return block(body + said + failed + _rests(outcomes))
+    return block(body + said + failed)
 
 
 def example_words(system: System) -> str:
@@ -38,6 +41,8 @@ def example_words(system: System) -> str:
 
 def _row(claim: Claim, outcome: Outcome | None) -> tuple[str, ...]:
     text = f'<span class="wrap">{escape(claim.text)}</span>'
+    if outcome is not None and claim.why:
+        text += f'<br><span class="wrap sub">{escape(claim.why)}</span>'
     if outcome is None:
         return text, with_unit(claim.published, claim.unit), "…", "", ""
     away = "" if outcome.holds and abs(outcome.difference) < 1e-9 else _difference(outcome)
@@ -48,13 +53,7 @@ def _row(claim: Claim, outcome: Outcome | None) -> tuple[str, ...]:
 def _difference(outcome: Outcome) -> str:
     if not outcome.claim.published:
         return escape(with_unit(outcome.difference, outcome.claim.unit))
-    return percent(outcome.difference)
-
-
-def _rests(outcomes: Sequence[Outcome]) -> str:
-    """Return the reasons that claims give, each once."""
-    reasons = dict.fromkeys(outcome.claim.why for outcome in outcomes if outcome.claim.why)
-    return "".join(f'<p class="sub">{escape(reason)}</p>' for reason in reasons)
+    return percent(outcome.difference) if abs(outcome.difference) >= _SMALL else "under 0.1 %"
 
 
 def with_unit(value: float, unit: str) -> str:

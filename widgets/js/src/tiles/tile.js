@@ -35,8 +35,9 @@ export function drawTile(element, tile) {
     small.replaceChildren(unit, tile.context ? h("span", { class: "t-opt", text: ` ${tile.context}` }) : "");
   }
   const change = deltaText(tile);
-  set(delta.firstChild, { text: change ?? "" });
-  set(delta.lastChild, { text: against(tile, change) });
+  const same = change != null && !tile.preview && !/[1-9]/.test(change);
+  set(delta.firstChild, { text: same ? "" : (change ?? "") });
+  set(delta.lastChild, { text: same ? against(tile, change).replace(/^vs/, "same as") : against(tile, change) });
   const line = measuredText(tile);
   set(measured.children[1], { text: typeset(line.lead) });
   set(measured.children[2], { text: line.value });

@@ -1,0 +1,39 @@
+"""Where the workbench begins: what fits, else the fastest of what lacks least memory, on all devices."""
+
+from __future__ import annotations
+
+import pytest
+
+from explorer.simulation.simulate import simulate
+from explorer.strategies.degrees import Degrees
+from widgets.session import Inputs, load_inputs
+from widgets.start import start_strategy
+
+
+def inputs(model: str, cluster: str) -> Inputs:
+    return load_inputs(model, cluster, sequence_length=None, changes={})
+
+
+@pytest.mark.parametrize(("model", "cluster"), [("gpt2-small", "dgx-a100"), ("llama3-8b", "dgx-a100")])
+def test_what_can_fit_fits(model: str, cluster: str) -> None:
+    own = inputs(model, cluster)
+    assert simulate(own.graph, own.cluster, own.workload, start_strategy(own)).feasible
+
+
+@pytest.mark.parametrize("model", ["mixtral-8x7b", "llama3-70b"])
+def test_what_cannot_fit_uses_all_devices_and_is_not_beaten_in_both(model: str) -> None:
+    """No even shape of all devices lacks less memory by more than a twentieth, or is as small and faster."""
+    own = inputs(model, "hgx-h100")
+    strategy = start_strategy(own)
+    found = simulate(own.graph, own.cluster, own.workload, strategy)
+    lacks = max(item.over_bytes for item in found.overflows)
+    room = min(kind.memory_bytes for kind in own.cluster.device_kinds)
+    assert set(strategy.job.devices) == set(own.cluster.present)
+    for stages, tensor in ((1, 8), (2, 4), (4, 2), (8, 1)):
+        other = Degrees(stages=stages, tensor=tensor, recompute="full", zero=1).build(
+            own.graph, own.cluster, own.job
+        )
+        report = simulate(own.graph, own.cluster, own.workload, other)
+        over = max(item.over_bytes for item in report.overflows)
+        assert over >= lacks - 0.05 * room
+        assert over > lacks or report.step_time_s >= found.step_time_s
