@@ -431,7 +431,7 @@ class Compute:
         return [other for other in self.pieces if other == piece or own & set(self.names[other])]
 
     def _new_version(self, piece: Piece) -> None:
-        """Return the weights that this update may write: the same ones, or copies if older ones are still
+        """Make the weights that this update may write: the same ones, or copies if older ones are still
         read.
         """
         self.made[piece] += 1

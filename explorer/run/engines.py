@@ -48,7 +48,9 @@ class Units(nn.Module):
         self.held = nn.ParameterList(nn.Parameter(weights[name].detach().clone()) for name in self.names)
 
     def forward(self, x: torch.Tensor, tokens: torch.Tensor | None = None) -> torch.Tensor:
-        """Run the units."""
+        """Run the units. `x`: tokens for the embedding, else the output of the unit before; `tokens` for the
+        head.
+        """
         weights = dict(zip(self.names, self.held, strict=True))
         if x.dtype == torch.int64:
             return run_units(self.model, self.units, weights, {}, x)[self.units[-1]]

@@ -97,7 +97,8 @@ def import_for_backward() -> None:
 
 
 def hurry() -> bool:
-    """Request to be woken on time whatever else runs: ranks of a dry run sleep, so this takes from nobody.
+    """Ask the system to wake this process on time whatever else runs: ranks of a dry run sleep, so this takes
+    from nobody.
 
     If the system does not allow it (to an ordinary user) everything works, only with more noise.
     """

@@ -278,7 +278,9 @@ def build_report(
     folded: tuple[tuple[int, ...], ...],
     periods: tuple[FloatArray, bool],
 ) -> Report:
-    """Build the report of a simulated job."""
+    """Build the report. `folded`: per lane all devices it stands for; `periods`: seconds of a step per lane,
+    and whether they settled.
+    """
     program, timing, prices = timeline.program, timeline.timing, timeline.prices
     period, settled = periods
     step = float(period.max())

@@ -369,7 +369,7 @@ def wanted() -> bool:
 
 
 def names(first: Path) -> list[Path]:
-    """Yield the names to try, in order."""
+    """List the names to try, in order."""
     return [first, *(first.with_name(f"{first.stem}-{i}{first.suffix}") for i in range(2, 100))]
 
 
