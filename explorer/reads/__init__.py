@@ -31,7 +31,7 @@ class Read(NamedTuple):
     forward: int
     """Version that the forward of the microbatch read; `made` for the forward itself."""
     first: int
-    """Version that the first stage's forward of the microbatch read; `made` where it has none."""
+    """Version that the first stage's forward of the microbatch read; `made` if it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Reading:
     `direction` is what one update takes away, over the learning rate. None reads a version as it is."""
 
     def copies(self, stage: int) -> int:
-        """Return the copies of the weights that a stage keeps beside its versions: one if it makes them."""
+        """Return how many copies of the weights a stage keeps besides its versions: 1 if it makes them."""
         return int(self.horizon is not None and any(self.horizon(stage, op) for op in "FB"))
 
 
@@ -80,7 +80,7 @@ def _made(name: str, parameter: int, horizons: tuple[tuple[int, int], ...]) -> R
 
 
 def optimizer_problem(rule: ReadRule, optimizer: str) -> str:
-    """Return why an optimizer cannot serve a read rule; empty where it can.
+    """Return why an optimizer cannot serve a read rule; empty if it can.
 
     One without updates (`none`) can: the weights stay where they are.
     """

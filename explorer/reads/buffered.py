@@ -15,7 +15,7 @@ from explorer.reads import READS, Reading, ReadSpec
     )
 )
 def buffered(rule: ReadRule) -> Reading:
-    """k + 1 buffers for ever: the one that nobody reads any more takes the sum of gradients being reduced.
+    """Keep k + 1 buffers throughout: the one no longer read takes the sum of gradients being reduced.
 
     Raises:
         InputError: horizons, which only predicted weights have.

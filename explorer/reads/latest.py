@@ -8,6 +8,6 @@ from explorer.reads import READS, Reading, ReadSpec, no_numbers
 
 @READS.add(ReadSpec(name="latest", title="The newest version, forward and backward"))
 def latest(rule: ReadRule) -> Reading:
-    """One version is enough; a backward runs on newer weights than its forward if updates came between."""
+    """Keep one version; a backward runs on newer weights than its forward if updates came between."""
     no_numbers(rule)
     return Reading(version=lambda read: read.made)

@@ -14,6 +14,6 @@ from explorer.reads import READS, Reading, ReadSpec, no_numbers
     )
 )
 def vertical(rule: ReadRule) -> Reading:
-    """Later stages keep as many versions as the first, so that a microbatch sees one model."""
+    """Keep as many versions on later stages as on the first, so that a microbatch sees one model."""
     no_numbers(rule)
     return Reading(version=lambda read: read.first if read.op == "F" else read.forward)

@@ -1,4 +1,4 @@
-"""Launch: one `torchrun` in a session of its own, watched from outside, of which nothing is left behind.
+"""Launch: one `torchrun` in a session of its own, watched from outside, that leaves nothing behind.
 
 It never runs inside the caller's process: torch's elastic agent replaces signal handlers and blocks. A handle
 is polled (a notebook does it from its event loop); there is no thread. The events that its ranks write are

@@ -92,7 +92,7 @@ def level_lag(shape: Shape, clock: Clock) -> Lag:
 
 
 def _lags_within(shape: Shape, under_way: Sequence[int]) -> list[int]:
-    """Return per stage how many microbatches that may wait for W in the bytes of the fullest whole-B stage.
+    """Return how many microbatches of each stage may wait for W in the bytes of the fullest whole-B stage.
 
     A stage with n under way and `lag` waiting holds n whole microbatches and `lag` halves before an I, and
     n - 1 whole ones and lag + 1 halves after it.

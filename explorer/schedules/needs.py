@@ -59,7 +59,7 @@ class Multiple:
     text: str
     """Rule in words: "microbatches a multiple of p"."""
     of: Callable[[Size], int]
-    """Number of which they must be a multiple."""
+    """Number that must divide them."""
 
 
 PER_POSITION = Multiple(text="microbatches a multiple of p", of=lambda size: size.positions)
@@ -96,13 +96,13 @@ class Needs:
     microbatches.
     """
     multiple: Multiple | None = None
-    """Number of which the microbatches of a copy and replica must be a multiple; None for any number."""
+    """Number that must divide the microbatches of a copy and replica; None for no such rule."""
     least: Least | None = None
     """Least microbatches of a step; None for 1."""
     stage_multiple: int = 1
-    """Number of which the stages must be a multiple."""
+    """Number that must divide the stages."""
     chunk_multiple: int = 1
-    """Number of which the chunks at a position must be a multiple."""
+    """Number that must divide the chunks at a position."""
     most_chunks: int | None = None
     """Most chunks at a position; None for any."""
 

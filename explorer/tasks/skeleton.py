@@ -97,7 +97,7 @@ class SectionShape(NamedTuple):
         return self.zero_replicas or self.replicas * len(self.rows)
 
     def shard_group(self, copy: int, replica: int) -> int:
-        """Return the number of the group, each of which holds everything, that a replica is in."""
+        """Return the number of the group of a replica; each group holds everything."""
         return (copy * self.replicas + replica) // self.shards
 
 
