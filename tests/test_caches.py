@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import explorer
-from explorer.base.caching import IdentityCache
+from explorer.base.caching import IdentityCache, remembered
 from explorer.simulation import one_job
 
 
@@ -29,16 +29,22 @@ def test_identity_cache_forgets_all_when_full() -> None:
     assert made == ["0", "1", "2", "3", "again"]
 
 
-def test_identity_cache_counts_sizes() -> None:
-    cache, made = IdentityCache(100, total=10, size_of=len), []
+def test_what_is_remembered_is_limited_by_sizes() -> None:
+    made: list[int] = []
+
+    @remembered(100, total=10, size_of=len)
+    def length(items: tuple[int, ...]) -> int:
+        made.append(len(items))
+        return len(items)
+
     small, large = (1, 2, 3), tuple(range(50))
     for _ in range(3):
-        cache.get((small,), None, lambda: made.append("small") or 1)
-    assert made == ["small"]
+        length(small)
+    assert made == [3]
     for _ in range(2):  # larger than all there may be: kept alone, until the next
-        cache.get((large,), None, lambda: made.append("large") or 1)
-    cache.get((small,), None, lambda: made.append("small again") or 1)
-    assert made == ["small", "large", "small again"]
+        length(large)
+    assert length(small) == 3
+    assert made == [3, 50, 3]
 
 
 def test_programs_are_kept_by_their_tasks() -> None:

@@ -215,6 +215,84 @@ def test_the_check_lets_the_reader_pass() -> None:
     assert not list(direct_access(ast.parse(text)))
 
 
+KEPT_BY_HAND = {
+    "explorer/cluster_profiles.py": "profiles by path, read again when a file has changed",
+    "explorer/simulation/one_job.py": "lowered programs, limited by tasks, shared by threads",
+    "widgets/history/saving.py": "who writes which file: no cache",
+    "widgets/session.py": "models and clusters that open boards share",
+}
+"""Modules with a cache that is neither an owner's memo nor `remembered`, and why."""
+
+CONTAINERS = {
+    "dict",
+    "OrderedDict",
+    "defaultdict",
+    "IdentityCache",
+    "WeakKeyDictionary",
+    "WeakValueDictionary",
+}
+
+
+def kept_by_hand(tree: ast.Module) -> list[str]:
+    """Private mappings that a module starts empty, to fill them later; caches of an owner's memo are not."""
+    found = []
+    for node in tree.body:
+        if not isinstance(node, ast.Assign | ast.AnnAssign):
+            continue
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        value = node.value
+        empty = isinstance(value, ast.Dict) and not value.keys
+        made = (
+            isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in CONTAINERS
+        )
+        if isinstance(target, ast.Name) and target.id.startswith("_") and (empty or made):
+            found.append(target.id)
+    return found
+
+
+def functools_caches(tree: ast.AST) -> list[str]:
+    """Functions under `functools.cache` or `lru_cache` that take a graph, cluster, strategy or program."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            names = {ast.unparse(item).partition("(")[0].rpartition(".")[2] for item in node.decorator_list}
+            given = [
+                item.annotation for item in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+            ]
+            types = {word for item in given if item for word in re.findall(r"\w+", ast.unparse(item))}
+            if names & {"cache", "lru_cache"} and types & OWNERS:
+                found.append(node.name)
+    return found
+
+
+OWNERS = {
+    "LayerGraph",
+    "Cluster",
+    "JobStrategy",
+    "Strategy",
+    "Stage",
+    "Program",
+    "Tasks",
+    "Sharding",
+    "ndarray",
+}
+"""What is large: it keeps its own results, or `remembered` finds it by identity."""
+
+
+def test_there_are_two_kinds_of_caches() -> None:
+    trees = {str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
+    by_hand = {name for name, tree in trees.items() if kept_by_hand(tree)}
+    assert by_hand == set(KEPT_BY_HAND), "use the owner's memo or explorer.base.caching.remembered"
+    assert not {name: found for name, tree in trees.items() if (found := functools_caches(tree))}
+
+
+def test_the_check_sees_a_cache() -> None:
+    text = "_A: dict[int, int] = {}\n_B = OrderedDict()\n_C = IdentityCache(3)\n_D = {1: 2}\nKINDS = {}"
+    assert kept_by_hand(ast.parse(text)) == ["_A", "_B", "_C"]
+    text = "@lru_cache(maxsize=3)\ndef f(g: LayerGraph): ...\n@functools.cache\ndef h(*, c: Cluster): ...\n"
+    assert functools_caches(ast.parse(text + "@cache\ndef k(n: int): ...")) == ["f", "h"]
+
+
 def test_exploring_leaves_the_checkout_alone(tmp_path: Path) -> None:
     """`make explore` opens a copy that git ignores, and keeps the user's."""
     for name in ("scripts", "notebooks", "venv/bin"):

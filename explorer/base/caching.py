@@ -25,37 +25,31 @@ _BY_VALUE = frozenset({str, int, float, bool, tuple, frozenset, type(None)})
 
 
 class IdentityCache:
-    """Cache of values by the identity of some objects and an ordinary key; forgets all when full.
+    """Values of one owner by the identity of some objects and an ordinary key; forgets all when full.
 
     Args:
         limit: most values.
-        total: most of all sizes together, for objects that may be large.
-        size_of: size of the objects of one value, as `total` counts it.
     """
 
-    def __init__(
-        self, limit: int = 8192, *, total: int = 0, size_of: Callable[..., int] = lambda *_: 0
-    ) -> None:
-        self._limit, self._total, self._size_of = limit, total, size_of
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._kept: dict[Hashable, tuple[tuple[object, ...], Any]] = {}
-        self._held = 0
 
     def get(self, objects: tuple[object, ...], key: Hashable, make: Callable[[], T]) -> T:
-        """Return the value for these very objects and this key, made on the first call."""
+        """Return the value for these very objects and this key, made once."""
         identity = (*map(id, objects), key)
         hit = self._kept.get(identity)
         if hit is None:
-            size = self._size_of(*objects)
-            if len(self._kept) >= self._limit or self._held + size > self._total > 0:
+            if len(self._kept) >= self._limit:
                 self._kept.clear()
-                self._held = 0
             hit = self._kept[identity] = (objects, make())
-            self._held += size
         value: T = hit[1]
         return value
 
 
-def remembered(limit: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def remembered(
+    limit: int, *, total: int = 0, size_of: Callable[..., int] = lambda *_: 0
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Return a decorator of a pure function that keeps its last results, at most `limit`, by its arguments.
 
     Text, numbers and tuples are compared by value, arrays by content, everything else by identity; so a
@@ -71,17 +65,22 @@ def remembered(limit: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         kept: dict[Hashable, tuple[object, T]] = {}
+        held = 0
 
         @wraps(function)
         def call(*arguments: P.args, **named: P.kwargs) -> T:
+            nonlocal held
             given = (*arguments, *named.values())
             values = [item if type(item) in _BY_VALUE else _identity(item) for item in given]
             key = (*values, _NAMED, *named) if named else tuple(values)
             hit = kept.get(key)
             if hit is None:
                 made = function(*arguments, **named)
-                if len(kept) >= limit:
+                size = size_of(*given)
+                if len(kept) >= limit or held + size > total > 0:
                     kept.clear()
+                    held = 0
+                held += size
                 hit = kept[key] = (given, made)  # the arguments stay alive, and so their identities
             return hit[1]
 

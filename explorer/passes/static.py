@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from explorer.base.caching import IdentityCache
+from explorer.base.caching import remembered
 from explorer.passes.timing import FloatArray, Shares, Tasks, Timing
 
 TOLERANCE = 1e-9
@@ -39,8 +39,7 @@ def run_static(tasks: Tasks, seconds: FloatArray) -> Timing:
 
 def overfull_resources(tasks: Tasks, timing: Timing, shares: Shares) -> list[str]:
     """List the shared resources that the timeline asks for more than they have, by name."""
-    suspects = _SUSPECTS.get((tasks, shares), None, lambda: _Suspects(_suspects(tasks, shares)))
-    return [shares.names[resource] for resource in suspects.overfull(timing)]
+    return [shares.names[resource] for resource in _suspects_of(tasks, shares).overfull(timing)]
 
 
 class _Users(NamedTuple):
@@ -102,7 +101,9 @@ def _too_much(users: _Users, timing: Timing) -> bool:
     return _peak(users, timing) > users.capacity * (1 + TOLERANCE)
 
 
-_SUSPECTS = IdentityCache(256, total=100_000, size_of=lambda tasks, _: tasks.size)
+@remembered(256, total=100_000, size_of=lambda tasks, _: tasks.size)
+def _suspects_of(tasks: Tasks, shares: Shares) -> _Suspects:
+    return _Suspects(_suspects(tasks, shares))
 
 
 def _suspects(tasks: Tasks, shares: Shares) -> list[_Users]:

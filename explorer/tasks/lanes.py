@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 from explorer.actions import Place
+from explorer.base.caching import remembered
 from explorer.tasks.placement import Piece, SectionShape
 
 
@@ -22,7 +22,7 @@ class Lanes(NamedTuple):
     """Per piece: lanes that compute it together."""
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def find_lanes(sections: tuple[SectionShape, ...], replicas: tuple[int, ...] | None = None) -> Lanes:
     """Group devices by the pieces they hold.
 

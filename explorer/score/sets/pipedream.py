@@ -18,6 +18,7 @@ from functools import cache, partial
 from itertools import accumulate
 from pathlib import Path
 
+from explorer.base.caching import remembered
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
@@ -137,7 +138,7 @@ def _chosen(graph: LayerGraph, cluster: Cluster, devices: int, batch: int) -> st
     return f"best predicted: {configuration(best)}"
 
 
-@cache
+@remembered(256)
 def best_case(graph: LayerGraph, cluster: Cluster, counts: Counts, batch: int) -> ScoredCase:
     """Return a configuration with its best cut, `batch` samples per replica."""
     if len(counts) == 1:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from explorer.base.caching import remembered
 from explorer.base.errors import ExplorerError, InputError
 from explorer.base.formats import parse_json
 from explorer.cluster import Cluster, DeviceKind, NodeGroup
@@ -211,7 +211,7 @@ def _take(
     return taken
 
 
-@cache
+@remembered(256)
 def _cluster(machine: Cluster, nodes: tuple[tuple[str, int], ...]) -> Cluster:
     """Build a cluster of these nodes; all processes of a node have a context on its first device.
 

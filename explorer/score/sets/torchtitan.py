@@ -14,9 +14,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
+from explorer.base.caching import remembered
 from explorer.base.errors import ExplorerError, InputError
 from explorer.base.units import GIB
 from explorer.cluster import Cluster, Curve, DeviceKind
@@ -152,7 +153,7 @@ def _number(form: str, text: str, default: int) -> int:
     return count(match[1], form) if match else default
 
 
-@cache
+@remembered(32)
 def _products_in_fp8(cluster: Cluster) -> Cluster:
     """Return the same devices with products in bf16 at the fp8 peak."""
     return replace(cluster, name=f"{cluster.name}, fp8", device_kinds=tuple(map(_fp8, cluster.device_kinds)))

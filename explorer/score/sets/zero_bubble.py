@@ -16,6 +16,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
+from explorer.base.caching import remembered
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup
 from explorer.models.synthetic import chain
@@ -140,7 +141,7 @@ def _ratio(model: Model, microbatches: int, case: ScoredCase) -> float:
     return _base_step_s(model, microbatches, case.cluster) / simulate(*case).step_time_s
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def _base_step_s(model: Model, microbatches: int, cluster: Cluster) -> float:
     return simulate(*_gpt(model, microbatches)._replace(cluster=cluster)).step_time_s
 
