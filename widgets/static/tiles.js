@@ -786,7 +786,9 @@ function render({ model, el }) {
     holdVerdict(verdict, preview != null);
     drawVerdict(verdict, sentence(view.verdict));
     why.element.inert = model.link?.shut ?? false;
-    why.draw(view.reasons ?? [], view.reasoning ?? false);
+    const reasons = view.reasons ?? [];
+    const ended = model.link?.state === "lost" && !reasons.some((row) => row.old);
+    why.draw(reasons, !ended && (view.reasoning ?? false));
   }
   function sentence(now) {
     const { link } = model;

@@ -30,7 +30,9 @@ function render({ model, el }) {
     holdVerdict(verdict, preview != null);
     drawVerdict(verdict, sentence(view.verdict));
     why.element.inert = model.link?.shut ?? false;
-    why.draw(view.reasons ?? [], view.reasoning ?? false);
+    const reasons = view.reasons ?? [];
+    const ended = model.link?.state === "lost" && !reasons.some((row) => row.old); // nothing more is worked out
+    why.draw(reasons, !ended && (view.reasoning ?? false));
   }
   /** Of the kernel, if there is something to say of it; else of what is dragged; else Python's. */
   function sentence(now) {
