@@ -49,6 +49,10 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--memory-limit", metavar="SIZE", default="", help="per device: a number of GiB, or with a unit"
     )
+    parser.add_argument("--schedule", default="", help="schedule of every candidate; default: the searcher's")
+    parser.add_argument(
+        "--schedule-option", action="append", default=[], metavar="K=V", help="option of that schedule"
+    )
     parser.add_argument("--start", help="plan file to start from; the result is never worse")
     parser.add_argument("-o", "--output", help="write the best plan here (.yaml or .json)")
     add_trust(parser)
@@ -69,6 +73,8 @@ def run_search(options: argparse.Namespace) -> int:
         memory_limit_bytes=_memory_limit(options.memory_limit),
         pins=_places(options.pin, "--pin"),
         bans=_places(options.ban, "--ban"),
+        schedule=options.schedule,
+        schedule_options=tuple(pairs(options.schedule_option, "--schedule-option").items()),
         start=load_plan(options.start, trust=trust_of(options)).plan.strategy if options.start else None,
         seed=options.seed,
     )

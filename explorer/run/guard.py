@@ -24,6 +24,7 @@ from explorer.run.spec import Fault
 LOOK_EVERY_S = 0.25
 ORPHANED = 9
 """Exit status of a rank whose launcher is gone."""
+_TRIES, _PAUSE_S = 20, 0.05
 
 _ECHOES = (
     "Connection closed by peer", "Connection reset by peer", "Timed out waiting", "Broken pipe",
@@ -88,11 +89,22 @@ def watch(events: Events, *, launcher: tuple[int, float] | None, folder: Path) -
 
 
 def _end_orphan(agent: int, folder: Path) -> None:
-    """End the agent after the launcher is gone (it would report to nobody), clean up and leave."""
+    """Clean up after the launcher is gone, end the agent (it would report to nobody) and leave."""
+    # Before the agent ends: with it goes the ranks' store, and a main thread that misses it ends this one.
+    _remove(folder)
     if os.getppid() == agent:
         os.kill(agent, signal.SIGTERM)
-    shutil.rmtree(folder, ignore_errors=True)
+    _remove(folder)
     os._exit(ORPHANED)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder that other processes may be removing from, or writing to, at the same time."""
+    for _ in range(_TRIES):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(_PAUSE_S)
 
 
 def is_echo(error: BaseException) -> bool:

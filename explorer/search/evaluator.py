@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.base.errors import ExplorerError
+from explorer.search._scheduling import scheduled
 from explorer.search.objectives import frontier_axes
 from explorer.search.problem import Problem, respecting, respects
 from explorer.simulation.report import Report
@@ -113,8 +114,8 @@ class Evaluator:
     def evaluate(self, strategy: Strategy, label: str = "", *, recut: bool = True) -> Candidate | None:
         """Cost a strategy; return None if it was not costed, and then `miss` says why.
 
-        A strategy that breaks pins or bans is cut anew to respect them, if its stages allow that and `recut`
-        is not False.
+        It is put under the problem's schedule first. A strategy that breaks pins or bans is cut anew to
+        respect them, if its stages allow that and `recut` is not False.
 
         Raises:
             InputError: the problem has no cluster.
@@ -123,6 +124,14 @@ class Evaluator:
         if self.exhausted:
             self.miss = Miss(reason=EXHAUSTED, text=f"all {self.max_evaluations} evaluations are used")
             return None
+        try:
+            wanted = scheduled(self.problem, strategy)
+        except ExplorerError as error:
+            self.failed += 1
+            self.miss = Miss(reason=ERROR, text=str(error))
+            return None
+        if wanted is not strategy:
+            strategy, label = wanted, f"{label}, {self.problem.schedule}"
         held = respecting(self.problem, strategy) if recut else strategy
         if held is None or not respects(self.problem, held):
             self.refused += 1

@@ -198,7 +198,12 @@ def _next(problem: Problem, evaluator: Evaluator, pending: list[_Pending]) -> It
 
 
 def _bound(problem: Problem, point: Point, *, memory: str = "all") -> float:
-    """Return a lower bound of the objective; infinite if the point cannot fit or cannot be lowered."""
+    """Return a lower bound of the objective; infinite if the point cannot fit or cannot be lowered.
+
+    The bounds are those of (interleaved) 1F1B: under a schedule that the problem asks for there is none.
+    """
+    if problem.schedule:
+        return 0.0
     try:
         strategy = point.strategy(problem)
         cluster, positions = problem.needed_cluster, point.degrees.stages

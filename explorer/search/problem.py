@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
+from explorer.schedules import SCHEDULES
 from explorer.search._devices import PAID, USUAL, DeviceOrder, Pool, orders_of
 from explorer.search._pins import Rules, fit_cuts, rules_of
 from explorer.search.objectives import FRONTIER, Objective, axes_of
@@ -41,6 +43,10 @@ class Problem:
     """(layer, device) pairs that must hold: the layer's stage must contain the device."""
     bans: tuple[tuple[str, int], ...] = ()
     """(layer, device) pairs that must not hold."""
+    schedule: str = ""
+    """Schedule of every candidate, a name in `explorer.schedules`; "" leaves it to the searcher."""
+    schedule_options: tuple[tuple[str, Any], ...] = ()
+    """Options of that schedule."""
     start: Strategy | None = None
     """A strategy to start from; the result is never worse."""
     seed: int = 0
@@ -55,6 +61,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "axes", axes_of(self.objective))
+        self._check_schedule()
         for key, pairs in (("pins", self.pins), ("bans", self.bans)):
             self._check_layers(key, pairs)
             self._check_devices(key, {device for _, device in pairs})
@@ -70,6 +77,17 @@ class Problem:
             )  # fmt: skip
         object.__setattr__(self, "rules", rules_of(self.pins, self.bans))
         object.__setattr__(self, "chosen_from", self._pool())
+
+    def _check_schedule(self) -> None:
+        if self.schedule:
+            SCHEDULES.get(self.schedule).read_options(dict(self.schedule_options))
+        elif self.schedule_options:
+            raise InputError(
+                "options of a schedule without a schedule",
+                key="schedule_options",
+                found=", ".join(name for name, _ in self.schedule_options),
+                allowed="together with a schedule",
+            )
 
     def _pool(self) -> Pool | None:
         if self.cluster is None:

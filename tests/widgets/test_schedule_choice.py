@@ -15,7 +15,7 @@ from explorer.schedules.placements import ANY
 from explorer.strategies.bare_shape import bare_shape
 from widgets import Explorer
 from widgets.edits import FALLBACK_SCHEDULE
-from widgets.schedule_choice import OPTION, Choice, choices, nearest_degrees, with_schedule
+from widgets.schedule_choice import OPTION, Choice, choices, degrees_shown, with_schedule
 from widgets.session import Point
 
 NAMES = SCHEDULES.names()
@@ -64,8 +64,8 @@ def test_every_schedule_can_be_had_or_says_why_not(
     assert job.schedule == name
     assert not spec.unmet(bare_shape(made.inputs.graph, made.inputs.job, job))
     assert ("cut anew" in made.note) == ("cuts the model anew" in found.title)
-    degrees = nearest_degrees(made)
-    assert degrees.stages == nearest_degrees(now).stages, "as many pipeline positions"
+    degrees = degrees_shown(made)
+    assert degrees.stages == degrees_shown(now).stages, "as many pipeline positions"
     if spec.placement is not ANY:
         assert job.copies == degrees.grid.copies
 
@@ -76,7 +76,7 @@ def test_there_and_back(benches: dict[str, Explorer], name: str) -> None:
     if choice(now, name).problem:
         pytest.skip("cannot be had here")
     back = with_schedule(with_schedule(now, name), FALLBACK_SCHEDULE)
-    was, found = nearest_degrees(now), nearest_degrees(back)
+    was, found = degrees_shown(now), degrees_shown(back)
     assert (found.stages, found.replicas, found.chunks) == (was.stages, was.replicas, was.chunks)
     assert len(back.strategy.job.stages) == len(now.strategy.job.stages)
 
