@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from explorer.actions import BACKWARD, INPUT_GRAD, UPDATE, WEIGHT_GRAD, Action, Order, Shape
-from explorer.schedules._clock import Clock
-from explorer.schedules._common import turns
+from explorer.schedules._clock import Clock, one_step
+from explorer.schedules._common import each_step, turns, updates
 
 Lag = Callable[[int, int], float]
 """For a stage and copy: by how many of its input gradients a weight gradient lags behind its own."""
@@ -75,6 +75,20 @@ def rejoined(actions: Iterable[Action], shape: Shape) -> list[Action]:
 def split_order(order: Order, lag: Lag) -> Order:
     """Split all backwards of an order."""
     return replace(order, lanes=tuple(tuple(split_backward(lane, lag)) for lane in order.lanes))
+
+
+def levelled(shape: Shape, clock: Clock, *, steps: int) -> Order:
+    """Return the order of a clock with split backwards, every stage holding as much as the fullest one."""
+    lag = level_lag(shape, clock)
+    lanes = each_step(
+        shape,
+        steps,
+        lambda places, step: [
+            *rejoined(split_backward(one_step(shape, clock, places, step), lag), shape),
+            *updates(shape, places, step),
+        ],
+    )
+    return Order(lanes=lanes, steps=steps)
 
 
 def level_lag(shape: Shape, clock: Clock) -> Lag:

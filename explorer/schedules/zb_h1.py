@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from explorer.actions import Order, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
-from explorer.schedules._clock import clock_of, one_step
-from explorer.schedules._common import each_step, updates
-from explorer.schedules._split_backward import level_lag, rejoined, split_backward
+from explorer.schedules._clock import clock_of
+from explorer.schedules._split_backward import levelled
 from explorer.schedules.placements import LINE
 
 
@@ -34,14 +33,4 @@ def order(shape: Shape, *, steps: int) -> Order:
     stage lets fewer wait, down to none, before it holds more than 1F1B's fullest. The first stage, whose
     input gradients nothing waits for, runs whole backwards. Any stage DAG, as 1F1B.
     """
-    clock = clock_of(shape)
-    lag = level_lag(shape, clock)
-    lanes = each_step(
-        shape,
-        steps,
-        lambda places, step: [
-            *rejoined(split_backward(one_step(shape, clock, places, step), lag), shape),
-            *updates(shape, places, step),
-        ],
-    )
-    return Order(lanes=lanes, steps=steps)
+    return levelled(shape, clock_of(shape), steps=steps)

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from explorer.actions import Order, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
-from explorer.schedules._clock import clock_of, one_step
-from explorer.schedules._common import each_step, updates
-from explorer.schedules._split_backward import level_lag, rejoined, split_backward
+from explorer.schedules._clock import clock_of
+from explorer.schedules._split_backward import levelled
 from explorer.schedules.placements import LINE
 
 
@@ -38,13 +37,4 @@ def order(shape: Shape, *, steps: int) -> Order:
     """
     plain = clock_of(shape)
     clock = replace(plain, ahead=tuple(2 * ahead for ahead in plain.ahead))
-    lag = level_lag(shape, clock)
-    lanes = each_step(
-        shape,
-        steps,
-        lambda places, step: [
-            *rejoined(split_backward(one_step(shape, clock, places, step), lag), shape),
-            *updates(shape, places, step),
-        ],
-    )
-    return Order(lanes=lanes, steps=steps)
+    return levelled(shape, clock, steps=steps)

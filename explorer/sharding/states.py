@@ -125,8 +125,3 @@ def share(placement: TensorPlacement, sizes: Sequence[float], axes: Sequence[Axi
         elif state >= 0:
             parts.setdefault(state, []).append(axis)
     return result * math.prod(part(sizes[position], over) for position, over in parts.items())
-
-
-def axis_names(axes: Iterable[Axis]) -> tuple[str, ...]:
-    """Return the names of mesh axes, in order."""
-    return tuple(axis.name for axis in axes)
