@@ -99,7 +99,7 @@ def _walk(program: PathTasks, timing: Timing, last: int) -> list[int]:
     end = timing.end_s
     found, task = [last], last
     while True:
-        ahead = program.first[task], program.second[task]
+        ahead = int(program.first[task]), int(program.second[task])
         known = [number - 1 for number in ahead if number]
         if not known:
             break

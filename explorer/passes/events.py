@@ -33,9 +33,10 @@ def run_events(tasks: Tasks, seconds: FloatArray, shares: Shares) -> Timing:
 
 def _links(tasks: Tasks) -> tuple[list[int], list[list[int]]]:
     """Return the number of predecessors each task waits for, and its successors."""
-    missing = [(a > 0) + (b > 0) for a, b in zip(tasks.first, tasks.second, strict=True)]
+    pairs = list(zip(tasks.first.tolist(), tasks.second.tolist(), strict=True))
+    missing = [(a > 0) + (b > 0) for a, b in pairs]
     successors: list[list[int]] = [[] for _ in missing]
-    for task, pair in enumerate(zip(tasks.first, tasks.second, strict=True)):
+    for task, pair in enumerate(pairs):
         for before in pair:
             if before:
                 successors[before - 1].append(task)

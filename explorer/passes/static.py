@@ -13,7 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.base.caching import remembered
+from explorer.base.compiling import kernel
 from explorer.passes.timing import FloatArray, Shares, Tasks, Timing
+
+IntArray = npt.NDArray[np.int64]
 
 TOLERANCE = 1e-9
 """Relative excess of demand over capacity up to which a resource counts as full, not over-full."""
@@ -22,19 +25,24 @@ ROUNDING = 1e-12
 
 
 def run_static(tasks: Tasks, seconds: FloatArray) -> Timing:
-    """Time all tasks, given the seconds of every slot.
-
-    The loop is plain Python on purpose: with two predecessors per task it needs about 0.07 microseconds a
-    task, less than NumPy by level needs for the graphs met here.
-    """
+    """Time all tasks, given the seconds of every slot."""
     durations = seconds[tasks.slot]
-    end = [0.0]
-    add = end.append
-    for a, b, duration in zip(tasks.first, tasks.second, durations.tolist(), strict=True):
-        x, y = end[a], end[b]
-        add((x if x > y else y) + duration)
-    ends = np.array(end[1:])
+    end = np.zeros(tasks.size + 1)
+    longest_path(tasks.first, tasks.second, durations, end)
+    ends = end[1:]
     return Timing(start_s=ends - durations, end_s=ends, pass_name="static")
+
+
+@kernel(results=1)
+def longest_path(first: IntArray, second: IntArray, durations: FloatArray, end: FloatArray) -> None:
+    """Find the end of every task; task i is `end[i + 1]`, and `end[0]` the start of time.
+
+    A task takes 0.07 microseconds plainly, less than NumPy by level needs for the graphs met here, and 3
+    nanoseconds compiled.
+    """
+    for i, (a, b, duration) in enumerate(zip(first, second, durations)):  # noqa: B905 - numba knows no strict
+        x, y = end[a], end[b]
+        end[i + 1] = (x if x > y else y) + duration
 
 
 def overfull_resources(tasks: Tasks, timing: Timing, shares: Shares) -> list[str]:

@@ -23,11 +23,11 @@ class Tasks(Protocol):
         """Exclusive channel of each task; -1 for none."""
 
     @property
-    def first(self) -> list[int]:
+    def first(self) -> npt.NDArray[np.int64]:
         """One predecessor + 1 of each task; 0 for none."""
 
     @property
-    def second(self) -> list[int]:
+    def second(self) -> npt.NDArray[np.int64]:
         """Another predecessor + 1 of each task; 0 for none."""
 
     @property

@@ -189,13 +189,13 @@ def parts_of(
 def _messages(program: Program, task: int) -> list[int]:
     """List the transfers and collectives that a task waits for, looking through joins."""
     found: list[int] = []
-    stack = [program.first[task], program.second[task]]
+    stack = [int(program.first[task]), int(program.second[task])]
     while stack:
         item = stack.pop()
         if item and program.kind[item - 1] in (TRANSFER, REDUCE, GATHER):
             found.append(item - 1)
         elif item and program.slot[item - 1] == 0:
-            stack += [program.first[item - 1], program.second[item - 1]]
+            stack += [int(program.first[item - 1]), int(program.second[item - 1])]
     return found
 
 
@@ -203,7 +203,7 @@ def begins(program: Program, ends_s: dict[int, float]) -> dict[int, float]:
     """Return, per transfer and collective, when the last compute task before it ended."""
     found: dict[int, float] = {}
     for task in np.flatnonzero(np.isin(program.kind, (TRANSFER, REDUCE, GATHER))).tolist():
-        stack, latest = [program.first[task], program.second[task]], 0.0
+        stack, latest = [int(program.first[task]), int(program.second[task])], 0.0
         while stack:
             item = stack.pop()
             if not item:
@@ -211,7 +211,7 @@ def begins(program: Program, ends_s: dict[int, float]) -> dict[int, float]:
             if item - 1 in ends_s:
                 latest = max(latest, ends_s[item - 1])
             elif program.slot[item - 1] == 0:
-                stack += [program.first[item - 1], program.second[item - 1]]
+                stack += [int(program.first[item - 1]), int(program.second[item - 1])]
         found[task] = latest
     return found
 

@@ -182,13 +182,13 @@ class RankLanes:
     def _resolved(self, task: int) -> list[int]:
         """List the predecessors of a task, looking through joins."""
         found: list[int] = []
-        stack = [self.program.first[task], self.program.second[task]]
+        stack = [int(self.program.first[task]), int(self.program.second[task])]
         while stack:
             item = stack.pop()
             if not item:
                 continue
             if self.program.kind[item - 1] == JOIN:
-                stack += [self.program.first[item - 1], self.program.second[item - 1]]
+                stack += [int(self.program.first[item - 1]), int(self.program.second[item - 1])]
             else:
                 found.append(item - 1)
         return sorted(set(found))

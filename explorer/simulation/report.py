@@ -400,7 +400,7 @@ def _leaves(program: Program, task: int) -> list[int]:
     found, open_tasks = [], [task]
     while open_tasks:
         current = open_tasks.pop()
-        for pred in (program.first[current], program.second[current]):
+        for pred in (int(program.first[current]), int(program.second[current])):
             if pred and program.kind[pred - 1] == JOIN:
                 open_tasks.append(pred - 1)
             elif pred:

@@ -67,8 +67,8 @@ class MergedTasks:
 
     slot: npt.NDArray[np.int64]
     channel: npt.NDArray[np.int64]
-    first: list[int]
-    second: list[int]
+    first: npt.NDArray[np.int64]
+    second: npt.NDArray[np.int64]
 
     @property
     def size(self) -> int:
@@ -159,8 +159,12 @@ def _merge(programs: list[Program]) -> MergedTasks:
         channel=np.concatenate(
             [np.where(p.channel < 0, -1, p.channel + by) for p, by in zip(programs, channels, strict=True)]
         ),
-        first=[i + by if i else 0 for p, by in zip(programs, tasks, strict=True) for i in p.first],
-        second=[i + by if i else 0 for p, by in zip(programs, tasks, strict=True) for i in p.second],
+        first=np.concatenate(
+            [np.where(p.first, p.first + by, 0) for p, by in zip(programs, tasks, strict=True)]
+        ),
+        second=np.concatenate(
+            [np.where(p.second, p.second + by, 0) for p, by in zip(programs, tasks, strict=True)]
+        ),
     )
 
 

@@ -107,9 +107,9 @@ class Program:
     """Per task: (first) microbatch of its stage; -1 if it has none."""
     channel: npt.NDArray[np.int64]
     """Per task: exclusive channel it holds (lane, wire or group); -1 for joins."""
-    first: list[int]
+    first: npt.NDArray[np.int64]
     """Per task: one predecessor + 1, or 0."""
-    second: list[int]
+    second: npt.NDArray[np.int64]
     """Per task: the other predecessor + 1, or 0."""
     actions: tuple[Action, ...]
     """Distinct actions."""

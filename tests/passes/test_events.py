@@ -17,12 +17,13 @@ from explorer.passes.rates import Rates
 class Tasks:
     """Tasks of one slot each."""
 
-    first: list[int]
-    second: list[int]
+    first: np.ndarray
+    second: np.ndarray
     channel: np.ndarray = field(init=False)
     slot: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
+        self.first, self.second = np.array(self.first, dtype=int), np.array(self.second, dtype=int)
         self.slot = np.arange(len(self.first))
         self.channel = np.arange(len(self.first))
 

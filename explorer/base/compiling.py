@@ -1,0 +1,212 @@
+"""Kernels: one function each, run plainly by Python while little is to do and compiled once that pays.
+
+A kernel is written in the common subset of Python and numba: loops over one-dimensional arrays, which it is
+given as lists when it runs plainly, and the last of which it fills with results. Both ways do the same
+operations in the same order, so results are equal bit for bit; which way is taken depends on counted work
+alone, never on a clock.
+
+>>> @kernel(results=1)
+... def running_sum(values, sums):
+...     total = 0.0
+...     for i, value in enumerate(values):
+...         total += value
+...         sums[i] = total
+>>> sums = np.zeros(3)
+>>> running_sum(np.array([1.0, 2.0, 3.0]), sums)
+>>> sums.tolist()
+[1.0, 3.0, 6.0]
+
+What it costs to compile is rented before it is bought (ski rental): numba is imported once all kernels of
+this process together have done as many rounds as importing it takes, and a kernel is compiled once its own
+rounds would have paid for reading it back from the disk, where numba keeps it beside the source (or in the
+user's cache folder). Where no folder can be written a kernel has to pay for its compilation in every process.
+While one thread compiles, others go on plainly. Nothing is compiled under `NUMBA_DISABLE_JIT`, nor where
+numba cannot be imported.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from types import FunctionType, ModuleType
+from typing import Any, Generic, ParamSpec, TypeVar, cast
+
+import numpy as np
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+IMPORT_ROUNDS = 5_000_000
+"""Rounds of plain loops (some 0.1 microseconds each) that take as long as importing numba: half a second."""
+KERNEL_ROUNDS = 200_000
+"""Rounds of one kernel that take as long as reading its machine code from the disk."""
+COMPILE_ROUNDS = 20_000_000
+"""Rounds of one kernel that take as long as compiling it, which counts where nothing can be kept."""
+
+
+class _Work:
+    """Work of this process so far, and numba once it is imported."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self.lock = Lock()
+        self.numba: ModuleType | None = None
+        self.absent = False
+        """Whether compiling is switched off or impossible here."""
+
+
+_WORK = _Work()
+
+
+def expect(rounds: int) -> None:
+    """Count work that is to come, so that a long search need not first do half a second of it plainly."""
+    _WORK.rounds += rounds
+
+
+class Kernel(Generic[P, T]):
+    """A function that runs plainly or compiled; made by `kernel`.
+
+    Args:
+        function: the function; it may call others of its own file.
+        results: number of arrays, the last arguments, that it fills.
+        rounds: rounds of plain loops that it takes for some arguments.
+    """
+
+    def __init__(self, function: Callable[P, T], results: int, rounds: Callable[..., int]) -> None:
+        self.function = function
+        self.name = function.__name__
+        self.results = results
+        self.rounds_of = rounds
+        self.rounds = 0
+        self._machine: Callable[..., T] | None = None
+
+    def __call__(self, *arguments: P.args, **_: P.kwargs) -> T:
+        """Run the kernel on arrays and numbers, the way that pays."""
+        if self._machine is None:
+            rounds = self.rounds_of(*arguments)
+            self.rounds += rounds
+            _WORK.rounds += rounds
+            if not self._pays() or not self._bought(arguments):
+                return self.plain(*arguments)
+        return self.compiled(*arguments)
+
+    def plain(self, *arguments: Any) -> T:
+        """Run the kernel as plain Python, over lists."""
+        lists = [item.tolist() if isinstance(item, np.ndarray) else item for item in arguments]
+        function: Callable[..., T] = self.function
+        found = function(*lists)
+        for array, values in zip(arguments[-self.results :], lists[-self.results :], strict=True):
+            array[:] = values
+        return found
+
+    def compiled(self, *arguments: Any) -> T:
+        """Run the kernel compiled, whatever that costs now; plainly where nothing can be compiled."""
+        if self._machine is None:
+            with _WORK.lock:
+                self._buy(arguments)
+        return self._machine(*arguments) if self._machine else self.plain(*arguments)
+
+    def _pays(self) -> bool:
+        known = _WORK.numba is not None
+        return not _WORK.absent and self.rounds >= KERNEL_ROUNDS and (known or _WORK.rounds >= IMPORT_ROUNDS)
+
+    def _bought(self, arguments: tuple[Any, ...]) -> bool:
+        """Compile, or tell that another thread is at it: then this one goes on plainly."""
+        if not _WORK.lock.acquire(blocking=False):
+            return False
+        try:
+            return self._buy(arguments, least=COMPILE_ROUNDS)
+        finally:
+            _WORK.lock.release()
+
+    def _buy(self, arguments: tuple[Any, ...], *, least: int = 0) -> bool:
+        """Compile for the types of some arguments, under the lock; False if that is impossible or, where the
+        code cannot be kept, not worth it yet.
+        """
+        numba = None if self._machine else _import_numba()
+        if numba is None:
+            return self._machine is not None
+        machine, kept = _translate(numba, self.function)
+        if kept is None and self.rounds < least:
+            return False
+        try:
+            _compile(machine, kept, self.name, arguments)
+        except (OSError, EOFError) as error:  # a full disk, a broken file
+            logger.warning("%s: the compiled code cannot be kept: %s", self.name, error)
+            machine = numba.njit(nogil=True)(_with_helpers(numba, cast("FunctionType", self.function)))
+            _compile(machine, None, self.name, arguments)
+        self._machine = machine
+        return True
+
+
+def kernel(
+    *, results: int, rounds: Callable[..., int] = lambda first, *_: len(first)
+) -> Callable[[Callable[P, T]], Kernel[P, T]]:
+    """Return a decorator that makes a function a kernel.
+
+    The function takes one-dimensional arrays and numbers by position, fills its last `results` arguments,
+    and may return a number. It may use `math`, `heapq`, and functions and constants of its own file, as numba
+    looks for changes in that file only.
+
+    Args:
+        results: number of arrays, the last arguments, that it fills; at least 1.
+        rounds: function of the arguments to the rounds of plain loops that they take (some 0.1 microseconds
+            each); the length of the first argument by default.
+    """
+    return lambda function: Kernel(function, results, rounds)
+
+
+def _import_numba() -> ModuleType | None:
+    """Import numba, once; None if compiling is switched off or impossible here. Called under the lock."""
+    if _WORK.numba is None and not _WORK.absent:
+        if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+            _WORK.absent = True
+            return None
+        try:
+            import numba
+        except ImportError as error:  # of a NumPy newer than it knows, for example
+            _WORK.absent = True
+            logger.warning("without numba large plans take longer: %s", error)
+            return None
+        _WORK.numba = numba
+    return _WORK.numba
+
+
+def _translate(numba: ModuleType, function: Callable[..., T]) -> tuple[Any, Path | None]:
+    """Return a function for the compiler, and the folder where its code is kept; None if nowhere."""
+    whole = _with_helpers(numba, cast("FunctionType", function))
+    try:
+        machine = numba.njit(cache=True, nogil=True)(whole)
+    except RuntimeError:  # no folder can be written
+        return numba.njit(nogil=True)(whole), None
+    return machine, Path(machine.stats.cache_path)
+
+
+def _with_helpers(numba: ModuleType, function: FunctionType) -> FunctionType:
+    """Return a function under whose names the functions of its own file are compiled ones."""
+    scope = function.__globals__
+    helpers = {
+        name: numba.njit(nogil=True)(_with_helpers(numba, item))
+        for name in function.__code__.co_names
+        if isinstance(item := scope.get(name), FunctionType) and item.__module__ == function.__module__
+    }
+    copy = FunctionType(function.__code__, scope | helpers, function.__name__, function.__defaults__)
+    copy.__qualname__ = function.__qualname__
+    return copy
+
+
+def _compile(machine: Any, folder: Path | None, name: str, arguments: tuple[Any, ...]) -> None:
+    """Compile for the types of some arguments, and say so unless the code is on the disk already."""
+    known = folder is not None and any(folder.glob(f"*{name}*.nbi"))
+    if not known:
+        logger.info("compiling %s, once%s", name, f" (kept in {folder})" if folder else " in this process")
+    begun = time.perf_counter()
+    machine.compile(tuple(sys.modules["numba"].typeof(item) for item in arguments))
+    logger.debug("%s is ready after %.2f s", name, time.perf_counter() - begun)
