@@ -118,7 +118,7 @@ def counts(
     part = _held_parameters(graph, arrays, sharded, scale, whole)
     largest_block, largest_gathered = _largest_blocks(arrays, part, inside)
     return Counts(
-        weights=_weights(graph, arrays, sharded, part),
+        weights=_weights(arrays, sharded, part),
         held=part,
         largest_block=largest_block,
         largest_gathered=largest_gathered,
@@ -253,17 +253,12 @@ def _held_parameters(
     part = np.zeros(len(graph.parameters))
     np.maximum.at(part, arrays.uses.item, scale[arrays.uses.layer])
     part[list(whole)] = 1.0
-    fractions: FloatArray = sharded.memo(
-        "fractions", lambda: _by_parameter(graph, sharded.parameter_fraction)
-    )
-    return part * fractions
+    return part * sharded.holdings.fraction
 
 
-def _weights(
-    graph: LayerGraph, arrays: GraphArrays, sharded: ShardedLayers, part: FloatArray
-) -> tuple[Weights, ...]:
+def _weights(arrays: GraphArrays, sharded: ShardedLayers, part: FloatArray) -> tuple[Weights, ...]:
     table = arrays.weight
-    carved = carved_of(graph, sharded)
+    carved = carved_of(sharded)
     scalars = table["compute"] + table["states"]
     found = []
     for fewer in np.unique(carved[part > 0]).tolist() or [1.0]:
@@ -287,19 +282,16 @@ def _weights(
     return tuple(found)
 
 
-def carved_of(graph: LayerGraph, sharded: ShardedLayers) -> FloatArray:
+def carved_of(sharded: ShardedLayers) -> FloatArray:
     """Return for each parameter how many times fewer replicas it has than its stage; below 1 if more."""
-    found: FloatArray = sharded.memo("carved", lambda: _carved(graph, sharded))
+    found: FloatArray = sharded.memo("carved", lambda: _carved(sharded))
     return found
 
 
-def _carved(graph: LayerGraph, sharded: ShardedLayers) -> FloatArray:
-    spread = set(spread_axes(sharded))
-    more = {
-        name: math.prod(size for axis, size in sums if axis in spread)
-        for name, sums in sharded.partial_sums.items()
-    }
-    return _by_parameter(graph, sharded.carved) / _by_parameter(graph, more)
+def _carved(sharded: ShardedLayers) -> FloatArray:
+    spread, held = set(spread_axes(sharded)), sharded.holdings
+    more = [math.prod(size for axis, size in item.sums if axis in spread) for item in held.table]
+    return held.carved / np.where(held.summed, np.array([*more, 1.0])[held.number], 1.0)
 
 
 def spread_axes(sharded: ShardedLayers) -> tuple[str, ...]:
@@ -309,9 +301,12 @@ def spread_axes(sharded: ShardedLayers) -> tuple[str, ...]:
     """
 
     def make() -> tuple[str, ...]:
-        split = {axis for axes in sharded.parameter_axes.values() for axis in axes}
-        summed = dict.fromkeys(axis for sums in sharded.partial_sums.values() for axis, _ in sums)
-        return tuple(axis for axis in summed if axis not in split)
+        held = sharded.holdings
+        split = {axis for number in np.unique(held.number[held.order]) for axis in held.table[number].axes}
+        summed = held.number[held.order[held.summed[held.order]]]
+        numbers, first = np.unique(summed, return_index=True)
+        sums = [held.table[number].sums for number in numbers[np.argsort(first)]]
+        return tuple(dict.fromkeys(axis for item in sums for axis, _ in item if axis not in split))
 
     found: tuple[str, ...] = sharded.memo("spread axes", make)
     return found
@@ -330,7 +325,3 @@ def _largest_blocks(
         largest(table["compute"], table["fixed"], part * table["trainable"], *pairs),
         largest(table["compute"], table["fixed"], part, *pairs),
     )
-
-
-def _by_parameter(graph: LayerGraph, values: Mapping[str, float]) -> FloatArray:
-    return np.array([values.get(item.name, 1.0) for item in graph.parameters], dtype=np.float64)

@@ -19,7 +19,7 @@ import numpy as np
 from explorer.base.units import dtype_bytes
 from explorer.costs.memory_arrays import BoolArray, FloatArray, GraphArrays, IntArray
 from explorer.graph import COMPUTE, LayerGraph
-from explorer.sharding.result import Collective, ShardedLayers
+from explorer.sharding.result import Kind, ShardedLayers
 
 PRODUCTS = frozenset({"linear", "matmul", "experts"})
 """Kinds of layers whose weight gradients are added in place."""
@@ -171,12 +171,14 @@ def _exchanges(graph: LayerGraph, sharded: ShardedLayers) -> FloatArray:
     sizes = np.zeros((2, 2, len(graph.layers)))
     rows = {"all_gather": 0, "reduce_scatter": 1, "ring": 0, "ring_gradient": 0}
     blocks = {"ring": 2, "ring_gradient": 4}
-    for item in (*sharded.forward, *sharded.backward, *sharded.regather):
-        if item.op in rows:
-            kind, amount = _amount(item)
-            at = (kind, rows[item.op], graph.index[item.layer])
-            part = blocks[item.op] / item.size if item.op in blocks else 1.0
-            sizes[at] = max(sizes[at], amount * part)
+    for k, kind in enumerate(sharded.kinds):
+        op, _, devices, _, _ = kind
+        if op in rows:
+            number, amount = _amount(kind)
+            part = blocks[op] / devices if op in blocks else 1.0
+            for way in sharded.sends:
+                waiting = way.layer[way.kind == k]
+                np.maximum.at(sizes[number, rows[op]], waiting, amount * part)
     return sizes
 
 
@@ -192,16 +194,22 @@ def kept_twice(graph: LayerGraph, sharded: ShardedLayers) -> FloatArray:
 
 def _twice(graph: LayerGraph, sharded: ShardedLayers) -> FloatArray:
     sizes = np.zeros((2, len(graph.layers)))
-    for item in sharded.forward:
-        writer = graph.producer.get(item.tensor, "")
-        both = writer and all(item.tensor in graph.layer[name].saves for name in (writer, item.layer))
-        if item.op == "all_to_all" and both:
-            kind, amount = _amount(item)
-            sizes[kind, graph.index[item.layer]] += amount
+    forward = sharded.sends[0]
+    for k, kind in enumerate(sharded.kinds):
+        if kind[0] != "all_to_all":
+            continue
+        number, amount = _amount(kind)
+        mine = forward.kind == k
+        for layer, tensor in zip(forward.layer[mine].tolist(), forward.tensor[mine].tolist(), strict=True):
+            name = graph.tensors[tensor].name if tensor >= 0 else ""
+            writer = graph.producer.get(name, "")
+            if writer and name in graph.layer[writer].saves and name in graph.layers[layer].saves:
+                sizes[number, layer] += amount
     return sizes
 
 
-def _amount(item: Collective) -> tuple[int, float]:
-    if item.dtype == COMPUTE:
-        return 0, item.elements_per_sample
-    return 1, item.elements_per_sample * dtype_bytes(item.dtype)
+def _amount(kind: Kind) -> tuple[int, float]:
+    _, _, _, elements, dtype = kind
+    if dtype == COMPUTE:
+        return 0, elements
+    return 1, elements * dtype_bytes(dtype)

@@ -56,10 +56,11 @@ def gradient_parts(
     table, chosen = graph_arrays(graph).weight, list(parameters)
     sizes = (table["compute"] * width + table["fixed"]) * table["density"] * held.held
     found: dict[Sums, float] = {}
-    if not shards.partial_sums:
+    own = shards.holdings
+    if not own.summed.any():
         return (((), float(sizes[chosen].sum())),)
     for p in chosen:
-        sums = shards.partial_sums.get(graph.parameters[p].name, ())
+        sums = own.table[own.number[p]].sums if own.summed[p] else ()
         found[sums] = found.get(sums, 0.0) + float(sizes[p])
     return tuple(sorted(found.items()))
 
@@ -179,7 +180,6 @@ def gathered_bytes(held: Counts, zero: int, width: float) -> tuple[tuple[float, 
     )
 
 
-def with_partial_sums(graph: LayerGraph, shards: ShardedLayers, held: Counts) -> tuple[int, ...]:
+def with_partial_sums(shards: ShardedLayers, held: Counts) -> tuple[int, ...]:
     """Return the parameters on a device whose gradients are partial sums inside a replica."""
-    names = shards.partial_sums
-    return tuple(p for p in np.flatnonzero(held.held).tolist() if graph.parameters[p].name in names)
+    return tuple(np.flatnonzero((held.held != 0) & shards.holdings.summed).tolist())

@@ -17,13 +17,11 @@ from explorer.cluster import Cluster
 from explorer.costs.collectives import collective_seconds, passes_seconds
 from explorer.graph import COMPUTE, LayerGraph
 from explorer.pricing.mesh_lines import Line, Lines, lines_along
-from explorer.sharding import Collective, ShardedLayers
+from explorer.sharding import ShardedLayers
 from explorer.sharding.reshard import wire_factor
+from explorer.sharding.result import Kind, Sends
 
 FloatArray = npt.NDArray[np.float64]
-
-Kind = tuple[str, str, int, float, str]
-"""(op, axis, devices along it, elements per sample, data type)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,25 +44,16 @@ def inside_of(graph: LayerGraph, shards: ShardedLayers) -> Inside | None:
 
 
 def _count(graph: LayerGraph, shards: ShardedLayers) -> Inside | None:
-    ways = (shards.forward, shards.backward, shards.regather)
-    kinds: dict[Kind, int] = {}
-    for way in ways:
-        for item in way:
-            kinds.setdefault(kind_of(item), len(kinds))
-    if not kinds:
+    if not shards.kinds:
         return None
-    tables = []
-    for way in ways:
-        table = np.zeros((len(graph.layers), len(kinds)))
-        for item in way:
-            table[graph.index[item.layer], kinds[kind_of(item)]] += 1.0
-        tables.append(table)
-    return Inside(kinds=tuple(kinds), forward=tables[0], backward=tables[1], regather=tables[2])
+    shape = len(graph.layers), len(shards.kinds)
 
+    def table(sends: Sends) -> FloatArray:
+        found = np.bincount(sends.layer * shape[1] + sends.kind, minlength=shape[0] * shape[1])
+        return found.reshape(shape).astype(np.float64)
 
-def kind_of(item: Collective) -> Kind:
-    """Return the facts that decide the price of a collective."""
-    return (item.op, item.axis, item.size, item.elements_per_sample, item.dtype)
+    forward, backward, regather = map(table, shards.sends)
+    return Inside(kinds=shards.kinds, forward=forward, backward=backward, regather=regather)
 
 
 @remembered(8192)

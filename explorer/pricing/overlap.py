@@ -18,6 +18,7 @@ While a device communicates, its work takes `DeviceKind.overlap_slowdown` longer
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,8 +26,9 @@ import numpy as np
 
 from explorer.base.caching import remembered
 from explorer.graph import LayerGraph
-from explorer.pricing.lane_collectives import FloatArray, Inside, Kind, kind_of
-from explorer.sharding import Collective, ShardedLayers
+from explorer.pricing.lane_collectives import FloatArray, Inside
+from explorer.sharding import ShardedLayers
+from explorer.sharding.result import Kind, Sends
 from explorer.strategy import WEIGHT_GRADIENT
 from explorer.tasks.skeleton import IntArray
 
@@ -34,6 +36,7 @@ PRODUCTS = frozenset({"linear", "matmul", "einsum", "experts", "conv"})
 """Kinds of layers that can work on a part of their inputs and outputs."""
 
 _FORWARD, _INPUT, _WEIGHT = range(3)
+_ITSELF, _READERS, _WRITER = range(3)
 _RINGS = ("ring", "ring_gradient")
 _REDUCTIONS = ("reduce_scatter", "all_reduce")
 
@@ -92,64 +95,117 @@ def beside_of(
         overlap: (mesh axis, `tiles` or `weight_gradient`).
     """
     how = dict(overlap)
-    forward = [_found(graph, item, how.get(item.axis, ""), backward=False) for item in shards.forward]
-    backward = [_found(graph, item, how.get(item.axis, ""), backward=True) for item in shards.backward]
-    number = {kind: k for k, kind in enumerate(inside.kinds)}
+    forward = [_behind(kind, how.get(kind[1], ""), backward=False) for kind in inside.kinds]
+    backward = [_behind(kind, how.get(kind[1], ""), backward=True) for kind in inside.kinds]
+    return (
+        _table(graph, inside.kinds, shards.sends[0], forward, _FORWARD),
+        _table(graph, inside.kinds, shards.sends[1], backward, _INPUT),
+        _table(graph, inside.kinds, shards.sends[1], backward, _WEIGHT),
+    )
 
-    def table(found: list[_Found | None], *rows: int) -> Beside | None:
-        return _table(graph, number, [item for item in found if item and item.work in rows])
 
-    return table(forward, _FORWARD), table(backward, _INPUT), table(backward, _WEIGHT)
+class _Behind(NamedTuple):
+    """How collectives of a kind may be hidden."""
 
-
-class _Found(NamedTuple):
-    item: Collective
-    layers: tuple[str, ...]
     work: int
+    """Forward or gradient behind which they run."""
+    where: int
+    """Behind which layers: `_ITSELF`, `_READERS` or `_WRITER` of the tensor."""
     whole: bool
-    """Whether all of the work may hide it; otherwise all but one part."""
+    """Whether all of the work may hide them; otherwise all but one part."""
 
 
-def _found(graph: LayerGraph, item: Collective, how: str, *, backward: bool) -> _Found | None:
-    way = _INPUT if backward else _FORWARD
-    if item.op in _RINGS:
-        return _Found(item, (item.layer,), way, whole=False)
-    tensor = graph.tensor.get(item.tensor)
-    if not how or tensor is None or tensor.dtype != item.dtype:  # statistics inside a layer
-        return None
-    gathers = item.op == "all_gather"
-    if not gathers and item.op not in _REDUCTIONS:
+def _behind(kind: Kind, how: str, *, backward: bool) -> _Behind | None:
+    """Return how collectives of a kind may be hidden; None if they may not."""
+    way, op = _INPUT if backward else _FORWARD, kind[0]
+    if op in _RINGS:
+        return _Behind(way, _ITSELF, whole=False)
+    gathers = op == "all_gather"
+    if not how or not (gathers or op in _REDUCTIONS):
         return None
     if how == WEIGHT_GRADIENT:
-        layers = _products(graph, graph.consumers.get(item.tensor, ())) if backward and not gathers else ()
-        return _Found(item, layers, _WEIGHT, whole=True) if layers else None
-    writer = graph.producer.get(item.tensor)
-    readers_work = gathers != backward  # a gradient goes the other way
-    names = graph.consumers.get(item.tensor, ()) if readers_work else ((writer,) if writer else ())
-    layers = _products(graph, names)
-    return _Found(item, layers, way, whole=False) if layers else None
+        return _Behind(_WEIGHT, _READERS, whole=True) if backward and not gathers else None
+    # a gradient goes the other way
+    return _Behind(way, _READERS if gathers != backward else _WRITER, whole=False)
 
 
-def _products(graph: LayerGraph, names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for name in names if graph.layer[name].kind in PRODUCTS)
+class _Products(NamedTuple):
+    """Layers that work may be hidden behind, by tensor."""
+
+    writer: IntArray
+    """The product that writes it; -1 if none does."""
+    first: IntArray
+    """Where its readers begin in `readers`; one more at the end."""
+    readers: IntArray
+    """The products that read tensors, tensor by tensor."""
+    dtypes: tuple[str, ...]
+    """Data types of tensors."""
+    dtype: IntArray
+    """Position of its data type; one more at the end, for no tensor."""
 
 
-def _table(graph: LayerGraph, number: dict[Kind, int], found: list[_Found]) -> Beside | None:
-    if not found:
+def _products(graph: LayerGraph) -> _Products:
+    products = {item.name: i for i, item in enumerate(graph.layers) if item.kind in PRODUCTS}
+    readers = [
+        [products[name] for name in graph.consumers.get(item.name, ()) if name in products]
+        for item in graph.tensors
+    ]
+    dtypes = tuple(dict.fromkeys(item.dtype for item in graph.tensors))
+    return _Products(
+        writer=np.array([products.get(graph.producer.get(item.name, ""), -1) for item in graph.tensors]),
+        first=np.cumsum([0, *map(len, readers)]),
+        readers=np.array([i for found in readers for i in found], dtype=np.int64),
+        dtypes=dtypes,
+        dtype=np.array([*(dtypes.index(item.dtype) for item in graph.tensors), -1]),
+    )
+
+
+def _table(
+    graph: LayerGraph,
+    kinds: tuple[Kind, ...],
+    sends: Sends,
+    behind: Sequence[_Behind | None],
+    work: int,
+) -> Beside | None:
+    chosen = [(k, item) for k, item in enumerate(behind) if item and item.work == work]
+    pairs = [_pairs(graph, kinds[k], item, np.flatnonzero(sends.kind == k), sends) for k, item in chosen]
+    if not sum(len(row) for row, _ in pairs):
         return None
-    sizes = np.array([entry.item.size for entry in found], dtype=np.float64)
-    whole = np.array([entry.whole for entry in found])
-    last = np.array([entry.item.op == "ring_gradient" for entry in found])
-    pairs = [(k, graph.index[name]) for k, entry in enumerate(found) for name in entry.layers]
-    collective, layer = np.array(pairs, dtype=np.int64).T
+    row, layer = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    order = np.argsort(row, kind="stable")
+    rows, collective = np.unique(row[order], return_inverse=True)
+    kind = sends.kind[rows]
+    sizes = np.array([item[2] for item in kinds], dtype=np.float64)[kind]
+    whole = np.array([item is not None and item.whole for item in behind])[kind]
+    last = np.array([item[0] == "ring_gradient" for item in kinds])[kind]
     return Beside(
-        payer=np.array([graph.index[entry.item.layer] for entry in found]),
-        kind=np.array([number[kind_of(entry.item)] for entry in found]),
+        payer=sends.layer[rows],
+        kind=kind,
         hideable=np.where(last, (2 * sizes - 2) / (2 * sizes - 1), 1.0),
         overlap=np.where(whole, 1.0, (sizes - 1) / sizes),
-        work=np.array([entry.work for entry in found]),
-        pairs=(collective, layer),
+        work=np.full(len(rows), work),
+        pairs=(collective, layer[order]),
     )
+
+
+def _pairs(
+    graph: LayerGraph, kind: Kind, behind: _Behind, rows: IntArray, sends: Sends
+) -> tuple[IntArray, IntArray]:
+    """Return (collective, layer behind which it runs) of the collectives of a kind, in order."""
+    if behind.where == _ITSELF:
+        return rows, sends.layer[rows]
+    products = graph.memo("overlap.products", lambda: _products(graph))
+    if kind[4] not in products.dtypes:
+        return rows[:0], rows[:0]
+    # of another type than their tensor are statistics inside a layer
+    rows = rows[products.dtype[sends.tensor[rows]] == products.dtypes.index(kind[4])]
+    tensor = sends.tensor[rows]
+    if behind.where == _WRITER:
+        found = products.writer[tensor] >= 0
+        return rows[found], products.writer[tensor[found]]
+    count = products.first[tensor + 1] - products.first[tensor]
+    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    return np.repeat(rows, count), products.readers[np.repeat(products.first[tensor], count) + within]
 
 
 def hidden_seconds(

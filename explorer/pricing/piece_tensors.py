@@ -92,7 +92,7 @@ class Exchanges:
     def unreduced(self, section: int) -> tuple[int, ...]:
         """Return the parameters of a section whose partial sums inside the replica no reduction adds up."""
         shards = self.sharded[section].shards
-        if not shards.partial_sums or not self.job.training:
+        if not self.job.training or not shards.holdings.summed.any():
             return ()
         if self._reduced is None:
             self._reduced = [set() for _ in self.sections]
@@ -101,7 +101,7 @@ class Exchanges:
                     for i in {piece.section for piece in group.pieces}:
                         self._reduced[i].update(found)
         reduced = self._reduced[section]
-        return tuple(p for p in with_partial_sums(self.graph, shards, self.held(section)) if p not in reduced)
+        return tuple(p for p in with_partial_sums(shards, self.held(section)) if p not in reduced)
 
     def summed(self, piece: Piece) -> tuple[tuple[Sums, float], ...]:
         """Return the bytes of the partial sums that a device of a piece adds up before its update."""
@@ -217,9 +217,9 @@ class Exchanges:
 
     def _carved_rows(self, piece: Piece) -> tuple[Row, ...]:
         """Return rows with equal shards of parameters that a mesh of their own spreads over replicas."""
-        carved = self.sharded[piece.section].shards.carved
+        carved = self.sharded[piece.section].shards.holdings.carved
         for group, found in zip(self.placement.skeleton.holders, self.placement.held, strict=True):
-            if piece in group.pieces and any(self.graph.parameters[p].name in carved for p in found):
+            if piece in group.pieces and any(carved[p] != 1.0 for p in found):
                 return tuple(dict.fromkeys([self.row(item) for item in group.pieces]))
         return (self.row(piece),)
 

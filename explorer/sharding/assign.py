@@ -13,9 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
+
+from explorer.base.caching import remembered
 from explorer.base.errors import InputError
 from explorer.graph import Layer, LayerGraph
 from explorer.sharding.derive import (
+    RING,
     Inner,
     Signature,
     by_sample,
@@ -26,7 +30,10 @@ from explorer.sharding.derive import (
     sizes_of,
 )
 from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, State, TensorPlacement, part, share
-from explorer.sharding.wiring import Shapes, Template, Wiring, wiring
+from explorer.sharding.wiring import ELEMENTWISE, IntArray, Shapes, Template, Wiring, wiring
+
+PLANS_KEPT = 8192
+"""Plans of distinct layers that are remembered, some 2 KB each."""
 
 
 class TemplateGroup(NamedTuple):
@@ -87,47 +94,123 @@ class LayerPlan:
     """Remarks for users, for example on sizes that do not divide."""
 
 
+class Assignment(NamedTuple):
+    """The plans of all layers of a graph."""
+
+    plans: tuple[LayerPlan, ...]
+    """Different plans."""
+    of: IntArray
+    """Plan of each layer."""
+
+
 def assign(
-    graph: LayerGraph, groups: Sequence[TemplateGroup], axes: tuple[Axis, ...]
-) -> tuple[LayerPlan, ...]:
+    graph: LayerGraph, groups: Sequence[TemplateGroup], group_of: IntArray, axes: tuple[Axis, ...]
+) -> Assignment:
     """Plan every layer of a graph.
 
     Args:
         graph: the model.
-        groups: layout and mesh of each layer.
+        groups: different layouts and meshes.
+        group_of: which of them each layer has.
         axes: all mesh axes of all groups.
     """
     wires = wiring(graph)
-    made: dict[tuple[int, int, tuple[tuple[int, State], ...]], LayerPlan] = {}
-    plans: list[LayerPlan] = []
-    for i, (template, group) in enumerate(zip(wires.template_of, groups, strict=True)):
-        plan = made.get(key := (template, id(group), ()))
-        if plan is None:
-            plan = made[key] = make_plan(wires.templates[template], group, axes)
-        if plan.free and (followed := _followed(wires, plans, i, plan)):
-            following = (template, id(group), followed)
-            if following not in made:
-                made[following] = make_plan(wires.templates[template], group, axes, dict(followed))
-            plan = made[following]
-        plans.append(plan)
-    return tuple(plans)
+    pairs = group_of * len(wires.templates) + wires.template_of
+    distinct, pair_of = np.unique(pairs, return_inverse=True)
+    known = _Numbered()
+    found = []
+    for pair in distinct.tolist():
+        group, template = divmod(pair, len(wires.templates))
+        found.append(known.number(_plan(wires.templates[template], groups[group], axes, ())))
+    plan_of = np.array(found, dtype=np.int64)[pair_of]
+    if any(plan.free for plan in known.plans):
+        plan_of = _follow(wires, known, plan_of.tolist(), groups, group_of.tolist(), axes)
+    return Assignment(tuple(known.plans), plan_of)
+
+
+class _Numbered:
+    """Plans in use, each once."""
+
+    def __init__(self) -> None:
+        self.plans: list[LayerPlan] = []
+        self._numbers: dict[int, int] = {}
+
+    def number(self, plan: LayerPlan) -> int:
+        found = self._numbers.setdefault(id(plan), len(self.plans))
+        if found == len(self.plans):
+            self.plans.append(plan)
+        return found
+
+
+def _follow(
+    wires: Wiring,
+    known: _Numbered,
+    plan_of: list[int],
+    groups: Sequence[TemplateGroup],
+    group_of: list[int],
+    axes: tuple[Axis, ...],
+) -> IntArray:
+    """Let elementwise layers adopt the states of their inputs, in order: one may follow another."""
+    made: dict[object, int] = {}
+    for layer, sources in wires.followers:
+        if not known.plans[plan_of[layer]].free:
+            continue
+        written = tuple([(plan_of[i] if i >= 0 else -1, k, shared) for i, k, shared in sources])
+        key = (plan_of[layer], group_of[layer], written)
+        if key not in made:
+            plan = known.plans[plan_of[layer]]
+            placements = [
+                (known.plans[number].writes[k] if number >= 0 else None, shared)
+                for number, k, shared in written
+            ]
+            if followed := _followed(plan, placements):
+                template = wires.templates[wires.template_of[layer]]
+                plan = _plan(template, groups[group_of[layer]], axes, followed)
+            made[key] = known.number(plan)
+        plan_of[layer] = made[key]
+    return np.array(plan_of, dtype=np.int64)
 
 
 def _followed(
-    wires: Wiring, plans: Sequence[LayerPlan], layer: int, plan: LayerPlan
+    plan: LayerPlan, inputs: Sequence[tuple[TensorPlacement | None, bool]]
 ) -> tuple[tuple[int, State], ...]:
-    """Return (mesh axis, state) pairs that an elementwise layer adopts, where all its inputs agree."""
+    """Return (mesh axis, state) pairs that an elementwise layer adopts, where all its inputs agree.
+
+    Args:
+        plan: the layer as its layout has it.
+        inputs: per read the placement in which it was written (None for an input of the model), and whether
+            other layers read it too.
+    """
     found = []
     for axis in plan.free:
         states = set()
-        for t in wires.reads[layer]:
-            source = wires.writer[t]
-            state = plans[source[0]].writes[source[1]][axis] if source else BROADCAST
+        for written, shared in inputs:
+            state = written[axis] if written else BROADCAST
             # a partial sum that another reader needs whole is reduced anyway
-            states.add(BROADCAST if state == PARTIAL and len(wires.readers[t]) > 1 else state)
+            states.add(BROADCAST if state == PARTIAL and shared else state)
         if len(states) == 1 and (state := states.pop()) not in (BROADCAST, SAMPLE):
             found.append((axis, state))
     return tuple(found)
+
+
+def _plan(
+    template: Template, group: TemplateGroup, axes: tuple[Axis, ...], follow: tuple[tuple[int, State], ...]
+) -> LayerPlan:
+    """Plan a distinct layer once for all layouts that say the same of its dimensions."""
+    dims = {dim.name for dim in template.layer.dims} | {RING}
+    layout = tuple([item for item in group.layout if item[0] in dims])
+    return _known_plan(template, layout, group.own, axes, follow)
+
+
+@remembered(PLANS_KEPT)
+def _known_plan(
+    template: Template,
+    layout: tuple[tuple[str, str], ...],
+    own: frozenset[int],
+    axes: tuple[Axis, ...],
+    follow: tuple[tuple[int, State], ...],
+) -> LayerPlan:
+    return make_plan(template, TemplateGroup(layout, own), axes, dict(follow))
 
 
 def make_plan(
@@ -151,7 +234,7 @@ def make_plan(
     )
     read, written = len(layer.reads), len(layer.writes)
     reads, writes = _across(chosen, "reads", read), _across(chosen, "writes", written)
-    elementwise = layer.kind in ("elementwise", "add")
+    elementwise = layer.kind in ELEMENTWISE
     return LayerPlan(
         reads=reads,
         writes=writes,

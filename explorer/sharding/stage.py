@@ -8,29 +8,31 @@ need.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from explorer.base.caching import remembered
 from explorer.base.errors import InputError
 from explorer.graph import LayerGraph
-from explorer.matrix_products import contractions
-from explorer.sharding.assign import Exchange, Held, LayerPlan, TemplateGroup, assign
-from explorer.sharding.result import Collective, FloatArray, Override, ShardedLayers
+from explorer.matrix_products import Contraction, contractions
+from explorer.sharding.assign import Assignment, Exchange, TemplateGroup, assign
+from explorer.sharding.holdings import holdings
+from explorer.sharding.result import BoolArray, FloatArray, IntArray, Kind, Override, Sends, ShardedLayers
+from explorer.sharding.sends import Rows
 from explorer.sharding.states import Axis
-from explorer.sharding.traffic import Sent, Traffic, at_rest, traffic
-from explorer.sharding.wiring import wiring
-
-Inside: TypeAlias = range | frozenset[int]
-"""Layers of a stage; a range if they are consecutive, which is quicker to query."""
-
+from explorer.sharding.tensor_classes import tensor_classes
+from explorer.sharding.tensor_plans import PASSED_ON, TensorPlans, kind_of_step, plan_tensors
+from explorer.sharding.traffic import Rest, rest_of, traffic
+from explorer.sharding.wiring import Wiring, wiring
 
 Uneven: TypeAlias = tuple[tuple[str, tuple[float, ...], int], ...]
 """(mesh axis, share of each device along it, the device to look at) per axis with unequal shares."""
-_PASSED_ON = ("all_gather", "reduce_scatter", "ring", "ring_gradient")
-"""Collectives that pass pieces from device to device; each pass takes as long as the largest piece."""
+
+PATTERNS_KEPT = 4096
+"""Layer names and patterns of exceptions whose layers are remembered."""
 
 
 class Request(NamedTuple):
@@ -42,43 +44,36 @@ class Request(NamedTuple):
     uneven: Uneven = ()
 
 
-class _Message(NamedTuple):
-    """A collective before it has names: its layer's position, then the fields that `Collective` needs."""
-
-    layer: int
-    collective: Collective
-
-
-class _Messages(NamedTuple):
-    """Messages of one tensor or of a stage."""
-
-    forward: list[_Message]
-    backward: list[_Message]
-    regather: list[_Message]
-
-
-def _layer_of(message: _Message) -> int:
-    return message.layer
-
-
 class GraphSharding:
-    """A whole graph under one layout; `cut` makes the `ShardedLayers` of some of its layers."""
+    """A whole graph under one layout; `cut` makes the `ShardedLayers` of some of its layers.
+
+    Everything is worked out for distinct layers and tensors and handed to the others by arrays, so that a
+    layout costs what its distinct layers cost, and what an earlier one had in common is not made again.
+    """
 
     def __init__(self, graph: LayerGraph, request: Request) -> None:
         self.graph, self.wires = graph, wiring(graph)
-        base, by_override, self.axes = _groups(request)
-        self.groups = _group_of_layers(graph, base, request.overrides, by_override)
-        self.fewer_replicas = {group: _fewer_replicas(group, self.axes) for group in (base, *by_override)}
-        self.plans = assign(graph, self.groups, self.axes)
-        shapes = [tensor.shape for tensor in graph.tensors]
-        self.rest = at_rest(self.wires, self.plans, shapes, self.axes)
-        self.tensor_share = np.array([item.share for item in self.rest])
-        self.work = np.array([plan.work for plan in self.plans])
-        self.split = _split(graph, self.plans)
-        self.elements = [math.prod(shape) for shape in shapes]
-        self.savers = _savers(graph)
-        self._closed: dict[int, _Messages | None] = {}
-        self._patterns: dict[object, tuple[int, Traffic]] = {}
+        self._groups, self.axes = groups_of(request)
+        self._group_of = _group_of_layers(graph, request.overrides)
+        self.assigned = assign(graph, self._groups, self._group_of, self.axes)
+        self.plans = [self.assigned.plans[n] for n in self.assigned.of.tolist()]
+        self.split = _split(graph, self.assigned)
+        self.work = np.array([plan.work for plan in self.assigned.plans])[self.assigned.of]
+        self.tensors: TensorPlans | None = None
+        self.tensor_share = np.ones(len(graph.tensors))
+        if self.axes:
+            self.tensors = plan_tensors(graph, self.assigned, self.plans, self.axes)
+            self.tensor_share = np.array([plan.rest.share for plan in self.tensors.plans])[self.tensors.of]
+
+    def group(self, layer: int) -> TemplateGroup:
+        """Return the layout and mesh of a layer."""
+        return self._groups[int(self._group_of[layer])]
+
+    def rest(self, tensor: int) -> Rest:
+        """Return a tensor as it is between its writer and its readers."""
+        if self.tensors is None:
+            return rest_of(self.wires, self.plans, tensor, self.graph.tensors[tensor].shape, ())
+        return self.tensors.plans[int(self.tensors.of[tensor])].rest
 
     def cut(self, layers: tuple[str, ...]) -> ShardedLayers:
         """Return the `ShardedLayers` of `layers`.
@@ -87,151 +82,146 @@ class GraphSharding:
             InputError: a name that is not a layer of the graph.
         """
         members = _indices(self.graph, layers)
-        inside: Inside = frozenset(members)
-        if members and members[-1] - members[0] + 1 == len(members):
-            inside = range(members[0], members[-1] + 1)
-        touched = dict.fromkeys([t for i in members for t in (*self.wires.reads[i], *self.wires.writes[i])])
-        forward, backward, regather = self._collectives(members, inside, touched)
-        work = np.ones(len(self.graph.layers))
-        work[members] = self.work[members]
-        fractions, split, sums, carved = self._parameters(members)
+        whole = len(members) == len(self.graph.layers)
+        touched = self._touched() if whole else self._touched_by(members)
+        kinds, sends = self._collectives(members, touched, whole=whole)
+        work = self.work
+        if not whole:
+            work = np.ones(len(self.graph.layers))
+            work[members] = self.work[members]
+        fewer = [_fewer_replicas(group, self.axes) if self.axes else 1.0 for group in self._groups]
         return ShardedLayers(
+            graph=self.graph,
             layers=layers,
             work=work,
             split=self.split,
-            parameter_fraction=fractions,
-            parameter_axes=split,
-            partial_sums=sums,
-            carved=carved,
-            tensor_fraction={self.graph.tensors[t].name: self.rest[t].share for t in touched},
-            forward=forward,
-            backward=backward,
-            regather=regather,
             tensor_share=self.tensor_share,
-            notes=tuple(dict.fromkeys(note for i in members for note in self.plans[i].notes)),
+            touched=touched,
+            kinds=kinds,
+            sends=sends,
+            holdings=holdings(
+                self.graph, self.assigned, np.array(fewer)[self._group_of], None if whole else members
+            ),
+            notes=self._notes(members),
         )
+
+    def _notes(self, members: IntArray) -> tuple[str, ...]:
+        numbers, first = np.unique(self.assigned.of[members], return_index=True)
+        plans = [self.assigned.plans[n] for n in numbers[np.argsort(first)].tolist()]
+        return tuple(dict.fromkeys([note for plan in plans for note in plan.notes]))
+
+    def _touched(self) -> IntArray:
+        """Return the tensors that layers touch, in their order."""
+        place = tensor_classes(self.graph).place
+        return np.argsort(place, kind="stable")[: np.count_nonzero(place < place.max(initial=0) + 1)]
+
+    def _touched_by(self, members: IntArray) -> IntArray:
+        reads, writes = self.wires.reads, self.wires.writes
+        return np.array(
+            list(dict.fromkeys([t for i in members.tolist() for t in (*reads[i], *writes[i])])),
+            dtype=np.int64,
+        )
+
+    # ---- collectives ------------------------------------------------------------------------------
 
     def _collectives(
-        self, members: Sequence[int], inside: Inside, touched: Iterable[int]
-    ) -> tuple[tuple[Collective, ...], ...]:
-        if not self.axes:
-            return (), (), ()
-        ways = _Messages([], [], [])
-        for i in members:
-            plan = self.plans[i]
-            if plan.forward or plan.backward:
-                ways.forward.extend([self._inside(i, exchange) for exchange in plan.forward])
-                needed = any(self.wires.needs_gradient[t] for t in self.wires.reads[i])
+        self, members: IntArray, touched: IntArray, *, whole: bool
+    ) -> tuple[tuple[Kind, ...], tuple[Sends, Sends, Sends]]:
+        rows = Rows(len(self.graph.tensors))
+        if self.tensors is not None:
+            self._add_inside(rows, members)
+            place = np.zeros(len(self.graph.tensors), dtype=np.int64)
+            place[touched] = np.arange(len(touched))
+            if whole:
+                self._add_closed(rows, self.tensors, touched, place)
+            else:
+                self._add_cut(rows, self.tensors, frozenset(members.tolist()), touched, place)
+        return rows.sorted()
+
+    def _add_inside(self, rows: Rows, members: IntArray) -> None:
+        """Add the collectives inside layers."""
+        needed, first = self.graph.memo("sharding.reads", lambda: _reads(self.wires))
+        own = self.assigned.of[members]
+        for number, plan in enumerate(self.assigned.plans):
+            if not (plan.forward or plan.backward):
+                continue
+            layers = members[own == number]
+            for turn, item in enumerate(plan.forward):
+                rows.add(0, self._kind(item), turn, layers, first[layers])
+            for turn, item in enumerate(plan.backward):
                 # a halo of output gradients makes the input gradient: without one nothing is sent
-                back = [item for item in plan.backward if needed or item.op != "halo"]
-                ways.backward.extend([self._inside(i, exchange) for exchange in back])
-        for t in touched:
-            found = self._closed_messages(t) if self._is_closed(t, inside) else self._open_messages(t, inside)
-            if found:
-                for way, messages in zip(ways, found, strict=True):
-                    way.extend(messages)
-        ways.forward.sort(key=_layer_of)
-        ways.backward.sort(key=_layer_of, reverse=True)
-        ways.regather.sort(key=_layer_of, reverse=True)
-        return tuple(tuple([item.collective for item in way]) for way in ways)
+                back = layers if item.op != "halo" else layers[needed[layers]]
+                rows.add(1, self._kind(item), turn, back, first[back])
 
-    def _is_closed(self, t: int, inside: Inside) -> bool:
+    def _kind(self, item: Exchange) -> Kind:
+        axis = self.axes[item.axis]
+        elements = item.elements * (axis.stretch if item.op in PASSED_ON else 1.0)
+        return item.op, axis.name, axis.size, elements, item.dtype
+
+    def _add_closed(self, rows: Rows, found: TensorPlans, tensors: IntArray, place: IntArray) -> None:
+        """Add the collectives of tensors whose layers are all inside."""
+        classes, own = tensor_classes(self.graph), found.of[tensors]
+        for number, plan in enumerate(found.plans):
+            if not any(plan.ways):
+                continue
+            mine = tensors[own == number]
+            for way, messages in enumerate(plan.ways):
+                for turn, (ordinal, kind) in enumerate(messages):
+                    rows.add(way, kind, turn, classes.layers_of(mine, ordinal), mine, place[mine])
+
+    def _add_cut(
+        self, rows: Rows, found: TensorPlans, inside: frozenset[int], touched: IntArray, place: IntArray
+    ) -> None:
+        """Add the collectives of tensors of which some cross the border of the stage."""
+        closed = np.array([self._is_closed(t, inside) for t in touched.tolist()], dtype=bool)
+        self._add_closed(rows, found, touched[closed], place)
+        classes = tensor_classes(self.graph)
+        for t in touched[~closed].tolist():
+            sent = traffic(self.wires, self.plans, {t: self.rest(t)}, self.axes, t, inside, classes.savers[t])
+            tensor, kind = np.array([t]), classes.classes[classes.of[t]]
+            for way, items in enumerate(sent):
+                for turn, item in enumerate(items):
+                    made = kind_of_step(item, kind, self.axes)
+                    rows.add(way, made, turn, np.array([item.layer]), tensor, place[tensor])
+
+    def _is_closed(self, t: int, inside: frozenset[int]) -> bool:
         """Tell whether all layers that touch a tensor are inside."""
-        first, last = self.wires.span[t]
-        if isinstance(inside, range):
-            return first in inside and last in inside
-        return first in inside and all(layer in inside for layer, _ in self.wires.readers[t])
-
-    def _closed_messages(self, t: int) -> _Messages | None:
-        """Return the messages of a tensor with all its layers inside, computed once for repeated blocks."""
-        if t in self._closed:
-            return self._closed[t]
-        wires, plans, savers = self.wires, self.plans, self.savers.get(t, ())
-        first = wires.span[t][0]
-        pattern = (
-            id(plans[first]),
-            wires.writes[first].index(t),
-            wires.needs_gradient[t],
-            tuple(
-                [
-                    (layer - first, id(plans[layer]), k, wires.carries[layer], layer in savers)
-                    for layer, k in wires.readers[t]
-                ]
-            ),
-        )
-        if (known := self._patterns.get(pattern)) is None:
-            known = self._patterns[pattern] = (first, self._traffic(t, range(len(plans))))
-        self._closed[t] = self._named(t, known[1], first - known[0])
-        return self._closed[t]
-
-    def _open_messages(self, t: int, inside: Inside) -> _Messages | None:
-        """Return the messages of a tensor that crosses the border of the stage."""
-        return self._named(t, self._traffic(t, inside), 0)
-
-    def _traffic(self, t: int, inside: Inside) -> Traffic:
-        saved_by = self.savers.get(t, ())
-        return traffic(self.wires, self.plans, self.rest, self.axes, t, inside, saved_by)
-
-    def _named(self, t: int, sent: Traffic, shift: int) -> _Messages | None:
-        if not (sent.forward or sent.backward):
-            return None
-        return _Messages(*([self._message(t, item, shift) for item in way] for way in sent))
-
-    def _message(self, t: int, sent: Sent, shift: int) -> _Message:
-        axis, tensor = self.axes[sent.step.axis], self.graph.tensors[t]
-        layer, elements = self.graph.layers[sent.layer + shift].name, self.elements[t] * sent.step.buffer
-        elements *= axis.stretch if sent.step.op in _PASSED_ON else 1.0
-        return _Message(
-            sent.layer + shift,
-            Collective(sent.step.op, axis.name, tensor.name, layer, elements, tensor.dtype, axis.size),
-        )
-
-    def _inside(self, i: int, exchange: Exchange) -> _Message:
-        layer, axis = self.graph.layers[i], self.axes[exchange.axis]
-        first = layer.reads[0].name if layer.reads else ""
-        elements = exchange.elements * (axis.stretch if exchange.op in _PASSED_ON else 1.0)
-        return _Message(
-            i,
-            Collective(exchange.op, axis.name, first, layer.name, elements, exchange.dtype, axis.size),
-        )
-
-    def _parameters(
-        self, members: Sequence[int]
-    ) -> tuple[
-        dict[str, float], dict[str, tuple[str, ...]], dict[str, tuple[tuple[str, int], ...]], dict[str, float]
-    ]:
-        held: dict[str, Held] = {}
-        carved: dict[str, float] = {}
-        for i in members:
-            fewer = self.fewer_replicas[self.groups[i]] if self.axes else 1.0
-            for use, item in zip(self.graph.layers[i].parameters, self.plans[i].parameters, strict=True):
-                held[use.name] = _joined(held[use.name], item) if use.name in held else item
-                if fewer != 1.0:
-                    carved[use.name] = fewer
-        trainable = self.graph.parameter
+        source = self.wires.writer[t]
         return (
-            {name: item.fraction for name, item in held.items()},
-            {name: item.axes for name, item in held.items()},
-            {name: item.sums for name, item in held.items() if item.sums and trainable[name].trainable},
-            carved,
+            source is not None and source[0] in inside and all(i in inside for i, _ in self.wires.readers[t])
         )
 
 
-def _split(graph: LayerGraph, plans: Sequence[LayerPlan]) -> FloatArray:
+def _reads(wires: Wiring) -> tuple[BoolArray, IntArray]:
+    """Return per layer whether anything it reads has a gradient, and the first tensor it reads (-1: none)."""
+    return (
+        np.array([any(wires.needs_gradient[t] for t in read) for read in wires.reads], dtype=bool),
+        np.array([read[0] if read else -1 for read in wires.reads], dtype=np.int64),
+    )
+
+
+def _split(graph: LayerGraph, assigned: Assignment) -> FloatArray:
     """Return the shares of batch, columns and depth of each layer's products, shape (3, layers)."""
-    known: dict[tuple[int, int], tuple[float, float, float]] = {}
+    products, product_of = graph.memo("sharding.products", lambda: _products(graph))
+    pairs = product_of * len(assigned.plans) + assigned.of
+    distinct, pair_of = np.unique(pairs, return_inverse=True)
     found = []
-    for product, plan in zip(contractions(graph), plans, strict=True):
-        if product is None or not plan.pieces:
-            found.append((1.0, 1.0, 1.0))
-            continue
-        key = (id(product), id(plan))
-        if key not in known:
-            known[key] = product.shares(plan.pieces)
-        found.append(known[key])
-    shares = np.array(found).T.copy()
+    for pair in distinct.tolist():
+        number, plan = divmod(pair, len(assigned.plans))
+        product, pieces = products[number], assigned.plans[plan].pieces
+        found.append(product.shares(pieces) if product is not None and pieces else (1.0, 1.0, 1.0))
+    shares = np.array(found)[pair_of].T.copy()
     shares.flags.writeable = False
     return shares
+
+
+def _products(graph: LayerGraph) -> tuple[tuple[Contraction | None, ...], IntArray]:
+    """Return the different matrix products of a graph, and which each layer has."""
+    every = contractions(graph)
+    numbers: dict[int, int] = {}
+    product_of = [numbers.setdefault(id(product), len(numbers)) for product in every]
+    found = dict(zip(product_of, every, strict=True))
+    return tuple([found[n] for n in range(len(numbers))]), np.array(product_of, dtype=np.int64)
 
 
 def _fewer_replicas(group: TemplateGroup, axes: Sequence[Axis]) -> float:
@@ -241,17 +231,8 @@ def _fewer_replicas(group: TemplateGroup, axes: Sequence[Axis]) -> float:
     return taken / given
 
 
-def _joined(one: Held, other: Held) -> Held:
-    """Join two layers' holdings of one parameter: split only if both split it, else whole."""
-    if one == other:
-        return one
-    common = tuple(axis for axis in one.axes if axis in other.axes)
-    fraction = max(one.fraction, other.fraction) if common else 1.0
-    return Held(fraction, common, tuple(dict.fromkeys((*one.sums, *other.sums))))
-
-
-def _groups(request: Request) -> tuple[TemplateGroup, list[TemplateGroup], tuple[Axis, ...]]:
-    """Return the stage's group, one per override, and all mesh axes: the stage's, then those carved out."""
+def groups_of(request: Request) -> tuple[tuple[TemplateGroup, ...], tuple[Axis, ...]]:
+    """Return the stage's group and one per override; all mesh axes: the stage's, then those carved out."""
     uneven = {(name, len(shares)): (shares, place) for name, shares, place in request.uneven}
 
     def axis_of(name: str, size: int) -> Axis:
@@ -272,30 +253,30 @@ def _groups(request: Request) -> tuple[TemplateGroup, list[TemplateGroup], tuple
                     axes.append(axis)
                 own.append(axes.index(axis))
         by_override.append(TemplateGroup(item.layout, frozenset(own)))
-    return base, by_override, tuple(axes)
+    return (base, *by_override), tuple(axes)
 
 
-def _group_of_layers(
-    graph: LayerGraph,
-    base: TemplateGroup,
-    overrides: Sequence[Override],
-    by_override: Sequence[TemplateGroup],
-) -> list[TemplateGroup]:
-    if not overrides:
-        return [base] * len(graph.layers)
-    pairs = list(zip(overrides, by_override, strict=True))
-
-    def group_of(name: str) -> TemplateGroup:
-        matching = (g for item, g in pairs if any(fnmatchcase(name, pattern) for pattern in item.layers))
-        return next(matching, base)
-
-    return [group_of(layer.name) for layer in graph.layers]
+def _group_of_layers(graph: LayerGraph, overrides: Sequence[Override]) -> IntArray:
+    """Return the group of each layer: 0 for the stage's own, else the first override that covers it."""
+    found = np.zeros(len(graph.layers), dtype=np.int64)
+    for number, item in reversed(list(enumerate(overrides, start=1))):
+        for pattern in item.layers:
+            found[list(_matching(graph, pattern))] = number
+    return found
 
 
-def _indices(graph: LayerGraph, layers: Sequence[str]) -> list[int]:
+@remembered(PATTERNS_KEPT)
+def _matching(graph: LayerGraph, pattern: str) -> tuple[int, ...]:
+    """Return the positions of the layers that a name or shell pattern covers."""
+    if not set(pattern) & set("*?["):
+        return (graph.index[pattern],) if pattern in graph.index else ()
+    return tuple([i for i, layer in enumerate(graph.layers) if fnmatchcase(layer.name, pattern)])
+
+
+def _indices(graph: LayerGraph, layers: Sequence[str]) -> IntArray:
     index = graph.index
     try:
-        return sorted([index[name] for name in layers])
+        return np.array(sorted([index[name] for name in layers]), dtype=np.int64)
     except KeyError as error:
         raise InputError(
             f"unknown layer {error.args[0]!r}",
@@ -303,18 +284,3 @@ def _indices(graph: LayerGraph, layers: Sequence[str]) -> list[int]:
             found=error.args[0],
             allowed=f"a layer of {graph.name!r}",
         ) from None
-
-
-def _savers(graph: LayerGraph) -> dict[int, frozenset[int]]:
-    """Map each saved tensor to the layers that save it."""
-
-    def make() -> dict[int, frozenset[int]]:
-        position = {tensor.name: i for i, tensor in enumerate(graph.tensors)}
-        found: dict[int, set[int]] = {}
-        for i, layer in enumerate(graph.layers):
-            for name in layer.saves:
-                if name in position:
-                    found.setdefault(position[name], set()).add(i)
-        return {t: frozenset(layers) for t, layers in found.items()}
-
-    return graph.memo("sharding.savers", make)

@@ -8,7 +8,7 @@ first reader needs; its gradient crosses stages in the same state.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -50,28 +50,25 @@ class Rest:
     """Share of one sample that a device holds."""
 
 
-def at_rest(
-    wires: Wiring, plans: Sequence[LayerPlan], shapes: Sequence[tuple[float, ...]], axes: tuple[Axis, ...]
-) -> list[Rest]:
-    """Return every tensor of the graph as it is between its writer and its readers."""
+def rest_of(
+    wires: Wiring,
+    plans: Sequence[LayerPlan],
+    tensor: int,
+    shape: tuple[float, ...],
+    axes: tuple[Axis, ...],
+) -> Rest:
+    """Return a tensor as it is between its writer and its readers."""
     if not axes:  # nothing is split: plans of unsplit layers list no reads
-        return [Rest(placement=(), sizes=shape, share=1.0) for shape in shapes]
-    made: dict[object, Rest] = {}
-    found = []
-    for t, shape in enumerate(shapes):
-        source, readers = wires.writer[t], wires.readers[t]
-        first = plans[readers[0][0]].reads[readers[0][1]] if readers else None
-        if source is None:
-            sizes, written = shape, None
-        else:
-            plan = plans[source[0]]
-            sizes, written = plan.write_sizes[source[1]], plan.writes[source[1]]
-        key = (written, first, sizes)
-        if key not in made:
-            placement = _rest_placement(written, first, axes)
-            made[key] = Rest(placement=placement, sizes=sizes, share=share(placement, sizes, axes))
-        found.append(made[key])
-    return found
+        return Rest(placement=(), sizes=shape, share=1.0)
+    source, readers = wires.writer[tensor], wires.readers[tensor]
+    first = plans[readers[0][0]].reads[readers[0][1]] if readers else None
+    if source is None:
+        sizes, written = shape, None
+    else:
+        plan = plans[source[0]]
+        sizes, written = plan.write_sizes[source[1]], plan.writes[source[1]]
+    placement = _rest_placement(written, first, axes)
+    return Rest(placement=placement, sizes=sizes, share=share(placement, sizes, axes))
 
 
 def _rest_placement(
@@ -124,7 +121,7 @@ def backward_steps(
 def traffic(
     wires: Wiring,
     plans: Sequence[LayerPlan],
-    rest: Sequence[Rest],
+    rest: Mapping[int, Rest],
     axes: tuple[Axis, ...],
     tensor: int,
     inside: Container[int],
@@ -135,7 +132,7 @@ def traffic(
     Args:
         wires: the graph in indices.
         plans: plan of every layer.
-        rest: every tensor at rest.
+        rest: tensors at rest; this one at least.
         axes: the mesh axes.
         tensor: index of the tensor.
         inside: layers of the stage.

@@ -10,11 +10,20 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from explorer.graph import Layer, LayerGraph
 from explorer.sharding.derive import is_linear
 
+IntArray = npt.NDArray[np.int64]
+
 Shapes = tuple[tuple[float, ...], ...]
 """Shapes of several tensors or parameters."""
+
+
+ELEMENTWISE = ("elementwise", "add")
+"""Kinds of layers that may follow their inputs where their layout leaves them replicated."""
 
 
 class Template(NamedTuple):
@@ -26,13 +35,21 @@ class Template(NamedTuple):
     parameters: Shapes
 
 
+class Follower(NamedTuple):
+    """A layer that may adopt the states of its inputs."""
+
+    layer: int
+    sources: tuple[tuple[int, int, bool], ...]
+    """Per tensor it reads: layer that writes it (-1 if none), position there, whether others read it too."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
     """A graph in indices: everything that does not depend on a layout."""
 
     templates: tuple[Template, ...]
     """Distinct layers."""
-    template_of: tuple[int, ...]
+    template_of: IntArray
     """Template of each layer."""
     reads: tuple[tuple[int, ...], ...]
     """Tensors that each layer reads, in the order of its uses."""
@@ -48,6 +65,8 @@ class Wiring:
     """Whether each tensor's gradient is computed."""
     carries: tuple[bool, ...]
     """Whether each layer sends a gradient to what it reads."""
+    followers: tuple[Follower, ...]
+    """Elementwise layers, in order."""
 
 
 def wiring(graph: LayerGraph) -> Wiring:
@@ -86,7 +105,7 @@ def _wiring(graph: LayerGraph) -> Wiring:
     needs = tuple([tensor.name in graph.needs_gradient for tensor in graph.tensors])
     return Wiring(
         templates=tuple(templates),
-        template_of=tuple(template_of),
+        template_of=np.array(template_of, dtype=np.int64),
         reads=tuple(reads),
         writes=tuple(writes),
         writer=tuple(writer),
@@ -99,6 +118,13 @@ def _wiring(graph: LayerGraph) -> Wiring:
         ),
         needs_gradient=needs,
         carries=tuple([not written or any(needs[t] for t in written) for written in writes]),
+        followers=tuple(
+            [
+                Follower(i, tuple([(*(writer[t] or (-1, 0)), len(readers[t]) > 1) for t in reads[i]]))
+                for i, layer in enumerate(graph.layers)
+                if layer.kind in ELEMENTWISE
+            ]
+        ),
     )
 
 

@@ -164,7 +164,7 @@ class Execution:
     def forward(self) -> dict[str, Shards]:
         for name, dense in self.values.items():
             if name in self.graph.tensor:
-                rest = self.whole.rest[self.position[name]].placement
+                rest = self.whole.rest(self.position[name]).placement
                 self._arrive(name, rest, self.mesh.scatter(name, dense, rest))
         for layer in self.graph.layers:
             plan = self.plan(layer.name)
@@ -185,7 +185,7 @@ class Execution:
 
     def _parameter_states(self, layer: Layer) -> list[tuple[State, ...]]:
         """Per mesh axis the state of every parameter; its plan must name the axes that split it."""
-        plan, group = self.plan(layer.name), self.whole.groups[self.graph.index[layer.name]]
+        plan, group = self.plan(layer.name), self.whole.group(self.graph.index[layer.name])
         found = []
         for a, axis in enumerate(self.axes):
             states = (BROADCAST,) * len(layer.parameters)
@@ -199,7 +199,7 @@ class Execution:
         t = self.position[name]
         wanted = tuple(dict.fromkeys(self.whole.plans[i].reads[k] for i, k in self.whole.wires.readers[t]))
         there = self.at[name] = {origin: shards}
-        sizes = self.whole.rest[t].sizes
+        sizes = self.whole.rest(t).sizes
         for k, steps in forward_steps(origin, wanted, sizes, self.axes):
             source = next(s for s in there if reshard(s, wanted[k], sizes, self.axes) == steps)
             there[wanted[k]] = self._convert(name, there[source], source, steps, "forward")
@@ -259,7 +259,7 @@ class Execution:
         found[placement] = shards
 
     def _reduce(self, name: str, left: dict[TensorPlacement, Shards], goal: TensorPlacement) -> Shards:
-        sizes = self.whole.rest[self.position[name]].sizes
+        sizes = self.whole.rest(self.position[name]).sizes
         partial = [any(place[a] == PARTIAL for place in left) for a in range(len(self.axes))]
         joined: dict[TensorPlacement, Shards] = {}
         for place, shards in left.items():
@@ -281,7 +281,7 @@ class Execution:
     def _whole_gradient(self, layer: Layer, k: int, shards: Shards) -> np.ndarray:
         """The gradient of a parameter after adding what its plan says; devices must agree on common parts."""
         use, held = layer.parameters[k], self.plan(layer.name).parameters[k]
-        group, sums = self.whole.groups[self.graph.index[layer.name]], dict(held.sums)
+        group, sums = self.whole.group(self.graph.index[layer.name]), dict(held.sums)
         for a, axis in enumerate(self.axes):
             # over axes that are not its own the devices are replicas, which data parallelism adds
             count = sums.get(axis.name, 1) if a in group.own else axis.size
