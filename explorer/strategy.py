@@ -9,12 +9,16 @@ Which devices reduce gradients together is never declared: it follows from which
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
+from explorer.base.caching import Hashed
 from explorer.base.errors import InputError
+
+T = TypeVar("T")
 
 REPLICA = "replica"
 """The mesh axis whose coordinates are data-parallel replicas."""
@@ -43,6 +47,7 @@ class Mesh:
     """(name, size), outermost first; the sizes multiply to the number of devices. () is a single replica
     axis.
     """
+    _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
         if not self.axes:
@@ -55,6 +60,19 @@ class Mesh:
                 found=len(self.devices),
                 allowed=f"{sizes} different devices",
             )
+
+    def __hash__(self) -> int:
+        return self.memo("hash", lambda: hash((self.devices, self.axes)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _read_mesh, (self.devices, self.axes)
+
+    def memo(self, key: str, make: Callable[[], T]) -> T:
+        """Return a value derived from this mesh, made once; `key` names it."""
+        if key not in self._memo:
+            self._memo[key] = make()
+        value: T = self._memo[key]
+        return value
 
     def size(self, axis: str) -> int:
         """Return the size of an axis; 1 if the mesh has none of that name."""
@@ -73,12 +91,26 @@ class Mesh:
         return found
 
     @property
-    def rows(self) -> tuple[tuple[int, ...], ...]:
+    def rows(self) -> Hashed[tuple[int, ...]]:
         """Devices of each replica, in mesh order."""
-        rows: list[list[int]] = [[] for _ in range(self.replicas)]
-        for position, device in enumerate(self.devices):
-            rows[self.coordinates(position).get(REPLICA, 0)].append(device)
-        return tuple(map(tuple, rows))
+        return self.memo("rows", self._find_rows)
+
+    def _find_rows(self) -> Hashed[tuple[int, ...]]:
+        """Cut the devices at the replica axis: what is outside of it goes round the replicas in turn."""
+        names = [name for name, _ in self.axes]
+        inner = (
+            math.prod(size for _, size in self.axes[1 + names.index(REPLICA) :]) if REPLICA in names else 0
+        )
+        if not inner:
+            return Hashed((self.devices,))
+        chunks = [self.devices[i : i + inner] for i in range(0, len(self.devices), inner)]
+        count = self.replicas
+        return Hashed(tuple(chain.from_iterable(chunks[r::count])) for r in range(count))
+
+
+def _read_mesh(devices: tuple[int, ...], axes: tuple[tuple[str, int], ...]) -> Mesh:
+    """Return a mesh from its pickle, which leaves out what is derived from it."""
+    return Mesh(devices=devices, axes=axes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,6 +318,14 @@ class UpdateChoice:
     """Its options."""
 
 
+C = TypeVar("C", Sync, UpdateChoice)
+
+
+def covering(items: Iterable[C], parameter: str) -> C | None:
+    """Return the first choice whose names or patterns cover a parameter; None if there is none."""
+    return next((item for item in items if any(fnmatchcase(parameter, p) for p in item.parameters)), None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boundary:
     """What happens to the activations between two stages."""
@@ -349,15 +389,11 @@ class JobStrategy:
 
     def sync_of(self, parameter: str) -> Sync | None:
         """Return the exception that covers a parameter; None if there is none."""
-        return next(
-            (item for item in self.sync if any(fnmatchcase(parameter, p) for p in item.parameters)), None
-        )
+        return covering(self.sync, parameter)
 
     def update_of(self, parameter: str) -> UpdateChoice | None:
         """Return the update rule chosen for a parameter; None if there is none."""
-        return next(
-            (item for item in self.updates if any(fnmatchcase(parameter, p) for p in item.parameters)), None
-        )
+        return covering(self.updates, parameter)
 
     def with_stages(self, stages: Iterable[Stage]) -> JobStrategy:
         """Return the same strategy of the job with other stages."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import explorer
-from explorer.base.caching import IdentityCache, remembered
+from explorer.base.caching import Hashed, IdentityCache, Same, remembered, remembered_each
 from explorer.simulation import one_job
 
 
@@ -45,6 +46,43 @@ def test_what_is_remembered_is_limited_by_sizes() -> None:
         length(large)
     assert length(small) == 3
     assert made == [3, 50, 3]
+
+
+def test_items_of_same_are_told_apart_by_identity() -> None:
+    made: list[int] = []
+
+    @remembered(10)
+    def count(items: Same[list[int]]) -> int:
+        made.append(1)
+        return len(items)
+
+    one, other = [1], [1]
+    for items in ([one, other], [one, other], [one, one]):
+        assert count(Same(items)) == 2
+    assert len(made) == 2
+
+
+def test_a_hashed_tuple_is_one_with_a_plain_one() -> None:
+    given = (1, ("a", 2))
+    assert {Hashed(given): 1}[given] == 1  # type: ignore[index]
+    assert pickle.loads(pickle.dumps(Hashed(given))) == given
+
+
+def test_many_are_remembered_by_object_and_place() -> None:
+    made: list[tuple[int, int]] = []
+
+    @remembered_each(4)
+    def weight(item: list[int], place: int, factor: int) -> int:
+        made.append((item[0], place))
+        return item[0] * factor + place
+
+    items = [[1], [2], [3]]
+    for _ in range(2):
+        assert weight(items, range(3), 10) == [10, 21, 32]
+    assert weight(items[:1], [5], 10) == [15]
+    assert made == [(1, 0), (2, 1), (3, 2), (1, 5)]
+    assert weight(items, range(3), factor=10) == [10, 21, 32], "full: it forgets and makes all anew"
+    assert len(made) == 7
 
 
 def test_programs_are_kept_by_their_tasks() -> None:

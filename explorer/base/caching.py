@@ -3,25 +3,54 @@
 Hashing a stage of a hundred layer names costs more than making the value that is looked up; the objects
 themselves stay the same from one evaluation to the next, except for the two that an edit replaced. A value
 derived from one object is kept by that object (`LayerGraph.memo`, `Program.memo`, ...); a value derived from
-several is made by a pure function decorated with `remembered`, whose key is all of its arguments.
+several is made by a pure function decorated with `remembered`, whose key is all of its arguments. Where one
+function is asked of every stage of a strategy, `remembered_each` looks all of them up at once. `Same` and
+`Hashed` are tuples that are cheap to look up: by the identity of their items, or by a hash worked out once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
 P = ParamSpec("P")
 T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741
+K = TypeVar("K", bound=Hashable)
+T_co = TypeVar("T_co", covariant=True)
 
 STAGES_KEPT = 2048
 """Stages about which something is remembered: those of dozens of evaluations, 10 to 20 MiB at most."""
 
+
+class Hashed(tuple[T_co, ...]):  # noqa: SLOT001 (a tuple has no room for a hash but in a mapping)
+    """A tuple that works its hash out once: for long ones that are looked up again and again.
+
+    >>> hash(Hashed((1, 2))) == hash((1, 2)), Hashed((1, 2)) == (1, 2)
+    (True, True)
+    """
+
+    def __hash__(self) -> int:
+        known: dict[str, int] = self.__dict__
+        if "hash" not in known:
+            known["hash"] = super().__hash__()
+        return known["hash"]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (tuple(self),)  # hashes of text differ from process to process
+
+
+class Same(tuple[T_co, ...]):
+    """A tuple that `remembered` compares by the identity of its items."""
+
+    __slots__ = ()
+
+
 _NAMED = object()  # stands in a key before the names of arguments
-_BY_VALUE = frozenset({str, int, float, bool, tuple, frozenset, type(None)})
+_BY_VALUE = frozenset({str, int, float, bool, tuple, frozenset, Hashed, type(None)})
 
 
 class IdentityCache:
@@ -52,9 +81,9 @@ def remembered(
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Return a decorator of a pure function that keeps its last results, at most `limit`, by its arguments.
 
-    Text, numbers and tuples are compared by value, arrays by content, everything else by identity; so a
-    graph, cluster, stage or sharding has to be the same object. Arguments given by name count with their
-    names, in the order given. A full cache forgets everything.
+    Text, numbers and tuples are compared by value, arrays by content, the items of `Same` and everything
+    else by identity; so a graph, cluster, stage or sharding has to be the same object. Arguments given by
+    name count with their names, in the order given. A full cache forgets everything.
 
     >>> @remembered(8)
     ... def double(x: tuple[int, ...]) -> tuple[int, ...]:
@@ -90,7 +119,62 @@ def remembered(
     return decorate
 
 
+def remembered_each(
+    limit: int,
+) -> Callable[
+    [Callable[Concatenate[I, K, P], T]], Callable[Concatenate[Sequence[I], Sequence[K], P], list[T]]
+]:
+    """Return a decorator that makes of a pure function of one object a function of many, with a memory.
+
+    What the function is given after an object and its place (a number, or whatever else tells its results
+    apart) is the same for all; it is compared as `remembered` does. Of each object and place the result is
+    kept, by identity and value; a full cache, of more than `limit` results, forgets everything.
+
+    >>> @remembered_each(8)
+    ... def named(item: list[int], place: int, word: str) -> str:
+    ...     return f"{word} {place}: {sum(item)}"
+    >>> named([[1], [2, 3]], range(2), "sum")
+    ['sum 0: 1', 'sum 1: 5']
+    """
+
+    def decorate(
+        function: Callable[Concatenate[I, K, P], T],
+    ) -> Callable[Concatenate[Sequence[I], Sequence[K], P], list[T]]:
+        kept: dict[Hashable, tuple[object, dict[Hashable, T], list[I]]] = {}
+
+        @wraps(function)
+        def call(
+            items: Sequence[I], places: Sequence[K], /, *arguments: P.args, **named: P.kwargs
+        ) -> list[T]:
+            given = (*arguments, *named.values())
+            values = [item if type(item) in _BY_VALUE else _identity(item) for item in given]
+            key = (*values, _NAMED, *named) if named else tuple(values)
+            hit = kept.get(key)
+            if hit is None:
+                hit = kept[key] = (given, {}, [])
+            _, table, alive = hit
+            keys = list(zip(places, map(id, items), strict=True))
+            found = list(map(table.get, keys))
+            for number, value in enumerate(found):
+                if value is not None:
+                    continue
+                if sum(len(others) for _, others, _ in kept.values()) >= limit:
+                    kept.clear()
+                    kept[key] = hit
+                    table.clear()
+                    alive.clear()
+                made = function(items[number], places[number], *arguments, **named)
+                alive.append(items[number])  # it stays alive, and so its identity
+                found[number] = table[keys[number]] = made
+            return found  # type: ignore[return-value]
+
+        call.forget = kept.clear  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
 def _identity(value: object) -> object:
     if isinstance(value, np.ndarray):
         return (value.shape, value.tobytes())
-    return id(value)
+    return tuple(map(id, value)) if type(value) is Same else id(value)

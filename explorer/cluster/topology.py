@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, TypeVar
 
+import numpy as np
+
 from explorer.base.errors import InputError
 from explorer.cluster.device_kinds import DeviceKind
 from explorer.cluster.links import LOCAL, Level, Link, Path
@@ -86,7 +88,8 @@ class Cluster:
     @property
     def device_count(self) -> int:
         """Number of devices that may be used, all those of pools among them."""
-        return sum(group.most * group.devices_per_node for group in self.nodes)
+        ends = self.memo("group_ends", self._find_ends)
+        return ends[-1] if ends else 0
 
     @property
     def pools(self) -> bool:
@@ -116,11 +119,13 @@ class Cluster:
         """Number of nodes that may be used."""
         return sum(group.most for group in self.nodes)
 
+    def _find_ends(self) -> list[int]:
+        """Return per node group the first device behind it."""
+        return list(accumulate(group.most * group.devices_per_node for group in self.nodes))
+
     def _group_of(self, device: int) -> tuple[NodeGroup, int, int]:
         """Return the node group of a device, with its first device and first node."""
-        ends = self.memo(
-            "group_ends", lambda: list(accumulate(g.most * g.devices_per_node for g in self.nodes))
-        )
+        ends = self.memo("group_ends", self._find_ends)
         i = bisect_right(ends, device)
         if device < 0 or i >= len(ends):
             raise InputError(
@@ -138,6 +143,21 @@ class Cluster:
     def _find_kind(self, device: int) -> DeviceKind:
         name = self._group_of(device)[0].device_kind
         return next(kind for kind in self.device_kinds if kind.name == name)
+
+    def kinds_among(self, devices: Sequence[int]) -> tuple[tuple[int, DeviceKind], ...]:
+        """Return the kinds of some devices, each once with its lowest device, ascending by that.
+
+        Devices that do not exist are left out.
+        """
+        ends = self.memo("group_ends", self._find_ends)
+        numbers = np.sort(np.asarray(devices, dtype=np.int64))
+        numbers = numbers[(numbers >= 0) & (numbers < ends[-1])]
+        _, first = np.unique(np.searchsorted(ends, numbers, side="right"), return_index=True)
+        found: dict[int, tuple[int, DeviceKind]] = {}
+        for device in numbers[first].tolist():
+            kind = self.kind_of(device)
+            found.setdefault(id(kind), (device, kind))
+        return tuple(found.values())
 
     def node_size(self, device: int) -> int:
         """Return the number of devices in the node of a device."""

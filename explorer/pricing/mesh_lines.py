@@ -18,12 +18,17 @@ Lines: TypeAlias = tuple[tuple[str, int, tuple[Line, ...]], ...]
 """(axis, size, lines through the row's devices, each once)."""
 
 
-@remembered(STAGES_KEPT)
 def axis_lines(stage: Stage, copy: int, row: Line) -> Lines:
     """Return a row's lines along every axis but the replicas': of the stage's mesh, then its shardings'."""
+    others = [item.meshes[copy] for item in stage.shardings if item.meshes] if stage.shardings else ()
+    return lines_of((stage.meshes[copy], *others), row)
+
+
+@remembered(4 * STAGES_KEPT)
+def lines_of(meshes: tuple[Mesh, ...], row: Line) -> Lines:
+    """Return a row's lines along every axis of some meshes but the replicas'."""
     found: dict[tuple[str, int], tuple[Line, ...]] = {}
-    others = [item.meshes[copy] for item in stage.shardings if item.meshes]
-    for mesh in dict.fromkeys((stage.meshes[copy], *others)):
+    for mesh in dict.fromkeys(meshes):
         for axis, size in mesh.axes:
             inner = axis != REPLICA and size > 1 and (axis, size) not in found
             if inner and (lines := _lines(mesh, axis, row)):

@@ -233,7 +233,7 @@ def _case_data(case: RunCase) -> dict[str, Any]:
     }
     data["shape"] = {item.name: getattr(shape, item.name) for item in fields(shape)}
     skeleton = case.skeleton
-    data["skeleton"] = {item.name: getattr(skeleton, item.name) for item in fields(skeleton)}
+    data["skeleton"] = {item.name: getattr(skeleton, item.name) for item in fields(skeleton) if item.init}
     data["model"] = asdict(case.model) if case.model else None
     return data
 

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from operator import itemgetter
 
 import numpy as np
-import numpy.typing as npt
 
-from explorer.base.caching import STAGES_KEPT, remembered
 from explorer.base.errors import ExplorerError, InputError
-from explorer.cluster import Cluster
+from explorer.cluster import Cluster, DeviceKind
 from explorer.graph import LayerGraph
 from explorer.schedules import SCHEDULES
 from explorer.schedules.needs import NO_NEEDS
-from explorer.sharding import layout_problems
+from explorer.simulation.stage_checks import CheckedStage, check_stages, some
 from explorer.simulation.unpriced import unpriced
 from explorer.simulation.update_problems import update_problems
 from explorer.strategies.bare_shape import bare_shape
-from explorer.strategy import REPLICA, JobStrategy, Mesh, Slice, Stage, Strategy
-from explorer.tasks.placement import layer_edges, stage_layers
+from explorer.strategy import JobStrategy, Slice, Strategy
+from explorer.tasks.placement import IntArray, layer_edges, stage_layers
 from explorer.workload import Job, Workload
 
 MOST_ROUNDS = 500_000
 """Microbatches, added up over stages, that one step may have: their tasks take some 2 GB and a minute."""
-_FAR = 100_000
-"""Largest distance at which a divisor is looked for."""
 
 
 def graph_of(graphs: LayerGraph | Mapping[str, LayerGraph], job: Job) -> LayerGraph:
@@ -76,14 +73,16 @@ def check(
 
 def check_job(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy) -> list[str]:
     """List everything wrong with one job's part."""
-    problems = list(_coverage(graph, strategy))
+    stages, dispatches = strategy.stages, _dispatches(strategy)
+    checked = check_stages(graph, cluster, job, stages, copies=strategy.copies, dispatches=dispatches)
+    layers = [found.layers for found in checked]
+    problems = [] if _exact(graph, layers) else list(_coverage(graph, strategy))
     if job.mode == "decode":
         problems.append("mode decode is not priced yet (no key-value cache); allowed: train, infer, prefill")
-    dispatches = _dispatches(strategy)
-    for s, stage in enumerate(strategy.stages):
-        found = _stage_problems(graph, cluster, job, stage, copies=strategy.copies, dispatches=dispatches)
-        problems += [f"{stage.name or f'stage {s}'}: {item}" for item in found]
-    rounds = sum(job.global_batch // stage.microbatch_samples for stage in strategy.stages)
+    for s, found in enumerate(checked):
+        if found.problems:
+            problems += [f"{stages[s].name or f'stage {s}'}: {item}" for item in found.problems]
+    rounds = sum([job.global_batch // stage.microbatch_samples for stage in stages])
     if rounds > MOST_ROUNDS:
         problems.append(
             f"one step has {rounds:,} microbatches over all stages, more than can be laid out"
@@ -96,7 +95,17 @@ def check_job(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrate
     if not problems and not schedule:
         schedule = _needs(graph, job, strategy)
     rules = update_problems(graph, strategy, dispatches=dispatches)
-    return [*problems, *schedule, *rules, *unpriced(graph, cluster, strategy)]
+    return [*problems, *schedule, *rules, *unpriced(graph, cluster, strategy, _kinds(checked))]
+
+
+def _kinds(checked: Sequence[CheckedStage]) -> list[DeviceKind]:
+    """Return the device kinds in use, by the lowest device of each."""
+    lowest: dict[str, tuple[int, DeviceKind]] = {}
+    for stage in checked:
+        for device, kind in stage.kinds:
+            if kind.name not in lowest or device < lowest[kind.name][0]:
+                lowest[kind.name] = (device, kind)
+    return [kind for _, kind in sorted(lowest.values(), key=itemgetter(0))]
 
 
 def _needs(graph: LayerGraph, job: Job, strategy: JobStrategy) -> list[str]:
@@ -107,16 +116,7 @@ def _needs(graph: LayerGraph, job: Job, strategy: JobStrategy) -> list[str]:
     return [str(item) for item in schedule.unmet(bare_shape(graph, job, strategy))]
 
 
-@remembered(STAGES_KEPT)
-def _stage_problems(
-    graph: LayerGraph, cluster: Cluster, job: Job, stage: Stage, *, copies: int, dispatches: bool
-) -> tuple[str, ...]:
-    return tuple(_stage(graph, cluster, job, stage, copies=copies, dispatches=dispatches))
-
-
 def _coverage(graph: LayerGraph, strategy: JobStrategy) -> Iterator[str]:
-    if _exact(graph, strategy):
-        return
     whole = Counter(name for stage in strategy.stages for name in stage.layers)
     parts: dict[str, list[Slice]] = defaultdict(list)
     for stage in strategy.stages:
@@ -125,28 +125,25 @@ def _coverage(graph: LayerGraph, strategy: JobStrategy) -> Iterator[str]:
     known = graph.index
     unknown = sorted((set(whole) | set(parts)) - set(known))
     if unknown:
-        yield f"unknown layers {_some(unknown)}; the model {graph.name!r} has {len(known)} others"
+        yield f"unknown layers {some(unknown)}; the model {graph.name!r} has {len(known)} others"
     missing = [name for name in known if name not in whole and name not in parts]
     if missing:
-        yield f"layers in no stage: {_some(missing)}"
+        yield f"layers in no stage: {some(missing)}"
     repeated = [name for name, count in whole.items() if count > 1 or name in parts]
     if repeated:
-        yield f"layers in more than one stage: {_some(repeated)}"
+        yield f"layers in more than one stage: {some(repeated)}"
     for name, found in parts.items():
         if name in known:
             yield from _slices(graph, name, found)
 
 
-def _exact(graph: LayerGraph, strategy: JobStrategy) -> bool:
+def _exact(graph: LayerGraph, layers: Sequence[IntArray | None]) -> bool:
     """Tell quickly whether all layers are whole and each is in one stage, as usual."""
-    names: set[str] = set()
-    count = 0
-    for stage in strategy.stages:
-        if stage.slices:
-            return False
-        names.update(stage.layers)
-        count += len(stage.layers)
-    return count == len(names) == len(graph.layers) and names == graph.index.keys()
+    known = [found for found in layers if found is not None]
+    if len(known) < len(layers):
+        return False
+    held = np.bincount(np.concatenate(known), minlength=len(graph.layers))
+    return bool((held == 1).all())
 
 
 def _slices(graph: LayerGraph, name: str, found: list[Slice]) -> Iterator[str]:
@@ -165,105 +162,12 @@ def _slices(graph: LayerGraph, name: str, found: list[Slice]) -> Iterator[str]:
         yield f"slices of layer {name} end at {reached}, not at 1"
 
 
-def _stage(
-    graph: LayerGraph, cluster: Cluster, job: Job, stage: Stage, *, copies: int, dispatches: bool
-) -> Iterator[str]:
-    if len(stage.meshes) != copies:
-        yield f"has {len(stage.meshes)} copies where the strategy has {copies}"
-    axes = {mesh.axes for mesh in stage.meshes}
-    if len(axes) > 1:
-        yield f"its copies have different mesh axes {sorted(map(str, axes))}"
-    count = cluster.device_count
-    for mesh in (*stage.meshes, *(mesh for item in stage.shardings for mesh in item.meshes)):
-        if min(mesh.devices) < 0 or max(mesh.devices) >= count:
-            wrong = [device for device in mesh.devices if not 0 <= device < count]
-            yield f"devices {_some(wrong)} do not exist; cluster {cluster.name!r} has 0 to {count - 1}"
-    size = stage.microbatch_samples
-    if job.global_batch % size:
-        yield (
-            f"microbatches of {size} samples do not divide the global batch of {job.global_batch};"
-            f" nearest that do: {_divisors(job.global_batch, size)}"
-        )
-    replicas = stage.meshes[0].replicas
-    if stage.replicas == "split" and not stage.shares and size < replicas:
-        yield (
-            f"microbatches of {size} samples cannot be split over {replicas} replicas; use {replicas} or more"
-        )
-    if (
-        stage.replicas == "round_robin"
-        and not dispatches
-        and (job.global_batch // size) % replicas
-        and not job.global_batch % size
-    ):
-        yield f"{job.global_batch // size} microbatches do not go round {replicas} replicas; use a multiple"
-    yield from _layouts(graph, stage)
-    yield from _axis_shares(graph, stage)
-    yield from _states(cluster, stage)
-    choosy = graph.memo("choosy", lambda: frozenset(i.name for i in graph.layers if i.device_kinds))
-    if choosy:
-        kinds = {cluster.kind_of(d).name for m in stage.meshes for d in m.devices if 0 <= d < count}
-        for name in choosy.intersection(stage.all_layers):
-            allowed = graph.layer[name].device_kinds
-            if not kinds <= set(allowed):
-                yield f"layer {name} may run on {', '.join(allowed)}, not on {', '.join(sorted(kinds))}"
-
-
-def _axis_shares(graph: LayerGraph, stage: Stage) -> Iterator[str]:
-    """Check that some dimension is split over every axis with unequal shares."""
-    known = graph.memo("dimension_names", lambda: {dim.name for item in graph.layers for dim in item.dims})
-    for axis, _ in stage.axis_shares:
-        if axis not in {name for dim, name in stage.layout if dim in known}:
-            yield f"unequal shares along mesh axis {axis!r}, over which the layout splits nothing"
-
-
-def _states(cluster: Cluster, stage: Stage) -> Iterator[str]:
-    """Check sparse and offloaded states."""
-    if stage.reshard and stage.zero < 2:
-        yield f"reshard {stage.reshard} with ZeRO {stage.zero}: only levels 2 and 3 have what it speaks of"
-    if stage.density < 1 and stage.zero:
-        yield f"a density of {stage.density:g} with ZeRO {stage.zero}: sparse states are not sharded"
-    devices = [d for mesh in stage.meshes for d in mesh.devices if 0 <= d < cluster.device_count]
-    kinds = [cluster.kind_of(device) for device in devices if stage.offload]
-    for name in dict.fromkeys(kind.name for kind in kinds if not kind.host_bandwidth_bytes_per_s):
-        yield f"offload from {name}, whose bandwidth to its host (host_bandwidth_bytes_per_s) is not known"
-
-
 def _dispatches(strategy: JobStrategy) -> bool:
     """Tell whether replicas take what is ready rather than turns; an unknown schedule is reported
     elsewhere.
     """
     known = strategy.schedule in SCHEDULES.names()
     return known and SCHEDULES.get(strategy.schedule).dispatch
-
-
-def _layouts(graph: LayerGraph, stage: Stage) -> Iterator[str]:
-    yield from layout_problems(graph, stage.layout, dict(stage.meshes[0].axes))
-    split = {dim for dim, _ in stage.layout}
-    known = graph.memo("dimension_names", lambda: {dim.name for item in graph.layers for dim in item.dims})
-    if split and not split & known:
-        yield f"layout {dict(stage.layout)} splits no layer of {graph.name!r}; every device would do all"
-    own = [set(mesh.devices) for mesh in stage.meshes]
-    everywhere = (*stage.meshes, *(mesh for item in stage.shardings for mesh in item.meshes))
-    axes = {name for mesh in everywhere for name, _ in mesh.axes}
-    for axis, _ in stage.overlap:
-        if axis not in axes - {REPLICA}:
-            allowed = ", ".join(sorted(axes - {REPLICA})) or "none"
-            yield f"overlap names mesh axis {axis!r}; the stage has {allowed} beside {REPLICA}"
-    for item in stage.shardings:
-        meshes: tuple[Mesh, ...] = item.meshes or stage.meshes
-        if len(meshes) != len(own):
-            yield f"sharding of {', '.join(item.layers)} needs one mesh per copy"
-            continue
-        for mesh, devices in zip(meshes, own, strict=True):
-            if not set(mesh.devices) <= devices:
-                yield f"sharding of {', '.join(item.layers)} uses devices outside its stage"
-        if not any(item.covers(name) for name in stage.all_layers):
-            yield f"sharding of {', '.join(item.layers)} matches no layer of the stage"
-        found = {name for name, _ in meshes[0].axes}
-        for dim, axis in item.layout:
-            if axis not in found:
-                layers, axes_found = ", ".join(item.layers), ", ".join(sorted(found))
-                yield f"sharding of {layers} splits {dim!r} over axis {axis!r}; it has {axes_found}"
 
 
 def _stage_order(graph: LayerGraph, strategy: JobStrategy) -> Iterator[str]:
@@ -282,16 +186,18 @@ def _stage_order(graph: LayerGraph, strategy: JobStrategy) -> Iterator[str]:
         )
 
 
-def _stage_numbers(
-    graph: LayerGraph, strategy: JobStrategy
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _stage_numbers(graph: LayerGraph, strategy: JobStrategy) -> tuple[IntArray, IntArray]:
     """Return the first and last stage of every layer (they differ if a layer is cut)."""
-    first = np.full(len(graph.layers), len(strategy.stages), dtype=np.int64)
+    layers = [stage_layers(graph, stage) for stage in strategy.stages]
+    every, counts = np.concatenate(layers), [len(found) for found in layers]
+    stage = np.repeat(np.arange(len(layers)), counts)
+    first = np.full(len(graph.layers), len(layers), dtype=np.int64)
     last = np.zeros(len(graph.layers), dtype=np.int64)
-    for s, stage in enumerate(strategy.stages):
-        layers = stage_layers(graph, stage)
-        first[layers] = np.minimum(first[layers], s)
-        last[layers] = np.maximum(last[layers], s)
+    if len(every) == len(graph.layers):  # each in one stage
+        first[every] = last[every] = stage
+        return first, last
+    np.minimum.at(first, every, stage)
+    np.maximum.at(last, every, stage)
     return first, last
 
 
@@ -328,15 +234,3 @@ def _schedule(graph: LayerGraph, strategy: JobStrategy) -> Iterator[str]:
             yield f"sync of {names} by {sync.method} has no buckets: all_reduce only"
         if sync.method not in ("all_reduce", "parameter_server", "sharded_table"):
             yield f"unknown sync method {sync.method!r}; allowed: all_reduce, parameter_server, sharded_table"
-
-
-def _divisors(total: int, near: int) -> str:
-    top = min(near, total)
-    below = next((d for d in range(top, max(0, top - _FAR), -1) if total % d == 0), 1)
-    above = next((d for d in range(near, min(total, near + _FAR) + 1) if total % d == 0), total)
-    return f"{below}" if below == above else f"{below} and {above}"
-
-
-def _some(names: Iterable[object]) -> str:
-    found = [str(name) for name in names]
-    return ", ".join(found[:4]) + (f" and {len(found) - 4} more" if len(found) > 4 else "")

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 
-from explorer.base.caching import remembered
+from explorer.base.caching import Hashed, Same, remembered
 from explorer.cluster import Cluster, Path
 from explorer.costs.group_tiers import level_groups, span_of
-from explorer.pricing.mesh_lines import axis_lines
-from explorer.strategy import JobStrategy, Stage
+from explorer.pricing.mesh_lines import lines_of
+from explorer.strategy import JobStrategy, Mesh, Sharding
 from explorer.tasks.skeleton import Flow, SectionShape, Skeleton
 
 
@@ -28,6 +29,8 @@ class Folding:
     """Kept replica -> replicas it stands for, itself included; empty without folding."""
     rows: dict[tuple[int, ...], tuple[int, ...]]
     """Devices of a kept row -> devices it stands for."""
+    key: tuple[object, ...] = ()
+    """What tells foldings of one skeleton apart, hashed once."""
 
     def stands_for(self, lanes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
         """Return, per lane, all devices it stands for."""
@@ -44,44 +47,40 @@ UNFOLDED = Folding(kept=None, classes={}, rows={})
 
 
 def fold_replicas(cluster: Cluster, skeleton: Skeleton, strategy: JobStrategy) -> Folding:
-    """Group the replicas of a strategy into classes of equal ones."""
-    sections = skeleton.sections
-    replicas = sections[0].replicas
-    regular = replicas > 1 and all(
-        section.replicas == replicas
-        and not section.round_robin
-        and len(section.rows) == 1
-        and len({b - a for a, b in zip(section.offsets, section.offsets[1:], strict=False)}) == 1
-        for section in sections
-    )
-    in_turn = any(group.turn[1] > 1 for group in skeleton.holders)
-    if not regular or in_turn or any(sync.servers for sync in strategy.sync):
+    """Group the replicas of a strategy into classes of equal ones.
+
+    They are told apart by structure and meshes alone, so a strategy with a layer moved has the same folding.
+    """
+    if any(sync.servers for sync in strategy.sync):
         return UNFOLDED
-    inner = tuple(_inner_lines(strategy.stages[section.stage], section) for section in sections)
-    return _fold(cluster, sections, skeleton.flows, inner)
+    stages = strategy.stages
+    meshes, shardings = Same([stage.meshes for stage in stages]), Same([stage.shardings for stage in stages])
+    return _fold_same(cluster, skeleton, meshes, shardings)
 
 
-InnerLines = tuple[tuple[tuple[int, ...], ...], ...]
-"""Per replica of a section: the lines of devices along the axes of its row."""
-
-
-def _inner_lines(stage: Stage, section: SectionShape) -> InnerLines:
-    """Return the inner lines of a section; () if a row is one device, on axes of its own."""
-    if len(section.rows[0][0]) == 1 and not any(item.meshes for item in stage.shardings):
-        return ()
-    return tuple(
-        tuple(line for _, _, lines in axis_lines(stage, 0, row) for line in lines) for row in section.rows[0]
-    )
+@remembered(1024)
+def _fold_same(
+    cluster: Cluster,
+    skeleton: Skeleton,
+    meshes: Same[tuple[Mesh, ...]],
+    shardings: Same[tuple[Sharding, ...]],
+) -> Folding:
+    others = tuple(tuple(item.meshes for item in found if item.meshes) for found in shardings)
+    return _fold(cluster, skeleton, tuple(meshes), others)
 
 
 @remembered(1024)
 def _fold(
     cluster: Cluster,
-    sections: tuple[SectionShape, ...],
-    flows: tuple[Flow, ...],
-    inner: tuple[InnerLines, ...],
+    skeleton: Skeleton,
+    meshes: tuple[tuple[Mesh, ...], ...],
+    others: tuple[tuple[tuple[Mesh, ...], ...], ...],
 ) -> Folding:
-    used = _Used(cluster, sections, flows, inner)
+    sections = skeleton.sections
+    if not _regular(skeleton):
+        return UNFOLDED
+    inner = tuple(_inner_lines(meshes[section.stage], others[section.stage], section) for section in sections)
+    used = _Used(cluster, sections, skeleton.flows, inner)
     classes: dict[tuple[object, ...], list[int]] = {}
     for replica in range(sections[0].replicas):
         classes.setdefault(used.signature(replica), []).append(replica)
@@ -94,7 +93,40 @@ def _fold(
         for replica, members in by_replica.items()
         for section in sections
     }
-    return Folding(kept=kept, classes=by_replica, rows=rows)
+    return Folding(kept=kept, classes=by_replica, rows=rows, key=Hashed((kept, *by_replica.items())))
+
+
+def _regular(skeleton: Skeleton) -> bool:
+    """Tell whether all stages split evenly over equally many replicas, and no group exchanges in turn."""
+    replicas = skeleton.sections[0].replicas
+    in_turn = any(group.turn[1] > 1 for group in skeleton.holders)
+    return (
+        replicas > 1
+        and not in_turn
+        and all(
+            section.replicas == replicas
+            and not section.round_robin
+            and len(section.rows) == 1
+            and len({b - a for a, b in pairwise(section.offsets)}) == 1
+            for section in skeleton.sections
+        )
+    )
+
+
+InnerLines = tuple[tuple[tuple[int, ...], ...], ...]
+"""Per replica of a section: the lines of devices along the axes of its row."""
+
+
+def _inner_lines(
+    meshes: tuple[Mesh, ...], others: tuple[tuple[Mesh, ...], ...], section: SectionShape
+) -> InnerLines:
+    """Return the inner lines of a section; () if a row is one device, on axes of its own."""
+    if len(section.rows[0][0]) == 1 and not others:
+        return ()
+    along = (meshes[0], *(found[0] for found in others))
+    return tuple(
+        tuple(line for _, _, lines in lines_of(along, row) for line in lines) for row in section.rows[0]
+    )
 
 
 def _neighbours(

@@ -106,7 +106,8 @@ def simulate_job(
     timeline = Timeline(program=program, prices=prices, timing=timing, placement=placement)
     return build_report(
         cluster, job, strategy, timeline,
-        folded=folding.stands_for(program.lane_devices), periods=(period, settled),
+        folded=program.memo("folded", lambda: folding.stands_for(program.lane_devices)),
+        periods=(period, settled),
     )  # fmt: skip
 
 
@@ -202,8 +203,8 @@ def get_program(
         lanes = find_lanes(placement.skeleton.sections, folding.kept)
         costs = schedule_costs(pricer, lanes, stage_edges(placement.skeleton))
     key = (
-        placement.skeleton, folding.kept, tuple(folding.classes.items()), strategy.schedule,
-        repr(strategy.options), job.training, job.global_batch, steps, costs,
+        placement.skeleton, folding.key, strategy.schedule, repr(strategy.options), job.training,
+        job.global_batch, steps, costs,
     )  # fmt: skip
     program = _ALIVE.get(key)
     if program is None:

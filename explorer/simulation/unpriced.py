@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from explorer.cluster import Cluster
+from explorer.cluster import Cluster, DeviceKind
 from explorer.graph import LayerGraph
 from explorer.schedules import SCHEDULES
 from explorer.strategy import JobStrategy
 
 
-def unpriced(graph: LayerGraph, cluster: Cluster, strategy: JobStrategy) -> Iterator[str]:
-    """Yield each input of one job that would change nothing, with the way out."""
+def unpriced(
+    graph: LayerGraph, cluster: Cluster, strategy: JobStrategy, kinds: Iterable[DeviceKind]
+) -> Iterator[str]:
+    """Yield each input of one job that would change nothing, with the way out; `kinds` are those in use."""
     dispatches = strategy.schedule in SCHEDULES.names() and SCHEDULES.get(strategy.schedule).dispatch
     yield from _layers(graph)
-    yield from _devices(cluster, strategy)
+    yield from _devices(kinds, strategy)
     if cluster.events and not dispatches:
         able = ", ".join(item.name for item in SCHEDULES if item.dispatch)
         yield (
@@ -48,10 +50,9 @@ def _layers(graph: LayerGraph) -> tuple[str, ...]:
     return graph.memo("unpriced", find)
 
 
-def _devices(cluster: Cluster, strategy: JobStrategy) -> Iterator[str]:
+def _devices(kinds: Iterable[DeviceKind], strategy: JobStrategy) -> Iterator[str]:
     """Yield the fields of the device kinds in use that change nothing."""
-    kinds = {kind.name: kind for kind in map(cluster.kind_of, _present(cluster, strategy))}
-    for kind in kinds.values():
+    for kind in {kind.name: kind for kind in kinds}.values():
         if kind.compute_lanes != 1:
             yield (
                 f"device kind {kind.name} has {kind.compute_lanes} independent streams of compute"
@@ -62,14 +63,3 @@ def _devices(cluster: Cluster, strategy: JobStrategy) -> Iterator[str]:
                 f"checkpoints (checkpoint_period_s) of {kind.name}, whose bandwidth to its host"
                 " (host_bandwidth_bytes_per_s) is not known"
             )
-
-
-def _present(cluster: Cluster, strategy: JobStrategy) -> list[int]:
-    """Return one device of each node group that the strategy uses; devices that do not exist are reported
-    elsewhere.
-    """
-    firsts: dict[int, int] = {}
-    for device in strategy.devices:
-        if 0 <= device < cluster.device_count:
-            firsts.setdefault(id(cluster.kind_of(device)), device)
-    return list(firsts.values())

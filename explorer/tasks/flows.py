@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from functools import lru_cache
+from itertools import repeat
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from explorer.base.caching import Same, remembered
 from explorer.graph import LayerGraph
 from explorer.strategy import JobStrategy, Slice
 from explorer.tasks.sections import LayerRun
 from explorer.tasks.skeleton import Flow, IntArray, SectionShape
+
+Flows: TypeAlias = tuple[tuple[Flow, ...], tuple[tuple[tuple[int, float], ...], ...]]
+"""Flows in order, and for each the (tensor, fraction) pairs it carries."""
 
 
 def layer_edges(graph: LayerGraph) -> tuple[IntArray, IntArray, IntArray]:
@@ -38,9 +44,37 @@ def find_flows(
     *,
     sliced: bool,
     training: bool,
-) -> tuple[tuple[Flow, ...], tuple[tuple[tuple[int, float], ...], ...]]:
-    """Return the flows in order, and for each the (tensor, fraction) pairs it carries."""
-    crossing = _sliced_crossings(graph, strategy, runs) if sliced else _whole_crossings(graph, runs)
+) -> Flows:
+    """Return the flows in order, and for each the (tensor, fraction) pairs it carries.
+
+    Equal flows are the same object, so that skeletons are told apart by identity.
+    """
+    if sliced:
+        return _grouped(graph, shapes, _sliced_crossings(graph, strategy, runs), training=training)
+    return _whole_flows(graph, Same(shapes), *_whole_crossings(graph, runs), training=training)
+
+
+@remembered(256)
+def _whole_flows(
+    graph: LayerGraph,
+    shapes: Same[SectionShape],
+    source: IntArray,
+    target: IntArray,
+    tensor: IntArray,
+    *,
+    training: bool,
+) -> Flows:
+    rows = zip(source.tolist(), target.tolist(), tensor.tolist(), repeat(1.0))
+    return _grouped(graph, shapes, rows, training=training)
+
+
+def _grouped(
+    graph: LayerGraph,
+    shapes: tuple[SectionShape, ...],
+    crossing: Iterable[tuple[int, int, int, float]],
+    *,
+    training: bool,
+) -> Flows:
     readers: dict[tuple[int, int], dict[int, float]] = {}
     for source, target, tensor, fraction in crossing:
         found = readers.setdefault((source, tensor), {})
@@ -54,7 +88,13 @@ def find_flows(
             share = max(targets[target] for target in together)
             grouped.setdefault(flow, []).append((tensor, share))
     ordered = sorted(grouped)
-    return tuple(ordered), tuple(tuple(grouped[flow]) for flow in ordered)
+    return _interned(tuple(ordered)), tuple(tuple(grouped[flow]) for flow in ordered)
+
+
+@lru_cache(maxsize=1024)
+def _interned(flows: tuple[Flow, ...]) -> tuple[Flow, ...]:
+    """Return the same object for equal flows."""
+    return flows
 
 
 def _same_place(shapes: tuple[SectionShape, ...], targets: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
@@ -69,17 +109,15 @@ def _same_place(shapes: tuple[SectionShape, ...], targets: tuple[int, ...]) -> I
     return [tuple(group) for group in groups.values()]
 
 
-def _whole_crossings(graph: LayerGraph, runs: list[LayerRun]) -> Iterable[tuple[int, int, int, float]]:
+def _whole_crossings(graph: LayerGraph, runs: list[LayerRun]) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the source section, the target section and the tensor of every crossing."""
     section = np.empty(len(graph.layers), dtype=np.int64)
-    for i, run in enumerate(runs):
-        section[run.layers] = i
+    layers = [run.layers for run in runs]
+    section[np.concatenate(layers)] = np.repeat(np.arange(len(runs)), [len(found) for found in layers])
     writer, reader, tensor = layer_edges(graph)
     source, target = section[writer], section[reader]
     across = np.flatnonzero(source != target)
-    return [
-        (int(a), int(b), int(t), 1.0)
-        for a, b, t in zip(source[across], target[across], tensor[across], strict=True)
-    ]
+    return source[across], target[across], tensor[across]
 
 
 def _sliced_crossings(

@@ -6,99 +6,154 @@ the update rule, which says what is exchanged and when, are chosen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
+from explorer.base.caching import STAGES_KEPT, Hashed, Same, remembered
 from explorer.graph import LayerGraph
-from explorer.strategy import JobStrategy, Sharding, Stage
+from explorer.strategy import JobStrategy, Sharding, Stage, Sync, UpdateChoice, covering
 from explorer.tasks.sections import LayerRun, splits
 from explorer.tasks.skeleton import Holders, Piece, SectionShape
 from explorer.updates import PLAIN, chosen, rule_of
 
 
-def find_holders(
-    graph: LayerGraph, strategy: JobStrategy, runs: list[LayerRun], shapes: tuple[SectionShape, ...]
+class PlacedSection(NamedTuple):
+    """A section with all that decides which parameters it holds."""
+
+    number: int
+    """Position among all sections."""
+    stage: Stage
+    """Its stage."""
+    run: LayerRun
+    """Its layers."""
+    shape: SectionShape
+    """Its pieces."""
+
+
+class ExchangeChoice(NamedTuple):
+    """What a strategy chooses for the exchange of parameters."""
+
+    sync: tuple[Sync, ...]
+    """`JobStrategy.sync`."""
+    updates: tuple[UpdateChoice, ...]
+    """`JobStrategy.updates`."""
+
+
+Grouped = tuple[tuple[Holders, tuple[int, ...]], ...]
+"""Groups with the parameters that each exchanges."""
+
+
+def join_groups(
+    own: Iterable[Grouped], shared: Grouped
 ) -> tuple[tuple[Holders, ...], tuple[tuple[int, ...], ...]]:
-    """Return the groups in order, and for each the parameters it reduces."""
-    shared = {**_shared_parameters(graph), **_cut_parameters(graph, strategy)}
-    shared_layers = frozenset(layer for layers in shared.values() for layer in layers)
-    grouped: dict[Holders, list[int]] = {}
-    sections_of: dict[int, list[int]] = {}
-    for i, run in enumerate(runs):
-        stage = strategy.stages[run.stage]
-        for layer in shared_layers.intersection(run.layers.tolist()) if shared_layers else ():
-            sections_of.setdefault(layer, []).append(i)
-        for group, parameters in _section_groups(graph, strategy, runs, shapes, i, stage, shared):
-            grouped.setdefault(group, []).extend(parameters)
-    for p, layers in shared.items():
-        sections = tuple(sorted({i for layer in layers for i in sections_of.get(layer, ())}))
-        for group in _groups(graph, strategy, runs, shapes, sections, layers[0], p):
-            grouped.setdefault(group, []).append(p)
-    ordered = sorted(grouped)
-    return tuple(ordered), tuple(tuple(grouped[group]) for group in ordered)
+    """Return the groups of all sections in order, and for each the parameters it reduces.
 
-
-def _section_groups(
-    graph: LayerGraph,
-    strategy: JobStrategy,
-    runs: list[LayerRun],
-    shapes: tuple[SectionShape, ...],
-    section: int,
-    stage: Stage,
-    elsewhere: dict[int, tuple[int, ...]],
-) -> Iterable[tuple[Holders, list[int]]]:
-    """Yield the groups of parameters that only this section holds; those `elsewhere` are grouped over
-    sections.
+    Args:
+        own: per section, ascending, the groups of `own_groups`.
+        shared: those of `shared_groups`.
     """
-    own, members = _own_parameters(graph), runs[section].members
-    if stage.slices:
-        own = tuple(tuple(p for p in found if p not in elsewhere) for found in own)
-    special = strategy.sync or (strategy.updates and "*" not in strategy.updates[0].parameters)
-    if len(shapes[section].rows) * shapes[section].replicas == 1 and not special:
-        return
-    if not stage.shardings and not special:
+    pairs = [pair for found in own for pair in found]
+    for group, parameters in shared:
+        at = next((k for k, (known, _) in enumerate(pairs) if known == group), len(pairs))
+        before = pairs[at][1] if at < len(pairs) else ()
+        pairs[at : at + 1] = [(group, (*before, *parameters))]
+    if shared:
+        pairs.sort(key=lambda pair: pair[0])
+    return tuple([group for group, _ in pairs]), tuple([held for _, held in pairs])
+
+
+def own_groups(
+    graph: LayerGraph, choice: ExchangeChoice, section: PlacedSection, cut: tuple[int, ...]
+) -> Grouped:
+    """Return the groups of parameters that only this section holds, in order.
+
+    Args:
+        graph: the model.
+        choice: how parameters are exchanged.
+        section: the section.
+        cut: parameters of layers that are cut into slices, of which other sections hold parts.
+    """
+    own, members = _own_parameters(graph), section.run.members
+    if section.stage.slices:
+        own = tuple(tuple(p for p in found if p not in cut) for found in own)
+    special = choice.sync or (choice.updates and "*" not in choice.updates[0].parameters)
+    if len(section.shape.rows) * section.shape.replicas == 1 and not special:
+        return ()
+    if not section.stage.shardings and not special:
         first = next((layer for layer, _ in members if own[layer]), None)
         if first is None:
-            return
-        for group in _groups(graph, strategy, runs, shapes, (section,), first, own[first][0]):
-            yield group, [p for layer, _ in members for p in own[layer]]
-        return
+            return ()
+        held = tuple(p for layer, _ in members for p in own[layer])
+        found = _groups(graph, choice, (section,), first, own[first][0])
+        return tuple((group, held) for group in sorted(found))
+    grouped: dict[Holders, list[int]] = {}
     for layer, _ in members:
         for p in own[layer]:
-            for group in _groups(graph, strategy, runs, shapes, (section,), layer, p):
-                yield group, [p]
+            for group in _groups(graph, choice, (section,), layer, p):
+                grouped.setdefault(group, []).append(p)
+    return tuple((group, tuple(grouped[group])) for group in sorted(grouped))
 
 
-def _groups(
+def shared_groups(graph: LayerGraph, strategy: JobStrategy, sections: Sequence[PlacedSection]) -> Grouped:
+    """Return the groups of the parameters that several layers, or slices of one, hold."""
+    shared = {**shared_parameters(graph), **cut_parameters(graph, strategy)}
+    sections_of: dict[int, list[int]] = {}
+    everywhere = frozenset(layer for layers in shared.values() for layer in layers)
+    for section in sections if shared else ():
+        for layer in everywhere.intersection(section.run.layers.tolist()):
+            sections_of.setdefault(layer, []).append(section.number)
+    found: dict[Holders, tuple[int, ...]] = {}
+    for p, layers in shared.items():
+        numbers = sorted({i for layer in layers for i in sections_of.get(layer, ())})
+        holding = Same(sections[i] for i in numbers)
+        for group in _groups_over(graph, strategy.sync, strategy.updates, holding, layers[0], p):
+            found[group] = (*found.get(group, ()), p)
+    return tuple(found.items())
+
+
+@remembered(STAGES_KEPT)
+def _groups_over(
     graph: LayerGraph,
-    strategy: JobStrategy,
-    runs: list[LayerRun],
-    shapes: tuple[SectionShape, ...],
-    sections: tuple[int, ...],
+    sync: tuple[Sync, ...],
+    updates: tuple[UpdateChoice, ...],
+    sections: Same[PlacedSection],
     layer: int,
     parameter: int,
 ) -> tuple[Holders, ...]:
+    return _groups(graph, ExchangeChoice(sync, updates), sections, layer, parameter)
+
+
+def _groups(
+    graph: LayerGraph, choice: ExchangeChoice, sections: Sequence[PlacedSection], layer: int, parameter: int
+) -> tuple[Holders, ...]:
     """Return the groups of pieces that hold equal shards of a parameter, without groups of one device row."""
-    sync = strategy.sync_of(graph.parameters[parameter].name)
-    method, servers = (sync.method, sync.servers) if sync else ("all_reduce", ())
-    choice = strategy.update_of(graph.parameters[parameter].name) if strategy.updates else None
-    update = chosen(choice.rule, choice.options) if choice else PLAIN
-    buckets = 1 + strategy.sync.index(sync) if sync and sync.bucket_bytes else 0
-    by_shard: dict[object, list[Piece]] = {}
     name = graph.parameters[parameter].name
-    for i in sections:
-        stage = strategy.stages[runs[i].stage]
+    sync, chose = covering(choice.sync, name), covering(choice.updates, name)
+    method, servers = (sync.method, sync.servers) if sync else ("all_reduce", ())
+    update = chosen(chose.rule, chose.options) if chose else PLAIN
+    buckets = 1 + choice.sync.index(sync) if sync and sync.bucket_bytes else 0
+    by_shard: dict[object, list[Piece]] = {}
+    for number, stage, _, shape in sections:
         cut = _range(graph, stage, name) if stage.slices else ()
         sharding = stage.sharding_of(graph.layers[layer].name) if stage.shardings else None
-        for copy, rows in enumerate(shapes[i].rows):
+        for copy, rows in enumerate(shape.rows):
             for replica in range(len(rows)):
                 shard = _shard(graph, sharding, copy, rows[replica], layer, parameter)
-                by_shard.setdefault((shard, cut), []).append(Piece(i, copy, replica))
+                by_shard.setdefault((shard, cut), []).append(Piece(number, copy, replica))
+    shapes = {section.number: section.shape for section in sections}
     found = []
     for pieces in by_shard.values():
         rows_held = {shapes[piece.section].rows[piece.copy][piece.replica] for piece in pieces}
         if len(rows_held) > 1 or method != "all_reduce":
-            found += _partners(Holders(tuple(pieces), method, servers, update, buckets))
-    return tuple(found)
+            found += _partners(Holders(Hashed(pieces), method, servers, update, buckets))
+    return tuple(map(_interned, found))
+
+
+@lru_cache(maxsize=8192)
+def _interned(group: Holders) -> Holders:
+    """Return the same object for equal groups, so that they are told apart by identity."""
+    return group
 
 
 def _partners(group: Holders) -> list[Holders]:
@@ -108,7 +163,7 @@ def _partners(group: Holders) -> list[Holders]:
         return [group]
     rounds = partners(len(group.pieces))
     return [
-        group._replace(pieces=tuple(group.pieces[i] for i in members), turn=(k, len(rounds)))
+        group._replace(pieces=Hashed(group.pieces[i] for i in members), turn=(k, len(rounds)))
         for k, groups in enumerate(rounds)
         for members in groups
     ]
@@ -140,7 +195,7 @@ def _range(graph: LayerGraph, stage: Stage, parameter: str) -> tuple[tuple[float
     )
 
 
-def _cut_parameters(graph: LayerGraph, strategy: JobStrategy) -> dict[int, tuple[int, ...]]:
+def cut_parameters(graph: LayerGraph, strategy: JobStrategy) -> dict[int, tuple[int, ...]]:
     """Return the trainable parameters of layers cut into slices, each held by one layer: parameter ->
     layer.
     """
@@ -149,7 +204,7 @@ def _cut_parameters(graph: LayerGraph, strategy: JobStrategy) -> dict[int, tuple
     return {p: (layer,) for layer in sorted(cut) for p in own[layer]}
 
 
-def _shared_parameters(graph: LayerGraph) -> dict[int, tuple[int, ...]]:
+def shared_parameters(graph: LayerGraph) -> dict[int, tuple[int, ...]]:
     """Return the trainable parameters that more than one layer uses: parameter -> layers."""
 
     def make() -> dict[int, tuple[int, ...]]:
@@ -172,7 +227,7 @@ def _own_parameters(graph: LayerGraph) -> tuple[tuple[int, ...], ...]:
 
     def make() -> tuple[tuple[int, ...], ...]:
         position = {item.name: i for i, item in enumerate(graph.parameters)}
-        shared = _shared_parameters(graph)
+        shared = shared_parameters(graph)
         return tuple(
             tuple(
                 p

@@ -141,7 +141,7 @@ def _shape(
     replicas = meshes[0].replicas
     return SectionShape(
         stage=stage_index,
-        rows=tuple(mesh.rows for mesh in meshes),
+        rows=tuple(mesh.rows for mesh in meshes),  # each hashed once, so that shapes are cheap to look up
         microbatch_samples=samples,
         round_robin=mode == ROUND_ROBIN,
         offsets=split_offsets(samples, replicas, shares if len(shares) == replicas else ()),

@@ -9,14 +9,16 @@ re-evaluation cheap.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from explorer.updates import PLAIN, Chosen
 
+T = TypeVar("T")
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
@@ -61,7 +63,7 @@ class SectionShape(NamedTuple):
 
     stage: int
     rows: tuple[tuple[tuple[int, ...], ...], ...]
-    """Devices by copy and replica."""
+    """Devices by copy and replica; of one mesh they are `Hashed`, since there may be thousands."""
     microbatch_samples: int
     round_robin: bool
     offsets: tuple[int, ...]
@@ -113,6 +115,30 @@ class Skeleton:
     """Groups that exchange with one another."""
     updates: tuple[bool, ...]
     """Per section: whether it has something to update."""
+    _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False, hash=False)
+
+    def __hash__(self) -> int:
+        return self.memo("hash", lambda: hash((self.sections, self.flows, self.holders, self.updates)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _read_skeleton, (self.sections, self.flows, self.holders, self.updates)
+
+    def memo(self, key: str, make: Callable[[], T]) -> T:
+        """Return a value derived from this skeleton, made once; `key` names it."""
+        if key not in self._memo:
+            self._memo[key] = make()
+        value: T = self._memo[key]
+        return value
+
+
+def _read_skeleton(
+    sections: tuple[SectionShape, ...],
+    flows: tuple[Flow, ...],
+    holders: tuple[Holders, ...],
+    updates: tuple[bool, ...],
+) -> Skeleton:
+    """Return a skeleton from its pickle, which leaves out what is derived from it."""
+    return Skeleton(sections=sections, flows=flows, holders=holders, updates=updates)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
