@@ -1,7 +1,9 @@
 """Kernels: one function each, run plainly by Python while little is to do and compiled once that pays.
 
 A kernel is written in the common subset of Python and numba: loops over one-dimensional arrays, which it is
-given as lists when it runs plainly, and the last of which it fills with results. Both ways do the same
+given as lists when it runs plainly, and the last of which it fills with results. Room to work in is among its
+arguments: then nothing is allocated inside, and arrays go to its helpers without their references being
+counted, which in small helpers takes longer than their work. Both ways do the same
 operations in the same order, so results are equal bit for bit; which way is taken depends on counted work
 alone, never on a clock.
 
@@ -31,6 +33,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from types import FunctionType, ModuleType
@@ -77,10 +80,14 @@ class Kernel(Generic[P, T]):
         function: the function; it may call others of its own file.
         results: number of arrays, the last arguments, that it fills.
         rounds: rounds of plain loops that it takes for some arguments.
+        lists: whether it makes lists of its own.
     """
 
-    def __init__(self, function: Callable[P, T], results: int, rounds: Callable[..., int]) -> None:
+    def __init__(
+        self, function: Callable[P, T], results: int, rounds: Callable[..., int], *, lists: bool
+    ) -> None:
         self.function = function
+        self.lists = lists
         self.name = function.__name__
         self.results = results
         self.rounds_of = rounds
@@ -133,34 +140,49 @@ class Kernel(Generic[P, T]):
         numba = None if self._machine else _import_numba()
         if numba is None:
             return self._machine is not None
-        machine, kept = _translate(numba, self.function)
+        machine, kept = self._translated(numba, keep=True)
         if kept is None and self.rounds < least:
             return False
         try:
             _compile(machine, kept, self.name, arguments)
         except (OSError, EOFError) as error:  # a full disk, a broken file
             logger.warning("%s: the compiled code cannot be kept: %s", self.name, error)
-            machine = numba.njit(nogil=True)(_with_helpers(numba, cast("FunctionType", self.function)))
+            machine, _ = self._translated(numba, keep=False)
             _compile(machine, None, self.name, arguments)
         self._machine = machine
         return True
 
+    def _translated(self, numba: ModuleType, *, keep: bool) -> tuple[Any, Path | None]:
+        """Return the function for the compiler, and the folder where its code is kept; None if nowhere."""
+        # Without numba's run time (nrt) no references are counted, and nothing can be allocated.
+        njit = partial(numba.njit, nogil=True, _nrt=self.lists)
+        whole = _with_helpers(partial(njit, inline="always"), cast("FunctionType", self.function))
+        if keep:
+            try:
+                machine = njit(cache=True)(whole)
+                return machine, Path(machine.stats.cache_path)
+            except RuntimeError:  # no folder can be written
+                pass
+        return njit()(whole), None
+
 
 def kernel(
-    *, results: int, rounds: Callable[..., int] = lambda first, *_: len(first)
+    *, results: int, rounds: Callable[..., int] = lambda first, *_: len(first), lists: bool = False
 ) -> Callable[[Callable[P, T]], Kernel[P, T]]:
     """Return a decorator that makes a function a kernel.
 
     The function takes one-dimensional arrays and numbers by position, fills its last `results` arguments,
-    and may return a number. It may use `math`, `heapq`, and functions and constants of its own file, as numba
-    looks for changes in that file only.
+    and may return a number. It may use `math`, and functions and constants of its own file, as numba looks
+    for changes in that file only; none of them may call itself. With `lists` it may make lists, and use
+    `heapq`.
 
     Args:
         results: number of arrays, the last arguments, that it fills; at least 1.
         rounds: function of the arguments to the rounds of plain loops that they take (some 0.1 microseconds
             each); the length of the first argument by default.
+        lists: whether it makes lists of its own.
     """
-    return lambda function: Kernel(function, results, rounds)
+    return lambda function: Kernel(function, results, rounds, lists=lists)
 
 
 def _import_numba() -> ModuleType | None:
@@ -179,21 +201,11 @@ def _import_numba() -> ModuleType | None:
     return _WORK.numba
 
 
-def _translate(numba: ModuleType, function: Callable[..., T]) -> tuple[Any, Path | None]:
-    """Return a function for the compiler, and the folder where its code is kept; None if nowhere."""
-    whole = _with_helpers(numba, cast("FunctionType", function))
-    try:
-        machine = numba.njit(cache=True, nogil=True)(whole)
-    except RuntimeError:  # no folder can be written
-        return numba.njit(nogil=True)(whole), None
-    return machine, Path(machine.stats.cache_path)
-
-
-def _with_helpers(numba: ModuleType, function: FunctionType) -> FunctionType:
+def _with_helpers(njit: Callable[[], Any], function: FunctionType) -> FunctionType:
     """Return a function under whose names the functions of its own file are compiled ones."""
     scope = function.__globals__
     helpers = {
-        name: numba.njit(nogil=True)(_with_helpers(numba, item))
+        name: njit()(_with_helpers(njit, item))
         for name in function.__code__.co_names
         if isinstance(item := scope.get(name), FunctionType) and item.__module__ == function.__module__
     }

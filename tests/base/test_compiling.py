@@ -50,7 +50,7 @@ def test_both_ways_are_equal_bit_by_bit(values: list[float]) -> None:
     assert values == [] or np.frombuffer(found[0])[0] == max(half_of(value) for value in values)
 
 
-KERNEL: Kernel = kernel(results=1)(largest_first)
+KERNEL: Kernel = kernel(results=1, lists=True)(largest_first)
 
 
 def fresh(monkeypatch: pytest.MonkeyPatch, **limits: int) -> compiling._Work:
@@ -64,7 +64,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch, **limits: int) -> compiling._Work:
 
 def test_work_is_counted_before_anything_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     work = fresh(monkeypatch)
-    one, other = (kernel(results=1, rounds=lambda *_: 7)(largest_first) for _ in range(2))
+    one, other = (kernel(results=1, rounds=lambda *_: 7, lists=True)(largest_first) for _ in range(2))
     given = np.ones(3), np.zeros(3)
     for _ in range(4):
         one(*given)
@@ -80,14 +80,14 @@ def test_work_is_counted_before_anything_is_compiled(monkeypatch: pytest.MonkeyP
 def test_work_to_come_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     fresh(monkeypatch)
     compiling.expect(100)
-    large = kernel(results=1, rounds=lambda *_: 10)(largest_first)
+    large = kernel(results=1, rounds=lambda *_: 10, lists=True)(largest_first)
     large(np.ones(3), np.zeros(3))
     assert large._machine is not None
 
 
 def test_while_one_thread_compiles_others_go_on_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
     work = fresh(monkeypatch, IMPORT_ROUNDS=0, KERNEL_ROUNDS=0)
-    item, result = kernel(results=1)(largest_first), np.zeros(2)
+    item, result = kernel(results=1, lists=True)(largest_first), np.zeros(2)
     with work.lock, ThreadPoolExecutor(1) as pool:
         assert pool.submit(item, np.array([3.0, 4.0]), result).result(timeout=60) == 2
     assert item._machine is None
@@ -97,7 +97,7 @@ def test_while_one_thread_compiles_others_go_on_plainly(monkeypatch: pytest.Monk
 def test_nothing_is_compiled_where_it_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     work = fresh(monkeypatch, IMPORT_ROUNDS=0, KERNEL_ROUNDS=0)
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    item, result = kernel(results=1)(largest_first), np.zeros(1)
+    item, result = kernel(results=1, lists=True)(largest_first), np.zeros(1)
     item(np.array([3.0]), result)
     assert (work.absent, item._machine, result.tolist()) == (True, None, [1.5])
     assert item.compiled(np.array([4.0]), result) == 1  # asked for outright, still plain
@@ -110,7 +110,7 @@ def test_numba_that_cannot_be_imported_is_said_once(
     work = fresh(monkeypatch, IMPORT_ROUNDS=0, KERNEL_ROUNDS=0)
     monkeypatch.setitem(sys.modules, "numba", None)
     for _ in range(2):
-        kernel(results=1)(largest_first)(np.array([3.0]), np.zeros(1))
+        kernel(results=1, lists=True)(largest_first)(np.array([3.0]), np.zeros(1))
     assert work.absent
     assert [record.message.partition(":")[0] for record in caplog.records] == [
         "without numba large plans take longer"

@@ -9,8 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from explorer.passes import Shares, overfull_resources, run_events, run_static
+import explorer
+from explorer.base.compiling import Kernel
+from explorer.base.errors import ExplorerError
+from explorer.passes import Shares, Timing, overfull_resources, run_events, run_static
 from explorer.passes.rates import Rates
+from explorer.tasks.program import Program
+from tests.random_plans import Case, even_cases, uneven_cases
 
 
 @dataclass
@@ -103,6 +108,81 @@ def test_random_networks(found: tuple[list[int], list[int], list[float], Shares]
             if r == resource
         )
         assert given_out <= capacity * events.end_s.max() * (1 + 1e-9)
+
+
+def by_rates(tasks: Tasks | Program, seconds: np.ndarray, shared: Shares) -> Timing:
+    """The events pass over `Rates`, which numbers nothing before time runs."""
+    pairs = [
+        [number - 1 for number in pair if number] for pair in zip(tasks.first, tasks.second, strict=True)
+    ]
+    missing = [len(pair) for pair in pairs]
+    start, end = np.zeros(tasks.size), np.zeros(tasks.size)
+    rates = Rates(shared.capacity.tolist())
+
+    def begin(task: int, now: float) -> None:
+        start[task] = now
+        rates.begin(task, float(seconds[tasks.slot[task]]), shared.demands[tasks.slot[task]], now)
+
+    for task in np.flatnonzero(np.array(missing) == 0).tolist():
+        begin(task, 0.0)
+    while (found := rates.next_end()) is not None:
+        now, task = found
+        end[task] = now
+        for after, pair in enumerate(pairs):
+            missing[after] -= pair.count(task)
+            if task in pair and not missing[after]:
+                begin(after, now)
+    return Timing(start_s=start, end_s=end, pass_name="events")
+
+
+def both_ways(tasks: Tasks | Program, seconds: np.ndarray, shared: Shares) -> list[tuple[Timing, Timing]]:
+    """Timings of both passes, run plainly and compiled."""
+    found = []
+    for way in (Kernel.plain, Kernel.compiled):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Kernel, "__call__", way)
+            found.append((run_static(tasks, seconds), run_events(tasks, seconds, shared)))
+    return found
+
+
+def assert_equal(one: Timing, other: Timing) -> None:
+    """Equal bit for bit."""
+    assert one.start_s.tobytes() == other.start_s.tobytes()
+    assert one.end_s.tobytes() == other.end_s.tobytes()
+
+
+@settings(max_examples=150, deadline=None)
+@given(found=networks())
+def test_plain_compiled_and_rates_agree(found: tuple[list[int], list[int], list[float], Shares]) -> None:
+    first, second, lengths, shared = found
+    tasks, seconds = Tasks(first, second), np.array(lengths)
+    (static, events), (static_compiled, events_compiled) = both_ways(tasks, seconds, shared)
+    assert_equal(static, static_compiled)
+    assert_equal(events, events_compiled)
+    assert_equal(events, by_rates(tasks, seconds, shared))
+
+
+@settings(max_examples=40, deadline=None)
+@given(case=st.one_of(even_cases("1f1b"), even_cases("gpipe"), uneven_cases()))
+def test_plain_and_compiled_agree_on_plans(case: Case) -> None:
+    try:
+        timeline = explorer.simulate(*case).timeline
+    except ExplorerError:
+        return
+    given = timeline.program, timeline.prices.seconds, timeline.prices.shares
+    (static, events), (static_compiled, events_compiled) = both_ways(*given)
+    assert_equal(static, static_compiled)
+    assert_equal(events, events_compiled)
+    assert_equal(events, by_rates(*given))
+
+
+def test_a_resource_asked_for_twice_by_one_task() -> None:
+    shared = shares([1.0], ((0, 0.5), (0, 0.7)), ((0, 0.6),))
+    tasks = Tasks([0, 0, 1], [0, 0, 2])
+    tasks.slot = np.array([0, 1, 0])
+    (_, plain), (_, compiled) = both_ways(tasks, np.array([1.0, 0.5]), shared)
+    assert_equal(plain, compiled)
+    assert_equal(plain, by_rates(tasks, np.array([1.0, 0.5]), shared))
 
 
 def test_a_cancelled_task_leaves_its_share_to_others() -> None:
