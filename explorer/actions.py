@@ -171,6 +171,31 @@ class Edge(NamedTuple):
     after: Action
 
 
+class Assignment(NamedTuple):
+    """A microbatch of one stage given to one of its replicas.
+
+    Forwards read the first forward of the stages before that ran; a second one of the same microbatch repeats
+    what was lost. What is sent for assignments goes over every wire in their order.
+    """
+
+    action: Action
+    """F or B of one microbatch."""
+    replica: int
+    """Replica of the stage that runs it."""
+    after: int = -1
+    """Number of an earlier assignment before whose end nothing is sent or done for this one; -1 for none."""
+    event: int = -1
+    """Number of the cluster's event before which nothing is sent or done for it; -1 for none."""
+    sent: tuple[int, ...] | None = None
+    """None if it runs. Otherwise its replica left before, and these are the stages from which it was sent a
+    tensor by then, one for each tensor.
+    """
+    lost_at: int = -1
+    """Number of assignments made when the replica of a forward that ran left, with all it kept; -1 if it
+    stayed until the backward.
+    """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRule:
     """Which version of the weights each op reads, and in which form: a rule of `explorer.reads`.
@@ -209,6 +234,10 @@ class Order:
     """Extra dependencies."""
     blocking: bool = False
     """Whether a transfer occupies both its ends: see `explorer.tasks.blocking_transfers`."""
+    assignments: tuple[Assignment, ...] = ()
+    """Which replica works on what, in the order in which it is decided; () leaves it to the rules of the
+    stages (split every microbatch, or take them in turn).
+    """
     options: Mapping[str, Any] = field(default_factory=dict)
     """Facts for the views (`chunks`)."""
 

@@ -1,9 +1,13 @@
-"""Dispatch pass: tasks without a given order find their place while time runs, and places come and go.
+"""Dispatch pass: decides while time runs who takes which microbatch, as places come and go.
 
-A *peer* computes one stage on one host; a host does one thing at a time, backwards before forwards. A forward
-is bound to a peer when its inputs are made; a backward runs where its forward ran. When a host leaves,
-whatever waits there is bound again, and a forward that was done there is repeated when its gradient arrives.
-A microbatch is applied when all its backwards are done; then the next one sets out.
+A *peer* computes one stage on one host; a host does one thing at a time, backwards before forwards
+(`host_queues`). A forward is given to a peer when its inputs are made (`peers`); a backward runs where its
+forward ran. When a host leaves, whatever waits there is given out again, and a forward that was done there is
+repeated when its gradient arrives. A microbatch is applied when all its backwards are done; then the next one
+sets out.
+
+The result are decisions, an `Assignment` for each, from which `explorer.tasks` makes a program like any
+other; what the pass says of time itself serves to compare the two.
 
 The pass is deterministic: equal arguments give equal runs, with any seed. The averaging of gradients among
 the peers of a stage is assumed to overlap (delayed parameter updates, as in SWARM) and is not timed.
@@ -11,74 +15,16 @@ the peers of a stage is assumed to overlap (delayed parameter updates, as in SWA
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from explorer.actions import Dispatch
+from explorer.actions import BACKWARD, FORWARD, Dispatch
 from explorer.base.errors import PlanError
 from explorer.cluster import Event
-from explorer.passes.rates import Demands, Rates
-
-F, B, TRANSFER = "F", "B", "transfer"
-
-
-class Peer(NamedTuple):
-    """One candidate host for a stage."""
-
-    stage: int
-    host: int
-    """Host that it shares with the other stages of the same devices."""
-    devices: tuple[int, ...]
-    forward_s: float
-    """Seconds of one microbatch's forward."""
-    backward_s: float
-    """Seconds of one microbatch's backward."""
-
-
-class StageEdge(NamedTuple):
-    """One or several tensors from one stage to another."""
-
-    source: int
-    target: int
-    gradient: bool
-    """Whether a gradient comes back."""
-
-
-class Done(NamedTuple):
-    """A task that ran to its end."""
-
-    kind: str
-    where: int
-    """Stage (F, B) or edge (transfer)."""
-    peer: int
-    """Peer that computed or sent."""
-    target: int
-    """Peer that received; `peer` itself for F and B."""
-    microbatch: int
-    start_s: float
-    end_s: float
-    cause: int
-    """Number of the task that made it ready; -1 for none."""
-    again: bool
-    """Whether it is a repeated forward."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DispatchRun:
-    """Everything that happened in one run."""
-
-    tasks: tuple[Done, ...]
-    """Tasks in the order in which they ended."""
-    applied_s: tuple[float, ...]
-    """Seconds at which each microbatch's last gradient was made."""
-    redone: int
-    """Number of forwards repeated because their host left."""
-    last_start_s: float
-    """Seconds at which the last microbatch set out; what follows is drain."""
-
+from explorer.passes.calls import TRANSFER, Call, DispatchRun, Done, Progress, StageEdge, summarise
+from explorer.passes.host_queues import Channel, HostQueues, Item
+from explorer.passes.peers import Peer, PeerChoice
+from explorer.passes.rates import Demands
 
 Wire = Callable[[int, int, int, bool], tuple[float, Demands]]
 """Function from (edge, sending peer, receiving peer, backward) to (seconds, demands on shared resources)."""
@@ -103,36 +49,6 @@ def run_dispatch(
     return _Run(peers, edges, wire, capacity, policy, microbatches, events, training).run()
 
 
-@dataclass(slots=True)
-class _Task:
-    """A task that is under way or waiting."""
-
-    kind: str
-    where: int
-    peer: int
-    target: int
-    microbatch: int
-    cause: int
-    again: bool = False
-    start_s: float = 0.0
-
-
-@dataclass(slots=True)
-class _Microbatch:
-    """Progress of one microbatch."""
-
-    place: dict[int, int] = field(default_factory=dict)
-    """Peer of the forward, by stage."""
-    forward: set[int] = field(default_factory=set)
-    """Stages whose forward is done."""
-    lost: set[int] = field(default_factory=set)
-    """Stages whose forward was done on a host that left before the backward."""
-    backward: set[int] = field(default_factory=set)
-    """Stages whose backward is done."""
-    arrived: dict[tuple[str, int], set[int]] = field(default_factory=lambda: defaultdict(set))
-    """Edges whose tensors have arrived, by (op, stage)."""
-
-
 class _Run:
     def __init__(
         self,
@@ -147,43 +63,34 @@ class _Run:
     ) -> None:
         self.peers, self.edges, self.wire, self.policy = peers, edges, wire, policy
         self.total, self.training = microbatches, training
-        self.events = deque(sorted(events, key=lambda event: event.time_s))
+        self.events = deque(sorted(enumerate(events), key=lambda pair: pair[1].time_s))
         self.stages = 1 + max(peer.stage for peer in peers)
         self.inputs = [[e for e, edge in enumerate(edges) if edge.target == s] for s in range(self.stages)]
         self.outputs = [
             [e for e, edge in enumerate(edges) if edge.source == s and edge.gradient]
             for s in range(self.stages)
         ]
-        self.alive = [self._starts_alive(peer) for peer in peers]
-        self.rates = Rates(capacity)
-        self.random = random.Random(policy.seed)
-        self.tasks: dict[int, _Task] = {}
-        self.number = 0
-        self.queues: dict[object, tuple[deque[_Task], deque[_Task]]] = defaultdict(lambda: (deque(), deque()))
-        self.busy: dict[object, int] = {}
-        self.owed = [0.0] * len(peers)
-        self.credit = [0.0] * len(peers)
-        self.state: dict[int, _Microbatch] = {}
+        self.choice = PeerChoice(peers, policy, events, training=training)
+        self.queues = HostQueues(capacity, self._cost, self._begins)
+        self.calls: list[Call] = []
+        self.state: dict[int, Progress] = {}
         self.homeless: dict[int, list[tuple[int, int, bool]]] = defaultdict(list)
         self.done: list[Done] = []
         self.applied: dict[int, float] = {}
         self.next_microbatch = self.redone = 0
-        self.last_start = 0.0
-
-    def _starts_alive(self, peer: Peer) -> bool:
-        first = next((event for event in self.events if event.device in peer.devices), None)
-        return first is None or first.kind != "join"
+        self.now = self.last_start = 0.0
+        self.event = -1  # the event that is happening
 
     # ---- time ---------------------------------------------------------------------------------------
 
     def run(self) -> DispatchRun:
         for _ in range(min(self.policy.in_flight, self.total)):
-            self._set_out(0.0, -1)
+            self._set_out(-1)
         while len(self.applied) < self.total:
-            if self.events and self.events[0].time_s <= self.rates.next_time():
-                self._happen(self.events.popleft())
+            if self.events and self.events[0][1].time_s <= self.queues.next_time():
+                self._happen(*self.events.popleft())
                 continue
-            found = self.rates.next_end()
+            found = self.queues.next_end()
             if found is None:
                 stages = ", ".join(str(s) for s, waiting in sorted(self.homeless.items()) if waiting)
                 done = len(self.applied)
@@ -191,235 +98,179 @@ class _Run:
                     [f"stage {stages} has no peer left after {done} of {self.total} microbatches"]
                 )
             self._end(*found)
-        return DispatchRun(
-            tasks=tuple(self.done),
-            applied_s=tuple(self.applied[n] for n in range(self.total)),
-            redone=self.redone,
-            last_start_s=self.last_start,
-        )
+        first = [next(p for p, peer in enumerate(self.peers) if peer.stage == s) for s in range(self.stages)]
+        return summarise(
+            self.calls, self.done, self.applied, edges=self.edges, first_peer=first,
+            redone=self.redone, last_start_s=self.last_start,
+        )  # fmt: skip
 
-    def _set_out(self, now: float, cause: int) -> None:
+    def _set_out(self, cause: int) -> None:
         n = self.next_microbatch
-        self.next_microbatch, self.last_start = n + 1, now
-        self.state[n] = _Microbatch()
+        self.next_microbatch, self.last_start = n + 1, self.now
+        self.state[n] = Progress()
         for stage in range(self.stages):
             if not self.inputs[stage]:
-                self._bind(n, stage, now, cause)
+                self._give(n, stage, cause)
 
-    def _end(self, now: float, number: int) -> None:
-        task = self.tasks.pop(number)
-        who = (task.peer, task.target, task.microbatch)
-        when = (task.start_s, now, task.cause)
-        self.done.append(Done(task.kind, task.where, *who, *when, task.again))
-        this = len(self.done) - 1
-        channel = self._channel(task)
-        del self.busy[channel]
-        if task.kind == F:
-            self._forward_done(task, now, this)
-        elif task.kind == B:
-            self._backward_done(task, now, this)
+    def _end(self, now: float, item: Item) -> None:
+        self.now = now
+        call = self.calls[item.call]
+        self.done.append(self._done(item, call))
+        if item.edge >= 0:
+            self._arrive(item.call)
+        elif call.op == FORWARD:
+            self._forward_done(item.call)
         else:
-            self._transferred(task, now, this)
-        self._serve(channel, now)
+            self._backward_done(item.call)
+        self.queues.serve(item.channel, now)
 
-    # ---- channels: one thing at a time ---------------------------------------------------------------
+    def _done(self, item: Item, call: Call) -> Done:
+        where, peer = (call.stage, call.peer) if item.edge < 0 else (item.edge, call.source[item.edge])
+        kind = call.op if item.edge < 0 else TRANSFER
+        return Done(kind, where, peer, call.peer, call.microbatch, item.start_s, self.now, item.call)
 
-    def _channel(self, task: _Task) -> object:
-        if task.kind == TRANSFER:
-            return (self.peers[task.peer].host, self.peers[task.target].host)
-        return self.peers[task.peer].host
+    def _cost(self, item: Item) -> tuple[float, Demands]:
+        call = self.calls[item.call]
+        peer = self.peers[call.peer]
+        if item.edge >= 0:
+            return self.wire(item.edge, call.source[item.edge], call.peer, call.op == BACKWARD)
+        return (peer.forward_s if call.op == FORWARD else peer.backward_s), ()
 
-    def _queue(self, task: _Task, now: float) -> None:
-        channel = self._channel(task)
-        self.queues[channel][task.kind == F].append(task)
-        self._serve(channel, now)
+    def _begins(self, item: Item) -> None:
+        if item.edge >= 0:
+            self.calls[item.call].began.append(item.edge)
 
-    def _serve(self, channel: object, now: float) -> None:
-        """Start what waits on a channel: backwards first, each kind in order of arrival."""
-        if channel in self.busy:
-            return
-        for queue in self.queues[channel]:
-            if queue:
-                task = queue.popleft()
-                break
-        else:
-            return
-        task.start_s = now
-        number = self.number = self.number + 1
-        self.tasks[number], self.busy[channel] = task, number
-        self.rates.begin(number, *self._cost(task), now)
+    # ---- who takes what -----------------------------------------------------------------------------
 
-    def _cost(self, task: _Task) -> tuple[float, Demands]:
-        if task.kind == TRANSFER:
-            edge = self.edges[task.where]
-            return self.wire(task.where, task.peer, task.target, self.peers[task.peer].stage != edge.source)
-        peer = self.peers[task.peer]
-        return (peer.forward_s if task.kind == F else peer.backward_s), ()
-
-    # ---- places -------------------------------------------------------------------------------------
-
-    def _bind(self, n: int, stage: int, now: float, cause: int, *, again: bool = False) -> None:
+    def _give(self, n: int, stage: int, cause: int, *, again: bool = False) -> None:
         """Choose the peer of a forward and send it its inputs."""
-        found = self._choose(stage, n)
+        state = self.state[n]
+        sources = {e: state.forward[self.edges[e].source] for e in self.inputs[stage]}
+
+        def sent_s(p: int) -> float:
+            return max((self.wire(e, source, p, False)[0] for e, source in sources.items()), default=0.0)  # noqa: FBT003
+
+        found = self.choice.choose(stage, sent_s)
         if found is None:
+            state.call[stage] = -1
             self.homeless[stage].append((n, cause, again))
             return
-        state = self.state[n]
-        state.place[stage] = found
-        state.arrived.pop((F, stage), None)
-        peer = self.peers[found]
-        self.owed[found] += peer.forward_s + (peer.backward_s if self.training else 0.0)
-        for e in self.inputs[stage]:
-            self._send(e, state.place[self.edges[e].source], found, n, now, cause, again=again)
-        if not self.inputs[stage]:
-            self._queue(_Task(F, stage, found, found, n, cause, again), now)
+        self.choice.takes(found)
+        state.place[stage] = len(self.calls)
+        self._call(Call(FORWARD, stage, n, found, cause, self.event, again, sources))
 
-    def _choose(self, stage: int, n: int) -> int | None:
-        candidates = [p for p, peer in enumerate(self.peers) if peer.stage == stage and self.alive[p]]
-        if not candidates:
-            return None
-        if self.policy.wiring == "weighted_round_robin":
-            return self._in_turn(candidates)
-        waits = {p: self._expected_wait(p, n) for p in candidates}
-        least = min(waits.values())
-        best = [p for p in candidates if waits[p] <= least + 1e-12 * abs(least)]
-        return self.random.choice(best) if self.policy.seed else best[0]
+    def _call(self, call: Call) -> None:
+        """Send a peer the inputs of what it is given; those on its own host are there already."""
+        number = len(self.calls)
+        self.calls.append(call)
+        self.state[call.microbatch].call[call.stage] = number
+        host = self.peers[call.peer].host
+        away = [e for e, source in call.source.items() if self.peers[source].host != host]
+        call.missing = len(away)
+        for e in away:
+            self.queues.add(Item(number, e, (self.peers[call.source[e]].host, host)), self.now)
+        if not away:
+            self._ready(number)
 
-    def _expected_wait(self, peer: int, n: int) -> float:
-        """Estimate the seconds of work that a peer owes, including this microbatch and its transfers."""
-        ours = self.peers[peer]
-        sent = (
-            self.wire(e, self.state[n].place[self.edges[e].source], peer, False)[0]  # noqa: FBT003
-            for e in self.inputs[ours.stage]
-        )
-        return self.owed[peer] + ours.forward_s + ours.backward_s + max(sent, default=0.0)
-
-    def _in_turn(self, candidates: Sequence[int]) -> int:
-        """Choose by interleaved weighted round robin: everyone gains its speed, the richest pays for all."""
-        speed = {p: 1.0 / max(self.peers[p].forward_s + self.peers[p].backward_s, 1e-30) for p in candidates}
-        for p in candidates:
-            self.credit[p] += speed[p]
-        richest = max(candidates, key=lambda p: (self.credit[p], -p))
-        self.credit[richest] -= sum(speed.values())
-        return richest
-
-    def _send(
-        self, edge: int, source: int, target: int, n: int, now: float, cause: int, *, again: bool = False
-    ) -> None:
-        if self.peers[source].host == self.peers[target].host:
-            self._transferred(_Task(TRANSFER, edge, source, target, n, cause, again), now, cause)
-        else:
-            self._queue(_Task(TRANSFER, edge, source, target, n, cause, again), now)
+    def _ready(self, number: int) -> None:
+        call = self.calls[number]
+        channel: Channel = (self.peers[call.peer].host,)
+        self.queues.add(Item(number, -1, channel, last=call.op == FORWARD), self.now)
 
     # ---- progress -----------------------------------------------------------------------------------
 
-    def _forward_done(self, task: _Task, now: float, this: int) -> None:
-        n, stage, state = task.microbatch, task.where, self.state[task.microbatch]
-        self.owed[task.peer] -= self.peers[task.peer].forward_s
-        state.forward.add(stage)
-        if task.again:
+    def _is_current(self, number: int) -> bool:
+        """Tell whether a call still stands: nobody else was given its work since."""
+        call = self.calls[number]
+        state = self.state.get(call.microbatch)
+        return state is not None and state.call[call.stage] == number
+
+    def _arrive(self, number: int) -> None:
+        if self._is_current(number):
+            self.calls[number].missing -= 1
+            if not self.calls[number].missing:
+                self._ready(number)
+
+    def _forward_done(self, number: int) -> None:
+        call = self.calls[number]
+        n, stage, state = call.microbatch, call.stage, self.state[call.microbatch]
+        call.ran = True
+        self.choice.has_done(call.peer, forward=True)
+        if call.again:
             self.redone += 1
             state.lost.discard(stage)
-            self._backward_ready(n, stage, now, this)
+            self._backward_ready(n, stage, number)
             return
+        state.forward[stage] = call.peer
         for target in dict.fromkeys(edge.target for edge in self.edges if edge.source == stage):
             if all(self.edges[e].source in state.forward for e in self.inputs[target]):
-                self._bind(n, target, now, this)
+                self._give(n, target, number)
         if not self.training:
-            self._applied(n, now, this, state.forward)
+            self._finish(n, number, len(state.forward))
         elif not self.outputs[stage]:
-            self._backward_ready(n, stage, now, this)
+            self._backward_ready(n, stage, number)
 
-    def _backward_ready(self, n: int, stage: int, now: float, cause: int) -> None:
+    def _backward_ready(self, n: int, stage: int, cause: int) -> None:
         """Start a backward with all output gradients made: send them to its place, or choose one anew."""
         state = self.state[n]
         if any(self.edges[e].target not in state.backward for e in self.outputs[stage]):
             return
         if stage in state.lost:
-            self._bind(n, stage, now, cause, again=True)
+            self._give(n, stage, cause, again=True)
             return
-        place = state.place[stage]
-        state.arrived[B, stage].clear()
-        for e in self.outputs[stage]:
-            self._send(e, state.place[self.edges[e].target], place, n, now, cause)
-        if not self.outputs[stage]:
-            self._queue(_Task(B, stage, place, place, n, cause), now)
+        peer = self.calls[state.place[stage]].peer
+        sources = {e: state.backward[self.edges[e].target] for e in self.outputs[stage]}
+        self._call(Call(BACKWARD, stage, n, peer, cause, self.event, source=sources))
 
-    def _backward_done(self, task: _Task, now: float, this: int) -> None:
-        n, stage, state = task.microbatch, task.where, self.state[task.microbatch]
-        self.owed[task.peer] -= self.peers[task.peer].backward_s
-        state.backward.add(stage)
+    def _backward_done(self, number: int) -> None:
+        call = self.calls[number]
+        n, stage, state = call.microbatch, call.stage, self.state[call.microbatch]
+        call.ran = True
+        self.choice.has_done(call.peer, forward=False)
+        state.backward[stage] = call.peer
         for e in self.inputs[stage]:
             if self.edges[e].gradient:
-                self._backward_ready(n, self.edges[e].source, now, this)
-        self._applied(n, now, this, state.backward)
+                self._backward_ready(n, self.edges[e].source, number)
+        self._finish(n, number, len(state.backward))
 
-    def _applied(self, n: int, now: float, this: int, stages: set[int]) -> None:
-        if len(stages) == self.stages:
-            self.applied[n] = now
+    def _finish(self, n: int, number: int, stages: int) -> None:
+        """Apply a microbatch that has been through all stages; the next one sets out."""
+        if stages == self.stages:
+            self.applied[n] = self.now
             del self.state[n]
             if self.next_microbatch < self.total:
-                self._set_out(now, this)
-
-    def _transferred(self, task: _Task, now: float, this: int) -> None:
-        n, edge, state = task.microbatch, self.edges[task.where], self.state.get(task.microbatch)
-        stage = self.peers[task.target].stage
-        if state is None or state.place.get(stage) != task.target:
-            return  # bound elsewhere meanwhile
-        forward = stage == edge.target
-        needed = self.inputs[stage] if forward else self.outputs[stage]
-        arrived = state.arrived[F if forward else B, stage]
-        arrived.add(task.where)
-        if len(arrived) < len(needed):
-            return
-        if forward:
-            self._queue(_Task(F, stage, task.target, task.target, n, this, task.again), now)
-        else:
-            self._queue(_Task(B, stage, task.target, task.target, n, this), now)
+                self._set_out(number)
 
     # ---- coming and going ---------------------------------------------------------------------------
 
-    def _happen(self, event: Event) -> None:
-        comes = event.kind == "join"
-        touched = [
-            p for p, peer in enumerate(self.peers) if event.device in peer.devices and self.alive[p] != comes
-        ]
-        for p in touched:
-            self.alive[p] = comes
-            self.owed[p] = self.credit[p] = 0.0
-        if comes:
+    def _happen(self, number: int, event: Event) -> None:
+        self.now, self.event = event.time_s, number
+        touched = self.choice.changed_by(event)
+        if event.kind == "join":
             for p in touched:
-                waiting = self.homeless.pop(self.peers[p].stage, [])
-                for n, cause, again in waiting:
-                    self._bind(n, self.peers[p].stage, event.time_s, cause, again=again)
-            return
-        for state in self.state.values():
-            gone = {stage for stage, p in state.place.items() if p in touched}
-            state.lost |= gone & state.forward - state.backward
-        for host in sorted({self.peers[p].host for p in touched}):
-            self._abandon(host, event.time_s)
-
-    def _abandon(self, host: int, now: float) -> None:
-        """Drop a host that is gone: whatever it runs and whatever waits there finds another place."""
-        orphans = [task for queue in self.queues.pop(host, ()) for task in queue]
-        if (running := self.busy.pop(host, None)) is not None:
-            self.rates.cancel(running, now)
-            orphans.insert(0, self.tasks.pop(running))
-        coming = [t for t in self.tasks.values() if t.kind == TRANSFER and self.peers[t.target].host == host]
-        for channel, (queue, _) in self.queues.items():
-            if isinstance(channel, tuple) and channel[1] == host:
-                coming += queue
-                queue.clear()
-        moved: set[tuple[int, int]] = set()
-        for task in [*orphans, *coming]:
-            stage = self.peers[task.target].stage
-            if (task.microbatch, stage) not in moved:
-                moved.add((task.microbatch, stage))
-                self._rebind(task.microbatch, stage, now, again=task.again)
-
-    def _rebind(self, n: int, stage: int, now: float, *, again: bool) -> None:
-        state = self.state[n]
-        if stage in state.forward:  # its backward was waiting here: the forward is lost
-            self._backward_ready(n, stage, now, -1)
+                for n, cause, again in self.homeless.pop(self.peers[p].stage, []):
+                    self._give(n, self.peers[p].stage, cause, again=again)
         else:
-            self._bind(n, stage, now, -1, again=again)
+            self._lose(frozenset(touched))
+            for host in sorted({self.peers[p].host for p in touched}):
+                self._abandon(host)
+        self.event = -1
+
+    def _lose(self, gone: frozenset[int]) -> None:
+        """Mark the forwards of peers that are gone whose backward is still to come."""
+        for state in self.state.values() if self.training else ():
+            for stage, number in state.place.items():
+                call = self.calls[number]
+                if call.peer in gone and call.ran and stage not in state.backward:
+                    state.lost.add(stage)
+                    call.lost_at = len(self.calls)
+
+    def _abandon(self, host: int) -> None:
+        """Find another place for whatever runs or waits on a host that is gone."""
+        found = (item.call for item in self.queues.abandon(host, self.now))
+        for number in [item for item in dict.fromkeys(found) if self._is_current(item)]:
+            call = self.calls[number]
+            if call.op == BACKWARD or call.again:
+                self._backward_ready(call.microbatch, call.stage, -1)
+            else:
+                self._give(call.microbatch, call.stage, -1)

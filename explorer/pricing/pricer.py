@@ -26,7 +26,7 @@ from explorer.pricing.section_time import (
 )
 from explorer.strategy import ACTIVATIONS, OPTIMIZER
 from explorer.tasks.placement import Piece
-from explorer.tasks.program import GATHER, HOST, REMADE_BEFORE, TRANSFER, B, F, Slot, U, W
+from explorer.tasks.program import GATHER, HOST, JOIN, REMADE_BEFORE, TRANSFER, B, F, Slot, U, W
 
 
 class SlotPrice(NamedTuple):
@@ -113,8 +113,8 @@ class Pricer(Exchanges):
 
     def price(self, slot: Slot) -> SlotPrice:
         """Return the price of a slot."""
-        if slot.kind < 0:
-            return SlotPrice()
+        if slot.kind < 0 or slot.kind == JOIN:  # a join with a slot ends at an event of the cluster
+            return SlotPrice(self.cluster.events[slot.where].time_s if slot.kind == JOIN else 0.0)
         if slot.kind < U:
             return self._compute(slot)
         if slot.kind == U:

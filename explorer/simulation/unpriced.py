@@ -28,6 +28,11 @@ def unpriced(
         yield f"checkpoint_period_s is {strategy.checkpoint_period_s:g}; allowed: 0 for none, or more"
     if strategy.checkpoint_period_s and dispatches:
         yield f"schedule {strategy.schedule} prices no checkpoints; allowed: checkpoint_period_s: 0"
+    if dispatches and (zero := max(stage.zero for stage in strategy.stages)):
+        yield (
+            f"schedule {strategy.schedule} lets replicas leave, so none can keep a part of another's states"
+            f" (ZeRO {zero}); allowed: zero: 0"
+        )
     for sync in strategy.sync:
         if sync.method == "sharded_table":
             yield (

@@ -6,6 +6,9 @@ block (`blocking_transfers`); reductions of the holders of each shard, before th
 samples, and gathers of ZeRO (`collectives`); the schedule's extra edges; the sequence of every wire and group
 by structural level (longest path in tasks), then id; the cycle check (`assembly`). Ordering by level adds no
 cycle, because every edge goes up in (level, id).
+
+An order that says itself which replica works on what (`Order.assignments`) has the first three from
+`assignments`; all else is the same.
 """
 
 from __future__ import annotations
@@ -18,12 +21,13 @@ from contextlib import contextmanager
 from explorer.actions import Action, Order, Shape
 from explorer.base.errors import PlanError
 from explorer.tasks.assembly import assemble
+from explorer.tasks.assignments import add_assigned
 from explorer.tasks.blocking_transfers import add_blocking
 from explorer.tasks.collectives import add_gathers, add_reductions
 from explorer.tasks.compute import add_compute
 from explorer.tasks.dependencies import add_waits
 from explorer.tasks.lanes import find_lanes
-from explorer.tasks.offloads import add_offloads
+from explorer.tasks.offloads import ActivationMove, add_offloads
 from explorer.tasks.placement import Skeleton
 from explorer.tasks.program import Program
 from explorer.tasks.runs import find_runs
@@ -45,18 +49,23 @@ def lower(skeleton: Skeleton, shape: Shape, order: Order, replicas: tuple[int, .
     """
     with uncollected():
         work = Lowering(skeleton, shape, order, find_lanes(skeleton.sections, replicas))
-        add_compute(work)
-        problems = add_waits(work)
-        if problems:
-            raise PlanError(problems)
-        if order.blocking:
-            add_blocking(work)
-        moved = add_offloads(work)
+        moved = add_assigned(work) if order.assignments else _add_by_rule(work)
         runs = find_runs(work)
         add_reductions(work, runs)
         add_gathers(work, runs)
         _extra_edges(work)
         return assemble(work, runs, moved)
+
+
+def _add_by_rule(work: Lowering) -> list[ActivationMove]:
+    """Add the tasks and transfers of an order whose stages' rules say who works on what."""
+    add_compute(work)
+    problems = add_waits(work)
+    if problems:
+        raise PlanError(problems)
+    if work.order.blocking:
+        add_blocking(work)
+    return add_offloads(work)
 
 
 @contextmanager

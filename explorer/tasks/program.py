@@ -38,7 +38,7 @@ class Slot(NamedTuple):
     kind: int
     """Index in `KINDS`."""
     where: int
-    """Section (compute), flow (transfer) or holders group (reduce, gather)."""
+    """Section (compute), flow (transfer), holders group (reduce, gather) or event of the cluster (join)."""
     piece: Piece
     """Piece that computes or sends; the first of a group."""
     peer: Piece
@@ -90,7 +90,9 @@ class Program:
     lane_devices: tuple[tuple[int, ...], ...]
     """Devices of each lane."""
     slots: tuple[Slot, ...]
-    """Distinct slots; slot 0 belongs to joins and takes no time."""
+    """Distinct slots; slot 0 belongs to joins and takes no time. A join with a slot of its own lasts from the
+    start until an event of the cluster.
+    """
     kind: npt.NDArray[np.int8]
     """Per task: index in `KINDS`."""
     slot: npt.NDArray[np.int64]
