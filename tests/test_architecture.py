@@ -26,6 +26,7 @@ ORDER = (
     "tasks",
     "passes",
     "pricing strategies",
+    "tables",
     "simulation",
     "explain sweep search calibrate run profiling export views",
     "score library",

@@ -49,6 +49,8 @@ ALGORITHMS: dict[str, tuple[str, ...]] = {
 }
 """Algorithms by operation; `auto` is the cheapest except `halving`, which NCCL and gloo lack."""
 
+_LINES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
+
 
 def transfer_seconds(path: Path, bytes_count: float) -> float:
     """Return the seconds of one message alone on its path: alpha + S / B, B capped by shared resources."""
@@ -106,14 +108,45 @@ def collective_seconds(
     span = span_of(cluster, devices)
     if span.size == 1:
         return 0.0
-    key = (op, algorithm, concurrent)
-    lines = span.lines.get(key)
-    if lines is None:
-        lines = span.lines[key] = _lines(span, op, algorithm, concurrent)
-    seconds = min([alpha + beta * bytes_count for alpha, beta in lines], default=math.inf)
+    lines = _known_lines(span, op, algorithm, concurrent)
+    seconds = lowest_line(lines, bytes_count)
     if op in ("broadcast", "reduce") and algorithm != "tree":
         seconds = min(seconds, span.overhead_s + _chain(span, op, bytes_count, concurrent))
     return seconds
+
+
+def collective_lines(
+    cluster: Cluster, op: str, devices: tuple[int, ...], *, concurrent: int = 1
+) -> tuple[tuple[float, float], ...]:
+    """Return (seconds, seconds per byte) of a collective's algorithms: it takes the lowest of these lines.
+
+    So a planner looks a group up once, and prices many sizes by `lowest_line`.
+
+    Args:
+        cluster: the links between the devices.
+        op: all_reduce, reduce_scatter, all_gather or all_to_all, whose algorithms are all lines.
+        devices: the group.
+        concurrent: groups of this shape that run at once, this one included.
+
+    Raises:
+        InputError: the operation is no such one, or the group is wrong.
+    """
+    if op not in _LINES:
+        raise InputError(f"{op} is not made of lines", key="op", found=op, allowed=", ".join(_LINES))
+    span = span_of(cluster, devices)
+    if span.size == 1:
+        return ((0.0, 0.0),)
+    return _known_lines(span, op, "auto", concurrent)
+
+
+def lowest_line(lines: tuple[tuple[float, float], ...], bytes_count: float) -> float:
+    """Return the seconds of the cheapest of (seconds, seconds per byte) for a size, or an array for many.
+
+    >>> lowest_line(((1.0, 2.0), (3.0, 1.0)), 4.0)
+    7.0
+    """
+    found = [alpha + beta * bytes_count for alpha, beta in lines]
+    return min(found, default=math.inf) if np.isscalar(bytes_count) else np.min(found, axis=0)
 
 
 def collective_wire_bytes(op: str, n: int, bytes_count: float) -> float:
@@ -132,6 +165,14 @@ def collective_wire_bytes(op: str, n: int, bytes_count: float) -> float:
         raise InputError(f"unknown collective {op!r}", key="op", found=op, allowed=", ".join(ALGORITHMS))
     passes = 2 if op in ("all_reduce", "parameter_server") else 1
     return passes * (n - 1) / n * bytes_count
+
+
+def _known_lines(span: Span, op: str, algorithm: str, concurrent: int) -> tuple[tuple[float, float], ...]:
+    key = (op, algorithm, concurrent)
+    lines = span.lines.get(key)
+    if lines is None:
+        lines = span.lines[key] = _lines(span, op, algorithm, concurrent)
+    return lines
 
 
 def _lines(span: Span, op: str, algorithm: str, concurrent: int) -> tuple[tuple[float, float], ...]:

@@ -109,6 +109,18 @@ def update_seconds(kind: DeviceKind, *, elements: float, optimizer: str, precisi
     Raises:
         InputError: the optimizer or precision is unknown.
     """
+    found = updates_seconds(
+        kind, elements=np.asarray([elements], dtype=float), optimizer=optimizer, precision=precision
+    )
+    return float(found[0])
+
+
+def updates_seconds(kind: DeviceKind, *, elements: Array, optimizer: str, precision: str) -> Array:
+    """Return the seconds of many optimizer steps, as `update_seconds`.
+
+    Raises:
+        InputError: the optimizer or precision is unknown.
+    """
     if optimizer not in OPTIMIZERS:
         raise InputError(
             f"unknown optimizer {optimizer!r}",
@@ -118,11 +130,9 @@ def update_seconds(kind: DeviceKind, *, elements: float, optimizer: str, precisi
         )
     wide = max(1.0, dtype_bytes(precision) / 4)
     moved = elements * OPTIMIZERS[optimizer].moved_bytes * wide
-    if moved <= 0:
-        return 0.0
-    size = np.asarray([moved])
-    effective = float(_effective(_curve(kind, "memory"), size)[0])
-    return effective / kind.memory_bandwidth_bytes_per_s + kind.launch_overhead_s
+    effective = _effective(_curve(kind, "memory"), moved)
+    seconds = effective / kind.memory_bandwidth_bytes_per_s + kind.launch_overhead_s
+    return np.where(moved <= 0, 0.0, seconds)
 
 
 def _layer_costs(

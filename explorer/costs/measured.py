@@ -76,15 +76,27 @@ def all_measured(graph: LayerGraph, kind: str, degree: int, layers: NDArray[np.i
 
     Such seconds include what the host and the framework added during the measurement.
     """
-    if not graph.memo("costs.any measured", lambda: any(layer.measured for layer in graph.layers)):
+    if not _any_measured(graph):
         return False
+    measured, others = (values[layers] for values in measured_and_not(graph, kind, degree))
+    return bool(measured.any() and not others.any())
 
-    def make() -> NDArray[np.bool_]:
-        return np.array([bool(_chosen(layer, kind, degree)) for layer in graph.layers])
 
-    measured = graph.memo(f"costs.is measured {kind} {degree}", make)[layers]
-    works = graph.memo("costs.works", lambda: np.array([_works(layer) for layer in graph.layers]))[layers]
-    return bool(measured.any() and (measured | ~works).all())
+def measured_and_not(
+    graph: LayerGraph, kind: str, degree: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return per layer whether it was measured, and whether it does something and was not; 1 or 0."""
+
+    def make() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        measured = np.array([bool(_chosen(layer, kind, degree)) for layer in graph.layers])
+        works = np.array([_works(layer) for layer in graph.layers])
+        return measured.astype(np.int64), (works & ~measured).astype(np.int64)
+
+    return graph.memo(f"costs.is measured {kind} {degree}", make)
+
+
+def _any_measured(graph: LayerGraph) -> bool:
+    return graph.memo("costs.any measured", lambda: any(layer.measured for layer in graph.layers))
 
 
 def _works(layer: Layer) -> bool:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from explorer.base.errors import InputError
 from explorer.base.units import dtype_bytes
+from explorer.costs.elementwise import larger
 from explorer.costs.memory_counts import Counts, counts
 from explorer.graph import LayerGraph
 from explorer.sharding.result import ShardedLayers
@@ -102,9 +103,41 @@ def stage_memory(
     Raises:
         InputError: a name is unknown, or a level or count is impossible.
     """
+    return memory_of(
+        counts(graph, layers, sharded, tuple((fractions or {}).items()), whole),
+        precision=precision,
+        optimizer=optimizer,
+        zero=zero,
+        replicas=replicas,
+        recompute=recompute,
+        training=training,
+        gradient_precision=gradient_precision,
+        dummy_gradients=dummy_gradients,
+    )
+
+
+def memory_of(
+    found: Counts,
+    *,
+    precision: str,
+    optimizer: str,
+    zero: int,
+    replicas: int,
+    recompute: str,
+    training: bool,
+    gradient_precision: str = "",
+    dummy_gradients: bool = True,
+) -> StageMemory:
+    """Turn counts into bytes; the arguments are those of `stage_memory`.
+
+    Where the numbers of `found` are arrays, one entry for each of many runs of layers, so are those returned
+    (or one number, if it holds for all of them).
+
+    Raises:
+        InputError: a name is unknown, or a level or count is impossible.
+    """
     _check(optimizer=optimizer, zero=zero, replicas=replicas, recompute=recompute)
     width = dtype_bytes(precision)
-    found = counts(graph, layers, sharded, tuple((fractions or {}).items()), whole)
     states = _states(
         found,
         width=width,
@@ -181,13 +214,14 @@ def _whole(found: Counts, *, width: float, gradient_width: float, zero: int, rep
     if zero >= 3 and sharded:
         more += sum(item.trained.bytes(width) + item.frozen.bytes(width) for item in sharded)
         more -= (GATHERED_BLOCKS - 1) * found.largest_gathered.bytes(width)
-    return max(0.0, more)
+    return larger(0.0, more)
 
 
 def _temporaries(found: Counts, width: float, recompute: str, *, training: bool) -> float:
     layer = found.working[recompute] if training else found.passing
     logits = FP32_BYTES * found.logits if width < FP32_BYTES else 0.0
-    return max(0.0, layer.bytes(width)) + found.exchanged.bytes(width) + logits + found.border.bytes(width)
+    under_way = larger(0.0, layer.bytes(width))
+    return under_way + found.exchanged.bytes(width) + logits + found.border.bytes(width)
 
 
 def _check(*, optimizer: str, zero: int, replicas: int, recompute: str) -> None:

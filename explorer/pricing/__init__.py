@@ -8,7 +8,7 @@ The only place where a placement meets the cost model.
     routes            transfers between two rows      stage_transfers   the same by gathers and broadcasts
     link_shares       demands on shared links         piece_tensors     tensors held, reduced, gathered, sent
     pricer            slots of one placement          prices            all numbers of a program
-    schedule_costs    seconds and bytes for schedules that look at them
+    layer_columns     seconds and bytes by layer      schedule_costs    what schedules are told
 
 A number depends on exactly the arguments of the function that makes it, and those are its cache key
 (`explorer.base.caching.remembered`): moving one layer re-prices two stages.

@@ -15,6 +15,7 @@ import numpy as np
 from explorer.base.caching import remembered
 from explorer.cluster import Cluster
 from explorer.costs.collectives import collective_seconds
+from explorer.costs.elementwise import larger
 from explorer.costs.memory_arrays import graph_arrays
 from explorer.costs.memory_counts import Counts
 from explorer.graph import LayerGraph
@@ -104,28 +105,59 @@ def reduce_price(
             inside each group, then an all-reduce of each shard over the groups (HSDP); () if there is one
             group.
     """
-    op = "parameter_server"
-    if method == "all_reduce":
-        op = "reduce_scatter" if zero else "all_reduce"
     seconds = moved = inside = 0.0
     for sums, size in parts:
-        groups: list[Line] = [(row[0],) for row in rows]
-        if sums:
-            groups = [summed_with(along, row[0], sums) for row, along in zip(rows, lines, strict=True)]
+        groups = summing_groups(rows, lines, sums)
         count = len(groups[0])
-        devices = tuple(dict.fromkeys(device for group in groups for device in group))
-        concurrent = max(1, len(rows[0]) // count)
-        if zero and len(set(chunks)) > 1:
-            seconds += _hybrid_seconds(cluster, groups, chunks, size, concurrent)
-        elif len(devices) > 1 or servers:
-            seconds += collective_seconds(cluster, op, devices, size, concurrent=concurrent, servers=servers)
+        seconds += reduce_seconds(cluster, method, zero, servers, len(rows[0]), groups, size, chunks)
         moved += size / count
         inside += 2 * (count - 1) / count * size
     return ReductionPrice(seconds, moved, inside)
 
 
+def summing_groups(rows: tuple[Line, ...], lines: tuple[Lines, ...], sums: Sums) -> tuple[Line, ...]:
+    """Return for the first device of each row the devices inside the row that have a part of its gradient."""
+    if not sums:
+        return tuple((row[0],) for row in rows)
+    return tuple(summed_with(along, row[0], sums) for row, along in zip(rows, lines, strict=True))
+
+
+def reduce_seconds(
+    cluster: Cluster,
+    method: str,
+    zero: int,
+    servers: tuple[int, ...],
+    width: int,
+    groups: tuple[Line, ...],
+    size: float,
+    chunks: tuple[int, ...] = (),
+) -> float:
+    """Return the seconds of one part of a reduction; an array of sizes gives an array.
+
+    Args:
+        cluster: the links between the devices.
+        method: as `reduce_price`.
+        zero: as `reduce_price`.
+        servers: as `reduce_price`.
+        width: devices of a row.
+        groups: per row the devices that it adds up over (`summing_groups`).
+        size: bytes of the part on one device.
+        chunks: as `reduce_price`.
+    """
+    op = "parameter_server"
+    if method == "all_reduce":
+        op = "reduce_scatter" if zero else "all_reduce"
+    devices = tuple(dict.fromkeys(device for group in groups for device in group))
+    concurrent = max(1, width // len(groups[0]))
+    if zero and len(set(chunks)) > 1:
+        return _hybrid_seconds(cluster, groups, chunks, size, concurrent)
+    if len(devices) > 1 or servers:
+        return collective_seconds(cluster, op, devices, size, concurrent=concurrent, servers=servers)
+    return 0.0
+
+
 def _hybrid_seconds(
-    cluster: Cluster, groups: list[Line], chunks: tuple[int, ...], size: float, concurrent: int
+    cluster: Cluster, groups: tuple[Line, ...], chunks: tuple[int, ...], size: float, concurrent: int
 ) -> float:
     """Time a reduce-scatter inside each group of replicas, then all-reduces of the shards over groups."""
     members: dict[int, list[Line]] = {}
@@ -137,7 +169,7 @@ def _hybrid_seconds(
         if len(devices) > 1:
             beside = concurrent * len(members)
             scatter = collective_seconds(cluster, "reduce_scatter", devices, size, concurrent=beside)
-            seconds = max(seconds, scatter)
+            seconds = larger(seconds, scatter)
     shards = min(map(len, members.values()))
     across = tuple(held[0][0] for held in members.values())
     beside = concurrent * shards
@@ -160,14 +192,25 @@ def gather_price(cluster: Cluster, groups: tuple[tuple[tuple[Line, ...], float],
     seconds = moved = 0.0
     for rows, size in groups:
         if len(rows) > 1 and size:
-            devices = tuple(row[0] for row in rows)
-            beside = len(rows[0]) * max(1, everyone // len(rows))
-            seconds += collective_seconds(cluster, "all_gather", devices, size, concurrent=beside)
+            seconds += gather_seconds(cluster, rows, everyone, size)
             moved += size * (len(rows) - 1) / len(rows) * everyone / (everyone - 1)
     return ReductionPrice(seconds, moved, 0.0)
 
 
-@remembered(8192)
+def gather_seconds(cluster: Cluster, rows: tuple[Line, ...], everyone: int, size: float) -> float:
+    """Return the seconds in which rows gather what they hold shards of; an array of sizes gives an array.
+
+    Args:
+        cluster: the links between them.
+        rows: rows that hold equal parameters.
+        everyone: all rows of the section.
+        size: bytes that one device of a row needs.
+    """
+    devices = tuple(row[0] for row in rows)
+    beside = len(rows[0]) * max(1, everyone // len(rows))
+    return collective_seconds(cluster, "all_gather", devices, size, concurrent=beside)
+
+
 def gathered_bytes(held: Counts, zero: int, width: float) -> tuple[tuple[float, float], ...]:
     """Return (factor by which the replicas are fewer, bytes) of the weights that a gather brings to a device.
 

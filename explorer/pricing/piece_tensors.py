@@ -20,9 +20,10 @@ from explorer.pricing.gradient_sync import (
     weight_bytes,
     with_partial_sums,
 )
+from explorer.pricing.layer_columns import sharded_of
 from explorer.pricing.mesh_lines import Lines, axis_lines, cut_row
 from explorer.pricing.routes import Pattern, Route, flow_pattern, lane_route, reversed_pattern
-from explorer.pricing.section_time import section_counts, sharded_of
+from explorer.pricing.section_time import section_counts
 from explorer.pricing.stage_transfers import crossing_route
 from explorer.sharding.result import ShardedLayers
 from explorer.strategy import JobStrategy

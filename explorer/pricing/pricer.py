@@ -15,14 +15,13 @@ from explorer.pricing.gradient_sync import (
     updated_elements,
 )
 from explorer.pricing.host_memory import host_seconds, reduced_memory
+from explorer.pricing.layer_columns import Sharded, sharded_of
 from explorer.pricing.piece_tensors import Exchanges, Groups, Row
 from explorer.pricing.section_time import (
     SectionTime,
-    Sharded,
     lane_sends,
     section_memory,
     section_time,
-    sharded_of,
 )
 from explorer.strategy import ACTIVATIONS, OPTIMIZER
 from explorer.tasks.placement import Piece

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from explorer.base.caching import STAGES_KEPT, remembered
 from explorer.cluster import Cluster, DeviceKind
-from explorer.costs.compute import LayerCosts, layer_costs
-from explorer.costs.measured import all_measured, with_collectives
+from explorer.costs.measured import all_measured
 from explorer.costs.memory import StageMemory, stage_memory
 from explorer.costs.memory_arrays import core_layers
 from explorer.costs.memory_counts import Counts, counts
 from explorer.graph import LayerGraph
-from explorer.pricing.lane_collectives import Inside, inside_of, kind_costs
+from explorer.pricing.lane_collectives import Inside, kind_costs
+from explorer.pricing.layer_columns import LaneColumns, Sharded, devices_of, layer_columns
 from explorer.pricing.mesh_lines import Lines
-from explorer.pricing.overlap import beside_of, hidden_seconds
-from explorer.sharding import Override, ShardedLayers, Uneven, overrides_of, shard, uneven_of
-from explorer.strategy import REPLICA, Stage
+from explorer.pricing.overlap import Beside, beside_of, hidden_seconds
+from explorer.sharding import ShardedLayers
 from explorer.tasks.skeleton import FloatArray, IntArray
 
 BoolArray = npt.NDArray[np.bool_]
+Three: TypeAlias = tuple[float, float, float]
+Ways: TypeAlias = tuple[Beside | None, Beside | None, Beside | None]
 
 
 class SectionTime(NamedTuple):
@@ -52,40 +52,6 @@ class SectionTime(NamedTuple):
     """Bytes that it sends in the recomputation."""
     behind_weight_s: float = 0.0
     """Part of `backward_comm_s` that is hidden if the same backward makes the weight gradients."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Sharded:
-    """Sharding of a whole graph under one layout."""
-
-    shards: ShardedLayers
-    degree: int
-    """Tensor-parallel size."""
-    inside: Inside | None
-    """Its collectives; None if it has none."""
-
-
-@remembered(STAGES_KEPT)
-def sharded_of(graph: LayerGraph, stage: Stage, place: int | None = None) -> Sharded:
-    """Return the sharding of the whole graph under a stage's layout: its layers are summed by section later.
-
-    If devices have unequal shares, it is that of the device at `place`, or of the one with the largest.
-    """
-    axes = tuple((name, size) for name, size in stage.meshes[0].axes if name != REPLICA and size > 1)
-    return _sharded(graph, stage.layout, axes, overrides_of(stage), uneven_of(stage, place))
-
-
-@remembered(256)
-def _sharded(
-    graph: LayerGraph,
-    layout: tuple[tuple[str, str], ...],
-    axes: tuple[tuple[str, int], ...],
-    overrides: tuple[Override, ...],
-    uneven: Uneven,
-) -> Sharded:
-    names = graph.memo("names", lambda: tuple(layer.name for layer in graph.layers))
-    shards = shard(graph, names, layout=layout, sizes=dict(axes), overrides=overrides, uneven=uneven)
-    return Sharded(shards=shards, degree=dict(axes).get("tensor", 1), inside=inside_of(graph, shards))
 
 
 @remembered(STAGES_KEPT)
@@ -122,43 +88,52 @@ def section_time(
     """
     share = np.ones(len(layers)) if fractions is None else fractions
     again = share * made_again(graph, layers, recompute)
-    devices = [kind for kind in cluster.device_kinds if kind.name in kinds]
-    named = {kind.name: kind for kind in devices}
-    owned = pieces or tuple((name, sharded) for name in named)
-    found = [_layer_costs(graph, named[name], precision, own, samples) for name, own in owned]
-    compute = np.max([item.seconds for item in found], axis=0)
-    if sharded.inside is not None:
-        compute = compute * (1.0 + max(kind.lockstep_wait for kind in devices))
-    slack = np.min([item.slack for item in found], axis=0)
+    inside = sharded.inside
+    costs = None if inside is None else kind_costs(cluster, inside, lines, precision, samples)
+    found = layer_columns(
+        graph, cluster, sharded, costs, kinds=kinds, precision=precision, samples=samples, pieces=pieces
+    )
+    compute = found.compute_s
     forward, input_grad, weight_grad = (compute[:, layers] @ share).tolist()
-    comm, sent, behind = [0.0] * 3, [0.0] * 3, 0.0
-    if sharded.inside is not None:
-        costs = kind_costs(cluster, sharded.inside, lines, precision, samples)
-        forward_n, backward_n, again_n, hidden_n = _collectives(sharded.inside, layers, share, again)
-        # measured seconds may hold collectives: those are sent, but take no seconds of their own
-        apart = ~with_collectives(graph, kinds, sharded.degree)[layers]
-        charged = _collectives(sharded.inside, layers, share * apart, again * apart)[:3]
-        # the host issues collectives ahead like everything else: they fill the time in which the device waits
-        # for it
-        waits = (slack[0, layers] @ share, slack[1, layers] @ share, slack[0, layers] @ again)
-        # gathers hidden behind the input gradient take no seconds of their own, but are sent
-        sent = [float(costs[1] @ number) for number in (forward_n, backward_n + hidden_n, again_n)]
-        here, made = np.zeros((2, len(graph.layers)))
-        here[layers], made[layers] = share * apart, again * apart
-        ways = beside_of(graph, sharded.shards, sharded.inside, overlap)
-        slowdown = max(kind.overlap_slowdown for kind in devices)
-        hidden = hidden_seconds(ways, costs[0], compute, here, made, slowdown)
-        comm = [
-            max(0.0, float(costs[0] @ number) - saved - float(wait))
-            for number, saved, wait in zip(charged, hidden[:3], waits, strict=True)
-        ]
-        behind = hidden.weight_grad_s + float(slack[2, layers] @ share)
+    comm, sent, behind = (0.0,) * 3, (0.0,) * 3, 0.0
+    if inside is not None and found.lane is not None:
+        ways = beside_of(graph, sharded.shards, inside, overlap)
+        comm, sent, behind = _lane(found.lane, ways, compute, layers, share, again)
     remade = float(compute[0, layers] @ again)
-    call = call_seconds(graph, devices, sharded.degree, layers)
+    call = call_seconds(graph, devices_of(cluster, kinds), sharded.degree, layers)
     return SectionTime(
         forward + comm[0] + call, input_grad + comm[1] + call, weight_grad, comm[0], comm[1],
         remade + comm[2], comm[2], sent[0], sent[1], sent[2], min(behind, comm[1]),
     )  # fmt: skip
+
+
+def _lane(
+    lane: LaneColumns, ways: Ways, compute: FloatArray, layers: IntArray, share: FloatArray, again: FloatArray
+) -> tuple[Three, Three, float]:
+    """Sum collectives: seconds of forward, backward and recomputation, bytes of each, and seconds hidden."""
+    comm, sent, slack = lane.comm_s[:, layers], lane.sent_bytes[:, layers], lane.slack_s[:, layers]
+    here, made = np.zeros((2, len(lane.apart)))
+    here[layers], made[layers] = share, again
+    hidden = hidden_seconds(ways, lane.kind_s, compute, here * lane.apart, made * lane.apart, lane.slowdown)
+
+    def left(charged: float, saved: float, wait: float) -> float:
+        """Take off what work hides, and what fits into the time in which the device waits for the host."""
+        return max(0.0, charged - saved - wait)
+
+    return (
+        (
+            left(float(comm[0] @ share), hidden.forward_s, float(slack[0] @ share)),
+            left(float(comm[1] @ share), hidden.input_grad_s, float(slack[1] @ share)),
+            left(float(comm[0] @ again), hidden.recompute_s, float(slack[0] @ again)),
+        ),
+        # gathers hidden behind the input gradient take no seconds of their own, but are sent
+        (
+            float(sent[0] @ share),
+            float(sent[1] @ share + sent[2] @ (share - again)),
+            float(sent[0] @ again),
+        ),
+        hidden.weight_grad_s + float(slack[2] @ share),
+    )
 
 
 def call_seconds(graph: LayerGraph, devices: Sequence[DeviceKind], degree: int, layers: IntArray) -> float:
@@ -211,23 +186,19 @@ def lane_sends(
     return found
 
 
-def _layer_costs(
-    graph: LayerGraph, kind: DeviceKind, precision: str, sharded: Sharded, samples: float
-) -> LayerCosts:
-    return layer_costs(
-        graph, kind, samples=samples, precision=precision,
-        work=sharded.shards.work, split=sharded.shards.split, tensor_degree=sharded.degree,
-    )  # fmt: skip
-
-
 def made_again(graph: LayerGraph, layers: IntArray, recompute: str) -> BoolArray:
     """Tell which layers a backward recomputes: those whose tensors `explorer.costs.memory` drops."""
     if recompute == "selective":
         return core_layers(graph)[layers]
     if recompute != "full":
         return np.zeros(len(layers), dtype=bool)
-    inside = graph.memo("in blocks", lambda: np.array([bool(x.block) for x in graph.layers]))[layers]
+    inside: BoolArray = in_blocks(graph)[layers]
     return inside if inside.any() else np.ones(len(layers), dtype=bool)
+
+
+def in_blocks(graph: LayerGraph) -> BoolArray:
+    """Tell which layers are in a block."""
+    return graph.memo("in blocks", lambda: np.array([bool(x.block) for x in graph.layers], dtype=bool))
 
 
 @remembered(STAGES_KEPT)
