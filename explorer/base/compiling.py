@@ -96,13 +96,18 @@ class Kernel(Generic[P, T]):
 
     def __call__(self, *arguments: P.args, **_: P.kwargs) -> T:
         """Run the kernel on arrays and numbers, the way that pays."""
+        return self.compiled(*arguments) if self.compiles(*arguments) else self.plain(*arguments)
+
+    def compiles(self, *arguments: Any) -> bool:
+        """Count the work of a call, and tell whether it will run compiled: who has a faster way than the
+        kernel's own plain one asks before the call.
+        """
         if self._machine is None:
             rounds = self.rounds_of(*arguments)
             self.rounds += rounds
             _WORK.rounds += rounds
-            if not self._pays() or not self._bought(arguments):
-                return self.plain(*arguments)
-        return self.compiled(*arguments)
+            return self._pays() and self._bought(arguments)
+        return True
 
     def plain(self, *arguments: Any) -> T:
         """Run the kernel as plain Python, over lists."""

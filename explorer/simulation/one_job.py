@@ -21,7 +21,8 @@ from explorer.framework import cluster_under
 from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.passes.events import run_events
-from explorer.passes.static import overfull_resources, run_static
+from explorer.passes.overfull import is_overfull
+from explorer.passes.static import run_static
 from explorer.passes.timing import FloatArray, Timing
 from explorer.pricing import Pricer, Prices, ScheduleCosts, price, schedule_costs
 from explorer.reads import optimizer_problem
@@ -125,7 +126,7 @@ def _run(program: Program, prices: Prices, *, force_events: bool) -> Timing:
     if force_events:
         return run_events(program, prices.seconds, prices.shares)
     timing = run_static(program, prices.seconds)
-    if overfull_resources(program, timing, prices.shares):
+    if is_overfull(program, timing, prices.shares):
         return run_events(program, prices.seconds, prices.shares)
     return timing
 

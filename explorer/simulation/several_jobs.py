@@ -21,7 +21,8 @@ from explorer.cluster import Cluster
 from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.passes.events import run_events
-from explorer.passes.static import overfull_resources, run_static
+from explorer.passes.overfull import is_overfull
+from explorer.passes.static import run_static
 from explorer.passes.timing import FloatArray, Shares, Timing
 from explorer.pricing import Pricer, Prices, price
 from explorer.simulation.check import check
@@ -126,7 +127,7 @@ def _run(
     shares = _merge_shares(parts)
     seconds = np.concatenate([part.prices.seconds for part in parts])
     timing = run_static(tasks, seconds)
-    if force_events or overfull_resources(tasks, timing, shares):
+    if force_events or is_overfull(tasks, timing, shares):
         timing = run_events(tasks, seconds, shares)
     found = []
     for part, first in zip(parts, _offsets([part.program.size for part in parts]), strict=True):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import explorer
 from explorer.base.compiling import Kernel
 from explorer.base.errors import ExplorerError
-from explorer.passes import Shares, Timing, overfull_resources, run_events, run_static
+from explorer.passes import Shares, Timing, is_overfull, overfull_resources, run_events, run_static
 from explorer.passes.rates import Rates
 from explorer.tasks.program import Program
 from tests.random_plans import Case, even_cases, uneven_cases
@@ -135,14 +135,38 @@ def by_rates(tasks: Tasks | Program, seconds: np.ndarray, shared: Shares) -> Tim
     return Timing(start_s=start, end_s=end, pass_name="events")
 
 
-def both_ways(tasks: Tasks | Program, seconds: np.ndarray, shared: Shares) -> list[tuple[Timing, Timing]]:
-    """Timings of both passes, run plainly and compiled."""
+def check_both_ways(tasks: Tasks | Program, seconds: np.ndarray, shared: Shares) -> None:
+    """Plain, compiled and `Rates` give the same timings and name the same over-full resources."""
+    (static, wanting, events), compiled = both_ways(tasks, seconds, shared)
+    assert_equal(static, compiled[0])
+    assert wanting == compiled[1]
+    assert_equal(events, compiled[2])
+    assert_equal(events, by_rates(tasks, seconds, shared))
+
+
+def both_ways(
+    tasks: Tasks | Program, seconds: np.ndarray, shared: Shares
+) -> list[tuple[Timing, list[str], Timing]]:
+    """Timings of both passes and what is over-full in the static one, plainly and compiled."""
     found = []
-    for way in (Kernel.plain, Kernel.compiled):
+    for compiles in (never, always):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Kernel, "__call__", way)
-            found.append((run_static(tasks, seconds), run_events(tasks, seconds, shared)))
+            patch.setattr(Kernel, "compiles", compiles)
+            static = run_static(tasks, seconds)
+            wanting = overfull_resources(tasks, static, shared)
+            assert is_overfull(tasks, static, shared) == bool(wanting)
+            found.append((static, wanting, run_events(tasks, seconds, shared)))
     return found
+
+
+def never(_: Kernel, *__: object) -> bool:
+    """Run all kernels plainly."""
+    return False
+
+
+def always(item: Kernel, *arguments: object) -> bool:
+    """Run all kernels compiled."""
+    return item._machine is not None or item._buy(arguments)
 
 
 def assert_equal(one: Timing, other: Timing) -> None:
@@ -156,10 +180,7 @@ def assert_equal(one: Timing, other: Timing) -> None:
 def test_plain_compiled_and_rates_agree(found: tuple[list[int], list[int], list[float], Shares]) -> None:
     first, second, lengths, shared = found
     tasks, seconds = Tasks(first, second), np.array(lengths)
-    (static, events), (static_compiled, events_compiled) = both_ways(tasks, seconds, shared)
-    assert_equal(static, static_compiled)
-    assert_equal(events, events_compiled)
-    assert_equal(events, by_rates(tasks, seconds, shared))
+    check_both_ways(tasks, seconds, shared)
 
 
 @settings(max_examples=40, deadline=None)
@@ -169,20 +190,38 @@ def test_plain_and_compiled_agree_on_plans(case: Case) -> None:
         timeline = explorer.simulate(*case).timeline
     except ExplorerError:
         return
-    given = timeline.program, timeline.prices.seconds, timeline.prices.shares
-    (static, events), (static_compiled, events_compiled) = both_ways(*given)
-    assert_equal(static, static_compiled)
-    assert_equal(events, events_compiled)
-    assert_equal(events, by_rates(*given))
+    check_both_ways(timeline.program, timeline.prices.seconds, timeline.prices.shares)
 
 
 def test_a_resource_asked_for_twice_by_one_task() -> None:
     shared = shares([1.0], ((0, 0.5), (0, 0.7)), ((0, 0.6),))
     tasks = Tasks([0, 0, 1], [0, 0, 2])
     tasks.slot = np.array([0, 1, 0])
-    (_, plain), (_, compiled) = both_ways(tasks, np.array([1.0, 0.5]), shared)
-    assert_equal(plain, compiled)
-    assert_equal(plain, by_rates(tasks, np.array([1.0, 0.5]), shared))
+    check_both_ways(tasks, np.array([1.0, 0.5]), shared)
+
+
+@st.composite
+def channels(draw: st.DrawFn) -> tuple[Tasks, np.ndarray, Shares]:
+    """Many channels that run their tasks one after the other, with ties, and share few resources."""
+    count, width = draw(st.integers(1, 60)), draw(st.sampled_from([1, 2, 3, 20]))
+    channel = np.array(draw(st.lists(st.integers(0, width - 1), min_size=count, max_size=count)))
+    first, last = [], dict.fromkeys(range(width), 0)
+    for task, on in enumerate(channel.tolist()):
+        first.append(last[on])
+        last[on] = task + 1
+    second = [draw(st.integers(0, i)) for i in range(count)]
+    tasks = Tasks(first, second)
+    tasks.channel, tasks.slot = channel, channel % 5
+    lengths = draw(st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=5, max_size=5))
+    amount = st.sampled_from([0.25, 0.5, 1.0])
+    each = st.lists(st.tuples(st.integers(0, 2), amount), max_size=2, unique_by=lambda d: d[0])
+    return tasks, np.array(lengths), shares([1.0, 1.0, 4.0], *(tuple(draw(each)) for _ in range(5)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(found=channels())
+def test_channels_agree_too(found: tuple[Tasks, np.ndarray, Shares]) -> None:
+    check_both_ways(*found)
 
 
 def test_a_cancelled_task_leaves_its_share_to_others() -> None:
