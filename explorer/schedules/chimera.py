@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from explorer.actions import Action, Order, Place, Shape
 from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
 from explorer.schedules._clock import by_tick, clock_of, ticked
 from explorer.schedules._common import each_step, per_copy, updates
+from explorer.schedules._in_flight import opposed
+from explorer.schedules.pipelines import ROUNDING, FloatArray, Pipelines, busiest, longest
 from explorer.schedules.placements import BIDIRECTIONAL
 
 CONCATENATE = Option(
@@ -23,6 +27,32 @@ def makespan(of: Pipeline) -> float | None:
     return of.m * of.round_s + (of.p - 2) * max(of.forward_s, of.backward_s)
 
 
+def lower(of: Pipelines) -> FloatArray:
+    """Return the (N,) bound on a step.
+
+    Position r of the first half begins with a forward of stage r of copy 0, after those before it, and ends
+    with its backward, before theirs; the second half mirrors it with copy 1.
+    """
+    p, once = of.grid.positions, of.once_s
+    if of.grid.chunks > 1 or of.grid.copies != 2:
+        return busiest(of)
+    work = of.work_s(once)
+    alone = once.sum(axis=0) + 2 * of.transfer_s.sum(axis=0)
+    fill = np.zeros((max(1, p // 2), of.size))
+    np.cumsum(once[: p // 2 - 1] + 2 * of.transfer_s[: p // 2 - 1], axis=0, out=fill[1:])
+    path = np.maximum(alone, (work[: p // 2] + fill).max(axis=0)) + of.after_s[[0, -1]].min(axis=0)
+    return longest(path, (work + of.after_s).max(axis=0)) * ROUNDING
+
+
+def estimate(of: Pipelines) -> FloatArray:
+    """Return the (N,) guesses of a step: the closed form of an even pipeline, and (3 p - 4) transfers."""
+    p = of.grid.positions
+    forward, backward = of.forward_s.mean(axis=0), of.backward_s.mean(axis=0)
+    x = of.transfer_s.max(axis=0, initial=0.0)
+    bubble = (p - 2) * np.maximum(forward, backward) + (3 * p - 4) * x
+    return longest(longest(of.work_s(of.once_s)) + bubble + of.after_s.max(axis=0), lower(of))
+
+
 @SCHEDULES.add(
     Schedule(
         name="chimera",
@@ -32,6 +62,9 @@ def makespan(of: Pipeline) -> float | None:
         placement=BIDIRECTIONAL,
         needs=Needs(copies=(2,), equal_microbatches=True, stage_multiple=2),
         closed_form=ClosedForm(makespan=makespan),
+        lower=lower,
+        estimate=estimate,
+        in_flight=opposed,
     )
 )
 def order(shape: Shape, *, steps: int, concatenate: bool = False) -> Order:

@@ -6,7 +6,11 @@ from collections.abc import Iterable
 
 from explorer.actions import BACKWARD, FORWARD, Action, Order, Place, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
+from explorer.schedules._bounds import one_way
 from explorer.schedules._common import each_step, new_action, own, updates
+from explorer.schedules._in_flight import all_at_once
+from explorer.schedules._paths import breadth_first
+from explorer.schedules.pipelines import ROUNDING, FloatArray, Pipelines, longest
 from explorer.schedules.placements import LINE
 
 
@@ -22,6 +26,16 @@ def makespan(of: Pipeline) -> float | None:
     return slots * of.round_s + 2 * (of.p - 1) * of.transfer_s
 
 
+def estimate(of: Pipelines) -> FloatArray:
+    """Return the (N,) seconds of a step: exact with one stage at a position."""
+    return longest(breadth_first(of, of.backward_s, of.after_s), one_way(of))
+
+
+def lower(of: Pipelines) -> FloatArray:
+    """Return the (N,) bound on a step."""
+    return one_way(of) if of.grid.chunks > 1 else estimate(of) * ROUNDING
+
+
 @SCHEDULES.add(
     Schedule(
         name="gpipe",
@@ -30,6 +44,9 @@ def makespan(of: Pipeline) -> float | None:
         torch_name="GPipe",
         placement=LINE,
         closed_form=ClosedForm(makespan=makespan, transfers=True),
+        lower=lower,
+        estimate=estimate,
+        in_flight=all_at_once,
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:

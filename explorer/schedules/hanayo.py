@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from explorer.actions import Order, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
+from explorer.schedules._bounds import one_way
 from explorer.schedules._common import LaneOrders, each_step_at_once
+from explorer.schedules._in_flight import level
 from explorer.schedules._list_scheduler import Caps, Costs, costs_of, list_schedule
 from explorer.schedules.needs import positions_of
+from explorer.schedules.pipelines import FloatArray, Pipelines, longest
 from explorer.schedules.placements import SNAKE
 
 
@@ -19,6 +24,23 @@ def makespan(of: Pipeline) -> float | None:
     return (of.m * of.chunks + of.p - 1) * of.round_s
 
 
+def estimate(of: Pipelines) -> FloatArray:
+    """Return the (N,) guesses of a step, fitted to even pipelines of 2 to 8 positions.
+
+    Up to m = p a bubble of 2 (p - 1) max(F, B). Beyond, units block each other where F and B differ, by
+    2 (1 - 1/p) |B - F| for every microbatch; units that m does not fill cost half of what they lack.
+    """
+    m, p, v = of.microbatches, of.grid.positions, of.grid.chunks
+    forward, backward = of.forward_s.mean(axis=0), of.backward_s.mean(axis=0)
+    x = of.transfer_s.max(axis=0, initial=0.0)
+    whole = np.maximum(0, -(-m // p) * p - m) * v * (forward + backward) / 2
+    short = 2 * (p - 1) * np.maximum(forward, backward)
+    long = 2 * (p - 1) * forward + 2 * (1 - 1 / p) * m * np.abs(backward - forward) + whole
+    wires = ((2 * v * (1 - 1 / p) - 2 / p) * m + 2 * (p - 1)) * x
+    bubble = np.where(m > p, long, short) + wires
+    return longest(longest(of.work_s(of.once_s)) + bubble + of.after_s[0], one_way(of))
+
+
 @SCHEDULES.add(
     Schedule(
         name="hanayo",
@@ -28,6 +50,9 @@ def makespan(of: Pipeline) -> float | None:
         needs=Needs(copies=(1,), placed=True, equal_microbatches=True, chunk_multiple=2),
         reads=("seconds", "transfers"),
         closed_form=ClosedForm(makespan=makespan),
+        lower=one_way,
+        estimate=estimate,
+        in_flight=level,
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:

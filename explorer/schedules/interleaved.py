@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from explorer.actions import BACKWARD, FORWARD, Action, Order, Place, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
 from explorer.schedules._common import each_step, new_action, own, turns, updates
+from explorer.schedules._in_flight import in_rounds
+from explorer.schedules._paths import rounds_of_chunks
 from explorer.schedules.needs import Multiple, positions_of
+from explorer.schedules.pipelines import FloatArray, Pipelines
 from explorer.schedules.placements import LOOP
 
 NEEDS = Needs(
@@ -32,6 +37,12 @@ def makespan(of: Pipeline) -> float | None:
     return (of.m * of.chunks + of.p - 1) * of.round_s if of.m % of.p == 0 else None
 
 
+def lower(of: Pipelines) -> FloatArray:
+    """Return the (N,) seconds of a step: a path, and mostly the longest."""
+    m = of.microbatches
+    return rounds_of_chunks(of, m / np.maximum(1, m // of.grid.positions))
+
+
 @SCHEDULES.add(
     Schedule(
         name="interleaved_1f1b",
@@ -41,6 +52,8 @@ def makespan(of: Pipeline) -> float | None:
         placement=LOOP,
         needs=NEEDS,
         closed_form=ClosedForm(makespan=makespan),
+        lower=lower,
+        in_flight=in_rounds,
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from explorer.actions import BACKWARD, FORWARD, Action, Order, Place, Shape
 from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
+from explorer.schedules._bounds import one_way
 from explorer.schedules._clock import clock_of, one_step
 from explorer.schedules._common import each_step, new_action, own, updates
+from explorer.schedules._paths import one_forward_one_backward
+from explorer.schedules.pipelines import FloatArray, Pipelines, longest
 from explorer.schedules.placements import LINE
 
 DEFAULT_SWEEPS = 2
@@ -23,6 +26,13 @@ def makespan(of: Pipeline) -> float | None:
     return (DEFAULT_SWEEPS * of.m + of.m + of.p - 1) * of.round_s if of.chunks == 1 else None
 
 
+def estimate(of: Pipelines) -> FloatArray:
+    """Return the (N,) guesses of a step: r parallel sweeps with an update each, then 1F1B."""
+    sweeps = of.options.get("sweeps", DEFAULT_SWEEPS)
+    own: FloatArray = of.work_s(of.once_s) + of.after_s
+    return longest(sweeps * own[0] + one_forward_one_backward(of), (sweeps + 1) * own)
+
+
 @SCHEDULES.add(
     Schedule(
         name="layer_parallel",
@@ -31,6 +41,8 @@ def makespan(of: Pipeline) -> float | None:
         options=(SWEEPS,),
         placement=LINE,
         closed_form=ClosedForm(makespan=makespan),
+        lower=one_way,
+        estimate=estimate,
     )
 )
 def order(shape: Shape, *, steps: int, sweeps: int = DEFAULT_SWEEPS) -> Order:

@@ -7,6 +7,8 @@ from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
 from explorer.schedules._clock import clock_of, one_step
 from explorer.schedules._common import each_step, updates
+from explorer.schedules._in_flight import clocked
+from explorer.schedules._paths import one_forward_one_backward
 from explorer.schedules.placements import LINE
 
 OPTIONS = (Option(name="blocking", default=False, help="stages wait for what they send and receive"),)
@@ -26,6 +28,8 @@ def makespan(of: Pipeline) -> float | None:
         torch_name="1F1B",
         placement=LINE,
         closed_form=ClosedForm(makespan=makespan),
+        lower=one_forward_one_backward,
+        in_flight=clocked(),
     )
 )
 def order(shape: Shape, *, steps: int, blocking: bool = False) -> Order:

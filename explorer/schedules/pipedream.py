@@ -9,6 +9,8 @@ from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Schedule
 from explorer.schedules._clock import Clock, Ticked, by_tick, clock_of, ticked
 from explorer.schedules._common import each_lane, new_action, turns
+from explorer.schedules._in_flight import clocked as clocked_in_flight
+from explorer.schedules._paths import busiest_updating, updating
 from explorer.schedules.one_f_one_b import makespan
 from explorer.schedules.placements import LINE
 
@@ -29,6 +31,9 @@ TOGETHER = Option(
         placement=LINE,
         needs=Needs(copies=(1,)),
         closed_form=ClosedForm(makespan=makespan),
+        lower=busiest_updating,
+        estimate=updating,
+        in_flight=clocked_in_flight(versions=None),
     )
 )
 def order(shape: Shape, *, steps: int, together: bool = False) -> Order:

@@ -6,6 +6,8 @@ from explorer.actions import UPDATE, Action, Order, Place, ReadRule, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Schedule
 from explorer.schedules._clock import Clock, Ticked, by_tick, clock_of, ticked
 from explorer.schedules._common import each_lane
+from explorer.schedules._in_flight import clocked as clocked_in_flight
+from explorer.schedules._paths import steady
 from explorer.schedules.needs import Least
 from explorer.schedules.one_f_one_b import makespan
 from explorer.schedules.placements import LINE
@@ -28,6 +30,8 @@ NEEDS = Needs(copies=(1,), least=Least(text="as many microbatches as are in flig
         placement=LINE,
         needs=NEEDS,
         closed_form=ClosedForm(makespan=makespan),
+        estimate=steady,
+        in_flight=clocked_in_flight(versions=1),
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:

@@ -9,6 +9,14 @@ from typing import Any, Literal
 from explorer.actions import Dispatch, Order, Shape
 from explorer.base.registry import Spec, unregistered
 from explorer.schedules.needs import NO_NEEDS, Needs, Unmet
+from explorer.schedules.pipelines import (
+    FloatArray,
+    Moments,
+    OfPipelines,
+    Pipelines,
+    busiest,
+    one_of_each,
+)
 from explorer.schedules.placements import ANY, Placement
 
 Quantity = Literal["seconds", "transfers", "memory"]
@@ -77,6 +85,13 @@ class Schedule(Spec):
     """Whether every step ends with all gradients applied before the next one starts."""
     closed_form: ClosedForm | None = None
     """Makespan of an even pipeline."""
+    lower: OfPipelines | None = None
+    """Seconds that a training step takes at least, for many uneven pipelines; None for the work of the
+    busiest position, which bounds every order."""
+    estimate: OfPipelines | None = None
+    """Best guess of these seconds; None to take `lower`, where that is nearly always met."""
+    in_flight: Moments = one_of_each
+    """Moments at which memory may peak; by default what every order holds."""
     torch_name: str = ""
     """Its name in `torch.distributed.pipelining`; empty if it has none."""
     literal: bool = False
@@ -85,6 +100,14 @@ class Schedule(Spec):
     """Whether it makes a `Dispatch` (see `make_dispatch`) instead of an order."""
     function: Callable[..., Order | Dispatch] = unregistered
     """`function(shape, steps=..., **options)`."""
+
+    def lower_s(self, of: Pipelines) -> FloatArray:
+        """Return (N,) seconds that a training step of each of many pipelines takes at least."""
+        return (self.lower or busiest)(of)
+
+    def estimate_s(self, of: Pipelines) -> FloatArray:
+        """Return (N,) best guesses of the seconds of a training step of each of many pipelines."""
+        return (self.estimate or self.lower or busiest)(of)
 
     def unmet(self, shape: Shape) -> tuple[Unmet, ...]:
         """Return everything that a shape lacks for this schedule; () if it can order it."""

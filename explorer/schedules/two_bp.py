@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from explorer.actions import Order, Shape
-from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule, gpipe, one_f_one_b
+from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule, _in_flight, gpipe, one_f_one_b
+from explorer.schedules._bounds import one_way_split
+from explorer.schedules._in_flight import all_at_once, then_waiting
+from explorer.schedules._paths import breadth_first, clocked
 from explorer.schedules._split_backward import at_the_end, split_order
+from explorer.schedules.pipelines import ROUNDING, FloatArray, Pipelines, longest
 from explorer.schedules.placements import LINE
 
 PAPER = "2BP: 2-Stage Backpropagation (Rae et al., 2024)"
@@ -21,6 +25,25 @@ def makespan(of: Pipeline) -> float | None:
     return (of.m + of.p - 1) * (of.forward_s + of.input_grad_s) + of.m * of.weight_grad_s
 
 
+def lower_gpipe(of: Pipelines) -> FloatArray:
+    """Return the (N,) seconds of a step: every position runs its m W when its last I is done."""
+    after = of.after_s + of.work_s(of.weight_grad_s)
+    bound = one_way_split(of, after)
+    if of.grid.chunks > 1:
+        return bound
+    return longest(breadth_first(of, of.input_grad_s, after) * ROUNDING, bound)
+
+
+def lower_1f1b(of: Pipelines) -> FloatArray:
+    """Return the (N,) seconds of a step: every position runs its m W when its last I is done."""
+    after, p = of.after_s + of.work_s(of.weight_grad_s), of.grid.positions
+    bound = one_way_split(of, after)
+    if of.grid.chunks > 1:
+        return bound
+    path = clocked(of, of.input_grad_s, None, range(p, 0, -1), [0] * p) + after[0]
+    return longest(path * ROUNDING, bound)
+
+
 @SCHEDULES.add(
     Schedule(
         name="gpipe_2bp",
@@ -28,6 +51,8 @@ def makespan(of: Pipeline) -> float | None:
         paper=PAPER,
         placement=LINE,
         closed_form=ClosedForm(makespan=makespan),
+        lower=lower_gpipe,
+        in_flight=then_waiting(all_at_once),
     )
 )
 def after_gpipe(shape: Shape, *, steps: int) -> Order:
@@ -42,6 +67,8 @@ def after_gpipe(shape: Shape, *, steps: int) -> Order:
         paper=PAPER,
         placement=LINE,
         closed_form=ClosedForm(makespan=makespan),
+        lower=lower_1f1b,
+        in_flight=then_waiting(_in_flight.clocked()),
     )
 )
 def after_1f1b(shape: Shape, *, steps: int) -> Order:

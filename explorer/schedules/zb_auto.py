@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from explorer.actions import Order, Shape
 from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, Schedule
+from explorer.schedules._bounds import one_way_split
 from explorer.schedules._clock import clock_of
 from explorer.schedules._common import LaneOrders, each_step_at_once, roles, turns
+from explorer.schedules._in_flight import level
 from explorer.schedules._list_scheduler import Caps, costs_of, list_schedule
+from explorer.schedules._paths import split_by_clock
+from explorer.schedules.pipelines import FloatArray, Pipelines
 from explorer.schedules.placements import LINE
 
 PATIENCE = (0.25, 0.5, 0.75, 1.0)
@@ -28,6 +34,13 @@ KEPT = Option(
 )
 
 
+def estimate(of: Pipelines) -> FloatArray:
+    """Return the (N,) seconds of ZB-H1 or, with a limit of 2, of ZB-H2, which it is about as good as."""
+    bound = one_way_split(of)
+    times = 2 if of.options.get("limit", 1) == 2 else 1
+    return bound if of.grid.chunks > 1 else np.maximum(split_by_clock(of, times), bound)
+
+
 @SCHEDULES.add(
     Schedule(
         name="zb_auto",
@@ -36,6 +49,9 @@ KEPT = Option(
         options=(LIMIT, KEPT),
         placement=LINE,
         reads=("seconds", "transfers", "memory"),
+        lower=one_way_split,
+        estimate=estimate,
+        in_flight=level,
     )
 )
 def order(shape: Shape, *, steps: int, limit: int = 1, kept: float = 0.0) -> Order:
