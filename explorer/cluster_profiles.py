@@ -19,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from explorer.base.caching import interned
 from explorer.base.errors import InputError
 from explorer.base.plain_data import read_document, to_fields, to_plain, validate, write_document
 from explorer.base.sample_files import extended_file, merged_sources, named_file, sample_names
@@ -48,8 +49,10 @@ def cluster_names() -> list[str]:
     return list(sample_names("clusters"))
 
 
+@interned(64, key_of=lambda cluster: cluster)
 def load_cluster(reference: str | Path) -> Cluster:
-    """Load a bundled profile by name, or the profile in a YAML or JSON file.
+    """Load a bundled profile by name, or the profile in a YAML or JSON file; the same object as long as that
+    says the same.
 
     >>> load_cluster("dgx-a100").device_count
     8
@@ -68,13 +71,7 @@ def load_cluster(reference: str | Path) -> Cluster:
         cluster = _without_strays(cluster, own)
     except InputError as error:
         raise error.within(file=str(path)) from None
-    # the same object as long as the file says the same: caches know a cluster by its identity
-    if _LOADED.get(path) != cluster:
-        _LOADED[path] = cluster
-    return _LOADED[path]
-
-
-_LOADED: dict[Path, Cluster] = {}
+    return cluster
 
 
 def save_cluster(cluster: Cluster, path: str | Path) -> None:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import explorer
-from explorer.base.caching import Hashed, IdentityCache, Same, remembered, remembered_each
+from explorer.base.caching import Hashed, IdentityCache, Same, interned, remembered, remembered_each
 from explorer.simulation import one_job
 
 
@@ -60,6 +60,20 @@ def test_items_of_same_are_told_apart_by_identity() -> None:
     for items in ([one, other], [one, other], [one, one]):
         assert count(Same(items)) == 2
     assert len(made) == 2
+
+
+def test_equal_results_are_one_object_among_the_last_few() -> None:
+    @interned(2, key_of=tuple)
+    def made(text: str) -> list[str]:
+        return list(text)
+
+    first = made("a")
+    assert made("a") is first
+    other = made("b")
+    assert made("a") is first  # asked for again, so that b is the older one
+    made("c")
+    assert made("a") is first
+    assert made("b") is not other
 
 
 def test_a_hashed_tuple_is_one_with_a_plain_one() -> None:

@@ -216,10 +216,8 @@ def test_the_check_lets_the_reader_pass() -> None:
 
 
 KEPT_BY_HAND = {
-    "explorer/cluster_profiles.py": "profiles by path, read again when a file has changed",
     "explorer/simulation/one_job.py": "lowered programs, limited by tasks, shared by threads",
     "widgets/history/saving.py": "who writes which file: no cache",
-    "widgets/session.py": "models and clusters that open boards share",
 }
 """Modules with a cache that is neither an owner's memo nor `remembered`, and why."""
 

@@ -10,11 +10,11 @@ the present one keep theirs; the others make it again when they are shown.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from explorer.base.caching import interned
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.cluster_profiles import load_cluster
@@ -223,22 +223,15 @@ def lazy_point(
 
 Input = TypeVar("Input", LayerGraph, Cluster)
 
-_SHARED: OrderedDict[str, LayerGraph | Cluster] = OrderedDict()
-_MOST_SHARED = 16
 
-
+@interned(16, key_of=lambda value: (type(value).__name__, fingerprint(value)))
 def shared(value: Input) -> Input:
     """Return the graph or cluster of the same content that was loaded before, if it was one of the last few.
 
     Whatever is derived from a graph is kept with it, so a plan opened twenty times must not bring twenty of
     them.
     """
-    key = f"{type(value).__name__} {fingerprint(value)}"
-    found = _SHARED.setdefault(key, value)
-    _SHARED.move_to_end(key)
-    while len(_SHARED) > _MOST_SHARED:
-        _SHARED.popitem(last=False)
-    return found if isinstance(found, type(value)) else value
+    return value
 
 
 def after(point: Point, before: Point | None) -> Point:

@@ -208,7 +208,7 @@ class Showing:
         self._bench.error = ""
         for widget in (self._bench.parts.controls, self._bench.parts.board):
             if widget.notice is not None:
-                widget.notice = None
+                widget.set_trait("notice", None)  # which the types of traitlets do not know to be allowed
 
     def hold_off(self) -> None:
         """Pause idle work during a drag: it would stand in the way of the drop."""

@@ -6,6 +6,7 @@ derived from one object is kept by that object (`LayerGraph.memo`, `Program.memo
 several is made by a pure function decorated with `remembered`, whose key is all of its arguments. Where one
 function is asked of every stage of a strategy, `remembered_each` looks all of them up at once. `Same` and
 `Hashed` are tuples that are cheap to look up: by the identity of their items, or by a hash worked out once.
+What is read from files more than once is made one object by `interned`, so that all of these know it again.
 """
 
 from __future__ import annotations
@@ -169,6 +170,35 @@ def remembered_each(
             return found  # type: ignore[return-value]
 
         call.forget = kept.clear  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+def interned(limit: int, key_of: Callable[[Any], Hashable]) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator of a function whose results of one key are one object, the first of them.
+
+    Of the last `limit` keys it is kept alive; the one asked for longest ago is forgotten first.
+
+    >>> @interned(8, key_of=tuple)
+    ... def letters(text: str) -> list[str]:
+    ...     return sorted(set(text))
+    >>> letters("abba") is letters("ab")
+    True
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        kept: dict[Hashable, T] = {}
+
+        @wraps(function)
+        def call(*arguments: P.args, **named: P.kwargs) -> T:
+            made = function(*arguments, **named)
+            key = key_of(made)
+            kept[key] = found = kept.pop(key, made)
+            while len(kept) > limit:
+                kept.pop(next(iter(kept)), None)
+            return found
+
         return call
 
     return decorate

@@ -148,7 +148,7 @@ class Evaluator:
             self.miss = Miss(reason=ERROR, text=str(error))
             return None
         over = self.problem.over_bytes(report)
-        value = self.problem.value(report) if report.feasible and not over else math.inf
+        value = objective_value(self.problem, report)
         found = Candidate(strategy=strategy, report=report, value=value, over_bytes=over, label=label)
         self._keep(found)
         return found

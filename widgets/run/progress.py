@@ -143,12 +143,12 @@ def round_words(number: int | None, rounds: int) -> str:
     return "Warming up" if number < 0 else f"Round {number + 1} of {rounds}"
 
 
-def progress_share(event: Mapping[str, Any], spec: Any) -> float | None:
+def progress_share(event: Mapping[str, Any], spec: RunSpec) -> float | None:
     """Return the share of a run completed, 0 to 1; None if an event does not tell.
 
     Args:
         event: event of a rank.
-        spec: `explorer.run.RunSpec`; rounds that warm up have negative numbers.
+        spec: the specification launched; rounds that warm up have negative numbers.
     """
     cases = [case.name for case in spec.cases if not case.once]
     total = spec.warmup_rounds + spec.rounds
