@@ -20,6 +20,7 @@ from explorer.tasks.program import JOIN, KINDS, TRANSFER
 
 IntArray = npt.NDArray[np.int64]
 
+START, LANE, CHANNEL, DATA = range(4)
 REASONS = ("start", "lane", "channel", "data")
 """Reasons for a task's start: nothing before it, the previous task of its lane or of its channel, or the data
 it reads."""
@@ -71,19 +72,18 @@ def critical_path(
         among: tasks (for example one step's) whose last end is explained; None for all.
     """
     last = _last(program, timing, among)
-    tasks = _walk(program, timing, last) if last >= 0 else []
+    tasks = _walk(program, timing, last) if last >= 0 else np.zeros(0, dtype=np.int64)
     start, end = timing.start_s[tasks], timing.end_s[tasks]
-    before = np.concatenate(([0.0], end[:-1])) if tasks else np.zeros(0)
+    before = np.concatenate(([0.0], end[:-1])) if len(tasks) else np.zeros(0)
     wait = start - before
     wait[wait <= ROUNDING * np.maximum(end, 1e-300)] = 0.0
-    length = float(end[-1]) if tasks else 0.0
-    chain = np.array(tasks, dtype=np.int64)
+    length = float(end[-1]) if len(tasks) else 0.0
     return CriticalPath(
-        tasks=chain,
+        tasks=tasks,
         reason=_reasons(program, tasks),
         wait_s=wait,
         length_s=length,
-        parts_s=_parts(program, chain, end - before - wait, wait, seconds, comm_s),
+        parts_s=_parts(program, tasks, end - before - wait, wait, seconds, comm_s),
     )
 
 
@@ -94,34 +94,29 @@ def _last(program: PathTasks, timing: Timing, among: IntArray | None) -> int:
     return int(chosen[np.argmax(timing.end_s[chosen])]) if len(chosen) else -1
 
 
-def _walk(program: PathTasks, timing: Timing, last: int) -> list[int]:
+def _walk(program: PathTasks, timing: Timing, last: int) -> IntArray:
     """Walk back along a task's chain; of predecessors that end together, the one on its lane counts."""
-    end = timing.end_s
+    end, lane, kind = timing.end_s.item, program.lane.item, program.kind.item
+    first, second = program.first.item, program.second.item
     found, task = [last], last
     while True:
-        ahead = int(program.first[task]), int(program.second[task])
-        known = [number - 1 for number in ahead if number]
-        if not known:
-            break
-        lane = program.lane[found[-1]]
-        task = max(known, key=lambda number: (end[number], program.lane[number] == lane))
-        if program.kind[task] != JOIN:
-            found.append(task)
-    return found[::-1]
-
-
-def _reasons(program: PathTasks, tasks: list[int]) -> tuple[str, ...]:
-    found = []
-    for before, task in zip([-1, *tasks], tasks, strict=False):
-        if before < 0:
-            found.append("start")
-        elif program.kind[task] < TRANSFER and program.channel[task] == program.channel[before]:
-            found.append("lane")
-        elif program.channel[task] == program.channel[before]:
-            found.append("channel")
+        one, other = first(task) - 1, second(task) - 1
+        if one < 0 and other < 0:
+            return np.array(found[::-1], dtype=np.int64)
+        if one < 0 or other < 0:
+            task = max(one, other)
         else:
-            found.append("data")
-    return tuple(found)
+            on = lane(found[-1])
+            task = max(one, other, key=lambda number: (end(number), lane(number) == on))
+        if kind(task) != JOIN:
+            found.append(task)
+
+
+def _reasons(program: PathTasks, tasks: IntArray) -> tuple[str, ...]:
+    follows = program.channel[tasks[1:]] == program.channel[tasks[:-1]]
+    computes = program.kind[tasks[1:]] < TRANSFER
+    reasons = np.where(follows, np.where(computes, LANE, CHANNEL), DATA)
+    return (REASONS[START], *(REASONS[reason] for reason in reasons.tolist())) if len(tasks) else ()
 
 
 def _parts(
