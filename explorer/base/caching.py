@@ -50,6 +50,7 @@ class Same(tuple[T_co, ...]):
     __slots__ = ()
 
 
+_CONTEXTS = 8  # of each function: graphs, clusters and jobs that are compared side by side
 _NAMED = object()  # stands in a key before the names of arguments
 _BY_VALUE = frozenset({str, int, float, bool, tuple, frozenset, Hashed, type(None)})
 
@@ -75,6 +76,24 @@ class IdentityCache:
             hit = self._kept[identity] = (objects, make())
         value: T = hit[1]
         return value
+
+    def get_each(
+        self, objects: Sequence[object], places: Sequence[Hashable], make: Callable[[int], T]
+    ) -> list[T]:
+        """Return one value for every object at its place; `make` takes the number of one that is missing.
+
+        Objects are told apart by identity, the items of `Same` likewise, and places by value.
+        """
+        same = type(objects[0]) is Same if objects else False
+        keys = list(zip(places, map(_identity if same else id, objects), strict=True))
+        found = list(map(self._kept.get, keys))
+        for number, hit in enumerate(found):
+            if hit is None:
+                made = ((objects[number],), make(number))
+                if len(self._kept) >= self._limit:
+                    self._kept.clear()
+                found[number] = self._kept[keys[number]] = made
+        return [hit[1] for hit in found]  # type: ignore[index]
 
 
 def remembered(
@@ -129,7 +148,8 @@ def remembered_each(
 
     What the function is given after an object and its place (a number, or whatever else tells its results
     apart) is the same for all; it is compared as `remembered` does. Of each object and place the result is
-    kept, by identity and value; a full cache, of more than `limit` results, forgets everything.
+    kept, by identity and value; when `limit` results for the same further arguments are kept, they are
+    forgotten.
 
     >>> @remembered_each(8)
     ... def named(item: list[int], place: int, word: str) -> str:
@@ -141,7 +161,7 @@ def remembered_each(
     def decorate(
         function: Callable[Concatenate[I, K, P], T],
     ) -> Callable[Concatenate[Sequence[I], Sequence[K], P], list[T]]:
-        kept: dict[Hashable, tuple[object, dict[Hashable, T], list[I]]] = {}
+        kept: dict[Hashable, tuple[object, IdentityCache]] = {}
 
         @wraps(function)
         def call(
@@ -152,22 +172,12 @@ def remembered_each(
             key = (*values, _NAMED, *named) if named else tuple(values)
             hit = kept.get(key)
             if hit is None:
-                hit = kept[key] = (given, {}, [])
-            _, table, alive = hit
-            keys = list(zip(places, map(id, items), strict=True))
-            found = list(map(table.get, keys))
-            for number, value in enumerate(found):
-                if value is not None:
-                    continue
-                if sum(len(others) for _, others, _ in kept.values()) >= limit:
+                if len(kept) >= _CONTEXTS:
                     kept.clear()
-                    kept[key] = hit
-                    table.clear()
-                    alive.clear()
-                made = function(items[number], places[number], *arguments, **named)
-                alive.append(items[number])  # it stays alive, and so its identity
-                found[number] = table[keys[number]] = made
-            return found  # type: ignore[return-value]
+                hit = kept[key] = (given, IdentityCache(limit))
+            return hit[1].get_each(
+                items, places, lambda number: function(items[number], places[number], *arguments, **named)
+            )
 
         call.forget = kept.clear  # type: ignore[attr-defined]
         return call

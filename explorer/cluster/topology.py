@@ -144,19 +144,21 @@ class Cluster:
         name = self._group_of(device)[0].device_kind
         return next(kind for kind in self.device_kinds if kind.name == name)
 
-    def kinds_among(self, devices: Sequence[int]) -> tuple[tuple[int, DeviceKind], ...]:
-        """Return the kinds of some devices, each once with its lowest device, ascending by that.
+    def kinds_among(self, devices: Sequence[int]) -> tuple[tuple[int, DeviceKind, int], ...]:
+        """Return the kinds of some devices: lowest device, kind and number of devices, ascending.
 
         Devices that do not exist are left out.
         """
         ends = self.memo("group_ends", self._find_ends)
         numbers = np.sort(np.asarray(devices, dtype=np.int64))
         numbers = numbers[(numbers >= 0) & (numbers < ends[-1])]
-        _, first = np.unique(np.searchsorted(ends, numbers, side="right"), return_index=True)
-        found: dict[int, tuple[int, DeviceKind]] = {}
-        for device in numbers[first].tolist():
+        groups = np.searchsorted(ends, numbers, side="right")
+        _, first, counts = np.unique(groups, return_index=True, return_counts=True)
+        found: dict[str, tuple[int, DeviceKind, int]] = {}
+        for device, count in zip(numbers[first].tolist(), counts.tolist(), strict=True):
             kind = self.kind_of(device)
-            found.setdefault(id(kind), (device, kind))
+            lowest, _, before = found.get(kind.name, (device, kind, 0))
+            found[kind.name] = (lowest, kind, before + count)
         return tuple(found.values())
 
     def node_size(self, device: int) -> int:

@@ -22,7 +22,8 @@ from explorer.explain.questions import (
     proposal,
     tries,
 )
-from explorer.simulation.report import MEMORY_PARTS, Report
+from explorer.simulation.lane_memory import MEMORY_PARTS
+from explorer.simulation.report import Report
 
 FREES = 0.05
 """Share of a device's memory that a change must free to count."""

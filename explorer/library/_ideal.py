@@ -10,7 +10,8 @@ from typing import Any
 from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup
 from explorer.models.synthetic import chain
 from explorer.schedules import SCHEDULES
-from explorer.simulation.report import MEMORY_PARTS, Report
+from explorer.simulation.lane_memory import MEMORY_PARTS
+from explorer.simulation.report import Report
 from explorer.simulation.simulate import simulate
 from explorer.strategies.uniform import uniform
 from explorer.strategy import UpdateChoice

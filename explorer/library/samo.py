@@ -9,7 +9,8 @@ from explorer.cluster_profiles import load_cluster
 from explorer.graph import LayerGraph
 from explorer.library.system import SYSTEMS, Claim, Example, System, Uses
 from explorer.models import load_model
-from explorer.simulation.report import MEMORY_PARTS, Report
+from explorer.simulation.lane_memory import MEMORY_PARTS
+from explorer.simulation.report import Report
 from explorer.simulation.simulate import simulate
 from explorer.strategies.uniform import uniform
 from explorer.strategy import Strategy

@@ -11,7 +11,8 @@ from explorer.library._ideal import free_cluster
 from explorer.library.system import SYSTEMS, Claim, Example, System, Uses
 from explorer.models import load_model
 from explorer.sharding import table_layout
-from explorer.simulation.report import MEMORY_PARTS, Report
+from explorer.simulation.lane_memory import MEMORY_PARTS
+from explorer.simulation.report import Report
 from explorer.simulation.simulate import simulate
 from explorer.strategy import REPLICA, Mesh, Sharding, Stage, Strategy, UpdateChoice, single
 from explorer.workload import Job, Workload

@@ -5,7 +5,7 @@ from __future__ import annotations
 from explorer.cluster_profiles import load_cluster
 from explorer.library.system import SYSTEMS, Claim, Example, System, Uses
 from explorer.models import load_model
-from explorer.simulation.report import MEMORY_PARTS
+from explorer.simulation.lane_memory import MEMORY_PARTS
 from explorer.simulation.simulate import simulate
 from explorer.strategies.uniform import uniform
 from explorer.workload import default_workload

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from explorer.base.caching import STAGES_KEPT, remembered_each
 from explorer.base.units import dtype_bytes
 from explorer.cluster import Cluster
 from explorer.costs.memory_counts import Counts, spread_axes
@@ -20,13 +21,13 @@ from explorer.pricing.gradient_sync import (
     weight_bytes,
     with_partial_sums,
 )
-from explorer.pricing.layer_columns import sharded_of
+from explorer.pricing.layer_columns import Sharded, sharded_of
 from explorer.pricing.mesh_lines import Lines, axis_lines, cut_row
 from explorer.pricing.routes import Pattern, Route, flow_pattern, lane_route, reversed_pattern
 from explorer.pricing.section_time import section_counts
 from explorer.pricing.stage_transfers import crossing_route
 from explorer.sharding.result import ShardedLayers
-from explorer.strategy import JobStrategy
+from explorer.strategy import JobStrategy, Stage
 from explorer.tasks.placement import Holders, Piece, PlacedStrategy
 from explorer.tasks.program import GATHER, OPENING, WHOLE, Slot
 from explorer.updates import GRADIENTS, WEIGHTS, rule_of
@@ -57,7 +58,7 @@ class Exchanges:
         self.strategy, self.placement = strategy, placement
         self.sections = placement.skeleton.sections
         self.stages = [strategy.stages[section.stage] for section in self.sections]
-        self.sharded = [sharded_of(graph, stage) for stage in self.stages]
+        self.sharded = _sharded_each(self.stages, ("",) * len(self.stages), graph)
         self._reduced: list[set[int]] | None = None
         self._keeping: list[tuple[Holders, tuple[int, ...]]] | None = None
         self._flows: dict[int, tuple[float, Pattern]] = {}
@@ -247,3 +248,14 @@ class Exchanges:
             return lane_route(self.cluster, source, target, way)
         sent = float(size * slot.samples)
         return crossing_route(self.cluster, source, target, way, sent, self.strategy.transfers)
+
+    def lane_route(self, slot: Slot) -> Route:
+        """Return the direct way of a transfer, whatever way the strategy chooses."""
+        pattern = self.flow(slot.where)[1]
+        way = reversed_pattern(pattern) if slot.backward else pattern
+        return lane_route(self.cluster, self.row(slot.piece), self.row(slot.peer), way)
+
+
+@remembered_each(STAGES_KEPT)
+def _sharded_each(stage: Stage, _: str, graph: LayerGraph) -> Sharded:
+    return sharded_of(graph, stage)

@@ -102,7 +102,7 @@ def _kinds(checked: Sequence[CheckedStage]) -> list[DeviceKind]:
     """Return the device kinds in use, by the lowest device of each."""
     lowest: dict[str, tuple[int, DeviceKind]] = {}
     for stage in checked:
-        for device, kind in stage.kinds:
+        for device, kind, _ in stage.kinds:
             if kind.name not in lowest or device < lowest[kind.name][0]:
                 lowest[kind.name] = (device, kind)
     return [kind for _, kind in sorted(lowest.values(), key=itemgetter(0))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from explorer.cluster import Cluster
 from explorer.pricing import Prices
-from explorer.simulation.report import MEMORY_PARTS, memory_by_lane
+from explorer.simulation.lane_memory import MEMORY_PARTS, memory_by_lane
 from explorer.strategy import JobStrategy
 from explorer.tasks.program import Program
 

@@ -31,7 +31,7 @@ from explorer.simulation.check import check_job
 from explorer.simulation.checkpoints import checkpoint_share
 from explorer.simulation.dispatch_job import simulate_dispatch
 from explorer.simulation.folding import UNFOLDED, Folding, fold_replicas
-from explorer.simulation.report import Report, Timeline, build_report
+from explorer.simulation.report import Report, Timeline, build_report, times_at
 from explorer.strategies.framework_choices import strategy_under
 from explorer.strategy import JobStrategy
 from explorer.tasks.lanes import find_lanes
@@ -244,7 +244,7 @@ def period_of(
         drain: steps at the end that do not count.
         every: steps of a round, after which exchanges repeat.
     """
-    ends = np.append(timing.end_s, 0.0)[derived(program).step_last][every - 1 :: every]
+    ends = times_at(timing.end_s, derived(program).step_last[every - 1 :: every])
     gaps = np.diff(ends, axis=0) / every
     if flush:
         return gaps[0], True

@@ -8,28 +8,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from explorer.base.caching import remembered
+from explorer.base.caching import IdentityCache, remembered
 from explorer.cluster import Cluster
-from explorer.costs.memory import StageMemory
 from explorer.passes.timing import FloatArray, Timing
 from explorer.pricing import Pricer, Prices
 from explorer.pricing.traffic import device_traffic
+from explorer.simulation.lane_memory import MEMORY_PARTS, memory_by_lane
 from explorer.strategy import JobStrategy, Stage
 from explorer.tasks.placement import PlacedStrategy
 from explorer.tasks.program import GATHER, HOST, JOIN, REDUCE, TRANSFER, Program
 from explorer.tasks.program_tables import derived
+from explorer.tasks.skeleton import IntArray
 from explorer.workload import Job
 
-MEMORY_PARTS = (
-    "weights", "versions", "gradients", "optimizer", "activations", "buffers", "reserved", "cached"
-)  # fmt: skip
-"""Parts of a device's memory, in the order they are stacked. Tensors come first; `reserved` is what a process
-takes besides them, `cached` what its allocator holds and would give back before it fails.
-"""
 NO_FLOPS = "the model does not say its FLOPs"
 """Reason why there is no MFU, if there is none."""
 _TENSORS, _GIVEN_BACK = MEMORY_PARTS.index("reserved"), MEMORY_PARTS.index("cached")
@@ -189,14 +184,14 @@ def _fullest_devices(
         memory = tuple(
             pricer.memory(s, place if place < _places(pricer.stages[s]) else None) for s in sections
         )
-        found, _ = memory_by_lane(program, replace(prices, memory=memory))
+        found, _ = memory_by_lane(program, prices.with_memory(memory))
         for lane, held in enumerate(derived(program).sections):
             own = {s for s, _ in held if _places(pricer.stages[s]) > place}
             devices = _at_place(pricer, own, lanes[lane], place)
             if not devices:
                 continue
-            capacity, reserved, _ = _room(cluster, (devices,))
-            over = float(found[lane].sum()) + reserved[0] - capacity[0]
+            room = _room(cluster, (devices,))
+            over = float(found[lane].sum() + room.reserved[0] - room.memory[0])
             if over > best[lane]:
                 best[lane], parts[lane], chosen[lane] = over, found[lane], devices
     return parts, tuple(chosen)
@@ -217,58 +212,6 @@ def _at_place(pricer: Pricer, sections: set[int], row: tuple[int, ...], place: i
     return ()
 
 
-def memory_by_lane(program: Program, prices: Prices) -> tuple[FloatArray, FloatArray]:
-    """Return the (lanes, parts) bytes at each lane's peak, and the activation level after every memory
-    event.
-    """
-    memory, lanes = prices.memory, len(program.lane_devices)
-    parts = np.zeros((lanes, len(MEMORY_PARTS)))
-    for lane, sections in enumerate(derived(program).sections):
-        buffers: dict[int, float] = {}
-        for section, samples in sections:
-            item = memory[section]
-            copies = program.versions[section] - 1 + program.copies[section]
-            extra = copies * item.version_bytes
-            parts[lane, :4] += (item.weight_bytes, extra, item.gradient_bytes, item.optimizer_bytes)
-            more = item.run_buffer_bytes if program.whole_over_runs[section] else 0.0
-            buffers[section] = item.buffer_bytes + more + item.buffer_bytes_per_sample * samples
-        together = program.gathered_together[lane] if program.gathered_together else ()
-        most = [max(buffers[s] + _others(memory, s, group) for s in group) for group in together]
-        parts[lane, 5] = max(0.0, *buffers.values(), *most)
-    events = program.memory
-    if not len(events.lane):
-        return parts, np.zeros(0)
-    level = np.cumsum(activation_changes(program, prices))
-    before = np.concatenate(([0.0], level))[events.lane_start]
-    peak = np.maximum.reduceat(level, events.lane_start) - before
-    parts[events.lane[events.lane_start], 4] = np.maximum(peak, 0.0)
-    return parts, level
-
-
-def _others(memory: tuple[StageMemory, ...], section: int, group: tuple[int, ...]) -> float:
-    """Return the bytes of weights and gradients that are whole at the same time as those of a section."""
-    return sum(memory[other].run_buffer_bytes for other in group if other != section)
-
-
-def activation_changes(program: Program, prices: Prices) -> FloatArray:
-    """Return the bytes that each memory event of a program allocates (above 0) or frees on one device."""
-    sizes = np.array(
-        [
-            (
-                item.activation_bytes_per_sample,
-                item.recompute_peak_bytes_per_sample,
-                item.waiting_bytes_per_sample,
-                item.recompute_rest_bytes_per_sample,
-                item.recompute_whole_bytes_per_sample,
-            )
-            for item in prices.memory
-        ]
-    )
-    events = program.memory
-    changes: FloatArray = events.samples * sizes[events.section, events.part]
-    return changes
-
-
 def build_report(
     cluster: Cluster,
     job: Job,
@@ -284,37 +227,35 @@ def build_report(
     program, timing, prices = timeline.program, timeline.timing, timeline.prices
     period, settled = periods
     step = float(period.max())
-    makespan = float(timing.end_s[derived(program).first_step].max())
     busy, span = _lane_times(program, timing, prices)
     parts, fullest = _fullest_devices(cluster, program, prices)
-    capacity, reserved, cached = _room(cluster, fullest)
-    parts[:, 6] = reserved
-    total = parts.sum(axis=1)
-    parts[:, 7] = np.array(cached) * (parts[:, 4] + parts[:, 5])
+    room = _room_of(cluster, program, fullest)
+    parts[:, 6] = room.reserved
+    over = parts.sum(axis=1) - room.memory
+    parts[:, 7] = room.cached * (parts[:, 4] + parts[:, 5])
     overflows = tuple(
-        Overflow(device=devices[0], lane=lane, over_bytes=float(total[lane] - capacity[lane]))
-        for lane, devices in enumerate(fullest)
-        if total[lane] > capacity[lane]
+        Overflow(device=fullest[lane][0], lane=lane, over_bytes=float(over[lane]))
+        for lane in np.flatnonzero(over > 0).tolist()
     )
-    weights = np.array([len(devices) for devices in folded], dtype=np.float64)
-    bubble = 1.0 - float((np.array(busy) * weights).sum() / (step * weights.sum())) if step else 0.0
-    stages = len(strategy.stages)
+    known = _folded(program, cluster, job, folded)
+    bubble = 1.0 - float((busy * known.weights).sum() / (step * known.weights.sum())) if step else 0.0
+    flops = float(prices.flops.sum()) * job.global_batch * (3.0 if job.training else 1.0)
     return Report(
         step_time_s=step,
-        makespan_s=makespan,
-        device_span_s=tuple(span),
+        makespan_s=float(timing.end_s[_last_of_step(program)].max()),
+        device_span_s=tuple(span.tolist()),
         throughput_samples_per_s=job.global_batch / step if step else 0.0,
         bubble_fraction=max(0.0, bubble),
-        mfu=_mfu(cluster, job, prices, folded, step),
+        mfu=flops / (known.peak_flops_per_s * step) if flops and step else None,
         feasible=not overflows,
         overflows=overflows,
         lanes=program.lane_devices,
         lane_devices=folded,
         memory_parts_bytes=tuple(map(tuple, parts.tolist())),
-        capacity_bytes=capacity,
-        busy_s=tuple(busy),
-        versions=_by_stage(program, program.versions, stages),
-        delay=_by_stage(program, program.delay, stages),
+        capacity_bytes=room.capacity,
+        busy_s=tuple(busy.tolist()),
+        versions=_by_stage(program, "versions", program.versions, len(strategy.stages)),
+        delay=_by_stage(program, "delay", program.delay, len(strategy.stages)),
         pass_name=timing.pass_name,
         settled=settled,
         global_batch=job.global_batch,
@@ -322,49 +263,94 @@ def build_report(
     )
 
 
-def _by_stage(program: Program, values: tuple[int, ...], stages: int) -> tuple[int, ...]:
-    found = [0] * stages
-    for section, value in zip(program.skeleton.sections, values, strict=True):
-        found[section.stage] = max(found[section.stage], value)
-    return tuple(found)
+def _last_of_step(program: Program) -> IntArray:
+    """Return the tasks of the first step for which none of that step waits: one of them ends last."""
+
+    def find() -> IntArray:
+        tasks = derived(program).first_step
+        waited = np.zeros(program.size + 1, dtype=bool)
+        waited[np.asarray(program.first)[tasks]] = waited[np.asarray(program.second)[tasks]] = True
+        return tasks[~waited[tasks + 1]]
+
+    return program.memo("last of step", find)
 
 
-def _lane_times(program: Program, timing: Timing, prices: Prices) -> tuple[list[float], list[float]]:
+def _by_stage(program: Program, name: str, values: tuple[int, ...], stages: int) -> tuple[int, ...]:
+    """Return the largest value of the sections of each stage, found once under this name."""
+
+    def find() -> tuple[int, ...]:
+        found = [0] * stages
+        for section, value in zip(program.skeleton.sections, values, strict=True):
+            found[section.stage] = max(found[section.stage], value)
+        return tuple(found)
+
+    return program.memo(f"{name} by stage", find)
+
+
+def _lane_times(program: Program, timing: Timing, prices: Prices) -> tuple[FloatArray, FloatArray]:
     """Return per lane compute seconds of one step (averaged over the steps) and the span within the first."""
     table = derived(program)
     busy = table.work @ (prices.seconds - prices.comm_s)
-    start, end = np.append(timing.start_s, 0.0), np.append(timing.end_s, 0.0)
-    span = end[table.step_last[0]] - start[table.first]
-    return busy.tolist(), span.tolist()
+    return busy, times_at(timing.end_s, table.step_last[0]) - times_at(timing.start_s, table.first)
+
+
+def times_at(times: FloatArray, tasks: IntArray) -> FloatArray:
+    """Return the times of some tasks; 0 for one behind the last, which stands for none."""
+    return np.where(tasks < len(times), times[np.minimum(tasks, len(times) - 1)], 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Room:
+    """Room of every lane."""
+
+    capacity: tuple[float, ...]
+    """Memory of its smallest device."""
+    memory: FloatArray
+    """The same as an array."""
+    reserved: FloatArray
+    """What its greediest process reserves."""
+    cached: FloatArray
+    """The share that its allocator caches."""
+
+
+def _room_of(cluster: Cluster, program: Program, lanes: tuple[tuple[int, ...], ...]) -> _Room:
+    if lanes is not program.lane_devices:
+        return _room(cluster, lanes)
+    rooms = program.memo("rooms", lambda: IdentityCache(8))
+    return rooms.get((cluster,), None, lambda: _room(cluster, lanes))
 
 
 @remembered(256)
-def _room(
-    cluster: Cluster, lanes: tuple[tuple[int, ...], ...]
-) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
-    """Return per lane the memory of its smallest device, what its greediest process reserves, and the share
-    it caches.
-    """
+def _room(cluster: Cluster, lanes: tuple[tuple[int, ...], ...]) -> _Room:
     kinds = [[cluster.kind_of(device) for device in devices] for devices in lanes]
-    return (
-        tuple(min(kind.memory_bytes for kind in row) for row in kinds),
-        tuple(max(kind.reserved_bytes for kind in row) for row in kinds),
-        tuple(max(kind.software.cached_fraction for kind in row) for row in kinds),
+    capacity = tuple(min(kind.memory_bytes for kind in row) for row in kinds)
+    return _Room(
+        capacity=capacity,
+        memory=np.array(capacity),
+        reserved=np.array([max(kind.reserved_bytes for kind in row) for row in kinds]),
+        cached=np.array([max(kind.software.cached_fraction for kind in row) for row in kinds]),
     )
 
 
-@remembered(256)
-def _peak_flops_per_s(cluster: Cluster, lanes: tuple[tuple[int, ...], ...], precision: str) -> float:
-    """Return the peak of all devices together."""
-    return sum(cluster.kind_of(device).peak(precision) for devices in lanes for device in devices)
+class _Folded(NamedTuple):
+    """What the devices that lanes stand for are together."""
+
+    weights: FloatArray
+    """Per lane: number of devices."""
+    peak_flops_per_s: float
+    """Peak of all devices together."""
 
 
-def _mfu(
-    cluster: Cluster, job: Job, prices: Prices, folded: tuple[tuple[int, ...], ...], step_s: float
-) -> float | None:
-    flops = float(prices.flops.sum()) * job.global_batch * (3.0 if job.training else 1.0)
-    peak = _peak_flops_per_s(cluster, folded, job.precision)
-    return flops / (peak * step_s) if flops and step_s else None
+def _folded(program: Program, cluster: Cluster, job: Job, lanes: tuple[tuple[int, ...], ...]) -> _Folded:
+    def find() -> _Folded:
+        kinds = cluster.kinds_among([device for devices in lanes for device in devices])
+        return _Folded(
+            np.array([len(devices) for devices in lanes], dtype=np.float64),
+            sum(count * kind.peak(job.precision) for _, kind, count in kinds),
+        )
+
+    known = program.memo("folded devices", lambda: IdentityCache(8))
+    return known.get((cluster, lanes), job.precision, find)
 
 
 _WAITS = {TRANSFER: "transfer", REDUCE: "reduce", GATHER: "gather"}

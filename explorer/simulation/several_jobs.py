@@ -28,7 +28,7 @@ from explorer.pricing import Pricer, Prices, price
 from explorer.simulation.check import check
 from explorer.simulation.folding import UNFOLDED
 from explorer.simulation.one_job import get_program, input_seconds
-from explorer.simulation.report import Overflow, Report, Timeline, build_report
+from explorer.simulation.report import Overflow, Report, Timeline, build_report, times_at
 from explorer.strategies.framework_choices import strategy_under
 from explorer.strategy import JobStrategy, Strategy
 from explorer.tasks.placement import place
@@ -226,7 +226,7 @@ def _reports(once: _Together, many: _Together) -> list[tuple[str, Report]]:
 
 def _period(program: Program, timing: Timing, stop: float) -> tuple[FloatArray, bool]:
     """Return per lane the mean seconds of a step among those that end while every job still goes on."""
-    ends = np.append(timing.end_s, 0.0)[derived(program).step_last]
+    ends = times_at(timing.end_s, derived(program).step_last)
     whole = max(2, int(np.count_nonzero(ends.max(axis=1) <= stop * (1 + 1e-9))))
     gaps = np.diff(ends[:whole], axis=0)
     settled = bool(np.all(np.abs(gaps - gaps[-1]) <= 1e-9 * max(float(gaps.max()), 1e-30)))

@@ -26,8 +26,8 @@ class CheckedStage(NamedTuple):
     """Everything wrong with it, in words."""
     layers: IntArray | None
     """Positions of its layers; None if it cuts any, or the model lacks one."""
-    kinds: tuple[tuple[int, DeviceKind], ...]
-    """Kinds of its devices, each with its lowest device."""
+    kinds: tuple[tuple[int, DeviceKind, int], ...]
+    """Kinds of its devices: lowest device, kind and number of devices."""
 
 
 def check_stages(
@@ -59,8 +59,8 @@ def _check_stage(
     return CheckedStage(tuple(problems), layers, kinds_of(cluster, stage))
 
 
-def kinds_of(cluster: Cluster, stage: Stage) -> tuple[tuple[int, DeviceKind], ...]:
-    """Return the kinds of devices of a stage, each with its lowest device; a device may be missing."""
+def kinds_of(cluster: Cluster, stage: Stage) -> tuple[tuple[int, DeviceKind, int], ...]:
+    """Return the kinds of devices of a stage: lowest device, kind and number of devices."""
     return cluster.kinds_among([device for mesh in stage.meshes for device in mesh.devices])
 
 
@@ -100,7 +100,7 @@ def _problems(
     yield from _states(cluster, stage)
     choosy = graph.memo("choosy", lambda: frozenset(i.name for i in graph.layers if i.device_kinds))
     if choosy:
-        kinds = {kind.name for _, kind in kinds_of(cluster, stage)}
+        kinds = {kind.name for _, kind, _ in kinds_of(cluster, stage)}
         for name in choosy.intersection(stage.all_layers):
             allowed = graph.layer[name].device_kinds
             if not kinds <= set(allowed):
@@ -121,7 +121,7 @@ def _states(cluster: Cluster, stage: Stage) -> Iterator[str]:
         yield f"reshard {stage.reshard} with ZeRO {stage.zero}: only levels 2 and 3 have what it speaks of"
     if stage.density < 1 and stage.zero:
         yield f"a density of {stage.density:g} with ZeRO {stage.zero}: sparse states are not sharded"
-    kinds = [kind for _, kind in kinds_of(cluster, stage)] if stage.offload else []
+    kinds = [kind for _, kind, _ in kinds_of(cluster, stage)] if stage.offload else []
     for name in dict.fromkeys(kind.name for kind in kinds if not kind.host_bandwidth_bytes_per_s):
         yield f"offload from {name}, whose bandwidth to its host (host_bandwidth_bytes_per_s) is not known"
 

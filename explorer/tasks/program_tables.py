@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.tasks.lanes import find_lanes
-from explorer.tasks.program import TRANSFER, Program
+from explorer.tasks.program import Program
 from explorer.tasks.skeleton import Piece
 
 IntArray = npt.NDArray[np.int64]
@@ -29,10 +29,6 @@ class Derived:
     """Tasks of the first step."""
     sections: tuple[tuple[tuple[int, int], ...], ...]
     """Per lane: sections it holds, each with the samples of one microbatch that the lane works on."""
-    own_slots: tuple[IntArray, ...]
-    """Per section: slots whose price depends on that section's stage alone (compute and update)."""
-    other_slots: tuple[int, ...]
-    """Slots of transfers and collectives."""
 
 
 def derived(program: Program) -> Derived:
@@ -52,11 +48,6 @@ def _derive(program: Program) -> Derived:
         if len(opening):
             first[lane] = opening[0]
         work[lane] = np.bincount(program.slot[tasks], minlength=len(program.slots)) / steps
-    kinds = [slot.kind for slot in program.slots]
-    own: list[list[int]] = [[] for _ in program.skeleton.sections]
-    for number, slot in enumerate(program.slots):
-        if 0 <= slot.kind < TRANSFER:
-            own[slot.where].append(number)
     found = find_lanes(program.skeleton.sections, program.kept_replicas)
     return Derived(
         step_last=step_last,
@@ -64,8 +55,6 @@ def _derive(program: Program) -> Derived:
         work=work,
         first_step=np.flatnonzero(program.step == 0),
         sections=tuple(_held(program, pieces) for pieces in found.pieces),
-        own_slots=tuple(np.array(slots, dtype=np.int64) for slots in own),
-        other_slots=tuple(number for number, kind in enumerate(kinds) if kind >= TRANSFER),
     )
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from explorer.passes.timing import FloatArray
-from explorer.simulation.report import MEMORY_PARTS, Report, activation_changes
+from explorer.simulation.lane_memory import MEMORY_PARTS, activation_changes
+from explorer.simulation.report import Report
 from explorer.views.scene import LaneRow, Scene, device_rows
 
 COLUMNS = 240

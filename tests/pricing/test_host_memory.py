@@ -13,7 +13,8 @@ from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.pricing.traffic import device_traffic
 from explorer.simulation.check import check
-from explorer.simulation.report import MEMORY_PARTS, Report
+from explorer.simulation.lane_memory import MEMORY_PARTS
+from explorer.simulation.report import Report
 from explorer.strategy import Mesh, Stage, single
 from explorer.tasks.program import REDUCE, B, F, U
 from explorer.workload import default_workload

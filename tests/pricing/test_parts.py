@@ -17,7 +17,8 @@ from explorer.costs.collectives import collective_seconds
 from explorer.graph import LayerGraph
 from explorer.pricing.traffic import device_traffic
 from explorer.simulation.check import check
-from explorer.simulation.report import MEMORY_PARTS, Report
+from explorer.simulation.lane_memory import MEMORY_PARTS
+from explorer.simulation.report import Report
 from explorer.strategy import Mesh, Stage, Sync, single
 from explorer.tasks.program import CLOSING, GATHER, OPENING, REDUCE, WHOLE, B, F, U
 from explorer.workload import default_workload

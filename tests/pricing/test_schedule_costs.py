@@ -12,8 +12,9 @@ from explorer.cluster_profiles import load_cluster
 from explorer.models import load_model
 from explorer.pricing import Pricer
 from explorer.simulation.folding import UNFOLDED
+from explorer.simulation.lane_memory import MEMORY_PARTS
 from explorer.simulation.one_job import make_shape
-from explorer.simulation.report import MEMORY_PARTS, Report
+from explorer.simulation.report import Report
 from explorer.simulation.simulate import simulate
 from explorer.strategies.uniform import uniform
 from explorer.strategy import Strategy

@@ -15,7 +15,8 @@ from explorer.costs.compute import layer_costs
 from explorer.graph import LayerGraph
 from explorer.pricing.mesh_lines import cut_row
 from explorer.sharding.layouts import context_layout, megatron_layout
-from explorer.simulation.report import MEMORY_PARTS, Report
+from explorer.simulation.lane_memory import MEMORY_PARTS
+from explorer.simulation.report import Report
 from explorer.strategy import REPLICA, Mesh, Stage, single
 from explorer.tasks.program import GATHER, REDUCE, B, F, U
 from explorer.workload import Job, Workload

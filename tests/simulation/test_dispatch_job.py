@@ -25,8 +25,8 @@ from explorer.pricing import Pricer, price
 from explorer.simulation.dispatch_job import dispatched_order
 from explorer.simulation.dispatch_peers import PlacedPeers
 from explorer.simulation.folding import UNFOLDED
+from explorer.simulation.lane_memory import memory_by_lane
 from explorer.simulation.one_job import make_shape
-from explorer.simulation.report import memory_by_lane
 from explorer.strategy import ROUND_ROBIN, Mesh, Stage, single
 from explorer.tasks.lower import lower
 from explorer.tasks.placement import place

@@ -18,7 +18,8 @@ from explorer.run.launch import run as launch
 from explorer.run.spec import RunSpec
 from explorer.schedules import make_order
 from explorer.schedules._torch_notation import to_torch_csv
-from explorer.simulation.report import MEMORY_PARTS, Report
+from explorer.simulation.lane_memory import MEMORY_PARTS
+from explorer.simulation.report import Report
 from explorer.simulation.simulate import simulate
 from explorer.strategies.uniform import uniform
 from explorer.strategy import Strategy

@@ -9,7 +9,8 @@ import pytest
 
 from explorer.cluster_profiles import load_cluster
 from explorer.models.synthetic import chain
-from explorer.simulation.report import MEMORY_PARTS, Report
+from explorer.simulation.lane_memory import MEMORY_PARTS
+from explorer.simulation.report import Report
 from explorer.simulation.simulate import simulate
 from explorer.strategies.uniform import uniform
 from explorer.tasks.program import CLOSING, GATHER, REDUCE

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import explorer
 from explorer.base.errors import ExplorerError, InputError, PlanError
 from explorer.simulation.check import check
-from explorer.simulation.report import MEMORY_PARTS, Report
+from explorer.simulation.lane_memory import MEMORY_PARTS
+from explorer.simulation.report import Report
 from explorer.strategy import UpdateChoice
 from explorer.updates import GRADIENTS, UPDATES, WEIGHTS, Update, UpdateRule, chosen, rule_of
 from tests.updates.problems import COMPUTE_S, data_parallel, minimise, pipelined

@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 import explorer
-from explorer.simulation.report import MEMORY_PARTS
+from explorer.simulation.lane_memory import MEMORY_PARTS
 from explorer.views.link_map import links_view, report_links
 from explorer.views.memory_map import memory_view
 from explorer.views.scene import Scene, make_scene

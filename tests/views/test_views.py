@@ -17,7 +17,8 @@ from explorer.base.errors import ExplorerError
 from explorer.explain import explain
 from explorer.models import SOURCES
 from explorer.models.synthetic import chain
-from explorer.simulation.report import MEMORY_PARTS, NO_FLOPS
+from explorer.simulation.lane_memory import MEMORY_PARTS
+from explorer.simulation.report import NO_FLOPS
 from explorer.strategies.moves import groups_of, place_layers
 from explorer.strategy import Slice, Stage, single
 from explorer.sweep.bands import report_figures

@@ -12,7 +12,8 @@ from typing import Any
 from explorer import __version__
 from explorer.base.units import format_bytes, format_seconds
 from explorer.cluster import Source
-from explorer.simulation.report import MEMORY_PARTS, NO_FLOPS
+from explorer.simulation.lane_memory import MEMORY_PARTS
+from explorer.simulation.report import NO_FLOPS
 from explorer.views import board_view
 from explorer.views.tiles import figures
 from widgets.compare.panel import compare_html
