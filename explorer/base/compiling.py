@@ -32,7 +32,8 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -63,6 +64,8 @@ class _Work:
         self.numba: ModuleType | None = None
         self.absent = False
         """Whether compiling is switched off or impossible here."""
+        self.forced: bool | None = None
+        """Whether all kernels run compiled, whatever pays; None to count."""
 
 
 _WORK = _Work()
@@ -71,6 +74,16 @@ _WORK = _Work()
 def expect(rounds: int) -> None:
     """Count work that is to come, so that a long search need not first do half a second of it plainly."""
     _WORK.rounds += rounds
+
+
+@contextmanager
+def forced(*, compiled: bool) -> Iterator[None]:
+    """Run all kernels of all threads one way meanwhile, whatever pays: for tests and benchmarks."""
+    before, _WORK.forced = _WORK.forced, compiled
+    try:
+        yield
+    finally:
+        _WORK.forced = before
 
 
 class Kernel(Generic[P, T]):
@@ -102,6 +115,8 @@ class Kernel(Generic[P, T]):
         """Count the work of a call, and tell whether it will run compiled: who has a faster way than the
         kernel's own plain one asks before the call.
         """
+        if _WORK.forced is not None:
+            return _WORK.forced and self._ready(arguments)
         if self._machine is None:
             rounds = self.rounds_of(*arguments)
             self.rounds += rounds
@@ -120,10 +135,13 @@ class Kernel(Generic[P, T]):
 
     def compiled(self, *arguments: Any) -> T:
         """Run the kernel compiled, whatever that costs now; plainly where nothing can be compiled."""
+        return self._machine(*arguments) if self._ready(arguments) else self.plain(*arguments)  # type: ignore[misc]
+
+    def _ready(self, arguments: tuple[Any, ...]) -> bool:
         if self._machine is None:
             with _WORK.lock:
                 self._buy(arguments)
-        return self._machine(*arguments) if self._machine else self.plain(*arguments)
+        return self._machine is not None
 
     def _pays(self) -> bool:
         known = _WORK.numba is not None

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer
-from explorer.base.compiling import Kernel
+from explorer.base.compiling import forced
 from explorer.base.errors import ExplorerError
 from explorer.passes import Shares, Timing, is_overfull, overfull_resources, run_events, run_static
 from explorer.passes.rates import Rates
@@ -149,24 +149,13 @@ def both_ways(
 ) -> list[tuple[Timing, list[str], Timing]]:
     """Timings of both passes and what is over-full in the static one, plainly and compiled."""
     found = []
-    for compiles in (never, always):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Kernel, "compiles", compiles)
+    for compiled in (False, True):
+        with forced(compiled=compiled):
             static = run_static(tasks, seconds)
             wanting = overfull_resources(tasks, static, shared)
             assert is_overfull(tasks, static, shared) == bool(wanting)
             found.append((static, wanting, run_events(tasks, seconds, shared)))
     return found
-
-
-def never(_: Kernel, *__: object) -> bool:
-    """Run all kernels plainly."""
-    return False
-
-
-def always(item: Kernel, *arguments: object) -> bool:
-    """Run all kernels compiled."""
-    return item._machine is not None or item._buy(arguments)
 
 
 def assert_equal(one: Timing, other: Timing) -> None:
