@@ -59,6 +59,21 @@ def test_what_does_not_fit_says_where_by_how_much_and_what_would() -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_where_only_memory_helps_no_other_split_is_advised() -> None:
+    """GPT-2 XL in fp16 with Adam: 16 bytes a parameter, on eight devices of 2 GB each."""
+    kinds = tuple(replace(kind, memory_bytes=2e9, reserved_bytes=0.0) for kind in V100.device_kinds)
+    few = replace(V100, device_kinds=kinds)
+    job = BIG.job
+    strategy = explorer.uniform(GPT, few, job, stages=8)
+    _, said = sentences(Case(GPT, few, BIG, strategy))
+    elements = sum(item.elements for item in GPT.parameters)
+    kept = 16 * elements
+    assert f"need {format_bytes(kept)}, however they are divided" in said["memory"].text
+    assert f"{-int(-kept // 2e9)} of them or more" in said["memory"].text
+    assert "stages" not in said["memory"].text.split("do not suffice")[1].split("Nearest")[0]
+    assert sentences(too_big(0.01))[1]["memory"].text.count("larger devices") == 1
+
+
 def test_the_change_is_the_cheapest_that_fits() -> None:
     case = too_big(microbatch_size=2)
     _, said = sentences(case)
@@ -78,6 +93,10 @@ def test_where_nothing_helps_it_says_what_else_to_try() -> None:
     workload = default_workload(graph).with_job(global_batch=8)
     strategy = explorer.uniform(graph, V100, workload.job, stages=8)
     _, said = sentences(Case(graph, V100, workload, strategy))
+    assert said["memory"].strategy is None
+    assert "all 8 devices together have" in said["memory"].text  # 175 billion parameters on 128 GB
+    alone = explorer.uniform(GPT, V100, BIG.job, stages=1)  # 1.5 billion on one of eight
+    _, said = sentences(Case(GPT, V100, BIG, alone))
     assert said["memory"].strategy is None
     assert "more stages, tensor parallelism or devices" in said["memory"].text
 

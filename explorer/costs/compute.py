@@ -129,10 +129,28 @@ def updates_seconds(kind: DeviceKind, *, elements: Array, optimizer: str, precis
             allowed=", ".join(OPTIMIZERS),
         )
     wide = max(1.0, dtype_bytes(precision) / 4)
-    moved = elements * OPTIMIZERS[optimizer].moved_bytes * wide
-    effective = _effective(_curve(kind, "memory"), moved)
+    return _moving_seconds(kind, elements * OPTIMIZERS[optimizer].moved_bytes * wide)
+
+
+def predicting_seconds(kind: DeviceKind, *, elements: float, optimizer: str, precision: str) -> float:
+    """Return the seconds of writing a copy of `elements` trainable scalars, moved on by some updates.
+
+    It is bound by the memory moved, and reads no gradient: the weight (its fp32 master if it is narrower) and
+    every state of the optimizer are read, the copy is written in the precision of compute. In fp32 that is 12
+    bytes for each scalar with momentum, where an update moves 20.
+    """
+    width, states = dtype_bytes(precision), OPTIMIZERS[optimizer].states
+    if not states:
+        return 0.0  # nothing says where the weights go
+    moved = elements * (max(4.0, width) * (1 + states) + width)
+    return float(_moving_seconds(kind, np.asarray([moved]))[0])
+
+
+def _moving_seconds(kind: DeviceKind, moved_bytes: Array) -> Array:
+    """Return the seconds of kernels that only move memory; those that move nothing do not run."""
+    effective = _effective(_curve(kind, "memory"), moved_bytes)
     seconds = effective / kind.memory_bandwidth_bytes_per_s + kind.launch_overhead_s
-    return np.where(moved <= 0, 0.0, seconds)
+    return np.where(moved_bytes <= 0, 0.0, seconds)
 
 
 def _layer_costs(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
 from explorer.base.units import format_bytes, format_seconds
+from explorer.costs.memory import stage_memory
 from explorer.explain.changes import RECOMPUTE, as_exact, everywhere, savings, schedules
 from explorer.explain.questions import (
     WORTH,
@@ -22,6 +24,7 @@ from explorer.explain.questions import (
     proposal,
     tries,
 )
+from explorer.sharding import shard
 from explorer.simulation.lane_memory import MEMORY_PARTS
 from explorer.simulation.report import Report
 
@@ -94,8 +97,10 @@ def _overflow(asked: Asked) -> Steps[Sentence]:
     if best is not None:
         said = f"{where}. Cheapest change that fits: {best.label}, {format_seconds(best.step_s)} a step."
         return proposal(asked, "memory", said, best)
-    advice = "use more stages, tensor parallelism or devices"
-    said = f"{where}; recomputation, ZeRO, smaller microbatches or another schedule do not suffice: {advice}."
+    said = (
+        f"{where}; recomputation, ZeRO, smaller microbatches or another schedule do not suffice:"
+        f" {_way_out(asked)}."
+    )
     if not tried:
         return Sentence(topic="memory", text=said)
     near = min(tried, key=lambda item: over_bytes(item.report))
@@ -103,6 +108,38 @@ def _overflow(asked: Asked) -> Steps[Sentence]:
     return Sentence(
         topic="memory", text=f"{said} Nearest: {near.label}, {lacks} over.", step_time_s=near.step_s
     )
+
+
+def _way_out(asked: Asked) -> str:
+    """Say what helps if no small change does: only other devices if these cannot hold what has to be kept."""
+    kept, room = _kept_once(asked), _all_room(asked)
+    if any(stage.offload or stage.density < 1 for stage in asked.job.stages) or kept <= room:
+        return "use more stages, tensor parallelism or devices"
+    count = asked.cluster.device_count
+    least = math.ceil(count * kept / room)
+    said = f"weights, gradients and optimizer states need {format_bytes(kept)}, however they are divided"
+    return (
+        f"{said}, and all {count} devices together have {format_bytes(room)}; use larger devices, or"
+        f" {least} of them or more"
+    )
+
+
+def _kept_once(asked: Asked) -> float:
+    """Return the bytes of the model's weights, gradients and optimizer states without any copy."""
+    graph, job = asked.graph, asked.workload.job
+    layers = tuple(layer.name for layer in graph.layers)
+    whole = stage_memory(
+        graph, layers, shard(graph, layers),
+        precision=job.precision, gradient_precision=job.gradient_precision, optimizer=job.optimizer,
+        zero=0, replicas=1, recompute="full", training=job.training,
+    )  # fmt: skip
+    return whole.weight_bytes + whole.gradient_bytes + whole.optimizer_bytes
+
+
+def _all_room(asked: Asked) -> float:
+    """Return the bytes that all devices of the cluster have for tensors."""
+    kinds = (asked.cluster.kind_of(device) for device in range(asked.cluster.device_count))
+    return sum(kind.memory_bytes - kind.reserved_bytes for kind in kinds)
 
 
 def recompute(asked: Asked) -> Steps[Sentence | None]:

@@ -17,6 +17,7 @@ from explorer.base.caching import Hashed, IdentityCache, Same
 from explorer.costs.memory import StageMemory
 from explorer.passes.timing import FloatArray, Shares
 from explorer.pricing.link_shares import find_shares
+from explorer.pricing.made_weights import price_with_reads
 from explorer.pricing.price_tables import PriceTables, price_tables
 from explorer.pricing.pricer import Pricer
 from explorer.pricing.routes import Pattern
@@ -113,7 +114,7 @@ def _own(program: Program, pricer: Pricer, tables: PriceTables) -> list[SectionP
     """Return what is priced of every section: it depends on the stages of the section and of those near."""
 
     def make(section: int) -> SectionPrices:
-        rows = [pricer.price(program.slots[number]) for number in tables.own[section].tolist()]
+        rows = [price_with_reads(program, pricer, program.slots[n]) for n in tables.own[section].tolist()]
         memory = pricer.memory(section)
         return SectionPrices(
             np.array(rows, dtype=np.float64).reshape(-1, 4).T,

@@ -3,7 +3,8 @@
     w(t) - s lr v(t)        s updates ahead; v is what an update takes away over lr
 
 With momentum v is the velocity (SpecTrain, Chen, Yang and Cheng, 2018), with Adam the bias-corrected mean
-over the root of the second moment (XPipe, Guan et al., 2019). The seconds of making copies are not counted.
+over the root of the second moment (XPipe, Guan et al., 2019). Making a copy moves memory: see
+`explorer.pricing.made_weights`.
 """
 
 from __future__ import annotations
