@@ -19,6 +19,7 @@ physics. The arrays made here are read-only and shared.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -30,7 +31,7 @@ from explorer.base.errors import InputError
 from explorer.base.units import dtype_bytes
 from explorer.cluster import Curve, DeviceKind
 from explorer.costs.graph_work import NAMES, IntArray, WorkTable, work_table
-from explorer.costs.measured import Array, measured_rows
+from explorer.costs.measured import Array, MeasuredRows, measured_rows
 from explorer.costs.memory_arrays import graph_arrays
 from explorer.costs.products import product_seconds
 from explorer.graph import LayerGraph
@@ -153,6 +154,80 @@ def _moving_seconds(kind: DeviceKind, moved_bytes: Array) -> Array:
     return np.where(moved_bytes <= 0, 0.0, seconds)
 
 
+def device_costs(
+    graph: LayerGraph,
+    kind: DeviceKind,
+    layers: IntArray,
+    *,
+    samples: float,
+    precision: str,
+    work: Array,
+    split: Array,
+) -> tuple[Array, Array]:
+    """Return the physics of single layers, each by itself.
+
+    Args:
+        graph: the model.
+        kind: the device.
+        layers: positions of layers; one may come several times, with other shares.
+        samples: samples of one call.
+        precision: compute precision of the workload.
+        work: per layer of `layers` the share of its work.
+        split: as in `layer_costs`, per layer of `layers`.
+
+    Returns:
+        Seconds of the device and of the host that issues its kernels, both of shape (3, len(layers));
+        `settled` makes blocks of them.
+    """
+    table, inverse = graph.memo("costs.table", lambda: work_table(graph))
+    return _physics(table.taken(inverse[layers]), kind, samples, precision, work, split)
+
+
+def settled(
+    graph: LayerGraph,
+    kind: DeviceKind,
+    device: Array,
+    host: Array,
+    layers: IntArray,
+    *,
+    samples: float,
+    work: Array,
+    degree: int,
+) -> LayerCosts:
+    """Return the costs of the layers of some whole blocks, as `layer_costs` does of all.
+
+    Args:
+        graph: the model.
+        kind: the device.
+        device: (3, len(layers)) seconds of `device_costs`.
+        host: the same of the host.
+        layers: their positions: none of a block is missing.
+        samples: samples of one call.
+        work: per layer of `layers` the share of its work.
+        degree: tensor-parallel size by which measured seconds are found.
+    """
+    stretched = _hosted(device, host, graph_arrays(graph).own_block[layers])
+    times, slack = stretched, stretched - device
+    place = np.full(len(graph.layers), -1, dtype=np.int64)
+    place[layers] = np.arange(len(layers))
+    for rows in _measured(graph, kind, degree):
+        mine = place[rows.layers] >= 0
+        at = place[rows.layers[mine]]
+        seconds = rows.at(samples)[:, mine]
+        if rows.degree != degree or degree == 1:
+            seconds = seconds * rows.degree * work[at]
+        times[:, at] = seconds
+        slack[:, at] = 0.0
+    unwanted = graph.memo("costs.unwanted", lambda: _unwanted(graph))[:, layers]
+    times[unwanted] = slack[unwanted] = 0.0
+    return LayerCosts(times, slack)
+
+
+def _measured(graph: LayerGraph, kind: DeviceKind, degree: int) -> Sequence[MeasuredRows]:
+    key = f"costs.measured {kind.name} {degree}"
+    return graph.memo(key, lambda: measured_rows(graph, kind.name, degree))
+
+
 def _layer_costs(
     graph: LayerGraph,
     kind: DeviceKind,
@@ -169,18 +244,9 @@ def _layer_costs(
     else:
         every = graph.memo("costs.every", lambda: table.taken(inverse))
         times, host = _physics(every, kind, samples, precision, work, split)
-    stretched = _hosted(times, host, graph_arrays(graph).own_block)
-    times, slack = stretched, stretched - times
-    key = f"costs.measured {kind.name} {degree}"
-    for rows in graph.memo(key, lambda: measured_rows(graph, kind.name, degree)):
-        seconds = rows.at(samples)
-        if rows.degree != degree or degree == 1:
-            seconds = seconds * rows.degree * (1.0 if work is None else work[rows.layers])
-        times[:, rows.layers] = seconds
-        slack[:, rows.layers] = 0.0
-    unwanted = graph.memo("costs.unwanted", lambda: _unwanted(graph))
-    times[unwanted] = slack[unwanted] = 0.0
-    return LayerCosts(times, slack)
+    every_layer = graph.memo("costs.positions", lambda: np.arange(len(graph.layers)))
+    share = np.ones(len(every_layer)) if work is None else work
+    return settled(graph, kind, times, host, every_layer, samples=samples, work=share, degree=degree)
 
 
 def _check(graph: LayerGraph, samples: float, work: Array | None, split: Array | None) -> None:

@@ -63,14 +63,20 @@ def kind_costs(cluster: Cluster, inside: Inside, lines: Lines, precision: str, s
     The lines of an axis run at the same time and share the links of their nodes; the slowest counts, since
     the row continues together.
     """
-    found = np.zeros((2, len(inside.kinds)))
-    for k, (op, axis, size, elements, dtype) in enumerate(inside.kinds):
-        buffer = elements * samples * dtype_bytes(precision if dtype == COMPUTE else dtype)
-        side_by_side = lines_along(lines, axis, size)
-        if side_by_side:
-            found[0, k] = _seconds(cluster, op, side_by_side, size, buffer)
-            found[1, k] = wire_factor(op, size) * buffer
-    return found
+    found = np.array([kind_cost(cluster, kind, lines, precision, samples) for kind in inside.kinds])
+    return found.T.copy()
+
+
+def kind_cost(
+    cluster: Cluster, kind: Kind, lines: Lines, precision: str, samples: float
+) -> tuple[float, float]:
+    """Return the seconds of one kind of collective on a row, and the bytes that a device sends."""
+    op, axis, size, elements, dtype = kind
+    side_by_side = lines_along(lines, axis, size)
+    if not side_by_side:
+        return 0.0, 0.0
+    buffer = elements * samples * dtype_bytes(precision if dtype == COMPUTE else dtype)
+    return _seconds(cluster, op, side_by_side, size, buffer), wire_factor(op, size) * buffer
 
 
 def _seconds(cluster: Cluster, op: str, lines: tuple[Line, ...], size: int, buffer: float) -> float:

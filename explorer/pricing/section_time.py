@@ -16,7 +16,13 @@ from explorer.costs.memory_arrays import core_layers
 from explorer.costs.memory_counts import Counts, counts
 from explorer.graph import LayerGraph
 from explorer.pricing.lane_collectives import Inside, kind_costs
-from explorer.pricing.layer_columns import LaneColumns, Sharded, devices_of, layer_columns
+from explorer.pricing.layer_columns import (
+    LaneColumns,
+    LayerColumns,
+    Sharded,
+    devices_of,
+    layer_columns,
+)
 from explorer.pricing.mesh_lines import Lines
 from explorer.pricing.overlap import Beside, beside_of, hidden_seconds
 from explorer.sharding import ShardedLayers
@@ -93,14 +99,30 @@ def section_time(
     found = layer_columns(
         graph, cluster, sharded, costs, kinds=kinds, precision=precision, samples=samples, pieces=pieces
     )
+    ways = (None, None, None) if inside is None else beside_of(graph, sharded.shards, inside, overlap)
+    call = call_seconds(graph, devices_of(cluster, kinds), sharded.degree, layers)
+    return summed(found, ways, layers, share, again, call)
+
+
+def summed(
+    found: LayerColumns, ways: Ways, layers: IntArray, share: FloatArray, again: FloatArray, call: float
+) -> SectionTime:
+    """Sum the columns of some layers.
+
+    Args:
+        found: the columns of all layers.
+        ways: the collectives that work hides (`beside_of`).
+        layers: positions of the layers.
+        share: share of each of them.
+        again: as `share`, the part that a backward recomputes.
+        call: seconds of the framework's call (`call_seconds`).
+    """
     compute = found.compute_s
     forward, input_grad, weight_grad = (compute[:, layers] @ share).tolist()
     comm, sent, behind = (0.0,) * 3, (0.0,) * 3, 0.0
-    if inside is not None and found.lane is not None:
-        ways = beside_of(graph, sharded.shards, inside, overlap)
+    if found.lane is not None:
         comm, sent, behind = _lane(found.lane, ways, compute, layers, share, again)
     remade = float(compute[0, layers] @ again)
-    call = call_seconds(graph, devices_of(cluster, kinds), sharded.degree, layers)
     return SectionTime(
         forward + comm[0] + call, input_grad + comm[1] + call, weight_grad, comm[0], comm[1],
         remade + comm[2], comm[2], sent[0], sent[1], sent[2], min(behind, comm[1]),

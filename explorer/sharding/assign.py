@@ -121,7 +121,7 @@ def assign(
     found = []
     for pair in distinct.tolist():
         group, template = divmod(pair, len(wires.templates))
-        found.append(known.number(_plan(wires.templates[template], groups[group], axes, ())))
+        found.append(known.number(distinct_plan(wires.templates[template], groups[group], axes)))
     plan_of = np.array(found, dtype=np.int64)[pair_of]
     if any(plan.free for plan in known.plans):
         plan_of = _follow(wires, known, plan_of.tolist(), groups, group_of.tolist(), axes)
@@ -163,18 +163,18 @@ def _follow(
                 (known.plans[number].writes[k] if number >= 0 else None, shared)
                 for number, k, shared in written
             ]
-            if followed := _followed(plan, placements):
+            if adopted := followed(plan, placements):
                 template = wires.templates[wires.template_of[layer]]
-                plan = _plan(template, groups[group_of[layer]], axes, followed)
+                plan = distinct_plan(template, groups[group_of[layer]], axes, adopted)
             made[key] = known.number(plan)
         plan_of[layer] = made[key]
     return np.array(plan_of, dtype=np.int64)
 
 
-def _followed(
+def followed(
     plan: LayerPlan, inputs: Sequence[tuple[TensorPlacement | None, bool]]
 ) -> tuple[tuple[int, State], ...]:
-    """Return (mesh axis, state) pairs that an elementwise layer adopts, where all its inputs agree.
+    """Return the (mesh axis, state) pairs that an elementwise layer adopts, where all its inputs agree.
 
     Args:
         plan: the layer as its layout has it.
@@ -193,10 +193,20 @@ def _followed(
     return tuple(found)
 
 
-def _plan(
-    template: Template, group: TemplateGroup, axes: tuple[Axis, ...], follow: tuple[tuple[int, State], ...]
+def distinct_plan(
+    template: Template,
+    group: TemplateGroup,
+    axes: tuple[Axis, ...],
+    follow: tuple[tuple[int, State], ...] = (),
 ) -> LayerPlan:
-    """Plan a distinct layer once for all layouts that say the same of its dimensions."""
+    """Return the plan of a distinct layer, made once for all layouts that say the same of its dimensions.
+
+    Args:
+        template: the layer.
+        group: its layout and mesh.
+        axes: all mesh axes.
+        follow: (mesh axis, state) that an elementwise layer adopts from its inputs.
+    """
     dims = {dim.name for dim in template.layer.dims} | {RING}
     layout = tuple([item for item in group.layout if item[0] in dims])
     return _known_plan(template, layout, group.own, axes, follow)

@@ -44,6 +44,23 @@ class Request(NamedTuple):
     uneven: Uneven = ()
 
 
+class Arrangement(NamedTuple):
+    """Which layout each layer of a graph has."""
+
+    groups: tuple[TemplateGroup, ...]
+    """Different layouts and meshes."""
+    group_of: IntArray
+    """Which of them each layer has."""
+    axes: tuple[Axis, ...]
+    """All mesh axes."""
+
+
+def arrange(graph: LayerGraph, request: Request) -> Arrangement:
+    """Return which layout each layer has under a request."""
+    groups, axes = groups_of(request)
+    return Arrangement(groups, _group_of_layers(graph, request.overrides), axes)
+
+
 class GraphSharding:
     """A whole graph under one layout; `cut` makes the `ShardedLayers` of some of its layers.
 
@@ -51,10 +68,10 @@ class GraphSharding:
     layout costs what its distinct layers cost, and what an earlier one had in common is not made again.
     """
 
-    def __init__(self, graph: LayerGraph, request: Request) -> None:
+    def __init__(self, graph: LayerGraph, wanted: Request | Arrangement) -> None:
+        found = wanted if isinstance(wanted, Arrangement) else arrange(graph, wanted)
         self.graph, self.wires = graph, wiring(graph)
-        self._groups, self.axes = groups_of(request)
-        self._group_of = _group_of_layers(graph, request.overrides)
+        self._groups, self._group_of, self.axes = found
         self.assigned = assign(graph, self._groups, self._group_of, self.axes)
         self.plans = [self.assigned.plans[n] for n in self.assigned.of.tolist()]
         self.split = _split(graph, self.assigned)
@@ -140,23 +157,18 @@ class GraphSharding:
 
     def _add_inside(self, rows: Rows, members: IntArray) -> None:
         """Add the collectives inside layers."""
-        needed, first = self.graph.memo("sharding.reads", lambda: _reads(self.wires))
+        needed, first = reads_of(self.graph)
         own = self.assigned.of[members]
         for number, plan in enumerate(self.assigned.plans):
             if not (plan.forward or plan.backward):
                 continue
             layers = members[own == number]
             for turn, item in enumerate(plan.forward):
-                rows.add(0, self._kind(item), turn, layers, first[layers])
+                rows.add(0, kind_of_exchange(item, self.axes), turn, layers, first[layers])
             for turn, item in enumerate(plan.backward):
                 # a halo of output gradients makes the input gradient: without one nothing is sent
                 back = layers if item.op != "halo" else layers[needed[layers]]
-                rows.add(1, self._kind(item), turn, back, first[back])
-
-    def _kind(self, item: Exchange) -> Kind:
-        axis = self.axes[item.axis]
-        elements = item.elements * (axis.stretch if item.op in PASSED_ON else 1.0)
-        return item.op, axis.name, axis.size, elements, item.dtype
+                rows.add(1, kind_of_exchange(item, self.axes), turn, back, first[back])
 
     def _add_closed(self, rows: Rows, found: TensorPlans, tensors: IntArray, place: IntArray) -> None:
         """Add the collectives of tensors whose layers are all inside."""
@@ -192,8 +204,19 @@ class GraphSharding:
         )
 
 
-def _reads(wires: Wiring) -> tuple[BoolArray, IntArray]:
+def kind_of_exchange(item: Exchange, axes: Sequence[Axis]) -> Kind:
+    """Return the collective that a layer's exchange is."""
+    axis = axes[item.axis]
+    elements = item.elements * (axis.stretch if item.op in PASSED_ON else 1.0)
+    return item.op, axis.name, axis.size, elements, item.dtype
+
+
+def reads_of(graph: LayerGraph) -> tuple[BoolArray, IntArray]:
     """Return per layer whether anything it reads has a gradient, and the first tensor it reads (-1: none)."""
+    return graph.memo("sharding.reads", lambda: _reads(wiring(graph)))
+
+
+def _reads(wires: Wiring) -> tuple[BoolArray, IntArray]:
     return (
         np.array([any(wires.needs_gradient[t] for t in read) for read in wires.reads], dtype=bool),
         np.array([read[0] if read else -1 for read in wires.reads], dtype=np.int64),

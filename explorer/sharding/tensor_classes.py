@@ -24,14 +24,26 @@ _WIDTH = 8
 """Layers of a tensor that stand in the table; the few tensors with more are looked up one by one."""
 
 
+class Reader(NamedTuple):
+    """How a layer reads a tensor."""
+
+    position: int
+    """Position among its reads."""
+    carries: bool
+    """Whether it sends gradients on."""
+    saves: bool
+    """Whether it saves the tensor."""
+    same: int
+    """The first reader that is the same layer: itself, unless a layer reads the tensor twice."""
+
+
 class TensorClass(NamedTuple):
     """What equal tensors have in common."""
 
     write: int
     """Position among the writes of the layer that writes it; -1 for an input of the model."""
-    readers: tuple[tuple[int, bool, bool, int], ...]
-    """Per reader: position among its reads, whether the layer sends gradients on, whether it saves the
-    tensor, and which earlier reader is the same layer (itself if none)."""
+    readers: tuple[Reader, ...]
+    """How layers read it, in order."""
     needs_gradient: bool
     shape: tuple[float, ...]
     dtype: str
@@ -80,7 +92,7 @@ def _classes(graph: LayerGraph, wires: Wiring) -> TensorClasses:
         own = [layer for layer, _ in readers]
         found = TensorClass(
             write=source[1] if source else -1,
-            readers=tuple([(k, wires.carries[i], i in savers[t], own.index(i)) for i, k in readers]),
+            readers=tuple([Reader(k, wires.carries[i], i in savers[t], own.index(i)) for i, k in readers]),
             needs_gradient=wires.needs_gradient[t],
             shape=tensor.shape,
             dtype=tensor.dtype,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from explorer.sharding.result import Kind
 from explorer.sharding.states import Axis
 from explorer.sharding.tensor_classes import IntArray, TensorClass, TensorClasses, tensor_classes
 from explorer.sharding.traffic import Rest, Sent, rest_of, traffic
-from explorer.sharding.wiring import Wiring, wiring
+from explorer.sharding.wiring import wiring
 
 PATTERNS_KEPT = 8192
 """Conversions of distinct tensors that a graph remembers."""
@@ -82,30 +82,58 @@ def _patterns(tensors: TensorClasses, assigned: Assignment) -> IntArray:
 def _plan(
     graph: LayerGraph, plans: Sequence[LayerPlan], axes: tuple[Axis, ...], t: int, tensors: TensorClasses
 ) -> TensorPlan:
-    wires, kind = wiring(graph), tensors.classes[tensors.of[t]]
-    source, readers = wires.writer[t], wires.readers[t]
-    own = [plans[i] for i, _ in ((source, *readers) if source else readers)]
+    wires = wiring(graph)
+    source = wires.writer[t]
+    writer, readers = plans[source[0]] if source else None, [plans[i] for i, _ in wires.readers[t]]
+    return tensor_plan(graph, tensors.classes[tensors.of[t]], writer, readers, axes)
+
+
+def tensor_plan(
+    graph: LayerGraph,
+    kind: TensorClass,
+    writer: LayerPlan | None,
+    readers: Sequence[LayerPlan],
+    axes: tuple[Axis, ...],
+) -> TensorPlan:
+    """Return the plan of a tensor whose layers are all in one place; the graph remembers it.
+
+    Args:
+        graph: the model.
+        kind: the tensor.
+        writer: plan of the layer that writes it; None for an input of the model.
+        readers: plans of the layers that read it.
+        axes: the mesh axes.
+    """
+    own = readers if writer is None else (writer, *readers)
     known = graph.memo("sharding.tensor plans", lambda: IdentityCache(PATTERNS_KEPT))
-    return known.get(
-        (kind, *own), None if own else axes, lambda: _make(wires, plans, axes, t, kind, tensors.savers[t])
-    )
+    return known.get((kind, *own), None if own else axes, lambda: _make(kind, writer, readers, axes))
+
+
+class _Alone(NamedTuple):
+    """The wiring of one tensor: its layers are 0, the writer, and 1, 2, ..., the readers."""
+
+    writer: tuple[tuple[int, int] | None]
+    readers: tuple[tuple[tuple[int, int], ...]]
+    needs_gradient: tuple[bool]
+    carries: tuple[bool, ...]
 
 
 def _make(
-    wires: Wiring,
-    plans: Sequence[LayerPlan],
-    axes: tuple[Axis, ...],
-    t: int,
-    kind: TensorClass,
-    savers: Container[int],
+    kind: TensorClass, writer: LayerPlan | None, readers: Sequence[LayerPlan], axes: tuple[Axis, ...]
 ) -> TensorPlan:
-    rest = rest_of(wires, plans, t, kind.shape, axes)
-    sent = traffic(wires, plans, {t: rest}, axes, t, range(len(plans)), savers)
-    source = wires.writer[t]
-    layers = [source[0] if source else -1, *(i for i, _ in wires.readers[t])]
+    wires = _Alone(
+        ((0, kind.write) if writer else None,),
+        (tuple((1 + item.same, item.position) for item in kind.readers),),
+        (kind.needs_gradient,),
+        (True, *(item.carries for item in kind.readers)),
+    )
+    plans = [writer or readers[0], *readers] if readers else [writer] if writer else []
+    rest = rest_of(wires, plans, 0, kind.shape, axes)
+    savers = {1 + item.same for item in kind.readers if item.saves}
+    sent = traffic(wires, plans, {0: rest}, axes, 0, range(1 + len(readers)), savers)
 
     def waiting(item: Sent) -> Waiting:
-        return layers.index(item.layer), kind_of_step(item, kind, axes)
+        return item.layer, kind_of_step(item, kind, axes)
 
     forward, backward, regather = (tuple([waiting(item) for item in way]) for way in sent)
     return TensorPlan(rest, (forward, backward, regather))

@@ -11,12 +11,34 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from explorer.sharding.assign import LayerPlan
 from explorer.sharding.reshard import Step, moved, reshard
 from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, TensorPlacement, share
-from explorer.sharding.wiring import Wiring
+
+Reads = tuple[tuple[int, int], ...]
+"""(layer, position among its reads) of readers."""
+
+
+class Wires(Protocol):
+    """The part of `Wiring` that conversions read."""
+
+    @property
+    def writer(self) -> tuple[tuple[int, int] | None, ...]:
+        """Return (layer, position among its writes) of each tensor's writer."""
+
+    @property
+    def readers(self) -> tuple[Reads, ...]:
+        """Return the readers of each tensor."""
+
+    @property
+    def needs_gradient(self) -> tuple[bool, ...]:
+        """Tell whether each tensor's gradient is computed."""
+
+    @property
+    def carries(self) -> tuple[bool, ...]:
+        """Tell whether each layer sends a gradient to what it reads."""
 
 
 class Sent(NamedTuple):
@@ -51,7 +73,7 @@ class Rest:
 
 
 def rest_of(
-    wires: Wiring,
+    wires: Wires,
     plans: Sequence[LayerPlan],
     tensor: int,
     shape: tuple[float, ...],
@@ -119,7 +141,7 @@ def backward_steps(
 
 
 def traffic(
-    wires: Wiring,
+    wires: Wires,
     plans: Sequence[LayerPlan],
     rest: Mapping[int, Rest],
     axes: tuple[Axis, ...],

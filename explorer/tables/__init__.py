@@ -4,6 +4,9 @@
     prefix_sums     seconds from prefix sums            hidden_sums   collectives that work hides
     run_memory      bytes by part                       exchanges     updates, reductions and gathers
     borders         tensors that cross a cut            even_cuts     the cuts of uniform strategies
+    lane            devices of one replica              layer_choices shardings that a layer may have
+    layers          cost of each (layer, choice)        edges         cost of tensors between choices
+    assembly        a graph whose layers have chosen, and what one change costs
 
 A table is made once for a graph, a cluster and a job, and grows as it is asked. It says seconds and bytes,
 never whether something fits. Its numbers are those of `explorer.pricing` for the same stage: what is no sum
@@ -12,9 +15,17 @@ over layers is put together from sums, or asked for that run and remembered.
 
 from __future__ import annotations
 
+from explorer.tables.assembly import Assembled, assemble
 from explorer.tables.borders import Borders
+from explorer.tables.edges import EdgeTable
 from explorer.tables.even_cuts import even_bounds
+from explorer.tables.lane import Lane, lane_of
+from explorer.tables.layer_choices import LayerChoice, layer_choices, with_choices
+from explorer.tables.layers import LayerTable
 from explorer.tables.stage_choice import StageChoice
 from explorer.tables.stage_table import StageRun, StageRuns, StageTable
 
-__all__ = ["Borders", "StageChoice", "StageRun", "StageRuns", "StageTable", "even_bounds"]
+__all__ = [
+    "Assembled", "Borders", "EdgeTable", "Lane", "LayerChoice", "LayerTable", "StageChoice", "StageRun",
+    "StageRuns", "StageTable", "assemble", "even_bounds", "lane_of", "layer_choices", "with_choices",
+]  # fmt: skip

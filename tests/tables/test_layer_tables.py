@@ -1,0 +1,257 @@
+"""Layers and edges: a graph put together from tables costs what the simulator's pricer says of the same."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from explorer.base.errors import InputError
+from explorer.cluster import Cluster
+from explorer.cluster_profiles import load_cluster
+from explorer.graph import LayerGraph
+from explorer.models import load_model
+from explorer.pricing import Pricer
+from explorer.strategy import JobStrategy, Mesh, Sharding, Stage
+from explorer.tables import (
+    Assembled,
+    EdgeTable,
+    LayerChoice,
+    LayerTable,
+    assemble,
+    lane_of,
+    layer_choices,
+    with_choices,
+)
+from explorer.tasks.placement import place
+from explorer.workload import Job, default_workload
+from tests.sharding.random_graphs import small_models
+
+CLOSE = 1e-12
+"""Relative: sums of the same numbers in another order."""
+MESHES = {
+    "one axis": (("tensor", 4),),
+    "replicas": (("replica", 2), ("tensor", 4)),
+    "two axes": (("a", 2), ("tensor", 4)),
+    "replicas inside": (("a", 2), ("replica", 2), ("tensor", 2)),
+}
+ZOO = ("gpt2-small", "inception-v3", "mixtral-8x7b", "gnmt-8", "resnet50")
+
+
+@cache
+def model(name: str) -> LayerGraph:
+    return load_model(name)
+
+
+def stage_of(graph: LayerGraph, mesh: str, **more: object) -> Stage:
+    """All layers on one mesh, with a microbatch of two samples per replica."""
+    axes = MESHES[mesh]
+    count = int(np.prod([size for _, size in axes]))
+    made = Mesh(devices=tuple(range(count)), axes=axes)
+    names = tuple(layer.name for layer in graph.layers)
+    return Stage(layers=names, meshes=(made,), microbatch_samples=2 * made.replicas, **more)
+
+
+def table_of(graph: LayerGraph, cluster: Cluster, stage: Stage, *, samples: bool = True) -> EdgeTable:
+    """The tables of a stage with every choice there is."""
+    lane = lane_of(graph, cluster, job_of(graph), stage)
+    return EdgeTable(LayerTable(lane, layer_choices(graph, stage, samples=samples)))
+
+
+def job_of(graph: LayerGraph) -> Job:
+    return default_workload(graph).with_job(global_batch=8).job
+
+
+def assert_priced(found: Assembled, cluster: Cluster) -> None:
+    """Seconds, bytes sent and memory are those of the strategy that has made the same choices."""
+    lane = found.layers.lane
+    stage = with_choices(lane.graph, lane.stage, found.layers.choices, found.chosen.tolist())
+    strategy = JobStrategy(stages=(stage,))
+    placed = place(lane.graph, strategy, training=lane.job.training)
+    pricer = Pricer(lane.graph, cluster, lane.job, strategy, placed)
+    expected = pricer.section_time(0, stage.meshes[0].devices[0], lane.samples)
+    np.testing.assert_allclose(found.time(), expected, rtol=CLOSE)
+    assert found.memory() == pricer.memory(0)
+
+
+def assert_same(found: Assembled, expected: Assembled) -> None:
+    """One assembled by changes, and one at once."""
+    np.testing.assert_array_equal(found.chosen, expected.chosen)
+    np.testing.assert_allclose(found.compute_s, expected.compute_s, rtol=CLOSE)
+    np.testing.assert_allclose(found.slack_s, expected.slack_s, rtol=CLOSE)
+    np.testing.assert_allclose(found.lane, expected.lane, rtol=CLOSE)
+    np.testing.assert_allclose(found.time(), expected.time(), rtol=CLOSE)
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+@pytest.mark.parametrize("name", ZOO)
+def test_zoo_models_are_priced_as_by_the_simulator(name: str, mesh: str) -> None:
+    cluster, graph = load_cluster("dgx-a100"), model(name)
+    table = table_of(graph, cluster, stage_of(graph, mesh))
+    rng = np.random.default_rng(len(name))
+    count = len(table.layers.choices)
+    few = rng.integers(0, count, len(graph.layers))
+    few[rng.random(len(few)) < 0.8] = int(rng.integers(count))
+    for chosen in (np.full(len(few), count - 1), few):
+        assert_priced(assemble(table, chosen), cluster)
+
+
+@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
+@pytest.mark.parametrize("overlap", [(), (("tensor", "tiles"),), (("tensor", "weight_gradient"),)])
+def test_recomputed_and_hidden(recompute: str, overlap: tuple[tuple[str, str], ...]) -> None:
+    cluster, graph = load_cluster("dgx-a100"), model("gpt2-small")
+    table = table_of(graph, cluster, stage_of(graph, "one axis", recompute=recompute, overlap=overlap))
+    chosen = np.random.default_rng(3).integers(0, len(table.layers.choices), len(graph.layers))
+    found = assemble(table, chosen)
+    assert_priced(found, cluster)
+    changed = found.changed({5: 0, 77: 1})
+    assert_priced(changed, cluster)
+
+
+def test_a_ring_runs_behind_attention() -> None:
+    cluster, graph = load_cluster("dgx-a100"), model("llama3-8b")
+    stage = stage_of(graph, "one axis")
+    ring = LayerChoice((("seq", "tensor"), ("ring", "tensor")))
+    lane = lane_of(graph, cluster, job_of(graph), stage)
+    table = EdgeTable(LayerTable(lane, (ring, *layer_choices(graph, stage))))
+    found = assemble(table, np.zeros(len(graph.layers), dtype=np.int64))
+    assert_priced(found, cluster)
+    assert_priced(found.changed({9: 3}), cluster)
+
+
+def test_the_devices_of_a_row_are_of_two_kinds() -> None:
+    graph = model("gpt2-small")
+    cluster = load_cluster("mixed-v100-a100")
+    kinds = [cluster.kind_of(device).name for device in range(cluster.device_count)]
+    border = next(k for k in range(len(kinds)) if kinds[k] != kinds[0])
+    mesh = Mesh(devices=tuple(range(border - 2, border + 2)), axes=(("tensor", 4),))
+    stage = replace(stage_of(graph, "one axis"), meshes=(mesh,))
+    table = table_of(graph, cluster, stage)
+    assert len(table.layers.lane.kinds) == 2
+    chosen = np.random.default_rng(5).integers(0, len(table.layers.choices), len(graph.layers))
+    assert_priced(assemble(table, chosen).changed({3: 1}), cluster)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_a_change_is_what_the_whole_is_afterwards(name: str) -> None:
+    cluster, graph = load_cluster("dgx-a100"), model(name)
+    table = table_of(graph, cluster, stage_of(graph, "replicas"))
+    rng, count = np.random.default_rng(1), len(table.layers.choices)
+    first = now = assemble(table, np.zeros(len(graph.layers), dtype=np.int64))
+    before = first.time()
+    for _ in range(20):
+        layers = rng.integers(0, len(graph.layers), int(rng.integers(1, 4)))
+        now = now.changed({int(i): int(rng.integers(count)) for i in layers})
+    assert_same(now, assemble(table, now.chosen))
+    assert first.time() == before, "a change leaves what it came from as it was"
+
+
+@settings(max_examples=60)
+@given(st.data(), small_models(), st.sampled_from(sorted(MESHES)))
+def test_random_models(data: st.DataObject, graph: LayerGraph, mesh: str) -> None:
+    cluster = load_cluster("dgx-a100")
+    table = table_of(graph, cluster, stage_of(graph, mesh))
+    numbers = st.integers(0, len(table.layers.choices) - 1)
+    found = assemble(
+        table, data.draw(st.lists(numbers, min_size=len(graph.layers), max_size=len(graph.layers)))
+    )
+    assert_priced(found, cluster)
+    layers = st.integers(0, len(graph.layers) - 1)
+    for change in data.draw(st.lists(st.dictionaries(layers, numbers, max_size=3), max_size=3)):
+        found = found.changed(change)
+    assert_same(found, assemble(table, found.chosen))
+    assert_priced(found, cluster)
+
+
+def test_some_layers_are_summed_alone() -> None:
+    cluster, graph = load_cluster("dgx-a100"), model("gpt2-small")
+    found = assemble(table_of(graph, cluster, stage_of(graph, "one axis")), [1] * len(graph.layers))
+    half = np.arange(len(graph.layers) // 2)
+    rest = np.arange(len(half), len(graph.layers))
+    forward = [found.time(part).forward_s for part in (half, rest, None)]
+    call = max(kind.software.action_overhead_s for kind in found.layers.lane.kinds)
+    assert forward[0] + forward[1] - call == pytest.approx(forward[2], rel=1e-9)
+
+
+# ---- what planners read ---------------------------------------------------------------------------
+
+
+def chain(graph: LayerGraph) -> bool:
+    """Whether every tensor has one reader at most."""
+    reads = [use.name for layer in graph.layers for use in layer.reads]
+    return len(reads) == len(set(reads))
+
+
+@settings(max_examples=60)
+@given(st.data(), small_models(most=5).filter(chain))
+def test_on_a_chain_layers_and_edges_add_up(data: st.DataObject, graph: LayerGraph) -> None:
+    graph = replace(graph, layers=tuple(replace(layer, block="") for layer in graph.layers))
+    cluster = load_cluster("dgx-a100")
+    table = table_of(graph, cluster, stage_of(graph, "one axis"))
+    options = [table.layers.options(i) for i in range(len(graph.layers))]
+    rows = [data.draw(st.integers(0, len(item.choices) - 1)) for item in options]
+    found = assemble(table, [int(item.choices[row]) for item, row in zip(options, rows, strict=True)])
+    first = [table.layers.first_plan(i, int(found.chosen[i])) for i in range(len(rows))]
+    assume(first == found.plan.tolist())  # nothing follows its input
+    comm = sum(item.comm_s[row] for item, row in zip(options, rows, strict=True))
+    sent = np.zeros(2)
+    for a, b in table.neighbours():
+        edge = table.matrix(a, b)
+        comm, sent = comm + edge.seconds[rows[a], rows[b]], sent + edge.bytes[rows[a], rows[b]]
+    reading = [table.of(t, None, [int(found.plan[i]) for i, _ in table.layers.wires.readers[t]])
+               for t, source in enumerate(table.layers.wires.writer) if source is None]  # fmt: skip
+    for item in itertools.chain(*map(table.sent, reading)):  # the input of the model
+        comm[min(item.way, 1)] += item.seconds
+    np.testing.assert_allclose(comm, found.lane[:2].sum(axis=1), rtol=CLOSE, atol=1e-18)
+    np.testing.assert_allclose([item.compute_s[row] for item, row in zip(options, rows, strict=True)],
+                               found.compute_s.T, rtol=CLOSE)  # fmt: skip
+
+
+def test_equal_layers_share_their_options_and_equal_plans_are_listed_once() -> None:
+    graph = model("gpt2-small")
+    table = table_of(graph, load_cluster("dgx-a100"), stage_of(graph, "one axis")).layers
+    one, other = (graph.index[f"layers.{k}.mlp.up"] for k in (3, 7))
+    assert table.options(one) is table.options(other)
+    options = table.options(one)
+    plans = {table.first_plan(one, int(choice)) for choice in options.choices}
+    assert len(plans) == len(options.choices) < len(table.choices)
+    assert (options.sync_s > 0).any(), "devices that work on other samples add up their gradients"
+    assert len(options.memory) == len(options.compute_s) == len(options.comm_s)
+
+
+def test_choices_cover_dimensions_and_samples() -> None:
+    graph = model("gpt2-small")
+    stage = stage_of(graph, "one axis")
+    every = layer_choices(graph, stage)
+    assert LayerChoice() in every
+    assert LayerChoice((("ffn", "tensor"),)) in every
+    assert LayerChoice((), ()) in every, "data parallelism of one layer"
+    assert LayerChoice((), ()) not in layer_choices(graph, stage, samples=False)
+    assert len(layer_choices(graph, stage_of(graph, "two axes"))) == len(every) ** 2
+
+
+# ---- bad input ------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_is_refused() -> None:
+    graph, cluster = model("gpt2-small"), load_cluster("dgx-a100")
+    stage = stage_of(graph, "one axis")
+    table = table_of(graph, cluster, stage)
+    with pytest.raises(InputError, match="choices for"):
+        assemble(table, [0])
+    with pytest.raises(InputError, match="choices for"):
+        assemble(table, [len(table.layers.choices)] * len(graph.layers))
+    with pytest.raises(InputError, match="mesh axis 'expert'"):
+        LayerTable(table.layers.lane, (LayerChoice((("ffn", "expert"),)),))
+    with pytest.raises(InputError, match="no choice"):
+        LayerTable(table.layers.lane, ())
+    own = replace(stage, shardings=(Sharding(layers=("*",)),))
+    with pytest.raises(InputError, match="shardings"):
+        lane_of(graph, cluster, job_of(graph), own)
+    with pytest.raises(InputError, match="a stage with exceptions"):
+        with_choices(graph, own, table.layers.choices, [0] * len(graph.layers))
