@@ -20,17 +20,17 @@ __all__ = ["READS", "Read", "ReadSpec", "Reading", "no_numbers", "optimizer_prob
 
 
 class Read(NamedTuple):
-    """One read, as an order gives it."""
+    """One read, as an order gives it; or many of one op, each number an array over them."""
 
     op: str
     """F, B, I or W."""
-    step: int
+    step: Any
     """Step of the microbatch."""
-    made: int
+    made: Any
     """Versions that the stage has made by then; 0 is the initial one."""
-    forward: int
+    forward: Any
     """Version that the forward of the microbatch read; `made` for the forward itself."""
-    first: int
+    first: Any
     """Version that the first stage's forward of the microbatch read; `made` if it has none."""
 
 
@@ -38,8 +38,8 @@ class Read(NamedTuple):
 class Reading:
     """A read rule with its numbers filled in."""
 
-    version: Callable[[Read], int]
-    """Version that an action reads."""
+    version: Callable[[Read], Any]
+    """Version that an action reads, or those of many actions; in arithmetic that serves both."""
     buffers: int = 1
     """Versions that always have a place, whether or not they are still read."""
     horizon: Callable[[int, str], int] | None = None

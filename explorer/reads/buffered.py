@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from explorer.actions import ReadRule
 from explorer.base.errors import InputError
 from explorer.reads import READS, Reading, ReadSpec
@@ -23,4 +25,4 @@ def buffered(rule: ReadRule) -> Reading:
     if rule.horizons:
         raise InputError(f"read rule {rule} with horizons", key="read_rule", allowed="buffered(k)")
     back = rule.parameter
-    return Reading(version=lambda read: max(0, read.step - back), buffers=back + 1)
+    return Reading(version=lambda read: np.maximum(0, read.step - back), buffers=back + 1)

@@ -29,10 +29,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import count as count_up
+from typing import NamedTuple
 
-from explorer.actions import BACKWARD, FORWARD, Action, Place, Shape
-from explorer.schedules._common import new_action, own, per_copy, turns
+import numpy as np
+
+from explorer.actions import ALL_OPS, BACKWARD, FORWARD, OP_CODE, Actions, IntArray, Place, Shape
+from explorer.schedules._common import own, per_copy, turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +79,14 @@ def clock_of(shape: Shape) -> Clock:
     return Clock(samples=tuple(samples), ahead=tuple(ahead), offset=tuple(offset))
 
 
-Ticked = tuple[int, Action]
+class Ticked(NamedTuple):
+    """Actions and their ticks."""
+
+    ticks: IntArray
+    actions: Actions
 
 
-def ticked(
-    shape: Shape, clock: Clock, place: Place, step: int, *, flush: bool, sweep: int = 0
-) -> list[Ticked]:
+def ticked(shape: Shape, clock: Clock, place: Place, step: int, *, flush: bool, sweep: int = 0) -> Ticked:
     """List the forwards and backwards of a place in one step with their ticks.
 
     Positions count on over steps, or start again in every step if it ends in a flush.
@@ -91,29 +95,42 @@ def ticked(
     count = per_copy(shape, stage)
     # Number of the microbatch at position 0 of this copy's sequence in this step.
     base = step * shape.microbatches[stage] + copy * count - (0 if flush else step * count)
-    numbers = own(shape, place, step)
-    # Ticks of consecutive microbatches of the place lie equally far apart.
-    ticks = 2 * clock.samples[stage] * numbers.step
-    first = numbers.start - base
-    starts = [(FORWARD, clock.forward(stage, first))]
+    numbers = np.array(own(shape, place, step), dtype=np.int64)
+    # Ticks of consecutive microbatches lie equally far apart.
+    apart = 2 * clock.samples[stage] * (numbers - base)
+    starts = [(FORWARD, clock.forward(stage, 0))]
     if shape.training:
-        starts.append((BACKWARD, clock.backward(stage, first)))
-    return [
-        (tick, new_action((op, stage, n, 1, copy, sweep)))
-        for op, start in starts
-        for tick, n in zip(count_up(start, ticks), numbers, strict=False)
-    ]
+        starts.append((BACKWARD, clock.backward(stage, 0)))
+    return Ticked(
+        np.concatenate([start + apart for _, start in starts]),
+        Actions.spread(
+            np.repeat([OP_CODE[op] for op, _ in starts], len(numbers)),
+            stage,
+            np.tile(numbers, len(starts)),
+            copy=copy,
+            sweep=sweep,
+        ),
+    )
 
 
-def by_tick(actions: Iterable[Ticked]) -> list[Action]:
+def by_tick(parts: Iterable[Ticked]) -> Actions:
     """Sort actions by tick; at equal ticks (never of one stage) backwards come first, then the lower
     stage.
     """
-    return [action for _, action in sorted(actions)]
+    listed = list(parts)
+    columns = Actions.joined(part.actions for part in listed).columns
+    ticks = np.concatenate([part.ticks for part in listed]) if listed else np.empty(0)
+    order = np.argsort(ticks, kind="stable")
+    if (np.diff(ticks[order]) == 0).any():
+        op, *rest = columns
+        order = np.lexsort((*rest[::-1], _RANK[op], ticks))
+    return Actions(columns[:, order])
 
 
-def one_step(shape: Shape, clock: Clock, places: Iterable[Place], step: int, sweep: int = 0) -> list[Action]:
+_RANK = np.argsort(np.argsort(np.array(ALL_OPS)))
+"""Ops in the order of their names."""
+
+
+def one_step(shape: Shape, clock: Clock, places: Iterable[Place], step: int, sweep: int = 0) -> Actions:
     """List the forwards and backwards of a lane in one step of a flush schedule."""
-    return by_tick(
-        pair for place in places for pair in ticked(shape, clock, place, step, flush=True, sweep=sweep)
-    )
+    return by_tick(ticked(shape, clock, place, step, flush=True, sweep=sweep) for place in places)

@@ -8,18 +8,15 @@ that take turns run every R-th, by number modulo R.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from explorer.actions import UPDATE, Action, Place, Shape
+import numpy as np
+
+from explorer.actions import UPDATE, Action, Actions, Place, Shape
 from explorer.base.errors import InputError
 
-LaneOrders = tuple[tuple[Action, ...], ...]
-
-new_action: Callable[[tuple[str, int, int, int, int, int]], Action] = partial(tuple.__new__, Action)
-"""An action from all its fields, made three times as fast as by the class itself: orders have many
-thousands.
-"""
+LaneOrders = tuple[Sequence[Action], ...]
 
 
 def turns(shape: Shape, stage: int) -> int:
@@ -77,13 +74,13 @@ def updates(shape: Shape, places: Iterable[Place], step: int, sweep: int = 0) ->
 
 
 def each_lane(shape: Shape, make: Callable[[tuple[Place, ...]], Iterable[Action]]) -> LaneOrders:
-    """Make the actions of every lane from the roles it holds; lanes of equal roles share one tuple."""
-    made: dict[tuple[Place, ...], tuple[Action, ...]] = {}
+    """Make the actions of every lane from the roles it holds; lanes of equal roles share one object."""
+    made: dict[tuple[Place, ...], Actions] = {}
     lanes = []
     for places in shape.lanes:
         key = roles(shape, places)
         if key not in made:
-            made[key] = tuple(make(key))
+            made[key] = Actions.of(make(key))
         lanes.append(made[key])
     return tuple(lanes)
 
@@ -102,28 +99,30 @@ def each_step_at_once(shape: Shape, steps: int, make: Callable[[int], LaneOrders
     first = {roles(shape, places): lane for lane, places in reversed(list(enumerate(shape.lanes)))}
     made: dict[int, LaneOrders] = {}
 
-    def lane(places: tuple[Place, ...], step: int) -> list[Action]:
+    def lane(places: tuple[Place, ...], step: int) -> Actions:
         if step not in made:
             made[step] = make(step)
-        return [*made[step][first[places]], *updates(shape, places, step)]
+        return Actions.joined([made[step][first[places]], updates(shape, places, step)])
 
     return each_step(shape, steps, lane)
 
 
-def _over_steps(shape: Shape, steps: int, make: Callable[[int], Iterable[Action]]) -> Iterable[Action]:
-    """Yield the actions of all steps of one lane.
+def _over_steps(shape: Shape, steps: int, make: Callable[[int], Iterable[Action]]) -> Actions:
+    """Return the actions of all steps of one lane.
 
     Steps are copies of the first with the numbers moved on, unless replicas that take turns do not divide the
     microbatches of a step: then the turns differ from step to step.
     """
-    counts = shape.microbatches
-    if any(count % turns(shape, stage) for stage, count in enumerate(counts)):
-        return [action for step in range(steps) for action in make(step)]
-    first = tuple(make(0))
-    actions = list(first)
-    for step in range(1, steps):
-        actions += [
-            new_action((op, stage, number + step * counts[stage], count, copy, sweep))
-            for op, stage, number, count, copy, sweep in first
-        ]
-    return actions
+    if any(count % turns(shape, stage) for stage, count in enumerate(shape.microbatches)):
+        return Actions.joined([make(step) for step in range(steps)])
+    return repeated(shape, Actions.of(make(0)), steps)
+
+
+def repeated(shape: Shape, first: Actions, times: int, covers: int = 1) -> Actions:
+    """Return some actions so many times, each time moved on by the steps that they cover."""
+    columns = np.tile(first.columns, times)
+    counts = np.array(shape.microbatches, dtype=np.int64)
+    known = first.columns[1] < len(counts)  # what is of no stage does not move
+    each = np.where(known, counts[np.where(known, first.columns[1], 0)], 0)
+    columns[2] += np.tile(each, times) * np.repeat(np.arange(times) * covers, len(first))
+    return Actions(columns)

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from explorer.actions import BACKWARD, FORWARD, INPUT_GRAD, WEIGHT_GRAD, Action, Place, Shape
-from explorer.schedules._common import LaneOrders, new_action, own, roles, turns
+from explorer.actions import BACKWARD, FORWARD, INPUT_GRAD, WEIGHT_GRAD, Action, Place, Shape, new_action
+from explorer.schedules._common import LaneOrders, own, roles, turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

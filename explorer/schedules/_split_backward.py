@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from explorer.actions import BACKWARD, INPUT_GRAD, UPDATE, WEIGHT_GRAD, Action, Order, Shape
+import numpy as np
+
+from explorer.actions import (
+    BACKWARD,
+    INPUT_GRAD,
+    OP_CODE,
+    UPDATE,
+    WEIGHT_GRAD,
+    Action,
+    Actions,
+    Order,
+    Place,
+    Shape,
+)
 from explorer.schedules._clock import Clock, one_step
 from explorer.schedules._common import each_step, turns, updates
+
+_B, _I, _W, _U = (OP_CODE[op] for op in (BACKWARD, INPUT_GRAD, WEIGHT_GRAD, UPDATE))
 
 Lag = Callable[[int, int], float]
 """For a stage and copy: by how many of its input gradients a weight gradient lags behind its own."""
@@ -19,7 +33,7 @@ def at_the_end(_stage: int, _copy: int) -> float:
     return float("inf")
 
 
-def split_backward(actions: Iterable[Action], lag: Lag) -> list[Action]:
+def split_backward(actions: Iterable[Action], lag: Lag) -> Actions:
     """Return the actions of a lane with every B made an I, and its W moved back by so many I of that stage.
 
     Weight gradients still owed at an update, or at the end, run just before it.
@@ -28,30 +42,40 @@ def split_backward(actions: Iterable[Action], lag: Lag) -> list[Action]:
     >>> " ".join(map(str, split_backward(lane, lambda stage, copy: 1)))
     '0F0 0F1 0I0 0I1 0W0 0W1'
     """
-    made: list[Action] = []
-    owed: dict[tuple[int, int], deque[Action]] = defaultdict(deque)
+    columns = Actions.of(actions).columns.copy()
+    size = columns.shape[1]
+    backward = np.flatnonzero(columns[0] == _B)
+    columns[0, backward] = _I
+    weight_grads = columns[:, backward]
+    weight_grads[0] = _W
+    updates = np.flatnonzero(columns[0] == _U)
+    before = np.searchsorted(updates, backward)  # updates that precede each
+    stage, copy = weight_grads[1], weight_grads[4]
+    key = stage * (int(copy.max(initial=0)) + 1) + copy
+    most = int(key.max(initial=0)) + 1
+    group = before * most + key
+    order = np.argsort(group, kind="stable")
+    # the W of the j-th I of a stage between two updates runs after I number j + lag
+    ends = np.searchsorted(group[order], group, side="right")
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    lags = np.full(most, size, dtype=np.int64)
+    for row in np.unique(key, return_index=True)[1].tolist():
+        lags[key[row]] = min(size, lag(int(stage[row]), int(copy[row])))
+    paid = place + lags[key]
+    in_time = paid < ends
+    at = np.append(updates, size)[before] * 2 - 1
+    at[in_time] = 2 * backward[order[paid[in_time]]] + 1
+    first_owed = np.full(most, size, dtype=np.int64)
+    np.minimum.at(first_owed, key, np.arange(len(key)))
+    late = np.where(in_time, -1, first_owed[key])
+    joined = np.concatenate([columns, weight_grads], axis=1)
+    first = np.zeros(size, dtype=np.int64)
+    moments = np.concatenate([2 * np.arange(size), at])
+    return Actions(joined[:, np.lexsort((np.concatenate([first, late]), moments))])
 
-    def pay() -> None:
-        for waiting in owed.values():
-            made.extend(waiting)
-            waiting.clear()
 
-    for action in actions:
-        if action.op == UPDATE:
-            pay()
-        if action.op != BACKWARD:
-            made.append(action)
-            continue
-        made.append(action._replace(op=INPUT_GRAD))
-        waiting = owed[action.stage, action.copy]
-        waiting.append(action._replace(op=WEIGHT_GRAD))
-        if len(waiting) > lag(action.stage, action.copy):
-            made.append(waiting.popleft())
-    pay()
-    return made
-
-
-def rejoined(actions: Iterable[Action], shape: Shape) -> list[Action]:
+def rejoined(actions: Iterable[Action], shape: Shape) -> Actions:
     """Return the actions with every I of a first stage made a B again if its W follows at once.
 
     Nobody waits for that input gradient, so nothing is won by two halves, and between them the output
@@ -61,34 +85,32 @@ def rejoined(actions: Iterable[Action], shape: Shape) -> list[Action]:
     >>> " ".join(map(str, rejoined(lane, Shape(stages=1, edges=(), lanes=((),), microbatches=(1,)))))
     '0F0 0B0'
     """
-    waited_for = {target for _, target in shape.edges}
-    made: list[Action] = []
-    for action in actions:
-        whole = made and action.op == WEIGHT_GRAD and made[-1] == action._replace(op=INPUT_GRAD)
-        if whole and action.stage not in waited_for:
-            made[-1] = action._replace(op=BACKWARD)
-        else:
-            made.append(action)
-    return made
+    columns = Actions.of(actions).columns.copy()
+    one, other = columns[:, :-1], columns[:, 1:]
+    whole = (one[0] == _I) & (other[0] == _W) & (one[1:] == other[1:]).all(axis=0)
+    whole &= ~np.isin(one[1], [target for _, target in shape.edges])
+    columns[0, :-1][whole] = _B
+    return Actions(columns[:, np.append(True, ~whole)[: columns.shape[1]]])
 
 
 def split_order(order: Order, lag: Lag) -> Order:
     """Split all backwards of an order."""
-    return replace(order, lanes=tuple(tuple(split_backward(lane, lag)) for lane in order.lanes))
+    made: dict[int, Actions] = {}
+    for lane in order.lanes:  # lanes of equal roles share one object
+        if id(lane) not in made:
+            made[id(lane)] = split_backward(lane, lag)
+    return replace(order, lanes=tuple(made[id(lane)] for lane in order.lanes))
 
 
 def levelled(shape: Shape, clock: Clock, *, steps: int) -> Order:
     """Return the order of a clock with split backwards, every stage holding as much as the fullest one."""
     lag = level_lag(shape, clock)
-    lanes = each_step(
-        shape,
-        steps,
-        lambda places, step: [
-            *rejoined(split_backward(one_step(shape, clock, places, step), lag), shape),
-            *updates(shape, places, step),
-        ],
-    )
-    return Order(lanes=lanes, steps=steps)
+
+    def lane(places: tuple[Place, ...], step: int) -> Actions:
+        split = split_backward(one_step(shape, clock, places, step), lag)
+        return Actions.joined([rejoined(split, shape), updates(shape, places, step)])
+
+    return Order(lanes=each_step(shape, steps, lane), steps=steps)
 
 
 def level_lag(shape: Shape, clock: Clock) -> Lag:

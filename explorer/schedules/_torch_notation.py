@@ -9,6 +9,7 @@ optimizer runs outside the schedule.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from explorer.actions import (
     NAMED,
@@ -103,7 +104,7 @@ def _holding(shape: Shape, stage: int) -> list[tuple[Place, ...]]:
     return [places for places in shape.lanes if any(place.stage == stage for place in places)]
 
 
-def _cells(actions: tuple[Action, ...], microbatches: int) -> list[str]:
+def _cells(actions: Sequence[Action], microbatches: int) -> list[str]:
     """Write the cells of one rank; its row follows the actions of the first step."""
     return [
         f"{action.stage}{action.op}{n}"

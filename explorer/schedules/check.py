@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from explorer.actions import (
@@ -65,7 +65,7 @@ def coverage(order: Order, shape: Shape) -> list[str]:
     owners = _owners(order, shape)
     problems += _copy_problems(owners, order, shape)
     problems += _lockstep_problems(order, shape)
-    seen: dict[tuple[tuple[Place, ...], tuple[Action, ...]], None] = {}
+    seen: dict[tuple[tuple[Place, ...], Sequence[Action]], None] = {}
     for lane, (places, actions) in enumerate(zip(shape.lanes, order.lanes, strict=True)):
         key = (roles(shape, places), actions)
         if key in seen:
@@ -145,12 +145,12 @@ def _lockstep_problems(order: Order, shape: Shape) -> Iterator[str]:
                     yield f"lanes {first} and {lane} run stage {place.stage} together, but not in one order"
 
 
-def _of(actions: tuple[Action, ...], place: Place) -> list[Action]:
+def _of(actions: Sequence[Action], place: Place) -> list[Action]:
     return [action for action in actions if (action.stage, action.copy) == (place.stage, place.copy)]
 
 
 def _lane_problems(
-    places: tuple[Place, ...], actions: tuple[Action, ...], owners: Owners, order: Order, shape: Shape
+    places: tuple[Place, ...], actions: Sequence[Action], owners: Owners, order: Order, shape: Shape
 ) -> Iterator[str]:
     """Yield what one lane does wrong: actions of places it does not hold, then place by place."""
     held: dict[tuple[int, int], set[int]] = defaultdict(set)
@@ -185,7 +185,7 @@ def _lane_problems(
         yield from (f"{name}: {text}" for text in problems)
 
 
-def _named_problems(actions: tuple[Action, ...]) -> Iterator[str]:
+def _named_problems(actions: Sequence[Action]) -> Iterator[str]:
     """Yield what is wrong with the named actions of a lane."""
     if not any(action.op in NAMED for action in actions):
         return

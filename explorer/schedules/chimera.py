@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from explorer.actions import Action, Order, Place, Shape
+from explorer.actions import Actions, Order, Place, Shape
 from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
-from explorer.schedules._clock import by_tick, clock_of, ticked
+from explorer.schedules._clock import Ticked, by_tick, clock_of, ticked
 from explorer.schedules._common import each_step, per_copy, updates
 from explorer.schedules._in_flight import opposed
 from explorer.schedules.pipelines import ROUNDING, FloatArray, Pipelines, busiest, longest
@@ -80,14 +80,14 @@ def order(shape: Shape, *, steps: int, concatenate: bool = False) -> Order:
     clock = clock_of(shape)
     unit = shape.stages // 2  # microbatches that each copy adds to a unit
 
-    def lane(places: tuple[Place, ...], step: int) -> list[Action]:
-        pairs = []
+    def lane(places: tuple[Place, ...], step: int) -> Actions:
+        parts = []
         for place in places:
             base = step * shape.microbatches[place.stage] + place.copy * per_copy(shape, place.stage)
-            for tick, action in ticked(shape, clock, place, step, flush=True):
-                # The plain clock advances by D ticks per unit; concatenation needs 2 D.
-                late = (action.first_microbatch - base) // unit * shape.stages if concatenate else 0
-                pairs.append((tick + late, action))
-        return [*by_tick(pairs), *updates(shape, places, step)]
+            ticks, actions = ticked(shape, clock, place, step, flush=True)
+            # The plain clock advances by D ticks per unit; concatenation needs 2 D.
+            late = (actions.columns[2] - base) // unit * shape.stages if concatenate else 0
+            parts.append(Ticked(ticks + late, actions))
+        return Actions.joined([by_tick(parts), updates(shape, places, step)])
 
     return Order(lanes=each_step(shape, steps, lane), steps=steps)

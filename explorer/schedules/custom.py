@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from explorer.actions import UPDATE, Action, Order, Place, ReadRule, Shape, few_enough, parse_action
+from explorer.actions import UPDATE, Action, Actions, Order, Place, ReadRule, Shape, few_enough, parse_action
 from explorer.base.errors import InputError, PlanError
 from explorer.base.registry import Option
 from explorer.reads import READS, reading_of
 from explorer.schedules import SCHEDULES, Schedule
-from explorer.schedules._common import LaneOrders, roles, updates
+from explorer.schedules._common import LaneOrders, repeated, roles, updates
 from explorer.schedules.check import coverage
 
 IDLE = "-"
@@ -62,9 +62,11 @@ def order(
             allowed="a divisor of the number of steps, 1 or more",
         )
     written = _written(shape, parse_lanes(lanes))
-    blocks = [_block(shape, places, list(line), covers) for places, line in _with_lanes(shape, written)]
+    blocks = [
+        Actions.of(_block(shape, places, list(line), covers)) for places, line in _with_lanes(shape, written)
+    ]
     made = Order(
-        lanes=tuple(_repeated(shape, block, steps, covers) for block in blocks),
+        lanes=tuple(repeated(shape, block, steps // covers, covers) for block in blocks),
         steps=steps,
         read_rule=_read_rule(read_rule),
         flush=flush,
@@ -98,7 +100,7 @@ def lanes_text(lanes: Iterable[Iterable[Action]]) -> str:
     return "\n".join(" ".join(map(str, lane)) or IDLE for lane in lanes)
 
 
-def _written(shape: Shape, lines: LaneOrders) -> Callable[[int], tuple[Action, ...]]:
+def _written(shape: Shape, lines: LaneOrders) -> Callable[[int], Sequence[Action]]:
     """Return a function that finds the line of each lane: its own, or that of its distinct kind."""
     kinds = list(dict.fromkeys(roles(shape, places) for places in shape.lanes))
     if len(lines) == len(shape.lanes):
@@ -114,8 +116,8 @@ def _written(shape: Shape, lines: LaneOrders) -> Callable[[int], tuple[Action, .
 
 
 def _with_lanes(
-    shape: Shape, written: Callable[[int], tuple[Action, ...]]
-) -> list[tuple[tuple[Place, ...], tuple[Action, ...]]]:
+    shape: Shape, written: Callable[[int], Sequence[Action]]
+) -> list[tuple[tuple[Place, ...], Sequence[Action]]]:
     return [(places, written(lane)) for lane, places in enumerate(shape.lanes)]
 
 
@@ -125,18 +127,6 @@ def _block(shape: Shape, places: tuple[Place, ...], actions: list[Action], cover
         for step in range(covers):
             actions += updates(shape, places, step)
     return actions
-
-
-def _repeated(shape: Shape, block: list[Action], steps: int, covers: int) -> tuple[Action, ...]:
-    """Repeat the block, numbers moved on by the steps it covers; unknown stages do not move."""
-    moved = list(block)
-    counts = dict(enumerate(shape.microbatches))
-    for step in range(covers, steps, covers):
-        moved += [
-            action._replace(first_microbatch=action.first_microbatch + step * counts.get(action.stage, 0))
-            for action in block
-        ]
-    return tuple(moved)
 
 
 def _read_rule(text: str) -> ReadRule:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from explorer.actions import BACKWARD, FORWARD, UPDATE, Action, Edge, Order, Place, Shape
+import numpy as np
+
+from explorer.actions import BACKWARD, FORWARD, OP_CODE, UPDATE, Action, Actions, Edge, Order, Place, Shape
 from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
 from explorer.schedules._clock import Ticked, by_tick
@@ -96,36 +98,35 @@ def order(shape: Shape, *, steps: int, rule: str = "v1") -> Order:
     """
     cycle = Cycle(stages=shape.stages, workers=shape.copies, each=per_copy(shape, 0))
 
-    def lane(places: tuple[Place, ...]) -> list[Action]:
-        pairs = [
-            pair for place in places for step in range(steps) for pair in _work(shape, cycle, place, step)
-        ]
+    def lane(places: tuple[Place, ...]) -> Actions:
+        parts = [_work(shape, cycle, place, step) for place in places for step in range(steps)]
         if shape.training:
             held = {(place.stage, place.copy) for place in places}
-            pairs += [
-                (_update_tick(cycle, stage, worker, step, steps, rule), _update(shape, stage, worker, step))
+            parts += [
+                _update(shape, stage, worker, step, _update_tick(cycle, stage, worker, step, steps, rule))
                 for stage, worker in held
                 for step in range(steps)
             ]
-        return by_tick(pairs)
+        return by_tick(parts)
 
     return Order(lanes=each_lane(shape, lane), steps=steps, flush=False, edges=_stagger(shape, cycle, steps))
 
 
-def _work(shape: Shape, cycle: Cycle, place: Place, step: int) -> list[Ticked]:
+def _work(shape: Shape, cycle: Cycle, place: Place, step: int) -> Ticked:
     """List the forwards and backwards of a place in one step, on even ticks."""
     stage, worker = place.stage, place.copy
-    base = step * shape.microbatches[stage] + worker * cycle.each
-    return [
-        (2 * cycle.slot(worker, step, op, stage, n - base), Action(op, stage, n, 1, worker))
-        for n in own(shape, place, step)
-        for op in ((FORWARD, BACKWARD) if shape.training else (FORWARD,))
-    ]
+    numbers = np.array(own(shape, place, step), dtype=np.int64)
+    position = numbers - step * shape.microbatches[stage] - worker * cycle.each
+    ops = (FORWARD, BACKWARD) if shape.training else (FORWARD,)
+    ticks = [2 * (cycle.slot(worker, step, op, stage, 0) + 2 * cycle.stages * position) for op in ops]
+    op = np.repeat([OP_CODE[item] for item in ops], len(numbers))
+    return Ticked(np.concatenate(ticks), Actions.spread(op, stage, np.tile(numbers, len(ops)), copy=worker))
 
 
-def _update(shape: Shape, stage: int, worker: int, step: int) -> Action:
+def _update(shape: Shape, stage: int, worker: int, step: int, tick: int) -> Ticked:
     count = shape.microbatches[stage]
-    return Action(UPDATE, stage, step * count, count, worker)
+    actions = Actions.of([Action(UPDATE, stage, step * count, count, worker)])
+    return Ticked(np.array([tick]), actions)
 
 
 def _update_tick(cycle: Cycle, stage: int, worker: int, step: int, steps: int, rule: str) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from explorer.actions import BACKWARD, FORWARD, Action, Order, Place, Shape
+import numpy as np
+
+from explorer.actions import BACKWARD, FORWARD, OP_CODE, Action, Actions, Order, Place, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
 from explorer.schedules._bounds import one_way
-from explorer.schedules._common import each_step, new_action, own, updates
+from explorer.schedules._common import each_step, own, updates
 from explorer.schedules._in_flight import all_at_once
 from explorer.schedules._paths import breadth_first
 from explorer.schedules.pipelines import ROUNDING, FloatArray, Pipelines, longest
@@ -55,18 +57,17 @@ def order(shape: Shape, *, steps: int) -> Order:
     m microbatches in flight on every stage; bubble (p - 1)/(m + p - 1).
     """
 
-    def lane(places: tuple[Place, ...], step: int) -> Iterable[Action]:
-        actions = [
-            new_action((FORWARD, place.stage, n, 1, place.copy, 0))
-            for place in places
-            for n in own(shape, place, step)
-        ]
+    def lane(places: tuple[Place, ...], step: int) -> Actions:
+        parts: list[Iterable[Action]] = [_all(FORWARD, shape, place, step) for place in places]
         if shape.training:
-            actions += [
-                new_action((BACKWARD, place.stage, n, 1, place.copy, 0))
-                for place in sorted(places, key=lambda place: -place.stage)
-                for n in own(shape, place, step)
-            ]
-        return [*actions, *updates(shape, places, step)]
+            back = sorted(places, key=lambda place: -place.stage)
+            parts += [_all(BACKWARD, shape, place, step) for place in back]
+        return Actions.joined([*parts, updates(shape, places, step)])
 
     return Order(lanes=each_step(shape, steps, lane), steps=steps)
+
+
+def _all(op: str, shape: Shape, place: Place, step: int) -> Actions:
+    """Run all of a step's microbatches of one place."""
+    numbers = np.array(own(shape, place, step), dtype=np.int64)
+    return Actions.spread(OP_CODE[op], place.stage, numbers, copy=place.copy)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from explorer.actions import BACKWARD, FORWARD, Action, Order, Place, Shape
+from explorer.actions import BACKWARD, FORWARD, OP_CODE, Actions, IntArray, Order, Place, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
-from explorer.schedules._common import each_step, new_action, own, turns, updates
+from explorer.schedules._common import each_step, own, turns, updates
 from explorer.schedules._in_flight import in_rounds
 from explorer.schedules._paths import rounds_of_chunks
 from explorer.schedules.needs import Multiple, positions_of
@@ -70,35 +70,34 @@ def order(shape: Shape, *, steps: int) -> Order:
     microbatches = shape.microbatches[0] // turns(shape, 0)
     per_round = microbatches // rounds(microbatches, ranks)
 
-    def lane(places: tuple[Place, ...], step: int) -> list[Action]:
+    def lane(places: tuple[Place, ...], step: int) -> Actions:
         if not places:
-            return []
+            return Actions.of(())
         stages = [place.stage for place in places]
         rank, chunks = stages[0], len(stages)
         ahead = 2 * (ranks - rank - 1) + (chunks - 1) * per_round
-        numbers = own(shape, places[0], step)
+        numbers = np.array(own(shape, places[0], step), dtype=np.int64)
         actions = _passes(FORWARD, stages, numbers, per_round)
         if shape.training:
             backwards = _passes(BACKWARD, stages[::-1], numbers, per_round)
             actions = _alternate(actions, backwards, ahead)
-        return [*actions, *updates(shape, places, step)]
+        return Actions.joined([actions, updates(shape, places, step)])
 
     chunks = shape.stages // ranks
     return Order(lanes=each_step(shape, steps, lane), steps=steps, options={"chunks": chunks})
 
 
-def _passes(op: str, stages: Sequence[int], numbers: Sequence[int], per_round: int) -> list[Action]:
+def _passes(op: str, stages: Sequence[int], numbers: IntArray, per_round: int) -> Actions:
     """List the rounds of microbatches through the chunks in the given order."""
-    return [
-        new_action((op, stage, n, 1, 0, 0))
-        for first in range(0, len(numbers), per_round)
-        for stage in stages
-        for n in numbers[first : first + per_round]
-    ]
+    chunk = np.repeat(np.arange(len(stages)), len(numbers))
+    number = np.tile(np.arange(len(numbers)), len(stages))
+    order = np.lexsort((number, chunk, number // per_round))
+    stage = np.array(stages, dtype=np.int64)[chunk[order]]
+    return Actions.spread(OP_CODE[op], stage, numbers[number[order]])
 
 
-def _alternate(forwards: list[Action], backwards: list[Action], ahead: int) -> list[Action]:
+def _alternate(forwards: Actions, backwards: Actions, ahead: int) -> Actions:
     """Warm up, then alternate one forward and one backward, then run the backwards that are left."""
-    steady = max(len(forwards) - ahead, 0)
-    pairs = zip(forwards[ahead:], backwards, strict=False)
-    return [*forwards[:ahead], *(action for pair in pairs for action in pair), *backwards[steady:]]
+    count = np.arange(len(forwards))
+    both = Actions.joined([forwards, backwards]).columns
+    return Actions(both[:, np.argsort(np.concatenate([2 * (count - ahead), 2 * count + 1]), kind="stable")])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from explorer.actions import BACKWARD, FORWARD, Action, Order, Place, Shape
+from collections.abc import Iterable
+
+import numpy as np
+
+from explorer.actions import BACKWARD, FORWARD, OP_CODE, Action, Actions, Order, Place, Shape
 from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
 from explorer.schedules._bounds import one_way
 from explorer.schedules._clock import clock_of, one_step
-from explorer.schedules._common import each_step, new_action, own, updates
+from explorer.schedules._common import each_step, own, updates
 from explorer.schedules._paths import one_forward_one_backward
 from explorer.schedules.pipelines import FloatArray, Pipelines, longest
 from explorer.schedules.placements import LINE
@@ -54,14 +58,13 @@ def order(shape: Shape, *, steps: int, sweeps: int = DEFAULT_SWEEPS) -> Order:
     """
     clock = clock_of(shape)
 
-    def lane(places: tuple[Place, ...], step: int) -> list[Action]:
-        actions: list[Action] = []
+    def lane(places: tuple[Place, ...], step: int) -> Actions:
+        parts: list[Iterable[Action]] = []
         for sweep in range(sweeps):
-            for place in places:
-                actions += _local(shape, place, step, sweep)
-            actions += updates(shape, places, step, sweep)
-        actions += one_step(shape, clock, places, step, sweeps)
-        return actions + updates(shape, places, step, sweeps)
+            parts += [_local(shape, place, step, sweep) for place in places]
+            parts.append(updates(shape, places, step, sweep))
+        parts.append(one_step(shape, clock, places, step, sweeps))
+        return Actions.joined([*parts, updates(shape, places, step, sweeps)])
 
     return Order(
         lanes=each_step(shape, steps, lane),
@@ -71,10 +74,10 @@ def order(shape: Shape, *, steps: int, sweeps: int = DEFAULT_SWEEPS) -> Order:
     )
 
 
-def _local(shape: Shape, place: Place, step: int, sweep: int) -> list[Action]:
+def _local(shape: Shape, place: Place, step: int, sweep: int) -> Actions:
     """Make one stage's parallel sweep: each microbatch forward and back."""
-    return [
-        new_action((op, place.stage, n, 1, place.copy, sweep))
-        for n in own(shape, place, step)
-        for op in ((FORWARD, BACKWARD) if shape.training else (FORWARD,))
-    ]
+    numbers = np.array(own(shape, place, step), dtype=np.int64)
+    ops = [OP_CODE[op] for op in ((FORWARD, BACKWARD) if shape.training else (FORWARD,))]
+    return Actions.spread(
+        np.tile(ops, len(numbers)), place.stage, np.repeat(numbers, len(ops)), copy=place.copy, sweep=sweep
+    )

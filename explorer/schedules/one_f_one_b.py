@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.actions import Order, Shape
+from explorer.actions import Actions, Order, Shape
 from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
 from explorer.schedules._clock import clock_of, one_step
@@ -44,6 +44,8 @@ def order(shape: Shape, *, steps: int, blocking: bool = False) -> Order:
     lanes = each_step(
         shape,
         steps,
-        lambda places, step: [*one_step(shape, clock, places, step), *updates(shape, places, step)],
+        lambda places, step: Actions.joined(
+            [one_step(shape, clock, places, step), updates(shape, places, step)]
+        ),
     )
     return Order(lanes=lanes, steps=steps, blocking=blocking)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import numpy as np
 
-from explorer.actions import BACKWARD, UPDATE, Action, Order, Place, ReadRule, Shape
+from explorer.actions import BACKWARD, OP_CODE, UPDATE, Actions, Order, Place, ReadRule, Shape
 from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Schedule
 from explorer.schedules._clock import Clock, Ticked, by_tick, clock_of, ticked
-from explorer.schedules._common import each_lane, new_action, turns
+from explorer.schedules._common import each_lane, turns
 from explorer.schedules._in_flight import clocked as clocked_in_flight
 from explorer.schedules._paths import busiest_updating, updating
 from explorer.schedules.one_f_one_b import makespan
@@ -50,38 +50,33 @@ def order(shape: Shape, *, steps: int, together: bool = False) -> Order:
     """
     clock = clock_of(shape)
 
-    def lane(places: tuple[Place, ...]) -> list[Action]:
-        pairs: list[Ticked] = []
+    def lane(places: tuple[Place, ...]) -> Actions:
+        parts: list[Ticked] = []
         for place in places:
-            own_pairs = [
-                pair for step in range(steps) for pair in ticked(shape, clock, place, step, flush=False)
-            ]
-            pairs += own_pairs
+            own = [ticked(shape, clock, place, step, flush=False) for step in range(steps)]
+            parts += own
             if shape.training and together and turns(shape, place.stage) > 1:
-                pairs += _after_each_round(shape, clock, place.stage, steps)
+                parts.append(_after_each_round(shape, clock, place.stage, steps))
             else:
-                pairs += _after_each_backward(own_pairs)
-        return by_tick(pairs)
+                parts += map(_after_each_backward, own)
+        return by_tick(parts)
 
     rule = ReadRule(name="stash") if shape.training else ReadRule()
     return Order(lanes=each_lane(shape, lane), steps=steps, read_rule=rule, flush=False)
 
 
-def _after_each_backward(pairs: Iterable[Ticked]) -> list[Ticked]:
+def _after_each_backward(part: Ticked) -> Ticked:
     """Put a U at the tick of each B, after which it sorts."""
-    return [
-        (tick, new_action((UPDATE, action.stage, action.first_microbatch, 1, 0, 0)))
-        for tick, action in pairs
-        if action.op == BACKWARD
-    ]
+    op, stage, number, *_ = part.actions.columns
+    backward = np.flatnonzero(op == OP_CODE[BACKWARD])
+    actions = Actions.spread(OP_CODE[UPDATE], stage[backward], number[backward])
+    return Ticked(part.ticks[backward], actions)
 
 
-def _after_each_round(shape: Shape, clock: Clock, stage: int, steps: int) -> list[Ticked]:
+def _after_each_round(shape: Shape, clock: Clock, stage: int, steps: int) -> Ticked:
     """Put a U at the tick of the last B of each round, which another lane may run."""
     in_turn, total = turns(shape, stage), steps * shape.microbatches[stage]
-    starts = range(0, total, in_turn)
-    counts = [min(in_turn, total - first) for first in starts]
-    return [
-        (clock.backward(stage, first + count - 1), Action(UPDATE, stage, first, count))
-        for first, count in zip(starts, counts, strict=True)
-    ]
+    starts = np.arange(0, total, in_turn)
+    counts = np.minimum(in_turn, total - starts)
+    ticks = [clock.backward(stage, last) for last in (starts + counts - 1).tolist()]
+    return Ticked(np.array(ticks, dtype=np.int64), Actions.spread(OP_CODE[UPDATE], stage, starts, counts))

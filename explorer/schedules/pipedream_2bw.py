@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from explorer.actions import UPDATE, Action, Order, Place, ReadRule, Shape
+import numpy as np
+
+from explorer.actions import UPDATE, Action, Actions, Order, Place, ReadRule, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Schedule
 from explorer.schedules._clock import Clock, Ticked, by_tick, clock_of, ticked
 from explorer.schedules._common import each_lane
@@ -48,15 +50,14 @@ def order(shape: Shape, *, steps: int) -> Order:
     """
     clock = clock_of(shape)
 
-    def lane(places: tuple[Place, ...]) -> list[Action]:
-        pairs: list[Ticked] = []
+    def lane(places: tuple[Place, ...]) -> Actions:
+        parts: list[Ticked] = []
         for step in range(steps):
-            for place in places:
-                pairs += ticked(shape, clock, place, step, flush=False)
+            parts += [ticked(shape, clock, place, step, flush=False) for place in places]
             if shape.training:
                 held = {place.stage for place in places}
-                pairs += [_update(shape, clock, stage, step) for stage in held]
-        return by_tick(pairs)
+                parts += [_update(shape, clock, stage, step) for stage in held]
+        return by_tick(parts)
 
     rule = ReadRule(name="buffered", parameter=1) if shape.training else ReadRule()
     return Order(lanes=each_lane(shape, lane), steps=steps, read_rule=rule, flush=False)
@@ -65,7 +66,7 @@ def order(shape: Shape, *, steps: int) -> Order:
 def _update(shape: Shape, clock: Clock, stage: int, step: int) -> Ticked:
     """Return the U of a step with the tick of the B behind which it sorts."""
     count = shape.microbatches[stage]
-    action = Action(UPDATE, stage, step * count, count)
-    if not shape.replicas or shape.replicas[stage] == 1:
-        return clock.backward(stage, (step + 1) * count - 1), action
-    return clock.forward(stage, (step + 2) * count) - 1, action
+    tick = clock.backward(stage, (step + 1) * count - 1)
+    if shape.replicas and shape.replicas[stage] > 1:
+        tick = clock.forward(stage, (step + 2) * count) - 1
+    return Ticked(np.array([tick]), Actions.of([Action(UPDATE, stage, step * count, count)]))

@@ -14,12 +14,15 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from explorer.actions import FORWARD, Action, Assignment
+import numpy as np
+
+from explorer.actions import FORWARD, Action, Actions, Assignment
 from explorer.base.errors import PlanError
+from explorer.tasks.compute import number_actions
 from explorer.tasks.offloads import ActivationMove
 from explorer.tasks.placement import Piece
 from explorer.tasks.program import JOIN, TRANSFER, B, F, Slot
-from explorer.tasks.work import Lowering
+from explorer.tasks.work import Lowering, MadeTasks
 
 
 class _Read(NamedTuple):
@@ -29,20 +32,24 @@ class _Read(NamedTuple):
     source: int
 
 
-def add_assigned(work: Lowering) -> list[ActivationMove]:
+def add_assigned(work: Lowering) -> tuple[list[ActivationMove], MadeTasks]:
     """Add the tasks of all assignments and their transfers, and put them on the lanes in the order given.
 
     Returns:
-        What left a lane's memory with a replica that left.
+        What left a lane's memory with a replica that left; and the weight gradients, of which none is
+        updated with.
 
     Raises:
         PlanError: an assignment whose inputs nobody makes, or lanes that do not run what is assigned.
     """
+    number_actions(work)
     tasks = _Assigned(work)
     for number, item in enumerate(work.order.assignments):
         tasks.add(number, item)
-    _fill_lanes(work, tasks.waiting)
-    return list(_lost(work, tasks)) if work.shape.training else []
+    programs = _programs(work, tasks.waiting)
+    tasks.finish(programs)
+    moved = list(_lost(work, tasks, programs)) if work.shape.training else []
+    return moved, MadeTasks(np.zeros(len(work.pieces.all), dtype=np.int64), sweeps=1)
 
 
 class _Assigned:
@@ -69,6 +76,38 @@ class _Assigned:
         """Task that ends when an event of the cluster happens."""
         self.waiting: dict[tuple[int, Action], deque[int]] = defaultdict(deque)
         """Tasks that a lane is to run, by action."""
+        self.numbers = {action: number for number, action in enumerate(work.actions)}
+        self.rows: list[tuple[int, int, int, int]] = []
+        """Per task: slot, channel, action, step."""
+        self.edges: list[tuple[int, int]] = []
+        """Pairs (waiting task, task it waits for)."""
+
+    def finish(self, programs: list[list[int]]) -> None:
+        """Hand all tasks over, and the programs of the lanes."""
+        work = self.work
+        work.actions = Actions.of(self.numbers)
+        slot, channel, action, step = np.array(self.rows, dtype=np.int64).reshape(-1, 4).T
+        work.add(slot, channel, action, step)
+        after, before = np.array(self.edges, dtype=np.int64).reshape(-1, 2).T
+        work.wait(after, before)
+        work.program = np.array([task for program in programs for task in program], dtype=np.int64)
+        counts = np.array([len(program) for program in programs], dtype=np.int64)
+        work.program_lane = np.repeat(np.arange(len(programs)), counts)
+        work.program_start = np.append(0, np.cumsum(counts))
+        piece = np.array([work.pieces.number.get(slot.piece, -1) for slot in work.slots], dtype=np.int64)
+        work.compute_piece = np.full(work.size, -1, dtype=np.int64)
+        work.compute_piece[work.program] = piece[slot[work.program]]
+        work.compute_op = np.where(work.compute_piece >= 0, work.actions.columns[0][action], -1)
+
+    def _add(self, slot: Slot, channel: int, before: list[int], action: int, step: int) -> int:
+        """Add a task; return its number."""
+        task = len(self.rows)
+        self.rows.append((self.work.slot_id(slot), channel, action, step))
+        self.edges += [(task, item) for item in before]
+        return task
+
+    def _number(self, action: Action) -> int:
+        return self.numbers.setdefault(action, len(self.numbers))
 
     def add(self, number: int, item: Assignment) -> None:
         """Add what an assignment has sent and computed."""
@@ -80,11 +119,10 @@ class _Assigned:
         inputs = [self._input(item, read, piece, why) for read in self._reads(item, section)]
         if item.sent is not None:
             return
-        record, kind = (work.forward, F) if action.op == FORWARD else (work.input_grad, B)
-        slot = work.slot_id(Slot(kind, section, piece, piece, work.sections[section].samples(item.replica)))
+        kind = F if action.op == FORWARD else B
+        slot = Slot(kind, section, piece, piece, work.sections[section].samples(item.replica))
         lane = work.lanes.of_piece[piece][0]
-        task = work.add(slot, work.channel_id("lane", lane), [*inputs, *why], action, step)
-        record.record((piece, 0), (action.first_microbatch,), task)
+        task = self._add(slot, work.channel_id("lane", lane), [*inputs, *why], self._number(action), step)
         self.task[number] = task
         self.made.setdefault((action.op, section, action.first_microbatch), (task, piece))
         self.waiting[lane, action].append(task)
@@ -115,9 +153,9 @@ class _Assigned:
         if item.event < 0:
             return []
         if item.event not in self.events:
-            slot = self.work.slot_id(Slot(JOIN, item.event, piece, piece, 0))
+            slot = Slot(JOIN, item.event, piece, piece, 0)
             channel = self.work.channel_id("event", item.event)
-            self.events[item.event] = self.work.add(slot, channel, [], item.action, step)
+            self.events[item.event] = self._add(slot, channel, [], self._number(item.action), step)
         return [self.events[item.event]]
 
     def _input(self, item: Assignment, read: _Read, piece: Piece, why: list[int]) -> int:
@@ -135,31 +173,34 @@ class _Assigned:
         lanes = work.lanes.of_piece
         wire = work.channel_id("wire", lanes[source][0], lanes[piece][0])
         samples = work.sections[piece.section].samples(item.replica)
-        slot = work.slot_id(Slot(TRANSFER, read.flow, source, piece, samples, action.op != FORWARD))
+        slot = Slot(TRANSFER, read.flow, source, piece, samples, action.op != FORWARD)
         before = [producer, *why, *([self.last[wire]] if wire in self.last else [])]
-        self.last[wire] = work.add(slot, wire, before, work.action[producer], work.step[producer])
+        _, _, number, step = self.rows[producer]
+        self.last[wire] = self._add(slot, wire, before, number, step)
         return self.last[wire]
 
     def _row(self, piece: Piece) -> tuple[int, ...]:
         return self.work.sections[piece.section].rows[0][piece.replica]
 
 
-def _fill_lanes(work: Lowering, waiting: dict[tuple[int, Action], deque[int]]) -> None:
-    """Put the tasks on their lanes; a repeated action is the next task of its name."""
+def _programs(work: Lowering, waiting: dict[tuple[int, Action], deque[int]]) -> list[list[int]]:
+    """List the tasks of every lane; a repeated action is the next task of its name."""
+    programs: list[list[int]] = [[] for _ in work.order.lanes]
     for lane, actions in enumerate(work.order.lanes):
         for action in actions:
             if not waiting.get((lane, action)):
                 raise PlanError([f"{action} stands on lane {lane}, which was not assigned it"])
-            work.programs[lane].append(waiting[lane, action].popleft())
+            programs[lane].append(waiting[lane, action].popleft())
     for (lane, action), left in waiting.items():
         if left:
             raise PlanError([f"{action} was assigned to lane {lane}, which does not run it"])
+    return programs
 
 
-def _lost(work: Lowering, tasks: _Assigned) -> Iterator[ActivationMove]:
+def _lost(work: Lowering, tasks: _Assigned, programs: list[list[int]]) -> Iterator[ActivationMove]:
     """Yield what leaves memory with replicas that leave: after the last that their lane does before."""
     number = {task: n for n, task in tasks.task.items()}
-    for lane, program in enumerate(work.programs):
+    for lane, program in enumerate(programs):
         given = [number[task] for task in program]
         for item in [work.order.assignments[n] for n in given]:
             if item.lost_at >= 0:

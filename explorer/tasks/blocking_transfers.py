@@ -10,27 +10,21 @@ Megatron-LM, 2021).
 
 from __future__ import annotations
 
-from collections import defaultdict
-from itertools import pairwise
+import numpy as np
 
+from explorer.tasks.indexing import Places
 from explorer.tasks.program import TRANSFER
 from explorer.tasks.work import Lowering
 
 
 def add_blocking(work: Lowering) -> None:
     """Make every transfer wait for the receiving lane, and the sending lane wait for the transfer."""
-    kinds = [slot.kind for slot in work.slots]
-    transfers = {task for task, slot in enumerate(work.slot) if kinds[slot] == TRANSFER}
-    before: dict[int, list[int]] = defaultdict(list)
-    after: dict[int, list[int]] = defaultdict(list)
-    for program in work.programs:
-        for one, other in pairwise(program):
-            before[other].append(one)
-            after[one].append(other)
-    made = {task: tuple(work.preds[task]) for task in transfers}
-    for reader in list(before):
-        for transfer in [pred for pred in work.preds[reader] if pred in transfers]:
-            work.preds[transfer].extend(before[reader])
-    for transfer, producers in made.items():
-        for following in dict.fromkeys(task for producer in producers for task in after[producer]):
-            work.preds[following].append(transfer)
+    sends = np.array([slot.kind == TRANSFER for slot in work.slots])[work.slot]
+    earlier, later = work.neighbours
+    after, before = work.edges
+    received = sends[before]  # edges from a transfer to its reader
+    edge, pair = Places(later, work.size).of(after[received])
+    work.wait(before[received][edge], earlier[pair])
+    sent = sends[after]  # edges from a producer to its transfer
+    edge, pair = Places(earlier, work.size).of(before[sent])
+    work.wait(later[pair], after[sent][edge])

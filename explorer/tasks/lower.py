@@ -3,9 +3,12 @@
 In this order: compute tasks of every lane (`compute`); dependencies and transfers by overlap of sample
 intervals (same copy, sweep minus lag), forward then backward (`dependencies`), both ends held up if transfers
 block (`blocking_transfers`); reductions of the holders of each shard, before the `U` that applies those
-samples, and gathers of ZeRO (`collectives`); the schedule's extra edges; the sequence of every wire and group
-by structural level (longest path in tasks), then id; the cycle check (`assembly`). Ordering by level adds no
-cycle, because every edge goes up in (level, id).
+samples (`reductions`), and gathers of ZeRO (`gathers`); the schedule's extra edges; the sequence of every
+wire and group by structural level (longest path in tasks), then id, and the cycle check (`sequence`); joins
+where a task waits for more than two (`predecessors`); arrays in topological order (`assembly`). Ordering by
+level adds no cycle, because every edge goes up in (level, id).
+
+All tasks of a phase are made at once, as columns; only what is rare goes task by task.
 
 An order that says itself which replica works on what (`Order.assignments`) has the first three from
 `assignments`; all else is the same.
@@ -14,24 +17,27 @@ An order that says itself which replica works on what (`Order.assignments`) has 
 from __future__ import annotations
 
 import gc
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+import numpy as np
 
 from explorer.actions import Action, Order, Shape
 from explorer.base.errors import PlanError
 from explorer.tasks.assembly import assemble
 from explorer.tasks.assignments import add_assigned
 from explorer.tasks.blocking_transfers import add_blocking
-from explorer.tasks.collectives import add_gathers, add_reductions
 from explorer.tasks.compute import add_compute
 from explorer.tasks.dependencies import add_waits
+from explorer.tasks.gathers import add_gathers
+from explorer.tasks.indexing import NO_INTS, IntArray, Places
 from explorer.tasks.lanes import find_lanes
 from explorer.tasks.offloads import ActivationMove, add_offloads
 from explorer.tasks.placement import Skeleton
 from explorer.tasks.program import Program
+from explorer.tasks.reductions import add_reductions
 from explorer.tasks.runs import find_runs
-from explorer.tasks.work import Lowering
+from explorer.tasks.work import Lowering, MadeTasks
 
 
 def lower(skeleton: Skeleton, shape: Shape, order: Order, replicas: tuple[int, ...] | None = None) -> Program:
@@ -49,23 +55,25 @@ def lower(skeleton: Skeleton, shape: Shape, order: Order, replicas: tuple[int, .
     """
     with uncollected():
         work = Lowering(skeleton, shape, order, find_lanes(skeleton.sections, replicas))
-        moved = add_assigned(work) if order.assignments else _add_by_rule(work)
+        moved, weight_grad = add_assigned(work) if order.assignments else _add_by_rule(work)
         runs = find_runs(work)
-        add_reductions(work, runs)
+        add_reductions(work, runs, weight_grad)
         add_gathers(work, runs)
         _extra_edges(work)
         return assemble(work, runs, moved)
 
 
-def _add_by_rule(work: Lowering) -> list[ActivationMove]:
-    """Add the tasks and transfers of an order whose stages' rules say who works on what."""
-    add_compute(work)
-    problems = add_waits(work)
+def _add_by_rule(work: Lowering) -> tuple[list[ActivationMove], MadeTasks]:
+    """Add the tasks and transfers of an order whose stages' rules say who works on what; return what moves
+    in memory, and the tasks that make weight gradients.
+    """
+    computed = add_compute(work)
+    problems = add_waits(work, computed)
     if problems:
         raise PlanError(problems)
     if work.order.blocking:
         add_blocking(work)
-    return add_offloads(work)
+    return add_offloads(work, computed.forward), computed.weight_grad
 
 
 @contextmanager
@@ -83,11 +91,15 @@ def uncollected() -> Iterator[None]:
 def _extra_edges(work: Lowering) -> None:
     if not work.order.edges:
         return
-    by_action: dict[Action, list[int]] = defaultdict(list)
-    for task in dict.fromkeys(task for program in work.programs for task in program):
-        by_action[work.action[task]].append(task)
+    number = {action: n for n, action in enumerate(work.actions)}
+    task = np.flatnonzero(work.compute_piece >= 0)
+    places = Places(work.action[task], len(work.actions))
+
+    def of(action: Action) -> IntArray:
+        return task[places.of(np.array([number[action]]))[1]] if action in number else NO_INTS
+
     for edge in work.order.edges:
-        if edge.before not in by_action or edge.after not in by_action:
+        before, after = of(edge.before), of(edge.after)
+        if not len(before) or not len(after):
             raise PlanError([f"edge {edge.before} -> {edge.after} names an action that no lane runs"])
-        for after in by_action[edge.after]:
-            work.preds[after].extend(by_action[edge.before])
+        work.wait(np.repeat(after, len(before)), np.tile(before, len(after)))

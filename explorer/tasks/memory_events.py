@@ -45,9 +45,8 @@ def memory_events(
     table = np.array([event for events in found for event in events], dtype=np.int64).reshape(-1, 2)
     where = np.array([slot.where for slot in slots])
 
-    tasks = np.array([task for program in work.programs for task in program], dtype=np.int64)
-    lanes = np.repeat(np.arange(len(work.programs)), [len(program) for program in work.programs])
-    slot = np.array(work.slot, dtype=np.int64)[tasks]
+    tasks, lanes = work.program, work.program_lane
+    slot = work.slot[tasks]
     count = per_slot[slot]
     within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
     event = np.repeat(starts[slot], count) + within
@@ -63,8 +62,8 @@ def memory_events(
     )
     if not moved:
         return events
-    place = [np.arange(len(program)) for program in work.programs]
-    return _with_moves(events, np.repeat(np.concatenate(place), count), work, index, moved)
+    place = np.arange(len(tasks)) - work.program_start[lanes]
+    return _with_moves(events, np.repeat(place, count), work, index, moved)
 
 
 def _with_moves(
@@ -81,7 +80,7 @@ def _with_moves(
     lane = np.concatenate([events.lane, [item.lane for item in moved]])
     phase = np.concatenate([np.zeros(len(position)), np.where(samples > 0, -1, 1)])
     order = np.lexsort((phase, np.concatenate([position, [item.position for item in moved]]), lane))
-    task = [work.programs[item.lane][item.position] for item in moved]
+    task = [work.program[work.program_start[item.lane] + item.position] for item in moved]
     return MemoryEvents(
         lane=lane[order],
         section=np.concatenate([events.section, [item.section for item in moved]])[order],

@@ -7,14 +7,18 @@ fetched takes its room from the RELOAD on, and whatever works on the microbatch 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from explorer.actions import BACKWARD, INPUT_GRAD, OFFLOAD, RECOMPUTE, RELOAD, Action
+import numpy as np
+
+from explorer.actions import BACKWARD, INPUT_GRAD, OFFLOAD, OP_CODE, RECOMPUTE, RELOAD, Action
+from explorer.tasks.indexing import IntArray
 from explorer.tasks.placement import Piece
 from explorer.tasks.program import GATHER, HOST, Slot
-from explorer.tasks.work import Lowering
+from explorer.tasks.work import Lowering, MadeTasks
 
-_USERS = (BACKWARD, INPUT_GRAD, RECOMPUTE)
+_USERS = [OP_CODE[op] for op in (BACKWARD, INPUT_GRAD, RECOMPUTE)]
 
 
 class ActivationMove(NamedTuple):
@@ -28,63 +32,71 @@ class ActivationMove(NamedTuple):
     """Samples: above 0 if they enter, at that task's start; below if they leave, at its end."""
 
 
-def add_offloads(work: Lowering) -> list[ActivationMove]:
-    """Add the moves of all lanes; return what they change in memory."""
-    found: list[ActivationMove] = []
-    sent: dict[tuple[Piece, int, int], int] = {}
-    for lane in range(len(work.programs)):
-        for position, action in work.marks[lane]:
-            if action.op not in (OFFLOAD, RELOAD):
-                continue
-            for piece in work.lanes.pieces[lane]:
-                here = (work.sections[piece.section].stage, piece.copy) == (action.stage, action.copy)
-                if here and work.lanes.of_piece[piece][0] == lane:
-                    found += _move(work, lane, position, action, piece, sent)
-    return found
+def add_offloads(work: Lowering, forward: MadeTasks) -> list[ActivationMove]:
+    """Add the moves of all lanes, one by one; return what they change in memory."""
+    moves = _Moves(work, forward)
+    return [
+        found
+        for lane, marks in enumerate(work.marks)
+        for position, action in marks
+        if action.op in (OFFLOAD, RELOAD)
+        for piece in work.lanes.pieces[lane]
+        if (work.sections[piece.section].stage, piece.copy) == (action.stage, action.copy)
+        if work.lanes.of_piece[piece][0] == lane
+        for found in moves.add(lane, position, action, piece)
+    ]
 
 
-def _move(
-    work: Lowering,
-    lane: int,
-    position: int,
-    action: Action,
-    piece: Piece,
-    sent: dict[tuple[Piece, int, int], int],
-) -> list[ActivationMove]:
-    made = work.forward.tasks.get((piece, action.sweep), {})
-    span = range(action.first_microbatch, action.first_microbatch + action.count)
-    numbers = [n for n in span if n in made]
-    samples = work.sections[piece.section].samples(piece.replica) * len(numbers)
-    if not samples:
-        return []
-    program, back = work.programs[lane], action.op == RELOAD
-    slot = work.slot_id(Slot(GATHER, piece.section, piece, piece, samples, back, HOST))
-    before = program[max(0, position - 1) : position]
-    if back:
-        before = [*before, *(sent[piece, action.sweep, n] for n in numbers)]
-    step = work.step[made[numbers[0]]]
-    task = work.add(slot, work.channel_id("host", lane, action.op), before, action, step)
-    if not back:
-        sent.update({(piece, action.sweep, n): task for n in numbers})
-        for waiting in program[position + 1 : position + 2]:
-            work.preds[waiting].append(task)
-        return [ActivationMove(lane, min(position, len(program) - 1), piece.section, -samples)]
-    for user in _users(work, program[position:], action, piece):
-        work.preds[user].append(task)
-    return [ActivationMove(lane, position, piece.section, samples)]
+class _Moves:
+    """Moves of activations between a lane and its host."""
+
+    def __init__(self, work: Lowering, forward: MadeTasks) -> None:
+        self.work, self.forward = work, forward
+        self.action, self.step = work.action, work.step  # of compute tasks
+        self.sent: dict[tuple[Piece, int, int], int] = {}
+
+    def add(self, lane: int, position: int, action: Action, piece: Piece) -> Iterator[ActivationMove]:
+        """Add the move of one action and piece; yield what it changes in memory."""
+        work, back = self.work, action.op == RELOAD
+        span = np.arange(action.first_microbatch, action.first_microbatch + action.count)
+        number = np.full_like(span, work.pieces.number[piece])
+        made = self.forward.of(number, np.full_like(span, action.sweep), span)
+        numbers = span[made >= 0].tolist()
+        samples = work.sections[piece.section].samples(piece.replica) * len(numbers)
+        if not samples:
+            return
+        program = work.program[work.program_start[lane] : work.program_start[lane + 1]]
+        slot = work.slot_id(Slot(GATHER, piece.section, piece, piece, samples, back, HOST))
+        channel = work.channel_id("host", lane, action.op)
+        first = made[made >= 0][:1]
+        task = work.add(_one(slot), _one(channel), self.action[first], self.step[first])
+        before = program[max(0, position - 1) : position].tolist()
+        if back:
+            before += [self.sent[piece, action.sweep, n] for n in numbers]
+            after = self._users(program[position:], action, piece)
+        else:
+            self.sent.update({(piece, action.sweep, n): int(task[0]) for n in numbers})
+            after = program[position + 1 : position + 2].tolist()
+        work.wait(np.repeat(task, len(before)), np.array(before, dtype=np.int64))
+        work.wait(np.array(after, dtype=np.int64), np.repeat(task, len(after)))
+        at = position if back else min(position, len(program) - 1)
+        yield ActivationMove(lane, at, piece.section, samples if back else -samples)
+
+    def _users(self, tasks: IntArray, action: Action, piece: Piece) -> list[int]:
+        """List the tasks of a piece that next read what came back: one for each microbatch."""
+        work = self.work
+        op, _, first, count, _, _ = work.actions.columns[:, self.action[tasks]]
+        begin, end = action.first_microbatch, action.first_microbatch + action.count
+        mine = np.isin(op, _USERS) & (work.compute_piece[tasks] == work.pieces.number[piece])
+        left = set(range(begin, end))
+        found = []
+        for place in np.flatnonzero(mine & (first < end) & (first + count > begin)).tolist():
+            again = left & set(range(int(first[place]), int(first[place] + count[place])))
+            if again:
+                found.append(int(tasks[place]))
+                left -= again
+        return found
 
 
-def _users(work: Lowering, tasks: list[int], action: Action, piece: Piece) -> list[int]:
-    """List the tasks of a piece that next read what came back: one for each microbatch."""
-    slots = list(work.slots)
-    left = set(range(action.first_microbatch, action.first_microbatch + action.count))
-    found = []
-    for task in tasks:
-        other = work.action[task]
-        mine = left & set(range(other.first_microbatch, other.first_microbatch + other.count))
-        if mine and other.op in _USERS and slots[work.slot[task]].piece == piece:
-            found.append(task)
-            left -= mine
-        if not left:
-            break
-    return found
+def _one(value: int) -> IntArray:
+    return np.array([value], dtype=np.int64)

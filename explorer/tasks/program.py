@@ -7,7 +7,7 @@ joined by `join` tasks of no duration, so that the longest path is one tight loo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -113,7 +113,7 @@ class Program:
     """Per task: one predecessor + 1, or 0."""
     second: npt.NDArray[np.int64]
     """Per task: the other predecessor + 1, or 0."""
-    actions: tuple[Action, ...]
+    actions: Sequence[Action]
     """Distinct actions."""
     other_lanes: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Tasks that hold more than one lane: task -> all lanes."""

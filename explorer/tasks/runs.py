@@ -16,10 +16,12 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
 
-from explorer.actions import REDUCE_GRAD, RESHARD, UNSHARD
+import numpy as np
+
+from explorer.actions import OP_CODE, REDUCE_GRAD, RESHARD, UNSHARD, UPDATE
 from explorer.strategy import RESHARD_ACTION, RESHARD_RUN
+from explorer.tasks.indexing import NO_INTS, IntArray
 from explorer.tasks.work import Lowering
 
 Key = tuple[int, int]
@@ -30,10 +32,10 @@ Key = tuple[int, int]
 class Runs:
     """Runs of all lanes, numbered uniquely over them. A task of several lanes counts in the first."""
 
-    weights: dict[int, int]
-    """Compute task -> the run over which its weights stay gathered."""
-    gradients: dict[int, int]
-    """Compute task -> the run over which its gradient is added up."""
+    weights: IntArray
+    """Per compute task: the run over which its weights stay gathered."""
+    gradients: IntArray
+    """Per compute task: the run over which its gradient is added up."""
     gathers: tuple[bool, ...]
     """Per section: whether its weights are gathered once a run, not for every action."""
     sums: tuple[bool, ...]
@@ -60,7 +62,7 @@ def find_runs(work: Lowering) -> Runs:
     named = any(work.marks)
     if not named and all(section.zero < 2 for section in work.sections):
         none = (False,) * len(work.sections)
-        return Runs(weights={}, gradients={}, gathers=none, sums=none, begins={}, ends={})
+        return Runs(weights=NO_INTS, gradients=NO_INTS, gathers=none, sums=none, begins={}, ends={})
     numbers, shortest = _consecutive(work)
     breadth_first = shortest > 1 and all(len(set(places)) > 1 for places in work.lanes.places)
     default = RESHARD_RUN if breadth_first else RESHARD_ACTION
@@ -68,13 +70,13 @@ def find_runs(work: Lowering) -> Runs:
         section.zero >= 2 and section.shards > 1 and (section.reshard or default) == RESHARD_RUN
         for section in work.sections
     ]
-    weights, gradients = numbers, dict(numbers)
+    weights, gradients = numbers, numbers.copy()
     begins: dict[int, list[int]] = {}
     ends: dict[int, list[int]] = {}
     gathered: set[Key] = set()
     summed: set[Key] = set()
-    count = 1 + max(numbers.values(), default=0)
-    for lane in range(len(work.programs)) if named else ():
+    count = 1 + int(numbers.max(initial=0))
+    for lane in range(len(work.marks)) if named else ():
         count = _by_name(work, lane, UNSHARD, count, weights, begins, gathered)
         count = _by_name(work, lane, REDUCE_GRAD, count, gradients, ends, summed)
     shards = [section.zero == 3 and section.shards > 1 for section in work.sections]
@@ -91,25 +93,28 @@ def find_runs(work: Lowering) -> Runs:
         ),
         begins=begins,
         ends=ends,
-        together=tuple(tuple(_together(work, lane)) for lane in range(len(work.programs))) if named else (),
+        together=tuple(tuple(_together(work, lane)) for lane in range(len(work.marks))) if named else (),
     )
 
 
-def _consecutive(work: Lowering) -> tuple[dict[int, int], int]:
+def _consecutive(work: Lowering) -> tuple[IntArray, int]:
     """Return the run of each task, by consecutive actions of one stage, and the fewest actions of a run
     except updates.
     """
-    numbers: dict[int, int] = {}
-    shortest, count = len(work.action), 0
-    for program in work.programs:
-        for (*_, op), tasks in groupby(program, key=lambda task: (*_key(work, task), _is_update(work, task))):
-            run = list(tasks)
-            for task in run:
-                numbers.setdefault(task, count)
-            count += 1
-            if not op:
-                shortest = min(shortest, len({work.action[task] for task in run}))
-    return numbers, shortest
+    task, action = work.program, work.action[work.program]
+    op, stage, _, _, copy, _ = work.actions.columns[:, action]
+    update = op == OP_CODE[UPDATE]
+    new = np.ones(len(task), dtype=bool)
+    new[1:] = False
+    for column in (work.program_lane, stage, copy, update):
+        new[1:] |= column[1:] != column[:-1]
+    run = np.cumsum(new) - 1
+    numbers = np.empty(len(work.compute_piece), dtype=np.int64)
+    numbers[task[::-1]] = run[::-1]  # a task of several lanes keeps the run on the first
+    other = new.copy()
+    other[1:] |= action[1:] != action[:-1]
+    actions = np.bincount(run, weights=other)[~update[new]]
+    return numbers, int(actions.min(initial=work.size))
 
 
 def _by_name(
@@ -117,7 +122,7 @@ def _by_name(
     lane: int,
     op: str,
     count: int,
-    runs: dict[int, int],
+    runs: IntArray,
     points: dict[int, list[int]],
     keys: set[Key],
 ) -> int:
@@ -126,7 +131,7 @@ def _by_name(
     Returns:
         The next number.
     """
-    program = work.programs[lane]
+    program = work.lane_tasks(lane)
     places: dict[Key, list[int]] = {}
     for position, action in work.marks[lane]:
         if action.op == op:
@@ -171,9 +176,9 @@ def _together(work: Lowering, lane: int) -> Iterator[tuple[int, ...]]:
 
 
 def _key(work: Lowering, task: int) -> Key:
-    action = work.action[task]
+    action = work.actions[int(work.action[task])]
     return action.stage, action.copy
 
 
 def _is_update(work: Lowering, task: int) -> bool:
-    return work.action[task].op == "U"
+    return bool(work.compute_op[task] == OP_CODE[UPDATE])

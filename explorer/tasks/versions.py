@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from explorer.actions import FORWARD, NAMED, UPDATE, Action, ReadRule
+import numpy as np
+
+from explorer.actions import FORWARD, OPS, UPDATE, Action, Actions, ReadRule
 from explorer.base.errors import PlanError
 from explorer.reads import Read, reading_of
-from explorer.tasks.skeleton import Piece
+from explorer.tasks.indexing import NO_INTS, BoolArray, IntArray, numbered, packed, sorting
+from explorer.tasks.version_counts import count_at_once
 from explorer.tasks.work import Lowering
 from explorer.updates import rule_of
 
@@ -37,38 +40,97 @@ def versions_of(work: Lowering) -> tuple[tuple[int, ...], tuple[int, ...]]:
     An update rule that applies gradients late adds to the delay.
     """
     count = len(work.sections)
-    versions, delay = [1] * count, [0] * count
-    if not work.shape.training:
-        return tuple(versions), tuple(delay)
-    rule = work.order.read_rule
-    first_reads: dict[int, int] = {}
-    seen: dict[tuple[int, int, int], Counted] = {}
-    for s, section in enumerate(work.sections):
-        for copy in range(len(section.rows)):
-            for replica in work.kept(s):
-                lane = work.lanes.of_piece[Piece(s, copy, replica)][0]
-                key = (section.stage, copy, lane)
-                if key not in seen:
-                    program = [
-                        a
-                        for a in work.order.lanes[lane]
-                        if a.op not in NAMED and a.stage == section.stage and a.copy == copy
-                    ]
-                    seen[key] = count_versions(
-                        program,
-                        rule,
-                        microbatches=work.shape.microbatches[section.stage],
-                        first_stage_reads=first_reads if section.stage else None,
-                    )
-                found = seen[key]
-                if section.stage == 0:
-                    first_reads.update(found.forward)
-                versions[s], delay[s] = max(versions[s], found.most), max(delay[s], found.delay)
+    versions, delay = np.ones(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    if work.shape.training:
+        number, programs = _programs(work)
+        most, least = _counted_at_once(work, programs) or _counted_one_by_one(work, programs)
+        np.maximum.at(versions, work.pieces.section, most[number])
+        np.maximum.at(delay, work.pieces.section, least[number])
     late = [0] * count
     for group in work.skeleton.holders:
-        for piece in group.pieces:
-            late[piece.section] = max(late[piece.section], rule_of(group.update).delay)
-    return tuple(versions), tuple(map(sum, zip(delay, late, strict=True)))
+        by = rule_of(group.update).delay
+        for piece in group.pieces if by else ():
+            late[piece.section] = max(late[piece.section], by)
+    return tuple(versions.tolist()), tuple(map(sum, zip(delay.tolist(), late, strict=True)))
+
+
+class _Programs(NamedTuple):
+    """Actions of some stages and copies on their lanes, one program after the other."""
+
+    stage: IntArray
+    """Per program."""
+    rows: IntArray
+    """(6, actions): columns of `Actions`."""
+    program: IntArray
+    """Per action: its program."""
+
+    def some(self, chosen: BoolArray) -> _Programs:
+        """Return a part of the programs, numbered anew."""
+        kept = chosen[self.program]
+        return _Programs(self.stage[chosen], self.rows[:, kept], (np.cumsum(chosen) - 1)[self.program[kept]])
+
+
+def _programs(work: Lowering) -> tuple[IntArray, _Programs]:
+    """Return the program of every piece, by number, and the different ones: one role runs one program."""
+    same: dict[int, int] = {}
+    alike = [same.setdefault(id(lane), i) for i, lane in enumerate(work.order.lanes)]
+    lane = np.array(alike, dtype=np.int64)[work.pieces.lane]
+    key, size = packed([lane, work.pieces.stage, work.pieces.copy])
+    number, first = numbered(key, size)
+    op, stage, _, _, copy, _ = work.actions.columns
+    possible = (op < len(OPS)) & (stage <= work.pieces.stage.max()) & (copy <= work.pieces.copy.max())
+    rows = np.flatnonzero(possible[work.row_action])
+    action, at = work.row_action[rows], work.row_lane[rows]
+    stages, copies = int(work.pieces.stage.max()) + 1, int(work.pieces.copy.max()) + 1
+    table = np.full(len(work.order.lanes) * stages * copies, -1, dtype=np.int64)
+    table[(lane[first] * stages + work.pieces.stage[first]) * copies + work.pieces.copy[first]] = np.arange(
+        len(first)
+    )
+    program = table[(at * stages + stage[action]) * copies + copy[action]]
+    order = sorting(program[program >= 0])
+    action = action[program >= 0][order]
+    columns = work.actions.columns[:, action]
+    return number, _Programs(work.pieces.stage[first], columns, program[program >= 0][order])
+
+
+def _counted_one_by_one(work: Lowering, programs: _Programs) -> tuple[IntArray, IntArray]:
+    """Return the most versions and the delay of every program, action by action.
+
+    Raises:
+        PlanError: an op reads a version that no earlier U made.
+    """
+    first: dict[int, int] = {}
+    most, delay = np.ones((2, len(programs.stage)), dtype=np.int64)
+    for number in np.argsort(programs.stage, kind="stable").tolist():
+        stage = int(programs.stage[number])
+        found = count_versions(
+            Actions(programs.rows[:, programs.program == number]),
+            work.order.read_rule,
+            microbatches=work.shape.microbatches[stage],
+            first_stage_reads=first if stage else None,
+        )
+        if stage == 0:
+            first.update(found.forward)
+        most[number], delay[number] = found.most, found.delay
+    return most, delay
+
+
+def _counted_at_once(work: Lowering, programs: _Programs) -> tuple[IntArray, IntArray] | None:
+    """Return the same for all programs at once; None if some read before their forward, go forward twice, or
+    read what is not made.
+    """
+    reading = reading_of(work.order.read_rule)
+    microbatches = np.array(work.shape.microbatches, dtype=np.int64)
+    most, delay = np.ones((2, len(programs.stage)), dtype=np.int64)
+    first = NO_INTS
+    for chosen in (programs.stage == 0, programs.stage != 0):
+        if chosen.any():
+            some = programs.some(chosen)
+            found = count_at_once(some.rows, some.program, microbatches[some.stage], reading, first)
+            if found is None:
+                return None
+            most[chosen], delay[chosen], first = found
+    return most, delay
 
 
 def count_versions(
@@ -110,7 +172,7 @@ def count_versions(
         for n in covered:
             known = forward.get(n, made)
             asked = Read(action.op, n // microbatches, made, known, first.get(n, made))
-            version = reading.version(asked)
+            version = int(reading.version(asked))
             if version > made:
                 raise PlanError(
                     [f"{action} reads version {version} under rule {rule}, but only {made} updates were made"]

@@ -1,56 +1,113 @@
-"""Tasks under construction, which the phases of lowering fill one after the other."""
+"""Tasks under construction as growing columns, which the phases of lowering fill one after the other."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from functools import cached_property
+from typing import NamedTuple
 
-from explorer.actions import Action, Order, Shape
+import numpy as np
+
+from explorer.actions import Action, Actions, Order, Shape
+from explorer.tasks.indexing import NO_INTS, IntArray, numbered
 from explorer.tasks.lanes import Lanes
 from explorer.tasks.placement import Piece, Skeleton
 from explorer.tasks.program import Slot
 
-Site = tuple[Piece, int]
-"""A piece in one sweep."""
+NOWHERE = Piece(-1, -1, -1)
+
+
+class Pieces:
+    """Pieces that are lowered, numbered; facts of each as columns."""
+
+    def __init__(self, skeleton: Skeleton, shape: Shape, lanes: Lanes) -> None:
+        sections = skeleton.sections
+        self.all = tuple(lanes.of_piece)
+        self.number = {piece: i for i, piece in enumerate(self.all)}
+        table = np.array(
+            [
+                (s, sections[s].stage, copy, r, sections[s].samples(r), lanes.of_piece[Piece(s, copy, r)][0])
+                for s, copy, r in self.all
+            ],
+            dtype=np.int64,
+        ).reshape(-1, 6)
+        self.section, self.stage, self.copy, self.replica, self.samples, self.lane = table.T.copy()
+        self.turns = np.array(
+            [sections[s].replicas if sections[s].round_robin else 1 for s, _, _ in self.all], dtype=np.int64
+        )
+        """Replicas that take whole microbatches in turn; 1 if they split each one."""
+        self.microbatches = np.maximum(1, np.array(shape.microbatches, dtype=np.int64))[self.stage]
+        """Microbatches of one step of the piece's stage."""
+        self.shared = any(len(found) > 1 for found in lanes.of_piece.values())
+        """Whether several lanes compute one piece together."""
 
 
 class MadeTasks:
-    """Tasks of one kind of work by site and microbatch."""
+    """Which task does one kind of work on a microbatch of a site: a piece in one sweep.
 
-    def __init__(self) -> None:
-        self.tasks: dict[Site, dict[int, int]] = {}
-        """Per site: microbatch -> task."""
-        self.order: list[tuple[Site, int]] = []
-        """Every (site, microbatch), in the order they were first made."""
+    Args:
+        span: per piece, one more than the greatest number of a microbatch.
+        sweeps: number of sweeps.
+    """
 
-    def record(self, site: Site, numbers: range | tuple[int, ...], task: int) -> None:
-        """Record that `task` does this work on these microbatches."""
-        found = self.tasks.setdefault(site, {})
-        for n in numbers:
-            if n not in found:
-                self.order.append((site, n))
-            found[n] = task
+    def __init__(self, span: IntArray, sweeps: int) -> None:
+        self.span, self.sweeps = span, sweeps
+        self.base = np.cumsum(span * sweeps) - span * sweeps
+        self.table = np.full(int((span * sweeps).sum()), -1, dtype=np.int64)
+        self.piece = self.sweep = self.microbatch = self.task = NO_INTS
+        """Every (site, microbatch) in the order they were first made, and the task."""
+
+    def record(self, piece: IntArray, sweep: IntArray, microbatch: IntArray, task: IntArray) -> None:
+        """Record which tasks do this work; for equal ones the last stays."""
+        at = self.base[piece] + sweep * self.span[piece] + microbatch
+        self.table[at] = task
+        found = self.table[at]
+        if not np.array_equal(found, task):
+            _, first = numbered(at, len(self.table))
+            piece, sweep, microbatch, found = piece[first], sweep[first], microbatch[first], found[first]
+        self.piece, self.sweep, self.microbatch, self.task = piece, sweep, microbatch, found
+
+    def of(self, piece: IntArray, sweep: IntArray, microbatch: IntArray) -> IntArray:
+        """Return the tasks of some sites and microbatches; -1 where there is none, or no such piece."""
+        known = (piece >= 0) & (microbatch < self.span[piece])
+        at = self.base[piece] + sweep * self.span[piece] + microbatch
+        return np.where(known, self.table[np.where(known, at, 0)], -1) if len(self.table) else at * 0 - 1
+
+
+class Computed(NamedTuple):
+    """Who computed what."""
+
+    forward: MadeTasks
+    input_grad: MadeTasks
+    weight_grad: MadeTasks
 
 
 class Lowering:
-    """Tasks under construction: parallel lists by task id, filled phase by phase."""
+    """Tasks under construction: columns by task, and edges between tasks."""
 
     def __init__(self, skeleton: Skeleton, shape: Shape, order: Order, lanes: Lanes) -> None:
         self.skeleton, self.shape, self.order, self.lanes = skeleton, shape, order, lanes
         self.sections = skeleton.sections
-        self.slots: dict[Slot, int] = {Slot(-1, -1, Piece(-1, -1, -1), Piece(-1, -1, -1), 0): 0}
+        self.pieces = Pieces(skeleton, shape, lanes)
+        self.actions = Actions.of(())
+        """Different actions, which tasks name by number."""
+        self.slots: dict[Slot, int] = {Slot(-1, -1, NOWHERE, NOWHERE, 0): 0}
         self.channels: dict[tuple[object, ...], int] = {}
-        self.slot: list[int] = []
-        self.preds: list[list[int]] = []
-        self.channel: list[int] = []
-        self.action: list[Action] = []
-        self.step: list[int] = []
-        self.programs: list[list[int]] = [[] for _ in order.lanes]
-        # per lane the actions that are placed by name: (compute tasks before it, action)
+        self.size = 0
+        self._slot: list[IntArray] = []
+        self._channel: list[IntArray] = []
+        self._action: list[IntArray] = []
+        self._step: list[IntArray] = []
+        self._edges: list[tuple[IntArray, IntArray]] = []
+        self.row_action, self.row_lane = NO_INTS, NO_INTS
+        """Every action of all lanes in order: its number, and its lane."""
+        self.program, self.program_lane = NO_INTS, NO_INTS
+        """Compute tasks of all lanes in order, and the lane of each."""
+        self.program_start: IntArray = NO_INTS
+        """First place of each lane in `program`, and the end."""
+        self.compute_piece, self.compute_op = NO_INTS, NO_INTS
+        """Per task, up to the last compute task: its piece and op; -1 for others."""
         self.marks: list[list[tuple[int, Action]]] = [[] for _ in order.lanes]
-        self.shared_lanes: dict[int, tuple[int, ...]] = {}
-        self.forward, self.input_grad, self.weight_grad = MadeTasks(), MadeTasks(), MadeTasks()
-        # piece -> (low sample, high sample, sweep) -> task
-        self.updates: dict[Piece, dict[tuple[int, int, int], int]] = defaultdict(dict)
+        """Per lane the actions that are placed by name: (compute tasks before it, action)."""
 
     def slot_id(self, slot: Slot) -> int:
         """Return the number of a slot, a new one if none is equal."""
@@ -62,17 +119,74 @@ class Lowering:
         """
         return self.channels.setdefault(name, len(self.channels))
 
-    def add(self, slot: int, channel: int, preds: list[int], action: Action, step: int) -> int:
-        """Add a task; return its id."""
-        self.slot.append(slot)
-        self.preds.append(preds)
-        self.channel.append(channel)
-        self.action.append(action)
-        self.step.append(step)
-        return len(self.slot) - 1
+    def add(self, slot: IntArray, channel: IntArray, action: IntArray, step: IntArray) -> IntArray:
+        """Add tasks; return their numbers."""
+        for columns, values in (
+            (self._slot, slot),
+            (self._channel, channel),
+            (self._action, action),
+            (self._step, step),
+        ):
+            columns.append(values)
+        self.size += len(slot)
+        return np.arange(self.size - len(slot), self.size)
+
+    def wait(self, after: IntArray, before: IntArray) -> None:
+        """Make tasks wait for others, pair by pair."""
+        if len(after):
+            self._edges.append((after, before))
+
+    @property
+    def slot(self) -> IntArray:
+        """Per task: number of its slot."""
+        return _joined(self._slot)
+
+    @property
+    def channel(self) -> IntArray:
+        """Per task: number of its channel."""
+        return _joined(self._channel)
+
+    @property
+    def action(self) -> IntArray:
+        """Per task: number of its action, or of the one it serves."""
+        return _joined(self._action)
+
+    @property
+    def step(self) -> IntArray:
+        """Per task: its step."""
+        return _joined(self._step)
+
+    @property
+    def edges(self) -> tuple[IntArray, IntArray]:
+        """Pairs (waiting task, task it waits for) so far, in the order they were added."""
+        after, before = zip(*self._edges, strict=True) if self._edges else ((), ())
+        self._edges = [(_joined(list(after)), _joined(list(before)))]
+        return self._edges[0]
+
+    @cached_property
+    def neighbours(self) -> tuple[IntArray, IntArray]:
+        """Pairs (task, the next one of its lane), lane by lane."""
+        inside = self.program_lane[1:] == self.program_lane[:-1]
+        return self.program[:-1][inside], self.program[1:][inside]
+
+    def lane_tasks(self, lane: int) -> list[int]:
+        """List the compute tasks of a lane in order."""
+        found: list[int] = self.program[self.program_start[lane] : self.program_start[lane + 1]].tolist()
+        return found
+
+    def text(self, task: int) -> str:
+        """Return the action of a task as people write it."""
+        return str(self.actions[int(self.action[task])])
 
     def kept(self, section: int) -> tuple[int, ...]:
         """Return the replicas of a section that are lowered (equal ones are folded away)."""
         return tuple(
             r for r in range(self.sections[section].replicas) if Piece(section, 0, r) in self.lanes.of_piece
         )
+
+
+def _joined(parts: list[IntArray]) -> IntArray:
+    """Return some columns as one, which takes their place."""
+    if len(parts) != 1:
+        parts[:] = [np.concatenate(parts) if parts else NO_INTS]
+    return parts[0]

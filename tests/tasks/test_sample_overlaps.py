@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.tasks.lower import uncollected
-from explorer.tasks.placement import Piece, SectionShape, split_offsets
+from explorer.tasks.placement import SectionShape, split_offsets
 from explorer.tasks.sample_overlaps import Overlap, Overlaps
 from explorer.tasks.work import MadeTasks
 
@@ -68,11 +69,16 @@ def test_four_samples_from_threes() -> None:
 
 
 def test_made_keeps_the_first_place_and_the_last_task() -> None:
-    made, site = MadeTasks(), (Piece(0, 0, 0), 0)
-    made.record(site, range(2), 7)
-    made.record(site, (1, 2), 9)
-    assert made.order == [(site, 0), (site, 1), (site, 2)]
-    assert made.tasks[site] == {0: 7, 1: 9, 2: 9}
+    made = MadeTasks(np.array([2, 3]), sweeps=2)
+    piece, sweep, number, task = np.array([(1, 0, 2, 5), (0, 1, 1, 6), (1, 0, 2, 7)]).T
+    made.record(piece, sweep, number, task)
+    assert list(zip(made.piece.tolist(), made.sweep.tolist(), made.microbatch.tolist(), strict=True)) == [
+        (1, 0, 2),
+        (0, 1, 1),
+    ]
+    assert made.task.tolist() == [7, 6]
+    asked = np.array([(1, 0, 2), (0, 1, 1), (0, 0, 1), (0, 0, 9), (-1, 0, 0)]).T
+    assert made.of(*asked).tolist() == [7, 6, -1, -1, -1]
 
 
 def stop_inside() -> None:

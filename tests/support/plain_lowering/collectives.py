@@ -9,7 +9,7 @@ Two collectives overlap with work in parts. A reduction in buckets *opens* when 
 
 A gather of ZeRO-3 *opens* with the first block of its section, before the work on it, and *closes* during
 that work with the other K - 1, before anything that follows the work. How long gathered weights stay is
-decided in `explorer.tasks.runs`.
+decided in `tests.support.plain_lowering.runs`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from explorer.actions import RECOMPUTE, UPDATE
 from explorer.base.errors import PlanError
 from explorer.tasks.placement import Holders, Piece
 from explorer.tasks.program import CLOSING, GATHER, OPENING, REDUCE, WHOLE, Slot
-from explorer.tasks.runs import Runs
-from explorer.tasks.work import Lowering
 from explorer.updates import WEIGHTS, rule_of
+from tests.support.plain_lowering.runs import Runs
+from tests.support.plain_lowering.work import Lowering
 
 
 def add_reductions(work: Lowering, runs: Runs) -> None:

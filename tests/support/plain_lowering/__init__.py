@@ -1,0 +1,1 @@
+"""Lowering task by task in plain Python: the reference of the array one in `explorer.tasks`."""
