@@ -8,11 +8,12 @@ replica reduces, the lane's own part comes before the update.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from explorer.base.caching import remembered
+from explorer.base.caching import Hashed, remembered
 from explorer.cluster import Cluster
 from explorer.costs.collectives import collective_seconds
 from explorer.costs.elementwise import larger
@@ -115,11 +116,12 @@ def reduce_price(
     return ReductionPrice(seconds, moved, inside)
 
 
-def summing_groups(rows: tuple[Line, ...], lines: tuple[Lines, ...], sums: Sums) -> tuple[Line, ...]:
+@remembered(1024)
+def summing_groups(rows: tuple[Line, ...], lines: tuple[Lines, ...], sums: Sums) -> Hashed[Line]:
     """Return for the first device of each row the devices inside the row that have a part of its gradient."""
     if not sums:
-        return tuple((row[0],) for row in rows)
-    return tuple(summed_with(along, row[0], sums) for row, along in zip(rows, lines, strict=True))
+        return Hashed((row[0],) for row in rows)
+    return Hashed(summed_with(along, row[0], sums) for row, along in zip(rows, lines, strict=True))
 
 
 def reduce_seconds(
@@ -147,13 +149,19 @@ def reduce_seconds(
     op = "parameter_server"
     if method == "all_reduce":
         op = "reduce_scatter" if zero else "all_reduce"
-    devices = tuple(dict.fromkeys(device for group in groups for device in group))
+    devices = _devices_of(groups)
     concurrent = max(1, width // len(groups[0]))
     if zero and len(set(chunks)) > 1:
         return _hybrid_seconds(cluster, groups, chunks, size, concurrent)
     if len(devices) > 1 or servers:
         return collective_seconds(cluster, op, devices, size, concurrent=concurrent, servers=servers)
     return 0.0
+
+
+@remembered(1024)
+def _devices_of(groups: tuple[Line, ...]) -> Line:
+    """Return the devices of some groups, each once: one object for equal groups, as spans are known by it."""
+    return tuple(dict.fromkeys(chain.from_iterable(groups)))
 
 
 def _hybrid_seconds(
@@ -165,7 +173,7 @@ def _hybrid_seconds(
         members.setdefault(chunk, []).append(group)
     seconds = 0.0
     for held in members.values():
-        devices = tuple(dict.fromkeys(device for group in held for device in group))
+        devices = _devices_of(tuple(held))
         if len(devices) > 1:
             beside = concurrent * len(members)
             scatter = collective_seconds(cluster, "reduce_scatter", devices, size, concurrent=beside)

@@ -7,16 +7,19 @@ the kept ones count for themselves and for the equal ones that use the same link
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
+from explorer.base.caching import Hashed
 from explorer.cluster import Cluster
 from explorer.costs.collective_ports import PortUse, ring_use, server_use
 from explorer.passes.timing import Shares
+from explorer.pricing.near_replicas import NearReplicas
 from explorer.pricing.routes import Pattern, lane_route, reversed_pattern
 from explorer.tasks.program import GATHER, HOST, REDUCE, TRANSFER, Program, Slot
-from explorer.tasks.skeleton import Holders, Piece
+from explorer.tasks.skeleton import Holders, Piece, rows_held
 
 Row = tuple[int, ...]
 
@@ -63,16 +66,26 @@ class _Demands:
         self.program, self.cluster = program, cluster
         self.sections, self.holders = program.skeleton.sections, program.skeleton.holders
         self.dropped = dropped_groups(program)
+        self.near = NearReplicas(cluster)
+        self.uses: dict[tuple[tuple[Row, ...], int, int], PortUse] = {}
 
     def row(self, piece: Piece) -> Row:
         return self.sections[piece.section].rows[piece.copy][piece.replica]
 
+    def beside(self, slot: Slot) -> list[int]:
+        """Return the folded replicas whose part of a slot may meet that of its own; [] if none does."""
+        members = self.program.replica_classes.get(slot.piece.replica, ())
+        if len(members) < 2:
+            return []
+        sides = tuple(self.sections[piece.section].rows[piece.copy] for piece in (slot.piece, slot.peer))
+        near = self.near.of(sides, slot.piece.replica)
+        return [replica for replica in members if replica in near]
+
     def transfer(self, slot: Slot, pattern: Pattern) -> dict[str, Demand]:
         """Return the demands of a transfer, with those of folded replicas that run at the same time."""
         way = reversed_pattern(pattern) if slot.backward else pattern
-        members = self.program.replica_classes.get(slot.piece.replica, ())
         users: dict[str, float] = defaultdict(float)
-        for replica in members if len(members) > 1 else ():
+        for replica in self.beside(slot):
             source = self.row(slot.piece._replace(replica=replica))
             target = self.row(slot.peer._replace(replica=replica))
             for name, _, amount in lane_route(self.cluster, source, target, way).resources:
@@ -91,7 +104,7 @@ class _Demands:
     def _group(self, group: Holders, among: dict[str, Demand] | None) -> dict[str, Demand]:
         """Return the demand of a group; if it was folded away, only on the resources in `among`."""
         kept = self.program.kept_replicas
-        rows = tuple(dict.fromkeys(self.row(piece) for piece in group.pieces))
+        rows = rows_held(group.pieces, self.sections)
         pieces = [p for p in group.pieces if among is not None or kept is None or p.replica in kept]
         found: dict[str, Demand] = {}
         for k in range(len(rows[0])):
@@ -108,26 +121,32 @@ class _Demands:
         return found
 
     def _ring(self, group: Holders, rows: tuple[Row, ...], k: int) -> PortUse:
-        devices = tuple(row[k % len(row)] for row in rows)
         if group.method == "all_reduce":
-            return ring_use(self.cluster, devices, len(rows[0]))
+            return self._ring_of(rows, k, len(rows[0]))
+        devices = tuple(row[k % len(row)] for row in rows)
         return server_use(self.cluster, devices, group.servers or devices, len(rows[0]))
+
+    def _ring_of(self, rows: tuple[Row, ...], k: int, beside: int) -> PortUse:
+        """Return the use of the ring of the k-th devices of some rows, found once for equal rows."""
+        key = (rows, k, beside)
+        if key not in self.uses:
+            devices = tuple([row[k % len(row)] for row in rows])
+            self.uses[key] = ring_use(self.cluster, devices, beside)
+        return self.uses[key]
 
     def gather(self, slot: Slot) -> dict[str, Demand]:
         """Return one replica's part of a gather, and that of the folded replicas on the same resources."""
-        section = self.sections[slot.where]
-        everyone = [row for copy in section.rows for row in copy]
-        own = slot.piece.replica
-        classes = self.program.replica_classes.get(own, (own,))
+        section, copy, own = self.sections[slot.where], slot.piece.copy, slot.piece.replica
+        everyone = Hashed(chain.from_iterable(section.rows)) if len(section.rows) > 1 else section.rows[0]
         found: dict[str, Demand] = {}
-        for replica in (own, *(other for other in classes if other != own)):
-            row = section.rows[slot.piece.copy][replica]
-            first = section.shard_group(slot.piece.copy, replica) * section.shards
-            rows = everyone[first : first + section.shards]
+        for replica in (own, *(other for other in self.beside(slot) if other != own)):
+            row = section.rows[copy][replica]
+            first = section.shard_group(copy, replica) * section.shards
+            whole = section.shards == len(everyone)
+            rows = everyone if whole else Hashed(everyone[first : first + section.shards])
             beside = len(row) * max(1, len(everyone) // len(rows))  # as in its price
             for k in range(len(row)):
-                use = ring_use(self.cluster, tuple(other[k] for other in rows), beside)
-                for item in use.of(row[k]):
+                for item in self._ring_of(rows, k, beside).of(row[k]):
                     if replica == own or item.resource in found:
                         before = found[item.resource].amount if item.resource in found else 0.0
                         found[item.resource] = Demand(item.capacity, min(item.capacity, before + item.own))
@@ -139,16 +158,19 @@ def dropped_groups(program: Program) -> dict[int, list[int]]:
     kept = program.kept_replicas
     if kept is None:
         return {}
+    away = [not any(p.replica in kept for p in group.pieces) for group in program.skeleton.holders]
+    if not any(away):
+        return {}
     home = {replica: first for first, members in program.replica_classes.items() for replica in members}
     lowered: dict[object, list[int]] = defaultdict(list)
     folded: list[tuple[int, object]] = []
     for g, group in enumerate(program.skeleton.holders):
         places = sorted((p.section, p.copy, home.get(p.replica, p.replica)) for p in group.pieces)
         alike = (tuple(places), group.method, group.servers, group.update)
-        if any(piece.replica in kept for piece in group.pieces):
-            lowered[alike].append(g)
-        else:
+        if away[g]:
             folded.append((g, alike))
+        else:
+            lowered[alike].append(g)
     found: dict[int, list[int]] = defaultdict(list)
     for number, (g, key) in enumerate(folded):
         if same := lowered.get(key):

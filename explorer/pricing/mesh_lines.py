@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from explorer.base.caching import STAGES_KEPT, remembered
+from explorer.base.caching import STAGES_KEPT, Hashed, remembered
 from explorer.strategy import REPLICA, Mesh, Stage
 
 Line: TypeAlias = tuple[int, ...]
@@ -20,8 +20,13 @@ Lines: TypeAlias = tuple[tuple[str, int, tuple[Line, ...]], ...]
 
 def axis_lines(stage: Stage, copy: int, row: Line) -> Lines:
     """Return a row's lines along every axis but the replicas': of the stage's mesh, then its shardings'."""
+    return lines_of(meshes_of(stage, copy), row)
+
+
+def meshes_of(stage: Stage, copy: int) -> tuple[Mesh, ...]:
+    """Return the meshes of a copy of a stage: its own, then its shardings'."""
     others = [item.meshes[copy] for item in stage.shardings if item.meshes] if stage.shardings else ()
-    return lines_of((stage.meshes[copy], *others), row)
+    return (stage.meshes[copy], *others)
 
 
 @remembered(4 * STAGES_KEPT)
@@ -34,6 +39,12 @@ def lines_of(meshes: tuple[Mesh, ...], row: Line) -> Lines:
             if inner and (lines := _lines(mesh, axis, row)):
                 found[axis, size] = lines
     return tuple((axis, size, lines) for (axis, size), lines in found.items())
+
+
+@remembered(STAGES_KEPT)
+def lines_of_rows(meshes: tuple[Mesh, ...], rows: Hashed[Line]) -> Hashed[Lines]:
+    """Return the lines of many rows, each as `lines_of` has them."""
+    return Hashed([lines_of(meshes, row) for row in rows])
 
 
 def _lines(mesh: Mesh, axis: str, row: Line) -> tuple[Line, ...]:

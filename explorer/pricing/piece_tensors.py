@@ -22,7 +22,7 @@ from explorer.pricing.gradient_sync import (
     with_partial_sums,
 )
 from explorer.pricing.layer_columns import Sharded, sharded_of
-from explorer.pricing.mesh_lines import Lines, axis_lines, cut_row
+from explorer.pricing.mesh_lines import Lines, axis_lines, cut_row, lines_of_rows, meshes_of
 from explorer.pricing.routes import Pattern, Route, flow_pattern, lane_route, reversed_pattern
 from explorer.pricing.section_time import section_counts
 from explorer.pricing.stage_transfers import crossing_route
@@ -30,6 +30,7 @@ from explorer.sharding.result import ShardedLayers
 from explorer.strategy import JobStrategy, Stage
 from explorer.tasks.placement import Holders, Piece, PlacedStrategy
 from explorer.tasks.program import GATHER, OPENING, WHOLE, Slot
+from explorer.tasks.skeleton import rows_held
 from explorer.updates import GRADIENTS, WEIGHTS, rule_of
 from explorer.workload import Job
 
@@ -175,10 +176,13 @@ class Exchanges:
         parts: tuple[tuple[Sums, float], ...] = (((), self.weights(pieces[0].section, held)),)
         if rule_of(group.update).exchanges == GRADIENTS:
             parts = self.gradients(pieces[0].section, held)
-        places = {self.row(piece): piece for piece in reversed(pieces)}
-        rows = tuple(dict.fromkeys([self.row(piece) for piece in pieces]))
+        rows = rows_held(pieces, self.sections)
         if not any(sums for sums, _ in parts):
             return rows, (), parts
+        section, copy = pieces[0].section, pieces[0].copy
+        if rows == self.sections[section].rows[copy]:
+            return rows, lines_of_rows(meshes_of(self.stages[section], copy), rows), parts
+        places = {self.row(piece): piece for piece in reversed(pieces)}
         lines = tuple(self.lines(places[row].section, places[row].copy, row) for row in rows)
         return rows, lines, parts
 

@@ -233,7 +233,8 @@ class Pricer(Exchanges):
         zero = self.stages[group.pieces[0].section].zero
         pieces = self.parts(slot)
         parts = tuple((sums, size / pieces.total) for sums, size in parts)
-        chunks = self.chunks(slot.where) if zero else ()
+        apart = zero and any(section.zero_replicas for section in self.sections)
+        chunks = self.chunks(slot.where) if apart else ()
         found = reduce_price(self.cluster, group.method, zero, group.servers, rows, lines, parts, chunks)
         moved, around = found.bytes * len(rows[0]), found.lane_bytes
         return SlotPrice(found.seconds * pieces.here, 0.0, moved * pieces.here, around * pieces.here)

@@ -8,8 +8,9 @@ from itertools import chain
 import numpy as np
 
 from explorer.actions import Place, Shape
+from explorer.base.caching import Same, remembered
 from explorer.graph import LayerGraph
-from explorer.strategy import JobStrategy
+from explorer.strategy import JobStrategy, Mesh
 from explorer.tasks.placement import layer_edges, stage_layers
 from explorer.workload import Job
 
@@ -23,7 +24,7 @@ def bare_shape(graph: LayerGraph, job: Job, strategy: JobStrategy) -> Shape:
     return Shape(
         stages=len(stages),
         edges=_edges(graph, strategy),
-        lanes=_lanes(strategy),
+        lanes=_lanes(Same([stage.meshes for stage in stages])),
         microbatches=tuple(job.global_batch // stage.microbatch_samples for stage in stages),
         copies=strategy.copies,
         replicas=tuple(stage.meshes[0].replicas for stage in stages),
@@ -38,14 +39,17 @@ def _edges(graph: LayerGraph, strategy: JobStrategy) -> tuple[tuple[int, int], .
     for s, stage in enumerate(strategy.stages):
         home[stage_layers(graph, stage)] = s
     writers, readers, _ = layer_edges(graph)
-    pairs = np.unique(np.stack([home[writers], home[readers]], axis=1), axis=0)
-    return tuple((a, b) for a, b in pairs.tolist() if a != b)
+    count = len(strategy.stages)
+    pairs = np.unique(home[writers] * count + home[readers])
+    return tuple((a, b) for a, b in (divmod(pair, count) for pair in pairs.tolist()) if a != b)
 
 
-def _lanes(strategy: JobStrategy) -> tuple[tuple[Place, ...], ...]:
+@remembered(256)
+def _lanes(stages: Same[tuple[Mesh, ...]]) -> tuple[tuple[Place, ...], ...]:
+    """Return the lanes of stages on these meshes, per copy."""
     held: dict[tuple[int, ...], list[Place]] = defaultdict(list)
-    for s, stage in enumerate(strategy.stages):
-        for copy, mesh in enumerate(stage.meshes):
+    for s, meshes in enumerate(stages):
+        for copy, mesh in enumerate(meshes):
             held[mesh.devices].append(Place(s, copy, 0))
     if sum(map(len, held)) == len(set(chain.from_iterable(held))):
         return tuple(tuple(places) for places in held.values())

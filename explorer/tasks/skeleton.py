@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from explorer.base.caching import STAGES_KEPT, Hashed, Same, remembered
 from explorer.updates import PLAIN, Chosen
 
 T = TypeVar("T")
@@ -101,6 +102,21 @@ class SectionShape(NamedTuple):
     def shard_group(self, copy: int, replica: int) -> int:
         """Return the number of the group of a replica; each group holds everything."""
         return (copy * self.replicas + replica) // self.shards
+
+
+def rows_held(pieces: tuple[Piece, ...], sections: tuple[SectionShape, ...]) -> Hashed[tuple[int, ...]]:
+    """Return the different rows of devices of some pieces, in their order."""
+    numbers = dict.fromkeys([piece.section for piece in pieces])
+    known = pieces if isinstance(pieces, Hashed) else Hashed(pieces)
+    return _rows_held(known, tuple(numbers), Same([sections[number] for number in numbers]))
+
+
+@remembered(STAGES_KEPT)
+def _rows_held(
+    pieces: Hashed[Piece], numbers: tuple[int, ...], shapes: Same[SectionShape]
+) -> Hashed[tuple[int, ...]]:
+    of = dict(zip(numbers, shapes, strict=True))
+    return Hashed(dict.fromkeys([of[section].rows[copy][replica] for section, copy, replica in pieces]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
