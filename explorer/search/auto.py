@@ -1,49 +1,53 @@
-"""The default searcher: a portfolio in which each part starts from the results of the ones before.
+"""The default searcher: branch and bound, the other searchers beside it, and small changes of the best.
 
-Megatron's rule of thumb as long as it gains, then the most promising uniform strategies, PipeDream's plans of
-stages with replicas of their own (only synchronous ones: older weights have to be asked for), the rest of the
-rule and local moves of stage boundaries from the best; then the other uniform strategies, and boundaries
-again if they found something better; last all small changes of the best (`local`). If there are pins or bans,
-small changes of the start come first: they respect them by construction. The result is never worse than that
-of a part, since one evaluator judges and keeps them all.
+The space is every strategy of even stages (`explorer.search._blocks`): tensor, context and expert
+parallelism, pipeline, replicas, any number of chunks, schedules, microbatch size, recomputation, ZeRO and
+buckets of gradients, on every proposed order of devices. Half of the simulations go to its branch and bound,
+which also bounds what is left. Every other registered searcher has a share of a tenth or so, so that the
+result is never worse than what one of them finds in that; what remains goes to moves of stage boundaries and
+other small changes of the best, which leave the space. If there are pins or bans, small changes of the start
+come first: they respect them by construction. One evaluator judges and keeps everything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain, islice
+from typing import Any
 
 from explorer.base.errors import ExplorerError
 from explorer.base.registry import Option
 from explorer.search import SEARCHERS, Searcher, Space
+from explorer.search._branch_and_bound import BranchAndBound
+from explorer.search._portfolio import Part, take_turns
 from explorer.search.evaluator import Candidate, Evaluator
-from explorer.search.exhaustive import exhaustive
 from explorer.search.local import descend
-from explorer.search.megatron import megatron
-from explorer.search.pipedream import pipedream
-from explorer.search.problem import Problem
+from explorer.search.problem import ANY, Problem
 from explorer.strategies.moves import move_boundary
 from explorer.strategy import Strategy
 
+NAME, BRANCHES, MOVES = "auto", "branch and bound", "small changes"
+BRANCHES_WEIGHT, MOVES_WEIGHT = 6.0, 2.0
+"""Shares of the simulations, where every other searcher has 1."""
+HEAD_START = 0.5
+"""Simulations of each of the others that branch and bound is ahead."""
 KICKS = 2
 """Random changes tried at the very end."""
-FIRST = 10
-"""Simulations of Megatron's rule without gain after which the uniform strategies have their turn."""
 
 
 @SEARCHERS.add(
     Searcher(
-        name="auto",
-        title="Portfolio: Megatron's rule, uniform strategies, PipeDream's plans, then small changes",
+        name=NAME,
+        title="Branch and bound over all even strategies, beside the other searchers and small changes",
         options=(
             Option(
                 name="patience",
                 default=30,
                 minimum=1,
-                help="simulations without gain before boundaries are moved",
+                help="simulations of small changes of the start before all else, if there are pins or bans",
             ),
         ),
-        space=Space(words="uniform, then local moves"),
+        space=Space(words="even strategies, then small changes"),
         stochastic=True,
         starts=True,
     )
@@ -54,52 +58,54 @@ def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[C
     Raises:
         InputError: there is no cluster, or patience is below 1.
     """
+    search = BranchAndBound(problem, evaluator)
     if problem.rules and evaluator.best is not None:
         yield from islice(descend(problem, evaluator, evaluator.best), patience)
-    rule = _quiet(evaluator, megatron(problem, evaluator, recompute="none"))
-    whole = SEARCHERS.get("exhaustive").read_options({})
-    every = _quiet(evaluator, exhaustive(problem, evaluator, **whole))
-    yield from _until_stale(evaluator, rule, FIRST)
-    yield from _until_stale(evaluator, every, patience)
-    yield from _until_stale(evaluator, _quiet(evaluator, _planned(problem, evaluator)), patience)
-    yield from rule
-    moved = evaluator.best
-    yield from improve(problem, evaluator)
-    yield from every
-    if evaluator.best is not moved:
-        yield from improve(problem, evaluator)
-    if evaluator.best is not None:
-        yield from descend(problem, evaluator, evaluator.best, kicks=KICKS)
+    parts = [Part(name=BRANCHES, steps=search.run(), weight=BRANCHES_WEIGHT)]
+    parts += [
+        Part(name=item.name, steps=_steps(problem, evaluator, item), used=HEAD_START)
+        for item in SEARCHERS
+        if item.name != NAME
+    ]
+    yield from take_turns(evaluator, [*parts, _moves(problem, evaluator, parts)], search.claim)
+    search.claim()
+    yield None
 
 
-def _planned(problem: Problem, evaluator: Evaluator) -> Iterator[Candidate | None]:
-    """Try stages with replicas of their own, planned by PipeDream's optimizer for some microbatch sizes."""
-    share = max(1, problem.job.global_batch // problem.device_count)
-    plain = SEARCHERS.get("pipedream").read_options({"asynchronous": False})
-    for size in sorted({max(1, share // 2), share, 2 * share}, reverse=True):
-        try:
-            yield from pipedream(problem, evaluator, **plain | {"microbatch_size": size})
-        except ExplorerError:
-            return  # its method does not take the model, or the devices
+def _steps(problem: Problem, evaluator: Evaluator, searcher: Searcher) -> Iterator[Candidate | None]:
+    """Run a registered searcher with its defaults; one that plans for a microbatch size with several."""
+    names = {option.name for option in searcher.options}
+    chosen: list[dict[str, Any]] = [{}]
+    if "asynchronous" in names:
+        share = max(1, problem.job.global_batch // problem.device_count)
+        sizes = sorted({max(1, share // 2), share, 2 * share, 32}, reverse=True)
+        weights = {"asynchronous": problem.weights == ANY}
+        chosen = [weights | {"microbatch_size": size} for size in sizes]
+    for options in chosen:
+        yield from searcher.function(problem, evaluator, **searcher.read_options(options))
 
 
-def _quiet(evaluator: Evaluator, part: Iterator[Candidate | None]) -> Iterator[Candidate | None]:
-    """Run a part without its claims: its bound is one of its own space, which the portfolio leaves."""
-    for found in chain(part, [None]):
-        evaluator.lower_bound, evaluator.bound, evaluator.optimal = None, "", False
-        yield found
+def _moves(problem: Problem, evaluator: Evaluator, others: list[Part]) -> Part:
+    """Return the part that improves the best by small changes, anew whenever another part finds a better."""
+    part = Part(name=MOVES, steps=iter(()), weight=MOVES_WEIGHT, used=HEAD_START * MOVES_WEIGHT)
 
+    def steps() -> Iterator[Candidate | None]:
+        tried: Candidate | None = None
+        while True:
+            best = evaluator.best
+            if best is None or best is tried:
+                if all(other.ended for other in others):
+                    return
+                yield None
+                continue
+            for found in chain(improve(problem, evaluator), descend(problem, evaluator, best)):
+                yield found
+                if evaluator.best is not None and evaluator.best.finder != MOVES:
+                    break
+            tried = evaluator.best
 
-def _until_stale(
-    evaluator: Evaluator, part: Iterator[Candidate | None], patience: int
-) -> Iterator[Candidate | None]:
-    best, since = evaluator.best, evaluator.evaluations
-    for found in part:
-        yield found
-        if evaluator.best is not best:
-            best, since = evaluator.best, evaluator.evaluations
-        if evaluator.evaluations - since >= patience:
-            return
+    part.steps = steps()
+    return part
 
 
 def improve(problem: Problem, evaluator: Evaluator) -> Iterator[Candidate | None]:
@@ -107,7 +113,7 @@ def improve(problem: Problem, evaluator: Evaluator) -> Iterator[Candidate | None
     tried: set[Strategy] = set()
     while evaluator.best is not None:
         before = evaluator.best
-        for strategy, label in _moves(problem, before):
+        for strategy, label in _boundary_moves(problem, before):
             if strategy not in tried:
                 tried.add(strategy)
                 yield evaluator.evaluate(strategy, label, recut=False)
@@ -117,7 +123,7 @@ def improve(problem: Problem, evaluator: Evaluator) -> Iterator[Candidate | None
             return
 
 
-def _moves(problem: Problem, best: Candidate) -> Iterator[tuple[Strategy, str]]:
+def _boundary_moves(problem: Problem, best: Candidate) -> Iterator[tuple[Strategy, str]]:
     """Yield neighbours of a strategy, boundary by boundary; it must be a chain of at least two stages."""
     job = best.strategy.job
     label = best.label.removesuffix(", boundaries moved")

@@ -43,6 +43,8 @@ class Candidate:
     """Bytes that are missing, over all lanes; 0 if it fits."""
     label: str = ""
     """Short description ("pp 4 x dp 2, 1F1B")."""
+    finder: str = ""
+    """Part of the search that found it, if it has several."""
 
     @property
     def rank(self) -> tuple[float, float]:
@@ -103,6 +105,8 @@ class Evaluator:
     """Candidates that could not be simulated."""
     miss: Miss | None = None
     """Why the last call of `evaluate` costed nothing; None if it costed something."""
+    finder: str = ""
+    """Part of the search at work, if it has several."""
     closest: Candidate | None = None
     """The candidate that lacks least memory among those that do not fit."""
 
@@ -149,7 +153,9 @@ class Evaluator:
             return None
         over = self.problem.over_bytes(report)
         value = objective_value(self.problem, report)
-        found = Candidate(strategy=strategy, report=report, value=value, over_bytes=over, label=label)
+        found = Candidate(
+            strategy=strategy, report=report, value=value, over_bytes=over, label=label, finder=self.finder
+        )
         self._keep(found)
         return found
 

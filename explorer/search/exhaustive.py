@@ -258,7 +258,7 @@ def _grids(problem: Problem, order: DeviceOrder, max_stages: int) -> list[tuple[
     """Return (t, p, d) on the devices of an order."""
     devices, batch, most = len(order), problem.job.global_batch, len(units(problem.graph))
     found: list[tuple[int, int, int]] = []
-    for t in _tensor_sizes(problem.needed_cluster, order):
+    for t in tensor_sizes(problem.needed_cluster, order):
         longest = min(devices // t, most, max_stages or most)
         found += [(t, p, most_replicas(devices // (t * p), batch)) for p in range(1, longest + 1)]
     return found
@@ -277,7 +277,7 @@ def _mixed(problem: Problem, order: DeviceOrder, t: int, p: int, d: int) -> bool
     return False
 
 
-def _tensor_sizes(cluster: Cluster, order: DeviceOrder) -> list[int]:
+def tensor_sizes(cluster: Cluster, order: DeviceOrder) -> list[int]:
     """Return the sizes that divide every node in use, so that no tensor group leaves its node."""
     node = math.gcd(*{cluster.node_size(device) for device in order})
     return [t for t in divisors(node) if t <= len(order)]

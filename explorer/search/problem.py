@@ -16,13 +16,17 @@ from explorer.simulation.report import Report
 from explorer.strategy import Strategy
 from explorer.workload import Job, Workload
 
+SYNCHRONOUS, ANY = "synchronous", "any"
+WEIGHTS = (SYNCHRONOUS, ANY)
+"""Which weights gradients may be of: those they change, or older ones as well."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """A search problem. Immutable.
 
     Raises:
-        InputError: the objective, a layer or a device is unknown.
+        InputError: the objective, the weights, a layer or a device is unknown.
     """
 
     graph: LayerGraph
@@ -47,6 +51,8 @@ class Problem:
     """Schedule of every candidate, a name in `explorer.schedules`; "" leaves it to the searcher."""
     schedule_options: tuple[tuple[str, Any], ...] = ()
     """Options of that schedule."""
+    weights: str = SYNCHRONOUS
+    """One of `WEIGHTS`: whether gradients must be of the weights they change, or may be of older ones."""
     start: Strategy | None = None
     """A strategy to start from; the result is never worse."""
     seed: int = 0
@@ -62,6 +68,11 @@ class Problem:
     def __post_init__(self) -> None:
         object.__setattr__(self, "axes", axes_of(self.objective))
         self._check_schedule()
+        if self.weights not in WEIGHTS:
+            raise InputError(
+                f"weights are {self.weights!r}", key="weights", found=self.weights,
+                allowed=" or ".join(WEIGHTS),
+            )  # fmt: skip
         for key, pairs in (("pins", self.pins), ("bans", self.bans)):
             self._check_layers(key, pairs)
             self._check_devices(key, {device for _, device in pairs})

@@ -8,11 +8,13 @@ replicas, and pipeline stages outermost.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.base.errors import InputError
+from explorer.base.units import MIB
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
 from explorer.schedules import SCHEDULES
@@ -27,12 +29,14 @@ from explorer.strategies.model_axes import (
     expert_patterns,
     expert_shardings,
 )
-from explorer.strategy import REPLICA, ROUND_ROBIN, SPLIT, Mesh, Stage, Strategy, single
+from explorer.strategy import REPLICA, ROUND_ROBIN, SPLIT, Mesh, Stage, Strategy, Sync, single
 from explorer.workload import Job
 
 RECOMPUTE = ("none", "selective", "full")
 """What is computed again in the backward, from most to least memory."""
 ZERO_LEVELS = (0, 1, 2, 3)
+USUAL_BUCKET_BYTES = 25.0 * MIB
+"""Size of the buckets of gradients that DDP and FSDP make if nobody says otherwise."""
 GATHER, RING_EXCHANGE, ALL_TO_ALL = "gather", "ring", "all_to_all"
 EXCHANGES: dict[str, Layout] = {
     GATHER: context_layout(),
@@ -50,11 +54,12 @@ GRID = ("stages", "replicas", TENSOR, CONTEXT)
 class Degrees:
     """How a model is spread over devices when every stage is treated alike.
 
-    `sequence_parallel` is False without tensor parallelism and `context_exchange` is `gather` without context
-    parallelism, whatever was given: there they mean nothing.
+    `sequence_parallel` is False without tensor parallelism, `context_exchange` is `gather` without context
+    parallelism and `bucket_bytes` is 0 where nobody holds the same weights, whatever was given: there they
+    mean nothing.
 
     Raises:
-        InputError: a degree below 1, or an unknown word.
+        InputError: a degree below 1, an unknown word, or buckets of less than 0 bytes.
     """
 
     tensor: int = 1
@@ -83,6 +88,8 @@ class Degrees:
     """Whether tensor parallelism also splits norms and additions, along the sequence."""
     context_exchange: str = GATHER
     """A key of `EXCHANGES`."""
+    bucket_bytes: float = 0.0
+    """Size of the buckets in which gradients are reduced as the last backward makes them; 0 waits for all."""
 
     def __post_init__(self) -> None:
         for key in (*GRID, EXPERT, "microbatch_size"):
@@ -90,6 +97,11 @@ class Degrees:
                 raise InputError(f"{key} is {value}", key=key, found=value, allowed=">= 1")
         if self.chunks < 0:
             raise InputError(f"chunks is {self.chunks}", key="chunks", found=self.chunks, allowed=">= 1")
+        if not 0 <= self.bucket_bytes < math.inf:
+            raise InputError(
+                f"buckets of {self.bucket_bytes:g} bytes", key="bucket_bytes", found=self.bucket_bytes,
+                allowed=">= 0",
+            )  # fmt: skip
         for key, known in (
             ("recompute", RECOMPUTE),
             ("zero", ZERO_LEVELS),
@@ -105,6 +117,8 @@ class Degrees:
             given["sequence_parallel"] = False
         if self.context == 1:
             given["context_exchange"] = GATHER
+        if self.replicas * grid.copies == 1:
+            given["bucket_bytes"] = 0.0
         for key, value in given.items():
             object.__setattr__(self, key, value)
 
@@ -165,6 +179,9 @@ class Degrees:
         parts += [f"microbatch {self.microbatch_size}"]
         parts += [f"{self.recompute} recomputation"] if self.recompute != "none" else []
         parts += [f"ZeRO-{self.zero}"] if self.zero else []
+        parts += ["sequence parallel"] if self.sequence_parallel else []
+        parts += [f"{self.context_exchange} attention"] if self.context_exchange != GATHER else []
+        parts += [f"{self.bucket_bytes / MIB:g} MiB buckets"] if self.bucket_bytes else []
         parts += [self.schedule] if self.schedule not in ("1f1b", "interleaved_1f1b") else []
         return ", ".join(parts)
 
@@ -175,6 +192,11 @@ class Degrees:
         words.append(f"{self.replicas} replica{'s' * (self.replicas > 1)}")
         words += [f"{self.context}-way context"] if self.context > 1 else []
         return " × ".join([*words, f"{self.tensor}-way tensor"] if self.tensor > 1 else words)
+
+    @property
+    def sync(self) -> tuple[Sync, ...]:
+        """Return how gradients are exchanged where it is no plain all-reduce at the end."""
+        return (Sync(parameters=("*",), bucket_bytes=self.bucket_bytes),) if self.bucket_bytes else ()
 
     @property
     def layout(self) -> Layout:
@@ -238,6 +260,7 @@ class Degrees:
             stages=self.stages_of(parts, devices, expert_patterns(graph), samples),
             schedule=self.schedule,
             options=self.options,
+            sync=self.sync,
             job=job.name,
         )
 
@@ -288,6 +311,11 @@ class Degrees:
             raise InputError(
                 f"{self.stage_count} stages for {len(graph.layers)} layers", key="stages",
                 found=self.stage_count, allowed=f"<= {len(graph.layers)}",
+            )  # fmt: skip
+        if self.zero and SCHEDULES.get(self.schedule).dispatch:
+            raise InputError(
+                f"ZeRO-{self.zero} under {self.schedule}, whose replicas may leave", key="zero",
+                found=self.zero, allowed="0",
             )  # fmt: skip
         microbatches = job.global_batch // self.microbatch_samples
         for unmet in SCHEDULES.get(self.schedule).unmet_even(self.stages, microbatches, self.chunks):

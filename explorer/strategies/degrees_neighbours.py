@@ -8,7 +8,7 @@ from itertools import permutations
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
-from explorer.strategies.degrees import GRID, RECOMPUTE, ZERO_LEVELS, Degrees
+from explorer.strategies.degrees import GRID, RECOMPUTE, USUAL_BUCKET_BYTES, ZERO_LEVELS, Degrees
 from explorer.strategies.model_axes import EXPERT
 from explorer.workload import Job
 
@@ -26,7 +26,7 @@ def neighbouring_degrees(
     """Yield the degrees one change away that can be built, on at most as many devices.
 
     One degree doubled and another halved, chunks or microbatches doubled or halved, other recomputation
-    or ZeRO level.
+    or ZeRO level, with or without buckets of gradients or sequence parallelism.
     """
     for found in _changes(degrees, job):
         try:
@@ -48,6 +48,10 @@ def _changes(degrees: Degrees, job: Job) -> Iterator[Degrees]:
         yield from (degrees.changed(recompute=word) for word in RECOMPUTE if word != degrees.recompute)
         if degrees.replicas > 1:
             yield from (degrees.changed(zero=level) for level in ZERO_LEVELS if level != degrees.zero)
+            if not degrees.takes_turns:
+                yield degrees.changed(bucket_bytes=0.0 if degrees.bucket_bytes else USUAL_BUCKET_BYTES)
+    if degrees.tensor > 1:
+        yield degrees.changed(sequence_parallel=not degrees.sequence_parallel)
 
 
 def divisible(degrees: Degrees, job: Job) -> Degrees:

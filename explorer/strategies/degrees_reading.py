@@ -34,7 +34,7 @@ def read_degrees(strategy: Strategy) -> Degrees | None:
     parts = [stage.layers for stage in job.stages]
     patterns = next((item.layers for stage in job.stages for item in stage.shardings), ())
     stages = found.stages_of(parts, devices, patterns)
-    made = single(stages=stages, schedule=job.schedule, options=job.options, job=job.job)
+    made = single(stages=stages, schedule=job.schedule, options=job.options, sync=found.sync, job=job.job)
     plain = job.with_stages(replace(stage, name="") if stage.name else stage for stage in job.stages)
     return found if made.job == plain else None
 
@@ -88,6 +88,7 @@ def nearest_degrees(job: JobStrategy, positions: int = 0) -> Degrees:
         options=job.options,
         sequence_parallel=("seq", TENSOR) in first.layout,
         context_exchange=RING_EXCHANGE if RING in dims else ALL_TO_ALL if "heads" in dims else GATHER,
+        bucket_bytes=job.sync[0].bucket_bytes if job.sync else 0.0,
     )
 
 

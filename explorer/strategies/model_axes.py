@@ -27,7 +27,7 @@ def splittable(graph: LayerGraph) -> frozenset[str]:
 
 def _splits(graph: LayerGraph, axis: str) -> bool:
     if axis == EXPERT:
-        return _expert_count(graph) > 1
+        return expert_count(graph) > 1
     dims = {dim for dim, _ in SPLITS[axis]}
     return any(dim.name in dims for layer in graph.layers for dim in layer.dims)
 
@@ -68,7 +68,7 @@ def expert_shardings(
     return (own,) if any(own.covers(name) for name in layers) else ()
 
 
-def _expert_count(graph: LayerGraph) -> int:
+def expert_count(graph: LayerGraph) -> int:
     """Count the experts of the smallest mixture; 0 if there is none."""
 
     def make() -> int:
@@ -112,7 +112,7 @@ def check_axes(graph: LayerGraph, *, tensor: int, context: int, expert: int, dev
 
 
 def _check_experts(graph: LayerGraph, expert: int, devices: int) -> None:
-    most = _expert_count(graph)
+    most = expert_count(graph)
     if not most:
         raise InputError(f"model {graph.name!r} has no experts", key=EXPERT, found=expert, allowed="1")
     if devices % expert or expert > most:

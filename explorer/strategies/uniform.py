@@ -32,6 +32,7 @@ def uniform(
     zero: int = 0,
     sequence_parallel: bool = False,
     context_exchange: str = "gather",
+    bucket_bytes: float = 0.0,
     devices: Sequence[int] = (),
     weights: Sequence[float] | None = None,
     cuts: Sequence[int] | None = None,
@@ -56,6 +57,7 @@ def uniform(
         zero: ZeRO level.
         sequence_parallel: whether tensor parallelism also splits norms and additions along the sequence.
         context_exchange: how attention sees the whole sequence: gather, ring or all_to_all.
+        bucket_bytes: size of the buckets in which gradients are reduced as they come; 0 waits for all.
         devices: device of every rank, in order; () is `cluster.order`: 0, 1, 2, ... without pools.
         weights: cost per layer that the cut balances; default forward + backward FLOPs.
         cuts: first layer index of every stage but the first, instead of balancing.
@@ -72,7 +74,7 @@ def uniform(
         chunks=chunks_or_default(chunks),
         microbatch_size=1 if microbatch_size is None else microbatch_size, recompute=recompute, zero=zero,
         schedule=schedule, options=tuple((options or {}).items()), sequence_parallel=sequence_parallel,
-        context_exchange=context_exchange,
+        context_exchange=context_exchange, bucket_bytes=bucket_bytes,
     )  # fmt: skip
     return degrees.build(
         graph, cluster, job, devices=devices, weights=weights, cuts=cuts, microbatch_samples=samples

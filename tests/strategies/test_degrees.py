@@ -39,6 +39,7 @@ DEGREES = st.builds(
     schedule=st.sampled_from(["", *EVEN]),
     sequence_parallel=st.booleans(),
     context_exchange=st.sampled_from(list(EXCHANGES)),
+    bucket_bytes=st.sampled_from([0.0, 25.0 * 2**20]),
 )
 
 
@@ -119,6 +120,7 @@ def test_experts_lie_on_a_mesh_over_all_devices_of_their_stage() -> None:
         ("gpt2-small", {"stages": 64}, "stages", "need 64 devices"),
         ("gpt2-small", {"replicas": 3}, "microbatch_size", "do not divide"),
         ("gpt2-small", {"chunks": -1}, "chunks", ">= 1"),
+        ("gpt2-small", {"replicas": 2, "bucket_bytes": -1.0}, "bucket_bytes", ">= 0"),
         ("gpt2-small", {"recompute": "some"}, "recompute", "none, selective, full"),
         ("gpt2-small", {"context": 2, "context_exchange": "fax"}, "context_exchange", "ring"),
     ],

@@ -1,0 +1,250 @@
+"""Branch and bound over the space of `auto`: blocks, their groups, single strategies; simulated last.
+
+A node is a block (one layout, schedule and order of devices), a group of a block (all but ZeRO and buckets
+chosen), or a point. The node with the best guess is opened next; what its bound shows to be no better than
+the best strategy so far is dropped, and only points are simulated. Guesses decide what comes first, bounds
+what is left out: the result is the best of the space once no node is left, and until then the least bound of
+all open nodes bounds it from below.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.base.errors import ExplorerError
+from explorer.schedules.spec import Schedule
+from explorer.search._blocks import Before, Block, layouts_of, make_block, schedules_of
+from explorer.search._devices import DeviceOrder
+from explorer.search._groups import Point, points_of
+from explorer.search._layout_costs import LayoutCosts
+from explorer.search._rates import Rates
+from explorer.search.evaluator import Candidate, Evaluator
+from explorer.search.problem import Problem
+from explorer.strategies.degrees import Degrees
+
+FloatArray = npt.NDArray[np.float64]
+BOUND = "strategies of even stages"
+"""Name of the space that the bound holds for."""
+MANY_ROWS, MANY_TASKS = 250_000, 25_000
+"""Devices of all stages together, and forwards of all stages, that make a point count as twice as bad."""
+PAUSE, LOOK_AHEAD, FIRST_LOOK = 8, 24, 300
+"""Groups looked at between two yields, between two simulations, and before the first one at most."""
+NEAR = 1.02
+"""Factor by which a point's guess may exceed that of all unopened groups to be simulated at once."""
+
+
+class BranchAndBound:
+    """The open nodes of one search.
+
+    Args:
+        problem: the search problem.
+        evaluator: judge of the points, which holds the best so far.
+    """
+
+    def __init__(self, problem: Problem, evaluator: Evaluator) -> None:
+        self.problem, self.evaluator = problem, evaluator
+        self._serial = count()
+        self._closed = _closed(problem)[::-1]
+        """Blocks not yet made, the most promising last."""
+        self._costs: dict[tuple[DeviceOrder, Degrees], LayoutCosts] = {}
+        self._blocks: list[tuple[float, int, int, Block]] = []
+        """(guess, number, next group, block)."""
+        self._points: list[tuple[float, int, Point]] = []
+        self._ratios: dict[tuple[int, int], float] = {}
+        """Step time over its guess, of the point simulated last, by block and group."""
+        self._corrected: set[int] = set()
+        """Points whose guess was corrected by that of their group."""
+        self._bounds: dict[int, float] = {}
+        """Bound of every open block and point, by number."""
+        self._least: list[tuple[float, int]] = []
+        """(bound, number), the least first; numbers that are no longer open are dropped when they come up."""
+        self._floor = problem.lower_bound() or 0.0
+        self._tried: set[tuple[Degrees, DeviceOrder, bool]] = set()
+
+    # ---- bounds -------------------------------------------------------------------------------------
+
+    @property
+    def lower_bound(self) -> float:
+        """Return what no strategy of the space is better than."""
+        best = self.evaluator.best
+        found = math.inf if best is None else best.value
+        if self._closed:
+            found = min(found, self._floor)
+        while self._least and self._bounds.get(self._least[0][1], math.inf) > self._least[0][0]:
+            heapq.heappop(self._least)
+        return max(self._floor, min(found, self._least[0][0])) if self._least else max(self._floor, found)
+
+    def _open(self, number: int, bound: float) -> None:
+        self._bounds[number] = bound
+        heapq.heappush(self._least, (bound, number))
+
+    def _worth(self, bound: float) -> bool:
+        best = self.evaluator.best
+        return best is None or self.problem.keeps_frontier or bound < best.value
+
+    # ---- the search ---------------------------------------------------------------------------------
+
+    def run(self) -> Iterator[Candidate | None]:
+        """Open nodes until none is left; yield after every simulation and every few groups."""
+        while self._closed and not self._closed[-1].late:
+            self._make_blocks(1)
+            yield None
+        looked, most = 0, FIRST_LOOK
+        while not self.done and not self.evaluator.exhausted:
+            if self._blocks and (not self._points or (looked < most and not self._ripe)):
+                self._look_closer()
+                looked += 1
+                if looked % PAUSE == 0:
+                    yield None
+                continue
+            looked, most = 0, LOOK_AHEAD
+            self._make_blocks(1)
+            yield None
+            for found in self._simulate() if self._points else ():
+                self.claim()
+                yield found
+        self.claim()
+        yield None
+
+    @property
+    def _ripe(self) -> bool:
+        """Tell whether the best point is about as good as what is left may be."""
+        return self._points[0][0] <= NEAR * self._blocks[0][0]
+
+    def claim(self) -> None:
+        """Set what is proven so far."""
+        self.evaluator.lower_bound, self.evaluator.bound, self.evaluator.optimal = None, "", False
+        if not self.problem.keeps_frontier:
+            self.evaluator.lower_bound, self.evaluator.bound = self.lower_bound, BOUND
+
+    @property
+    def done(self) -> bool:
+        """Whether no node is left."""
+        return not (self._closed or self._blocks or self._points)
+
+    def _make_blocks(self, most: int) -> None:
+        for _ in range(most):
+            if not self._closed:
+                return
+            closed = self._closed.pop()
+            number, order, layout, schedule = closed.number, closed.order, closed.layout, closed.schedule
+            key = order, layout
+            try:
+                if key not in self._costs:
+                    problem = self.problem
+                    self._costs[key] = LayoutCosts(
+                        problem.graph, problem.needed_cluster, problem.job, layout, order
+                    )
+                block = make_block(self.problem, number, order, self._costs[key], schedule, closed.before)
+            except ExplorerError:
+                continue  # the model cannot be laid out like this
+            if block is not None:
+                self._push(block, 0, next(self._serial))
+
+    def _push(self, block: Block, group: int, number: int) -> None:
+        """Keep a block open from a group on, less what its bounds leave out."""
+        end = len(block.guess)
+        while group < end and not self._worth(block.lower[group]):
+            group += 1
+        if group == end:
+            self._bounds.pop(number, None)
+            return
+        heapq.heappush(self._blocks, (float(block.guess[group]), number, group, block))
+        self._open(number, float(block.rest[group]))
+
+    def _look_closer(self) -> None:
+        """Take the next group of the most promising block apart."""
+        _, number, group, block = heapq.heappop(self._blocks)
+        try:
+            points = points_of(self.problem, block, group)
+        except ExplorerError:
+            points = []  # no such stages
+        rates = Rates(self.problem, block.order)
+        for point in points:
+            second, byte = rates.of(point.degrees.devices)
+            bound = max(float(block.lower[group]), second * point.step_s + byte * point.peak_bytes)
+            if self._worth(bound):
+                own = next(self._serial)
+                heapq.heappush(
+                    self._points, (point.guess * (1.0 + _slowness(self.problem, point)), own, point)
+                )
+                self._open(own, bound)
+        self._push(block, group + 1, number)
+
+    def _simulate(self) -> Iterator[Candidate | None]:
+        """Simulate the most promising point, unless a bound leaves it out by now; yield nothing then."""
+        key, number, point = heapq.heappop(self._points)
+        if not self._worth(self._bounds[number]):
+            self._bounds.pop(number)
+            return
+        ratio = self._ratios.get(point.family, 1.0)
+        if ratio > 1.0 and number not in self._corrected:
+            self._corrected.add(number)
+            heapq.heappush(self._points, (key * ratio, number, point))
+            return
+        self._bounds.pop(number)
+        try:
+            strategy = point.strategy(self.problem)
+        except ExplorerError:
+            return
+        if strategy is None:
+            self.evaluator.refused += 1
+            return
+        found = self.evaluator.evaluate(strategy, point.label)
+        if found is not None:
+            self._ratios[point.family] = found.report.step_time_s / point.step_guess_s
+        yield found
+
+
+def _slowness(problem: Problem, point: Point) -> float:
+    """Return the share by which a point counts as worse since it takes long to simulate."""
+    degrees = point.degrees
+    count = problem.job.global_batch // degrees.microbatch_samples
+    return degrees.devices * degrees.chunks / MANY_ROWS + count * degrees.stage_count / MANY_TASKS
+
+
+class Closed(NamedTuple):
+    """A block that is not yet made; the smallest is the most promising."""
+
+    late: int
+    """Number of unusual choices: a schedule besides 1F1B, context or expert parallelism."""
+    number: int
+    """Position of its order among those proposed."""
+    place: int
+    """Position of its schedule."""
+    rank: int
+    """Position of its layout."""
+    order: DeviceOrder
+    layout: Degrees
+    schedule: Schedule
+    before: Before
+    """Orders before its own, whose strategies it must not repeat."""
+
+
+def _closed(problem: Problem) -> list[Closed]:
+    """Return every block of the space, the most promising first."""
+    orders = problem.orders()
+    schedules = schedules_of(problem)
+    found = []
+    for number, order in enumerate(orders):
+        before = tuple((len(other), _common(order, other)) for other in orders[:number])
+        for rank, layout in enumerate(layouts_of(problem, order)):
+            for place, schedule in enumerate(schedules):
+                late = (place > 1) + (layout.context > 1) + (layout.expert > 1)
+                found.append(Closed(late, number, place, rank, order, layout, schedule, before))
+    return sorted(found, key=lambda item: item[:4])
+
+
+def _common(one: DeviceOrder, other: DeviceOrder) -> int:
+    """Count the devices with which two orders begin alike."""
+    for i, (a, b) in enumerate(zip(one, other, strict=False)):
+        if a != b:
+            return i
+    return min(len(one), len(other))
