@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,8 @@ ALGORITHMS: dict[str, tuple[str, ...]] = {
 }
 """Algorithms by operation; `auto` is the cheapest except `halving`, which NCCL and gloo lack."""
 
+CollectiveLines: TypeAlias = tuple[tuple[float, float], ...]
+"""(seconds, seconds per byte) of the algorithms of a collective, of which the fastest is taken."""
 _LINES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all")
 
 
@@ -117,7 +119,7 @@ def collective_seconds(
 
 def collective_lines(
     cluster: Cluster, op: str, devices: tuple[int, ...], *, concurrent: int = 1
-) -> tuple[tuple[float, float], ...]:
+) -> CollectiveLines:
     """Return (seconds, seconds per byte) of a collective's algorithms: it takes the lowest of these lines.
 
     So a planner looks a group up once, and prices many sizes by `lowest_line`.
@@ -139,7 +141,7 @@ def collective_lines(
     return _known_lines(span, op, "auto", concurrent)
 
 
-def lowest_line(lines: tuple[tuple[float, float], ...], bytes_count: float) -> float:
+def lowest_line(lines: CollectiveLines, bytes_count: float) -> float:
     """Return the seconds of the cheapest of (seconds, seconds per byte) for a size, or an array for many.
 
     >>> lowest_line(((1.0, 2.0), (3.0, 1.0)), 4.0)
@@ -167,7 +169,7 @@ def collective_wire_bytes(op: str, n: int, bytes_count: float) -> float:
     return passes * (n - 1) / n * bytes_count
 
 
-def _known_lines(span: Span, op: str, algorithm: str, concurrent: int) -> tuple[tuple[float, float], ...]:
+def _known_lines(span: Span, op: str, algorithm: str, concurrent: int) -> CollectiveLines:
     key = (op, algorithm, concurrent)
     lines = span.lines.get(key)
     if lines is None:
@@ -175,7 +177,7 @@ def _known_lines(span: Span, op: str, algorithm: str, concurrent: int) -> tuple[
     return lines
 
 
-def _lines(span: Span, op: str, algorithm: str, concurrent: int) -> tuple[tuple[float, float], ...]:
+def _lines(span: Span, op: str, algorithm: str, concurrent: int) -> CollectiveLines:
     """Return (seconds, seconds per byte) of the algorithms asked for, without the chain, which is no line."""
     if algorithm != "auto":
         names = [algorithm]

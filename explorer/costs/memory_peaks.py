@@ -123,16 +123,30 @@ def placeholders(graph: LayerGraph, arrays: GraphArrays, part: FloatArray, insid
         part: per parameter the share of it that a device holds.
         inside: per layer whether the stage has it.
     """
-    names, experts = graph.memo("memory.products", lambda: _products(graph))
+    names, sizes = product_sizes(graph, arrays, part)
     mine = inside[arrays.uses.layer] & (names[arrays.uses.item] >= 0)
     item = np.unique(arrays.uses.item[mine])
     item = item[part[item] > 0]
     _, once = np.unique(names[item], return_index=True)
-    chosen = item[once]
-    share = part[chosen] * arrays.weight["trainable"][chosen]
-    one = np.maximum(1.0, experts[chosen] * part[chosen])  # one of the experts that the device holds
-    compute, fixed = arrays.weight["compute"][chosen], arrays.weight["fixed"][chosen]
-    return TensorSize(float(compute @ (share / one)), float(fixed @ (share / one)))
+    compute, fixed = sizes[:, item[once]].sum(axis=1)
+    return TensorSize(float(compute), float(fixed))
+
+
+def product_sizes(graph: LayerGraph, arrays: GraphArrays, part: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Return per parameter a number common to equal weights of equal blocks, and its placeholder.
+
+    Args:
+        graph: the model.
+        arrays: the same as arrays.
+        part: per parameter the share of it that a device holds.
+
+    Returns:
+        The numbers, -1 if it is no weight of a product, and (2, parameters) scalars and fixed bytes.
+    """
+    names, experts = graph.memo("memory.products", lambda: _products(graph))
+    one = np.maximum(1.0, experts * part)  # one of the experts that the device holds
+    share = part * arrays.weight["trainable"] / one
+    return names, np.stack([arrays.weight["compute"] * share, arrays.weight["fixed"] * share])
 
 
 def _products(graph: LayerGraph) -> tuple[IntArray, FloatArray]:
@@ -161,13 +175,17 @@ def exchanged(graph: LayerGraph, sharded: ShardedLayers, inside: BoolArray) -> T
     A gathered tensor lives while its reader works, a sum until its part is kept; all-reduces are in place. A
     ring holds the block at hand and the one that arrives, in the backward with their gradients.
     """
-    sizes: FloatArray = sharded.memo("memory.exchanged", lambda: _exchanges(graph, sharded))
-    compute, fixed = sizes[:, :, inside].max(axis=2, initial=0.0).sum(axis=1)
+    compute, fixed = exchange_sizes(graph, sharded)[:, :, inside].max(axis=2, initial=0.0).sum(axis=1)
     return TensorSize(float(compute), float(fixed))
 
 
+def exchange_sizes(graph: LayerGraph, sharded: ShardedLayers) -> FloatArray:
+    """Return buffers by layer, shape (2, 2, layers): scalars and fixed bytes; gathers and scatters."""
+    sizes: FloatArray = sharded.memo("memory.exchanged", lambda: _exchanges(graph, sharded))
+    return sizes
+
+
 def _exchanges(graph: LayerGraph, sharded: ShardedLayers) -> FloatArray:
-    """Return shape (2, 2, layers): scalars and bytes of fixed type; gathers and scatters."""
     sizes = np.zeros((2, 2, len(graph.layers)))
     rows = {"all_gather": 0, "reduce_scatter": 1, "ring": 0, "ring_gradient": 0}
     blocks = {"ring": 2, "ring_gradient": 4}

@@ -15,7 +15,12 @@ import numpy as np
 
 from explorer.base.caching import Hashed, remembered
 from explorer.cluster import Cluster
-from explorer.costs.collectives import collective_seconds
+from explorer.costs.collectives import (
+    CollectiveLines,
+    collective_lines,
+    collective_seconds,
+    lowest_line,
+)
 from explorer.costs.elementwise import larger
 from explorer.costs.memory_arrays import graph_arrays
 from explorer.costs.memory_counts import Counts
@@ -110,7 +115,10 @@ def reduce_price(
     for sums, size in parts:
         groups = summing_groups(rows, lines, sums)
         count = len(groups[0])
-        seconds += reduce_seconds(cluster, method, zero, servers, len(rows[0]), groups, size, chunks)
+        if method == "all_reduce":
+            seconds += reduction_steps(cluster, zero, len(rows[0]), groups, chunks).seconds(size)
+        else:
+            seconds += _server_seconds(cluster, servers, len(rows[0]), groups, size)
         moved += size / count
         inside += 2 * (count - 1) / count * size
     return ReductionPrice(seconds, moved, inside)
@@ -124,38 +132,55 @@ def summing_groups(rows: tuple[Line, ...], lines: tuple[Lines, ...], sums: Sums)
     return Hashed(summed_with(along, row[0], sums) for row, along in zip(rows, lines, strict=True))
 
 
-def reduce_seconds(
-    cluster: Cluster,
-    method: str,
-    zero: int,
-    servers: tuple[int, ...],
-    width: int,
-    groups: tuple[Line, ...],
-    size: float,
-    chunks: tuple[int, ...] = (),
+def _server_seconds(
+    cluster: Cluster, servers: tuple[int, ...], width: int, groups: tuple[Line, ...], size: float
 ) -> float:
-    """Return the seconds of one part of a reduction; an array of sizes gives an array.
+    devices = _devices_of(groups)
+    if len(devices) == 1 and not servers:
+        return 0.0
+    concurrent = max(1, width // len(groups[0]))
+    return collective_seconds(
+        cluster, "parameter_server", devices, size, concurrent=concurrent, servers=servers
+    )
+
+
+class Steps(NamedTuple):
+    """A reduction as collectives one after another, for any size."""
+
+    steps: tuple[tuple[tuple[CollectiveLines, ...], float], ...]
+    """Per step the lines of the groups that work side by side, and the part of the buffer that each has."""
+
+    def seconds(self, size: float) -> float:
+        """Return the seconds for a buffer of so many bytes; an array of sizes gives an array."""
+        total = 0.0
+        for groups, part in self.steps:
+            slowest = 0.0
+            for lines in groups:
+                slowest = larger(slowest, lowest_line(lines, size * part))
+            total += slowest
+        return total
+
+
+def reduction_steps(
+    cluster: Cluster, zero: int, width: int, groups: tuple[Line, ...], chunks: tuple[int, ...] = ()
+) -> Steps:
+    """Return the steps of a reduction over replicas.
 
     Args:
         cluster: the links between the devices.
-        method: as `reduce_price`.
         zero: as `reduce_price`.
-        servers: as `reduce_price`.
         width: devices of a row.
         groups: per row the devices that it adds up over (`summing_groups`).
-        size: bytes of the part on one device.
         chunks: as `reduce_price`.
     """
-    op = "parameter_server"
-    if method == "all_reduce":
-        op = "reduce_scatter" if zero else "all_reduce"
-    devices = _devices_of(groups)
     concurrent = max(1, width // len(groups[0]))
     if zero and len(set(chunks)) > 1:
-        return _hybrid_seconds(cluster, groups, chunks, size, concurrent)
-    if len(devices) > 1 or servers:
-        return collective_seconds(cluster, op, devices, size, concurrent=concurrent, servers=servers)
-    return 0.0
+        return _hybrid_steps(cluster, groups, chunks, concurrent)
+    devices = _devices_of(groups)
+    lines = collective_lines(
+        cluster, "reduce_scatter" if zero else "all_reduce", devices, concurrent=concurrent
+    )
+    return Steps((((lines,), 1.0),))
 
 
 @remembered(1024)
@@ -164,24 +189,22 @@ def _devices_of(groups: tuple[Line, ...]) -> Line:
     return tuple(dict.fromkeys(chain.from_iterable(groups)))
 
 
-def _hybrid_seconds(
-    cluster: Cluster, groups: tuple[Line, ...], chunks: tuple[int, ...], size: float, concurrent: int
-) -> float:
-    """Time a reduce-scatter inside each group of replicas, then all-reduces of the shards over groups."""
+def _hybrid_steps(
+    cluster: Cluster, groups: tuple[Line, ...], chunks: tuple[int, ...], concurrent: int
+) -> Steps:
+    """Return a reduce-scatter inside each group of replicas, then all-reduces of the shards over groups."""
     members: dict[int, list[Line]] = {}
     for chunk, group in zip(chunks, groups, strict=True):
         members.setdefault(chunk, []).append(group)
-    seconds = 0.0
+    inside = []
     for held in members.values():
         devices = _devices_of(tuple(held))
-        if len(devices) > 1:
-            beside = concurrent * len(members)
-            scatter = collective_seconds(cluster, "reduce_scatter", devices, size, concurrent=beside)
-            seconds = larger(seconds, scatter)
+        beside = concurrent * len(members)
+        inside.append(collective_lines(cluster, "reduce_scatter", devices, concurrent=beside))
     shards = min(map(len, members.values()))
     across = tuple(held[0][0] for held in members.values())
-    beside = concurrent * shards
-    return seconds + collective_seconds(cluster, "all_reduce", across, size / shards, concurrent=beside)
+    outside = collective_lines(cluster, "all_reduce", across, concurrent=concurrent * shards)
+    return Steps(((tuple(dict.fromkeys(inside)), 1.0), ((outside,), 1.0 / shards)))
 
 
 @remembered(8192)
@@ -200,23 +223,22 @@ def gather_price(cluster: Cluster, groups: tuple[tuple[tuple[Line, ...], float],
     seconds = moved = 0.0
     for rows, size in groups:
         if len(rows) > 1 and size:
-            seconds += gather_seconds(cluster, rows, everyone, size)
+            seconds += lowest_line(gather_lines(cluster, rows, everyone), size)
             moved += size * (len(rows) - 1) / len(rows) * everyone / (everyone - 1)
     return ReductionPrice(seconds, moved, 0.0)
 
 
-def gather_seconds(cluster: Cluster, rows: tuple[Line, ...], everyone: int, size: float) -> float:
-    """Return the seconds in which rows gather what they hold shards of; an array of sizes gives an array.
+def gather_lines(cluster: Cluster, rows: tuple[Line, ...], everyone: int) -> CollectiveLines:
+    """Return the lines (`collective_lines`) of a gather of what rows hold shards of.
 
     Args:
         cluster: the links between them.
         rows: rows that hold equal parameters.
         everyone: all rows of the section.
-        size: bytes that one device of a row needs.
     """
     devices = tuple(row[0] for row in rows)
     beside = len(rows[0]) * max(1, everyone // len(rows))
-    return collective_seconds(cluster, "all_gather", devices, size, concurrent=beside)
+    return collective_lines(cluster, "all_gather", devices, concurrent=beside)
 
 
 def gathered_bytes(held: Counts, zero: int, width: float) -> tuple[tuple[float, float], ...]:

@@ -2,7 +2,9 @@
 
     stage_choice    what is chosen for a stage          stage_table   seconds and bytes of runs: `StageTable`
     prefix_sums     seconds from prefix sums            hidden_sums   collectives that work hides
-    run_memory      bytes by part                       exchanges     updates, reductions and gathers
+    run_memory      bytes by part                       count_grids   counts of memory of all runs of units
+    pair_grids      sums and maxima of all runs         peak_grids    the worst point of their backward
+    exchanges       updates, reductions, gathers        exchange_groups  who takes part in them
     borders         tensors that cross a cut            even_cuts     the cuts of uniform strategies
     lane            devices of one replica              layer_choices shardings that a layer may have
     layers          cost of each (layer, choice)        edges         cost of tensors between choices

@@ -1,42 +1,30 @@
 """Exchanges of runs: updates, reductions of gradients and gathers of weights of many runs of layers at once.
 
-Who reduces with whom is asked once of a stage that has the whole model (`explorer.tasks.holders`). Bytes are
-prefix sums over the parameters of single layers; parameters that several layers share count where a run has
-all of these. Others are reduced with further stages, and are no part of a run's own cost.
+Who exchanges with whom is told by `exchange_groups`. Bytes are prefix sums over the parameters of single
+layers; parameters that several layers share count where a run has all of these. Others are reduced with
+further stages, and are no part of a run's own cost.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 import numpy as np
 
 from explorer.base.units import dtype_bytes
-from explorer.cluster import Cluster
+from explorer.cluster import DeviceKind
+from explorer.costs.collectives import CollectiveLines, lowest_line
 from explorer.costs.compute import updates_seconds
 from explorer.costs.memory_arrays import graph_arrays
 from explorer.costs.memory_counts import Counts
 from explorer.graph import LayerGraph
-from explorer.pricing.gradient_sync import (
-    Sums,
-    gather_seconds,
-    gathered_bytes,
-    reduce_seconds,
-    summing_groups,
-    updated_elements,
-    with_partial_sums,
-)
+from explorer.pricing.gradient_sync import Steps, gathered_bytes, updated_elements
 from explorer.pricing.layer_columns import FloatArray
-from explorer.pricing.mesh_lines import Line
-from explorer.pricing.pricer import Pricer
-from explorer.strategy import JobStrategy, Stage
 from explorer.tables.prefix_sums import sums as prefix_sums
-from explorer.tasks.placement import Piece, place
 from explorer.tasks.skeleton import IntArray
 from explorer.workload import Job
-
-FIRST = Piece(0, 0, 0)
-"""The replica that is looked at."""
 
 
 class RunExchange(NamedTuple):
@@ -66,23 +54,17 @@ class RunExchange(NamedTuple):
     """Seconds of weights that ZeRO 3 gathers within the lane, in every forward and backward."""
 
 
-class _Reduction(NamedTuple):
-    """One group of rows that reduces; bytes of one device by the axes that they are partial over."""
-
-    width: int
-    """Devices of a row; 0 for gradients that no other replica holds."""
-    chunks: tuple[int, ...]
-    shared_by_all: bool
-    """Whether all replicas are in it."""
-    parts: tuple[tuple[tuple[Line, ...], _Bytes], ...]
-    """(devices to add over, by row; bytes)."""
-
-
-class _Bytes:
+class ParameterBytes:
     """Bytes of some parameters, for every run that holds them."""
 
-    def __init__(self, layers: int, sizes: dict[int, float], users: dict[int, tuple[int, int]]) -> None:
-        own = np.zeros(layers)
+    def __init__(self, graph: LayerGraph, sizes: Mapping[int, float]) -> None:
+        """Sum them.
+
+        Args:
+            graph: the model.
+            sizes: bytes on one device by position of the parameter.
+        """
+        own, users = np.zeros(len(graph.layers)), _users(graph)
         self._apart: list[tuple[int, int, float]] = []
         for parameter, size in sizes.items():
             first, last = users[parameter]
@@ -93,44 +75,88 @@ class _Bytes:
         self._prefix = prefix_sums(own)
 
     def of(self, starts: IntArray, stops: IntArray) -> FloatArray:
+        """Return the bytes of runs."""
         found: FloatArray = self._prefix[stops] - self._prefix[starts]
         for first, last, size in self._apart:
             found += np.where((starts <= first) & (last < stops), size, 0.0)
         return found
 
 
+def _users(graph: LayerGraph) -> dict[int, tuple[int, int]]:
+    """Return the first and the last layer that uses each parameter."""
+
+    def make() -> dict[int, tuple[int, int]]:
+        uses = graph_arrays(graph).uses
+        found: dict[int, tuple[int, int]] = {}
+        for layer, parameter in zip(uses.layer.tolist(), uses.item.tolist(), strict=True):
+            first, last = found.get(parameter, (layer, layer))
+            found[parameter] = min(first, layer), max(last, layer)
+        return found
+
+    return graph.memo("parameter users", make)
+
+
+class BlockCount:
+    """Number of blocks of every run; layers outside of blocks go with one of them."""
+
+    def __init__(self, graph: LayerGraph) -> None:
+        """Count them once."""
+        self._block = graph_arrays(graph).block
+        before = np.concatenate([[-1], self._block[:-1]])
+        begins = (self._block >= 0) & (self._block != before)
+        self._whole = begins.sum() == len(np.unique(self._block[self._block >= 0]))
+        self._begins, self._number = begins, prefix_sums(begins.astype(np.int64))
+
+    def of(self, starts: IntArray, stops: IntArray) -> FloatArray:
+        """Return the blocks of runs, at least 1."""
+        if self._whole:
+            inside = (self._block[starts] >= 0) & ~self._begins[starts]
+            found: FloatArray = np.maximum(1.0, self._number[stops] - self._number[starts] + inside)
+            return found
+        runs = zip(starts.tolist(), stops.tolist(), strict=True)
+        return np.array([max(1.0, len(set(self._block[a:b].tolist()) - {-1})) for a, b in runs], dtype=float)
+
+
+class Part(NamedTuple):
+    """Gradients that are added up over the same devices."""
+
+    size: ParameterBytes
+    plain: Steps
+    """Their reduction."""
+    scattered: Steps
+    """The same under ZeRO, where each replica gets its shard."""
+
+    def seconds(self, size: FloatArray, zero: int) -> FloatArray:
+        """Return the seconds for some sizes; 0 where there is nothing."""
+        steps = self.scattered if zero else self.plain
+        return np.where(size > 0, steps.seconds(cast(float, size)), 0.0)
+
+
+class Reduction(NamedTuple):
+    """Gradients that some replicas reduce together, part by part."""
+
+    everyone: bool
+    """Whether all replicas do."""
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StageExchanges:
     """Exchanges of any run of layers on the devices of one stage."""
 
-    def __init__(self, graph: LayerGraph, cluster: Cluster, job: Job, stage: Stage) -> None:
-        """Ask who exchanges what.
-
-        Args:
-            graph: the model.
-            cluster: the devices.
-            job: the workload.
-            stage: a stage that has the whole model, under some level of ZeRO.
-        """
-        strategy = JobStrategy(stages=(stage,))
-        placement = place(graph, strategy, training=job.training)
-        pricer = Pricer(graph, cluster, job, strategy, placement)
-        self._cluster, self._job = pricer.cluster, job
-        self._shape, self._row = pricer.sections[0], pricer.row(FIRST)
-        users = _users(graph)
-        self._reductions = [
-            _reduction(graph, pricer, number, users)
-            for number, group in enumerate(placement.skeleton.holders)
-            if FIRST in group.pieces
-        ]
-        reduced = {p for held in placement.held for p in held}
-        shards, held = pricer.sharded[0].shards, pricer.held(0)
-        lonely = tuple(p for p in with_partial_sums(shards, held) if p not in reduced)
-        self._unreduced = _parts(graph, pricer, (self._row,), lonely, users) if job.training else ()
-        carved = [item.carved for item in held.weights]
-        gathered = pricer.gathered(FIRST)
-        self._everyone = len(gathered[0][0])
-        self._rows = dict(zip(carved, [rows for rows, _ in gathered[1:]], strict=True))
-        self._block_count = _BlockCount(graph)
+    job: Job
+    kinds: tuple[DeviceKind, ...]
+    """Kinds of the devices of a replica."""
+    shards: int
+    """Replicas over which ZeRO shards."""
+    reductions: tuple[Reduction, ...]
+    """Those that the first replica takes part in."""
+    unreduced: tuple[Part, ...]
+    """Gradients that are partial sums inside a replica, and that no other replica holds."""
+    gathers: Mapping[float, CollectiveLines]
+    """How weights are gathered, by the factor by which they have fewer replicas (`Weights.carved`); those of
+    which a device has everything are left out."""
+    block_count: BlockCount
 
     def runs(
         self, held: Counts, starts: IntArray, stops: IntArray, *, zero: int, bucket_bytes: float
@@ -145,20 +171,21 @@ class StageExchanges:
             bucket_bytes: bytes of gradients that are reduced at once; 0 for all of them.
         """
         none, one = np.zeros(len(starts)), np.ones(len(starts))
-        zero = zero if self._job.training else 0
-        spread_s = self._gather(held, zero, one) if zero and self._shape.shards == 1 else none
+        zero = zero if self.job.training else 0
+        spread_s = self._gather(held, zero, one) if zero and self.shards == 1 else none
         update = self._update(held, starts, stops, zero) + (spread_s if zero < 3 else none)
         reduce_s, reduce_parts, everything = [none, none], [one, one], none
-        for group in self._reductions:
-            sizes = [part.of(starts, stops) for _, part in group.parts]
+        for group in self.reductions:
+            sizes = [part.size.of(starts, stops) for part in group.parts]
             total = np.sum(sizes, axis=0)
             count = np.maximum(1.0, np.ceil(total / bucket_bytes)) if bucket_bytes else one
-            which = 0 if group.shared_by_all else 1
-            reduce_s[which] = reduce_s[which] + self._reduce(group, sizes, count, zero)
+            which = 0 if group.everyone else 1
+            for part, size in zip(group.parts, sizes, strict=True):
+                reduce_s[which] = reduce_s[which] + part.seconds(size / count, zero)
             reduce_parts[which] = np.maximum(reduce_parts[which], count)
             everything = everything + total
-        blocks = self._block_count.of(starts, stops)
-        gathers = bool(zero) and self._shape.shards > 1
+        blocks = self.block_count.of(starts, stops)
+        gathers = bool(zero) and self.shards > 1
         return RunExchange(
             update_s=update,
             reduce_s=reduce_s[0],
@@ -176,120 +203,30 @@ class StageExchanges:
     def _update(self, held: Counts, starts: IntArray, stops: IntArray, zero: int) -> FloatArray:
         """Return seconds of an update on the slowest kind, after the lane's own sums of gradients."""
         found = np.zeros(len(starts))
-        if not self._job.training:
+        if not self.job.training:
             return found
-        elements = found + updated_elements(held, zero, self._shape.shards)
-        for kind in {self._cluster.kind_of(device) for device in self._row}:
+        elements = found + updated_elements(held, zero, self.shards)
+        for kind in self.kinds:
             seconds = updates_seconds(
-                kind, elements=elements, optimizer=self._job.optimizer, precision=self._job.precision
+                kind, elements=elements, optimizer=self.job.optimizer, precision=self.job.precision
             )
             np.maximum(found, seconds, out=found)
-        scattered = int(
-            bool(zero) and self._shape.shards == 1 and any(len(r) > 1 for r in self._rows.values())
-        )
-        for groups, part in self._unreduced:
-            size = part.of(starts, stops)
-            found += self._reduce_part(len(self._row), groups, size, scattered, ())
+        for part in self.unreduced:
+            spread = zero if self.shards == 1 and self.gathers else 0
+            found += part.seconds(part.size.of(starts, stops), spread)
         return found
-
-    def _reduce(self, group: _Reduction, sizes: list[FloatArray], count: FloatArray, zero: int) -> FloatArray:
-        found = np.zeros(len(count))
-        for (groups, _), size in zip(group.parts, sizes, strict=True):
-            found += self._reduce_part(group.width, groups, size / count, zero, group.chunks)
-        return found
-
-    def _reduce_part(
-        self, width: int, groups: tuple[Line, ...], size: FloatArray, zero: int, chunks: tuple[int, ...]
-    ) -> FloatArray:
-        each = cast(float, size)  # formulas of costs take an array as well
-        seconds = reduce_seconds(
-            self._cluster, "all_reduce", zero, (), width, groups, each, chunks if zero else ()
-        )
-        return np.where(size > 0, seconds, 0.0)
 
     def _gather(self, held: Counts, zero: int, parts: FloatArray) -> FloatArray:
         """Return the seconds of a gather of one of some equal parts."""
         found = np.zeros(len(parts))
-        for carved, size in gathered_bytes(held, zero, dtype_bytes(self._job.precision)):
-            rows = self._rows.get(carved, ())
-            if len(rows) > 1:
-                everyone = self._everyone if self._shape.shards > 1 else len(rows)
-                seconds = gather_seconds(self._cluster, rows, everyone, size / parts)  # type: ignore[arg-type]
-                found += np.where(np.asarray(size) > 0, seconds, 0.0)
+        for carved, size in gathered_bytes(held, zero, dtype_bytes(self.job.precision)):
+            if carved in self.gathers:
+                each = np.asarray(size)
+                seconds = lowest_line(self.gathers[carved], cast(float, each / parts))
+                found += np.where(each > 0, seconds, 0.0)
         return found
 
     def _gathered_bytes(self, held: Counts, zero: int) -> FloatArray:
-        sizes = [size for _, size in gathered_bytes(held, zero, dtype_bytes(self._job.precision))]
+        sizes = [size for _, size in gathered_bytes(held, zero, dtype_bytes(self.job.precision))]
         found: FloatArray = np.sum(sizes, axis=0)
         return found
-
-
-def _reduction(
-    graph: LayerGraph, pricer: Pricer, number: int, users: dict[int, tuple[int, int]]
-) -> _Reduction:
-    rows, _, _ = pricer.reduced(number)
-    group, held = pricer.placement.skeleton.holders[number], pricer.placement.held[number]
-    everyone = sum(len(found) for found in pricer.sections[0].rows)
-    return _Reduction(
-        width=len(rows[0]),
-        chunks=pricer.chunks(number),
-        shared_by_all=len(group.pieces) == everyone,
-        parts=_parts(graph, pricer, rows, held, users),
-    )
-
-
-def _parts(
-    graph: LayerGraph,
-    pricer: Pricer,
-    rows: tuple[Line, ...],
-    parameters: tuple[int, ...],
-    users: dict[int, tuple[int, int]],
-) -> tuple[tuple[tuple[Line, ...], _Bytes], ...]:
-    """Return the gradients of some parameters by the devices to add them over, inside each row."""
-    table, held = graph_arrays(graph).weight, pricer.held(0).held
-    width = dtype_bytes(pricer.job.gradient_precision or pricer.job.precision)
-    sizes = (table["compute"] * width + table["fixed"]) * table["density"] * held
-    own = pricer.sharded[0].shards.holdings
-    by_sums: dict[Sums, dict[int, float]] = {}
-    for p in parameters:
-        partial = own.table[own.number[p]].sums if own.summed[p] else ()
-        by_sums.setdefault(partial, {})[p] = float(sizes[p])
-    lines = tuple(pricer.lines(0, 0, row) for row in rows) if any(by_sums) else ()
-    return tuple(
-        (summing_groups(rows, lines, sums), _Bytes(len(graph.layers), found, users))
-        for sums, found in sorted(by_sums.items())
-    )
-
-
-def _users(graph: LayerGraph) -> dict[int, tuple[int, int]]:
-    """Return the first and the last layer that uses each parameter."""
-
-    def make() -> dict[int, tuple[int, int]]:
-        uses = graph_arrays(graph).uses
-        found: dict[int, tuple[int, int]] = {}
-        for layer, parameter in zip(uses.layer.tolist(), uses.item.tolist(), strict=True):
-            first, last = found.get(parameter, (layer, layer))
-            found[parameter] = min(first, layer), max(last, layer)
-        return found
-
-    return graph.memo("parameter users", make)
-
-
-class _BlockCount:
-    """Number of blocks of every run; layers outside of blocks go with one of them."""
-
-    def __init__(self, graph: LayerGraph) -> None:
-        self._block = graph_arrays(graph).block
-        before = np.concatenate([[-1], self._block[:-1]])
-        begins = (self._block >= 0) & (self._block != before)
-        self._whole = begins.sum() == len(np.unique(self._block[self._block >= 0]))
-        self._begins, self._number = begins, prefix_sums(begins.astype(np.int64))
-
-    def of(self, starts: IntArray, stops: IntArray) -> FloatArray:
-        """Return the blocks of runs, at least 1."""
-        if self._whole:
-            inside = (self._block[starts] >= 0) & ~self._begins[starts]
-            found: FloatArray = np.maximum(1.0, self._number[stops] - self._number[starts] + inside)
-            return found
-        runs = zip(starts.tolist(), stops.tolist(), strict=True)
-        return np.array([max(1.0, len(set(self._block[a:b].tolist()) - {-1})) for a, b in runs], dtype=float)

@@ -6,9 +6,8 @@ they are kept by sharding alone; `memory_of` turns those of many runs into bytes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from explorer.costs.memory_peaks import TensorSize
 from explorer.graph import LayerGraph
 from explorer.pricing.layer_columns import FloatArray
 from explorer.sharding import ShardedLayers
+from explorer.tables.count_grids import WEIGHTS, count_grids, names_of, numbers_of
 from explorer.tasks.skeleton import IntArray
 
 
@@ -53,87 +53,68 @@ class RunMemory:
 
 
 class RunCounts:
-    """Counts of runs of layers of a graph under one sharding, each counted once."""
+    """Counts of runs under one sharding: of whole units they come from grids, of others they are asked."""
 
     def __init__(self, graph: LayerGraph, shards: ShardedLayers) -> None:
         self._graph, self._shards = graph, shards
-        self._names = tuple(layer.name for layer in graph.layers)
-        self._known: dict[tuple[int, int], Counts] = {}
-        self._carved = sorted({1.0, *np.unique(carved_of(shards)).tolist()})
-
-    def of(self, start: int, stop: int) -> Counts:
-        """Return the counts of one run."""
-        known = self._known.get((start, stop))
-        if known is None:
-            known = counts(self._graph, self._names[start:stop], self._shards, (), ())
-            self._known[start, stop] = known
-        return known
+        self._layers = tuple(layer.name for layer in graph.layers)
+        self._asked: dict[tuple[int, int], FloatArray] = {}
+        self._carved = tuple(sorted({1.0, *np.unique(carved_of(shards)).tolist()}))
+        self._names = names_of(self._carved)
+        self._grids = count_grids(graph, shards)
+        self._place = np.full(len(graph.layers) + 1, -1, dtype=np.int64)
+        if self._grids is not None:
+            self._place[self._grids.bounds] = np.arange(len(self._grids.bounds))
 
     def runs(self, starts: IntArray, stops: IntArray) -> Counts:
         """Return the counts of many runs, in which every number is an array by run."""
-        pairs = np.stack([starts, stops], axis=1)
-        distinct, place = np.unique(pairs, axis=0, return_inverse=True)
-        found = [self.of(*pair) for pair in distinct.tolist()]
-        stacked: Counts = _taken(self._stacked(found), place.reshape(-1))
-        return stacked
+        table = np.empty((len(self._names), len(starts)))
+        unknown = np.ones(len(starts), dtype=bool)
+        if self._grids is not None:
+            i, j = self._place[starts], self._place[stops]
+            unknown = (i < 0) | (j < 0) | self._grids.unknown[i, j]
+            table[:] = self._grids.values[:, i, j]
+        for run in np.flatnonzero(unknown).tolist():
+            table[:, run] = self._ask(int(starts[run]), int(stops[run]))
+        return self._counts(dict(zip(self._names, table, strict=True)))
 
-    def _stacked(self, found: list[Counts]) -> Counts:
-        def sizes(items: Iterable[TensorSize]) -> TensorSize:
-            table = np.array(list(items), dtype=float).reshape(-1, 2)
-            return _sizes(table[:, 0], table[:, 1])
+    def _ask(self, start: int, stop: int) -> FloatArray:
+        known = self._asked.get((start, stop))
+        if known is None:
+            found = counts(self._graph, self._layers[start:stop], self._shards, (), ())
+            known = self._asked[start, stop] = numbers_of(found, self._carved)
+        return known
 
-        def by_choice(items: Iterable[Mapping[str, TensorSize]]) -> dict[str, TensorSize]:
-            rows = list(items)
-            return {name: sizes(row[name] for row in rows) for name in rows[0]}
+    def _counts(self, rows: dict[str, FloatArray]) -> Counts:
+        def size(name: str) -> TensorSize:
+            return TensorSize(_number(rows[f"{name} compute"]), _number(rows[f"{name} fixed"]))
 
+        none = TensorSize(_number(np.zeros(1)), _number(np.zeros(1)))
+        chosen = ("selective", "full")
         return Counts(
-            weights=tuple(self._weights(found, carved) for carved in self._carved),
+            weights=tuple(_weights(rows, carved) for carved in self._carved),
             held=np.zeros(0),
-            largest_block=sizes(item.largest_block for item in found),
-            largest_gathered=sizes(item.largest_gathered for item in found),
-            saved=by_choice(item.saved for item in found),
-            again=by_choice(item.again for item in found),
-            again_for_inputs=by_choice(item.again_for_inputs for item in found),
-            waiting=sizes(item.waiting for item in found),
-            working=by_choice(item.working for item in found),
-            placeholders=sizes(item.placeholders for item in found),
-            exchanged=sizes(item.exchanged for item in found),
-            passing=sizes(item.passing for item in found),
-            border=sizes(item.border for item in found),
-            logits=_number(np.array([item.logits for item in found])),
+            largest_block=size("largest block"),
+            largest_gathered=size("largest gathered"),
+            saved={name: size(f"saved {name}") for name in ("none", *chosen)},
+            again={"none": none, **{name: size(f"again {name}") for name in chosen}},
+            again_for_inputs={"none": none, **{name: size(f"again for inputs {name}") for name in chosen}},
+            waiting=size("waiting"),
+            working={"none": size("working none"), **dict.fromkeys(chosen, size("working"))},
+            placeholders=size("placeholders"),
+            exchanged=size("exchanged"),
+            passing=size("passing"),
+            border=size("border"),
+            logits=_number(rows["logits"]),
         )
 
-    def _weights(self, found: list[Counts], carved: float) -> Weights:
-        """Return the parameters of one number of replicas, 0 where a run has none of them."""
-        none = Weights(carved, TensorSize(), TensorSize(), TensorSize(), 0.0, 0.0, 0.0)
-        rows = [next((row for row in item.weights if row.carved == carved), none) for item in found]
-        table = np.array(
-            [(*r.trained, *r.frozen, *r.touched, r.fixed_states, r.fixed_masters, r.updated) for r in rows]
-        ).T
-        trained, frozen, touched = (_sizes(table[k], table[k + 1]) for k in (0, 2, 4))
-        states, masters, updated = (_number(table[k]) for k in (6, 7, 8))
-        return Weights(carved, trained, frozen, touched, states, masters, updated)
+
+def _weights(rows: dict[str, FloatArray], carved: float) -> Weights:
+    found = [_number(rows[f"weights {carved} {k}"]) for k in range(WEIGHTS)]
+    sizes = [TensorSize(*found[k : k + 2]) for k in (0, 2, 4)]
+    return Weights(carved, sizes[0], sizes[1], sizes[2], *found[6:])
 
 
 def _number(values: FloatArray) -> float:
     """Return an array where a number is expected: formulas of costs take either."""
     return cast(float, values)
-
-
-def _sizes(compute: FloatArray, fixed_bytes: FloatArray) -> TensorSize:
-    return TensorSize(_number(compute), _number(fixed_bytes))
-
-
-def _taken(value: Any, place: IntArray) -> Any:
-    """Return counts of arrays at some places."""
-    if isinstance(value, np.ndarray):
-        return value[place] if len(value) else value
-    if isinstance(value, Mapping):
-        return {name: _taken(item, place) for name, item in value.items()}
-    if isinstance(value, TensorSize):
-        return TensorSize(*(_taken(item, place) for item in value))
-    if isinstance(value, Weights):
-        return Weights(value.carved, *(_taken(item, place) for item in value[1:]))
-    if isinstance(value, tuple):
-        return tuple(_taken(item, place) for item in value)
-    return Counts(**{item.name: _taken(getattr(value, item.name), place) for item in fields(value)})

@@ -85,6 +85,18 @@ class StageChoice:
         """Devices of all replicas."""
         return self.replicas * self.row_devices
 
+    def check_ranks(self, count: int) -> None:
+        """Raise if the choice reaches beyond the last rank.
+
+        Raises:
+            InputError: it does.
+        """
+        if self.first + self.devices > count:
+            raise InputError(
+                f"{self.devices} devices from rank {self.first} on of {count}", key="first",
+                found=self.first, allowed=f"<= {count - self.devices}",
+            )  # fmt: skip
+
     def stage(self, layers: tuple[str, ...], order: Sequence[int], experts: tuple[str, ...]) -> Stage:
         """Return the stage that runs some layers under this choice.
 
@@ -92,15 +104,7 @@ class StageChoice:
             layers: their names.
             order: device of every rank.
             experts: patterns of the layers of experts.
-
-        Raises:
-            InputError: it reaches beyond the last rank.
         """
-        if self.first + self.devices > len(order):
-            raise InputError(
-                f"{self.devices} devices from rank {self.first} on of {len(order)}", key="first",
-                found=self.first, allowed=f"<= {len(order) - self.devices}",
-            )  # fmt: skip
         devices = order[self.first : self.first + self.devices]
         made = self.degrees.stages_of([layers], devices, experts)[0]
         return replace(made, overlap=self.overlap, zero_replicas=self.zero_replicas)

@@ -25,6 +25,7 @@ from explorer.pricing.stage_transfers import crossing_route
 from explorer.strategies.model_axes import check_axes, expert_patterns
 from explorer.strategy import Sharding, Stage
 from explorer.tables.borders import Borders, borders_of, flow_tensors
+from explorer.tables.exchange_groups import Rows, alike_exchanges, placed_exchanges
 from explorer.tables.exchanges import RunExchange, StageExchanges
 from explorer.tables.prefix_sums import RunSeconds, SecondsColumns, seconds_columns, sums
 from explorer.tables.run_memory import RunCounts, RunMemory
@@ -252,7 +253,8 @@ class StageTable:
                 allowed=f"above its start, at most {count}",
             )  # fmt: skip
 
-    def _check_axes(self, choice: StageChoice) -> None:
+    def _check_choice(self, choice: StageChoice) -> None:
+        choice.check_ranks(len(self.devices))
         check_axes(
             self.graph, tensor=choice.tensor, context=choice.context, expert=choice.expert,
             devices=choice.devices,
@@ -262,7 +264,7 @@ class StageTable:
         self, choice: StageChoice, starts: IntArray, stops: IntArray
     ) -> list[tuple[StageChoice, npt.NDArray[np.bool_]]]:
         """Split runs into those with experts, and those without, which are sharded as if there were none."""
-        self._once(("axes", choice), lambda: self._check_axes(choice))
+        self._once(("checked", choice), lambda: self._check_choice(choice))
         every = np.ones(len(starts), dtype=bool)
         if choice.expert == 1:
             return [(choice, every)]
@@ -297,7 +299,7 @@ class StageTable:
         return self._once(("row", lane), lambda: self._make_row(lane))
 
     def _make_row(self, lane: StageChoice) -> _Row:
-        self._check_axes(lane)
+        self._check_choice(lane)
         stage = lane.stage(self._names, self.devices, expert_patterns(self.graph))
         sharded = sharded_of(self.graph, stage)
         row = stage.meshes[0].rows[0]
@@ -348,8 +350,14 @@ class StageTable:
         )
 
         def make() -> StageExchanges:
-            stage = plain.stage(self._names, self.devices, expert_patterns(self.graph))
-            return StageExchanges(self.graph, self.cluster, self.job, stage)
+            if plain.expert > 1:
+                stage = plain.stage(self._names, self.devices, expert_patterns(self.graph))
+                return placed_exchanges(self.graph, self.cluster, self.job, stage)
+            row = self._row(self._lane(plain))
+            rows = Rows(
+                row.stage, row.sharded.shards, self.devices, plain.first, plain.replicas, plain.zero_replicas
+            )
+            return alike_exchanges(self.graph, self.cluster, self.job, rows)
 
         held = self._counts(choice).runs(starts, stops)
         found = self._once(("exchanges", plain), make)
