@@ -88,6 +88,8 @@ class LayerPlan:
     """Collectives inside the forward."""
     backward: tuple[Exchange, ...]
     """Collectives inside the backward."""
+    again: tuple[Exchange, ...]
+    """Collectives inside the forward that the backward repeats."""
     free: tuple[int, ...]
     """Mesh axes over which an elementwise layer is replicated, so it may follow its inputs."""
     notes: tuple[str, ...]
@@ -256,6 +258,7 @@ def make_plan(
         pieces=_pieces(sizes, chosen, axes),
         forward=_exchanges(chosen, "forward", (template.reads, write_sizes), (reads, writes), axes),
         backward=_exchanges(chosen, "backward", (template.reads, write_sizes), (reads, writes), axes),
+        again=_exchanges(chosen, "again", (template.reads, write_sizes), (reads, writes), axes),
         free=tuple(
             i for i in sorted(group.own) if not follow and elementwise and _is_replicated(chosen[i], axes[i])
         ),

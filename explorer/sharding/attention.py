@@ -10,8 +10,8 @@ by sequence, each device has its own queries and needs all keys and values, in o
 
 Over n devices with S bytes of keys and values a device sends (n-1)/n S forward and (2n-1)/n S backward in a
 ring, (n-1)/n S forward and 2 (n-1)/n S backward with gathers (once more before the backward). A ring holds
-two blocks of S/n at a time where a gather holds all of S. The work is assumed equal (zigzag order where the
-mask is causal).
+two blocks of S/n at a time where a gather holds all of S. Queries that stand in one tensor with them stay
+where they are. The work is assumed equal (zigzag order where the mask is causal).
 """
 
 from __future__ import annotations
@@ -37,9 +37,11 @@ def attention(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | No
     signature = einsum(layer, ("seq",), axis, special=True)
     if signature is None:
         return None
-    queries = 1 if len(layer.reads) > 1 else 0  # a fused tensor holds keys and values: needed whole
+    queries = 1 if len(layer.reads) > 1 else 0  # a fused tensor holds keys and values, too
     if RING in dims:
         return _ring(layer, signature, queries)
+    if not queries and _place(layer.reads[0]) != BROADCAST:
+        return _gathered_parts(layer, signature)
     rest = len(layer.reads) - queries
     return replace(
         signature,
@@ -63,6 +65,20 @@ def _ring(layer: Layer, signature: Signature, queries: int) -> Signature | None:
         read_gradients=signature.read_gradients[:queries] + places,
         forward=(block,),
         backward=(replace(block, op="ring_gradient"),),
+    )
+
+
+def _gathered_parts(layer: Layer, signature: Signature) -> Signature:
+    """Keep a fused tensor split by position, queries and all; of it keys and values are gathered inside."""
+    place = (_place(layer.reads[0]),)
+    gather = Inner(op="all_gather", tensor=0, factor=_FUSED, dtype=COMPUTE)
+    return replace(
+        signature,
+        reads=place,
+        read_gradients=place,
+        forward=(gather,),
+        backward=(replace(gather, op="reduce_scatter"),),
+        again=(gather,),
     )
 
 

@@ -77,6 +77,8 @@ class Signature:
     """Collectives inside the forward."""
     backward: tuple[Inner, ...] = ()
     """Collectives inside the backward."""
+    again: tuple[Inner, ...] = ()
+    """Collectives of the forward that the backward repeats, unless it makes the whole layer again."""
 
     @property
     def write_gradients(self) -> tuple[State, ...]:

@@ -169,6 +169,8 @@ class GraphSharding:
                 # a halo of output gradients makes the input gradient: without one nothing is sent
                 back = layers if item.op != "halo" else layers[needed[layers]]
                 rows.add(1, kind_of_exchange(item, self.axes), turn, back, first[back])
+            for turn, item in enumerate(plan.again):
+                rows.add(2, kind_of_exchange(item, self.axes), turn, layers, first[layers])
 
     def _add_closed(self, rows: Rows, found: TensorPlans, tensors: IntArray, place: IntArray) -> None:
         """Add the collectives of tensors whose layers are all inside."""

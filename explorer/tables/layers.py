@@ -39,7 +39,7 @@ class Inner(NamedTuple):
     """One collective inside a layer."""
 
     way: int
-    """0 in the forward, 1 in the backward."""
+    """0 in the forward, 1 in the backward, 2 for what the backward repeats unseen."""
     kind: Kind
     needs_gradient: bool
     """Whether it happens only if what the layer reads has a gradient."""
@@ -136,7 +136,7 @@ class LayerTable:
             found, axes = self.plans[plan], self.lane.axes
             self._inner[plan] = tuple(
                 Inner(way, kind_of_exchange(item, axes), way == 1 and item.op == "halo")
-                for way, items in enumerate((found.forward, found.backward))
+                for way, items in enumerate((found.forward, found.backward, found.again))
                 for item in items
             )
         return self._inner[plan]
@@ -232,7 +232,7 @@ class LayerTable:
         return np.array(found)
 
     def _inside_s(self, layer: int, plan: int) -> tuple[float, float]:
-        found = [0.0, 0.0]
+        found = [0.0, 0.0, 0.0]
         for item in self.inner_of(layer, plan):
             found[item.way] += self.kind_cost(item.kind)[0]
         return found[0], found[1]

@@ -124,7 +124,7 @@ def _lane(scene: Scene, number: int, hops: Mapping[tuple[int, int], Hop]) -> dic
         "id": str(number),
         "name": _lane_name(stages),
         "group": _node_name(scene, number),
-        "replicas": [list(row) for row in group.meshes[0].rows],
+        "replicas": [list(row) for mesh in group.meshes for row in mesh.rows],
         "runs": noted(scene, runs, hops),
         "forward_s": forward,
         "backward_s": backward,

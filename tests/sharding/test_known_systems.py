@@ -8,6 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from explorer.cluster_profiles import load_cluster
 from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.sharding import (
@@ -21,7 +22,11 @@ from explorer.sharding import (
     shard_stage,
     ulysses_layout,
 )
+from explorer.simulation.simulate import simulate
+from explorer.strategies.uniform import uniform
 from explorer.strategy import Mesh, Sharding, Stage
+from explorer.tasks.program import B, F
+from explorer.workload import Workload, default_workload
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +147,33 @@ def test_context_parallelism_gathers_keys_and_values(llama: LayerGraph) -> None:
     assert ops(result.backward) == {("reduce_scatter", kv): 2}
     assert all(sums == (("context", 4),) for sums in result.partial_sums.values())
     assert len(result.partial_sums) == 9
+
+
+@pytest.mark.parametrize("devices", [2, 4, 8])
+def test_of_a_fused_tensor_only_keys_and_values_are_gathered(devices: int) -> None:
+    """GPT-2: queries, keys and values in one tensor of 3 S h, of which each device gathers 2 S h.
+
+    The backward gathers them again, and reduce-scatters their gradients: as with three tensors.
+    """
+    graph = load_model("gpt2-small")
+    result = shard(graph, graph.blocks["layers.3"], layout=context_layout(), sizes={"context": devices})
+    both = 2 * graph.defaults.sequence_length * 768
+    assert ops(result.forward) == ops(result.regather) == {("all_gather", both): 1}
+    assert ops(result.backward) == {("reduce_scatter", both): 1}
+
+
+@pytest.mark.parametrize("devices", [2, 4, 8])
+def test_a_device_sends_its_part_of_keys_and_values(devices: int) -> None:
+    """(c - 1) / c of K and V in every block, forward; that and their gradients backward."""
+    graph, cluster = load_model("gpt2-small"), load_cluster("dgx-a100")
+    job = default_workload(graph).with_job(global_batch=1, precision="bf16").job
+    strategy = uniform(graph, cluster, job, stages=1, context=devices, microbatch_size=1)
+    report = simulate(graph, cluster, Workload(jobs=(job,)), strategy)
+    program, prices = report.timeline.program, report.timeline.prices
+    sent = {slot.kind: prices.lane_bytes[number] for number, slot in enumerate(program.slots)}
+    once = 12 * (devices - 1) / devices * 2 * job.sequence_length * 768 * 2
+    assert sent[F] == pytest.approx(once)
+    assert sent[B] == pytest.approx(2 * once)
 
 
 def test_ulysses_sends_four_all_to_alls_each_way(llama: LayerGraph) -> None:

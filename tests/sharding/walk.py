@@ -109,6 +109,7 @@ class Walk:
             needed = any(self.wires.needs_gradient[t] for t in self.wires.reads[i])
             back = [item for item in self.plans[i].backward if needed or item.op != "halo"]
             ways[1].extend(self._inside(i, item) for item in back)
+            ways[2].extend(self._inside(i, item) for item in self.plans[i].again)
         for t in touched:
             rest = {t: self.rest[t]}
             sent = traffic(self.wires, self.plans, rest, self.axes, t, frozenset(members), savers[t])

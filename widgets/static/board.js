@@ -881,7 +881,7 @@ function drawChip(ctx, chip, place, before, state) {
   const texts = textsOf(ctx, place, before, state, marks, px);
   const colour = ctx.look.mode === "kind" ? null : cividis(ctx.look.value(piece2, lane) / ctx.look.top);
   patch(chip, {
-    class: `b-chip${piece2.block.kind === "block" ? "" : " other"}${marks.classes}${px < 20 ? " slim" : ""}${colour && !marks.hole ? " filled" : ""}`,
+    class: `b-chip${piece2.block.kind === "block" ? "" : " other"}${marks.classes}${px < 20 ? " slim" : ""}${texts.tight ? " tight" : ""}${colour && !marks.hole ? " filled" : ""}`,
     "data-block": piece2.block.id,
     "data-layer": piece2.layer && piece2.block.layers.length > 1 ? piece2.layer.id : null,
     "data-first": piece2.first,
@@ -925,13 +925,14 @@ function textsOf(ctx, place, before, { lane }, { selected, away }, px) {
   const number = timed ? seconds(ownTime(piece2)) : bytes(value(piece2, lane));
   place.number = number;
   const label = pieceLabel(piece2);
-  if (px < 12 + 7 * label.length) return { label: "", number: "" };
+  if (px < 5 + 7 * Math.max(2, label.length)) return { label: "", number: "", tight: false };
+  const tight = px < 12 + 7 * label.length;
   if (away) {
     const words = `B: ${away}`;
-    return { label, number: px >= 12 + 6.2 * words.length ? words : px >= 40 ? `B: ${away.replace(/^Stages? /, "")}` : "" };
+    return { label, tight, number: px >= 12 + 6.2 * words.length ? words : px >= 40 ? `B: ${away.replace(/^Stages? /, "")}` : "" };
   }
   const told = (!before || number !== before.number || selected) && px >= 34;
-  return { label, number: !told ? "" : px >= 10 + 6 * number.length ? number : "" };
+  return { label, tight, number: !told ? "" : px >= 10 + 6 * number.length ? number : "" };
 }
 function nameOf(ctx, piece2, lane, { held, away, broken }) {
   const memory = piece2.state_bytes + piece2.saved_bytes * Math.max(1, lane.in_flight);

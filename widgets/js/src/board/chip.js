@@ -52,7 +52,7 @@ export function drawChip(ctx, chip, place, before, state) {
   const texts = textsOf(ctx, place, before, state, marks, px);
   const colour = ctx.look.mode === "kind" ? null : cividis(ctx.look.value(piece, lane) / ctx.look.top);
   patch(chip, {
-    class: `b-chip${piece.block.kind === "block" ? "" : " other"}${marks.classes}${px < 20 ? " slim" : ""}${colour && !marks.hole ? " filled" : ""}`,
+    class: `b-chip${piece.block.kind === "block" ? "" : " other"}${marks.classes}${px < 20 ? " slim" : ""}${texts.tight ? " tight" : ""}${colour && !marks.hole ? " filled" : ""}`,
     "data-block": piece.block.id,
     "data-layer": piece.layer && piece.block.layers.length > 1 ? piece.layer.id : null,
     "data-first": piece.first,
@@ -101,13 +101,15 @@ function textsOf(ctx, place, before, { lane }, { selected, away }, px) {
   const number = timed ? seconds(ownTime(piece)) : bytes(value(piece, lane));
   place.number = number;
   const label = pieceLabel(piece);
-  if (px < 12 + 7 * label.length) return { label: "", number: "" };
+  // numbers of one and of two digits come and go together, so that none is missing from a row of narrow chips
+  if (px < 5 + 7 * Math.max(2, label.length)) return { label: "", number: "", tight: false };
+  const tight = px < 12 + 7 * label.length;
   if (away) {
     const words = `B: ${away}`;
-    return { label, number: px >= 12 + 6.2 * words.length ? words : px >= 40 ? `B: ${away.replace(/^Stages? /, "")}` : "" };
+    return { label, tight, number: px >= 12 + 6.2 * words.length ? words : px >= 40 ? `B: ${away.replace(/^Stages? /, "")}` : "" };
   }
   const told = (!before || number !== before.number || selected) && px >= 34;
-  return { label, number: !told ? "" : px >= 10 + 6 * number.length ? number : "" };
+  return { label, tight, number: !told ? "" : px >= 10 + 6 * number.length ? number : "" };
 }
 
 function nameOf(ctx, piece, lane, { held, away, broken }) {
