@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -149,7 +150,15 @@ class Sharding:
 
     def covers(self, layer: str) -> bool:
         """Tell whether this exception applies to a layer."""
-        return any(fnmatchcase(layer, pattern) for pattern in self.layers)
+        names, patterns = _names_and_patterns(self.layers)
+        return layer in names or any(fnmatchcase(layer, pattern) for pattern in patterns)
+
+
+@lru_cache(maxsize=1024)
+def _names_and_patterns(layers: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Tell plain names from shell patterns."""
+    patterns = tuple(item for item in layers if set(item) & set("*?["))
+    return frozenset(layers).difference(patterns), patterns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

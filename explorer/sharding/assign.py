@@ -332,6 +332,7 @@ def _held(
 ) -> tuple[Held, ...]:
     own = sorted(group.own)
     whole = tuple(replace(axes[i], carved=False) for i in own)
+    left = tuple((axes[i].name, axes[i].size) for i in left_out(group, axes))
     result = []
     for k, shape in enumerate(template.parameters):
         placement = tuple(chosen[i].parameters[k] for i in own)
@@ -341,8 +342,19 @@ def _held(
             count = chosen[i].summands if chosen[i].parameters[k] >= 0 else count
             sums += [(axis.name, count)] if count > 1 else []
         split = tuple(axis.name for axis, state in zip(whole, placement, strict=True) if state >= 0)
-        result.append(Held(share(placement, shape, whole), split, tuple(sums)))
+        result.append(Held(share(placement, shape, whole), split, (*sums, *left)))
     return tuple(result)
+
+
+def left_out(group: TemplateGroup, axes: Sequence[Axis]) -> tuple[int, ...]:
+    """Return the mesh axes of a stage over which a group's devices are replicas of each other.
+
+    Their gradients are added inside the stage's replica. A group with an axis carved out of the replicas has
+    spread what it holds over such devices, and none are left.
+    """
+    if any(axes[i].carved for i in group.own):
+        return ()
+    return tuple(i for i, axis in enumerate(axes) if not axis.carved and i not in group.own)
 
 
 def _exchanges(

@@ -18,7 +18,7 @@ from explorer.base.caching import remembered
 from explorer.base.errors import InputError
 from explorer.graph import LayerGraph
 from explorer.matrix_products import Contraction, contractions
-from explorer.sharding.assign import Assignment, Exchange, TemplateGroup, assign
+from explorer.sharding.assign import Assignment, Exchange, TemplateGroup, assign, left_out
 from explorer.sharding.holdings import holdings
 from explorer.sharding.result import BoolArray, FloatArray, IntArray, Kind, Override, Sends, ShardedLayers
 from explorer.sharding.sends import Rows
@@ -250,7 +250,13 @@ def _products(graph: LayerGraph) -> tuple[tuple[Contraction | None, ...], IntArr
 
 
 def _fewer_replicas(group: TemplateGroup, axes: Sequence[Axis]) -> float:
-    """Divide the stage's replicas by those of a group on the same devices: axes it has over axes it lacks."""
+    """Divide the stage's replicas by those of a group on the same devices: axes it has over axes it lacks.
+
+    Replicas inside the stage's own (`left_out`) are not counted: they are sums over an axis, like those of
+    context parallelism.
+    """
+    if left_out(group, axes):
+        return 1.0
     taken = math.prod(axes[i].size for i in group.own if axes[i].carved)
     given = math.prod(axis.size for i, axis in enumerate(axes) if not axis.carved and i not in group.own)
     return taken / given

@@ -56,7 +56,7 @@ class LayerOptions:
     comm_s: FloatArray
     """(choices, 2): seconds of collectives inside the layer, forward and backward."""
     sync_s: FloatArray
-    """Seconds to add up its gradients over all devices that hold the same shards, once a step."""
+    """Seconds to add up its gradients, once a step, each parameter by itself."""
     memory: tuple[StageMemory, ...]
     """Memory of one device for this layer alone (the first of equal ones), if all make the same choice."""
 
@@ -212,7 +212,7 @@ class LayerTable:
             choices=np.array(list(first.values()), dtype=np.int64),
             compute_s=self._alone_s(layer, plans),
             comm_s=np.array([self._inside_s(layer, plan) for plan in first]),
-            sync_s=np.array([self._sync_s(layer, plan) for plan in first]),
+            sync_s=np.array([self._sync_s(layer, plan, choice) for plan, choice in first.items()]),
             memory=tuple([self._memory(layer, choice) for choice in first.values()]),
         )
 
@@ -237,24 +237,31 @@ class LayerTable:
             found[item.way] += self.kind_cost(item.kind)[0]
         return found[0], found[1]
 
-    def _sync_s(self, layer: int, plan: int) -> float:
-        """Price an all-reduce of each parameter's gradient over the devices that hold the same shard."""
+    def _sync_s(self, layer: int, plan: int, choice: int) -> float:
+        """Price an all-reduce of each parameter's gradient over the devices whose gradients differ.
+
+        These are the replicas, the devices along axes that the choice leaves to samples, and neighbours along
+        its own axes whose gradients are partial sums.
+        """
         graph, job, mesh = self.lane.graph, self.lane.job, self.lane.stage.meshes[0]
-        if not job.training:
-            return 0.0
         width, seconds = dtype_bytes(job.gradient_precision or job.precision), 0.0
-        place = [mesh.coordinates(k) for k in range(len(mesh.devices))]
-        own_parameters = _parameters(graph, graph.layers[layer])
-        for item, held in zip(own_parameters, self.plans[plan].parameters, strict=True):
-            own = tuple(
-                device
-                for device, at in zip(mesh.devices, place, strict=True)
-                if all(at[axis] == place[0][axis] for axis in held.axes)
-            )
-            if item.trainable and len(own) > 1:
-                size = item.elements * held.fraction * item.density * width
-                beside = len(mesh.devices) // len(own)
-                seconds += collective_seconds(self.lane.cluster, "all_reduce", own, size, concurrent=beside)
+        own = [self.lane.axes[k].name for k in sorted(self.groups[choice].own)]
+        for item, held in zip(
+            _parameters(graph, graph.layers[layer]), self.plans[plan].parameters, strict=True
+        ):
+            if not (job.training and item.trainable):
+                continue
+            summed = dict(held.sums)
+            groups: dict[tuple[int, ...], list[int]] = {}
+            for k, device in enumerate(mesh.devices):
+                at = mesh.coordinates(k)
+                groups.setdefault(tuple([at[axis] // summed.get(axis, 1) for axis in own]), []).append(device)
+            size = item.elements * held.fraction * item.density * width
+            devices = tuple(next(iter(groups.values())))
+            if len(devices) > 1:
+                seconds += collective_seconds(
+                    self.lane.cluster, "all_reduce", devices, size, concurrent=len(groups)
+                )
         return seconds
 
     def _memory(self, layer: int, choice: int) -> StageMemory:

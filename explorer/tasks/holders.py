@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from explorer.base.caching import STAGES_KEPT, Hashed, Same, remembered
 from explorer.graph import LayerGraph
-from explorer.strategy import JobStrategy, Sharding, Stage, Sync, UpdateChoice, covering
+from explorer.strategy import JobStrategy, Mesh, Sharding, Stage, Sync, UpdateChoice, covering
 from explorer.tasks.sections import LayerRun, splits
 from explorer.tasks.skeleton import Holders, Piece, SectionShape
 from explorer.updates import PLAIN, chosen, rule_of
@@ -88,9 +88,15 @@ def own_groups(
         found = _groups(graph, choice, (section,), first, own[first][0])
         return tuple((group, held) for group in sorted(found))
     grouped: dict[Holders, list[int]] = {}
+    known: dict[object, tuple[Holders, ...]] = {}
     for layer, _ in members:
+        sharding = section.stage.sharding_of(graph.layers[layer].name) if own[layer] else None
         for p in own[layer]:
-            for group in _groups(graph, choice, (section,), layer, p):
+            # without a choice for single parameters, those split over the same axes are held alike
+            alike = p if special or section.stage.slices else _split_over(graph, sharding, layer, p)
+            if alike not in known:
+                known[alike] = _groups(graph, choice, (section,), layer, p)
+            for group in known[alike]:
                 grouped.setdefault(group, []).append(p)
     return tuple((group, tuple(grouped[group])) for group in sorted(grouped))
 
@@ -178,11 +184,20 @@ def _shard(
     mesh = sharding.meshes[copy]
     if row[0] not in mesh.devices:
         return ()
-    name = graph.parameters[parameter].name
-    dims = {dim for use in graph.layers[layer].parameters if use.name == name for dim in use.dims}
-    axes = [axis for dim, axis in sharding.layout if dim in dims]
+    _, axes = _split_over(graph, sharding, layer, parameter)
     coordinates = mesh.coordinates(mesh.devices.index(row[0]))
     return tuple(coordinates.get(axis, 0) for axis in axes)
+
+
+def _split_over(
+    graph: LayerGraph, sharding: Sharding | None, layer: int, parameter: int
+) -> tuple[tuple[Mesh, ...], tuple[str, ...]]:
+    """Return the meshes of its own that a parameter has, and their axes that split it; () for the stage's."""
+    if sharding is None or not sharding.meshes:
+        return (), ()
+    name = graph.parameters[parameter].name
+    dims = {dim for use in graph.layers[layer].parameters if use.name == name for dim in use.dims}
+    return sharding.meshes, tuple([axis for dim, axis in sharding.layout if dim in dims])
 
 
 def _range(graph: LayerGraph, stage: Stage, parameter: str) -> tuple[tuple[float, float], ...]:

@@ -146,7 +146,8 @@ class Walk:
             given = math.prod(x.size for a, x in enumerate(self.axes) if not x.carved and a not in own)
             for use, item in zip(self.graph.layers[i].parameters, self.plans[i].parameters, strict=True):
                 held[use.name] = joined(held[use.name], item) if use.name in held else item
-                if taken != given:
+                inside = given > 1 and not any(self.axes[a].carved for a in own)  # sums of the replica
+                if taken != given and not inside:
                     carved[use.name] = taken / given
         trained = self.graph.parameter
         return (

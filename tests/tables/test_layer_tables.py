@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.cluster_profiles import load_cluster
-from explorer.graph import LayerGraph
+from explorer.graph import Dim, Layer, LayerGraph, Parameter, Tensor, Use, Work
 from explorer.models import load_model
 from explorer.pricing import Pricer
-from explorer.strategy import JobStrategy, Mesh, Sharding, Stage
+from explorer.simulation.simulate import simulate
+from explorer.strategy import JobStrategy, Mesh, Sharding, Stage, Strategy
 from explorer.tables import (
     Assembled,
     EdgeTable,
@@ -29,6 +30,7 @@ from explorer.tables import (
     with_choices,
 )
 from explorer.tasks.placement import place
+from explorer.tasks.program import REDUCE, U
 from explorer.workload import Job, default_workload
 from tests.sharding.random_graphs import small_models
 
@@ -210,6 +212,47 @@ def test_on_a_chain_layers_and_edges_add_up(data: st.DataObject, graph: LayerGra
     np.testing.assert_allclose(comm, found.lane[:2].sum(axis=1), rtol=CLOSE, atol=1e-18)
     np.testing.assert_allclose([item.compute_s[row] for item, row in zip(options, rows, strict=True)],
                                found.compute_s.T, rtol=CLOSE)  # fmt: skip
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_gradients_are_added_up_in_the_seconds_that_a_step_takes_for_them(mesh: str) -> None:
+    """Of a model with one weight, under every choice: reductions, or the sums of a lane before its update."""
+    graph = _one_product()
+    cluster, stage = load_cluster("dgx-a100"), stage_of(graph, mesh)
+    workload = default_workload(graph).with_job(global_batch=2 * stage.microbatch_samples)
+    table = LayerTable(lane_of(graph, cluster, workload.job, stage), layer_choices(graph, stage))
+    options = table.options(0)
+    for row, choice in enumerate(options.choices.tolist()):
+        chosen = with_choices(graph, stage, table.choices, [choice])
+        strategy = Strategy(jobs=(JobStrategy(stages=(chosen,)),))
+        timeline = simulate(graph, cluster, workload, strategy).timeline
+        prices = timeline.prices
+        added = sum(
+            prices.seconds[k] if slot.kind == REDUCE else prices.comm_s[k]
+            for k, slot in enumerate(timeline.program.slots)
+            if slot.kind in (REDUCE, U)
+        )
+        assert options.sync_s[row] == pytest.approx(added, rel=CLOSE), table.choices[choice]
+    assert (options.sync_s > 0).any()
+
+
+def _one_product() -> LayerGraph:
+    work = Work(flops=2.0 * 8 * 64 * 128, moved_elements=8.0 * (64 + 128))
+    layer = Layer(
+        name="product",
+        kind="linear",
+        dims=(Dim(name="seq", size=8), Dim(name="embed", size=64), Dim(name="ffn", size=128)),
+        reads=(Use(name="x", dims=("seq", "embed")),),
+        writes=(Use(name="y", dims=("seq", "ffn")),),
+        parameters=(Use(name="w", dims=("embed", "ffn")),),
+        forward=work,
+        weight_grad=work,
+        saves=("x",),
+    )
+    tensors = (Tensor(name="x", shape=(8, 64), backward=False), Tensor(name="y", shape=(8, 128)))
+    return LayerGraph(
+        name="one", layers=(layer,), tensors=tensors, parameters=(Parameter(name="w", shape=(64, 128)),)
+    )
 
 
 def test_equal_layers_share_their_options_and_equal_plans_are_listed_once() -> None:
