@@ -40,6 +40,8 @@ class Reading:
 
     version: Callable[[Read], Any]
     """Version that an action reads, or those of many actions; in arithmetic that serves both."""
+    newest: bool = False
+    """Whether that is always the newest one."""
     buffers: int = 1
     """Versions that always have a place, whether or not they are still read."""
     horizon: Callable[[int, str], int] | None = None

@@ -10,4 +10,4 @@ from explorer.reads import READS, Reading, ReadSpec, no_numbers
 def latest(rule: ReadRule) -> Reading:
     """Keep one version; a backward runs on newer weights than its forward if updates came between."""
     no_numbers(rule)
-    return Reading(version=lambda read: read.made)
+    return Reading(version=lambda read: read.made, newest=True)

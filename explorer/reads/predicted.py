@@ -29,7 +29,7 @@ def predicted(rule: ReadRule) -> Reading:
     def horizon(stage: int, op: str) -> int:
         return ahead[stage][op != "F"] if ahead else rule.parameter
 
-    return Reading(version=lambda read: read.made, horizon=horizon, make=predict)
+    return Reading(version=lambda read: read.made, newest=True, horizon=horizon, make=predict)
 
 
 def predict(weights: Any, direction: Any, learning_rate: float, horizon: int) -> Any:

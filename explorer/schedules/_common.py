@@ -89,7 +89,8 @@ def each_step(
     shape: Shape, steps: int, make: Callable[[tuple[Place, ...], int], Iterable[Action]]
 ) -> LaneOrders:
     """Make the lanes of a flush schedule: the actions of step 0, 1, ... one after the other."""
-    return each_lane(shape, lambda places: _over_steps(shape, steps, partial(make, places)))
+    alike = not any(count % turns(shape, stage) for stage, count in enumerate(shape.microbatches))
+    return each_lane(shape, lambda places: _over_steps(shape, steps, partial(make, places), alike=alike))
 
 
 def each_step_at_once(shape: Shape, steps: int, make: Callable[[int], LaneOrders]) -> LaneOrders:
@@ -107,13 +108,13 @@ def each_step_at_once(shape: Shape, steps: int, make: Callable[[int], LaneOrders
     return each_step(shape, steps, lane)
 
 
-def _over_steps(shape: Shape, steps: int, make: Callable[[int], Iterable[Action]]) -> Actions:
+def _over_steps(shape: Shape, steps: int, make: Callable[[int], Iterable[Action]], *, alike: bool) -> Actions:
     """Return the actions of all steps of one lane.
 
     Steps are copies of the first with the numbers moved on, unless replicas that take turns do not divide the
-    microbatches of a step: then the turns differ from step to step.
+    microbatches of a step: then the turns differ from step to step, and they are not `alike`.
     """
-    if any(count % turns(shape, stage) for stage, count in enumerate(shape.microbatches)):
+    if not alike:
         return Actions.joined([make(step) for step in range(steps)])
     return repeated(shape, Actions.of(make(0)), steps)
 

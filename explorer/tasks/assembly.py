@@ -6,13 +6,13 @@ import numpy as np
 
 from explorer.actions import Actions
 from explorer.reads import reading_of
-from explorer.tasks.indexing import IntArray, numbered, sorting
+from explorer.tasks.indexing import IntArray, numbered
 from explorer.tasks.memory_events import memory_events
 from explorer.tasks.offloads import ActivationMove
-from explorer.tasks.predecessors import find_predecessors, shared_tasks
+from explorer.tasks.predecessors import find_predecessors
 from explorer.tasks.program import JOIN, TRANSFER, Program
 from explorer.tasks.runs import Runs
-from explorer.tasks.sequence import add_sequence
+from explorer.tasks.sequence import sequence, shared_tasks
 from explorer.tasks.versions import versions_of
 from explorer.tasks.work import Lowering
 
@@ -24,40 +24,47 @@ def assemble(work: Lowering, runs: Runs, moved: list[ActivationMove]) -> Program
         DeadlockError: a cycle in program order and dependencies.
         PlanError: a read of a weight version that no earlier U made.
     """
-    order = sorting(add_sequence(work))  # at equal levels by number
-    found = find_predecessors(work, order)
+    sequenced = sequence(work)
+    found = find_predecessors(sequenced)
     slots = tuple(work.slots)
     lanes = work.lanes.of_piece
-    lane = np.array([0, *(lanes[item.piece][0] for item in slots[1:])])
-    peer = np.array([lanes[item.peer][0] if item.kind == TRANSFER else -1 for item in slots])
-    kind = np.array([item.kind for item in slots])[work.slot]
-    computes = order[kind[order] < TRANSFER]
-    number, first = numbered(work.action[computes], len(work.actions))
-    action = np.full(work.size, -1, dtype=np.int64)
-    action[computes] = number
-    channel = np.empty(work.size, dtype=np.int64)
-    channel[order] = numbered(work.channel[order], len(work.channels))[0]
     shared = shared_tasks(work).tolist() if work.pieces.shared else []
     versions, delay = versions_of(work)
     reading = reading_of(work.order.read_rule)
 
-    def column(values: IntArray, joins: int | IntArray = -1) -> IntArray:
-        """Return the values of all tasks as an array, with the value `joins` for joins."""
+    def column(values: IntArray, joins: IntArray | int) -> IntArray:
+        """Return the values of all tasks in order, with the values `joins` for joins."""
+        if not len(found.joins):
+            return values[sequenced.order]
         full = np.empty(len(found.first), dtype=np.int64)
         full[found.at] = values
         full[found.joins] = joins
         return full
 
+    slot = column(work.slot, 0)
+    kind = np.array([JOIN, *(item.kind for item in slots[1:])], dtype=np.int8)
+    lane = np.array([-1, *(lanes[item.piece][0] for item in slots[1:])])
+    peer = np.array([lanes[item.peer][0] if item.kind == TRANSFER else -1 for item in slots])
+    number = column(work.action, -1)
+    computes = np.flatnonzero(kind[slot] < TRANSFER)
+    action = np.full(len(slot), -1, dtype=np.int64)
+    action[computes], first = numbered(number[computes], len(work.actions))
+    microbatch = np.append(work.actions.columns[2], -1)[number]
+    channel = np.append(numbered(work.channel[sequenced.order], len(work.channels))[0], -1)
+    if len(found.joins):
+        place = np.full(len(slot), -1, dtype=np.int64)
+        place[found.at[sequenced.order]] = np.arange(work.size)
+        channel = channel[place]
     return Program(
         skeleton=work.skeleton,
         shape=work.shape,
         order=work.order,
         lane_devices=work.lanes.devices,
         slots=slots,
-        kind=column(kind, JOIN).astype(np.int8),
+        kind=kind[slot],
         first=found.first,
         second=found.second,
-        actions=Actions(work.actions.columns[:, work.action[computes[first]]]),
+        actions=Actions(work.actions.columns[:, number[computes[first]]]),
         other_lanes={
             int(found.at[task]): lanes[work.pieces.all[work.compute_piece[task]]] for task in shared
         },
@@ -68,11 +75,11 @@ def assemble(work: Lowering, runs: Runs, moved: list[ActivationMove]) -> Program
         copies=tuple(reading.copies(section.stage) for section in work.sections),
         whole_over_runs=runs.whole,
         gathered_together=runs.together,
-        slot=column(work.slot, 0),
-        lane=column(lane[work.slot]),
-        peer=column(peer[work.slot]),
+        slot=slot,
+        lane=lane[slot],
+        peer=peer[slot],
         step=column(work.step, work.step[found.of]),
-        action=column(action),
-        microbatch=column(work.actions.columns[2][work.action]),
-        channel=column(channel),
+        action=action,
+        microbatch=microbatch,
+        channel=channel[: len(slot)],
     )

@@ -6,9 +6,12 @@ makes the lanes' programs; equal (piece, action) pairs are one task.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from explorer.actions import (
+    ALL_OPS,
     BACKWARD,
     FORWARD,
     INPUT_GRAD,
@@ -21,16 +24,16 @@ from explorer.actions import (
     WHOLE_STAGE,
     Actions,
 )
-from explorer.tasks.indexing import IntArray, numbered, packed, ragged
+from explorer.tasks.indexing import BoolArray, IntArray, numbered, packed, ragged
 from explorer.tasks.program import REMADE_BEFORE, WHOLE, B, F, I, Slot, U, W
 from explorer.tasks.work import Computed, Lowering, MadeTasks
 
 OP_KIND = {"F": F, "B": B, "I": I, "W": W, "U": U, RECOMPUTE: F}
 
 _OF_CODE = {OP_CODE[op]: op for op in OP_KIND}
-_DOWN = [OP_CODE[op] for op in (FORWARD, UPDATE, RECOMPUTE)]
+_DOWN = (FORWARD, UPDATE, RECOMPUTE)
 """Ops that go through the sections of a stage from first to last."""
-_BESIDE = [OP_CODE[op] for op in (*WHOLE_STAGE, OFFLOAD, RELOAD)]
+_BESIDE = (*WHOLE_STAGE, OFFLOAD, RELOAD)
 """Ops that do not occupy the lane itself."""
 _UPDATE, _RECOMPUTE = OP_CODE[UPDATE], OP_CODE[RECOMPUTE]
 
@@ -91,14 +94,14 @@ def _meet(work: Lowering, row_action: IntArray, row_lane: IntArray) -> tuple[Int
     held = held[np.argsort(key, kind="stable")]
     count = np.bincount(key, minlength=len(lanes.pieces) * stages * copies)
     start = np.cumsum(count) - count
-    possible = (stage < stages) & (copy < copies) & ~np.isin(op, _BESIDE)
+    possible = (stage < stages) & (copy < copies) & ~_of_ops(_BESIDE)[op]
     asked = (row_lane * stages + stage[row_action]) * copies + copy[row_action]
     asked = np.where(possible[row_action], asked, 0)
     found = np.where(possible[row_action], count[asked], 0)
     if found.size and found.min() == found.max() == 1:
         return np.arange(len(found)), held[start[asked]]
     row, within = ragged(found)
-    down = np.isin(op, _DOWN)[row_action[row]]
+    down = _of_ops(_DOWN)[op][row_action[row]]
     within = np.where(down, within, found[row] - 1 - within)
     return row, held[start[asked[row]] + within]
 
@@ -119,7 +122,7 @@ def _count(work: Lowering, action: IntArray, piece: IntArray) -> IntArray:
 
 def _mark_named(work: Lowering, row_action: IntArray, row_lane: IntArray, kept: IntArray) -> None:
     """Note the actions beside the lanes' own, each with the number of tasks before it on its lane."""
-    beside = np.flatnonzero(np.isin(work.actions.columns[0], _BESIDE)[row_action])
+    beside = np.flatnonzero(_of_ops(_BESIDE)[work.actions.columns[0]][row_action])
     for row in beside.tolist():
         lane = int(row_lane[row])
         before = np.searchsorted(kept, row) - np.searchsorted(kept, np.searchsorted(row_lane, lane))
@@ -190,10 +193,17 @@ def _computed(work: Lowering, by_task: IntArray, microbatch: IntArray) -> Comput
     op = work.compute_op[by_task]
 
     def made(*ops: str) -> MadeTasks:
-        chosen = np.isin(op, [OP_CODE[item] for item in ops])
+        chosen = np.flatnonzero(_of_ops(ops)[op])
         task = by_task[chosen]
         found = MadeTasks(span, sweeps)
         found.record(work.compute_piece[task], sweep[task], microbatch[chosen], task)
         return found
 
     return Computed(made(FORWARD), made(BACKWARD, INPUT_GRAD), made(BACKWARD, WEIGHT_GRAD))
+
+
+def _of_ops(ops: Iterable[str]) -> BoolArray:
+    """Return, per number of an op, whether it is one of these."""
+    found = np.zeros(len(ALL_OPS), dtype=bool)
+    found[[OP_CODE[op] for op in ops]] = True
+    return found

@@ -36,6 +36,9 @@ def add_waits(work: Lowering, computed: Computed) -> list[str]:
         f"{work.text(task)} needs the input gradient of its microbatch first"
         for task in weight_grad.task[before < 0].tolist()
     ]
+    work.in_order = bool(
+        forward.once and (own < input_grad.task).all() and (before <= weight_grad.task).all()
+    ) and bool((work.pieces.samples > 0).all())
     apart = before != weight_grad.task
     work.wait(weight_grad.task[apart], before[apart])
     return list(dict.fromkeys(problems))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from explorer.actions import FORWARD, OPS, UPDATE, Action, Actions, ReadRule
+from explorer.actions import FORWARD, OP_CODE, OPS, UPDATE, Action, Actions, ReadRule
 from explorer.base.errors import PlanError
 from explorer.reads import Read, reading_of
 from explorer.tasks.indexing import NO_INTS, BoolArray, IntArray, numbered, packed, sorting
@@ -78,7 +78,11 @@ def _programs(work: Lowering) -> tuple[IntArray, _Programs]:
     key, size = packed([lane, work.pieces.stage, work.pieces.copy])
     number, first = numbered(key, size)
     op, stage, _, _, copy, _ = work.actions.columns
-    possible = (op < len(OPS)) & (stage <= work.pieces.stage.max()) & (copy <= work.pieces.copy.max())
+    if work.in_order and reading_of(work.order.read_rule).newest:  # nothing else counts
+        counts = (op == OP_CODE[FORWARD]) | (op == OP_CODE[UPDATE])
+    else:
+        counts = op < len(OPS)
+    possible = counts & (stage <= work.pieces.stage.max()) & (copy <= work.pieces.copy.max())
     rows = np.flatnonzero(possible[work.row_action])
     action, at = work.row_action[rows], work.row_lane[rows]
     stages, copies = int(work.pieces.stage.max()) + 1, int(work.pieces.copy.max()) + 1

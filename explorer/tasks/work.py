@@ -53,6 +53,8 @@ class MadeTasks:
         self.span, self.sweeps = span, sweeps
         self.base = np.cumsum(span * sweeps) - span * sweeps
         self.table = np.full(int((span * sweeps).sum()), -1, dtype=np.int64)
+        self.once = True
+        """Whether no microbatch was recorded twice."""
         self.piece = self.sweep = self.microbatch = self.task = NO_INTS
         """Every (site, microbatch) in the order they were first made, and the task."""
 
@@ -62,6 +64,7 @@ class MadeTasks:
         self.table[at] = task
         found = self.table[at]
         if not np.array_equal(found, task):
+            self.once = False
             _, first = numbered(at, len(self.table))
             piece, sweep, microbatch, found = piece[first], sweep[first], microbatch[first], found[first]
         self.piece, self.sweep, self.microbatch, self.task = piece, sweep, microbatch, found
@@ -106,6 +109,8 @@ class Lowering:
         """First place of each lane in `program`, and the end."""
         self.compute_piece, self.compute_op = NO_INTS, NO_INTS
         """Per task, up to the last compute task: its piece and op; -1 for others."""
+        self.in_order = False
+        """Whether every microbatch is known to go forward once on a lane, before all else is done with it."""
         self.marks: list[list[tuple[int, Action]]] = [[] for _ in order.lanes]
         """Per lane the actions that are placed by name: (compute tasks before it, action)."""
 
