@@ -10,17 +10,17 @@ dimension called ``sample`` is implied everywhere and split by replicas and micr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from explorer.base.caching import Owner
 from explorer.base.errors import InputError
 from explorer.base.units import dtype_bytes
 
 if TYPE_CHECKING:
     import networkx as nx
 
-T = TypeVar("T")
 
 COMPUTE = "compute"
 """Data type that follows the precision of the workload; others (``int64``, ``fp32``) stay as they are."""
@@ -200,7 +200,7 @@ class Defaults:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=True)
-class LayerGraph:
+class LayerGraph(Owner):
     """Layers in a topological order, with their tensors and parameters. Immutable.
 
     Raises:
@@ -228,13 +228,6 @@ class LayerGraph:
 
     def __hash__(self) -> int:
         return self.memo("hash", lambda: hash((self.name, tuple(item.name for item in self.layers))))
-
-    def memo(self, key: str, make: Callable[[], T]) -> T:
-        """Return a value derived from this graph, made once; `key` names it."""
-        if key not in self._memo:
-            self._memo[key] = make()
-        value: T = self._memo[key]
-        return value
 
     @property
     def layer(self) -> dict[str, Layer]:

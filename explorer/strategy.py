@@ -9,17 +9,15 @@ Which devices reduce gradients together is never declared: it follows from which
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import chain
 from typing import Any, TypeVar
 
-from explorer.base.caching import Hashed
+from explorer.base.caching import Hashed, Owner
 from explorer.base.errors import InputError
-
-T = TypeVar("T")
 
 REPLICA = "replica"
 """The mesh axis whose coordinates are data-parallel replicas."""
@@ -35,7 +33,7 @@ OVERLAPS = (TILES, WEIGHT_GRADIENT) = ("tiles", "weight_gradient")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mesh:
+class Mesh(Owner):
     """An ordered device list with named axes, row-major.
 
     >>> Mesh(devices=(0, 1, 2, 3), axes=(("replica", 2), ("tensor", 2))).rows
@@ -64,16 +62,6 @@ class Mesh:
 
     def __hash__(self) -> int:
         return self.memo("hash", lambda: hash((self.devices, self.axes)))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _read_mesh, (self.devices, self.axes)
-
-    def memo(self, key: str, make: Callable[[], T]) -> T:
-        """Return a value derived from this mesh, made once; `key` names it."""
-        if key not in self._memo:
-            self._memo[key] = make()
-        value: T = self._memo[key]
-        return value
 
     def size(self, axis: str) -> int:
         """Return the size of an axis; 1 if the mesh has none of that name."""
@@ -107,11 +95,6 @@ class Mesh:
         chunks = [self.devices[i : i + inner] for i in range(0, len(self.devices), inner)]
         count = self.replicas
         return Hashed(tuple(chain.from_iterable(chunks[r::count])) for r in range(count))
-
-
-def _read_mesh(devices: tuple[int, ...], axes: tuple[tuple[str, int], ...]) -> Mesh:
-    """Return a mesh from its pickle, which leaves out what is derived from it."""
-    return Mesh(devices=devices, axes=axes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,16 +2,18 @@
 
 Hashing a stage of a hundred layer names costs more than making the value that is looked up; the objects
 themselves stay the same from one evaluation to the next, except for the two that an edit replaced. A value
-derived from one object is kept by that object (`LayerGraph.memo`, `Program.memo`, ...); a value derived from
-several is made by a pure function decorated with `remembered`, whose key is all of its arguments. Where one
-function is asked of every stage of a strategy, `remembered_each` looks all of them up at once. `Same` and
-`Hashed` are tuples that are cheap to look up: by the identity of their items, or by a hash worked out once.
-What is read from files more than once is made one object by `interned`, so that all of these know it again.
+derived from one object is kept by that object, an `Owner` (`LayerGraph.memo`, `Program.memo`, ...); a value
+derived from several is made by a pure function decorated with `remembered`, whose key is all of its
+arguments. Where one is asked of every stage of a strategy, `remembered_each` looks all of them up at once.
+`Same` and `Hashed` are tuples that are cheap to look up: by the identity of their items, or by a hash
+worked out once. What is read from files more than once is made one object by `interned`, so that all of
+these know it again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import fields
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -53,6 +55,36 @@ class Same(tuple[T_co, ...]):
 _CONTEXTS = 8  # of each function: graphs, clusters and jobs that are compared side by side
 _NAMED = object()  # stands in a key before the names of arguments
 _BY_VALUE = frozenset({str, int, float, bool, tuple, frozenset, Hashed, type(None)})
+
+
+class Owner:
+    """What keeps values derived from it: a frozen dataclass with a field `_memo` that it is not made from.
+
+    Copies and pickles hold what it was made from, and nothing derived.
+    """
+
+    __slots__ = ()
+    _memo: dict[Any, Any]
+
+    def memo(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return a value derived from this object alone, made once and never changed; `key` names it."""
+        known = self._memo
+        if key not in known:
+            known[key] = make()
+        value: T = known[key]
+        return value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = fields(self)  # type: ignore[arg-type]
+        return _made_again, (type(self), {item.name: getattr(self, item.name) for item in given if item.init})
+
+
+def _made_again(cls: type, values: dict[str, Any]) -> Any:
+    """Return an owner from its pickle: its values were checked when it was first made."""
+    found: Any = object.__new__(cls)
+    for name, value in {**values, "_memo": {}}.items():
+        object.__setattr__(found, name, value)
+    return found
 
 
 class IdentityCache:

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from explorer.base.caching import Owner
 from explorer.base.errors import InputError
 from explorer.cluster.device_kinds import DeviceKind
 from explorer.cluster.links import LOCAL, Level, Link, Path
 from explorer.cluster.nodes import Event, NodeGroup
 from explorer.cluster.sources import Source
 
-T = TypeVar("T")
-
 _MAX_PATHS = 65536  # pairs remembered per cluster; there are 2.7e8 in the largest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=True)
-class Cluster:
+class Cluster(Owner):
     """Devices in nodes with their links. Immutable.
 
     Raises:
@@ -77,13 +76,6 @@ class Cluster:
     def steady(self) -> Cluster:
         """The same cluster without its events, for what cannot handle them."""
         return self.memo("steady", lambda: replace(self, events=())) if self.events else self
-
-    def memo(self, key: Any, make: Callable[[], T]) -> T:
-        """Return a value derived from this cluster, made once (`key` names it)."""
-        if key not in self._memo:
-            self._memo[key] = make()
-        value: T = self._memo[key]
-        return value
 
     @property
     def device_count(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,10 +59,21 @@ class Exchanges:
         self.strategy, self.placement = strategy, placement
         self.sections = placement.skeleton.sections
         self.stages = [strategy.stages[section.stage] for section in self.sections]
-        self.sharded = _sharded_each(self.stages, ("",) * len(self.stages), graph)
+        self._sharded: list[Sharded] | None = None
         self._reduced: list[set[int]] | None = None
         self._keeping: list[tuple[Holders, tuple[int, ...]]] | None = None
         self._flows: dict[int, tuple[float, Pattern]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what it was made from: all else follows from that."""
+        return type(self), (self.graph, self.cluster, self.job, self.strategy, self.placement)
+
+    @property
+    def sharded(self) -> list[Sharded]:
+        """Per section: the sharding of the whole graph under its stage's layout."""
+        if self._sharded is None:
+            self._sharded = _sharded_each(self.stages, ("",) * len(self.stages), self.graph)
+        return self._sharded
 
     def row(self, piece: Piece) -> Row:
         """Return the devices of a piece."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from explorer.base.caching import Owner
 from explorer.graph import LayerGraph
 from explorer.sharding.assign import Held
 
@@ -93,7 +94,7 @@ class Holdings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ShardedLayers:
+class ShardedLayers(Owner):
     """Some layers under a layout: what one device computes, holds and sends. Equal only to itself."""
 
     graph: LayerGraph
@@ -195,10 +196,3 @@ class ShardedLayers:
     def partial_gradients(self) -> frozenset[str]:
         """Parameters whose gradient is a partial sum over a mesh axis inside the replica."""
         return frozenset(self.partial_sums)
-
-    def memo(self, key: Any, make: Callable[[], T]) -> T:
-        """Return a value derived from these layers, made once; `key` names it."""
-        if key not in self._memo:
-            self._memo[key] = make()
-        value: T = self._memo[key]
-        return value

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from explorer.base.caching import IdentityCache, remembered
+from explorer.base.caching import IdentityCache, Owner, remembered
 from explorer.cluster import Cluster
 from explorer.passes.timing import FloatArray, Timing
 from explorer.pricing import Pricer, Prices
@@ -71,7 +71,7 @@ class Timeline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Owner):
     """Everything predicted for a strategy."""
 
     step_time_s: float
@@ -147,18 +147,12 @@ class Report:
     @property
     def traffic_bytes(self) -> dict[tuple[int, int], float]:
         """Bytes that one step sends from device to device; collectives count as a ring over their group."""
-        if "traffic" not in self._memo:
-            self._memo["traffic"] = device_traffic(self.timeline.program, self.timeline.prices)
-        found: dict[tuple[int, int], float] = self._memo["traffic"]
-        return found
+        return self.memo("traffic", lambda: device_traffic(self.timeline.program, self.timeline.prices))
 
     @property
     def exposed_communication_s(self) -> dict[str, float]:
         """Seconds of the busiest lane's step in which it waits for, or is inside, communication, by kind."""
-        if "exposed" not in self._memo:
-            self._memo["exposed"] = _exposed(self)
-        found: dict[str, float] = self._memo["exposed"]
-        return found
+        return self.memo("exposed", lambda: _exposed(self))
 
     def against(self, name: str, step_time_s: float) -> Report:
         """Return the same report with `speedup` over a named baseline."""

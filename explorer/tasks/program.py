@@ -7,17 +7,16 @@ joined by `join` tasks of no duration, so that the longest path is one tight loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from explorer.actions import Action, Order, Shape
+from explorer.base.caching import Owner
 from explorer.tasks.placement import Piece, Skeleton
-
-T = TypeVar("T")
 
 F, B, I, W, U, TRANSFER, REDUCE, GATHER, JOIN = range(9)  # noqa: E741
 WHOLE, OPENING, CLOSING, REMADE_BEFORE, HOST = range(5)
@@ -78,7 +77,7 @@ class MemoryEvents(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
-class Program:
+class Program(Owner):
     """Lowered tasks. Index 0 of `first`/`second` means the start of time; task i is index i + 1 there."""
 
     skeleton: Skeleton
@@ -136,15 +135,6 @@ class Program:
     replica_classes: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Kept replica -> replicas it stands for."""
     _memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False, hash=False)
-
-    def memo(self, key: str, make: Callable[[], T]) -> T:
-        """Return a value derived from this program, made once and kept as long as the program lives; `key`
-        names it.
-        """
-        if key not in self._memo:
-            self._memo[key] = make()
-        value: T = self._memo[key]
-        return value
 
     @property
     def size(self) -> int:

@@ -9,17 +9,15 @@ re-evaluation cheap.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from explorer.base.caching import STAGES_KEPT, Hashed, Same, remembered
+from explorer.base.caching import STAGES_KEPT, Hashed, Owner, Same, remembered
 from explorer.updates import PLAIN, Chosen
 
-T = TypeVar("T")
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 
@@ -120,7 +118,7 @@ def _rows_held(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Skeleton:
+class Skeleton(Owner):
     """Structure without names, bytes and seconds: the key of the program cache."""
 
     sections: tuple[SectionShape, ...]
@@ -135,26 +133,6 @@ class Skeleton:
 
     def __hash__(self) -> int:
         return self.memo("hash", lambda: hash((self.sections, self.flows, self.holders, self.updates)))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _read_skeleton, (self.sections, self.flows, self.holders, self.updates)
-
-    def memo(self, key: str, make: Callable[[], T]) -> T:
-        """Return a value derived from this skeleton, made once; `key` names it."""
-        if key not in self._memo:
-            self._memo[key] = make()
-        value: T = self._memo[key]
-        return value
-
-
-def _read_skeleton(
-    sections: tuple[SectionShape, ...],
-    flows: tuple[Flow, ...],
-    holders: tuple[Holders, ...],
-    updates: tuple[bool, ...],
-) -> Skeleton:
-    """Return a skeleton from its pickle, which leaves out what is derived from it."""
-    return Skeleton(sections=sections, flows=flows, holders=holders, updates=updates)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,11 @@ stays a row when it has lost its last layer, so groups are given separately from
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
+from explorer.base.caching import Owner
 from explorer.cluster import Cluster
 from explorer.framework import cluster_under
 from explorer.framework_files import load_framework
@@ -19,14 +20,12 @@ from explorer.strategies.moves import DeviceGroup, groups_of
 from explorer.strategy import JobStrategy, Strategy
 from explorer.workload import Job, Workload
 
-T = TypeVar("T")
-
 MOST_ROWS = 64
 """Most rows of a picture by device; above, devices are folded by node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class Scene(Owner):
     """The strategy, inputs and report that every view shows."""
 
     graph: LayerGraph
@@ -46,13 +45,6 @@ class Scene:
     def __post_init__(self) -> None:
         framework = load_framework(self.job.framework)
         object.__setattr__(self, "cluster", cluster_under(self.cluster, framework))
-
-    def memo(self, key: str, make: Callable[[], T]) -> T:
-        """Return a value derived from this scene alone, made once; callers must not change it."""
-        if key not in self._memo:
-            self._memo[key] = make()
-        found: T = self._memo[key]
-        return found
 
     @property
     def lane_of_stage(self) -> tuple[int, ...]:
