@@ -36,6 +36,9 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--max-evaluations", type=int, default=0, metavar="N", help="stop after so many; deterministic"
     )
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="processes that cost strategies; finds the same"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--option", action="append", default=[], metavar="K=V", help="option of the searcher")
     parser.add_argument(
@@ -145,6 +148,7 @@ def _drive(problem: Problem, options: argparse.Namespace) -> tuple[Progress | No
             options=pairs(options.option, "--option"),
             budget_s=options.budget,
             max_evaluations=options.max_evaluations,
+            jobs=options.jobs,
         ):
             if last.best is not None and last.best.value < best:
                 best = last.best.value

@@ -10,12 +10,15 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
 from types import ModuleType
 from typing import Any
 
 from explorer.base.errors import InputError
 from explorer.base.registry import Registry
-from explorer.search.evaluator import Candidate, Evaluator, Miss, Progress, objective_value
+from explorer.search._jobs import jobs_of
+from explorer.search._outcomes import objective_value
+from explorer.search.evaluator import Candidate, Evaluator, Miss, Progress, candidate_of
 from explorer.search.objectives import FRONTIER, OBJECTIVES, Objective
 from explorer.search.problem import Problem
 from explorer.search.spaces import Space
@@ -35,6 +38,7 @@ __all__ = [
     "Progress",
     "Searcher",
     "Space",
+    "candidate_of",
     "objective_value",
     "search",
 ]
@@ -56,12 +60,25 @@ def search(
     options: Mapping[str, Any] | None = None,
     budget_s: float | None = None,
     max_evaluations: int = 0,
+    jobs: int = 1,
+    executor: Executor | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Iterator[Progress]:
     """Run a searcher and yield its progress, best so far first of all. Stop it by not asking for more.
 
     `max_evaluations` makes the result deterministic; `budget_s` only promises that the best so far never
     worsens. The start of the problem, if any, is costed first.
+
+    Args:
+        problem: what is sought.
+        searcher: name of the searcher.
+        options: its options.
+        budget_s: seconds after which to stop; None for no limit.
+        max_evaluations: evaluations after which to stop; 0 for no limit.
+        jobs: processes of this machine that cost strategies, this one included.
+        executor: any executor whose processes cost strategies instead; the caller shuts it down. Neither
+            changes what is found by how many evaluations.
+        clock: returns the seconds from some moment on.
 
     Raises:
         InputError: the searcher, an option or the objective is unknown.
@@ -77,20 +94,21 @@ def search(
             f"{searcher} cannot search for {problem.objective}",
             key="objective", found=problem.objective, allowed=allowed,
         )  # fmt: skip
-    evaluator = Evaluator(problem=problem, max_evaluations=max_evaluations)
     least = problem.lower_bound()
     began = clock()
     logger.info("%s begins: %s within %s s", searcher, problem.objective, budget_s)
-    if problem.start is not None and problem.cluster is not None:
-        evaluator.evaluate(problem.start, "start")
-        yield _progress(searcher, evaluator, least, clock() - began, evaluator.best)
-    for found in entry.function(problem, evaluator, **chosen):
-        if found is not None:
-            logger.debug("%s: %s is %s", searcher, found.label, found.value)
-        yield _progress(searcher, evaluator, least, clock() - began, found)
-        if evaluator.exhausted or (budget_s is not None and clock() - began >= budget_s):
-            return
-    yield _progress(searcher, evaluator, least, clock() - began, None)
+    with jobs_of(problem, jobs, executor) as ahead:
+        evaluator = Evaluator(problem=problem, max_evaluations=max_evaluations, jobs=ahead)
+        if problem.start is not None and problem.cluster is not None:
+            evaluator.evaluate(problem.start, "start")
+            yield _progress(searcher, evaluator, least, clock() - began, evaluator.best)
+        for found in entry.function(problem, evaluator, **chosen):
+            if found is not None:
+                logger.debug("%s: %s is %s", searcher, found.label, found.value)
+            yield _progress(searcher, evaluator, least, clock() - began, found)
+            if evaluator.exhausted or (budget_s is not None and clock() - began >= budget_s):
+                return
+        yield _progress(searcher, evaluator, least, clock() - began, None)
 
 
 def _progress(
@@ -111,7 +129,7 @@ def _progress(
         lower_bound=bound,
         bound=name,
         optimal=evaluator.optimal,
-        frontier=tuple(sorted(evaluator.frontier, key=evaluator.point)),
+        frontier=tuple(sorted(evaluator.frontier, key=lambda found: found.outcome.point)),
         foreign_value=evaluator.foreign_value,
         details=dict(evaluator.details) | {key: count for key, count in counts if count},
     )

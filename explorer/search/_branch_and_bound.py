@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
 from typing import NamedTuple
 
@@ -59,6 +60,8 @@ class BranchAndBound:
         self._points: list[tuple[float, int, Point]] = []
         self._ratios: dict[tuple[int, int], float] = {}
         """Step time over its guess, of the point simulated last, by block and group."""
+        self._asked: set[int] = set()
+        """Points that other processes were asked for."""
         self._corrected: set[int] = set()
         """Points whose guess was corrected by that of their group."""
         self._bounds: dict[int, float] = {}
@@ -197,10 +200,21 @@ class BranchAndBound:
         if strategy is None:
             self.evaluator.refused += 1
             return
+        self._ask_ahead()
         found = self.evaluator.evaluate(strategy, point.label)
         if found is not None:
-            self._ratios[point.family] = found.report.step_time_s / point.step_guess_s
+            self._ratios[point.family] = found.outcome.step_time_s / point.step_guess_s
         yield found
+
+    def _ask_ahead(self) -> None:
+        """Have the next points simulated by other processes, if there are any."""
+        jobs = self.evaluator.jobs
+        for _, number, point in heapq.nsmallest(jobs.limit // 2, self._points) if jobs is not None else ():
+            if number not in self._asked and self._worth(self._bounds[number]):
+                self._asked.add(number)
+                with suppress(ExplorerError):
+                    strategy = point.strategy(self.problem)
+                    self.evaluator.ahead((strategy,) if strategy is not None else ())
 
 
 def _slowness(problem: Problem, point: Point) -> float:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import islice
 from typing import Any
 
 from explorer.base.errors import ExplorerError
+from explorer.search._jobs import Jobs, Refusal
+from explorer.search._outcomes import Outcome, outcome_of
 from explorer.search._scheduling import scheduled
-from explorer.search.objectives import frontier_axes
 from explorer.search.problem import Problem, respecting, respects
 from explorer.simulation.report import Report
 from explorer.simulation.simulate import simulate
 from explorer.strategy import Strategy
 
 EXHAUSTED, REFUSED, ERROR = "exhausted", "refused", "error"
+FAILURE = "executor"
+"""Key of `Evaluator.details`: why other processes cost nothing any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +41,10 @@ class Candidate:
 
     strategy: Strategy
     """The strategy."""
-    report: Report
-    """Its predicted report."""
-    value: float
-    """Objective value; infinite if it does not fit."""
-    over_bytes: float = 0.0
-    """Bytes that are missing, over all lanes; 0 if it fits."""
+    outcome: Outcome
+    """What the search has to know of its report."""
+    report_of: Callable[[], Report] = field(repr=False, compare=False)
+    """Returns its report."""
     label: str = ""
     """Short description ("pp 4 x dp 2, 1F1B")."""
     finder: str = ""
@@ -52,7 +56,29 @@ class Candidate:
 
         Among those that do not fit, the step time comes second.
         """
-        return self.over_bytes, self.value if math.isfinite(self.value) else self.report.step_time_s
+        return self.over_bytes, self.value if math.isfinite(self.value) else self.outcome.step_time_s
+
+    @property
+    def value(self) -> float:
+        """Objective value; infinite if it does not fit."""
+        return self.outcome.value
+
+    @property
+    def over_bytes(self) -> float:
+        """Bytes that are missing, over all lanes; 0 if it fits."""
+        return self.outcome.over_bytes
+
+    @property
+    def report(self) -> Report:
+        """Its predicted report, made when first asked for if another process costed it."""
+        return self.report_of()
+
+
+def candidate_of(problem: Problem, strategy: Strategy, report: Report, label: str) -> Candidate:
+    """Return a strategy that was costed here."""
+    return Candidate(
+        strategy=strategy, outcome=outcome_of(problem, report), report_of=lambda: report, label=label
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +117,8 @@ class Evaluator:
 
     problem: Problem
     max_evaluations: int = 0
+    jobs: Jobs | None = None
+    """Processes that cost strategies ahead; None if this one does all."""
     best: Candidate | None = None
     evaluations: int = 0
     frontier: list[Candidate] = field(default_factory=list)
@@ -128,36 +156,76 @@ class Evaluator:
         if self.exhausted:
             self.miss = Miss(reason=EXHAUSTED, text=f"all {self.max_evaluations} evaluations are used")
             return None
+        wanted = self._wanted(strategy, label, recut=recut)
+        self.evaluations += not isinstance(wanted, Miss)
+        found = wanted if isinstance(wanted, Miss) else self._cost(*wanted)
+        if isinstance(found, Miss):
+            self.refused += found.reason == REFUSED
+            self.failed += found.reason == ERROR
+            self.miss = found
+            return None
+        self._keep(found)
+        return found
+
+    def evaluate_all(
+        self, strategies: Iterable[tuple[Strategy, str]], *, recut: bool = True
+    ) -> Iterator[Candidate | None]:
+        """Cost strategies with their labels, in order, as `evaluate` does; stop when no evaluation is left.
+
+        Where there are other processes, strategies are read ahead: which ones come must not depend on what
+        is found meanwhile.
+        """
+        source, waiting = iter(strategies), deque[tuple[Strategy, str]]()
+        while not self.exhausted:
+            for strategy, label in islice(source, (self.jobs.limit if self.jobs else 1) - len(waiting)):
+                waiting.append((strategy, label))
+                self.ahead((strategy,), recut=recut)
+            if not waiting:
+                return
+            yield self.evaluate(*waiting.popleft(), recut=recut)
+
+    def ahead(self, strategies: Iterable[Strategy], *, recut: bool = True) -> None:
+        """Have strategies costed that will probably be evaluated soon, by other processes, if there are any.
+
+        This changes no result and counts nothing.
+        """
+        if self.jobs is None or self.exhausted:
+            return
+        for strategy in strategies:
+            wanted = self._wanted(strategy, "", recut=recut)
+            if not isinstance(wanted, Miss):
+                self.jobs.ask(wanted[0])
+
+    def _wanted(self, strategy: Strategy, label: str, *, recut: bool) -> tuple[Strategy, str] | Miss:
+        """Put a strategy under the problem's schedule, and cut it to respect pins and bans."""
         try:
             wanted = scheduled(self.problem, strategy)
         except ExplorerError as error:
-            self.failed += 1
-            self.miss = Miss(reason=ERROR, text=str(error))
-            return None
+            return Miss(reason=ERROR, text=str(error))
         if wanted is not strategy:
             strategy, label = wanted, f"{label}, {self.problem.schedule}"
         held = respecting(self.problem, strategy) if recut else strategy
         if held is None or not respects(self.problem, held):
-            self.refused += 1
-            self.miss = Miss(reason=REFUSED, text="it breaks pins or bans")
-            return None
-        if held is not strategy:
-            strategy, label = held, f"{label}, cut to respect pins"
-        cluster = self.problem.needed_cluster
-        self.evaluations += 1
-        try:
-            report = simulate(self.problem.graph, cluster, self.problem.workload, strategy)
-        except ExplorerError as error:
-            self.failed += 1
-            self.miss = Miss(reason=ERROR, text=str(error))
-            return None
-        over = self.problem.over_bytes(report)
-        value = objective_value(self.problem, report)
-        found = Candidate(
-            strategy=strategy, report=report, value=value, over_bytes=over, label=label, finder=self.finder
+            return Miss(reason=REFUSED, text="it breaks pins or bans")
+        return (held, label) if held is strategy else (held, f"{label}, cut to respect pins")
+
+    def _cost(self, strategy: Strategy, label: str) -> Candidate | Miss:
+        problem, jobs = self.problem, self.jobs
+        outcome = jobs.take(strategy) if jobs is not None else None
+        if jobs is not None and jobs.failure:
+            self.details[FAILURE] = jobs.failure
+        report_of = cache(lambda: simulate(problem.graph, problem.needed_cluster, problem.workload, strategy))
+        if outcome is None:
+            try:
+                report = report_of()
+            except ExplorerError as error:
+                return Miss(reason=ERROR, text=str(error))
+            outcome = outcome_of(problem, report)
+        if isinstance(outcome, Refusal):
+            return Miss(reason=ERROR, text=outcome.text)
+        return Candidate(
+            strategy=strategy, outcome=outcome, report_of=report_of, label=label, finder=self.finder
         )
-        self._keep(found)
-        return found
 
     def _keep(self, found: Candidate) -> None:
         if not math.isfinite(found.value):
@@ -166,23 +234,12 @@ class Evaluator:
             return
         if self.best is None or found.value < self.best.value:
             self.best = found
-        point = self.point(found)
-        if any(_dominates(self.point(other), point) for other in self.frontier):
+        point = found.outcome.point
+        if any(_dominates(other.outcome.point, point) for other in self.frontier):
             return
-        self.frontier = [other for other in self.frontier if not _dominates(point, self.point(other))]
+        self.frontier = [other for other in self.frontier if not _dominates(point, other.outcome.point)]
         self.frontier.append(found)
-
-    def point(self, found: Candidate) -> tuple[float, ...]:
-        """Return the values of a candidate along the axes of the frontier."""
-        problem = self.problem
-        axes = frontier_axes(problem.objective)
-        return tuple(axis.value(problem.needed_cluster, problem.job, found.report) for axis in axes)
 
 
 def _dominates(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
     return all(x <= y for x, y in zip(a, b, strict=True))
-
-
-def objective_value(problem: Problem, report: Report) -> float:
-    """Return the objective of a report; infinite if it does not fit the devices or the limit."""
-    return problem.value(report) if report.feasible and not problem.over_bytes(report) else math.inf

@@ -68,7 +68,7 @@ def even(
         thrifty += f", ZeRO-{thrift.zero}" if thrift.zero else ""
         found = evaluator.evaluate(strategy, f"pp {p} x dp {d}, even{thrifty}{placed}")
         yield found
-        if found is None or found.report.feasible:
+        if found is None or found.outcome.feasible:
             return
 
 

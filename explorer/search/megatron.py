@@ -53,7 +53,7 @@ def megatron(problem: Problem, evaluator: Evaluator, *, recompute: str) -> Itera
                     microbatch_size=microbatch, recompute=recompute,
                 )  # fmt: skip
                 candidate = _try(problem, evaluator, degrees)
-                found = found or (candidate is not None and candidate.report.feasible)
+                found = found or (candidate is not None and candidate.outcome.feasible)
                 yield candidate
         if found:
             return

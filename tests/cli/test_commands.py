@@ -373,6 +373,7 @@ BAD = {
     "pin to no device": ["search", *SMALL, "--pin", "embed=99"],
     "negative budget": ["search", *SMALL, "--budget", "-1"],
     "negative evaluations": ["search", *SMALL, "--max-evaluations", "-1"],
+    "no processes": ["search", *SMALL, "--jobs", "0"],
     "search without cluster": ["search", "--model", "gpt2-small"],
     "sweep of nothing": ["sweep", PLAN, "--over", "global_batch"],
     "sweep of an unknown number": ["sweep", PLAN, "--over", "joy=1,2"],

@@ -128,7 +128,7 @@ def test_what_has_to_be_known_before_loading_is_said(runs: dict[str, Progress], 
 
 
 def test_yours_that_does_not_fit_is_marked_in_words(runs: dict[str, Progress], yours: Candidate) -> None:
-    rows = rows_of(runs, replace(yours, value=math.inf))
+    rows = rows_of(runs, replace(yours, outcome=replace(yours.outcome, value=math.inf)))
     assert rows[-1]["id"] == "yours"
     assert (rows[-1]["answer"], rows[-1]["level"], rows[-1]["value"]) == ("does not fit", "bad", None)
     assert all(row["change"] is not None for row in rows[:-1])

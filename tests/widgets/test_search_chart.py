@@ -147,7 +147,7 @@ def _best_candidates(entrants: list[Entrant]) -> list[Candidate]:
 
 def test_before_anything_is_found_there_is_still_a_picture(yours: Candidate) -> None:
     chart = SearchChart(lambda _: None)
-    draw(chart, [Entrant(name="auto")], [], replace(yours, value=math.inf))
+    draw(chart, [Entrant(name="auto")], [], replace(yours, outcome=replace(yours.outcome, value=math.inf)))
     assert chart.traces["bests"].x is None or not len(chart.traces["bests"].x)
     assert len(chart.traces["yours"].x) == 1
 

@@ -8,7 +8,7 @@ from typing import Any
 from ipywidgets import Box, Layout, VBox
 
 from explorer.base.errors import InputError
-from explorer.search import OBJECTIVES, SEARCHERS, Candidate, Problem, objective_value
+from explorer.search import OBJECTIVES, SEARCHERS, Candidate, Problem, candidate_of, objective_value
 from explorer.strategy import Strategy
 from explorer.views.search_table import (
     YOURS,
@@ -261,8 +261,7 @@ class SearchPanel(Panel):
         hand = (
             "by hand" if now.maker == "board" else "even cut" if now.maker == "start" else f"from {now.maker}"
         )
-        value = objective_value(self._judge(now), now.report)
-        return Candidate(strategy=now.strategy, report=now.report, value=value, label=hand)
+        return candidate_of(self._judge(now), now.strategy, now.report, hand)
 
     def _judge(self, now: Point) -> Problem:
         own, asked = now.inputs, self.settings

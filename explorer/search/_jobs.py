@@ -1,0 +1,211 @@
+"""Jobs: strategies that other processes cost, ahead of the searcher that will ask for them.
+
+A searcher costs one strategy after the other, and what it asks for next may depend on what it found. It stays
+so: who will probably be asked for is only costed *ahead* (`Evaluator.ahead`), and taken when its turn comes.
+Whatever the number of processes, a search asks for the same strategies in the same order and counts the same.
+
+Any `concurrent.futures.Executor` does: processes of this machine (`processes`), Dask's, Ray's, MPI's. Only
+strategies and outcomes travel; the problem travels once to every process, which asks for it when it is sent
+a strategy of a problem that it does not know. An executor that fails is left; the search goes on here.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+from explorer.base import compiling
+from explorer.base.errors import ExplorerError, InputError
+from explorer.cluster import Cluster
+from explorer.graph import LayerGraph
+from explorer.search._outcomes import Outcome, outcome_of
+from explorer.search.problem import Problem
+from explorer.simulation.simulate import simulate
+from explorer.strategy import Strategy
+from explorer.workload import Workload
+
+logger = logging.getLogger(__name__)
+
+MOST_PROCESSES = 256
+"""Most processes of one machine."""
+AHEAD = 8
+"""Strategies costed ahead for every process; 64 where nobody says how many there are."""
+UNKNOWN = "unknown problem"
+"""Answer of a process that has not been sent the problem."""
+
+
+class Refusal(NamedTuple):
+    """Answer of a process for a strategy that cannot be simulated."""
+
+    text: str
+    """The reason."""
+
+
+class Asked(NamedTuple):
+    """The part of a problem that judges strategies."""
+
+    graph: LayerGraph
+    cluster: Cluster
+    workload: Workload
+    objective: str
+    memory_limit_bytes: float
+
+
+class Jobs:
+    """Strategies of a problem that are costed ahead.
+
+    Args:
+        problem: the problem.
+        executor: whose processes cost them; None for processes of this machine.
+        processes: number of these, this one included: while it waits, it takes over what nobody has begun.
+    """
+
+    def __init__(self, problem: Problem, executor: Executor | None = None, *, processes: int = 0) -> None:
+        self.problem = problem
+        self.limit = AHEAD * (processes or 8)
+        self.helps = executor is None
+        self.failure = ""
+        """Why the executor is used no more; "" while it is."""
+        self._key = uuid.uuid4().hex
+        self._waiting: OrderedDict[Strategy, Future[Outcome | Refusal | str]] = OrderedDict()
+        # without what they remember: that is large, and changes while it is sent
+        self._asked = Asked(
+            replace(problem.graph), replace(problem.needed_cluster), problem.workload, problem.objective,
+            problem.memory_limit_bytes,
+        )  # fmt: skip
+        self._executor = executor or ProcessPoolExecutor(
+            processes - 1, mp_context=multiprocessing.get_context("spawn"),
+            initializer=_begin, initargs=(self._key, self._asked),
+        )  # fmt: skip
+
+    def ask(self, strategy: Strategy) -> None:
+        """Have a strategy costed, if there is room."""
+        if self.failure or strategy in self._waiting:
+            return
+        while len(self._waiting) >= self.limit:
+            self._waiting.popitem(last=False)[1].cancel()  # asked for long ago, and not wanted since
+        try:
+            self._waiting[strategy] = self._executor.submit(judge, self._key, strategy, None)
+        except Exception as error:  # noqa: BLE001 - whatever an executor of others raises
+            self._fail(error)
+
+    def take(self, strategy: Strategy) -> Outcome | Refusal | None:
+        """Return what became of a strategy; None if it has to be costed here."""
+        job = self._waiting.pop(strategy, None)
+        if job is None or (self.helps and job.cancel()):
+            return None
+        while self.helps and not job.done() and self._help():
+            pass
+        try:
+            if job.result() == UNKNOWN:
+                job = self._executor.submit(judge, self._key, strategy, self._asked)
+                self._send()
+            found = job.result()
+        except Exception as error:  # noqa: BLE001
+            self._fail(error)
+            return None
+        return None if isinstance(found, str) else found
+
+    def _help(self) -> bool:
+        """Cost here what waits longest among what nobody has begun; False if there is nothing."""
+        for strategy, job in self._waiting.items():
+            if not job.done() and job.cancel():
+                own: Future[Outcome | Refusal | str] = Future()
+                own.set_result(_outcome(self.problem, strategy))
+                self._waiting[strategy] = own
+                return True
+        return False
+
+    def _send(self) -> None:
+        """Send the problem with all strategies that came back because nobody knew it."""
+        for strategy, job in self._waiting.items():
+            if job.done() and not job.exception() and job.result() == UNKNOWN:
+                self._waiting[strategy] = self._executor.submit(judge, self._key, strategy, self._asked)
+
+    def _fail(self, error: BaseException) -> None:
+        name = "it was cancelled" if isinstance(error, CancelledError) else str(error) or type(error).__name__
+        self.failure = name.splitlines()[0]
+        logger.warning("the executor failed (%s); the search goes on in this process", self.failure)
+        self.close()
+
+    def close(self) -> None:
+        """Give up what is still waiting, and end the processes that are its own."""
+        while self._waiting:
+            self._waiting.popitem()[1].cancel()
+        if self.helps:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def judge(key: str, strategy: Strategy, asked: Asked | None) -> Outcome | Refusal | str:
+    """Cost a strategy of the problem that goes by this key; `UNKNOWN` if this process was never sent it."""
+    known = _problems(key)
+    if asked is not None and not known:
+        known.append(_problem(asked))
+    return _outcome(known[0], strategy) if known else UNKNOWN
+
+
+@lru_cache(maxsize=2)
+def _problems(key: str) -> list[Problem]:  # noqa: ARG001 - filled by who is sent one
+    return []
+
+
+def _problem(asked: Asked) -> Problem:
+    return Problem(**asked._asdict())
+
+
+def _outcome(problem: Problem, strategy: Strategy) -> Outcome | Refusal:
+    try:
+        report = simulate(problem.graph, problem.needed_cluster, problem.workload, strategy)
+    except ExplorerError as error:
+        return Refusal(str(error))
+    return outcome_of(problem, report)
+
+
+@contextmanager
+def jobs_of(problem: Problem, processes: int, executor: Executor | None) -> Iterator[Jobs | None]:
+    """Open the jobs of a search: on an executor, on so many processes here (this one included), or none.
+
+    Raises:
+        InputError: there are too few or too many processes, or an executor and processes.
+    """
+    if not 1 <= processes <= MOST_PROCESSES or (executor is not None and processes > 1):
+        raise InputError(
+            f"{processes} processes" + (" and an executor" if executor is not None else ""), key="jobs",
+            found=processes, allowed=f"1 to {MOST_PROCESSES}; 1 beside an executor",
+        )  # fmt: skip
+    if problem.cluster is None or (executor is None and processes == 1):
+        yield None
+        return
+    jobs = Jobs(problem, executor, processes=processes if executor is None else 0)
+    try:
+        yield jobs
+    finally:
+        jobs.close()
+
+
+def _begin(key: str, asked: Asked) -> None:
+    """Prepare a process that does nothing else than to cost strategies: the one that made it is interrupted,
+    not this one, and this one ends with it.
+    """
+    _problems(key).append(_problem(asked))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    compiling.expect(compiling.IMPORT_ROUNDS)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
