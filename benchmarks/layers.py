@@ -23,7 +23,7 @@ from explorer.base.errors import PlanError
 from explorer.graph import LayerGraph
 from explorer.sharding import Override
 from explorer.sharding.stage import GraphSharding, Request
-from explorer.strategies.moves import assignment_of, groups_of, stages_of
+from explorer.strategies.moves import groups_of, place_layers
 from explorer.strategy import Sharding, Strategy
 from explorer.tables import EdgeTable, LayerTable, assemble, lane_of, layer_choices
 
@@ -93,12 +93,10 @@ def moved(graph: LayerGraph, strategy: Strategy) -> list[Strategy]:
     if len(groups) < 4:
         return []
     middle = len(groups) // 2
-    found = []
-    for name in random.Random(0).sample(strategy.job.stages[middle - 1].layers[1:-1], ROUNDS + 1):
-        places = assignment_of(graph, strategy.job, groups)
-        places[graph.index[name]] = middle + 1
-        found.append(strategy.with_job(strategy.job.with_stages(stages_of(graph, places, groups))))
-    return found
+    names = random.Random(0).sample(strategy.job.stages[middle - 1].layers[1:-1], ROUNDS + 1)
+    return [
+        strategy.with_job(place_layers(graph, strategy.job, {name: middle + 1}, groups)) for name in names
+    ]
 
 
 def row(case: Case) -> list[float]:

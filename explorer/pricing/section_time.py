@@ -24,7 +24,7 @@ from explorer.pricing.layer_columns import (
     layer_columns,
 )
 from explorer.pricing.mesh_lines import Lines
-from explorer.pricing.overlap import Beside, beside_of, hidden_seconds
+from explorer.pricing.overlap import Beside, Hidden, beside_of, hidden_seconds
 from explorer.sharding import ShardedLayers
 from explorer.tasks.skeleton import FloatArray, IntArray
 
@@ -134,9 +134,12 @@ def _lane(
 ) -> tuple[Three, Three, float]:
     """Sum collectives: seconds of forward, backward and recomputation, bytes of each, and seconds hidden."""
     comm, sent, slack = lane.comm_s[:, layers], lane.sent_bytes[:, layers], lane.slack_s[:, layers]
-    here, made = np.zeros((2, len(lane.apart)))
-    here[layers], made[layers] = share, again
-    hidden = hidden_seconds(ways, lane.kind_s, compute, here * lane.apart, made * lane.apart, lane.slowdown)
+    hidden = Hidden()
+    if any(way is not None for way in ways):
+        here, made = np.zeros((2, len(lane.apart)))
+        here[layers], made[layers] = share, again
+        here, made = here * lane.apart, made * lane.apart
+        hidden = hidden_seconds(ways, lane.kind_s, compute, here, made, lane.slowdown)
 
     def left(charged: float, saved: float, wait: float) -> float:
         """Take off what work hides, and what fits into the time in which the device waits for the host."""

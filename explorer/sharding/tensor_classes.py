@@ -68,13 +68,14 @@ class TensorClasses:
     savers: tuple[frozenset[int], ...]
     """Layers that save each tensor."""
 
-    def layers_of(self, tensors: IntArray, ordinal: int) -> IntArray:
+    def layers_of(self, tensors: IntArray, ordinals: IntArray | int) -> IntArray:
         """Return the layer that is the writer (0) or a reader (1, 2, ...) of each of some tensors."""
         if not self.wide:
-            found: IntArray = self.layers[tensors, ordinal]
+            found: IntArray = self.layers[tensors, ordinals]
             return found
         rows = dict(self.wide)
-        own = [rows[t][ordinal] if t in rows else int(self.layers[t, ordinal]) for t in tensors.tolist()]
+        pairs = zip(tensors.tolist(), np.broadcast_to(ordinals, len(tensors)).tolist(), strict=True)
+        own = [rows[t][k] if t in rows else int(self.layers[t, k]) for t, k in pairs]
         return np.array(own, dtype=np.int64)
 
 

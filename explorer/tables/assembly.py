@@ -295,10 +295,15 @@ def _all_waits(edges: EdgeTable, plan: IntArray, tensor: IntArray) -> FloatArray
             for item in table.inner(number):
                 own = layers[table.needed[layers]] if item.needs_gradient else layers
                 add(item.way, own, *table.kind_cost(item.kind))
-    classes = tensor_classes(table.lane.graph)
-    for number in np.unique(tensor).tolist():
-        if edges.sent(number):
-            mine = np.flatnonzero(tensor == number)
-            for sent in edges.sent(number):
-                add(sent.way, classes.layers_of(mine, sent.layer), sent.seconds, sent.bytes)
+    sent, classes = edges.columns(), tensor_classes(table.lane.graph)
+    count = sent.first[tensor + 1] - sent.first[tensor]
+    row = np.repeat(sent.first[tensor] - np.cumsum(count) + count, count) + np.arange(count.sum())
+    waits = classes.layers_of(np.repeat(np.arange(len(tensor)), count), sent.layer[row])
+    for way in range(3):
+        mine = sent.way[row] == way
+        number, at = row[mine], waits[mine]
+        if way < 2:
+            found[way] += np.bincount(at, weights=sent.seconds[number], minlength=len(plan))
+        found[2 + way] += np.bincount(at, weights=sent.bytes[number], minlength=len(plan))
+    found[5] += np.bincount(waits, minlength=len(plan))
     return found

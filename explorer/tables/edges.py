@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from explorer.sharding.result import FloatArray
+from explorer.sharding.result import FloatArray, IntArray
 from explorer.sharding.tensor_classes import TensorClass, tensor_classes
 from explorer.sharding.tensor_plans import TensorPlan, tensor_plan
 from explorer.tables.layers import LayerTable
@@ -29,6 +29,19 @@ class Sent(NamedTuple):
     seconds: float
     bytes: float
     """Bytes that each device sends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SentColumns:
+    """The collectives of every plan of a tensor that the table knows, one plan after the other."""
+
+    first: IntArray
+    """Where those of each plan begin; one more at the end."""
+    way: IntArray
+    layer: IntArray
+    """Which of the tensor's layers waits (`Sent.layer`)."""
+    seconds: FloatArray
+    bytes: FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,6 +67,7 @@ class EdgeTable:
         self._plans: list[TensorPlan] = []
         self._sent: list[tuple[Sent, ...]] = []
         self._edges: dict[object, Edge] = {}
+        self._columns: SentColumns | None = None
 
     def neighbours(self) -> tuple[tuple[int, int], ...]:
         """Return every (writer, reader) of a tensor, by position."""
@@ -99,6 +113,20 @@ class EdgeTable:
     def sent(self, number: int) -> tuple[Sent, ...]:
         """Return the collectives of a tensor under a plan."""
         return self._sent[number]
+
+    def columns(self) -> SentColumns:
+        """Return the collectives of all plans as columns."""
+        known = self._columns
+        if known is None or len(known.first) != len(self._sent) + 1:
+            flat = [item for items in self._sent for item in items]
+            known = self._columns = SentColumns(
+                first=np.cumsum([0, *map(len, self._sent)]),
+                way=np.array([item.way for item in flat], dtype=np.int64),
+                layer=np.array([item.layer for item in flat], dtype=np.int64),
+                seconds=np.array([item.seconds for item in flat]),
+                bytes=np.array([item.bytes for item in flat]),
+            )
+        return known
 
     def matrix(self, writer: int, reader: int) -> Edge:
         """Return what re-sharding between two neighbours costs under all their options.
