@@ -1,13 +1,13 @@
-"""Costs of any run of layers under one layout: seconds by prefix sums, bytes by the kinds of its units.
+"""Costs of any run of layers under one layout, as the tables of stages have them (`explorer.tables`).
 
 A layout says how the devices of a pipeline position share every layer: tensor, context and expert degrees.
-The seconds are those that `explorer.pricing.section_time` adds up, as differences of two rows of a table. The
-bytes of a run depend on which units follow one another in it, not on where it starts: a model of equal blocks
-has a few hundred different runs, whichever way it is cut.
+Bytes of a run depend on which units follow one another in it, not on where it starts: a model of equal blocks
+has a few hundred different runs, whichever way it is cut, which are remembered one by one.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
@@ -16,32 +16,16 @@ import numpy.typing as npt
 
 from explorer.base.units import dtype_bytes
 from explorer.cluster import Cluster
-from explorer.framework import cluster_under
-from explorer.framework_files import load_framework
 from explorer.graph import Layer, LayerGraph
-from explorer.pricing.lane_collectives import kind_costs
-from explorer.pricing.layer_columns import LaneColumns, devices_of, layer_columns, sharded_of
-from explorer.pricing.mesh_lines import Lines, axis_lines
-from explorer.pricing.overlap import Beside, beside_of
-from explorer.pricing.section_time import call_seconds, made_again, section_memory
 from explorer.strategies.cuts import units
 from explorer.strategies.degrees import RECOMPUTE, Degrees
-from explorer.strategies.model_axes import expert_patterns
+from explorer.tables import StageChoice, StageTable
 from explorer.workload import Job
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 Key = tuple[tuple[int, int], ...]
 """A run of units: (kind of unit, how many in a row)."""
-
-
-class Place(NamedTuple):
-    """Where a row of devices lies, as far as it decides the seconds of a layer."""
-
-    kinds: tuple[str, ...]
-    """Kinds of its devices."""
-    lines: Lines
-    """Devices along its axes."""
 
 
 class StageSeconds(NamedTuple):
@@ -90,15 +74,11 @@ class LayoutCosts:
         self, graph: LayerGraph, cluster: Cluster, job: Job, layout: Degrees, devices: tuple[int, ...]
     ) -> None:
         self.graph, self.job, self.layout = graph, job, layout
-        self.framework = load_framework(job.framework)
-        self.cluster = cluster_under(cluster, self.framework)
-        names = graph.memo("names", lambda: tuple(layer.name for layer in graph.layers))
-        own = devices[: layout.position_devices]
-        self._stage = layout.stages_of([names], own, expert_patterns(graph))[0]
-        self.sharded = sharded_of(graph, self._stage)
+        self.table = StageTable(graph, cluster, job, devices=devices)
+        self.cluster = self.table.cluster
+        self._choice = StageChoice.of(layout)
+        self._share = self.table.sharding(self._choice).tensor_share
         self.places, self.row_places = self._find_places(devices)
-        self._tables: dict[tuple[int, int], FloatArray] = {}
-        self._calls: dict[int, float] = {}
         self._bytes: dict[tuple[Key, int, int, int], RunBytes] = {}
         self._starts, self._kinds = _unit_kinds(graph)
         self._keys: dict[tuple[int, int], Key] = {}
@@ -106,31 +86,22 @@ class LayoutCosts:
 
     # ---- seconds ------------------------------------------------------------------------------------
 
-    def _find_places(self, devices: tuple[int, ...]) -> tuple[list[Place], IntArray]:
-        """Return the different places of rows of devices, and that of each row."""
+    def _find_places(self, devices: tuple[int, ...]) -> tuple[list[int], IntArray]:
+        """Return the first rank of each different place of a row of devices, and the place of each row."""
         size = self.layout.context * self.layout.tensor
         count = len(devices) // size
         known: dict[object, int] = {}
-        places: list[Place] = []
+        places: list[int] = []
         found = np.zeros(count, dtype=np.int64)
         rows = 1 if _regular(self.cluster, devices, size) else count
+        last = len(devices) - self._choice.devices
         for row in range(rows):
-            own = devices[row * size : (row + 1) * size]
-            signature = _signature_of_row(self.cluster, own)
+            signature = _signature_of_row(self.cluster, devices[row * size : (row + 1) * size])
             if signature not in known:
                 known[signature] = len(places)
-                places.append(self._place(devices, row * size, own))
+                places.append(min(row * size, last))
             found[row] = known[signature]
         return places, found
-
-    def _place(self, devices: tuple[int, ...], start: int, own: tuple[int, ...]) -> Place:
-        kinds = tuple(dict.fromkeys(self.cluster.kind_of(device).name for device in own))
-        meshed = devices[start : start + self.layout.position_devices]
-        if len(meshed) < self.layout.position_devices:
-            meshed = devices[-self.layout.position_devices :]
-        names = self._stage.layers
-        stage = self.layout.stages_of([names], meshed, expert_patterns(self.graph))[0]
-        return Place(kinds, axis_lines(stage, 0, own))
 
     def seconds(self, bounds: IntArray, recompute: str, samples: int, place: int) -> StageSeconds:
         """Return the seconds of the stages between consecutive bounds.
@@ -141,20 +112,14 @@ class LayoutCosts:
             samples: samples of a microbatch on one replica.
             place: number of the place of the devices that work together.
         """
-        table = self._table(samples, place)
-        sums = table[bounds[1:]] - table[bounds[:-1]]
-        call = self._calls[place]
-        sent = np.maximum(0.0, sums[:, 5] - sums[:, 6])
-        again = np.zeros(len(sums))
-        if recompute != "none":
-            at = 8 + 3 * (RECOMPUTE.index(recompute) - 1)
-            again = sums[:, at] + np.maximum(0.0, sums[:, at + 1] - sums[:, at + 2])
+        choice = replace(self._choice, first=self.places[place], recompute=recompute, microbatch_size=samples)
+        found = self.table.seconds(choice, bounds[:-1], bounds[1:])
         return StageSeconds(
-            forward=sums[:, 0] + np.maximum(0.0, sums[:, 3] - sums[:, 4]) + call,
-            input_grad=sums[:, 1] + sent + call,
-            weight_grad=sums[:, 2],
-            again=again,
-            hidden=np.minimum(sums[:, 7], sent),
+            forward=found.forward_s,
+            input_grad=found.input_grad_s,
+            weight_grad=found.weight_grad_s,
+            again=found.recompute_s,
+            hidden=found.behind_weight_s,
         )
 
     def total_s(self, samples: int, place: int) -> FloatArray:
@@ -167,53 +132,13 @@ class LayoutCosts:
             found.append(float(times.forward[0]) + backward)
         return np.array(found)
 
-    def _table(self, samples: int, place: int) -> FloatArray:
-        key = samples, place
-        if key not in self._tables:
-            each = self._columns(float(samples), place)
-            self._tables[key] = np.concatenate([np.zeros((1, each.shape[1])), np.cumsum(each, axis=0)])
-        return self._tables[key]
-
-    def _columns(self, samples: float, place: int) -> FloatArray:
-        """Return by layer: F, I, W; sent and waited in F; sent and waited in I, waited in W; both remakings.
-
-        A remaking (selective, full) has its compute, what it sends, and the waits in which that fits.
-        """
-        graph, precision, sharded = self.graph, self.job.precision, self.sharded
-        kinds, lines = self.places[place]
-        costs = None
-        if sharded.inside is not None:
-            costs = kind_costs(self.cluster, sharded.inside, lines, precision, samples)
-        found = layer_columns(
-            graph, self.cluster, sharded, costs, kinds=kinds, precision=precision, samples=samples
-        )
-        compute, lane = found.compute_s, found.lane
-        each = np.zeros((len(graph.layers), 14))
-        each[:, :3] = compute.T
-        sent, slack = np.zeros((2, len(graph.layers))), np.zeros((3, len(graph.layers)))
-        if lane is not None and sharded.inside is not None:
-            ways = beside_of(graph, sharded.shards, sharded.inside, ())[:2]
-            hidden = [_hidden_s(way, lane, compute) for way in ways]
-            sent, slack = lane.comm_s - np.array(hidden) * lane.apart, lane.slack_s
-        each[:, 3:8] = np.stack([sent[0], slack[0], sent[1], slack[1], slack[2]], axis=1)
-        every = np.arange(len(graph.layers))
-        for i, recompute in enumerate(RECOMPUTE[1:]):
-            again = made_again(graph, every, recompute)
-            each[:, 8 + 3 * i : 11 + 3 * i] = (
-                np.stack([compute[0], sent[0], slack[0]], axis=1) * again[:, None]
-            )
-        measured = any(layer.measured for layer in graph.layers)
-        devices = devices_of(self.cluster, kinds)
-        self._calls[place] = 0.0 if measured else call_seconds(graph, devices, sharded.degree, every)
-        return each
-
     # ---- bytes --------------------------------------------------------------------------------------
 
     def bytes_of(self, first: int, stop: int, recompute: str, zero: int = 0, replicas: int = 1) -> RunBytes:
         """Return the bytes of the layers first to stop - 1, both ends between units."""
         key = self._key(first, stop), RECOMPUTE.index(recompute), zero, replicas if zero else 1
         if key not in self._bytes:
-            self._bytes[key] = self._count(np.arange(first, stop), recompute, zero, replicas)
+            self._bytes[key] = self._count(first, stop, recompute, zero, replicas)
         return self._bytes[key]
 
     def units_of(self, first: int, stop: int) -> int:
@@ -228,14 +153,10 @@ class LayoutCosts:
             self._keys[at] = tuple((kind, len(list(run))) for kind, run in groupby(self._kinds[a:b]))
         return self._keys[at]
 
-    def _count(self, layers: IntArray, recompute: str, zero: int, replicas: int) -> RunBytes:
-        job = self.job
-        found = section_memory(
-            self.graph, self.sharded.shards, layers, None, (),
-            precision=job.precision, gradient_precision=job.gradient_precision, optimizer=job.optimizer,
-            training=job.training, zero=zero, replicas=replicas, recompute=recompute,
-            dummy_gradients=self.framework.dummy_gradients,
-        )  # fmt: skip
+    def _count(self, first: int, stop: int, recompute: str, zero: int, replicas: int) -> RunBytes:
+        choice = replace(self._choice, recompute=recompute, zero=zero)
+        choice = replace(choice, replicas=replicas) if zero else choice
+        found = self.table.memory(choice, np.array([first]), np.array([stop])).at(0)
         return RunBytes(
             weights=found.weight_bytes,
             gradients=found.gradient_bytes,
@@ -251,7 +172,7 @@ class LayoutCosts:
         """Return by layer the bytes of one sample that a device needs of what layers before it made."""
         if self._crossing is None:
             rows, made, read, sizes = _crossings(self.graph, self.job.precision)
-            each = sizes * self.sharded.shards.tensor_share[rows]
+            each = sizes * self._share[rows]
             steps = np.zeros(len(self.graph.layers) + 2)
             np.add.at(steps, made + 1, each)
             np.add.at(steps, read + 1, -each)
@@ -262,16 +183,6 @@ class LayoutCosts:
     def gradient_width(self) -> float:
         """Bytes of one gradient."""
         return dtype_bytes(self.job.gradient_precision or self.job.precision)
-
-
-def _hidden_s(way: Beside | None, lane: LaneColumns, compute: FloatArray) -> FloatArray:
-    """Return by layer the seconds of rings that its own work hides."""
-    saved = np.zeros(compute.shape[1])
-    if way is not None:
-        work = compute[way.work, way.payer] * way.overlap
-        spent = lane.kind_s[way.kind] * way.hideable
-        np.add.at(saved, way.payer, (1.0 - lane.slowdown) * np.minimum(work, spent))
-    return saved
 
 
 def _regular(cluster: Cluster, devices: tuple[int, ...], size: int) -> bool:

@@ -7,13 +7,13 @@ costs nothing if all layers that do something were measured, which counts tell.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from explorer.base.caching import remembered
 from explorer.cluster import DeviceKind
 from explorer.costs.measured import measured_and_not
 from explorer.graph import LayerGraph
@@ -24,6 +24,8 @@ from explorer.tables.hidden_sums import HiddenSums, hidden_sums
 from explorer.tasks.skeleton import IntArray
 
 Number = TypeVar("Number", np.float64, np.int64)
+SUMS_KEPT = 512
+"""Prefix sums of whole graphs that are remembered: 200 KB each for 1,800 layers with collectives."""
 
 
 class RunSeconds(NamedTuple):
@@ -135,14 +137,14 @@ def _again(
     )
 
 
+@remembered(SUMS_KEPT)
 def seconds_columns(
     graph: LayerGraph,
     sharded: Sharded,
     columns: LayerColumns,
-    *,
-    kinds: Sequence[DeviceKind],
-    recompute: str,
+    kinds: tuple[DeviceKind, ...],
     overlap: tuple[tuple[str, str], ...],
+    recompute: str,
 ) -> SecondsColumns:
     """Return the prefix sums of a graph's columns.
 
@@ -151,21 +153,20 @@ def seconds_columns(
         sharded: its sharding.
         columns: seconds and bytes by layer.
         kinds: kinds of the devices in the row.
-        recompute: none, selective or full.
         overlap: (mesh axis, how) of collectives that run behind work.
+        recompute: none, selective or full.
     """
+    if recompute != "none":
+        plain = seconds_columns(graph, sharded, columns, kinds, overlap, "none")
+        again, whole = _recomputed(graph, sharded, columns, overlap, recompute)
+        return replace(plain, again=again, again_whole=whole)
     count = len(graph.layers)
     compute, lane = columns.compute_s, columns.lane
-    ways: tuple[Beside | None, Beside | None, Beside | None] = (None, None, None)
-    if lane is not None and sharded.inside is not None:
-        ways = beside_of(graph, sharded.shards, sharded.inside, overlap)
     every = np.ones(count)
     hidden = [
         None if lane is None else hidden_sums(way, lane.kind_s, compute, every * lane.apart, lane.slowdown)
-        for way in ways
+        for way in _ways(graph, sharded, columns, overlap)
     ]
-    blocks, again = in_blocks(graph), made_again(graph, np.arange(count), recompute)
-    mixed = recompute == "full" and blocks.any() and not blocks.all()
     none = np.zeros((3, count))
     sent = none if lane is None else lane.sent_bytes
     return SecondsColumns(
@@ -174,9 +175,9 @@ def seconds_columns(
         slack_s=sums(none if lane is None else lane.slack_s),
         sent_bytes=sums(sent[:2]),
         hidden=(hidden[0], hidden[1], hidden[2]),
-        again=_again_sums(columns, ways[0], again.astype(float)),
-        again_whole=_again_sums(columns, ways[0], every) if mixed else None,
-        blocks=sums(blocks.astype(np.int64)),
+        again=_again_sums(columns, None, none[0]),
+        again_whole=None,
+        blocks=graph.memo("layers in blocks", lambda: sums(in_blocks(graph).astype(np.int64))),
         calls=tuple(
             (seconds, sums(measured), sums(others))
             for kind in kinds
@@ -184,6 +185,30 @@ def seconds_columns(
             for measured, others in (measured_and_not(graph, kind.name, sharded.degree),)
         ),
     )  # fmt: skip
+
+
+def _ways(
+    graph: LayerGraph, sharded: Sharded, columns: LayerColumns, overlap: tuple[tuple[str, str], ...]
+) -> tuple[Beside | None, Beside | None, Beside | None]:
+    if columns.lane is None or sharded.inside is None:
+        return None, None, None
+    return beside_of(graph, sharded.shards, sharded.inside, overlap)
+
+
+def _recomputed(
+    graph: LayerGraph,
+    sharded: Sharded,
+    columns: LayerColumns,
+    overlap: tuple[tuple[str, str], ...],
+    recompute: str,
+) -> tuple[AgainSums, AgainSums | None]:
+    """Return the sums of what a backward recomputes; and of runs without blocks, if they differ."""
+    count, blocks = len(graph.layers), in_blocks(graph)
+    forward = _ways(graph, sharded, columns, overlap)[0]
+    again = made_again(graph, np.arange(count), recompute)
+    mixed = recompute == "full" and blocks.any() and not blocks.all()
+    whole = _again_sums(columns, forward, np.ones(count)) if mixed else None
+    return _again_sums(columns, forward, again.astype(float)), whole
 
 
 def _again_sums(columns: LayerColumns, forward: Beside | None, again: FloatArray) -> AgainSums:

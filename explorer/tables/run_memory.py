@@ -41,15 +41,16 @@ class RunMemory:
     @staticmethod
     def of(memory: StageMemory, runs: int) -> RunMemory:
         """Return the bytes of so many runs; where `memory` has one number it holds for all of them."""
-        found: dict[str, FloatArray] = {
-            item.name: np.broadcast_to(np.asarray(getattr(memory, item.name), dtype=float), (runs,))
-            for item in fields(memory)
-        }
-        return RunMemory(**found)
+        return RunMemory(**{item.name: _of_all(getattr(memory, item.name), runs) for item in fields(memory)})
 
     def at(self, run: int) -> StageMemory:
         """Return the bytes of one run."""
         return StageMemory(**{item.name: float(getattr(self, item.name)[run]) for item in fields(self)})
+
+
+def _of_all(value: float | FloatArray, runs: int) -> FloatArray:
+    known = isinstance(value, np.ndarray) and len(value) == runs
+    return value if known else np.full(runs, value)  # type: ignore[return-value]
 
 
 class RunCounts:

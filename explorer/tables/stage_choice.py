@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from explorer.base.errors import InputError
-from explorer.strategies.degrees import GATHER, Degrees
+from explorer.strategies.degrees import EXCHANGES, GATHER, RECOMPUTE, ZERO_LEVELS, Degrees
 from explorer.strategy import Stage
 
 
@@ -46,10 +46,15 @@ class StageChoice:
     """Rank of its first device."""
 
     def __post_init__(self) -> None:
-        self.degrees  # noqa: B018 - raises where a degree or a word is impossible
-        for key in ("zero_replicas", "bucket_bytes", "first"):
-            if (value := getattr(self, key)) < 0:
-                raise InputError(f"{key} is {value}", key=key, found=value, allowed=">= 0")
+        least = min(self.tensor, self.context, self.expert, self.replicas, self.microbatch_size)
+        if least < 1 or self.recompute not in RECOMPUTE or self.zero not in ZERO_LEVELS:
+            self.degrees  # noqa: B018 - raises, and says what is impossible
+        if self.context_exchange not in EXCHANGES:
+            self.degrees  # noqa: B018
+        if min(self.zero_replicas, self.bucket_bytes, self.first) < 0:
+            for key in ("zero_replicas", "bucket_bytes", "first"):
+                if (value := getattr(self, key)) < 0:
+                    raise InputError(f"{key} is {value}", key=key, found=value, allowed=">= 0")
         if self.zero_replicas and self.replicas % self.zero_replicas:
             raise InputError(
                 f"ZeRO over {self.zero_replicas} of {self.replicas} replicas", key="zero_replicas",

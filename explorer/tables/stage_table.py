@@ -18,10 +18,11 @@ from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.pricing.lane_collectives import kind_costs
 from explorer.pricing.layer_columns import FloatArray, LayerColumns, Sharded, layer_columns, sharded_of
-from explorer.pricing.mesh_lines import axis_lines
+from explorer.pricing.mesh_lines import Lines, axis_lines
 from explorer.pricing.routes import flow_pattern, lane_route, reversed_pattern
 from explorer.pricing.section_time import SectionTime
 from explorer.pricing.stage_transfers import crossing_route
+from explorer.sharding import ShardedLayers
 from explorer.strategies.model_axes import check_axes, expert_patterns
 from explorer.strategy import Sharding, Stage
 from explorer.tables.borders import Borders, borders_of, flow_tensors
@@ -76,8 +77,8 @@ class _Row(NamedTuple):
     stage: Stage
     sharded: Sharded
     kinds: tuple[DeviceKind, ...]
-    costs: FloatArray | None
-    """(2, kinds of collectives): seconds and bytes; None without collectives."""
+    lines: Lines
+    """Devices along its axes."""
 
 
 class StageTable:
@@ -146,6 +147,8 @@ class StageTable:
             InputError: as `runs`.
         """
         self._check(starts, stops)
+        if choice.expert == 1:
+            return self.columns(choice).runs(starts, stops)
         parts = self._by_experts(choice, starts, stops)
         return _joined([(m, self.columns(c).runs(starts[m], stops[m])) for c, m in parts])
 
@@ -156,6 +159,8 @@ class StageTable:
             InputError: as `runs`.
         """
         self._check(starts, stops)
+        if choice.expert == 1:
+            return self._memory(choice, starts, stops)
         parts = self._by_experts(choice, starts, stops)
         found = [(m, self._memory(c, starts[m], stops[m])) for c, m in parts]
         names = [item.name for item in fields(RunMemory)]
@@ -168,6 +173,8 @@ class StageTable:
             InputError: as `runs`.
         """
         self._check(starts, stops)
+        if choice.expert == 1:
+            return self._exchange(choice, starts, stops)
         parts = self._by_experts(choice, starts, stops)
         return _joined([(m, self._exchange(c, starts[m], stops[m])) for c, m in parts])
 
@@ -177,8 +184,15 @@ class StageTable:
         Raises:
             InputError: the model or the cluster does not allow the choice.
         """
-        key = self._lane(choice), choice.microbatch_size, choice.recompute, choice.overlap
-        return self._once(("columns", *key), lambda: self._columns(*key))
+        return self._once(("columns", choice), lambda: self._columns(choice))
+
+    def sharding(self, choice: StageChoice) -> ShardedLayers:
+        """Return how a choice shards the model; of experts as if every run had some.
+
+        Raises:
+            InputError: the model or the cluster does not allow the choice.
+        """
+        return self._row(self._lane(choice)).sharded.shards
 
     def transfer(
         self, source: StageChoice, target: StageChoice, cuts: IntArray, *, backward: bool = False
@@ -245,8 +259,9 @@ class StageTable:
 
     def _check(self, starts: IntArray, stops: IntArray) -> None:
         count = len(self.graph.layers)
-        wrong = (starts < 0) | (stops > count) | (stops <= starts)
-        if np.any(wrong):
+        wrong = stops <= starts
+        if wrong.any() or starts.min(initial=0) < 0 or stops.max(initial=0) > count:
+            wrong |= (starts < 0) | (stops > count)
             k = int(np.flatnonzero(wrong)[0])
             raise InputError(
                 f"a run of layers from {starts[k]} to before {stops[k]}", key="stops", found=int(stops[k]),
@@ -266,8 +281,6 @@ class StageTable:
         """Split runs into those with experts, and those without, which are sharded as if there were none."""
         self._once(("checked", choice), lambda: self._check_choice(choice))
         every = np.ones(len(starts), dtype=bool)
-        if choice.expert == 1:
-            return [(choice, every)]
         some = self._experts[stops] > self._experts[starts]
         found = [(choice, some), (replace(choice, expert=1), ~some)]
         return [(item, mask) for item, mask in found if mask.any()] or [(choice, every)]
@@ -287,51 +300,46 @@ class StageTable:
 
     def _lane(self, choice: StageChoice) -> StageChoice:
         """Return the choice without all that a single row of devices does not depend on."""
-        replicas = choice.replicas if choice.expert > 1 else 1
-        found = self._moved(choice)
+        return self._once(("lane", choice), lambda: self._make_lane(choice))
+
+    def _make_lane(self, choice: StageChoice) -> StageChoice:
+        self._check_choice(choice)
         return StageChoice(
-            tensor=choice.tensor, context=choice.context, expert=choice.expert, replicas=replicas,
+            tensor=choice.tensor, context=choice.context, expert=choice.expert,
+            replicas=choice.replicas if choice.expert > 1 else 1,
             sequence_parallel=choice.sequence_parallel, context_exchange=choice.context_exchange,
-            first=found.first, microbatch_size=choice.microbatch_size,
+            first=self._moved(choice).first,
         )  # fmt: skip
 
     def _row(self, lane: StageChoice) -> _Row:
         return self._once(("row", lane), lambda: self._make_row(lane))
 
     def _make_row(self, lane: StageChoice) -> _Row:
-        self._check_choice(lane)
         stage = lane.stage(self._names, self.devices, expert_patterns(self.graph))
-        sharded = sharded_of(self.graph, stage)
         row = stage.meshes[0].rows[0]
         kinds = tuple(dict.fromkeys(self.cluster.kind_of(device) for device in row))
+        return _Row(stage, sharded_of(self.graph, stage), kinds, axis_lines(stage, 0, row))
+
+    def _columns(self, choice: StageChoice) -> SecondsColumns:
+        row, samples, precision = self._row(self._lane(choice)), choice.microbatch_size, self.job.precision
         costs = None
-        if sharded.inside is not None:
-            lines = axis_lines(stage, 0, row)
-            samples = float(lane.microbatch_size)
-            costs = kind_costs(self.cluster, sharded.inside, lines, self.job.precision, samples)
-        return _Row(stage, sharded, kinds, costs)
+        if row.sharded.inside is not None:
+            costs = kind_costs(self.cluster, row.sharded.inside, row.lines, precision, float(samples))
+        alike = id(row.sharded), row.kinds, None if costs is None else costs.tobytes(), samples
 
-    def _columns(
-        self, lane: StageChoice, samples: int, recompute: str, overlap: tuple[tuple[str, str], ...]
-    ) -> SecondsColumns:
-        row = self._row(lane)
-        alike = (id(row.sharded), row.kinds, None if row.costs is None else row.costs.tobytes(), samples)
-
-        def make() -> SecondsColumns:
-            found = self._prices(
-                self.graph, self.cluster, row.sharded, row.costs,
-                kinds=tuple(kind.name for kind in row.kinds), precision=self.job.precision,
-                samples=float(samples),
+        def make() -> LayerColumns:
+            return self._prices(
+                self.graph, self.cluster, row.sharded, costs,
+                kinds=tuple(kind.name for kind in row.kinds), precision=precision, samples=float(samples),
             )  # fmt: skip
-            return seconds_columns(
-                self.graph, row.sharded, found, kinds=row.kinds, recompute=recompute, overlap=overlap
-            )
 
-        return self._once(("prefix", *alike, recompute, overlap), make)
+        found = self._once(("layers", *alike), make)
+        return seconds_columns(self.graph, row.sharded, found, row.kinds, choice.overlap, choice.recompute)
 
     def _counts(self, choice: StageChoice) -> RunCounts:
-        sharded = self._row(self._lane(choice)).sharded
-        return self._once(("counts", id(sharded)), lambda: RunCounts(self.graph, sharded.shards))
+        shards = self.sharding(choice)
+        found: RunCounts = shards.memo("counts of runs", lambda: RunCounts(self.graph, shards))
+        return found
 
     def _memory(self, choice: StageChoice, starts: IntArray, stops: IntArray) -> RunMemory:
         job = self.job
