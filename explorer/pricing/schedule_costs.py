@@ -95,7 +95,7 @@ def _room(pricer: Pricer, devices: tuple[int, ...], pieces: tuple[Piece, ...]) -
         room -= memory.weight_bytes + memory.gradient_bytes + memory.optimizer_bytes
         shape = pricer.sections[section]
         whole = memory.run_buffer_bytes if shape.reshard == RESHARD_RUN else 0.0
-        again = memory.recompute_peak_bytes_per_sample if shape.full_recompute else 0.0
+        again = memory.recompute_peak_bytes_per_sample if shape.recomputes else 0.0
         buffers = memory.buffer_bytes + whole + (memory.buffer_bytes_per_sample + again) * samples
         most = max(most, buffers)
     return room - most

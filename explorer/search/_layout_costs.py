@@ -164,7 +164,7 @@ class LayoutCosts:
             activations=found.activation_bytes_per_sample,
             buffers=found.buffer_bytes,
             buffers_per_sample=found.buffer_bytes_per_sample,
-            again_per_sample=found.recompute_peak_bytes_per_sample if recompute == "full" else 0.0,
+            again_per_sample=found.recompute_peak_bytes_per_sample,
         )
 
     @property

@@ -104,7 +104,7 @@ def _of_slot(work: Lowering, slot: Slot, splits: set[int]) -> list[tuple[int, in
         return [(-n, WAITING)]
     if slot.kind not in (B, I):
         return []
-    remade = work.sections[slot.where].full_recompute and slot.part != REMADE_BEFORE
+    remade = work.sections[slot.where].recomputes and slot.part != REMADE_BEFORE
     again = [(n, REMADE), (-n, REMADE)] if remade else []
     freed = [(-n, SAVED), *([(-n, REMADE_WHOLE)] if slot.part == REMADE_BEFORE else [])]
     if slot.kind == B or slot.where not in splits:

@@ -147,6 +147,7 @@ def _shape(
         offsets=split_offsets(samples, replicas, shares if len(shares) == replicas else ()),
         zero=zero,
         full_recompute=recompute == "full",
+        recomputes=recompute != "none",
         zero_replicas=_own_replicas(zero_replicas, replicas * len(meshes)),
         reshard=reshard,
     )

@@ -73,6 +73,8 @@ class SectionShape(NamedTuple):
     """Replicas that ZeRO shards over, in order of copies and replicas; 0 is all."""
     reshard: str = ""
     """`Stage.reshard`."""
+    recomputes: bool = False
+    """Whether a backward makes anything again: whole blocks, or what is cheap to make."""
 
     def samples(self, replica: int) -> int:
         """Return the samples of one microbatch that a replica works on."""

@@ -18,11 +18,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from explorer.cluster_profiles import load_cluster
 from explorer.costs.memory import StageMemory, stage_memory
 from explorer.costs.memory_arrays import core_layers
 from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.sharding import megatron_layout, shard
+from explorer.simulation.lane_memory import MEMORY_PARTS
+from explorer.simulation.simulate import simulate
+from explorer.strategies.uniform import uniform
+from explorer.workload import default_workload
 
 SIZES = [(1024, 1024, 16), (2048, 6144, 64), (2048, 12288, 96), (2048, 20480, 128), (2048, 25600, 160)]
 """Tokens, width, heads: a small one, then table 3 of the paper (22B, 175B, 530B, 1T)."""
@@ -153,3 +158,21 @@ def test_products_have_the_flops_of_the_fused_kernel() -> None:
         fused, parts = (np.array([(x.forward.flops, x.input_grad.flops) for x in g.layers]) for g in both)
         assert fused.sum(axis=0).tolist() == parts.sum(axis=0).tolist()
         assert np.count_nonzero(parts[:, 0]) == np.count_nonzero(fused[:, 0]) + 2
+
+
+@pytest.mark.parametrize(("recompute", "again"), [("none", 0), ("selective", 5)])
+def test_what_is_made_again_is_there_at_the_peak(recompute: str, again: int) -> None:
+    """While one block goes backward, its 5 a s^2 b bytes of attention exist beside all that is kept."""
+    s, h, a, blocks = 512, 256, 4, 3
+    settings = {
+        "layers": str(blocks), "embed": str(h), "heads": str(a), "positions": str(s),
+        "attention": "unfused", "dropout": "true",
+    }  # fmt: skip
+    graph = load_model("gpt", sequence_length=s, settings=settings)
+    cluster, workload = load_cluster("dgx-a100"), default_workload(graph).with_job(global_batch=1)
+    strategy = uniform(graph, cluster, workload.job, stages=1, microbatch_size=1, recompute=recompute)
+    report = simulate(graph, cluster, workload, strategy)
+    (memory,) = report.timeline.prices.memory
+    kept = memory.activation_bytes_per_sample
+    activations = report.memory_parts_bytes[0][MEMORY_PARTS.index("activations")]
+    assert activations - kept == pytest.approx(again * a * s**2)
