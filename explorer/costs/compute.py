@@ -79,6 +79,7 @@ def layer_costs(
     work: Array | None = None,
     split: Array | None = None,
     tensor_degree: int = 1,
+    alike: IntArray | None = None,
 ) -> LayerCosts:
     """Return the costs of every layer on one device.
 
@@ -93,12 +94,14 @@ def layer_costs(
             device has (`ShardedLayers.split`); the rest of `work` is a share of the rows.
         tensor_degree: tensor-parallel size by which measured seconds are found; those of degree 1 are
             multiplied by `work`, those of this degree are taken as they are.
+        alike: per layer a number, equal only where `work` and `split` are (`ShardedLayers.alike`), so that
+            equal layers are priced once; None if unknown.
 
     Raises:
         InputError: samples are below 0, the precision is unknown, `work` or `split` has the wrong shape, or a
             layer was measured on other device kinds only and does not state its work.
     """
-    costs = _layer_costs(graph, kind, samples, precision, work, split, tensor_degree)
+    costs = _layer_costs(graph, kind, samples, precision, work, split, tensor_degree, alike)
     for array in costs:
         array.flags.writeable = False
     return costs
@@ -236,11 +239,18 @@ def _layer_costs(
     work: Array | None,
     split: Array | None,
     degree: int,
+    alike: IntArray | None,
 ) -> LayerCosts:
     _check(graph, samples, work, split)
     table, inverse = graph.memo("costs.table", lambda: work_table(graph))
     if work is None:
         times, host = (found[:, inverse] for found in _physics(table, kind, samples, precision, 1.0, None))
+    elif alike is not None and split is not None:
+        pairs = inverse * (int(alike.max(initial=0)) + 1) + alike
+        _, example, back = np.unique(pairs, return_index=True, return_inverse=True)
+        own = table.taken(inverse[example])
+        found = _physics(own, kind, samples, precision, work[example], split[:, example])
+        times, host = (item[:, back] for item in found)
     else:
         every = graph.memo("costs.every", lambda: table.taken(inverse))
         times, host = _physics(every, kind, samples, precision, work, split)

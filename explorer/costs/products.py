@@ -14,11 +14,13 @@ that clocks fall: the curve `sustained`, over the FLOPs of a product, if a kind 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
 from explorer.base.units import dtype_bytes
-from explorer.cluster import Curve, DeviceKind
+from explorer.cluster import Curve, DeviceKind, Tile
 
 Array = npt.NDArray[np.float64]
 
@@ -54,23 +56,30 @@ def product_seconds(
         InputError: the kind has no peak for the precision.
     """
     per_unit = kind.peak(precision) / kind.compute_units
-    best = np.full(np.shape(rows), np.inf)
-    for tile in kind.tiles:
-        tiles = batch * np.ceil(rows / tile.rows) * np.ceil(columns / tile.columns)
-        step = 2.0 * tile.rows * tile.columns / (tile.fraction * per_unit)
-        for split in SPLITS:
-            waves = np.ceil(tiles * split / kind.compute_units)
-            seconds = waves * step * (depth / split + kind.tile_depth)
-            if split > 1:
-                moved = (split + 1) * _SUM_BYTES * batch * rows * columns
-                seconds = seconds + moved / kind.memory_bandwidth_bytes_per_s
-            np.minimum(best, seconds, out=best)
+    high, wide, fraction, parts = _ways(kind.tiles, np.ndim(rows))
+    tiles = batch * np.ceil(rows / high) * np.ceil(columns / wide)
+    waves = np.ceil(tiles * parts / kind.compute_units)
+    seconds = waves * (2.0 * high * wide / (fraction * per_unit)) * (depth / parts + kind.tile_depth)
+    moved = np.where(parts > 1, (parts + 1) * _SUM_BYTES, 0.0) * batch * rows * columns
+    best: Array = (seconds + moved / kind.memory_bandwidth_bytes_per_s).min(axis=0)
     stored = rows if summed else depth
     speed = np.where(_aligned(precision, columns, stored), 1.0, kind.unaligned_fraction)
     sustained = dict(kind.efficiency).get("sustained")
     if sustained is not None:
         speed = speed * _at(sustained, 2.0 * batch * rows * columns * depth)
-    return best / speed
+    found: Array = best / speed
+    return found
+
+
+@lru_cache(maxsize=64)
+def _ways(tiles: tuple[Tile, ...], dimensions: int) -> tuple[Array, Array, Array, Array]:
+    """Return rows, columns and fraction of peak of every tile with every number of parts of the depth.
+
+    All are of shape (ways, 1, ..., 1), to stand before the products' own axes.
+    """
+    rows = [(tile.rows, tile.columns, tile.fraction, split) for tile in tiles for split in SPLITS]
+    high, wide, fraction, parts = np.array(rows, dtype=float).T.reshape(4, -1, *(1,) * dimensions)
+    return high, wide, fraction, parts
 
 
 def _at(curve: Curve, sizes: Array) -> Array:

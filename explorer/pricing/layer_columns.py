@@ -121,7 +121,7 @@ def layer_columns(
     found = [
         layer_costs(
             graph, named[name], samples=samples, precision=precision, work=own.shards.work,
-            split=own.shards.split, tensor_degree=own.degree,
+            split=own.shards.split, tensor_degree=own.degree, alike=own.shards.alike,
         )
         for name, own in pieces or tuple((name, sharded) for name in named)
     ]  # fmt: skip

@@ -108,6 +108,8 @@ class ShardedLayers(Owner):
     """Shares of batch, columns and depth of each layer's matrix products, shape (3, layers of the graph)."""
     tensor_share: FloatArray
     """Share of every tensor of the graph that one device stores when it is saved or sent."""
+    alike: IntArray | None
+    """Per layer of the graph a number, equal only where `work` and `split` are; None if not all are here."""
     touched: IntArray
     """Tensors that these layers read or write, in order."""
     kinds: tuple[Kind, ...]

@@ -74,7 +74,7 @@ class GraphSharding:
         self._groups, self._group_of, self.axes = found
         self.assigned = assign(graph, self._groups, self._group_of, self.axes)
         self.plans = [self.assigned.plans[n] for n in self.assigned.of.tolist()]
-        self.split = _split(graph, self.assigned)
+        self.split, self._alike = _split(graph, self.assigned)
         self.work = np.array([plan.work for plan in self.assigned.plans])[self.assigned.of]
         self.tensors: TensorPlans | None = None
         self.tensor_share = np.ones(len(graph.tensors))
@@ -113,6 +113,7 @@ class GraphSharding:
             work=work,
             split=self.split,
             tensor_share=self.tensor_share,
+            alike=self._alike if whole else None,
             touched=touched,
             kinds=kinds,
             sends=sends,
@@ -225,8 +226,10 @@ def _reads(wires: Wiring) -> tuple[BoolArray, IntArray]:
     )
 
 
-def _split(graph: LayerGraph, assigned: Assignment) -> FloatArray:
-    """Return the shares of batch, columns and depth of each layer's products, shape (3, layers)."""
+def _split(graph: LayerGraph, assigned: Assignment) -> tuple[FloatArray, IntArray]:
+    """Return the shares of batch, columns and depth of each layer's products, shape (3, layers), and a number
+    per layer that tells its products and plan.
+    """
     products, product_of = graph.memo("sharding.products", lambda: _products(graph))
     pairs = product_of * len(assigned.plans) + assigned.of
     distinct, pair_of = np.unique(pairs, return_inverse=True)
@@ -237,7 +240,7 @@ def _split(graph: LayerGraph, assigned: Assignment) -> FloatArray:
         found.append(product.shares(pieces) if product is not None and pieces else (1.0, 1.0, 1.0))
     shares = np.array(found)[pair_of].T.copy()
     shares.flags.writeable = False
-    return shares
+    return shares, pair_of
 
 
 def _products(graph: LayerGraph) -> tuple[tuple[Contraction | None, ...], IntArray]:

@@ -55,6 +55,8 @@ class LayerOptions:
     """(choices, 3): seconds of forward, input gradient and weight gradient, as if the layer were alone."""
     comm_s: FloatArray
     """(choices, 2): seconds of collectives inside the layer, forward and backward."""
+    sent_bytes: FloatArray
+    """(choices, 2): bytes that each device sends in them."""
     sync_s: FloatArray
     """Seconds to add up its gradients, once a step, each parameter by itself."""
     memory: tuple[StageMemory, ...]
@@ -208,10 +210,12 @@ class LayerTable:
         for choice in range(len(self.choices)):
             first.setdefault(self.first_plan(layer, choice), choice)
         plans = np.array(list(first), dtype=np.int64)
+        inside = np.array([self._inside(layer, plan) for plan in first])
         return LayerOptions(
             choices=np.array(list(first.values()), dtype=np.int64),
             compute_s=self._alone_s(layer, plans),
-            comm_s=np.array([self._inside_s(layer, plan) for plan in first]),
+            comm_s=inside[..., 0],
+            sent_bytes=inside[..., 1],
             sync_s=np.array([self._sync_s(layer, plan, choice) for plan, choice in first.items()]),
             memory=tuple([self._memory(layer, choice) for choice in first.values()]),
         )
@@ -231,11 +235,12 @@ class LayerTable:
             found.append(np.max(times, axis=0))
         return np.array(found)
 
-    def _inside_s(self, layer: int, plan: int) -> tuple[float, float]:
-        found = [0.0, 0.0, 0.0]
+    def _inside(self, layer: int, plan: int) -> FloatArray:
+        """Return (forward and backward, seconds and bytes) of the collectives inside a layer."""
+        found = np.zeros((2, 2))
         for item in self.inner_of(layer, plan):
-            found[item.way] += self.kind_cost(item.kind)[0]
-        return found[0], found[1]
+            found[item.way] += self.kind_cost(item.kind)
+        return found
 
     def _sync_s(self, layer: int, plan: int, choice: int) -> float:
         """Price an all-reduce of each parameter's gradient over the devices whose gradients differ.

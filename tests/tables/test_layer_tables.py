@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from explorer.base.errors import InputError
-from explorer.cluster import Cluster
+from explorer.cluster import Cluster, Level
 from explorer.cluster_profiles import load_cluster
 from explorer.graph import Dim, Layer, LayerGraph, Parameter, Tensor, Use, Work
 from explorer.models import load_model
@@ -32,6 +32,7 @@ from explorer.tables import (
 from explorer.tasks.placement import place
 from explorer.tasks.program import REDUCE, U
 from explorer.workload import Job, default_workload
+from tests.random_plans import cluster_of
 from tests.sharding.random_graphs import small_models
 
 CLOSE = 1e-12
@@ -252,6 +253,66 @@ def _one_product() -> LayerGraph:
     tensors = (Tensor(name="x", shape=(8, 64), backward=False), Tensor(name="y", shape=(8, 128)))
     return LayerGraph(
         name="one", layers=(layer,), tensors=tensors, parameters=(Parameter(name="w", shape=(64, 128)),)
+    )
+
+
+def _chain_planner(table: EdgeTable) -> float:
+    """The least seconds of a microbatch over all choices: PaSE's dynamic program on a chain."""
+    layers = range(len(table.layers.wires.reads))
+    options = [table.layers.options(i) for i in layers]
+    own = [item.compute_s.sum(axis=1) + item.comm_s.sum(axis=1) for item in options]
+    best = own[0]
+    for i in layers[1:]:
+        best = (best[:, None] + table.matrix(i - 1, i).seconds.sum(axis=2)).min(axis=0) + own[i]
+    return float(best.min())
+
+
+@settings(max_examples=15)
+@given(st.lists(st.sampled_from(["embed", "ffn"]), min_size=1, max_size=3), st.sampled_from(["link", "slow"]))
+def test_a_planner_on_tables_finds_what_brute_force_finds(widths: list[str], link: str) -> None:
+    graph = _products(widths)
+    level = Level(
+        name=link,
+        kind="nvlink",
+        scope="all",
+        latency_s=1e-6,
+        bandwidth_bytes_per_s=1e8 if link == "slow" else 1e10,
+    )
+    cluster = cluster_of((level,))  # without a host that issues kernels: no time to hide anything in
+    stage = replace(stage_of(graph, "one axis"), microbatch_samples=4)
+    job = default_workload(graph).with_job(global_batch=8, precision="fp32").job
+    table = EdgeTable(LayerTable(lane_of(graph, cluster, job, stage), layer_choices(graph, stage)))
+    choices = [table.layers.options(i).choices.tolist() for i in range(len(graph.layers))]
+    best = min(sum(assemble(table, chosen).time()[:3]) for chosen in itertools.product(*choices))
+    assert _chain_planner(table) == pytest.approx(best, rel=1e-9)
+
+
+def _products(widths: list[str]) -> LayerGraph:
+    """A chain of products from one width to the next, each a block of its own."""
+    sizes = {"embed": 16.0, "ffn": 32.0}
+    layers, parameters, tensors = [], [], [Tensor(name="t0", shape=(8.0, 16.0), backward=False)]
+    for i, (source, out) in enumerate(itertools.pairwise(["embed", *widths])):
+        dims = tuple(dict.fromkeys(["seq", f"{source}{i}", f"{out}{i + 1}"]))
+        work = Work(flops=2 * 8 * sizes[source] * sizes[out], moved_elements=8 * (sizes[source] + sizes[out]))
+        size = {"seq": 8.0, f"{source}{i}": sizes[source], f"{out}{i + 1}": sizes[out]}
+        layers.append(
+            Layer(
+                name=f"layer{i}",
+                kind="linear",
+                dims=tuple(Dim(name=dim, size=size[dim]) for dim in dims),
+                reads=(Use(name=f"t{i}", dims=("seq", f"{source}{i}")),),
+                writes=(Use(name=f"t{i + 1}", dims=("seq", f"{out}{i + 1}")),),
+                parameters=(Use(name=f"w{i}", dims=(f"{source}{i}", f"{out}{i + 1}")),),
+                forward=work,
+                input_grad=work,
+                weight_grad=work,
+                saves=(f"t{i}",),
+            )
+        )
+        parameters.append(Parameter(name=f"w{i}", shape=(sizes[source], sizes[out])))
+        tensors.append(Tensor(name=f"t{i + 1}", shape=(8.0, sizes[out])))
+    return LayerGraph(
+        name="chain", layers=tuple(layers), tensors=tuple(tensors), parameters=tuple(parameters)
     )
 
 
