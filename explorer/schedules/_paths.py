@@ -22,48 +22,30 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from explorer.schedules._bounds import one_way
-from explorer.schedules.pipelines import ROUNDING, FloatArray, Pipelines, busiest, longest
+from explorer.schedules._bounds import one_way, one_way_split
+from explorer.schedules.pipelines import FloatArray, Pipelines, busy, with_path
 
 
 def one_forward_one_backward(of: Pipelines) -> FloatArray:
-    """Return the (N,) seconds of 1F1B; with several stages at a position only their bound."""
-    bound = one_way(of)
+    """Return the (P, N) spans of 1F1B; with several stages at a position only bounds."""
+    spans, p = one_way(of), of.grid.positions
     if of.grid.chunks > 1:
-        return bound
-    p = of.grid.positions
-    total = clocked(of, of.backward_s, None, range(p, 0, -1), [0] * p)
-    return longest((total + of.after_s[0]) * ROUNDING, bound)
+        return spans
+    return with_path(spans, clocked(of, of.backward_s, None, range(p, 0, -1), [0] * p))
 
 
-def steady(of: Pipelines, after_s: FloatArray | None = None) -> FloatArray:
-    """Return the (N,) seconds of a step of 1F1B that never ends: m times its slowest cycle.
-
-    Args:
-        of: the pipelines.
-        after_s: (P, N) seconds that each position takes after every backward; None for none.
-    """
+def steady(of: Pipelines) -> FloatArray:
+    """Return the (P, N) spans of 1F1B that never ends: m times its slowest cycle."""
+    spans = busy(of)
     if of.grid.chunks > 1 or of.grid.copies > 1:
-        return busiest(of)
-    x = 2 * of.transfer_s
-    once = of.once_s if after_s is None else of.once_s + after_s
+        return spans
+    x, once = 2 * of.transfer_s, of.once_s
     slowest: FloatArray = once.max(axis=0)
     for r in range(1, of.grid.positions):
         whole = (once[: r + 1].sum(axis=0) + x[:r].sum(axis=0)) / (r + 1)
         pair = (once[r - 1] + once[r] + x[r - 1]) / 2
         np.maximum(slowest, np.maximum(whole, pair), out=slowest)
-    return longest(slowest * of.microbatches, busiest(of))
-
-
-def updating(of: Pipelines) -> FloatArray:
-    """Return the (N,) seconds of a step of 1F1B that never ends, with an update after every backward."""
-    return steady(of, of.after_s)
-
-
-def busiest_updating(of: Pipelines) -> FloatArray:
-    """Return the (N,) bound on a step with an update after every backward."""
-    work: FloatArray = of.work_s(of.once_s) + of.microbatches * of.after_s
-    return longest(work) * ROUNDING
+    return np.maximum(spans, slowest * of.microbatches)
 
 
 def clocked(
@@ -109,7 +91,7 @@ def clocked(
 
 
 def rounds_of_chunks(of: Pipelines, per_round: FloatArray) -> FloatArray:
-    """Return the (N,) seconds of orders in which rounds of q microbatches pass all chunks, forward and back.
+    """Return the (P, N) spans of orders in which rounds of q microbatches pass all chunks, forward and back.
 
     A position begins with q forwards of each chunk before those of chunk c, and the first microbatch reaches
     chunk c through all stages before it; the end mirrors this. For stage s = c p + r of position r,
@@ -132,10 +114,10 @@ def rounds_of_chunks(of: Pipelines, per_round: FloatArray) -> FloatArray:
             done += seconds[first - p : first]
             np.maximum(most, fill[first : first + p] - per_round * done, out=most)
         work += most
-    return longest((work.max(axis=0) + of.after_s[0]) * ROUNDING, one_way(of))
+    return with_path(one_way(of), work.max(axis=0))
 
 
-def breadth_first(of: Pipelines, backward_s: FloatArray, after_s: FloatArray) -> FloatArray:
+def breadth_first(of: Pipelines, backward_s: FloatArray) -> FloatArray:
     """Return the (N,) seconds of all forwards, stage by stage, then all of `backward_s`, from the last stage.
 
     Equal microbatches through stages and wires are a flow shop of equal jobs: each takes sum F + sum x, and
@@ -151,11 +133,11 @@ def breadth_first(of: Pipelines, backward_s: FloatArray, after_s: FloatArray) ->
             last = first + p == len(seconds)
             total += chunk.sum(axis=0) + wires.sum(axis=0)
             total += np.maximum(of.microbatches - (1 if last or p == 1 else p), 0) * slowest
-    return np.asarray(total + after_s[0])
+    return total
 
 
 def split_by_clock(of: Pipelines, times: int) -> FloatArray:
-    """Return the (N,) seconds of 1F1B with split backwards, `times` as many forwards ahead, level memory.
+    """Return the (P, N) spans of 1F1B with split backwards, `times` as many forwards ahead, level memory.
 
     Stage s has times (p - s - 1) + 1 microbatches under way, and times s weight gradients may wait. Before
     its last I it has run m - 1 - lag of them, so that also
@@ -163,6 +145,9 @@ def split_by_clock(of: Pipelines, times: int) -> FloatArray:
         T >= max over r of [ sum over j < r (F + I + 2x) + m (F + I)_r + (m - 1 - lag_r) W_r ] + W_0
     """
     m, p = of.microbatches, of.grid.positions
+    spans = one_way_split(of)
+    if of.grid.chunks > 1:
+        return spans
     under_way = [times * (p - s - 1) + 1 for s in range(p)]
     path = clocked(of, of.input_grad_s, of.weight_grad_s, under_way, range(0, times * p, times))
     both = of.forward_s + of.input_grad_s
@@ -173,5 +158,4 @@ def split_by_clock(of: Pipelines, times: int) -> FloatArray:
         np.maximum(path, down + m * both[r] + before * of.weight_grad_s[r], out=path)
     whole = of.backward_s[0] - of.input_grad_s[0]  # the first stage runs whole backwards
     less = np.maximum(of.weight_grad_s[0] - whole, 0.0) * m
-    path += of.weight_grad_s[0] + of.after_s[0] - less
-    return path
+    return with_path(spans, path + of.weight_grad_s[0] - less)

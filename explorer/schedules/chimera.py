@@ -10,7 +10,7 @@ from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
 from explorer.schedules._clock import Ticked, by_tick, clock_of, ticked
 from explorer.schedules._common import each_step, per_copy, updates
 from explorer.schedules._in_flight import opposed
-from explorer.schedules.pipelines import ROUNDING, FloatArray, Pipelines, busiest, longest
+from explorer.schedules.pipelines import FloatArray, Pipelines, busy, with_path
 from explorer.schedules.placements import BIDIRECTIONAL
 
 CONCATENATE = Option(
@@ -28,29 +28,28 @@ def makespan(of: Pipeline) -> float | None:
 
 
 def lower(of: Pipelines) -> FloatArray:
-    """Return the (N,) bound on a step.
+    """Return the (P, N) spans of paths.
 
     Position r of the first half begins with a forward of stage r of copy 0, after those before it, and ends
     with its backward, before theirs; the second half mirrors it with copy 1.
     """
-    p, once = of.grid.positions, of.once_s
+    spans, p, once = busy(of), of.grid.positions, of.once_s
     if of.grid.chunks > 1 or of.grid.copies != 2:
-        return busiest(of)
-    work = of.work_s(once)
+        return spans
     alone = once.sum(axis=0) + 2 * of.transfer_s.sum(axis=0)
     fill = np.zeros((max(1, p // 2), of.size))
     np.cumsum(once[: p // 2 - 1] + 2 * of.transfer_s[: p // 2 - 1], axis=0, out=fill[1:])
-    path = np.maximum(alone, (work[: p // 2] + fill).max(axis=0)) + of.after_s[[0, -1]].min(axis=0)
-    return longest(path, (work + of.after_s).max(axis=0)) * ROUNDING
+    path = np.maximum(alone, (spans[: p // 2] + fill).max(axis=0))
+    return with_path(with_path(spans, path), path, p - 1)
 
 
 def estimate(of: Pipelines) -> FloatArray:
-    """Return the (N,) guesses of a step: the closed form of an even pipeline, and (3 p - 4) transfers."""
+    """Return the (P, N) guesses: the closed form of an even pipeline, and (3 p - 4) transfers."""
     p = of.grid.positions
     forward, backward = of.forward_s.mean(axis=0), of.backward_s.mean(axis=0)
     x = of.transfer_s.max(axis=0, initial=0.0)
     bubble = (p - 2) * np.maximum(forward, backward) + (3 * p - 4) * x
-    return longest(longest(of.work_s(of.once_s)) + bubble + of.after_s.max(axis=0), lower(of))
+    return np.asarray(np.maximum(lower(of), busy(of).max(axis=0) + bubble))
 
 
 @SCHEDULES.add(

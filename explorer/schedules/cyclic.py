@@ -12,6 +12,7 @@ from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
 from explorer.schedules._clock import Ticked, by_tick
 from explorer.schedules._common import each_lane, own, per_copy
+from explorer.schedules.pipelines import never
 from explorer.schedules.placements import WORKERS
 
 RULE = Option(
@@ -86,6 +87,7 @@ def makespan(of: Pipeline) -> float | None:
         placement=WORKERS,
         needs=Needs(equal_microbatches=True),
         closed_form=ClosedForm(makespan=makespan),
+        updates=never,
     )
 )
 def order(shape: Shape, *, steps: int, rule: str = "v1") -> Order:

@@ -12,7 +12,7 @@ from explorer.schedules._bounds import one_way
 from explorer.schedules._common import each_step, own, updates
 from explorer.schedules._in_flight import all_at_once
 from explorer.schedules._paths import breadth_first
-from explorer.schedules.pipelines import ROUNDING, FloatArray, Pipelines, longest
+from explorer.schedules.pipelines import FloatArray, Pipelines, with_path
 from explorer.schedules.placements import LINE
 
 
@@ -28,14 +28,14 @@ def makespan(of: Pipeline) -> float | None:
     return slots * of.round_s + 2 * (of.p - 1) * of.transfer_s
 
 
-def estimate(of: Pipelines) -> FloatArray:
-    """Return the (N,) seconds of a step: exact with one stage at a position."""
-    return longest(breadth_first(of, of.backward_s, of.after_s), one_way(of))
-
-
 def lower(of: Pipelines) -> FloatArray:
-    """Return the (N,) bound on a step."""
-    return one_way(of) if of.grid.chunks > 1 else estimate(of) * ROUNDING
+    """Return the (P, N) spans; only bounds with several stages at a position."""
+    return estimate(of) if of.grid.chunks == 1 else one_way(of)
+
+
+def estimate(of: Pipelines) -> FloatArray:
+    """Return the (P, N) spans: exact with one stage at a position."""
+    return with_path(one_way(of), breadth_first(of, of.backward_s))
 
 
 @SCHEDULES.add(
@@ -48,6 +48,7 @@ def lower(of: Pipelines) -> FloatArray:
         closed_form=ClosedForm(makespan=makespan, transfers=True),
         lower=lower,
         estimate=estimate,
+        apart="backward",
         in_flight=all_at_once,
     )
 )

@@ -11,7 +11,7 @@ from explorer.schedules._common import LaneOrders, each_step_at_once
 from explorer.schedules._in_flight import level
 from explorer.schedules._list_scheduler import Caps, Costs, costs_of, list_schedule
 from explorer.schedules.needs import positions_of
-from explorer.schedules.pipelines import FloatArray, Pipelines, longest
+from explorer.schedules.pipelines import FloatArray, Pipelines, busy, with_path
 from explorer.schedules.placements import SNAKE
 
 
@@ -25,7 +25,7 @@ def makespan(of: Pipeline) -> float | None:
 
 
 def estimate(of: Pipelines) -> FloatArray:
-    """Return the (N,) guesses of a step, fitted to even pipelines of 2 to 8 positions.
+    """Return the (P, N) guesses of the spans, fitted to even pipelines of 2 to 8 positions.
 
     Up to m = p a bubble of 2 (p - 1) max(F, B). Beyond, units block each other where F and B differ, by
     2 (1 - 1/p) |B - F| for every microbatch; units that m does not fill cost half of what they lack.
@@ -38,7 +38,7 @@ def estimate(of: Pipelines) -> FloatArray:
     long = 2 * (p - 1) * forward + 2 * (1 - 1 / p) * m * np.abs(backward - forward) + whole
     wires = ((2 * v * (1 - 1 / p) - 2 / p) * m + 2 * (p - 1)) * x
     bubble = np.where(m > p, long, short) + wires
-    return longest(longest(of.work_s(of.once_s)) + bubble + of.after_s[0], one_way(of))
+    return with_path(one_way(of), busy(of).max(axis=0) + bubble)
 
 
 @SCHEDULES.add(

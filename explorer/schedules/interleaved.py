@@ -38,9 +38,29 @@ def makespan(of: Pipeline) -> float | None:
 
 
 def lower(of: Pipelines) -> FloatArray:
-    """Return the (N,) seconds of a step: a path, and mostly the longest."""
+    """Return the (P, N) spans: of paths, and mostly the longest."""
     m = of.microbatches
     return rounds_of_chunks(of, m / np.maximum(1, m // of.grid.positions))
+
+
+def estimate(of: Pipelines) -> FloatArray:
+    """Return the (P, N) guesses: the bounds, and what long transfers add while the pipeline is steady.
+
+    Neighbours differ by two forwards under way, so a way from position i down to r and back comes round
+    every 2 (r - i) + 1 chunks; one around all positions every p.
+    """
+    p, v, m = of.grid.positions, of.grid.chunks, of.microbatches
+    if p == 1 or not of.transfer_s.any():
+        return lower(of)
+    each: FloatArray = of.once_s.reshape(v, p, -1).mean(axis=0)
+    across = np.concatenate([of.transfer_s, of.transfer_s[:1]]).reshape(v, p, -1)[:, :-1].mean(axis=0)
+    slowest = each.max(axis=0)
+    pairs = (each[1:] + each[:-1] + 2 * across).max(axis=0) / 3
+    whole = (each.sum(axis=0) + 2 * across.sum(axis=0)) / (2 * p - 1)
+    longer = np.maximum(np.maximum(pairs, whole), slowest)
+    for part in (of.forward_s, of.backward_s):
+        np.maximum(longer, (part.sum(axis=0) + of.transfer_s.sum(axis=0)) / (p * v), out=longer)
+    return np.asarray(lower(of) + m * v * (longer - slowest))
 
 
 @SCHEDULES.add(
@@ -53,6 +73,7 @@ def lower(of: Pipelines) -> FloatArray:
         needs=NEEDS,
         closed_form=ClosedForm(makespan=makespan),
         lower=lower,
+        estimate=estimate,
         in_flight=in_rounds,
     )
 )

@@ -13,7 +13,7 @@ from explorer.schedules._bounds import one_way
 from explorer.schedules._clock import clock_of, one_step
 from explorer.schedules._common import each_step, own, updates
 from explorer.schedules._paths import one_forward_one_backward
-from explorer.schedules.pipelines import FloatArray, Pipelines, longest
+from explorer.schedules.pipelines import FloatArray, Pipelines, busy
 from explorer.schedules.placements import LINE
 
 DEFAULT_SWEEPS = 2
@@ -31,10 +31,15 @@ def makespan(of: Pipeline) -> float | None:
 
 
 def estimate(of: Pipelines) -> FloatArray:
-    """Return the (N,) guesses of a step: r parallel sweeps with an update each, then 1F1B."""
-    sweeps = of.options.get("sweeps", DEFAULT_SWEEPS)
-    own: FloatArray = of.work_s(of.once_s) + of.after_s
-    return longest(sweeps * own[0] + one_forward_one_backward(of), (sweeps + 1) * own)
+    """Return the (P, N) guesses: r parallel sweeps with an update each, then 1F1B."""
+    sweeps, work = of.options.get("sweeps", DEFAULT_SWEEPS), busy(of)
+    spans = np.maximum(one_forward_one_backward(of), work)
+    return np.asarray(spans + sweeps * work)
+
+
+def every_sweep(of: Pipelines) -> float:
+    """Return the number of sweeps, each of which ends with an update."""
+    return float(of.options.get("sweeps", DEFAULT_SWEEPS)) + 1.0
 
 
 @SCHEDULES.add(
@@ -47,6 +52,7 @@ def estimate(of: Pipelines) -> FloatArray:
         closed_form=ClosedForm(makespan=makespan),
         lower=one_way,
         estimate=estimate,
+        updates=every_sweep,
     )
 )
 def order(shape: Shape, *, steps: int, sweeps: int = DEFAULT_SWEEPS) -> Order:

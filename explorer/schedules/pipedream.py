@@ -10,8 +10,9 @@ from explorer.schedules import SCHEDULES, ClosedForm, Needs, Schedule
 from explorer.schedules._clock import Clock, Ticked, by_tick, clock_of, ticked
 from explorer.schedules._common import each_lane, turns
 from explorer.schedules._in_flight import clocked as clocked_in_flight
-from explorer.schedules._paths import busiest_updating, updating
+from explorer.schedules._paths import steady
 from explorer.schedules.one_f_one_b import makespan
+from explorer.schedules.pipelines import every_microbatch
 from explorer.schedules.placements import LINE
 
 TOGETHER = Option(
@@ -31,8 +32,8 @@ TOGETHER = Option(
         placement=LINE,
         needs=Needs(copies=(1,)),
         closed_form=ClosedForm(makespan=makespan),
-        lower=busiest_updating,
-        estimate=updating,
+        estimate=steady,
+        updates=every_microbatch,
         in_flight=clocked_in_flight(versions=None),
     )
 )

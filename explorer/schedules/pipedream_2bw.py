@@ -12,6 +12,7 @@ from explorer.schedules._in_flight import clocked as clocked_in_flight
 from explorer.schedules._paths import steady
 from explorer.schedules.needs import Least
 from explorer.schedules.one_f_one_b import makespan
+from explorer.schedules.pipelines import never
 from explorer.schedules.placements import LINE
 
 
@@ -33,6 +34,7 @@ NEEDS = Needs(copies=(1,), least=Least(text="as many microbatches as are in flig
         needs=NEEDS,
         closed_form=ClosedForm(makespan=makespan),
         estimate=steady,
+        updates=never,
         in_flight=clocked_in_flight(versions=1),
     )
 )

@@ -1,5 +1,9 @@
 """Batches of pipelines as arrays: what a schedule's own `lower`, `estimate` and `in_flight` are asked of.
 
+*Spans* are the seconds from the first forward of a position in a step to its last gradient, if the step
+begins with it: what exchanges and updates take before its next forward comes on top, and the step takes as
+long as the longest of the positions (`Schedule.lower_s`).
+
 All N pipelines of a batch have one grid (positions, chunks, copies) and one schedule; seconds of stages and
 transfers, and microbatches, differ. Arrays are stage by stage, (S, N), so that the N values of a stage lie
 together, and a few thousand of them stay in cache.
@@ -19,9 +23,6 @@ from explorer.schedules.placements import Grid, Placement
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
-
-ROUNDING = 1 - 1e-12
-"""Factor that keeps an exact bound below what the simulator adds up in another order."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,9 +46,6 @@ class Pipelines:
     transfer_s: FloatArray
     """(S - 1, N): x, seconds of one microbatch's tensors from stage s to s + 1, and of their gradients back;
     0 where both are at one position."""
-    after_s: FloatArray
-    """(P, N): seconds from the last gradient of a position to its first forward of the next step: what is
-    left of reductions, updates, gathers."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the schedule, with their defaults."""
 
@@ -98,22 +96,37 @@ class InFlight(NamedTuple):
 
 
 OfPipelines = Callable[[Pipelines], FloatArray]
-"""Function that returns (N,) seconds of a step."""
+"""Function that returns the (P, N) spans of positions."""
+Times = Callable[[Pipelines], FloatArray | float]
+"""Function that returns how often in a step a position waits for its updates."""
 Moments = Callable[[Placement, Grid, FloatArray], tuple[InFlight, ...]]
 """Function from placement, grid and (N,) microbatches to the moments at which memory may peak."""
 
 
-def longest(*paths: FloatArray) -> FloatArray:
-    """Return the (N,) longest of some paths, each of (N,) seconds or of more along a first axis."""
-    found = np.max(paths[0], axis=0) if paths[0].ndim > 1 else paths[0]
-    for path in paths[1:]:
-        found = np.maximum(found, np.max(path, axis=0) if path.ndim > 1 else path)
-    return np.asarray(found)
+def busy(of: Pipelines) -> FloatArray:
+    """Return the (P, N) seconds of work of positions: spans that bound every order, flush or not."""
+    return of.work_s(of.once_s)
 
 
-def busiest(of: Pipelines) -> FloatArray:
-    """Return the (N,) seconds of work of the busiest position: a bound for any order, flush or not."""
-    return longest(of.work_s(of.once_s)) * ROUNDING
+def with_path(spans: FloatArray, path: FloatArray, position: int = 0) -> FloatArray:
+    """Return spans of which that of a position is at least as long as a path of (N,) seconds."""
+    np.maximum(spans[position], path, out=spans[position])
+    return spans
+
+
+def every_step(_of: Pipelines) -> float:
+    """Return that positions wait for their updates once a step."""
+    return 1.0
+
+
+def every_microbatch(of: Pipelines) -> FloatArray:
+    """Return that positions wait for an update after every backward."""
+    return of.microbatches
+
+
+def never(_of: Pipelines) -> float:
+    """Return that positions go on with the next step while the last one is applied."""
+    return 0.0
 
 
 def one_of_each(placement: Placement, grid: Grid, microbatches: FloatArray) -> tuple[InFlight, ...]:

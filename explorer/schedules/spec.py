@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from explorer.actions import Dispatch, Order, Shape
 from explorer.base.registry import Spec, unregistered
 from explorer.schedules.needs import NO_NEEDS, Needs, Unmet
@@ -14,11 +16,15 @@ from explorer.schedules.pipelines import (
     Moments,
     OfPipelines,
     Pipelines,
-    busiest,
+    Times,
+    busy,
+    every_step,
     one_of_each,
 )
 from explorer.schedules.placements import ANY, Placement
 
+ROUNDING = 1 - 1e-12
+"""Factor that keeps an exact bound below what the simulator adds up in another order."""
 Quantity = Literal["seconds", "transfers", "memory"]
 """What a schedule reads of a shape besides its sizes: seconds per stage (`forward_s`, `input_grad_s`,
 `weight_grad_s`), seconds per edge (`transfer_s`), or `activation_bytes` and `memory_cap_bytes`.
@@ -85,11 +91,16 @@ class Schedule(Spec):
     """Whether every step ends with all gradients applied before the next one starts."""
     closed_form: ClosedForm | None = None
     """Makespan of an even pipeline."""
-    lower: OfPipelines | None = None
-    """Seconds that a training step takes at least, for many uneven pipelines; None for the work of the
-    busiest position, which bounds every order."""
+    lower: OfPipelines = busy
+    """Spans of a training step that are never too long, for many uneven pipelines; by default the work of
+    each position, which bounds every order."""
     estimate: OfPipelines | None = None
-    """Best guess of these seconds; None to take `lower`, where that is nearly always met."""
+    """Best guesses of these spans; None to take `lower`, where that is nearly always met."""
+    updates: Times = every_step
+    """How often in a step a position waits for its updates."""
+    apart: Literal["round", "backward", "weight"] = "round"
+    """What a stage does between two of its weight gradients, for longest: a forward and a backward, a
+    backward, or a weight gradient."""
     in_flight: Moments = one_of_each
     """Moments at which memory may peak; by default what every order holds."""
     torch_name: str = ""
@@ -101,13 +112,20 @@ class Schedule(Spec):
     function: Callable[..., Order | Dispatch] = unregistered
     """`function(shape, steps=..., **options)`."""
 
-    def lower_s(self, of: Pipelines) -> FloatArray:
-        """Return (N,) seconds that a training step of each of many pipelines takes at least."""
-        return (self.lower or busiest)(of)
+    def lower_s(self, of: Pipelines, after_s: FloatArray) -> FloatArray:
+        """Return (N,) seconds that a training step of each of many pipelines takes at least.
 
-    def estimate_s(self, of: Pipelines) -> FloatArray:
-        """Return (N,) best guesses of the seconds of a training step of each of many pipelines."""
-        return (self.estimate or self.lower or busiest)(of)
+        Args:
+            of: the pipelines.
+            after_s: (P, N) seconds from the last gradient of a position to its first forward of the next
+                step: what is left of reductions, updates, gathers.
+        """
+        return np.asarray((self.lower(of) + self.updates(of) * after_s).max(axis=0)) * ROUNDING
+
+    def estimate_s(self, of: Pipelines, after_s: FloatArray) -> FloatArray:
+        """Return (N,) best guesses of the seconds; the arguments are those of `lower_s`."""
+        spans = (self.estimate or self.lower)(of)
+        return np.asarray((spans + self.updates(of) * after_s).max(axis=0))
 
     def unmet(self, shape: Shape) -> tuple[Unmet, ...]:
         """Return everything that a shape lacks for this schedule; () if it can order it."""

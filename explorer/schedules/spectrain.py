@@ -7,9 +7,10 @@ from dataclasses import replace
 from explorer.actions import Order, ReadRule, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Schedule
 from explorer.schedules._in_flight import clocked as clocked_in_flight
-from explorer.schedules._paths import busiest_updating, updating
+from explorer.schedules._paths import steady
 from explorer.schedules.one_f_one_b import makespan
 from explorer.schedules.pipedream import order as pipedream
+from explorer.schedules.pipelines import every_microbatch
 from explorer.schedules.placements import LINE
 
 
@@ -22,8 +23,8 @@ from explorer.schedules.placements import LINE
         placement=LINE,
         needs=Needs(copies=(1,), split_microbatches=True),
         closed_form=ClosedForm(makespan=makespan),
-        lower=busiest_updating,
-        estimate=updating,
+        estimate=steady,
+        updates=every_microbatch,
         in_flight=clocked_in_flight(versions=1),
     )
 )

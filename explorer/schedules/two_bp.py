@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from explorer.actions import Order, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule, _in_flight, gpipe, one_f_one_b
-from explorer.schedules._bounds import one_way_split
+from explorer.schedules._bounds import gradients
 from explorer.schedules._in_flight import all_at_once, then_waiting
 from explorer.schedules._paths import breadth_first, clocked
 from explorer.schedules._split_backward import at_the_end, split_order
-from explorer.schedules.pipelines import ROUNDING, FloatArray, Pipelines, longest
+from explorer.schedules.pipelines import FloatArray, Pipelines, with_path
 from explorer.schedules.placements import LINE
 
 PAPER = "2BP: 2-Stage Backpropagation (Rae et al., 2024)"
@@ -26,22 +26,19 @@ def makespan(of: Pipeline) -> float | None:
 
 
 def lower_gpipe(of: Pipelines) -> FloatArray:
-    """Return the (N,) seconds of a step: every position runs its m W when its last I is done."""
-    after = of.after_s + of.work_s(of.weight_grad_s)
-    bound = one_way_split(of, after)
-    if of.grid.chunks > 1:
-        return bound
-    return longest(breadth_first(of, of.input_grad_s, after) * ROUNDING, bound)
+    """Return the (P, N) spans: every position runs its m W when its last I is done."""
+    spans = gradients(of)
+    if of.grid.chunks == 1:
+        spans = with_path(spans, breadth_first(of, of.input_grad_s))
+    return spans + of.work_s(of.weight_grad_s)
 
 
 def lower_1f1b(of: Pipelines) -> FloatArray:
-    """Return the (N,) seconds of a step: every position runs its m W when its last I is done."""
-    after, p = of.after_s + of.work_s(of.weight_grad_s), of.grid.positions
-    bound = one_way_split(of, after)
-    if of.grid.chunks > 1:
-        return bound
-    path = clocked(of, of.input_grad_s, None, range(p, 0, -1), [0] * p) + after[0]
-    return longest(path * ROUNDING, bound)
+    """Return the (P, N) spans: every position runs its m W when its last I is done."""
+    spans, p = gradients(of), of.grid.positions
+    if of.grid.chunks == 1:
+        spans = with_path(spans, clocked(of, of.input_grad_s, None, range(p, 0, -1), [0] * p))
+    return spans + of.work_s(of.weight_grad_s)
 
 
 @SCHEDULES.add(
@@ -52,6 +49,7 @@ def lower_1f1b(of: Pipelines) -> FloatArray:
         placement=LINE,
         closed_form=ClosedForm(makespan=makespan),
         lower=lower_gpipe,
+        apart="weight",
         in_flight=then_waiting(all_at_once),
     )
 )
@@ -68,6 +66,7 @@ def after_gpipe(shape: Shape, *, steps: int) -> Order:
         placement=LINE,
         closed_form=ClosedForm(makespan=makespan),
         lower=lower_1f1b,
+        apart="weight",
         in_flight=then_waiting(_in_flight.clocked()),
     )
 )

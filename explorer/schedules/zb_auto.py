@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from explorer.actions import Order, Shape
 from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, Schedule
@@ -35,10 +33,8 @@ KEPT = Option(
 
 
 def estimate(of: Pipelines) -> FloatArray:
-    """Return the (N,) seconds of ZB-H1 or, with a limit of 2, of ZB-H2, which it is about as good as."""
-    bound = one_way_split(of)
-    times = 2 if of.options.get("limit", 1) == 2 else 1
-    return bound if of.grid.chunks > 1 else np.maximum(split_by_clock(of, times), bound)
+    """Return the (P, N) spans of ZB-H1 or, with a limit of 2, of ZB-H2, which it is about as good as."""
+    return split_by_clock(of, 2 if of.options.get("limit", 1) == 2 else 1)
 
 
 @SCHEDULES.add(

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from explorer.actions import Order, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
-from explorer.schedules._bounds import one_way_split
 from explorer.schedules._clock import clock_of
 from explorer.schedules._in_flight import clocked as clocked_in_flight
 from explorer.schedules._paths import split_by_clock
 from explorer.schedules._split_backward import levelled
-from explorer.schedules.pipelines import ROUNDING, FloatArray, Pipelines
+from explorer.schedules.pipelines import FloatArray, Pipelines
 from explorer.schedules.placements import LINE
 
 
@@ -26,9 +23,8 @@ def makespan(of: Pipeline) -> float | None:
 
 
 def lower(of: Pipelines) -> FloatArray:
-    """Return the (N,) seconds of a step: a path, and mostly the longest."""
-    bound = one_way_split(of)
-    return bound if of.grid.chunks > 1 else np.maximum(split_by_clock(of, 2) * ROUNDING, bound)
+    """Return the (P, N) spans: of paths, and mostly the longest."""
+    return split_by_clock(of, 2)
 
 
 @SCHEDULES.add(

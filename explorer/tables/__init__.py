@@ -9,6 +9,10 @@
     lane            devices of one replica              layer_choices shardings that a layer may have
     layers          cost of each (layer, choice)        edges         cost of tensors between choices
     assembly        a graph whose layers have chosen, and what one change costs
+    estimates       guesses and bounds of arrays of even plans: `Estimator`
+    degrees_columns arrays of degrees                   plan_group    plans of one schedule and grid, together
+    run_kinds       stages of equal content             kind_costs    costs of these under many choices
+    exchange_pairs  exchanges beside work               distinct      distinct combinations of columns
 
 A table is made once for a graph, a cluster and a job, and grows as it is asked. It says seconds and bytes,
 never whether something fits. Its numbers are those of `explorer.pricing` for the same stage: what is no sum
@@ -19,7 +23,9 @@ from __future__ import annotations
 
 from explorer.tables.assembly import Assembled, assemble
 from explorer.tables.borders import Borders
+from explorer.tables.degrees_columns import DegreesColumns
 from explorer.tables.edges import EdgeTable
+from explorer.tables.estimates import Estimates, Estimator
 from explorer.tables.even_cuts import even_bounds
 from explorer.tables.lane import Lane, lane_of
 from explorer.tables.layer_choices import LayerChoice, layer_choices, with_choices
@@ -28,6 +34,7 @@ from explorer.tables.stage_choice import StageChoice
 from explorer.tables.stage_table import StageRun, StageRuns, StageTable
 
 __all__ = [
-    "Assembled", "Borders", "EdgeTable", "Lane", "LayerChoice", "LayerTable", "StageChoice", "StageRun",
-    "StageRuns", "StageTable", "assemble", "even_bounds", "lane_of", "layer_choices", "with_choices",
+    "Assembled", "Borders", "DegreesColumns", "EdgeTable", "Estimates", "Estimator", "Lane",
+    "LayerChoice", "LayerTable", "StageChoice", "StageRun", "StageRuns", "StageTable", "assemble",
+    "even_bounds", "lane_of", "layer_choices", "with_choices",
 ]  # fmt: skip

@@ -71,6 +71,10 @@ class StageChoice:
             first=position * degrees.position_devices,
         )  # fmt: skip
 
+    def at(self, first: int) -> StageChoice:
+        """Return the same choice on the devices from another rank on."""
+        return self if first == self.first else replace(self, first=first)
+
     @property
     def degrees(self) -> Degrees:
         """The same as the degrees of a model on one stage."""

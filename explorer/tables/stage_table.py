@@ -25,7 +25,7 @@ from explorer.pricing.stage_transfers import crossing_route
 from explorer.sharding import ShardedLayers
 from explorer.strategies.model_axes import check_axes, expert_patterns
 from explorer.strategy import Sharding, Stage
-from explorer.tables.borders import Borders, borders_of, flow_tensors
+from explorer.tables.borders import Borders, Tensors, borders_of, flow_tensors
 from explorer.tables.exchange_groups import Rows, alike_exchanges, placed_exchanges
 from explorer.tables.exchanges import RunExchange, StageExchanges
 from explorer.tables.prefix_sums import RunSeconds, SecondsColumns, seconds_columns, sums
@@ -113,7 +113,7 @@ class StageTable:
         self.borders: Borders = borders_of(graph, job.precision)
         self._framework, self._prices = framework, prices
         self._names = tuple(layer.name for layer in graph.layers)
-        self._period = period_of(self.cluster, self.devices)
+        self.period = period_of(self.cluster, self.devices)
         self._experts = sums(_covered(graph).astype(np.int64))
         self._known: dict[object, object] = {}
 
@@ -231,18 +231,43 @@ class StageTable:
             backward: whether gradients come back.
         """
         tensors = flow_tensors(self.graph, written, read)
-        if not tensors:
-            return 0.0
+        return self.flows(source, target, [tensors], backward=backward)[0]
+
+    def flows(
+        self, source: StageChoice, target: StageChoice, sent: Sequence[Tensors], *, backward: bool = False
+    ) -> list[float]:
+        """Return the seconds in which one microbatch of some tensors goes from a stage to another, for each.
+
+        Args:
+            source: choice for the stage that writes them.
+            target: choice for the stage that reads them.
+            sent: tensors that go together, as `flow_tensors` names them.
+            backward: whether gradients come back.
+        """
         ends = self._shifted(source, target)
         rows = [self.devices[end.first : end.first + end.row_devices] for end in ends]
         if rows[0] == rows[1]:
-            return 0.0
+            return [0.0] * len(sent)
         shards = [self._row(self._lane(end)).sharded.shards for end in ends]
-        size, pattern = flow_pattern(self.graph, self.job.precision, tensors, *shards)
-        way = reversed_pattern(pattern) if backward else pattern
         if backward:
             rows.reverse()
-        sent = size * min(source.microbatch_size, target.microbatch_size)
+        samples = min(source.microbatch_size, target.microbatch_size)
+        return [self._crossing(rows, shards, item, samples, backward=backward) for item in sent]
+
+    def _crossing(
+        self,
+        rows: list[tuple[int, ...]],
+        shards: list[ShardedLayers],
+        tensors: Tensors,
+        samples: int,
+        *,
+        backward: bool,
+    ) -> float:
+        if not tensors:
+            return 0.0
+        size, pattern = flow_pattern(self.graph, self.job.precision, tensors, *shards)
+        way = reversed_pattern(pattern) if backward else pattern
+        sent = size * samples
         if self.transfers in ("", "direct"):
             route = lane_route(self.cluster, rows[0], rows[1], way)
         else:
@@ -287,15 +312,15 @@ class StageTable:
 
     def _moved(self, choice: StageChoice) -> StageChoice:
         """Return the choice on the first devices of the cluster whose links look alike."""
-        if not self._period or choice.first < self._period:
+        if not self.period or choice.first < self.period:
             return choice
-        return replace(choice, first=choice.first % self._period)
+        return replace(choice, first=choice.first % self.period)
 
     def _shifted(self, source: StageChoice, target: StageChoice) -> tuple[StageChoice, StageChoice]:
         """Move both ends of a transfer together, as `_moved` does."""
-        if not self._period:
+        if not self.period:
             return source, target
-        back = min(source.first, target.first) // self._period * self._period
+        back = min(source.first, target.first) // self.period * self.period
         return replace(source, first=source.first - back), replace(target, first=target.first - back)
 
     def _lane(self, choice: StageChoice) -> StageChoice:

@@ -1,0 +1,141 @@
+"""Estimates and bounds of many even plans at once: seconds of a step and bytes of the fullest device.
+
+What a stage costs comes from the cost tables (`kind_costs`), how stages make a step from the schedule itself
+(`Schedule.lower`, `estimate`, `in_flight`), what is exchanged in between from `exchange_pairs`. A lower bound
+is never above `simulate`: links that are shared only make a step longer. The guess adds how much.
+
+>>> from explorer.cluster_profiles import load_cluster
+>>> from explorer.models import load_model
+>>> from explorer.strategies.degrees import Degrees
+>>> from explorer.workload import default_workload
+>>> graph = load_model("gpt2-small")
+>>> estimator = Estimator(graph, load_cluster("dgx-a100"), default_workload(graph).job)
+>>> found = estimator.one(Degrees(stages=4, replicas=2))
+>>> bool(found.step_lower_s[0] <= found.step_s[0])
+True
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from explorer.base.errors import InputError
+from explorer.cluster import Cluster
+from explorer.graph import LayerGraph
+from explorer.schedules import SCHEDULES
+from explorer.strategies.degrees import Degrees
+from explorer.tables.degrees_columns import DegreesColumns, Scheduled
+from explorer.tables.distinct import distinct
+from explorer.tables.kind_costs import KindCosts
+from explorer.tables.plan_group import PlanGroup
+from explorer.tables.run_kinds import RunKinds
+from explorer.tables.stage_table import StageTable
+from explorer.tasks.skeleton import FloatArray
+from explorer.workload import Job
+
+_Key = tuple[Scheduled, int, int]
+
+
+class Estimates(NamedTuple):
+    """Predictions of N plans, arrays of (N,)."""
+
+    step_s: FloatArray
+    """Best guess of the seconds of a step."""
+    step_lower_s: FloatArray
+    """Seconds that a step takes at least."""
+    memory_bytes: FloatArray
+    """Best guess of the bytes on the fullest device."""
+    memory_lower_bytes: FloatArray
+    """Bytes that it needs at least."""
+    over_bytes: FloatArray
+    """Best guess of the bytes that some device lacks; 0 or less if the plan fits."""
+    over_lower_bytes: FloatArray
+    """Bytes that some device lacks at least."""
+
+
+class Estimator:
+    """Estimates of even plans of one job on one cluster."""
+
+    def __init__(
+        self, graph: LayerGraph, cluster: Cluster, job: Job, *, table: StageTable | None = None
+    ) -> None:
+        """Start with empty tables.
+
+        Args:
+            graph: the model.
+            cluster: the devices.
+            job: the workload of the model, with its framework.
+            table: the cost table to ask; None makes one.
+        """
+        self.table = table or StageTable(graph, cluster, job)
+        self._kinds = RunKinds(graph)
+        self._costs = KindCosts(self.table, self._kinds)
+        self._groups: dict[_Key, PlanGroup] = {}
+
+    def one(self, degrees: Degrees) -> Estimates:
+        """Return the estimates of one plan, as arrays of one value."""
+        return self.of(DegreesColumns.of([degrees]))
+
+    def of(self, columns: DegreesColumns) -> Estimates:
+        """Return the estimates of many plans.
+
+        Raises:
+            InputError: a plan that the model or the cluster does not allow, or a schedule without an order.
+        """
+        self._check(columns)
+        found = Estimates(*np.zeros((len(Estimates._fields), len(columns))))
+        groups = distinct(columns.schedule, columns.stages, columns.chunks)
+        keys = [
+            (
+                columns.schedules[int(columns.schedule[row])],
+                int(columns.stages[row]),
+                int(columns.chunks[row]),
+            )
+            for row in groups.first
+        ]
+        self._prepare(keys)
+        order = np.argsort(groups.place.astype(np.int32), kind="stable")
+        stops = np.cumsum(np.bincount(groups.place, minlength=groups.size)).tolist()
+        for key, start, stop in zip(keys, [0, *stops], stops, strict=False):
+            rows = order[start:stop]
+            for out, values in zip(found, self._groups[key].of(columns.take(rows)), strict=True):
+                out[rows] = values
+        return found
+
+    def _check(self, columns: DegreesColumns) -> None:
+        devices = columns.stages * columns.replicas * columns.context * columns.tensor
+        most, there = int(devices.max(initial=0)), len(self.table.devices)
+        if most > there:
+            raise InputError(f"a plan on {most} devices", key="stages", found=most, allowed=f"<= {there}")
+        batch, samples = self.table.job.global_batch, columns.microbatch_size * columns.replicas
+        if (wrong := np.flatnonzero(batch % samples)).size:
+            raise InputError(
+                f"microbatches of {samples[wrong[0]]} samples do not divide the global batch of {batch}",
+                key="microbatch_size", found=int(samples[wrong[0]]), allowed="a divisor of the global batch",
+            )  # fmt: skip
+
+    def _prepare(self, keys: list[_Key]) -> None:
+        """Make the groups that are new; costs are asked of all kinds of runs at once, so these come first."""
+        new = [key for key in keys if key not in self._groups]
+        for (name, _), stages, chunks in new:
+            schedule = SCHEDULES.get(name)
+            if schedule.dispatch or schedule.literal:
+                raise InputError(
+                    f"schedule {name} has no order before it runs, or a literal one: it is not estimated",
+                    key="schedule", found=name, allowed="a schedule that makes an order of its own",
+                )  # fmt: skip
+            self._kinds.cut(schedule.placement.stages(schedule.placement.grid(stages, chunks)))
+        if self._costs.size != (len(self._kinds.starts), len(self._kinds.pairs)):
+            self._costs = KindCosts(self.table, self._kinds)
+            self._groups.clear()
+            new = keys
+        for key in new:
+            (name, options), stages, chunks = key
+            schedule = SCHEDULES.get(name)
+            grid = schedule.placement.grid(stages, chunks)
+            cut = self._kinds.cut(schedule.placement.stages(grid))
+            self._groups[key] = PlanGroup(
+                self._costs, schedule, schedule.read_options(dict(options)), grid, cut
+            )

@@ -1,0 +1,136 @@
+"""Kinds of runs: the stages of uniform strategies, of which most have the same content.
+
+Two runs of layers whose layers are alike one by one (the same names but for the numbers of blocks, the same
+FLOPs and parameters, equally shared) cost the same under every choice; so do two pairs of neighbours. A model
+of equal blocks cut into 96 stages has some five kinds of runs.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from explorer.graph import LayerGraph, Use
+from explorer.tables.even_cuts import even_bounds
+from explorer.tasks.skeleton import IntArray
+
+_NUMBER = re.compile(r"\d+")
+
+
+class Cut(NamedTuple):
+    """The stages of uniform strategies of one number of stages."""
+
+    bounds: tuple[int, ...]
+    """Stage i has the layers from [i] to before [i + 1]."""
+    runs: IntArray
+    """Per stage: its kind of run."""
+    pairs: IntArray
+    """Per stage but the last: its kind of pair with the next."""
+    shared: tuple[tuple[int, ...], ...]
+    """Stages that use the same trained parameters; each group once."""
+
+
+class RunKinds:
+    """Kinds of runs and of pairs met so far, numbered; runs are (start, stop) of one of each kind."""
+
+    def __init__(self, graph: LayerGraph) -> None:
+        self._graph = graph
+        self._codes = graph.memo("layer codes", lambda: _codes(graph))
+        self._users = graph.memo("sharing layers", lambda: _sharing(graph))
+        self._run_of: dict[tuple[int, ...], int] = {}
+        self._pair_of: dict[tuple[int, int], int] = {}
+        self._cuts: dict[int, Cut] = {}
+        self.starts: list[int] = []
+        self.stops: list[int] = []
+        self.pairs: list[tuple[int, int, int]] = []
+        """(start, cut, stop) of one pair of each kind."""
+
+    def cut(self, stages: int) -> Cut:
+        """Return the stages of uniform strategies of so many stages.
+
+        Raises:
+            InputError: more stages than layers.
+        """
+        if stages not in self._cuts:
+            self._cuts[stages] = self._cut(stages)
+        return self._cuts[stages]
+
+    def _cut(self, stages: int) -> Cut:
+        bounds = even_bounds(self._graph, [stages])[stages].tolist()
+        runs = [self._run(a, b) for a, b in pairwise(bounds)]
+        pairs = []
+        for i in range(stages - 1):
+            key = runs[i], runs[i + 1]
+            if key not in self._pair_of:
+                self._pair_of[key] = len(self.pairs)
+                self.pairs.append((bounds[i], bounds[i + 1], bounds[i + 2]))
+            pairs.append(self._pair_of[key])
+        shared = {tuple(sorted({bisect_right(bounds, i) - 1 for i in users})) for users in self._users}
+        several = tuple(sorted(stages_ for stages_ in shared if len(stages_) > 1))
+        return Cut(tuple(bounds), np.array(runs), np.array(pairs, dtype=np.int64), several)
+
+    def _run(self, start: int, stop: int) -> int:
+        key = tuple(self._codes[start:stop])
+        if key not in self._run_of:
+            self._run_of[key] = len(self.starts)
+            self.starts.append(start)
+            self.stops.append(stop)
+        return self._run_of[key]
+
+
+def _codes(graph: LayerGraph) -> list[int]:
+    """Return a number for every layer; layers with one number cost the same, and so do their tensors."""
+    known: dict[object, int] = {}
+    at, producer, users = graph.index, graph.producer, Counter(_parameters(graph))
+    found = []
+    for i, layer in enumerate(graph.layers):
+        uses = tuple(
+            _tensor(graph, use, [at[producer[use.name]] - i] if use.name in producer else [])
+            for use in layer.reads
+        )
+        uses += tuple(
+            _tensor(graph, use, [at[name] - i for name in graph.consumers.get(use.name, ())])
+            for use in layer.writes
+        )
+        held = tuple(
+            replace(graph.parameter[use.name], name=use.name if users[use.name] > 1 else _plain(use.name))
+            for use in layer.parameters
+        )
+        alike = replace(
+            layer, name="", block="b" if layer.block else "", reads=(), writes=(),
+            parameters=tuple(replace(use, name="") for use in layer.parameters),
+            saves=tuple(_plain(name) for name in layer.saves), backward_of=_plain(layer.backward_of),
+        )  # fmt: skip
+        found.append(known.setdefault((_plain(layer.name), alike, uses, held), len(known)))
+    return found
+
+
+def _tensor(graph: LayerGraph, use: Use, others: list[int]) -> object:
+    """Return all that matters of a tensor: what it is, and how far away it is made or read."""
+    tensor = replace(graph.tensor[use.name], name="")
+    return tensor, use.dims, use.name in graph.needs_gradient, tuple(others)
+
+
+def _parameters(graph: LayerGraph) -> list[str]:
+    return [use.name for layer in graph.layers for use in layer.parameters]
+
+
+def _plain(name: str) -> str:
+    """Return a name without its numbers."""
+    return _NUMBER.sub("#", name)
+
+
+def _sharing(graph: LayerGraph) -> list[tuple[int, ...]]:
+    """Return the layers that use the same trained parameter, where several do; each group once."""
+    users: dict[str, list[int]] = defaultdict(list)
+    for i, layer in enumerate(graph.layers):
+        for use in layer.parameters:
+            if graph.parameter[use.name].trainable:
+                users[use.name].append(i)
+    return sorted({tuple(found) for found in users.values() if len(found) > 1})

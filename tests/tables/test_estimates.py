@@ -1,0 +1,216 @@
+"""Estimates of even plans beside `simulate`: bounds hold for every schedule, guesses are close."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from explorer.base.errors import InputError
+from explorer.cluster import Cluster
+from explorer.cluster_profiles import load_cluster
+from explorer.graph import LayerGraph
+from explorer.models import load_model
+from explorer.schedules import SCHEDULES, Schedule
+from explorer.simulation.simulate import simulate
+from explorer.strategies.degrees import EXCHANGES, RECOMPUTE, Degrees
+from explorer.tables import StageChoice, StageTable
+from explorer.tables.degrees_columns import DegreesColumns
+from explorer.tables.distinct import distinct
+from explorer.tables.estimates import Estimates, Estimator
+from explorer.tables.run_kinds import RunKinds
+from explorer.tasks.skeleton import FloatArray
+from explorer.workload import Job, Workload, default_workload
+
+GPT = {"layers": "9", "embed": "256", "heads": "8", "vocab": "2048", "positions": "128"}
+DEEPSEEK = {
+    "layers": "6", "embed": "64", "heads": "4", "vocab": "256", "experts": "8", "active": "2",
+    "dense_layers": "1",
+}  # fmt: skip
+MODELS = ("gpt", "deepseek", "t5-large", "resnet50", "gnmt-8")
+CLUSTERS = ("dgx-a100-4", "pipedream-a", "mixed-v100-a100", "dgx-1-v100", "rtx4090-pcie-4")
+every = pytest.mark.parametrize(
+    "schedule",
+    [item for item in SCHEDULES if not item.dispatch and not item.literal],
+    ids=lambda schedule: schedule.name,
+)
+
+
+@cache
+def model(name: str) -> LayerGraph:
+    settings_ = {"gpt": GPT, "deepseek": DEEPSEEK}.get(name)
+    return load_model(name, settings=settings_) if settings_ else load_model(name)
+
+
+@cache
+def cluster(name: str) -> Cluster:
+    return load_cluster(name)
+
+
+@cache
+def estimator(name: str, machine: str, mode: str = "train") -> Estimator:
+    return Estimator(model(name), cluster(machine), job_of(name, mode))
+
+
+def job_of(name: str, mode: str = "train") -> Job:
+    made = default_workload(model(name)).job
+    return Job(
+        name=made.name, global_batch=48, precision=made.precision, optimizer=made.optimizer, mode=mode,
+        gradient_precision=made.gradient_precision,
+    )  # fmt: skip
+
+
+@st.composite
+def plans(draw: st.DrawFn, schedule: Schedule, name: str, machine: str) -> Degrees:
+    """Degrees that the model, the cluster and the schedule allow."""
+    several = schedule.placement.several
+    while True:
+        degrees = Degrees(
+            tensor=draw(st.sampled_from([1, 1, 2, 4])), stages=draw(st.integers(1, 4)),
+            replicas=draw(st.sampled_from([1, 2, 3, 4])), context=draw(st.sampled_from([1, 1, 1, 2])),
+            expert=draw(st.sampled_from([1, 1, 2])),
+            chunks=draw(st.sampled_from([0, 0, 2, 4])) if several else 0,
+            microbatch_size=draw(st.sampled_from([1, 2, 4])), recompute=draw(st.sampled_from(RECOMPUTE)),
+            zero=draw(st.sampled_from([0, 0, 1, 2, 3])), sequence_parallel=draw(st.booleans()),
+            context_exchange=draw(st.sampled_from(list(EXCHANGES))),
+            bucket_bytes=draw(st.sampled_from([0.0, 0.0, 1e6, 1e8])), schedule=schedule.name,
+        )  # fmt: skip
+        for change in ({}, {"expert": 1}, {"context": 1}, {"tensor": 1}, {"replicas": 1}, {"stages": 2}):
+            degrees = degrees.changed(**change)
+            try:
+                degrees.check(model(name), cluster(machine), job_of(name))
+            except InputError:
+                continue
+            return degrees
+
+
+def check(found: Estimates, name: str, machine: str, degrees: Degrees, mode: str = "train") -> float:
+    """Check the bounds of a plan; return the error of its estimate."""
+    graph, devices, job = model(name), cluster(machine), job_of(name, mode)
+    report = simulate(graph, devices, Workload(jobs=(job,)), degrees.build(graph, devices, job))
+    over = [peak - room for peak, room in zip(report.peak_memory_bytes, report.capacity_bytes, strict=True)]
+    assert 0 < found.step_lower_s[0] <= report.step_time_s * (1 + 1e-12)
+    assert 0 < found.memory_lower_bytes[0] <= max(report.peak_memory_bytes) * (1 + 1e-12)
+    assert found.over_lower_bytes[0] <= max(over) + 1.0
+    assert found.step_s[0] >= found.step_lower_s[0]
+    assert found.memory_bytes[0] >= found.memory_lower_bytes[0]
+    return float(abs(found.step_s[0] / report.step_time_s - 1))
+
+
+@every
+@settings(max_examples=12, deadline=None)
+@given(data=st.data())
+def test_bounds_are_never_above_the_simulation(schedule: Schedule, data: st.DataObject) -> None:
+    name, machine = data.draw(st.sampled_from(MODELS)), data.draw(st.sampled_from(CLUSTERS))
+    degrees = data.draw(plans(schedule, name, machine))
+    check(estimator(name, machine).one(degrees), name, machine, degrees)
+
+
+@settings(max_examples=10, deadline=None)
+@given(data=st.data())
+def test_bounds_hold_for_inference(data: st.DataObject) -> None:
+    machine = data.draw(st.sampled_from(CLUSTERS))
+    degrees = data.draw(plans(SCHEDULES.get("1f1b"), "gpt", machine))
+    check(estimator("gpt", machine, "infer").one(degrees), "gpt", machine, degrees, "infer")
+
+
+SPACE = [
+    Degrees(
+        tensor=tensor, stages=stages, replicas=replicas, chunks=chunks, microbatch_size=size, zero=zero,
+        recompute=recompute, sequence_parallel=tensor > 1, bucket_bytes=25e6 * (replicas > 1),
+    )
+    for tensor, replicas in ((1, 1), (1, 4), (2, 2), (4, 1))
+    for stages, chunks in ((1, 0), (2, 0), (4, 0), (2, 2))
+    for size, recompute, zero in ((1, "none", 0), (2, "full", 1), (1, "selective", 2), (4, "none", 3))
+]  # fmt: skip
+
+
+def test_guesses_are_close_and_in_order() -> None:
+    """Of plans of a model on one node, whose links are fast: a few are off by what exchanges hide."""
+    found = estimator("gpt", "dgx-a100-4").of(DegreesColumns.of(SPACE))
+    graph, devices, job = model("gpt"), cluster("dgx-a100-4"), job_of("gpt")
+    workload = Workload(jobs=(job,))
+    step = np.array(
+        [simulate(graph, devices, workload, item.build(graph, devices, job)).step_time_s for item in SPACE]
+    )
+    errors = np.abs(found.step_s / step - 1)
+    assert np.median(errors) < 0.01
+    assert np.quantile(errors, 0.9) < 0.1
+    assert kendall(found.step_s, step) > 0.95
+
+
+def kendall(one: FloatArray, other: FloatArray) -> float:
+    """Kendall's tau: the share of pairs in the same order less those in the opposite one."""
+    i, j = np.triu_indices(len(one), 1)
+    return float(np.mean(np.sign(one[i] - one[j]) * np.sign(other[i] - other[j])))
+
+
+def test_memory_is_exact_where_orders_are_known() -> None:
+    graph, devices, job = model("gpt"), cluster("dgx-a100-4"), job_of("gpt")
+    found = estimator("gpt", "dgx-a100-4").of(DegreesColumns.of(SPACE))
+    for n, degrees in enumerate(SPACE):
+        report = simulate(graph, devices, Workload(jobs=(job,)), degrees.build(graph, devices, job))
+        peak = max(report.peak_memory_bytes)
+        assert found.memory_lower_bytes[n] == pytest.approx(peak, rel=0.02 if degrees.chunks > 1 else 1e-9)
+
+
+def test_plans_of_a_batch_are_apart() -> None:
+    """Each is estimated as if it were alone, whatever others share with it."""
+    together = estimator("gpt", "dgx-a100-4").of(DegreesColumns.of(SPACE))
+    alone = Estimator(model("gpt"), cluster("dgx-a100-4"), job_of("gpt"))
+    for n in range(0, len(SPACE), 3):
+        one = alone.one(SPACE[n])
+        for many, single in zip(together, one, strict=True):
+            assert many[n] == pytest.approx(single[0], rel=1e-12)
+
+
+def test_columns_hold_degrees() -> None:
+    columns = DegreesColumns.of(SPACE)
+    assert [columns.at(row) for row in range(len(columns))] == SPACE
+    some = columns.take(np.array([5, 2]))
+    assert [some.at(0), some.at(1)] == [SPACE[5], SPACE[2]]
+
+
+def test_refuses_what_has_no_order() -> None:
+    machine = estimator("gpt", "dgx-a100-4")
+    with pytest.raises(InputError, match="swarm has no order"):
+        machine.one(Degrees(stages=2, schedule="swarm"))
+    with pytest.raises(InputError, match="devices"):
+        machine.one(Degrees(stages=64, tensor=4))
+    with pytest.raises(InputError, match="do not divide"):
+        machine.one(Degrees(microbatch_size=5))
+
+
+@pytest.mark.parametrize("name", ["gpt", "deepseek", "t5-large", "resnet50"])
+def test_runs_of_one_kind_cost_the_same(name: str) -> None:
+    graph = model(name)
+    kinds, table = RunKinds(graph), StageTable(graph, cluster("dgx-a100-4"), job_of(name))
+    choice = StageChoice(replicas=2, zero=1, recompute="full", microbatch_size=2)
+    for stages in (1, 2, 3, 5, 8):
+        cut = kinds.cut(stages)
+        bounds = np.array(cut.bounds)
+        own = np.array([kinds.starts, kinds.stops])[:, cut.runs]
+        mine, kind = table.runs(choice, bounds[:-1], bounds[1:]), table.runs(choice, *own)
+        for one, other in zip(mine.seconds, kind.seconds, strict=True):
+            assert one == pytest.approx(other, rel=1e-9, abs=1e-12)
+        for one, other in zip(mine.exchange, kind.exchange, strict=True):
+            assert one == pytest.approx(other, rel=1e-9, abs=1e-12)
+        for item in fields(mine.memory):
+            assert getattr(mine.memory, item.name) == pytest.approx(getattr(kind.memory, item.name), rel=1e-9)
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.booleans()), min_size=1),
+    wide=st.sampled_from([1, 10**7, 10**17]),
+)
+def test_distinct_finds_every_combination_once(rows: list[tuple[int, int, bool]], wide: int) -> None:
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    columns[1] = columns[1].astype(np.int64) * wide
+    found = distinct(*columns)
+    combined = list(zip(*(column.tolist() for column in columns), strict=True))
+    assert len({combined[row] for row in found.first}) == found.size == len(set(combined))
+    assert [combined[found.first[place]] for place in found.place] == combined
