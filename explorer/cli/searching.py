@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from explorer.base.errors import InfeasibleError, InputError
-from explorer.base.units import GIB, format_seconds, parse_quantity
+from explorer.base.units import GIB, format_bytes, format_seconds, parse_quantity
 from explorer.cli.inputs import (
     Inputs,
     add_json,
@@ -18,9 +18,21 @@ from explorer.cli.inputs import (
     trust_of,
 )  # fmt: skip
 from explorer.cli.output import emit_json, say
+from explorer.explain import require_feasible
 from explorer.plan import Plan, Provenance, load_plan, make_plan, save_plan, to_document
-from explorer.search import FRONTIER, OBJECTIVES, Candidate, Objective, Problem, Progress, search
+from explorer.search import (
+    FRONTIER,
+    OBJECTIVES,
+    REFUSED,
+    WEIGHTS,
+    Candidate,
+    Objective,
+    Problem,
+    Progress,
+    search,
+)
 from explorer.search.objectives import axes_of, frontier_axes
+from explorer.search.problem import synchronous
 
 
 def add_commands(commands: Any) -> None:
@@ -56,6 +68,10 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--schedule-option", action="append", default=[], metavar="K=V", help="option of that schedule"
     )
+    parser.add_argument(
+        "--weights", default=WEIGHTS[0], metavar="WHICH",
+        help="synchronous: every gradient is of the weights it changes; any: older weights as well",
+    )  # fmt: skip
     parser.add_argument("--start", help="plan file to start from; the result is never worse")
     parser.add_argument("-o", "--output", help="write the best plan here (.yaml or .json)")
     add_trust(parser)
@@ -78,6 +94,7 @@ def run_search(options: argparse.Namespace) -> int:
         bans=_places(options.ban, "--ban"),
         schedule=options.schedule,
         schedule_options=tuple(pairs(options.schedule_option, "--schedule-option").items()),
+        weights=options.weights,
         start=load_plan(options.start, trust=trust_of(options)).plan.strategy if options.start else None,
         seed=options.seed,
     )
@@ -88,7 +105,7 @@ def run_search(options: argparse.Namespace) -> int:
     if plan is not None and options.output:
         save_plan(plan, {"model": inputs.graph}, options.output)
         say(f"explorer: wrote {options.output}")
-    problem_found = None if interrupted else _nothing_found(last)
+    problem_found = None if interrupted else _nothing_found(problem, last)
     if options.json:
         error = {"error": problem_found.as_dict()} if problem_found else {}
         emit_json("search", progress_json(last, plan, inputs) | error)
@@ -101,13 +118,29 @@ def run_search(options: argparse.Namespace) -> int:
     return problem_found.exit_status if problem_found else 0
 
 
-def _nothing_found(last: Progress) -> InfeasibleError | None:
+def _nothing_found(problem: Problem, last: Progress) -> InfeasibleError | None:
     if last.best is not None or last.foreign_value is not None:
         return None
-    return InfeasibleError(
-        f"searcher {last.searcher} found nothing that fits in {last.evaluations} evaluations;"
-        " allow more devices, or try another searcher"
-    )
+    tried = f"in {last.evaluations} evaluations" if last.evaluations else "before its budget was used up"
+    if refused := last.details.get(REFUSED, 0):
+        tried += f" ({refused} candidates break pins or bans)"
+    hint = "allow more devices, or try another searcher"
+    if last.closest is not None:
+        hint = _why_not(problem, last.closest)
+    return InfeasibleError(f"searcher {last.searcher} found nothing that fits {tried}; {hint}")
+
+
+def _why_not(problem: Problem, found: Candidate) -> str:
+    """Say what the closest candidate lacks, the limit that binds, and what would make it fit."""
+    report, limit = found.report, problem.memory_limit_bytes
+    if report.feasible:
+        peak = format_bytes(max(report.peak_memory_bytes))
+        return f"closest is {found.label}: it needs {peak} where --memory-limit is {format_bytes(limit)}"
+    try:
+        require_feasible(problem.graph, problem.needed_cluster, problem.workload, found.strategy, report)
+    except InfeasibleError as error:
+        return f"closest is {found.label}: {error}"
+    return f"closest is {found.label}"
 
 
 def _places(texts: list[str], flag: str) -> tuple[tuple[str, int], ...]:
@@ -201,6 +234,12 @@ def progress_json(progress: Progress, plan: Plan | None, inputs: Inputs) -> dict
         "objective_unit": axes_of(progress.objective)[0].unit,
         "lower_bound": progress.lower_bound,
         "bound": progress.bound or None,
+        "gap": progress.gap,
+        "least": progress.least,
+        "least_bound": progress.least_name or None,
+        "gap_to_least": progress.gap_to_least,
+        "found_by": (progress.best.finder or progress.searcher) if progress.best else None,
+        "weights": _weights(progress.best) if progress.best else None,
         "optimal": progress.optimal,
         "evaluations": progress.evaluations,
         "wall_s": progress.wall_s,
@@ -219,6 +258,11 @@ def progress_json(progress: Progress, plan: Plan | None, inputs: Inputs) -> dict
     }
 
 
+def _weights(found: Candidate) -> str:
+    """Tell whether every gradient of a candidate is of the weights that it changes, or some of older ones."""
+    return WEIGHTS[0] if synchronous(found.strategy.job) else WEIGHTS[1]
+
+
 def _values(inputs: Inputs, progress: Progress, found: Candidate) -> list[tuple[Objective, float]]:
     """Return the axes of the frontier with the values of a candidate."""
     axes = frontier_axes(progress.objective)
@@ -228,11 +272,18 @@ def _values(inputs: Inputs, progress: Progress, found: Candidate) -> list[tuple[
 def _text(progress: Progress) -> str:
     lines = [f"{'searcher':<12}{progress.searcher}"]
     if progress.best is not None:
-        lines += [f"{'best':<12}{_value(progress)}  {progress.best.label}"]
+        older = ", of older weights" if _weights(progress.best) != WEIGHTS[0] else ""
+        lines += [f"{'best':<12}{_value(progress)}  {progress.best.label}{older}"]
+        if progress.best.finder:
+            lines += [f"{'found by':<12}{progress.best.finder}"]
     if progress.foreign_value is not None:
         lines += [f"{'value':<12}{progress.foreign_value:.12g} (its own cost model)"]
     if progress.lower_bound:
         proven = ", optimal" if progress.optimal else ""
-        lines += [f"{'bound':<12}{progress.lower_bound:.6g} ({progress.bound}){proven}"]
+        above = f", the best is {progress.gap:.1%} above" if progress.gap else ""
+        lines += [f"{'bound':<12}{progress.lower_bound:.6g} ({progress.bound}){proven}{above}"]
+    if progress.least and progress.gap_to_least is not None and progress.bound != progress.least_name:
+        above = f"the best is {progress.gap_to_least:.1%} above"
+        lines += [f"{'no less':<12}{progress.least:.6g} ({progress.least_name}), {above}"]
     lines += [f"{'evaluations':<12}{progress.evaluations} in {progress.wall_s:.1f} s"]
     return "\n".join(lines)

@@ -20,7 +20,7 @@ from explorer.search._jobs import jobs_of
 from explorer.search._outcomes import objective_value
 from explorer.search.evaluator import Candidate, Evaluator, Miss, Progress, candidate_of
 from explorer.search.objectives import FRONTIER, OBJECTIVES, Objective
-from explorer.search.problem import Problem
+from explorer.search.problem import WEIGHTS, Problem
 from explorer.search.spaces import Space
 from explorer.search.spec import Searcher
 
@@ -30,6 +30,7 @@ __all__ = [
     "OBJECTIVES",
     "REFUSED",
     "SEARCHERS",
+    "WEIGHTS",
     "Candidate",
     "Evaluator",
     "Miss",
@@ -129,6 +130,9 @@ def _progress(
         lower_bound=bound,
         bound=name,
         optimal=evaluator.optimal,
+        least=least,
+        least_name=problem.ranks.bound_name if least is not None else "",
+        closest=evaluator.closest if evaluator.best is None else None,
         frontier=tuple(sorted(evaluator.frontier, key=lambda found: found.outcome.point)),
         foreign_value=evaluator.foreign_value,
         details=dict(evaluator.details) | {key: count for key, count in counts if count},

@@ -69,7 +69,6 @@ class BranchAndBound:
         self._least: list[tuple[float, int]] = []
         """(bound, number), the least first; numbers that are no longer open are dropped when they come up."""
         self._floor = problem.lower_bound() or 0.0
-        self._tried: set[tuple[Degrees, DeviceOrder, bool]] = set()
 
     # ---- bounds -------------------------------------------------------------------------------------
 
@@ -124,7 +123,7 @@ class BranchAndBound:
     def claim(self) -> None:
         """Set what is proven so far."""
         self.evaluator.lower_bound, self.evaluator.bound, self.evaluator.optimal = None, "", False
-        if not self.problem.keeps_frontier:
+        if not self.problem.keeps_frontier and math.isfinite(self.lower_bound):
             self.evaluator.lower_bound, self.evaluator.bound = self.lower_bound, BOUND
 
     @property

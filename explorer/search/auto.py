@@ -20,6 +20,7 @@ from explorer.base.registry import Option
 from explorer.search import SEARCHERS, Searcher, Space
 from explorer.search._branch_and_bound import BranchAndBound
 from explorer.search._portfolio import Part, take_turns
+from explorer.search._thrift import thriftier
 from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.local import descend
 from explorer.search.problem import ANY, Problem
@@ -68,6 +69,9 @@ def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[C
         if item.name != NAME
     ]
     yield from take_turns(evaluator, [*parts, _moves(problem, evaluator, parts)], search.claim)
+    if evaluator.best is None and evaluator.closest is not None:
+        for strategy, label in thriftier(problem, evaluator.closest):
+            yield evaluator.evaluate(strategy, label)
     search.claim()
     yield None
 

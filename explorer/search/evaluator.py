@@ -105,10 +105,30 @@ class Progress:
     """Whether the best is proven optimal in the searcher's own space."""
     frontier: tuple[Candidate, ...] = ()
     """Non-dominated candidates along the axes of the problem, by the first axis."""
+    least: float | None = None
+    """Lower bound of the objective for all strategies there are; None without a cluster."""
+    least_name: str = ""
+    """Name of what that bound counts (`work over peak`)."""
+    closest: Candidate | None = None
+    """The candidate that lacks least memory, as long as none fits."""
     foreign_value: float | None = None
     """Value under a foreign cost model, if the searcher uses one instead of ours; else None."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """Further results of the searcher (stages under a foreign cost model, ...)."""
+
+    @property
+    def gap(self) -> float | None:
+        """Share by which the best is above the bound of the searcher's space; None if either is missing."""
+        return _above(self.best, self.lower_bound)
+
+    @property
+    def gap_to_least(self) -> float | None:
+        """Share by which the best is above the bound of all strategies; None if either is missing."""
+        return _above(self.best, self.least)
+
+
+def _above(best: Candidate | None, bound: float | None) -> float | None:
+    return best.value / bound - 1.0 if best is not None and bound else None
 
 
 @dataclass(kw_only=True)

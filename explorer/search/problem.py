@@ -13,7 +13,7 @@ from explorer.search._devices import PAID, USUAL, DeviceOrder, Pool, orders_of
 from explorer.search._pins import Rules, fit_cuts, rules_of
 from explorer.search.objectives import FRONTIER, Objective, axes_of
 from explorer.simulation.report import Report
-from explorer.strategy import Strategy
+from explorer.strategy import JobStrategy, Strategy
 from explorer.workload import Job, Workload
 
 SYNCHRONOUS, ANY = "synchronous", "any"
@@ -211,6 +211,11 @@ class Problem:
         if self.memory_limit_bytes:
             over = max(over, max(report.peak_memory_bytes) - self.memory_limit_bytes, 0.0)
         return over
+
+
+def synchronous(job: JobStrategy) -> bool:
+    """Tell whether every gradient is of the weights that it changes."""
+    return SCHEDULES.get(job.schedule).flushes(dict(job.options))
 
 
 def respects(problem: Problem, strategy: Strategy) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.search import REFUSED, Candidate, Progress
+from explorer.search.problem import synchronous
 from explorer.strategy import JobStrategy, Strategy
 
 YOURS = "yours"
@@ -82,7 +83,7 @@ def _row(row: SearchRow, yours: Candidate | None, bound_s: float | None, held: s
     step = best.report.step_time_s if best else None
     return _plain(
         id=row.searcher, searcher=row.searcher, space=row.space, label=_label(row, held),
-        detail=best.label if best else "", value=row.value, step_s=step,
+        detail=_detail(run), value=row.value, step_s=step,
         peak_bytes=max(best.report.peak_memory_bytes) if best else None,
         change=_change(row, step, yours, timely=bound_s is not None),
         gap=step / bound_s - 1 if step and bound_s else None,
@@ -100,6 +101,16 @@ def _change(row: SearchRow, step_s: float | None, yours: Candidate | None, *, ti
     if row.value is not None and 0 < yours.value < float("inf"):
         return row.value / yours.value - 1
     return step_s / yours.report.step_time_s - 1 if timely else None
+
+
+def _detail(run: Progress | None) -> str:
+    """Return the label of the best, the part of the search that found it, and its gap to the bound."""
+    if run is None or run.best is None:
+        return ""
+    text = run.best.label + (f"; found by {run.best.finder}" if run.best.finder else "")
+    if run.gap and run.bound != run.least_name:
+        text += f"; {run.gap:.0%} above the bound of {run.bound}"
+    return text
 
 
 def _plain(**fields: Any) -> dict[str, Any]:
@@ -143,6 +154,8 @@ def _note(row: SearchRow) -> str:
             parts.append("result of the search before")
         if run.best.label == "start":
             parts.append("nothing better than the start")
+        if not synchronous(run.best.strategy.job):
+            parts.append("learns from older weights")
         if row.value is None:
             parts.append("does not fit the limits asked for now")
         if row.releases:

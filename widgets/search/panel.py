@@ -104,6 +104,7 @@ class SearchPanel(Panel):
             objective=asked.objective,
             memory_limit_bytes=asked.memory_limit_bytes,
             max_devices=asked.max_devices,
+            weights=asked.weights,
             pins=pins,
             bans=bans,
             start=now.strategy if start else None,

@@ -8,7 +8,7 @@ from typing import Any
 
 from explorer.base.errors import InputError
 from explorer.base.units import GIB, format_bytes, format_seconds
-from explorer.search import OBJECTIVES, REFUSED, SEARCHERS, Candidate
+from explorer.search import OBJECTIVES, REFUSED, SEARCHERS, WEIGHTS, Candidate
 from explorer.views.search_table import strategy_words
 from widgets.edits import whole_number
 from widgets.holds import Holds
@@ -32,6 +32,8 @@ class Settings:
     """Memory limit per device; 0 for that of the devices."""
     max_devices: int = 0
     """Most devices; 0 for all."""
+    weights: str = WEIGHTS[0]
+    """One of `explorer.search.WEIGHTS`."""
 
 
 def objectives(now: Point) -> list[str]:
@@ -61,6 +63,9 @@ def fields(now: Point | None, settings: Settings, budget_s: float) -> dict[str, 
          "title": "Per device; empty for what the devices have"},
         {"key": "max_devices", "label": f"Devices, of {count}", "kind": "text",
          "value": str(settings.max_devices or count), "width_px": 84, "title": "Devices to use at most"},
+        {"key": "weights", "label": "Weights", "kind": "select", "value": settings.weights,
+         "options": [{"value": name, "label": name} for name in WEIGHTS],
+         "title": "Whether gradients may be of older weights than those they change"},
     ]  # fmt: skip
     return {row["key"]: row for row in rows}
 
@@ -88,6 +93,10 @@ def read_setting(now: Point | None, settings: Settings, key: str, value: Any) ->
         if value not in known:
             raise InputError(f"unknown objective {value!r}", key=key, found=value, allowed=", ".join(known))
         return replace(settings, objective=str(value))
+    if key == "weights":
+        if value not in WEIGHTS:
+            raise InputError(f"weights {value!r}", key=key, found=value, allowed=" or ".join(WEIGHTS))
+        return replace(settings, weights=str(value))
     if key == "memory_limit":
         text = str(value).strip().lower().removesuffix("gib").strip()
         limit = _number(key, text, 1e6, "GiB above 0, or empty for none") * GIB if text else 0.0
