@@ -98,7 +98,8 @@ class Actions(Sequence[Action]):
     @classmethod
     def joined(cls, parts: Iterable[Iterable[Action]]) -> Actions:
         """Return several lists of actions as one."""
-        return cls(np.concatenate([cls.of(part).columns for part in parts] or [_NONE], axis=1))
+        columns = [cls.of(part).columns for part in parts]
+        return cls(columns[0] if len(columns) == 1 else np.concatenate([_NONE, *columns], axis=1))
 
     @classmethod
     def spread(
@@ -145,6 +146,43 @@ class Actions(Sequence[Action]):
 
     def __repr__(self) -> str:
         return f"Actions.of({list(self)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Actions, (self.columns,)
+
+
+class Repeated(Actions):
+    """Some actions so many times, each time with the microbatches moved on.
+
+    Args:
+        part: the actions.
+        times: how many times.
+        moved: per action of the part: microbatches from one time to the next.
+    """
+
+    __slots__ = ("_whole", "moved", "part", "times")
+
+    def __init__(self, part: Actions, times: int, moved: IntArray) -> None:
+        self.part, self.times, self.moved = part, times, moved
+        self._whole: IntArray | None = None
+        self._hash = None
+
+    @property
+    def columns(self) -> IntArray:  # type: ignore[override]
+        """Columns of all actions, made when they are first asked for."""
+        if self._whole is None:
+            whole = np.empty((6, self.times, len(self.part)), dtype=np.int64)
+            whole[:] = self.part.columns[:, None, :]
+            whole[2] += np.arange(self.times)[:, None] * self.moved
+            whole.flags.writeable = False
+            self._whole = whole.reshape(6, -1)
+        return self._whole
+
+    def __len__(self) -> int:
+        return self.times * len(self.part)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Repeated, (self.part, self.times, self.moved)
 
 
 _NONE = np.empty((6, 0), dtype=np.int64)

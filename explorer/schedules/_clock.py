@@ -34,7 +34,7 @@ from typing import NamedTuple
 import numpy as np
 
 from explorer.actions import ALL_OPS, BACKWARD, FORWARD, OP_CODE, Actions, IntArray, Place, Shape
-from explorer.schedules._common import own, per_copy, turns
+from explorer.schedules._common import numbers_of, per_copy, turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ def ticked(shape: Shape, clock: Clock, place: Place, step: int, *, flush: bool, 
     count = per_copy(shape, stage)
     # Number of the microbatch at position 0 of this copy's sequence in this step.
     base = step * shape.microbatches[stage] + copy * count - (0 if flush else step * count)
-    numbers = np.array(own(shape, place, step), dtype=np.int64)
+    numbers = numbers_of(shape, place, step)
     # Ticks of consecutive microbatches lie equally far apart.
     apart = 2 * clock.samples[stage] * (numbers - base)
     starts = [(FORWARD, clock.forward(stage, 0))]
@@ -118,8 +118,10 @@ def by_tick(parts: Iterable[Ticked]) -> Actions:
     stage.
     """
     listed = list(parts)
-    columns = Actions.joined(part.actions for part in listed).columns
-    ticks = np.concatenate([part.ticks for part in listed]) if listed else np.empty(0)
+    if not listed:
+        return Actions.of(())
+    columns = Actions.joined([part.actions for part in listed]).columns
+    ticks = np.concatenate([part.ticks for part in listed])
     order = np.argsort(ticks, kind="stable")
     if (np.diff(ticks[order]) == 0).any():
         op, *rest = columns

@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from explorer.actions import UPDATE, Action, Actions, Place, Shape
+from explorer.actions import UPDATE, Action, Actions, IntArray, Place, Repeated, Shape
 from explorer.base.errors import InputError
 
 LaneOrders = tuple[Sequence[Action], ...]
@@ -57,6 +57,12 @@ def own(shape: Shape, place: Place, step: int) -> range:
     first = step * shape.microbatches[place.stage] + place.copy * count
     start = first + (place.replica - first) % in_turn if in_turn > 1 else first
     return range(start, first + count, in_turn)
+
+
+def numbers_of(shape: Shape, place: Place, step: int) -> IntArray:
+    """Return the same numbers as an array."""
+    found = own(shape, place, step)
+    return np.arange(found.start, found.stop, found.step)
 
 
 def updates(shape: Shape, places: Iterable[Place], step: int, sweep: int = 0) -> list[Action]:
@@ -121,9 +127,7 @@ def _over_steps(shape: Shape, steps: int, make: Callable[[int], Iterable[Action]
 
 def repeated(shape: Shape, first: Actions, times: int, covers: int = 1) -> Actions:
     """Return some actions so many times, each time moved on by the steps that they cover."""
-    columns = np.tile(first.columns, times)
     counts = np.array(shape.microbatches, dtype=np.int64)
-    known = first.columns[1] < len(counts)  # what is of no stage does not move
-    each = np.where(known, counts[np.where(known, first.columns[1], 0)], 0)
-    columns[2] += np.tile(each, times) * np.repeat(np.arange(times) * covers, len(first))
-    return Actions(columns)
+    stage = first.columns[1]
+    known = stage < len(counts)  # what is of no stage does not move
+    return Repeated(first, times, covers * np.where(known, counts[np.where(known, stage, 0)], 0))

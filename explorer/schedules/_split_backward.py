@@ -85,12 +85,17 @@ def rejoined(actions: Iterable[Action], shape: Shape) -> Actions:
     >>> " ".join(map(str, rejoined(lane, Shape(stages=1, edges=(), lanes=((),), microbatches=(1,)))))
     '0F0 0B0'
     """
-    columns = Actions.of(actions).columns.copy()
-    one, other = columns[:, :-1], columns[:, 1:]
-    whole = (one[0] == _I) & (other[0] == _W) & (one[1:] == other[1:]).all(axis=0)
-    whole &= ~np.isin(one[1], [target for _, target in shape.edges])
-    columns[0, :-1][whole] = _B
-    return Actions(columns[:, np.append(True, ~whole)[: columns.shape[1]]])
+    columns = Actions.of(actions).columns
+    pair = np.flatnonzero((columns[0, :-1] == _I) & (columns[0, 1:] == _W))
+    pair = pair[(columns[1:, pair] == columns[1:, pair + 1]).all(axis=0)]
+    if len(pair):
+        waited_for = {target for _, target in shape.edges}
+        pair = pair[[stage not in waited_for for stage in columns[1, pair].tolist()]]
+    if not len(pair):
+        return Actions(columns)
+    joined = columns.copy()
+    joined[0, pair] = _B
+    return Actions(np.delete(joined, pair + 1, axis=1))
 
 
 def split_order(order: Order, lag: Lag) -> Order:

@@ -11,7 +11,7 @@ from explorer.actions import BACKWARD, FORWARD, OP_CODE, UPDATE, Action, Actions
 from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
 from explorer.schedules._clock import Ticked, by_tick
-from explorer.schedules._common import each_lane, own, per_copy
+from explorer.schedules._common import each_lane, numbers_of, per_copy
 from explorer.schedules.pipelines import never
 from explorer.schedules.placements import WORKERS
 
@@ -117,7 +117,7 @@ def order(shape: Shape, *, steps: int, rule: str = "v1") -> Order:
 def _work(shape: Shape, cycle: Cycle, place: Place, step: int) -> Ticked:
     """List the forwards and backwards of a place in one step, on even ticks."""
     stage, worker = place.stage, place.copy
-    numbers = np.array(own(shape, place, step), dtype=np.int64)
+    numbers = numbers_of(shape, place, step)
     position = numbers - step * shape.microbatches[stage] - worker * cycle.each
     ops = (FORWARD, BACKWARD) if shape.training else (FORWARD,)
     ticks = [2 * (cycle.slot(worker, step, op, stage, 0) + 2 * cycle.stages * position) for op in ops]

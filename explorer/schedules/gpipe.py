@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-
 from explorer.actions import BACKWARD, FORWARD, OP_CODE, Action, Actions, Order, Place, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
 from explorer.schedules._bounds import one_way
-from explorer.schedules._common import each_step, own, updates
+from explorer.schedules._common import each_step, numbers_of, updates
 from explorer.schedules._in_flight import all_at_once
 from explorer.schedules._paths import breadth_first
 from explorer.schedules.pipelines import FloatArray, Pipelines, with_path
@@ -70,5 +68,5 @@ def order(shape: Shape, *, steps: int) -> Order:
 
 def _all(op: str, shape: Shape, place: Place, step: int) -> Actions:
     """Run all of a step's microbatches of one place."""
-    numbers = np.array(own(shape, place, step), dtype=np.int64)
+    numbers = numbers_of(shape, place, step)
     return Actions.spread(OP_CODE[op], place.stage, numbers, copy=place.copy)

@@ -8,7 +8,7 @@ import numpy as np
 
 from explorer.actions import BACKWARD, FORWARD, OP_CODE, Actions, IntArray, Order, Place, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
-from explorer.schedules._common import each_step, own, turns, updates
+from explorer.schedules._common import each_step, numbers_of, turns, updates
 from explorer.schedules._in_flight import in_rounds
 from explorer.schedules._paths import rounds_of_chunks
 from explorer.schedules.needs import Multiple, positions_of
@@ -97,7 +97,7 @@ def order(shape: Shape, *, steps: int) -> Order:
         stages = [place.stage for place in places]
         rank, chunks = stages[0], len(stages)
         ahead = 2 * (ranks - rank - 1) + (chunks - 1) * per_round
-        numbers = np.array(own(shape, places[0], step), dtype=np.int64)
+        numbers = numbers_of(shape, places[0], step)
         actions = _passes(FORWARD, stages, numbers, per_round)
         if shape.training:
             backwards = _passes(BACKWARD, stages[::-1], numbers, per_round)

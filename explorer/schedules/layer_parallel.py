@@ -11,7 +11,7 @@ from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
 from explorer.schedules._bounds import one_way
 from explorer.schedules._clock import clock_of, one_step
-from explorer.schedules._common import each_step, own, updates
+from explorer.schedules._common import each_step, numbers_of, updates
 from explorer.schedules._paths import one_forward_one_backward
 from explorer.schedules.pipelines import FloatArray, Pipelines, busy
 from explorer.schedules.placements import LINE
@@ -82,7 +82,7 @@ def order(shape: Shape, *, steps: int, sweeps: int = DEFAULT_SWEEPS) -> Order:
 
 def _local(shape: Shape, place: Place, step: int, sweep: int) -> Actions:
     """Make one stage's parallel sweep: each microbatch forward and back."""
-    numbers = np.array(own(shape, place, step), dtype=np.int64)
+    numbers = numbers_of(shape, place, step)
     ops = [OP_CODE[op] for op in ((FORWARD, BACKWARD) if shape.training else (FORWARD,))]
     return Actions.spread(
         np.tile(ops, len(numbers)), place.stage, np.repeat(numbers, len(ops)), copy=place.copy, sweep=sweep

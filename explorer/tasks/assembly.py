@@ -9,23 +9,22 @@ from explorer.reads import reading_of
 from explorer.tasks.indexing import IntArray, numbered
 from explorer.tasks.memory_events import memory_events
 from explorer.tasks.offloads import ActivationMove
-from explorer.tasks.predecessors import find_predecessors
+from explorer.tasks.predecessors import Predecessors
 from explorer.tasks.program import JOIN, TRANSFER, Program
 from explorer.tasks.runs import Runs
-from explorer.tasks.sequence import sequence, shared_tasks
+from explorer.tasks.sequence import Sequence, shared_tasks
 from explorer.tasks.versions import versions_of
 from explorer.tasks.work import Lowering
 
 
-def assemble(work: Lowering, runs: Runs, moved: list[ActivationMove]) -> Program:
+def assemble(
+    work: Lowering, runs: Runs, moved: list[ActivationMove], sequenced: Sequence, found: Predecessors
+) -> Program:
     """Turn finished columns into a program.
 
     Raises:
-        DeadlockError: a cycle in program order and dependencies.
         PlanError: a read of a weight version that no earlier U made.
     """
-    sequenced = sequence(work)
-    found = find_predecessors(sequenced)
     slots = tuple(work.slots)
     lanes = work.lanes.of_piece
     shared = shared_tasks(work).tolist() if work.pieces.shared else []

@@ -72,7 +72,9 @@ def number_actions(work: Lowering) -> tuple[IntArray, IntArray]:
             place[id(lane)] = len(columns)
             columns.append(Actions.of(lane))
     table = Actions.joined(columns).columns
-    number, first = numbered(*packed(list(table)))
+    op, stage, begin, count, copy, sweep = table
+    few = numbered(count, int(count.max(initial=0)) + 1)[0]  # the count of one action is 1 or that of a step
+    number, first = numbered(*packed([op, stage, begin, few, copy, sweep]))
     work.actions = Actions(table[:, first])
     ends = np.cumsum([len(item) for item in columns], dtype=np.int64)
     starts = np.array([ends[place[id(lane)]] - len(lane) for lane in lanes], dtype=np.int64)

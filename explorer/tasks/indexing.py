@@ -54,6 +54,8 @@ def packed(columns: list[IntArray]) -> tuple[IntArray, int]:
     key = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
         most = int(column.max(initial=0)) + 1
+        if most == 1:
+            continue
         if size * most >= 1 << 62:
             numbers, firsts = numbered(key, size)
             key, size = numbers, max(1, len(firsts))

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,9 +35,12 @@ from explorer.tasks.indexing import NO_INTS, IntArray, Places
 from explorer.tasks.lanes import find_lanes
 from explorer.tasks.offloads import ActivationMove, add_offloads
 from explorer.tasks.placement import Skeleton
+from explorer.tasks.predecessors import find_predecessors
 from explorer.tasks.program import Program
 from explorer.tasks.reductions import add_reductions
-from explorer.tasks.runs import find_runs
+from explorer.tasks.repeated_steps import find_crossings, first_step, repeat_steps
+from explorer.tasks.runs import Runs, find_runs
+from explorer.tasks.sequence import Sequence, sequence
 from explorer.tasks.work import Lowering, MadeTasks
 
 
@@ -53,14 +57,38 @@ def lower(skeleton: Skeleton, shape: Shape, order: Order, replicas: tuple[int, .
         PlanError: an action misses its data; every such miss is listed.
         DeadlockError: program order and dependencies form a cycle.
     """
+    lanes = find_lanes(skeleton.sections, replicas)
     with uncollected():
-        work = Lowering(skeleton, shape, order, find_lanes(skeleton.sections, replicas))
-        moved, weight_grad = add_assigned(work) if order.assignments else _add_by_rule(work)
-        runs = find_runs(work)
-        add_reductions(work, runs, weight_grad)
-        add_gathers(work, runs)
-        _extra_edges(work)
-        return assemble(work, runs, moved)
+        step = first_step(skeleton, shape, order)
+        if step is not None:
+            with suppress(PlanError):  # named below, of all steps
+                built = _built(Lowering(skeleton, shape, step, lanes))
+                crossings = find_crossings(built.work, built.sequence)
+                if crossings is not None:
+                    predecessors = find_predecessors(built.sequence)
+                    one = assemble(*built, predecessors)
+                    return repeat_steps(one, order, built.work, built.sequence, predecessors.at, crossings)
+        built = _built(Lowering(skeleton, shape, order, lanes))
+        return assemble(*built, find_predecessors(built.sequence))
+
+
+class _Built(NamedTuple):
+    """A lowering with all its tasks, in sequence."""
+
+    work: Lowering
+    runs: Runs
+    moved: list[ActivationMove]
+    sequence: Sequence
+
+
+def _built(work: Lowering) -> _Built:
+    """Add all tasks, and order them."""
+    moved, weight_grad = add_assigned(work) if work.order.assignments else _add_by_rule(work)
+    runs = find_runs(work)
+    add_reductions(work, runs, weight_grad)
+    add_gathers(work, runs)
+    _extra_edges(work)
+    return _Built(work, runs, moved, sequence(work))
 
 
 def _add_by_rule(work: Lowering) -> tuple[list[ActivationMove], MadeTasks]:

@@ -27,6 +27,8 @@ class Sequence(NamedTuple):
     """Per task that runs on one lane alone: that lane; -1 for others."""
     place: IntArray
     """Per task on a lane: its place there."""
+    level: IntArray
+    """Per task: the longest path in tasks to it."""
 
 
 def sequence(work: Lowering) -> Sequence:
@@ -53,7 +55,7 @@ def sequence(work: Lowering) -> Sequence:
     level = _levels(work, previous, after, before)
     _follow_on_channels(work, level, previous)
     order = sorting(level)  # at equal levels by number
-    return Sequence(order, previous, after, before, lane, place)
+    return Sequence(order, previous, after, before, lane, place, level)
 
 
 def shared_tasks(work: Lowering) -> IntArray:

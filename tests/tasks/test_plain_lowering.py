@@ -108,6 +108,40 @@ def test_of_uneven_stages(case: Case, steps: int) -> None:
     assert found is None or lowers(*found)
 
 
+GRID = [
+    ("1f1b", 3, 4, 2, 1, 2), ("1f1b", 4, 2, 1, 1, 0), ("zb_h1", 4, 6, 2, 1, 1), ("zb_h2", 3, 5, 1, 1, 0),
+    ("gpipe", 2, 4, 1, 3, 0), ("gpipe", 3, 2, 2, 2, 2), ("interleaved_1f1b", 2, 4, 1, 2, 0),
+    ("interleaved_1f1b", 3, 6, 2, 2, 1), ("interleaved_1f1b", 2, 2, 2, 3, 2),
+    ("interleaved_1f1b", 4, 4, 1, 2, 0), ("interleaved_1f1b", 2, 4, 2, 2, 3), ("chimera", 4, 4, 1, 1, 0),
+    ("hanayo", 2, 4, 1, 2, 0), ("1f1b_2bp", 3, 4, 2, 1, 1), ("layer_parallel", 3, 2, 1, 1, 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("steps", [2, 3, 4])
+@pytest.mark.parametrize(("schedule", "stages", "microbatches", "replicas", "chunks", "zero"), GRID)
+def test_of_steps_that_repeat(
+    schedule: str, stages: int, microbatches: int, replicas: int, chunks: int, zero: int, steps: int
+) -> None:
+    """Steps that follow each other, and those that overlap in levels."""
+    graph = explorer.load_model("gpt2-small")
+    job = explorer.default_workload(graph).with_job(global_batch=2 * microbatches * replicas).job
+    strategy = explorer.uniform(
+        graph,
+        explorer.load_cluster("dgx-a100"),
+        job,
+        schedule=schedule,
+        stages=stages,
+        microbatches=microbatches,
+        replicas=replicas,
+        chunks=chunks,
+        zero=zero,
+    )
+    placement = place(graph, strategy.job)
+    shape = make_shape(placement, UNFOLDED, job)
+    order = make_order(schedule, shape, steps=steps)
+    assert lowers(placement.skeleton, shape, order)
+
+
 RULES = (
     UpdateChoice(rule="periodic", options=(("period", 2),)),
     UpdateChoice(rule="periodic", options=(("period", 3),)),
