@@ -47,7 +47,7 @@ class Assembled:
     plan: IntArray
     """Plan of each layer."""
     tensor: IntArray
-    """Plan of each tensor."""
+    """What each tensor sends (`EdgeTable.sent`)."""
     device_s: FloatArray
     """(kinds of devices, 2, 3, layers): seconds of device and host."""
     compute_s: FloatArray

@@ -18,6 +18,9 @@ from explorer.sharding.tensor_classes import TensorClass, tensor_classes
 from explorer.sharding.tensor_plans import TensorPlan, tensor_plan
 from explorer.tables.layers import LayerTable
 
+TENSORS_KEPT = 200_000
+"""Tensors, by class and plans of their layers, that a table remembers: 200 bytes each."""
+
 
 class Sent(NamedTuple):
     """One collective of a tensor."""
@@ -33,10 +36,10 @@ class Sent(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SentColumns:
-    """The collectives of every plan of a tensor that the table knows, one plan after the other."""
+    """All collectives that the table knows, number by number."""
 
     first: IntArray
-    """Where those of each plan begin; one more at the end."""
+    """Where those of each number begin; one more at the end."""
     way: IntArray
     layer: IntArray
     """Which of the tensor's layers waits (`Sent.layer`)."""
@@ -63,8 +66,9 @@ class EdgeTable:
 
     def __init__(self, layers: LayerTable) -> None:
         self.layers = layers
-        self._numbers: dict[int, int] = {}
-        self._plans: list[TensorPlan] = []
+        self._known: dict[tuple[int, int | None, tuple[int, ...]], int] = {}
+        self._seen: dict[int, tuple[TensorPlan, int]] = {}
+        self._numbers: dict[tuple[Sent, ...], int] = {}
         self._sent: list[tuple[Sent, ...]] = []
         self._edges: dict[object, Edge] = {}
         self._columns: SentColumns | None = None
@@ -81,7 +85,7 @@ class EdgeTable:
         return tuple(pairs)
 
     def of(self, tensor: int, writer: int | None, readers: Sequence[int]) -> int:
-        """Return the number of a tensor's plan.
+        """Return the number of what a tensor sends.
 
         Args:
             tensor: position of the tensor.
@@ -89,33 +93,48 @@ class EdgeTable:
             readers: plans of its readers, in order.
         """
         classes = tensor_classes(self.layers.lane.graph)
-        return self._number(classes.classes[classes.of[tensor]], writer, readers)
+        key = (int(classes.of[tensor]), writer, tuple(readers))
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= TENSORS_KEPT:
+                self._known.clear()
+            kind = classes.classes[key[0]]
+            known = self._known[key] = self.number(self._plan(kind, writer, readers))
+        return known
 
-    def _number(self, kind: TensorClass, writer: int | None, readers: Sequence[int]) -> int:
+    def _plan(self, kind: TensorClass, writer: int | None, readers: Sequence[int]) -> TensorPlan:
         plans, lane = self.layers.plans, self.layers.lane
         own = None if writer is None else plans[writer]
-        return self.number(tensor_plan(lane.graph, kind, own, [plans[n] for n in readers], lane.axes))
+        return tensor_plan(lane.graph, kind, own, [plans[n] for n in readers], lane.axes)
 
     def number(self, plan: TensorPlan) -> int:
-        """Return the number of a plan."""
-        found = self._numbers.setdefault(id(plan), len(self._plans))
-        if found == len(self._plans):
-            self._plans.append(plan)
-            self._sent.append(
-                tuple(
-                    Sent(way, layer, *self.layers.kind_cost(kind))
-                    for way, items in enumerate(plan.ways)
-                    for layer, kind in items
-                )
-            )
+        """Return the number of what a tensor of this plan sends; plans that send the same have one."""
+        seen = self._seen.get(id(plan))
+        if seen is None:
+            if len(self._seen) >= TENSORS_KEPT:
+                self._seen.clear()
+            seen = self._seen[id(plan)] = (plan, self._make_number(plan))  # alive, and so its identity
+        return seen[1]
+
+    def _make_number(self, plan: TensorPlan) -> int:
+        sent = tuple(
+            [
+                Sent(way, layer, *self.layers.kind_cost(kind))
+                for way, items in enumerate(plan.ways)
+                for layer, kind in items
+            ]
+        )
+        found = self._numbers.setdefault(sent, len(self._sent))
+        if found == len(self._sent):
+            self._sent.append(sent)
         return found
 
     def sent(self, number: int) -> tuple[Sent, ...]:
-        """Return the collectives of a tensor under a plan."""
+        """Return the collectives of a number."""
         return self._sent[number]
 
     def columns(self) -> SentColumns:
-        """Return the collectives of all plans as columns."""
+        """Return the collectives of all numbers as columns."""
         known = self._columns
         if known is None or len(known.first) != len(self._sent) + 1:
             flat = [item for items in self._sent for item in items]
@@ -156,6 +175,6 @@ class EdgeTable:
         """Return (forward and backward, seconds and bytes) of tensors between two plans."""
         found = np.zeros((2, 2))
         for kind in kinds:
-            for item in self.sent(self._number(kind, writer, (reader,))):
+            for item in self.sent(self.number(self._plan(kind, writer, (reader,)))):
                 found[min(item.way, 1)] += item.seconds if item.way < 2 else 0.0, item.bytes
         return found

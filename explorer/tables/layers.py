@@ -80,6 +80,7 @@ class LayerTable:
         self.plans: list[LayerPlan] = []
         """Plans by number."""
         self._numbers: dict[int, int] = {}
+        self._equal: dict[LayerPlan, int] = {}
         self._first: dict[tuple[int, int], int] = {}
         self._options: dict[int, LayerOptions] = {}
         self._uniform: dict[int, ShardedLayers] = {}
@@ -118,11 +119,14 @@ class LayerTable:
     # ---- plans ------------------------------------------------------------------------------------
 
     def number(self, plan: LayerPlan) -> int:
-        """Return the number of a plan."""
-        found = self._numbers.setdefault(id(plan), len(self.plans))
-        if found == len(self.plans):
-            self.plans.append(plan)
-        return found
+        """Return the number of a plan; equal plans have one."""
+        known = self._numbers.get(id(plan))
+        if known is None:
+            known = self._equal.setdefault(plan, len(self.plans))
+            if known == len(self.plans):
+                self.plans.append(plan)
+                self._numbers[id(plan)] = known  # it stays alive, and so its identity
+        return known
 
     def first_plan(self, layer: int, choice: int) -> int:
         """Return the plan of a layer under a choice, before it follows its inputs."""
