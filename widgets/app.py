@@ -16,6 +16,7 @@ from uuid import uuid4
 import traitlets
 from ipywidgets import VBox
 
+from explorer.base.compiling import compile_in_background
 from explorer.base.errors import InputError
 from explorer.base.trust import Trust
 from explorer.base.units import format_seconds
@@ -110,6 +111,7 @@ class Explorer(VBox):
         self.lock = RLock()
         self.parts = Parts(bench=uuid4().hex[:12])
         self._telling = False
+        compile_in_background()  # a gesture is not kept waiting
         self.showing = Showing(self)
         self.search_panel = SearchPanel(self)
         self.what_if_panel = WhatIfPanel(self)

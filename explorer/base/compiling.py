@@ -36,7 +36,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from types import FunctionType, ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
@@ -66,6 +66,8 @@ class _Work:
         """Whether compiling is switched off or impossible here."""
         self.forced: bool | None = None
         """Whether all kernels run compiled, whatever pays; None to count."""
+        self.background = False
+        """Whether kernels are compiled on a thread of their own."""
 
 
 _WORK = _Work()
@@ -74,6 +76,13 @@ _WORK = _Work()
 def expect(rounds: int) -> None:
     """Count work that is to come, so that a long search need not first do half a second of it plainly."""
     _WORK.rounds += rounds
+
+
+def compile_in_background() -> None:
+    """Compile on a thread of its own from now on, while kernels go on plainly: for a process that lives long
+    and in which somebody waits for every answer.
+    """
+    _WORK.background = True
 
 
 @contextmanager
@@ -151,6 +160,12 @@ class Kernel(Generic[P, T]):
         """Compile, or tell that another thread is at it: then this one goes on plainly."""
         if not _WORK.lock.acquire(blocking=False):
             return False
+        if _WORK.background:
+            Thread(target=self._buy_and_release, args=(arguments,), name="compiling").start()
+            return False
+        return self._buy_and_release(arguments)
+
+    def _buy_and_release(self, arguments: tuple[Any, ...]) -> bool:
         try:
             return self._buy(arguments, least=COMPILE_ROUNDS)
         finally:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from explorer import __version__
+from explorer.base import compiling
 from explorer.base.errors import ExplorerError, InputError
 from explorer.cli import (
     calibrating,
@@ -118,10 +119,17 @@ def _drop_output() -> None:
 
 
 def _say_what_goes_on(verbose: int) -> None:
-    """Send the package's log to standard error; without `-v` only its warnings."""
+    """Send the package's log to standard error; without `-v` only its warnings, and to somebody who waits
+    there what takes seconds once.
+    """
     if verbose:
         logging.basicConfig(format="%(name)s: %(message)s", force=True)
         logging.getLogger("explorer").setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
+    elif sys.stderr is not None and sys.stderr.isatty():
+        shown = logging.StreamHandler()
+        shown.setFormatter(logging.Formatter("explorer: %(message)s"))
+        compiling.logger.addHandler(shown)
+        compiling.logger.setLevel(logging.INFO)
 
 
 def _show_warning(message: Warning | str, *_args: object, **_kwargs: object) -> None:

@@ -108,7 +108,7 @@ def find_successors(
             at[b] += 1
 
 
-@kernel(results=2, rounds=lambda _, slot, *__: 50 * len(slot))
+@kernel(results=2, rounds=lambda _, slot, *__: 30 * len(slot))
 def let_time_run(
     seconds: FloatArray, slot: IntArray,
     after_at: IntArray, after: IntArray, missing: ByteArray, ready: IntArray,

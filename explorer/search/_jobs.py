@@ -18,7 +18,7 @@ import signal
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -116,6 +116,12 @@ class Jobs:
             self._fail(error)
             return None
         return None if isinstance(found, str) else found
+
+    def drop(self, strategies: Iterable[Strategy]) -> None:
+        """Give up strategies that nobody will ask for."""
+        for strategy in strategies:
+            if strategy in self._waiting:
+                self._waiting.pop(strategy).cancel()
 
     def _help(self) -> bool:
         """Cost here what waits longest among what nobody has begun; False if there is nothing."""

@@ -117,7 +117,7 @@ def improve(problem: Problem, evaluator: Evaluator) -> Iterator[Candidate | None
     tried: set[Strategy] = set()
     while evaluator.best is not None:
         before = evaluator.best
-        for strategy, label in _boundary_moves(problem, before):
+        for strategy, label in evaluator.looking_ahead(_boundary_moves(problem, before), recut=False):
             if strategy not in tried:
                 tried.add(strategy)
                 yield evaluator.evaluate(strategy, label, recut=False)

@@ -195,14 +195,36 @@ class Evaluator:
         Where there are other processes, strategies are read ahead: which ones come must not depend on what
         is found meanwhile.
         """
-        source, waiting = iter(strategies), deque[tuple[Strategy, str]]()
-        while not self.exhausted:
-            for strategy, label in islice(source, (self.jobs.limit if self.jobs else 1) - len(waiting)):
-                waiting.append((strategy, label))
-                self.ahead((strategy,), recut=recut)
-            if not waiting:
+        for strategy, label in self.looking_ahead(strategies, recut=recut):
+            if self.exhausted:
                 return
-            yield self.evaluate(*waiting.popleft(), recut=recut)
+            yield self.evaluate(strategy, label, recut=recut)
+
+    def looking_ahead(
+        self, strategies: Iterable[tuple[Strategy, str]], *, recut: bool = True
+    ) -> Iterator[tuple[Strategy, str]]:
+        """Yield strategies with their labels, for `evaluate`, while those behind are costed ahead.
+
+        Who stops asking gives up what was costed ahead.
+        """
+        if self.jobs is None:
+            yield from strategies
+            return
+        source, waiting = iter(strategies), deque[tuple[Strategy, str]]()
+        try:
+            while True:
+                for strategy, label in islice(source, self.jobs.limit - len(waiting)):
+                    waiting.append((strategy, label))
+                    self.ahead((strategy,), recut=recut)
+                if not waiting:
+                    return
+                yield waiting.popleft()
+        finally:
+            self.jobs.drop(
+                wanted[0]
+                for strategy, _ in waiting
+                if not isinstance(wanted := self._wanted(strategy, "", recut=recut), Miss)
+            )
 
     def ahead(self, strategies: Iterable[Strategy], *, recut: bool = True) -> None:
         """Have strategies costed that will probably be evaluated soon, by other processes, if there are any.

@@ -123,17 +123,25 @@ def _down(
     best, improved = first, True
     while improved:
         improved = False
-        for job in neighbours(problem, best):
-            strategy = best.strategy.with_job(job)
+        for strategy, label in evaluator.looking_ahead(_unseen(problem, best, first, seen), recut=False):
             if strategy in seen:
-                continue
+                continue  # twice among those read ahead
             seen.add(strategy)
-            found = evaluator.evaluate(strategy, _label(first), recut=False)
+            found = evaluator.evaluate(strategy, label, recut=False)
             yield found
             if found is not None and found.rank < best.rank:
                 best, improved = found, True
                 break
     return best
+
+
+def _unseen(
+    problem: Problem, best: Candidate, first: Candidate, seen: set[Strategy]
+) -> Iterator[tuple[Strategy, str]]:
+    for job in neighbours(problem, best):
+        strategy = best.strategy.with_job(job)
+        if strategy not in seen:
+            yield strategy, _label(first)
 
 
 def _label(first: Candidate) -> str:

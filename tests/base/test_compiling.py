@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -92,6 +93,21 @@ def test_while_one_thread_compiles_others_go_on_plainly(monkeypatch: pytest.Monk
         assert pool.submit(item, np.array([3.0, 4.0]), result).result(timeout=60) == 2
     assert item._machine is None
     assert result.tolist() == [2.0, 1.5]
+
+
+def test_in_the_background_kernels_go_on_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = fresh(monkeypatch, IMPORT_ROUNDS=0, KERNEL_ROUNDS=0)
+    compiling.compile_in_background()
+    item, result = kernel(results=1, lists=True)(largest_first), np.zeros(1)
+    assert item(np.array([3.0]), result) == 1
+    assert result.tolist() == [1.5]
+    for thread in threading.enumerate():
+        if thread.name == "compiling":
+            thread.join()
+    assert item._machine is not None
+    assert not work.lock.locked()
+    assert item(np.array([4.0]), result) == 1
+    assert result.tolist() == [2.0]
 
 
 def test_nothing_is_compiled_where_it_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
