@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, TypeVar
 
-from explorer.base.caching import Hashed, Owner
+from explorer.base.caching import Hashed, Owner, Same, remembered
 from explorer.base.errors import InputError
 
 REPLICA = "replica"
@@ -375,9 +375,7 @@ class JobStrategy:
     @property
     def devices(self) -> tuple[int, ...]:
         """All devices used, ascending."""
-        return tuple(
-            sorted({device for stage in self.stages for mesh in stage.meshes for device in mesh.devices})
-        )
+        return _devices_of(Same([stage.meshes for stage in self.stages]))
 
     def sync_of(self, parameter: str) -> Sync | None:
         """Return the exception that covers a parameter; None if there is none."""
@@ -390,6 +388,12 @@ class JobStrategy:
     def with_stages(self, stages: Iterable[Stage]) -> JobStrategy:
         """Return the same strategy of the job with other stages."""
         return replace(self, stages=tuple(stages))
+
+
+@remembered(256)
+def _devices_of(stages: Same[tuple[Mesh, ...]]) -> tuple[int, ...]:
+    """Return the devices of the meshes of some stages, each once, ascending."""
+    return tuple(sorted({device for meshes in stages for mesh in meshes for device in mesh.devices}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,26 +115,34 @@ class Cluster(Owner):
         """Return per node group the first device behind it."""
         return list(accumulate(group.most * group.devices_per_node for group in self.nodes))
 
-    def _group_of(self, device: int) -> tuple[NodeGroup, int, int]:
-        """Return the node group of a device, with its first device and first node."""
+    def _group_of(self, device: int) -> NodeGroup:
+        """Return the node group of a device."""
         ends = self.memo("group_ends", self._find_ends)
-        i = bisect_right(ends, device)
-        if device < 0 or i >= len(ends):
+        self._check_device(device)
+        return self.nodes[bisect_right(ends, device)]
+
+    def _check_device(self, device: int) -> None:
+        if not 0 <= device < self.device_count:
             raise InputError(
                 f"no device {device} in cluster {self.name!r}",
                 found=device,
                 allowed=f"0 to {self.device_count - 1}",
             )
-        first_node = sum(group.most for group in self.nodes[:i])
-        return self.nodes[i], (ends[i - 1] if i else 0), first_node
 
     def kind_of(self, device: int) -> DeviceKind:
         """Return the kind of a device."""
-        return self.memo(("kind of", device), lambda: self._find_kind(device))
+        kinds = self.memo("kind of", self._find_kinds)
+        if not 0 <= device < len(kinds):
+            self._check_device(device)
+        return kinds[device]
 
-    def _find_kind(self, device: int) -> DeviceKind:
-        name = self._group_of(device)[0].device_kind
-        return next(kind for kind in self.device_kinds if kind.name == name)
+    def _find_kinds(self) -> list[DeviceKind]:
+        """Return the kind of every device."""
+        named = {kind.name: kind for kind in reversed(self.device_kinds)}
+        found: list[DeviceKind] = []
+        for group in self.nodes:
+            found += [named[group.device_kind]] * (group.most * group.devices_per_node)
+        return found
 
     def kinds_among(self, devices: Sequence[int]) -> tuple[tuple[int, DeviceKind, int], ...]:
         """Return the kinds of some devices: lowest device, kind and number of devices, ascending.
@@ -155,12 +163,19 @@ class Cluster(Owner):
 
     def node_size(self, device: int) -> int:
         """Return the number of devices in the node of a device."""
-        return self._group_of(device)[0].devices_per_node
+        return self._group_of(device).devices_per_node
 
     def node_of(self, device: int) -> int:
         """Return the node of a device."""
-        group, first_device, first_node = self._group_of(device)
-        return first_node + (device - first_device) // group.devices_per_node
+        nodes = self.memo("node of", self._find_nodes)
+        if not 0 <= device < len(nodes):
+            self._check_device(device)
+        return nodes[device]
+
+    def _find_nodes(self) -> list[int]:
+        """Return the node of every device."""
+        sizes = [group.devices_per_node for group in self.nodes for _ in range(group.most)]
+        return [node for node, size in enumerate(sizes) for _ in range(size)]
 
     def check_devices(self, devices: Sequence[int]) -> None:
         """Check that these are different devices of this self.

@@ -203,19 +203,35 @@ def _suspects(tasks: Tasks, shares: Shares) -> list[_Users]:
         for resource, part in asked:
             amount[resource][slot] = amount[resource].get(slot, 0.0) + part
     found = []
+    in_slot = _tasks_by_slot(tasks, [slot for slot, asked in enumerate(shares.demands) if asked])
     for resource, by_slot in amount.items():
-        of_slot = np.zeros(len(shares.demands))
-        of_slot[list(by_slot)] = list(by_slot.values())
-        demand = of_slot[tasks.slot]
-        users = np.flatnonzero(demand > 0)
+        asking = {slot: part for slot, part in by_slot.items() if part > 0 and len(in_slot[slot])}
+        if not asking:
+            continue
+        users = np.concatenate([in_slot[slot] for slot in asking])
+        demand = np.repeat(list(asking.values()), [len(in_slot[slot]) for slot in asking])
+        order = np.argsort(users)
+        users, demand = users[order], demand[order]
         channels = tasks.channel[users]
-        distinct = np.unique(channels)
-        most = sum(float(demand[users[channels == channel]].max()) for channel in distinct)
+        distinct, of_channel = np.unique(channels, return_inverse=True)
+        largest = np.zeros(len(distinct))
+        np.maximum.at(largest, of_channel, demand)
         capacity = float(shares.capacity[resource])
-        if most > capacity * (1 + TOLERANCE):
-            by_channel = tuple(users[channels == channel] for channel in distinct)
-            found.append(_Users(resource, capacity, users, demand[users], by_channel))
+        if sum(largest.tolist()) > capacity * (1 + TOLERANCE):
+            by_channel = tuple(users[of_channel == number] for number in range(len(distinct)))
+            found.append(_Users(resource, capacity, users, demand, by_channel))
     return found
+
+
+def _tasks_by_slot(tasks: Tasks, slots: list[int]) -> dict[int, IntArray]:
+    """Return the tasks of some slots, ascending: a resource is used by few of all tasks."""
+    wanted = np.zeros(int(tasks.slot.max(initial=-1)) + 1, dtype=bool)
+    wanted[[slot for slot in slots if slot < len(wanted)]] = True
+    chosen = np.flatnonzero(wanted[tasks.slot])
+    order = chosen[np.argsort(tasks.slot[chosen], kind="stable")]
+    of = tasks.slot[order]
+    start, end = np.searchsorted(of, slots, side="left"), np.searchsorted(of, slots, side="right")
+    return {slot: order[a:b] for slot, a, b in zip(slots, start.tolist(), end.tolist(), strict=True)}
 
 
 def _peak(users: _Users, timing: Timing) -> float:

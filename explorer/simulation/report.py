@@ -7,7 +7,7 @@ exposed communication) is computed on first use from the same arrays.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,7 +127,7 @@ class Report(Owner):
     @property
     def peak_memory_bytes(self) -> tuple[float, ...]:
         """Per lane: peak of one device, all parts except `cached`: what has to fit."""
-        return tuple(sum(parts[:_GIVEN_BACK]) for parts in self.memory_parts_bytes)
+        return self.memo("peaks", lambda: tuple([sum(x[:_GIVEN_BACK]) for x in self.memory_parts_bytes]))
 
     @property
     def allocated_memory_bytes(self) -> tuple[float, ...]:
@@ -137,7 +137,7 @@ class Report(Owner):
     @property
     def devices(self) -> tuple[int, ...]:
         """All devices used, ascending."""
-        return tuple(sorted(device for lane in self.lane_devices for device in lane))
+        return self.memo("devices", lambda: tuple(sorted(chain.from_iterable(self.lane_devices))))
 
     def per_device(self, values: tuple[float, ...]) -> list[float]:
         """Spread values by lane over `devices`."""

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from itertools import pairwise
+from operator import sub
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from explorer.base.caching import STAGES_KEPT, remembered
+from explorer.cluster import Cluster, DeviceKind
+from explorer.graph import LayerGraph
 from explorer.pricing.section_time import call_seconds
-from explorer.strategy import ROUND_ROBIN, Stage
+from explorer.strategy import ROUND_ROBIN, Mesh, Stage
+from explorer.tasks.placement import stage_layers
 from explorer.tasks.program import B, F, I, W
 from explorer.views.blocks import layer_costs
 from explorer.views.board_links import Hop, hops_of, links_view, noted, replica_link
@@ -42,8 +48,8 @@ def board_view(
     closed = {tuple(devices) for devices in locked}
     beside = _other_lanes(scene, other) if other else {}
     lanes = [_lane(scene, i, hops) for i in range(len(scene.groups))]
-    for lane, devices in zip(lanes, scene.group_devices, strict=True):
-        lane["locked"] = tuple(sorted(devices)) in closed
+    for lane, group in zip(lanes, scene.groups, strict=True):
+        lane["locked"] = bool(closed) and lane_place(scene.cluster, group.meshes).devices in closed
         lane["other"] = beside.get(lane["id"])
     total = sum(lane["forward_s"] + lane["backward_s"] for lane in lanes)
     held = set(pinned)
@@ -114,26 +120,26 @@ def _samples_key(scene: Scene) -> str:
 
 
 def _lane(scene: Scene, number: int, hops: Mapping[tuple[int, int], Hop]) -> dict[str, Any]:
-    group, report = scene.groups[number], scene.report
+    report, place = scene.report, lane_place(scene.cluster, scene.groups[number].meshes)
     stages = scene.stages_of_lane[number]
     runs = [run for s in stages for run in _runs(scene, s)]
     forward, backward = _seconds(scene, number)
     parts, worst = _memory(scene, number)
-    busiest = max(range(len(report.busy_s)), key=report.busy_s.__getitem__)
+    busiest = report.memo("busiest lane", lambda: report.busy_s.index(max(report.busy_s)))
     view = {
         "id": str(number),
         "name": _lane_name(stages),
-        "group": _node_name(scene, number),
-        "replicas": [list(row) for mesh in group.meshes for row in mesh.rows],
+        "group": place.nodes,
+        "replicas": place.replicas,
         "runs": noted(scene, runs, hops),
         "forward_s": forward,
         "backward_s": backward,
         "in_flight": _in_flight(scene, worst, stages),
-        "capacity_bytes": scene.cluster.kind_of(scene.group_devices[number][0]).memory_bytes,
+        "capacity_bytes": place.kinds[0].memory_bytes,
         "memory": parts,
         "peak_bytes": sum(parts.values()),
         "binds": len(scene.groups) > 1 and busiest in scene.report_lanes[number],
-        "replica_link": replica_link(scene, number, set(stages)),
+        "replica_link": replica_link(scene, place.link, stages),
     }
     return {**view, "call_s": _call_s(scene, number), **_factors(scene, runs, forward + backward)}
 
@@ -144,29 +150,64 @@ def _lane_name(stages: Sequence[int]) -> str:
     return f"Stage {stages[0]}" if len(stages) == 1 else f"Stages {', '.join(map(str, stages))}"
 
 
-def _node_name(scene: Scene, number: int) -> str | None:
-    if scene.cluster.node_count < 2:
-        return None
-    nodes = sorted({scene.cluster.node_of(device) for device in scene.group_devices[number]})
-    return f"node {nodes[0]}" if len(nodes) == 1 else f"nodes {nodes[0]}–{nodes[-1]}"
+class LanePlace(NamedTuple):
+    """Where a lane lies: the same whatever it holds."""
+
+    devices: tuple[int, ...]
+    """Its devices, ascending."""
+    nodes: str | None
+    """Its nodes, in words; None if the cluster has only one."""
+    kinds: tuple[DeviceKind, ...]
+    """Kinds of its devices, that of the first device first."""
+    replicas: list[list[int]]
+    """Devices of each replica, of all copies; sent to the page as it is."""
+    link: str | None
+    """Kind of the slowest link between neighbours of its replicas; None without a second one."""
+
+
+@remembered(1024)
+def lane_place(cluster: Cluster, meshes: tuple[Mesh, ...]) -> LanePlace:
+    """Return where a lane on these meshes lies."""
+    devices = tuple(dict.fromkeys(device for mesh in meshes for device in mesh.devices))
+    nodes = sorted(set(map(cluster.node_of, devices)))
+    name = f"node {nodes[0]}" if len(nodes) == 1 else f"nodes {nodes[0]}–{nodes[-1]}"
+    rows = [row for mesh in meshes for row in mesh.rows]
+    paths = [cluster.path(a[0], b[0]) for a, b in pairwise(rows)]
+    slowest = min(paths, key=lambda path: path.bandwidth_bytes_per_s, default=None)
+    kinds = {kind.name: kind for kind in map(cluster.kind_of, devices)}
+    return LanePlace(
+        devices=tuple(sorted(devices)),
+        nodes=name if cluster.node_count > 1 else None,
+        kinds=tuple(kinds.values()),
+        replicas=[list(row) for row in rows],
+        link=slowest.kind if slowest else None,
+    )
 
 
 def _runs(scene: Scene, number: int) -> list[dict[str, Any]]:
     """List the runs of consecutive layers of a stage; each sliced layer is a run of its own."""
     stage: Stage = scene.strategy.stages[number]
     index = scene.graph.index
-    found: list[dict[str, Any]] = []
-    for position in sorted(index[name] for name in stage.layers):
-        if found and found[-1]["first"] + found[-1]["count"] == position:
-            found[-1]["count"] += 1
-        else:
-            found.append({"stage": number, "copy": 0, "first": position, "count": 1})
+    found: list[dict[str, Any]] = [
+        {"stage": number, "copy": 0, "first": first, "count": count}
+        for first, count in _whole_runs(scene.graph, stage)
+    ]
     found += [
         {"stage": number, "copy": 0, "first": index[part.layer], "count": 1,
          "first_share": part.stop - part.start}
         for part in stage.slices
     ]  # fmt: skip
-    return sorted(found, key=lambda run: int(run["first"]))
+    return sorted(found, key=lambda run: int(run["first"])) if stage.slices else found
+
+
+@remembered(STAGES_KEPT)
+def _whole_runs(graph: LayerGraph, stage: Stage) -> tuple[tuple[int, int], ...]:
+    """Return the (first, count) of runs of consecutive whole layers."""
+    index = graph.index
+    positions = np.sort(np.array([index[name] for name in stage.layers], dtype=np.int64))
+    starts = np.flatnonzero(np.diff(positions, prepend=-2) > 1)
+    counts = np.diff(starts, append=len(positions))
+    return tuple(zip(positions[starts].tolist(), counts.tolist(), strict=True))
 
 
 def _seconds(scene: Scene, number: int) -> tuple[float, float]:
@@ -203,25 +244,33 @@ def _memory(scene: Scene, number: int) -> tuple[dict[str, float], int | None]:
 
 def _in_flight(scene: Scene, lane: int | None, stages: Sequence[int]) -> int:
     """Estimate microbatches kept at the peak: its activations over one microbatch's of every stage."""
-    report, program = scene.report, scene.report.timeline.program
     if lane is None:
         return 1
-    sections = program.skeleton.sections
-    one = sum(
-        item.activation_bytes_per_sample * max(map(section.samples, range(section.replicas)))
-        for section, item in zip(sections, report.timeline.prices.memory, strict=True)
-        if section.stage in stages
-    )
-    kept = report.memory_parts_bytes[lane][4]
+    kept_of = scene.memo("microbatch bytes", lambda: _microbatch_bytes(scene))
+    one = sum(kept_of[stage] for stage in stages)
+    kept = scene.report.memory_parts_bytes[lane][4]
     return max(1, round(kept / one)) if one > 0 else 1
+
+
+def _microbatch_bytes(scene: Scene) -> list[float]:
+    """Return per stage the bytes of activations that one microbatch keeps on a device."""
+    found = [0.0] * len(scene.strategy.stages)
+    timeline = scene.report.timeline
+    for section, item in zip(timeline.program.skeleton.sections, timeline.prices.memory, strict=True):
+        samples = (
+            section.microbatch_samples
+            if section.round_robin
+            else max(map(sub, section.offsets[1:], section.offsets))
+        )
+        found[section.stage] += item.activation_bytes_per_sample * samples
+    return found
 
 
 def _call_s(scene: Scene, number: int) -> float:
     """Return the seconds that one stage's calls on a lane cost in addition to its layers, per microbatch."""
-    kinds = list(map(scene.cluster.kind_of, scene.group_devices[number]))
+    kinds = lane_place(scene.cluster, scene.groups[number].meshes).kinds
     stages = [scene.strategy.stages[stage] for stage in scene.stages_of_lane[number]]
-    names = stages[0].all_layers if stages else ()
-    layers = np.array([scene.graph.index[name] for name in names], dtype=np.int64)
+    layers = stage_layers(scene.graph, stages[0]) if stages else np.zeros(0, dtype=np.int64)
     degree = stages[0].meshes[0].size("tensor") if stages else 1
     return (2 if scene.job.training else 1) * call_seconds(scene.graph, kinds, degree, layers)
 

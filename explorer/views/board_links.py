@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -111,23 +110,32 @@ def _link(scene: Scene, source: int, target: int, slot: Slot) -> dict[str, Any]:
     }
 
 
-def replica_link(scene: Scene, number: int, stages: set[int]) -> dict[str, Any] | None:
-    """Return a lane's gradient reduction: the slowest neighbours on its ring; None without replicas."""
-    rows = [row for mesh in scene.groups[number].meshes for row in mesh.rows]
-    if len(rows) < 2 or not scene.job.training:
+def replica_link(scene: Scene, kind: str | None, stages: Sequence[int]) -> dict[str, Any] | None:
+    """Return a lane's gradient reduction: the slowest neighbours on its ring; None without replicas.
+
+    Args:
+        scene: the strategy.
+        kind: kind of the slowest link between neighbours; None without replicas.
+        stages: stages on the lane.
+    """
+    if kind is None or not scene.job.training:
         return None
+    reduced = scene.memo("reduced bytes", lambda: _reduced_bytes(scene))
+    size = sum((reduced.get(stage, 0.0) for stage in stages), 0.0)
+    shown = link_kind(kind)
+    return {"kind": shown, "name": LINK_NAMES[shown], "step_bytes": size}
+
+
+def _reduced_bytes(scene: Scene) -> dict[int, float]:
+    """Return per stage the bytes of its reductions in a step."""
     program, prices = scene.report.timeline.program, scene.report.timeline.prices
     counts, sections = step_counts(program), program.skeleton.sections
-    size = 0.0
+    found: dict[int, float] = {}
     for slot, times, moved in zip(program.slots, counts.tolist(), prices.bytes.tolist(), strict=True):
-        if slot.kind == REDUCE and sections[slot.piece.section].stage in stages:
-            size += times * moved
-    slowest = min(
-        (scene.cluster.path(a[0], b[0]) for a, b in pairwise(rows)),
-        key=lambda path: path.bandwidth_bytes_per_s,
-    )
-    kind = link_kind(slowest.kind)
-    return {"kind": kind, "name": LINK_NAMES[kind], "step_bytes": size}
+        if slot.kind == REDUCE:
+            stage = sections[slot.piece.section].stage
+            found[stage] = found.get(stage, 0.0) + times * moved
+    return found
 
 
 def noted(

@@ -160,6 +160,10 @@ class LaneRow:
 
 def device_rows(scene: Scene) -> list[LaneRow]:
     """Return rows of the used devices, folded by node (then by even runs of nodes) above `MOST_ROWS`."""
+    return scene.memo("device rows", lambda: _device_rows(scene))
+
+
+def _device_rows(scene: Scene) -> list[LaneRow]:
     lanes = scene.lane_of_device
     devices = scene.report.devices
     if len(devices) <= MOST_ROWS:
