@@ -128,7 +128,7 @@ def written_out(data: Any, key: str) -> Any:
     defaults = job.pop(DEFAULTS, {})
     if not isinstance(defaults, Mapping):
         raise InputError(
-            "what stages share is no mapping",
+            "what stages share is not a mapping",
             key=f"{key}.{DEFAULTS}",
             found=defaults,
             allowed="fields of stages",
@@ -254,7 +254,7 @@ def _spelt_out(text: str, key: str) -> list[int]:
     match = _RUN.fullmatch(text)
     if match is None or int(match[2] or match[1]) < int(match[1]):
         raise InputError(
-            f"{text!r} is no run of devices",
+            f"{text!r} is not a run of devices",
             key=key,
             found=text,
             allowed="0 .. 1023 (both ends included), 0 .. 7 x 128 by 64 (128 times in all, 64 further on)",

@@ -79,7 +79,7 @@ def test_runs_are_what_a_person_would_write(devices: Any, runs: list[int | str])
     "text", ["", "a", "3 ..", "5 .. 3", "0 .. 7 x 3", "0..7", "-1", "1 .. 9 by 2", "0 .. 7 x"]
 )
 def test_what_is_no_run(text: str) -> None:
-    with pytest.raises(InputError, match=r"stages\[0\]\[1\]: .* is no run of devices"):
+    with pytest.raises(InputError, match=r"stages\[0\]\[1\]: .* is not a run of devices"):
         devices_of([0, text], "stages[0]")
 
 
@@ -204,7 +204,7 @@ def test_small_plans_are_files_that_older_versions_read() -> None:
 @pytest.mark.parametrize(
     ("defaults", "said"),
     [
-        (3, "is no mapping"),
+        (3, "is not a mapping"),
         ({"layers": ["a"]}, "'layers' cannot be shared"),
         ({"zerro": 1}, "'zerro' cannot be shared"),
         ({"zero": "many"}, r"stages\[0\].zero"),

@@ -239,7 +239,7 @@ def whole_number(key: str, value: Any, *, least: int = 1) -> int:
         number = float("nan")
     if not number.is_integer() or number < least:
         raise InputError(
-            f"{value!r} is no whole number of {least} or more", key=key, found=value, allowed=f">= {least}"
+            f"{value!r} is not a whole number of {least} or more", key=key, found=value, allowed=f">= {least}"
         )
     return int(number)
 

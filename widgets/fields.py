@@ -175,7 +175,7 @@ def _choices(point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
     yield {
         "key": "framework", "label": "Framework", "kind": "select", "value": job.framework,
         "options": software, "width_px": 116,
-        "title": "What software runs it: overheads, fused kernels, how gradients are reduced",
+        "title": "Software that runs it: overheads, fused kernels, how gradients are reduced",
     }  # fmt: skip
 
 

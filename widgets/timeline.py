@@ -97,7 +97,7 @@ class Timeline(Widget):
         value = proposal["value"]
         assert isinstance(value, bytes)  # Bytes has checked it
         if len(value) % (4 * len(COLUMNS)):
-            raise ValueError(f"{len(value)} bytes are no whole number of bars of {4 * len(COLUMNS)} bytes")
+            raise ValueError(f"{len(value)} bytes are not a whole number of bars of {4 * len(COLUMNS)} bytes")
         return value
 
     def summary(self) -> str:

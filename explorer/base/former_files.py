@@ -28,7 +28,7 @@ def todays_job(raw: Any) -> Any:
             return raw
         if name := item.pop("compressor", ""):
             raise InputError(
-                f"no compressor {name!r}: none is known yet", key="sync.compressor", found=name,
+                f"no compressor {name!r}: there are none yet", key="sync.compressor", found=name,
                 allowed="nothing: leave it out",
             )  # fmt: skip
         periods.append(item.pop("every", 1))

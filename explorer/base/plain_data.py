@@ -185,7 +185,10 @@ def _names_a_value(raw: Any) -> bool:
 def _points(raw: Any, key: str) -> Any:
     if not isinstance(raw, list) or any(not isinstance(row, list) or len(row) != 2 for row in raw):
         raise InputError(
-            f"{short_repr(raw)} is no list of points", key=key, found=raw, allowed="[[size, fraction], ...]"
+            f"{short_repr(raw)} is not a list of points",
+            key=key,
+            found=raw,
+            allowed="[[size, fraction], ...]",
         )
     return [
         [_number(item, None, _show(_show(key, i), j)) for j, item in enumerate(row)]

@@ -65,7 +65,7 @@ def trace_evidence(data: Any, cluster: Cluster, *, name: str) -> Evidence:
     kernels = [item for item in events if item.category == "kernel"]
     kind, remarks = _kind(data, cluster, kernels)
     if broken:
-        remarks.append(f"{name}: {broken} events are no spans with a name and a duration")
+        remarks.append(f"{name}: {broken} events are not spans with a name and a duration")
     timed, unknown = _timed(events, kernels)
     if unknown:
         most = ", ".join(f"{key} ({count})" for key, count in unknown.most_common(3))
@@ -129,7 +129,7 @@ def _kind(data: Any, cluster: Cluster, kernels: Sequence[TraceEvent]) -> tuple[D
         return fits[0], [f"{kind.name}: not what the trace was taken on" for kind in used if kind != fits[0]]
     raise InputError(
         f"the trace is of {', '.join(sorted(names)) or 'an unnamed device'}, the profile {cluster.name} of"
-        f" {', '.join(kind.name for kind in used)}: seconds of the one say nothing of the other",
+        f" {', '.join(kind.name for kind in used)}: seconds of the one say nothing about the other",
         key="deviceProperties", found=", ".join(sorted(names)), allowed="a trace of the profile's devices",
     )  # fmt: skip
 

@@ -110,7 +110,7 @@ def machine_evidence(machine: MachineTimes, cluster: Cluster, *, name: str, comp
     if not all(same_device(kind, machine.device) for kind in kinds):
         raise InputError(
             f"the run was on {machine.device}, the profile {cluster.name} is of {', '.join(kinds)}: seconds"
-            " of the one say nothing of the other",
+            " of the one say nothing about the other",
             key="machine.device", found=machine.device, allowed="a run on the profile's devices",
         )  # fmt: skip
     found, remarks = _links(machine, cluster, name)

@@ -31,7 +31,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--framework",
         default="",
-        help="whose costs are corrected; those that the profile has where not given",
+        help="whose costs are corrected; default: those of the profile",
     )
     parser.add_argument("-o", "--output", required=True, help="file of the corrected profile")
     add_history(parser)

@@ -24,7 +24,7 @@ def add_commands(commands: Any) -> None:
     parser = commands.add_parser("import", help="read a trainer's config as a plan (a baseline)")
     parser.add_argument("config")
     parser.add_argument("--from", dest="source", required=True, help="a name from `explorer list exporters`")
-    parser.add_argument("--model", help="model, where the config does not say")
+    parser.add_argument("--model", help="model, if the config does not name it")
     parser.add_argument("--cluster", help="cluster to place it on")
     parser.add_argument("-o", "--output", help="write the plan here; else it is printed")
     add_trust(parser)
@@ -40,7 +40,7 @@ def run_export(options: argparse.Namespace) -> int:
     files = export(resolved, options.to, Path(options.output))
     differences = notes(resolved, options.to)
     for text in differences:
-        say(f"explorer: not to the letter: {text}")
+        say(f"explorer: not exact: {text}")
     if options.json:
         data = {"to": options.to, "files": [str(path) for path in files], "notes": differences}
         emit_json("export", data)

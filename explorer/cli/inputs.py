@@ -60,7 +60,7 @@ def add_model(parser: argparse.ArgumentParser, *, required: bool = True) -> None
     parser.add_argument("--seq-len", type=int, help="tokens of one sample")
     parser.add_argument("--precision", help="bf16, fp16, fp32, fp8, ...")
     parser.add_argument("--optimizer", help="adam, adamw, momentum, sgd or none")
-    parser.add_argument("--framework", help="what software runs it: a name from `explorer list frameworks`")
+    parser.add_argument("--framework", help="software that runs it: a name from `explorer list frameworks`")
     parser.add_argument(
         "--set", action="append", default=[], metavar="K=V", help="setting of the model reader"
     )

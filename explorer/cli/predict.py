@@ -35,7 +35,7 @@ def add_commands(commands: Any) -> None:
     add_shape(parser)
     add_trust(parser)
     parser.add_argument("--baseline", default="single", help="single, dp, even, or a plan file")
-    parser.add_argument("--require-feasible", action="store_true", help="exit 3 where it does not fit")
+    parser.add_argument("--require-feasible", action="store_true", help="exit status 3 if it does not fit")
     parser.add_argument(
         "--bands", action="store_true", help="80 %% band of every figure, by the profile's own bands"
     )
@@ -55,7 +55,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--over", required=True, metavar="K=a,b,c",
         help="global_batch, microbatch_samples, sequence_length, bandwidth (a factor), devices (replicas"
-        " follow) or stages (cut anew); nodes are added where devices lack",
+        " follow) or stages (cut anew); nodes are added if there are too few devices",
     )  # fmt: skip
     parser.add_argument(
         "--weak", action="store_true", help="over devices or stages: the global batch grows with the devices"

@@ -23,7 +23,7 @@ def add_commands(commands: Any) -> None:
         "-o", "--output", required=True, metavar="FILE", help="profile to write (.yaml or .json)"
     )
     parser.add_argument("--devices", default="auto", choices=("auto", "cpu", "cuda"))
-    parser.add_argument("--ranks", type=int, help="processes; one for each GPU or core where not given")
+    parser.add_argument("--ranks", type=int, help="processes; default: one for each GPU or core")
     parser.add_argument("--quick", action="store_true", help="fewer sizes and rounds, wider bands")
     add_json(parser)
     parser.set_defaults(run=run_profile)

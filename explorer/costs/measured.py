@@ -143,7 +143,7 @@ def _chosen(layer: Layer, kind: str, degree: int) -> list[Measured]:
         if works:
             return []
         raise InputError(
-            f"layer {layer.name!r} was never measured on {kind!r} and says nothing of its work",
+            f"layer {layer.name!r} was never measured on {kind!r} and does not state its work",
             key=f"layers.{layer.name}.measured",
             found=kind,
             allowed=", ".join(sorted({item.device_kind for item in layer.measured})),

@@ -101,7 +101,7 @@ def module_names(graph: LayerGraph) -> dict[str, str]:
     numbers = block_numbers(graph)
     if not numbers:
         raise InputError(
-            f"model {graph.name!r} is no stack of numbered blocks",
+            f"model {graph.name!r} is not a stack of numbered blocks",
             key="model",
             found=graph.name,
             allowed="a decoder such as llama3-8b",

@@ -14,11 +14,11 @@ from explorer.export import EXPORTERS, _titan_read, _titan_toml, notes
 from explorer.export._carried import carried
 from explorer.export._script import nodes_of, torchrun_script
 from explorer.export._source import SourceText
+from explorer.export._stage_features import kinds_of_layout
 from explorer.export._support import Capabilities, nearly, no, yes
 from explorer.export._titan_models import FLAVORS, VERSION, flavor_of, module_names
 from explorer.export._titan_plan import plan_of, settings_problems
 from explorer.export._titan_text import MODULE, Fields, module_text
-from explorer.export.features import kinds_of_layout
 from explorer.export.schedule_csv import csv_of, rows_of
 from explorer.export.schedule_csv import problems as order_problems
 from explorer.export.spec import STAGES, Exporter

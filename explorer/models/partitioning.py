@@ -84,7 +84,7 @@ def read(data: Any, *, file: str = "") -> tuple[LayerGraph, Cluster]:
     """
     try:
         if not isinstance(data, dict):
-            raise InputError("this is no object", found=type(data).__name__, allowed="an object")
+            raise InputError("this is not an object", found=type(data).__name__, allowed="an object")
         nodes = _nodes(_list(data, "nodes"))
         edges = _edges(_list(data, "edges"), nodes)
         rate = _host_rate(edges)

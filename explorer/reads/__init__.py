@@ -89,8 +89,8 @@ def optimizer_problem(rule: ReadRule, optimizer: str) -> str:
     if reading_of(rule).make is None or optimizer != "sgd":
         return ""
     return (
-        f"weights read by the rule {rule} are predicted from the optimizer's momentum, which {optimizer} has"
-        " not; allowed: momentum, adam, adamw"
+        f"weights read by the rule {rule} are predicted from the optimizer's momentum, which {optimizer} does"
+        " not keep; allowed: momentum, adam, adamw"
     )
 
 

@@ -64,6 +64,12 @@ class RunResult:
     """Seconds from start to the last rank's end."""
 
 
+def device_of(result: RunResult) -> str:
+    """Return what the ranks of a run say they ran on: `cpu`, or the name of an accelerator."""
+    names = [str(event["name"]) for event in result.events if event.get("event") == "ready"]
+    return names[0] if names else "cpu"
+
+
 def start(spec: RunSpec) -> RunHandle:
     """Start a run; return at once."""
     return RunHandle(spec)

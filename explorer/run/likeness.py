@@ -269,7 +269,7 @@ def _batches(
     smallest = min(sizes)
     if any(value % smallest for value in sizes):
         raise InputError(
-            "microbatch sizes that are no multiples of each other cannot be run yet",
+            "microbatch sizes that are not multiples of each other cannot be run yet",
             key="microbatch_samples", found=sizes, allowed="multiples of the smallest",
         )  # fmt: skip
     splits = [len(meshes[group[0]][0]) for group in groups if strategy.stages[group[0]].replicas == "split"]

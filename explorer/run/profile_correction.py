@@ -74,7 +74,7 @@ def correct(cluster: Cluster, job: Job, known: Calibrated, *, device: str) -> Co
             cluster=None,
             refusal=(
                 f"The ranks ran on {what} of this machine, not on {', '.join(foreign)}: seconds and"
-                f" bandwidths of the one say nothing of the other, so {cluster.name} stays as it is. What"
+                f" bandwidths of the one say nothing about the other, so {cluster.name} stays as it is. What"
                 " carries over is what is listed as validated. To calibrate, run this workbench on those"
                 " devices."
             ),

@@ -191,7 +191,7 @@ def read_spec(path: Path) -> RunSpec:
     except InputError as error:
         raise error.within(file=str(path)) from None
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise InputError(f"is no run specification: {error!r}", file=str(path), allowed=SCHEMA) from None
+        raise InputError(f"is not a run specification: {error!r}", file=str(path), allowed=SCHEMA) from None
 
 
 def to_data(spec: RunSpec) -> dict[str, Any]:

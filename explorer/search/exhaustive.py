@@ -94,7 +94,7 @@ class Point:
             Option(
                 name="orders",
                 default="",
-                help=f"who proposes devices, of {', '.join(PROPOSERS)}, with commas; empty for the usual",
+                help=f"proposers of devices, of {', '.join(PROPOSERS)}, separated by commas; empty: default",
             ),
         ),
         space=UNIFORM,

@@ -67,7 +67,7 @@ DENSE_LIMIT = 30_000_000
                 name="microbatch_size",
                 default=1,
                 minimum=1,
-                help="samples of one minibatch, where no profile says it",
+                help="samples of one minibatch, if no profile states it",
             ),
             Option(name="asynchronous", default=True, help="also plans that learn from older weights"),
         ),

@@ -221,7 +221,7 @@ def _schedule(graph: LayerGraph, strategy: JobStrategy) -> Iterator[str]:
         yield str(error)
     stages = len(strategy.stages)
     for item in strategy.boundaries:
-        yield f"no codec {item.codec!r} (boundary {item.source} -> {item.target}): none is known yet"
+        yield f"no codec {item.codec!r} (boundary {item.source} -> {item.target}): there are none yet"
         if not (0 <= item.source < stages and 0 <= item.target < stages):
             yield f"boundary {item.source} -> {item.target} names a missing stage (0 to {stages - 1})"
     for sync in strategy.sync:

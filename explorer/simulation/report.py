@@ -25,7 +25,7 @@ from explorer.tasks.program_tables import derived
 from explorer.tasks.skeleton import IntArray
 from explorer.workload import Job
 
-NO_FLOPS = "the model does not say its FLOPs"
+NO_FLOPS = "the model does not state its FLOPs"
 """Reason why there is no MFU, if there is none."""
 _TENSORS, _GIVEN_BACK = MEMORY_PARTS.index("reserved"), MEMORY_PARTS.index("cached")
 

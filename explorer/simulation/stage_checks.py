@@ -118,7 +118,7 @@ def _axis_shares(graph: LayerGraph, stage: Stage) -> Iterator[str]:
 def _states(cluster: Cluster, stage: Stage) -> Iterator[str]:
     """Check sparse and offloaded states."""
     if stage.reshard and stage.zero < 2:
-        yield f"reshard {stage.reshard} with ZeRO {stage.zero}: only levels 2 and 3 have what it speaks of"
+        yield f"reshard {stage.reshard} with ZeRO {stage.zero}: it concerns levels 2 and 3 only"
     if stage.density < 1 and stage.zero:
         yield f"a density of {stage.density:g} with ZeRO {stage.zero}: sparse states are not sharded"
     kinds = [kind for _, kind, _ in kinds_of(cluster, stage)] if stage.offload else []

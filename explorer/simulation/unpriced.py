@@ -21,7 +21,7 @@ def unpriced(
         able = ", ".join(item.name for item in SCHEDULES if item.dispatch)
         yield (
             f"cluster {cluster.name!r} has events (the first: device {cluster.events[0].device}"
-            f" {cluster.events[0].kind}s), which schedule {strategy.schedule} does not live through;"
+            f" {cluster.events[0].kind}s), which schedule {strategy.schedule} cannot handle;"
             f" allowed: schedule {able}, or a cluster without events"
         )
     if strategy.checkpoint_period_s < 0:

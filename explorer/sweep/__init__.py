@@ -58,7 +58,7 @@ def values_of(key: str, values: Sequence[str | float]) -> list[float]:
     if key not in KEYS:
         raise InputError(f"cannot sweep over {key!r}", key="--over", found=key, allowed=", ".join(KEYS))
     if not values:
-        raise InputError(f"no value of {key}", key="--over", found="", allowed="one or more, apart by commas")
+        raise InputError(f"no value of {key}", key="--over", found="", allowed="one or more, comma-separated")
     return [_number(key, value) for value in values]
 
 
@@ -69,7 +69,7 @@ def _number(key: str, value: str | float) -> float:
         number = -1.0
     if not 0 < number < float("inf"):
         raise InputError(
-            f"{value!r} is no value of {key}", key="--over", found=value, allowed="a number above 0"
+            f"{value!r} is not a value of {key}", key="--over", found=value, allowed="a number above 0"
         )
     return number
 

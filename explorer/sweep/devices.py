@@ -84,7 +84,7 @@ def _check(job: JobStrategy, devices: int) -> None:
     unit = len(job.devices) // math.gcd(*(mesh.replicas for mesh in meshes))
     if devices < unit or devices % unit:
         raise InputError(
-            f"{devices} devices are no whole number of replicas: one takes {unit}",
+            f"{devices} devices are not a whole number of replicas: one takes {unit}",
             key="devices", found=devices, allowed=f"a multiple of {unit}",
         )  # fmt: skip
 

@@ -144,7 +144,7 @@ def more_words(found: Comparison) -> str:
     if found.engine == "dry":
         return ""
     if found.rounds < 2:
-        return "One round says nothing of its spread: two or more do."
+        return "One round says nothing about the spread; two or more do."
     spread = abs(found.error_spread_pct) / 100
     double = 2 * found.rounds
     return (

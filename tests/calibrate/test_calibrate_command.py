@@ -72,7 +72,7 @@ def test_a_history_grows_by_one_line_a_run(files: Path, capsys: pytest.CaptureFi
         (["cluster.yaml", "--with", "cluster.yaml", "-o", "made.yaml"], "not JSON"),
         (["cluster.yaml", "--with", "trace.json", "-o", "made.txt"], "unknown kind of file"),
         (["cluster.yaml", "--with", "none.json", "-o", "made.yaml"], "cannot read the file"),
-        (["dgx-1-v100", "--with", "trace.json", "-o", "made.yaml"], "say nothing of the other"),
+        (["dgx-1-v100", "--with", "trace.json", "-o", "made.yaml"], "say nothing about the other"),
         (["cluster.yaml", "-o", "made.yaml"], "--with"),
         (["cluster.yaml", "--with", "trace.json", "-o", "no folder/made.yaml"], "cannot write"),
     ],

@@ -62,7 +62,7 @@ def test_without_kernels_a_trace_is_of_a_processor() -> None:
     })  # fmt: skip
     (seen,) = trace_evidence(trace(event, device=None), machine(CPU), name="t").observations
     assert seen.measured_s == pytest.approx(40e-6)
-    with pytest.raises(InputError, match="seconds of the one say nothing of the other"):
+    with pytest.raises(InputError, match="seconds of the one say nothing about the other"):
         trace_evidence(trace(event), machine(GPU), name="t")
 
 
@@ -171,7 +171,7 @@ def test_broken_events_are_counted_and_the_others_used() -> None:
     ]  # fmt: skip
     evidence = trace_evidence(trace(*broken, *products_of(machine())), machine(), name="t")
     assert len(evidence.observations) == len(SIZES)
-    assert f"t: {len(broken)} events are no spans with a name and a duration" in evidence.remarks
+    assert f"t: {len(broken)} events are not spans with a name and a duration" in evidence.remarks
 
 
 def test_packed_and_plain_files_are_read_and_others_refused(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_of_accelerators_a_likeness_tells_links_alone() -> None:
     evidence = machine_evidence(times(machine(), "NVIDIA A100-SXM4-80GB"), machine(), name="r")
     assert len(evidence.observations) == 4
     assert any("far too small" in text for text in evidence.remarks)
-    with pytest.raises(InputError, match="seconds of the one say nothing of the other"):
+    with pytest.raises(InputError, match="seconds of the one say nothing about the other"):
         machine_evidence(times(machine(CPU)), machine(GPU), name="r")
 
 

@@ -9,7 +9,7 @@ import torch
 
 from explorer.base.errors import ExplorerError, InputError, PlanError
 from explorer.plan import load_plan
-from explorer.run import instruments, make_experiment, validate
+from explorer.run import make_experiment, short_run, validate
 from explorer.run.compare import CONFIRMED, OFF, TOO_NOISY
 from explorer.run.compute import Compute
 from explorer.run.lane import RankLanes
@@ -55,7 +55,7 @@ def test_a_likeness_that_no_schedule_orders_is_refused_as_such(monkeypatch: pyte
     def refuse(*_: object, **__: object) -> None:
         raise PlanError(["chimera with 3 stages needs a multiple of 2"])
 
-    monkeypatch.setattr(instruments, "_prepared", refuse)
+    monkeypatch.setattr(short_run, "_prepared", refuse)
     with pytest.raises(InputError, match=r"likeness on 2 ranks cannot be run: chimera with 3") as caught:
         make_experiment(load_plan(PLANS[2]), ranks=2, size=SMALL)
     assert caught.value.key == "ranks"

@@ -55,7 +55,7 @@ REFUSED = {
     "checkpoints of peers": (with_period(samples()["peers"], 60.0), "schedule swarm prices no checkpoints"),
     "events": (
         pipeline()._replace(cluster=cluster(events=(Event(time_s=1.0, device=3, kind="leave"),))),
-        "has events (the first: device 3 leaves), which schedule 1f1b does not live through",
+        "has events (the first: device 3 leaves), which schedule 1f1b cannot handle",
     ),
     "streams": (
         pipeline()._replace(cluster=cluster(device_kinds=(replace(KIND, compute_lanes=2), SMALL))),

@@ -92,7 +92,7 @@ def refused() -> dict[str, Any]:
     return calibration(
         possible=False, changes=[], kept=[], step_s=None, now_s=None,
         text="The ranks ran on processors of this machine, not on a100-sxm-80gb: seconds and bandwidths of"
-        " the one say nothing of the other, so dgx-a100 stays as it is.",
+        " the one say nothing about the other, so dgx-a100 stays as it is.",
     )  # fmt: skip
 
 

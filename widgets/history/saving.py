@@ -157,7 +157,7 @@ class Saving:
             try:
                 found = read_session(path)
             except InputError as error:
-                self.remarks.append(f"{path} is no session that can be opened ({error.message})")
+                self.remarks.append(f"{path} is not a session that can be opened ({error.message})")
                 if aside:
                     kept = _renamed(path, "unreadable")
                     self.remarks.append(f"it is kept as {kept.name}")

@@ -59,7 +59,7 @@ _DRY_RUN = (
     ),
     (
         "It tells whether the order runs without a deadlock and takes as long as predicted. It tells nothing"
-        " of the seconds of compute."
+        " about the seconds of compute."
     ),
 )
 _LIKENESS = (

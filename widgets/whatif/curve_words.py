@@ -72,7 +72,7 @@ def fields(
         {"key": "sweep_over", "label": "Curve over", "kind": "select", "value": key, "width_px": 220,
          "options": [{"value": name, "label": NAMES[name]} for name in NAMES if name in known]},
         {"key": "sweep_values", "label": "Values", "kind": "text", "value": values, "width_px": 300,
-         "title": "Numbers, apart by commas", "error": error or None},
+         "title": "Numbers, separated by commas", "error": error or None},
     ]  # fmt: skip
     if key in SCALING:
         options = [("strong", "strong: same batch"), ("weak", "weak: batch grows")]

@@ -72,5 +72,5 @@ def _rows(record: Record, model: Llama) -> Iterator[ScoredRow]:
 def _flops_per_s(cases: list[ScoredCase]) -> float:
     report, cluster = best_of(cases), cases[0].cluster
     if report.mfu is None:
-        raise InputError("the model says nothing of its FLOPs", key="mfu")
+        raise InputError("the model does not state its FLOPs", key="mfu")
     return report.mfu * cluster.kind_of(0).peak("bf16")

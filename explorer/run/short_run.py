@@ -1,0 +1,213 @@
+"""The short run: the likeness of a plan, its baseline and their calibration for real, in turn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+from explorer.base.errors import InputError, PlanError
+from explorer.base.plain_data import to_plain
+from explorer.cluster import Cluster
+from explorer.graph import LayerGraph
+from explorer.plan import Resolved
+from explorer.reads import reading_of
+from explorer.run import compare
+from explorer.run.baselines import baseline_of
+from explorer.run.build import Prepared, prepare, unsupported_by_torch
+from explorer.run.calibrate import Calibrated, calibrate, machine_times, uncalibrated
+from explorer.run.compare import Comparison, StageTime
+from explorer.run.experiment import Experiment, update_rules
+from explorer.run.launch import RunResult, device_of
+from explorer.run.likeness import Scaled, UnitSize, scale
+from explorer.run.spec import Calibration, RunSpec
+from explorer.simulation.check import check_job
+from explorer.strategy import JobStrategy
+
+WARMUP_ROUNDS = 2
+
+
+def short_run(
+    resolved: Resolved,
+    *,
+    rounds: int,
+    engine: str,
+    baseline: str | Resolved | None,
+    ranks: int,
+    size: UnitSize,
+    warmup_rounds: int = WARMUP_ROUNDS,
+) -> Experiment:
+    """Run the plan's likeness, its baseline and their calibration for real, in turn."""
+    job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
+    if problems := check_job(resolved.graph, resolved.cluster, job, strategy):
+        raise PlanError(problems)
+    scaled = scale(resolved.graph, resolved.cluster, job, strategy, ranks=ranks, size=size)
+    name, other = baseline_of(baseline, scaled, size)
+    rough = uncalibrated(scaled.ranks, flops_per_s=size.flops_per_s)
+    main = _likeness_prepared(scaled, rough, ranks)
+    against = _prepared("baseline", scaled, other, rough, everywhere=name == "single")
+    # plain gradient descent: Adam would blow up rounding errors from the second step on
+    plain = _prepared("numerics", scaled, scaled.strategy, rough, check=True, once=True)
+    reading = reading_of(plain.case.order.read_rule)
+    check = replace(plain.case, optimizer="momentum" if reading.make else "sgd", learning_rate=0.01)
+    cases = [check, main.case, against.case]
+    twin = None
+    if engine == "torch":
+        if problems := unsupported_by_torch(main.case):
+            raise InputError(
+                f"torch cannot run {'; '.join(problems)}",
+                key="engine", found="torch", allowed="interpreter",
+            )  # fmt: skip
+        twin = replace(main.case, name="torch", engine="torch", check=True)
+        cases.append(twin)
+    spec = RunSpec(
+        ranks=scaled.ranks,
+        cases=tuple(cases),
+        rounds=rounds,
+        warmup_rounds=warmup_rounds,
+        calibration=_calibration(scaled, (main, against)),
+        group_timeout_s=max(600.0, 10 + 5 * max(main.case.seconds)),
+        pin=True,
+    )
+
+    def learn(result: RunResult, only: int | None = None) -> Calibrated:
+        rows = [rank["calibration"] for rank in result.ranks]
+        return calibrate(scaled.model, rows, ranks=scaled.ranks, optimizer=scaled.job.optimizer, only=only)
+
+    def finish(result: RunResult) -> Comparison:
+        known = [learn(result, only) for only in (None, *range(rounds))]
+        machine = to_plain(machine_times(known[0], device_of(result)))
+        return replace(_compare_short(result, scaled, known, other, name, engine), machine=machine)
+
+    return Experiment(spec=spec, finish=finish, learn=learn)
+
+
+def _likeness_prepared(scaled: Scaled, cluster: Cluster, ranks: int) -> Prepared:
+    """Prepare the plan's likeness as a case.
+
+    Raises:
+        InputError: so few ranks leave a shape that its schedule cannot order.
+    """
+    try:
+        return _prepared("strategy", scaled, scaled.strategy, cluster)
+    except PlanError as error:
+        raise InputError(
+            f"the plan's likeness on {ranks} ranks cannot be run: {'; '.join(error.problems)}",
+            key="ranks",
+            found=ranks,
+            allowed="a machine with a core or GPU for each pipeline device of the plan, or engine dry",
+        ) from None
+
+
+def _prepared(
+    name: str,
+    scaled: Scaled,
+    strategy: JobStrategy,
+    cluster: Cluster,
+    *,
+    graph: LayerGraph | None = None,
+    **fields: Any,
+) -> Prepared:
+    from explorer.schedules import SCHEDULES
+
+    flush = SCHEDULES.get(strategy.schedule).flushes(dict(strategy.options))
+    rules = update_rules(strategy)
+    rounds = 2 * math.lcm(*(rule.period for rule in rules))
+    steps = max(3 if flush else 4, rounds) + max((rule.delay for rule in rules), default=0)
+    return prepare(
+        name, graph or scaled.graph, cluster, scaled.job, strategy, steps=steps, model=scaled.model, **fields,
+    )  # fmt: skip
+
+
+def _calibration(scaled: Scaled, prepared: tuple[Prepared, ...]) -> Calibration:
+    """Return the calibration that the predictions of some cases need."""
+    samples, messages, reduces = set(), {4}, {4}
+    for item in prepared:
+        for slot, size in zip(item.program.slots, item.prices.bytes.tolist(), strict=True):
+            if 0 <= slot.kind < 4:
+                samples.add(slot.samples)
+            elif slot.kind == 5:
+                messages.add(int(size))
+            elif slot.kind == 6:
+                reduces.add(int(size))
+    whole = sum(p.elements for p in scaled.graph.parameters) * scaled.model.element_bytes
+    return Calibration(
+        model=scaled.model,
+        samples=tuple(sorted(samples)),
+        message_bytes=tuple(sorted(messages)),
+        reduce_bytes=tuple(sorted(reduces | {int(whole)})),
+        optimizer=scaled.job.optimizer,
+    )
+
+
+def _compare_short(
+    result: RunResult, scaled: Scaled, known: list[Calibrated], other: JobStrategy, name: str, engine: str
+) -> Comparison:
+    """Compare a short run with its prediction. `known`: the calibration of all rounds, then of each;
+    predictions and measurements pair by round.
+    """
+
+    def rows(case: str) -> list[list[dict[str, Any]]]:
+        return [rank["cases"][case] for rank in result.ranks]
+
+    def priced(case: str, strategy: JobStrategy, item: Calibrated) -> Prepared:
+        alone = case == "baseline" and name == "single"
+        return _prepared(case, scaled, strategy, item.cluster, graph=item.graph, everywhere=alone)
+
+    main = priced("strategy", scaled.strategy, known[0])
+    against = priced("baseline", other, known[0])
+    seen, base = compare.measure(main, rows("strategy")), compare.measure(against, rows("baseline"))
+    ours = [compare.predicted_step(priced("strategy", scaled.strategy, item)) for item in known[1:]]
+    theirs = [compare.predicted_step(priced("baseline", other, item)) for item in known[1:]]
+    predicted = median(ours)
+    speedup = median(b / a for a, b in zip(seen.rounds_s, base.rounds_s, strict=True))
+    expected = median(b / a for a, b in zip(ours, theirs, strict=True))
+    numerics = compare.numerics_of(rows("numerics"))
+    ok = numerics.get("gradient", 1.0) <= compare.GRADIENT_TOLERANCE
+    validated = [*scaled.validated, "gradients and weights against one process"]
+    if engine == "torch":
+        found = rows("torch")
+        engine_s = min(_engine_times(found))
+        difference = compare.relative_pct(engine_s, seen.makespan_s)
+        ok = ok and compare.numerics_of(found).get("first", 1.0) <= compare.GRADIENT_TOLERANCE
+        validated.append(f"the same order on torch's own runtime: equal gradients, {difference:+.1f} % time")
+    contention = min(known[0].cpu_share, seen.cpu_share, base.cpu_share)
+    error = compare.relative_pct(expected, speedup)
+    errors = [compare.relative_pct(a, b) for a, b in zip(ours, seen.rounds_s, strict=True)]
+    return Comparison(
+        predicted={"step_time_s": predicted, "speedup": expected},
+        measured={"step_time_s": seen.step_time_s, "speedup": speedup, "iqr_s": seen.iqr_s},
+        error_pct=median(errors),
+        speedup_error_pct=error,
+        parts={"predicted": compare.predicted_parts(main), "measured": dict(seen.parts)},
+        numerics_ok=ok,
+        contention=contention,
+        validated=validated,
+        not_validated=list(scaled.not_validated),
+        verdict=compare.verdict_of(
+            contention=contention, numerics_ok=ok, error_pct=error,
+            tolerance_pct=compare.SPEEDUP_TOLERANCE_PCT,
+        ),
+        baseline=name,
+        engine=engine,
+        numerics=numerics,
+        stages=_stage_times(scaled, compare.predicted_stages(main), seen.stages),
+        rounds=len(seen.rounds_s),
+        error_spread_pct=compare.spread(errors),
+    )  # fmt: skip
+
+
+def _stage_times(
+    scaled: Scaled, predicted: Mapping[int, float], measured: Mapping[int, float]
+) -> list[StageTime]:
+    return [
+        StageTime(stages=group, predicted_s=predicted[i], measured_s=measured[i])
+        for i, group in enumerate(scaled.groups)
+    ]
+
+
+def _engine_times(rows: list[list[dict[str, Any]]]) -> list[float]:
+    """Return, per round, the slowest rank's seconds of a case without stamps."""
+    return [max(rank[number]["seconds"] for rank in rows) for number in range(len(rows[0]))]
