@@ -6,6 +6,7 @@
     pair_grids      sums and maxima of all runs         peak_grids    the worst point of their backward
     exchanges       updates, reductions, gathers        exchange_groups  who takes part in them
     borders         tensors that cross a cut            even_cuts     the cuts of uniform strategies
+    positions       where runs start and stop           ideals        those of graphs with branches
     lane            devices of one replica              layer_choices shardings that a layer may have
     layers          cost of each (layer, choice)        edges         cost of tensors between choices
     assembly        a graph whose layers have chosen, and what one change costs
@@ -27,6 +28,7 @@ from explorer.tables.degrees_columns import DegreesColumns
 from explorer.tables.edges import EdgeTable
 from explorer.tables.estimates import Estimates, Estimator
 from explorer.tables.even_cuts import even_bounds
+from explorer.tables.ideals import Ideals, ideals_of
 from explorer.tables.lane import Lane, lane_of
 from explorer.tables.layer_choices import LayerChoice, layer_choices, with_choices
 from explorer.tables.layers import LayerTable
@@ -34,7 +36,7 @@ from explorer.tables.stage_choice import StageChoice
 from explorer.tables.stage_table import StageRun, StageRuns, StageTable
 
 __all__ = [
-    "Assembled", "Borders", "DegreesColumns", "EdgeTable", "Estimates", "Estimator", "Lane",
+    "Assembled", "Borders", "DegreesColumns", "EdgeTable", "Estimates", "Estimator", "Ideals", "Lane",
     "LayerChoice", "LayerTable", "StageChoice", "StageRun", "StageRuns", "StageTable", "assemble",
-    "even_bounds", "lane_of", "layer_choices", "with_choices",
+    "even_bounds", "ideals_of", "lane_of", "layer_choices", "with_choices",
 ]  # fmt: skip

@@ -28,6 +28,7 @@ from explorer.pricing.pricer import Pricer
 from explorer.sharding import ShardedLayers
 from explorer.strategy import JobStrategy, Stage
 from explorer.tables.exchanges import BlockCount, ParameterBytes, Part, Reduction, StageExchanges
+from explorer.tables.positions import Positions
 from explorer.tasks.placement import Piece, place
 from explorer.workload import Job
 
@@ -50,7 +51,9 @@ class Rows(NamedTuple):
     """Replicas over which ZeRO shards; 0 for all."""
 
 
-def alike_exchanges(graph: LayerGraph, cluster: Cluster, job: Job, rows: Rows) -> StageExchanges:
+def alike_exchanges(
+    graph: LayerGraph, cluster: Cluster, job: Job, rows: Rows, positions: Positions
+) -> StageExchanges:
     """Return the exchanges of replicas without expert parallelism.
 
     Args:
@@ -58,13 +61,14 @@ def alike_exchanges(graph: LayerGraph, cluster: Cluster, job: Job, rows: Rows) -
         cluster: the devices.
         job: the workload.
         rows: the replicas.
+        positions: where runs start and stop.
     """
     row = rows.stage.meshes[0].rows[0]
     shards = rows.zero_replicas or rows.replicas
     lines = (axis_lines(rows.stage, 0, row),)
     chunks = tuple(r // shards for r in range(rows.replicas))
     parts = []
-    for sums, size in _trained_bytes(graph, job, rows.shards):
+    for sums, size in _trained_bytes(graph, job, rows.shards, positions):
         (local,) = summing_groups((row,), lines, sums)
         if rows.replicas > 1 or sums:
             groups = _repeated(rows, row, (local,), rows.replicas)
@@ -84,7 +88,7 @@ def alike_exchanges(graph: LayerGraph, cluster: Cluster, job: Job, rows: Rows) -
         reductions=(Reduction(everyone=True, parts=tuple(parts)),) if reduces else (),
         unreduced=() if reduces or not job.training else tuple(parts),
         gathers=gathers,
-        block_count=BlockCount(graph),
+        block_count=BlockCount(graph, positions),
     )
 
 
@@ -104,7 +108,9 @@ def _part(
     )  # fmt: skip
 
 
-def placed_exchanges(graph: LayerGraph, cluster: Cluster, job: Job, stage: Stage) -> StageExchanges:
+def placed_exchanges(
+    graph: LayerGraph, cluster: Cluster, job: Job, stage: Stage, positions: Positions
+) -> StageExchanges:
     """Return the exchanges of any stage.
 
     Args:
@@ -112,6 +118,7 @@ def placed_exchanges(graph: LayerGraph, cluster: Cluster, job: Job, stage: Stage
         cluster: the devices.
         job: the workload.
         stage: a stage that has the whole model, under some level of ZeRO.
+        positions: where runs start and stop.
     """
     strategy = JobStrategy(stages=(stage,))
     placement = place(graph, strategy, training=job.training)
@@ -121,7 +128,7 @@ def placed_exchanges(graph: LayerGraph, cluster: Cluster, job: Job, stage: Stage
     shards, held = pricer.sharded[0].shards, pricer.held(0)
 
     def parts(rows: tuple[Line, ...], chunks: tuple[int, ...], parameters: Iterable[int]) -> tuple[Part, ...]:
-        by_sums = _by_sums(graph, job, shards, held.held, parameters)
+        by_sums = _by_sums(graph, job, shards, held.held, positions, parameters)
         lines = tuple(pricer.lines(0, 0, row) for row in rows) if any(sums for sums, _ in by_sums) else ()
         groups = [(summing_groups(rows, lines, sums), size) for sums, size in by_sums]
         return tuple(_part(pricer.cluster, len(row), group, chunks, size) for group, size in groups)
@@ -145,25 +152,32 @@ def placed_exchanges(graph: LayerGraph, cluster: Cluster, job: Job, stage: Stage
         reductions=tuple(reductions),
         unreduced=parts((row,), (), lonely) if job.training else (),
         gathers=gathers,
-        block_count=BlockCount(graph),
+        block_count=BlockCount(graph, positions),
     )
 
 
 def _trained_bytes(
-    graph: LayerGraph, job: Job, shards: ShardedLayers
+    graph: LayerGraph, job: Job, shards: ShardedLayers, positions: Positions
 ) -> tuple[tuple[Sums, ParameterBytes], ...]:
     """Return the gradients of all that is trained, by the axes that they are partial over."""
     if not job.training:
         return ()
     trained = [p for p, item in enumerate(graph.parameters) if item.trainable]
     width = job.gradient_precision or job.precision
-    make = partial(_by_sums, graph, job, shards, shards.holdings.fraction, trained)
+    make = partial(_by_sums, graph, job, shards, shards.holdings.fraction, positions, trained)
+    if not positions.ordered:
+        return make()
     found: tuple[tuple[Sums, ParameterBytes], ...] = shards.memo(("trained bytes", width), make)
     return found
 
 
 def _by_sums(
-    graph: LayerGraph, job: Job, shards: ShardedLayers, share: FloatArray, parameters: Iterable[int]
+    graph: LayerGraph,
+    job: Job,
+    shards: ShardedLayers,
+    share: FloatArray,
+    positions: Positions,
+    parameters: Iterable[int],
 ) -> tuple[tuple[Sums, ParameterBytes], ...]:
     """Return the gradients of some parameters by the axes to add them over.
 
@@ -172,6 +186,7 @@ def _by_sums(
         job: for the precision of gradients.
         shards: how the model is sharded.
         share: per parameter the share that a device holds.
+        positions: where runs start and stop.
         parameters: their positions.
     """
     table, own = graph_arrays(graph).weight, shards.holdings
@@ -181,4 +196,4 @@ def _by_sums(
     for p in parameters:
         sums = own.table[own.number[p]].sums if own.summed[p] else ()
         found.setdefault(sums, {})[p] = sizes[p]
-    return tuple((sums, ParameterBytes(graph, sizes)) for sums, sizes in sorted(found.items()))
+    return tuple((sums, ParameterBytes(graph, sizes, positions)) for sums, sizes in sorted(found.items()))

@@ -22,7 +22,7 @@ from explorer.costs.memory_counts import Counts
 from explorer.graph import LayerGraph
 from explorer.pricing.gradient_sync import Steps, gathered_bytes, updated_elements
 from explorer.pricing.layer_columns import FloatArray
-from explorer.tables.prefix_sums import sums as prefix_sums
+from explorer.tables.positions import Positions
 from explorer.tasks.skeleton import IntArray
 from explorer.workload import Job
 
@@ -55,43 +55,47 @@ class RunExchange(NamedTuple):
 
 
 class ParameterBytes:
-    """Bytes of some parameters, for every run that holds them."""
+    """Bytes of some parameters, for every run that has all layers that use them."""
 
-    def __init__(self, graph: LayerGraph, sizes: Mapping[int, float]) -> None:
+    def __init__(self, graph: LayerGraph, sizes: Mapping[int, float], positions: Positions) -> None:
         """Sum them.
 
         Args:
             graph: the model.
             sizes: bytes on one device by position of the parameter.
+            positions: where runs start and stop.
         """
         own, users = np.zeros(len(graph.layers)), _users(graph)
-        self._apart: list[tuple[int, int, float]] = []
+        together: dict[tuple[int, ...], float] = {}
         for parameter, size in sizes.items():
-            first, last = users[parameter]
-            if first == last:
-                own[first] += size
+            if len(users[parameter]) == 1:
+                own[users[parameter][0]] += size
             else:
-                self._apart.append((first, last, size))
-        self._prefix = prefix_sums(own)
+                together[users[parameter]] = together.get(users[parameter], 0.0) + size
+        self._own = positions.sums(own)
+        self._shared: list[tuple[IntArray, int, float]] = []
+        for layers, size in together.items():
+            uses = np.zeros(len(graph.layers), dtype=np.int64)
+            uses[list(layers)] = 1
+            self._shared.append((positions.sums(uses), len(layers), size))
 
     def of(self, starts: IntArray, stops: IntArray) -> FloatArray:
         """Return the bytes of runs."""
-        found: FloatArray = self._prefix[stops] - self._prefix[starts]
-        for first, last, size in self._apart:
-            found += np.where((starts <= first) & (last < stops), size, 0.0)
+        found: FloatArray = self._own[stops] - self._own[starts]
+        for uses, number, size in self._shared:
+            found += np.where(uses[stops] - uses[starts] == number, size, 0.0)
         return found
 
 
-def _users(graph: LayerGraph) -> dict[int, tuple[int, int]]:
-    """Return the first and the last layer that uses each parameter."""
+def _users(graph: LayerGraph) -> dict[int, tuple[int, ...]]:
+    """Return the layers that use each parameter."""
 
-    def make() -> dict[int, tuple[int, int]]:
+    def make() -> dict[int, tuple[int, ...]]:
         uses = graph_arrays(graph).uses
-        found: dict[int, tuple[int, int]] = {}
+        found: dict[int, list[int]] = {}
         for layer, parameter in zip(uses.layer.tolist(), uses.item.tolist(), strict=True):
-            first, last = found.get(parameter, (layer, layer))
-            found[parameter] = min(first, layer), max(last, layer)
-        return found
+            found.setdefault(parameter, []).append(layer)
+        return {parameter: tuple(layers) for parameter, layers in found.items()}
 
     return graph.memo("parameter users", make)
 
@@ -99,22 +103,25 @@ def _users(graph: LayerGraph) -> dict[int, tuple[int, int]]:
 class BlockCount:
     """Number of blocks of every run; layers outside of blocks go with one of them."""
 
-    def __init__(self, graph: LayerGraph) -> None:
-        """Count them once."""
-        self._block = graph_arrays(graph).block
+    def __init__(self, graph: LayerGraph, positions: Positions) -> None:
+        """Count them once, block by block if they are in one piece each."""
+        self._block, self._positions = graph_arrays(graph).block, positions
         before = np.concatenate([[-1], self._block[:-1]])
         begins = (self._block >= 0) & (self._block != before)
         self._whole = begins.sum() == len(np.unique(self._block[self._block >= 0]))
-        self._begins, self._number = begins, prefix_sums(begins.astype(np.int64))
+        self._begins, self._number = begins, positions.sums(begins.astype(np.int64))
 
     def of(self, starts: IntArray, stops: IntArray) -> FloatArray:
         """Return the blocks of runs, at least 1."""
         if self._whole:
-            inside = (self._block[starts] >= 0) & ~self._begins[starts]
-            found: FloatArray = np.maximum(1.0, self._number[stops] - self._number[starts] + inside)
+            number = self._number[stops] - self._number[starts]
+            if self._positions.ordered:  # a cut may divide a block
+                number = number + ((self._block[starts] >= 0) & ~self._begins[starts])
+            found: FloatArray = np.maximum(1.0, number)
             return found
         runs = zip(starts.tolist(), stops.tolist(), strict=True)
-        return np.array([max(1.0, len(set(self._block[a:b].tolist()) - {-1})) for a, b in runs], dtype=float)
+        blocks = [set(self._block[self._positions.layers(*run)].tolist()) - {-1} for run in runs]
+        return np.array([max(1.0, len(item)) for item in blocks])
 
 
 class Part(NamedTuple):

@@ -12,12 +12,47 @@ first cut divides (b <= reach[a]) is added up by itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from explorer.pricing.layer_columns import FloatArray
 from explorer.pricing.overlap import Beside
+from explorer.tables.positions import Positions
 from explorer.tasks.skeleton import IntArray
+
+
+class Hidden(Protocol):
+    """Seconds hidden in any run."""
+
+    def of(self, starts: IntArray, stops: IntArray) -> FloatArray:
+        """Return the seconds hidden in runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HiddenAsked:
+    """Seconds hidden in runs of a graph with branches, added up one by one."""
+
+    beside: Beside
+    kind_s: FloatArray
+    """Seconds of every kind of collective."""
+    times: FloatArray
+    """(3, layers): seconds of work."""
+    share: FloatArray
+    """Per layer whether it counts, 0 or 1."""
+    gain: float
+    """Share of the hidden seconds that is won, as work slows down meanwhile."""
+    positions: Positions
+
+    def of(self, starts: IntArray, stops: IntArray) -> FloatArray:
+        """Return the seconds hidden in runs."""
+        found = np.zeros(len(starts))
+        for i, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
+            layers = self.positions.layers(start, stop)
+            inside = np.zeros_like(self.share)
+            inside[layers] = self.share[layers]
+            found[i] = self.beside.hidden(self.kind_s, self.times, inside)
+        return self.gain * found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,8 +84,13 @@ class HiddenSums:
 
 
 def hidden_sums(
-    beside: Beside | None, kind_s: FloatArray, times: FloatArray, share: FloatArray, slowdown: float
-) -> HiddenSums | None:
+    beside: Beside | None,
+    kind_s: FloatArray,
+    times: FloatArray,
+    share: FloatArray,
+    slowdown: float,
+    positions: Positions,
+) -> Hidden | None:
     """Prepare the sums of the collectives of one way; None if it has none.
 
     Args:
@@ -59,9 +99,14 @@ def hidden_sums(
         times: (3, layers) seconds of work.
         share: per layer whether it counts, 0 or 1.
         slowdown: how much longer work takes meanwhile.
+        positions: where runs start and stop.
     """
     if beside is None:
         return None
+    if not positions.ordered:
+        return HiddenAsked(
+            beside=beside, kind_s=kind_s, times=times, share=share, gain=1.0 - slowdown, positions=positions
+        )
     count, cuts = len(beside.kind), len(share) + 1
     collective, layer = beside.pairs
     work = times[beside.work[collective], layer] * share[layer] * beside.overlap[collective]

@@ -8,10 +8,9 @@ costs nothing if all layers that do something were measured, which counts tell.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from explorer.base.caching import remembered
 from explorer.cluster import DeviceKind
@@ -20,10 +19,10 @@ from explorer.graph import LayerGraph
 from explorer.pricing.layer_columns import FloatArray, LayerColumns, Sharded
 from explorer.pricing.overlap import Beside, beside_of
 from explorer.pricing.section_time import SectionTime, in_blocks, made_again
-from explorer.tables.hidden_sums import HiddenSums, hidden_sums
+from explorer.tables.hidden_sums import Hidden, hidden_sums
+from explorer.tables.positions import Positions
 from explorer.tasks.skeleton import IntArray
 
-Number = TypeVar("Number", np.float64, np.int64)
 SUMS_KEPT = 512
 """Prefix sums of whole graphs that are remembered: 200 KB each for 1,800 layers with collectives."""
 
@@ -62,13 +61,13 @@ class AgainSums:
     """Bytes that a device sends in their collectives."""
     kept_bytes: FloatArray
     """Bytes of gathers that the backward repeats unseen, of layers not made again."""
-    hidden: HiddenSums | None
+    hidden: Hidden | None
     """Collectives hidden behind what is made again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SecondsColumns:
-    """Prefix sums of seconds and bytes on one row of devices, over the positions of cuts."""
+    """Sums of seconds and bytes on one row of devices, over the positions before which they lie."""
 
     compute_s: FloatArray
     """(3, cuts): forward, input gradient and weight gradient."""
@@ -78,7 +77,7 @@ class SecondsColumns:
     """(3, cuts): part of the compute in which the device waits for the host; 0 without collectives."""
     sent_bytes: FloatArray
     """(2, cuts): bytes that a device sends in forward and backward."""
-    hidden: tuple[HiddenSums | None, HiddenSums | None, HiddenSums | None]
+    hidden: tuple[Hidden | None, Hidden | None, Hidden | None]
     """Collectives hidden behind forwards, input gradients and weight gradients."""
     again: AgainSums
     """What is recomputed in a run with blocks."""
@@ -120,7 +119,7 @@ class SecondsColumns:
         return found
 
 
-def _hidden(sums: HiddenSums | None, starts: IntArray, stops: IntArray) -> FloatArray | float:
+def _hidden(sums: Hidden | None, starts: IntArray, stops: IntArray) -> FloatArray | float:
     return 0.0 if sums is None else sums.of(starts, stops)
 
 
@@ -145,8 +144,9 @@ def seconds_columns(
     kinds: tuple[DeviceKind, ...],
     overlap: tuple[tuple[str, str], ...],
     recompute: str,
+    positions: Positions,
 ) -> SecondsColumns:
-    """Return the prefix sums of a graph's columns.
+    """Return the sums of a graph's columns over positions.
 
     Args:
         graph: the model.
@@ -155,16 +155,20 @@ def seconds_columns(
         kinds: kinds of the devices in the row.
         overlap: (mesh axis, how) of collectives that run behind work.
         recompute: none, selective or full.
+        positions: where runs start and stop.
     """
+    sums = positions.sums
     if recompute != "none":
-        plain = seconds_columns(graph, sharded, columns, kinds, overlap, "none")
-        again, whole = _recomputed(graph, sharded, columns, overlap, recompute)
+        plain = seconds_columns(graph, sharded, columns, kinds, overlap, "none", positions)
+        again, whole = _recomputed(graph, sharded, columns, overlap, recompute, positions)
         return replace(plain, again=again, again_whole=whole)
     count = len(graph.layers)
     compute, lane = columns.compute_s, columns.lane
     every = np.ones(count)
     hidden = [
-        None if lane is None else hidden_sums(way, lane.kind_s, compute, every * lane.apart, lane.slowdown)
+        None
+        if lane is None
+        else hidden_sums(way, lane.kind_s, compute, every * lane.apart, lane.slowdown, positions)
         for way in _ways(graph, sharded, columns, overlap)
     ]
     none = np.zeros((3, count))
@@ -175,9 +179,9 @@ def seconds_columns(
         slack_s=sums(none if lane is None else lane.slack_s),
         sent_bytes=sums(sent[:2]),
         hidden=(hidden[0], hidden[1], hidden[2]),
-        again=_again_sums(columns, None, none[0]),
+        again=_again_sums(columns, None, none[0], positions),
         again_whole=None,
-        blocks=graph.memo("layers in blocks", lambda: sums(in_blocks(graph).astype(np.int64))),
+        blocks=sums(in_blocks(graph).astype(np.int64)),
         calls=tuple(
             (seconds, sums(measured), sums(others))
             for kind in kinds
@@ -201,20 +205,23 @@ def _recomputed(
     columns: LayerColumns,
     overlap: tuple[tuple[str, str], ...],
     recompute: str,
+    positions: Positions,
 ) -> tuple[AgainSums, AgainSums | None]:
     """Return the sums of what a backward recomputes; and of runs without blocks, if they differ."""
     count, blocks = len(graph.layers), in_blocks(graph)
     forward = _ways(graph, sharded, columns, overlap)[0]
     again = made_again(graph, np.arange(count), recompute)
     mixed = recompute == "full" and blocks.any() and not blocks.all()
-    whole = _again_sums(columns, forward, np.ones(count)) if mixed else None
-    return _again_sums(columns, forward, again.astype(float)), whole
+    whole = _again_sums(columns, forward, np.ones(count), positions) if mixed else None
+    return _again_sums(columns, forward, again.astype(float), positions), whole
 
 
-def _again_sums(columns: LayerColumns, forward: Beside | None, again: FloatArray) -> AgainSums:
-    compute, lane = columns.compute_s, columns.lane
+def _again_sums(
+    columns: LayerColumns, forward: Beside | None, again: FloatArray, positions: Positions
+) -> AgainSums:
+    compute, lane, sums = columns.compute_s, columns.lane, positions.sums
     if lane is None:
-        none = np.zeros(len(again) + 1)
+        none = sums(np.zeros(len(again)))
         return AgainSums(
             remade_s=sums(compute[0] * again), comm_s=none, slack_s=none, sent_bytes=none, kept_bytes=none,
             hidden=None,
@@ -225,12 +232,5 @@ def _again_sums(columns: LayerColumns, forward: Beside | None, again: FloatArray
         slack_s=sums(lane.slack_s[0] * again),
         sent_bytes=sums(lane.sent_bytes[0] * again),
         kept_bytes=sums(lane.sent_bytes[2] * (1.0 - again)),
-        hidden=hidden_sums(forward, lane.kind_s, compute, again * lane.apart, lane.slowdown),
+        hidden=hidden_sums(forward, lane.kind_s, compute, again * lane.apart, lane.slowdown, positions),
     )
-
-
-def sums(values: npt.NDArray[Number]) -> npt.NDArray[Number]:
-    """Return prefix sums along the last axis, from 0 to all: shape (..., n + 1)."""
-    found = np.zeros((*values.shape[:-1], values.shape[-1] + 1), dtype=values.dtype)
-    np.cumsum(values, axis=-1, out=found[..., 1:])
-    return found

@@ -18,6 +18,7 @@ from explorer.graph import LayerGraph
 from explorer.pricing.layer_columns import FloatArray
 from explorer.sharding import ShardedLayers
 from explorer.tables.count_grids import WEIGHTS, count_grids, names_of, numbers_of
+from explorer.tables.positions import Positions, cuts_of
 from explorer.tasks.skeleton import IntArray
 
 
@@ -56,13 +57,22 @@ def _of_all(value: float | FloatArray, runs: int) -> FloatArray:
 class RunCounts:
     """Counts of runs under one sharding: of whole units they come from grids, of others they are asked."""
 
-    def __init__(self, graph: LayerGraph, shards: ShardedLayers) -> None:
+    def __init__(self, graph: LayerGraph, shards: ShardedLayers, positions: Positions | None = None) -> None:
+        """Count the runs of whole units.
+
+        Args:
+            graph: the model.
+            shards: how it is sharded.
+            positions: where runs start and stop; None for cuts in the order of the model. Of others all
+                are asked.
+        """
         self._graph, self._shards = graph, shards
         self._layers = tuple(layer.name for layer in graph.layers)
         self._asked: dict[tuple[int, int], FloatArray] = {}
         self._carved = tuple(sorted({1.0, *np.unique(carved_of(shards)).tolist()}))
         self._names = names_of(self._carved)
-        self._grids = count_grids(graph, shards)
+        self._positions = positions or cuts_of(graph)
+        self._grids = count_grids(graph, shards) if self._positions.ordered else None
         self._place = np.full(len(graph.layers) + 1, -1, dtype=np.int64)
         if self._grids is not None:
             self._place[self._grids.bounds] = np.arange(len(self._grids.bounds))
@@ -82,7 +92,8 @@ class RunCounts:
     def _ask(self, start: int, stop: int) -> FloatArray:
         known = self._asked.get((start, stop))
         if known is None:
-            found = counts(self._graph, self._layers[start:stop], self._shards, (), ())
+            names = tuple([self._layers[i] for i in self._positions.layers(start, stop).tolist()])
+            found = counts(self._graph, names, self._shards, (), ())
             known = self._asked[start, stop] = numbers_of(found, self._carved)
         return known
 

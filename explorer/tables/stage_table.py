@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -28,7 +29,8 @@ from explorer.strategy import Sharding, Stage
 from explorer.tables.borders import Borders, Tensors, borders_of, flow_tensors
 from explorer.tables.exchange_groups import Rows, alike_exchanges, placed_exchanges
 from explorer.tables.exchanges import RunExchange, StageExchanges
-from explorer.tables.prefix_sums import RunSeconds, SecondsColumns, seconds_columns, sums
+from explorer.tables.positions import Positions, cuts_of
+from explorer.tables.prefix_sums import RunSeconds, SecondsColumns, seconds_columns
 from explorer.tables.run_memory import RunCounts, RunMemory
 from explorer.tables.stage_choice import StageChoice
 from explorer.tasks.skeleton import IntArray
@@ -95,6 +97,7 @@ class StageTable:
         *,
         devices: Sequence[int] = (),
         prices: LayerPrices = layer_columns,
+        positions: Positions | None = None,
     ) -> None:
         """Start an empty table.
 
@@ -104,6 +107,8 @@ class StageTable:
             job: the workload of the model, with its framework.
             devices: device of every rank, in order; () is `cluster.order`.
             prices: what prices the layers.
+            positions: where runs start and stop; None for cuts in the order of the model. Of ideals no
+                transfers are known, as these depend on who reads what of whom.
         """
         framework = load_framework(job.framework)
         self.graph, self.job = graph, job
@@ -114,7 +119,8 @@ class StageTable:
         self._framework, self._prices = framework, prices
         self._names = tuple(layer.name for layer in graph.layers)
         self.period = period_of(self.cluster, self.devices)
-        self._experts = sums(_covered(graph).astype(np.int64))
+        self.positions = positions or cuts_of(graph)
+        self._experts = self.positions.sums(_covered(graph).astype(np.int64))
         self._known: dict[object, object] = {}
 
     # ---- asked -----------------------------------------------------------------------------------------
@@ -283,15 +289,7 @@ class StageTable:
         return found
 
     def _check(self, starts: IntArray, stops: IntArray) -> None:
-        count = len(self.graph.layers)
-        wrong = stops <= starts
-        if wrong.any() or starts.min(initial=0) < 0 or stops.max(initial=0) > count:
-            wrong |= (starts < 0) | (stops > count)
-            k = int(np.flatnonzero(wrong)[0])
-            raise InputError(
-                f"a run of layers from {starts[k]} to before {stops[k]}", key="stops", found=int(stops[k]),
-                allowed=f"above its start, at most {count}",
-            )  # fmt: skip
+        self.positions.check(starts, stops)
 
     def _check_choice(self, choice: StageChoice) -> None:
         choice.check_ranks(len(self.devices))
@@ -318,6 +316,8 @@ class StageTable:
 
     def _shifted(self, source: StageChoice, target: StageChoice) -> tuple[StageChoice, StageChoice]:
         """Move both ends of a transfer together, as `_moved` does."""
+        if not self.positions.ordered:
+            raise InputError("transfers between ideals", key="positions", allowed="cuts in model order")
         if not self.period:
             return source, target
         back = min(source.first, target.first) // self.period * self.period
@@ -359,11 +359,16 @@ class StageTable:
             )  # fmt: skip
 
         found = self._once(("layers", *alike), make)
-        return seconds_columns(self.graph, row.sharded, found, row.kinds, choice.overlap, choice.recompute)
+        return seconds_columns(
+            self.graph, row.sharded, found, row.kinds, choice.overlap, choice.recompute, self.positions
+        )
 
     def _counts(self, choice: StageChoice) -> RunCounts:
         shards = self.sharding(choice)
-        found: RunCounts = shards.memo("counts of runs", lambda: RunCounts(self.graph, shards))
+        if not self.positions.ordered:
+            make = partial(RunCounts, self.graph, shards, self.positions)
+            return self._once(("counts", id(shards)), make)
+        found: RunCounts = shards.memo("counts of runs", partial(RunCounts, self.graph, shards))
         return found
 
     def _memory(self, choice: StageChoice, starts: IntArray, stops: IntArray) -> RunMemory:
@@ -385,12 +390,12 @@ class StageTable:
         def make() -> StageExchanges:
             if plain.expert > 1:
                 stage = plain.stage(self._names, self.devices, expert_patterns(self.graph))
-                return placed_exchanges(self.graph, self.cluster, self.job, stage)
+                return placed_exchanges(self.graph, self.cluster, self.job, stage, self.positions)
             row = self._row(self._lane(plain))
             rows = Rows(
                 row.stage, row.sharded.shards, self.devices, plain.first, plain.replicas, plain.zero_replicas
             )
-            return alike_exchanges(self.graph, self.cluster, self.job, rows)
+            return alike_exchanges(self.graph, self.cluster, self.job, rows, self.positions)
 
         held = self._counts(choice).runs(starts, stops)
         found = self._once(("exchanges", plain), make)
