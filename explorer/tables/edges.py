@@ -167,9 +167,27 @@ class EdgeTable:
         if key not in self._edges:
             sources = [layers.first_plan(writer, k) for k in layers.options(writer).choices.tolist()]
             targets = [layers.first_plan(reader, k) for k in layers.options(reader).choices.tolist()]
-            found = np.array([[self._pair(kinds, a, b) for b in targets] for a in sources])
+            # few states for many options: what they leave and need of these tensors is all that matters
+            rows, row_of = _distinct([self._left(kinds, plan) for plan in sources])
+            columns, column_of = _distinct([self._needed(kinds, plan) for plan in targets])
+            found = np.array([[self._pair(kinds, sources[a], targets[b]) for b in columns] for a in rows])
+            found = found[np.ix_(row_of, column_of)]
             self._edges[key] = Edge(seconds=found[..., 0], bytes=found[..., 1])
         return self._edges[key]
+
+    def _left(self, kinds: Sequence[TensorClass], plan: int) -> tuple[object, ...]:
+        found = self.layers.plans[plan]
+        return tuple(
+            [
+                (found.writes[k], found.write_gradients[k], found.write_sizes[k])
+                for k in [x.write for x in kinds]
+            ]
+        )
+
+    def _needed(self, kinds: Sequence[TensorClass], plan: int) -> tuple[object, ...]:
+        found = self.layers.plans[plan]
+        places = [kind.readers[0].position for kind in kinds]
+        return tuple([(found.reads[k], found.read_gradients[k]) for k in places])
 
     def _pair(self, kinds: Sequence[TensorClass], writer: int, reader: int) -> FloatArray:
         """Return (forward and backward, seconds and bytes) of tensors between two plans."""
@@ -178,3 +196,10 @@ class EdgeTable:
             for item in self.sent(self.number(self._plan(kind, writer, (reader,)))):
                 found[min(item.way, 1)] += item.seconds if item.way < 2 else 0.0, item.bytes
         return found
+
+
+def _distinct(items: Sequence[object]) -> tuple[list[int], list[int]]:
+    """Return where each different item comes first, and which of these every item equals."""
+    numbers: dict[object, int] = {}
+    of = [numbers.setdefault(item, len(numbers)) for item in items]
+    return [of.index(n) for n in range(len(numbers))], of

@@ -59,8 +59,6 @@ class LayerOptions:
     """(choices, 2): bytes that each device sends in them."""
     sync_s: FloatArray
     """Seconds to add up its gradients, once a step, each parameter by itself."""
-    memory: tuple[StageMemory, ...]
-    """Memory of one device for this layer alone (the first of equal ones), if all make the same choice."""
 
 
 class LayerTable:
@@ -83,6 +81,7 @@ class LayerTable:
         self._equal: dict[LayerPlan, int] = {}
         self._first: dict[tuple[int, int], int] = {}
         self._options: dict[int, LayerOptions] = {}
+        self._memory: dict[int, tuple[StageMemory, ...]] = {}
         self._uniform: dict[int, ShardedLayers] = {}
         self._inner: dict[int, tuple[Inner, ...]] = {}
         self._seconds: dict[Kind, tuple[float, float]] = {}
@@ -221,7 +220,6 @@ class LayerTable:
             comm_s=inside[..., 0],
             sent_bytes=inside[..., 1],
             sync_s=np.array([self._sync_s(layer, plan, choice) for plan, choice in first.items()]),
-            memory=tuple([self._memory(layer, choice) for choice in first.values()]),
         )
 
     def _alone_s(self, layer: int, plans: IntArray) -> FloatArray:
@@ -243,7 +241,8 @@ class LayerTable:
         """Return (forward and backward, seconds and bytes) of the collectives inside a layer."""
         found = np.zeros((2, 2))
         for item in self.inner_of(layer, plan):
-            found[item.way] += self.kind_cost(item.kind)
+            seconds, sent = self.kind_cost(item.kind)
+            found[min(item.way, 1)] += seconds if item.way < 2 else 0.0, sent
         return found
 
     def _sync_s(self, layer: int, plan: int, choice: int) -> float:
@@ -273,11 +272,21 @@ class LayerTable:
                 )
         return seconds
 
-    def _memory(self, layer: int, choice: int) -> StageMemory:
+    def option_memory(self, layer: int) -> tuple[StageMemory, ...]:
+        """Return the memory of one device for one layer alone under each of its options.
+
+        All layers make the same choice there; a saved tensor has the shape in which its writer leaves it.
+        """
+        alike = int(self._alike[layer])
+        if alike not in self._memory:
+            choices, at = self.options(layer).choices.tolist(), np.full(1, layer)
+            self._memory[alike] = tuple([self.memory(self._same(choice), at) for choice in choices])
+        return self._memory[alike]
+
+    def _same(self, choice: int) -> ShardedLayers:
         if choice not in self._uniform:
-            chosen = np.full(len(self.lane.graph.layers), choice)
-            self._uniform[choice] = sharded(self, chosen)
-        return self.memory(self._uniform[choice], np.full(1, layer))
+            self._uniform[choice] = sharded(self, np.full(len(self.lane.graph.layers), choice))
+        return self._uniform[choice]
 
     def memory(self, shards: ShardedLayers, layers: IntArray) -> StageMemory:
         """Return the memory of one device for some layers of a sharded graph."""

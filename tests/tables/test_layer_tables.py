@@ -316,6 +316,9 @@ def _products(widths: list[str]) -> LayerGraph:
     )
 
 
+_WHOLE_AND_SPLIT = (LayerChoice(), LayerChoice((("ffn", "tensor"),)))
+
+
 def test_equal_layers_share_their_options_and_equal_plans_are_listed_once() -> None:
     graph = model("gpt2-small")
     table = table_of(graph, load_cluster("dgx-a100"), stage_of(graph, "one axis")).layers
@@ -325,7 +328,13 @@ def test_equal_layers_share_their_options_and_equal_plans_are_listed_once() -> N
     plans = {table.first_plan(one, int(choice)) for choice in options.choices}
     assert len(plans) == len(options.choices) < len(table.choices)
     assert (options.sync_s > 0).any(), "devices that work on other samples add up their gradients"
-    assert len(options.memory) == len(options.compute_s) == len(options.comm_s)
+    assert len(options.compute_s) == len(options.comm_s) == len(options.sent_bytes) == len(plans)
+    assert table.option_memory(one) is table.option_memory(other)
+    whole, split = (
+        options.choices.tolist().index(table.choices.index(choice)) for choice in _WHOLE_AND_SPLIT
+    )
+    memory = table.option_memory(one)
+    assert memory[split].weight_bytes == pytest.approx(memory[whole].weight_bytes / 4, rel=1e-3)
 
 
 def test_choices_cover_dimensions_and_samples() -> None:
@@ -359,3 +368,21 @@ def test_what_cannot_be_is_refused() -> None:
         lane_of(graph, cluster, job_of(graph), own)
     with pytest.raises(InputError, match="a stage with exceptions"):
         with_choices(graph, own, table.layers.choices, [0] * len(graph.layers))
+
+
+def test_gathers_that_a_backward_repeats_are_sent_and_take_no_seconds_of_their_own() -> None:
+    """Context parallelism by gathers: keys and values of a fused product, inside the attention."""
+    graph = model("gpt2-small")
+    stage = stage_of(graph, "one axis")
+    gathers = LayerChoice((("seq", "tensor"),))
+    table = LayerTable(lane_of(graph, load_cluster("dgx-a100"), job_of(graph), stage), (gathers,))
+    found = assemble(EdgeTable(table), [0] * len(graph.layers))
+    for i, layer in enumerate(graph.layers):
+        inside = [(item.way, *table.kind_cost(item.kind)) for item in table.inner_of(i, int(found.plan[i]))]
+        options = table.options(i)
+        seconds = [sum(s for way, s, _ in inside if way == k) for k in (0, 1)]
+        sent = [sum(b for way, _, b in inside if min(way, 1) == k) for k in (0, 1)]
+        np.testing.assert_allclose(options.comm_s[0], seconds, rtol=CLOSE)
+        np.testing.assert_allclose(options.sent_bytes[0], sent, rtol=CLOSE)
+        assert layer.kind != "attention" or any(way == 2 for way, _, _ in inside)
+    assert_priced(found, load_cluster("dgx-a100"))
