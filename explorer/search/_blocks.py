@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from explorer.costs.collectives import passes_seconds
 from explorer.schedules import SCHEDULES
 from explorer.schedules.spec import Pipeline, Schedule
 from explorer.search._devices import DeviceOrder
@@ -74,8 +73,6 @@ class Block:
     """Bound of the objective of each group."""
     rest: FloatArray
     """Least bound of each group and all behind it."""
-    known: dict[tuple[int, int], tuple[Line, Line]] = field(default_factory=dict)
-    """What `passes` found."""
 
     def degrees(self, group: int) -> Degrees:
         """Return the degrees of a group, without ZeRO and buckets."""
@@ -87,36 +84,6 @@ class Block:
             options=self.options, sequence_parallel=layout.sequence_parallel,
             context_exchange=layout.context_exchange,
         )  # fmt: skip
-
-    def passes(self, positions: int, size: int) -> tuple[Line, Line]:
-        """Return latency and seconds per byte of a pass to the next position: alone, and all at once.
-
-        Args:
-            positions: pipeline positions.
-            size: devices of each, of which those of one node stand for all.
-        """
-        key = positions, size
-        if key not in self.known:
-            cluster, order = self.costs.cluster, self.order
-            node = max(group.devices_per_node for group in cluster.nodes)
-            some = min(positions - 1, 2 + 2 * node // size)  # those of two nodes, which stand for all
-            pairs = [
-                (order[p * size + i], order[(p + 1) * size + i])
-                for p in range(some)
-                for i in range(min(size, node))
-            ]
-            every = (*pairs, *((b, a) for a, b in pairs))
-            self.known[key] = _line(self, tuple(pairs[:1])), _line(self, every)
-        return self.known[key]
-
-
-Line = tuple[float, float]
-"""Seconds of no bytes, and of each byte."""
-
-
-def _line(block: Block, hops: tuple[tuple[int, int], ...]) -> Line:
-    none, much = (passes_seconds(block.costs.cluster, hops, size) for size in (0.0, 1e9))
-    return none, (much - none) / 1e9
 
 
 def schedules_of(problem: Problem) -> list[Schedule]:
@@ -255,7 +222,7 @@ def _sized(
     known = schedule.placement.copies == 1 and not problem.rules
     for recompute in range(len(RECOMPUTE)) if job.training else (0,):
         held = [costs.bytes_of(a, b, RECOMPUTE[recompute]) for a, b in spans] if known else []
-        states = sum(x.weights + x.gradients + x.optimizer for x in held) / (spread if job.training else 1)
+        states = sum(x.states for x in held) / (spread if job.training else 1)
         need = np.full(len(sizes), kind.reserved_bytes + states)
         if job.training and held:
             ahead = ahead_of(schedule, p, v, counts)

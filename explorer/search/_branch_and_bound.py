@@ -25,10 +25,10 @@ from explorer.search._blocks import Before, Block, layouts_of, make_block, sched
 from explorer.search._devices import DeviceOrder
 from explorer.search._groups import Point, points_of
 from explorer.search._layout_costs import LayoutCosts
-from explorer.search._rates import Rates
 from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.problem import Problem
 from explorer.strategies.degrees import Degrees
+from explorer.tables import Estimator, StageTable
 
 FloatArray = npt.NDArray[np.float64]
 BOUND = "strategies of even stages"
@@ -37,6 +37,8 @@ MANY_ROWS, MANY_TASKS = 250_000, 25_000
 """Devices of all stages together, and forwards of all stages, that make a point count as twice as bad."""
 PAUSE, LOOK_AHEAD, FIRST_LOOK = 8, 24, 300
 """Groups looked at between two yields, between two simulations, and before the first one at most."""
+AT_ONCE = 24
+"""Groups of one block that are looked at together."""
 NEAR = 1.02
 """Factor by which a point's guess may exceed that of all unopened groups to be simulated at once."""
 
@@ -55,6 +57,7 @@ class BranchAndBound:
         self._closed = _closed(problem)[::-1]
         """Blocks not yet made, the most promising last."""
         self._costs: dict[tuple[DeviceOrder, Degrees], LayoutCosts] = {}
+        self._estimators: dict[DeviceOrder, Estimator] = {}
         self._blocks: list[tuple[float, int, int, Block]] = []
         """(guess, number, next group, block)."""
         self._points: list[tuple[float, int, Point]] = []
@@ -140,15 +143,21 @@ class BranchAndBound:
             key = order, layout
             try:
                 if key not in self._costs:
-                    problem = self.problem
-                    self._costs[key] = LayoutCosts(
-                        problem.graph, problem.needed_cluster, problem.job, layout, order
-                    )
+                    self._costs[key] = LayoutCosts(self._estimator(order), layout)
                 block = make_block(self.problem, number, order, self._costs[key], schedule, closed.before)
             except ExplorerError:
                 continue  # the model cannot be laid out like this
             if block is not None:
                 self._push(block, 0, next(self._serial))
+
+    def _estimator(self, order: DeviceOrder) -> Estimator:
+        """Return the estimates of plans on the devices of an order."""
+        if order not in self._estimators:
+            problem = self.problem
+            table = StageTable(problem.graph, problem.needed_cluster, problem.job, devices=order)
+            found = Estimator(problem.graph, problem.needed_cluster, problem.job, table=table)
+            self._estimators[order] = found
+        return self._estimators[order]
 
     def _push(self, block: Block, group: int, number: int) -> None:
         """Keep a block open from a group on, less what its bounds leave out."""
@@ -162,23 +171,33 @@ class BranchAndBound:
         self._open(number, float(block.rest[group]))
 
     def _look_closer(self) -> None:
-        """Take the next group of the most promising block apart."""
-        _, number, group, block = heapq.heappop(self._blocks)
+        """Take the next groups of the most promising block apart, a few at once."""
+        _, number, first, block = heapq.heappop(self._blocks)
+        limit = self._blocks[0][0] if self._blocks else math.inf
+        groups = [first]
+        for group in range(first + 1, min(first + AT_ONCE, len(block.guess))):
+            if block.guess[group] > max(limit, float(block.guess[first])):
+                break
+            groups.append(group)
+        worth = [group for group in groups if self._worth(float(block.lower[group]))]
         try:
-            points = points_of(self.problem, block, group)
+            points = points_of(self.problem, block, worth)
         except ExplorerError:
-            points = []  # no such stages
-        rates = Rates(self.problem, block.order)
+            points = [point for group in worth for point in self._alone(block, group)]
         for point in points:
-            second, byte = rates.of(point.degrees.devices)
-            bound = max(float(block.lower[group]), second * point.step_s + byte * point.peak_bytes)
-            if self._worth(bound):
+            if self._worth(point.bound):
                 own = next(self._serial)
-                heapq.heappush(
-                    self._points, (point.guess * (1.0 + _slowness(self.problem, point)), own, point)
-                )
-                self._open(own, bound)
-        self._push(block, group + 1, number)
+                key = point.guess * (1.0 + _slowness(self.problem, point))
+                heapq.heappush(self._points, (key, own, point))
+                self._open(own, point.bound)
+        self._push(block, groups[-1] + 1, number)
+
+    def _alone(self, block: Block, group: int) -> list[Point]:
+        """Return the points of a group; none where it cannot be laid out."""
+        try:
+            return points_of(self.problem, block, [group])
+        except ExplorerError:
+            return []
 
     def _simulate(self) -> Iterator[Candidate | None]:
         """Simulate the most promising point, unless a bound leaves it out by now; yield nothing then."""
@@ -202,7 +221,7 @@ class BranchAndBound:
         self._ask_ahead()
         found = self.evaluator.evaluate(strategy, point.label)
         if found is not None:
-            self._ratios[point.family] = found.outcome.step_time_s / point.step_guess_s
+            self._ratios[point.family] = found.outcome.step_time_s / point.step_s
         yield found
 
     def _ask_ahead(self) -> None:
@@ -218,9 +237,10 @@ class BranchAndBound:
 
 def _slowness(problem: Problem, point: Point) -> float:
     """Return the share by which a point counts as worse since it takes long to simulate."""
-    degrees = point.degrees
-    count = problem.job.global_batch // degrees.microbatch_samples
-    return degrees.devices * degrees.chunks / MANY_ROWS + count * degrees.stage_count / MANY_TASKS
+    p, d, v, size, _ = point.block.grids[point.group].tolist()
+    tasks = problem.job.global_batch // (size * d) * p * v
+    rows = p * d * v * point.block.costs.row
+    return float(rows / MANY_ROWS + tasks / MANY_TASKS)
 
 
 class Closed(NamedTuple):

@@ -1,4 +1,4 @@
-"""Costs of any run of layers under one layout, as the tables of stages have them (`explorer.tables`).
+"""Costs of whole models under one layout, as the tables of stages have them (`explorer.tables`).
 
 A layout says how the devices of a pipeline position share every layer: tensor, context and expert degrees.
 Bytes of a run depend on which units follow one another in it, not on where it starts: a model of equal blocks
@@ -14,13 +14,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from explorer.base.units import dtype_bytes
 from explorer.cluster import Cluster
 from explorer.graph import Layer, LayerGraph
 from explorer.strategies.cuts import units
 from explorer.strategies.degrees import RECOMPUTE, Degrees
-from explorer.tables import StageChoice, StageTable
-from explorer.workload import Job
+from explorer.tables import Estimator, StageChoice
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -28,123 +26,78 @@ Key = tuple[tuple[int, int], ...]
 """A run of units: (kind of unit, how many in a row)."""
 
 
-class StageSeconds(NamedTuple):
-    """Seconds of one microbatch on every stage of a cut."""
-
-    forward: FloatArray
-    input_grad: FloatArray
-    weight_grad: FloatArray
-    again: FloatArray
-    """Of recomputation."""
-    hidden: FloatArray
-    """Of the input gradient, if the weight gradient is made in the same backward."""
-
-    @property
-    def backward(self) -> FloatArray:
-        """Seconds of whole backwards."""
-        return self.input_grad + self.weight_grad + self.again - self.hidden
-
-
 class RunBytes(NamedTuple):
     """Bytes that one device holds of a run of units."""
 
-    weights: float
-    gradients: float
-    optimizer: float
+    states: float
+    """Of weights, gradients and optimizer states, without ZeRO."""
     activations: float
     """Of one sample, from forward to backward."""
-    buffers: float
-    buffers_per_sample: float
-    again_per_sample: float
-    """Made again at once, of one sample."""
 
 
 class LayoutCosts:
     """Costs of a model under one layout on devices of one cluster.
 
     Args:
-        graph: the model.
-        cluster: the devices.
-        job: the workload.
+        estimator: estimates of plans on the devices of an order, with their table.
         layout: degrees of which only tensor, context and expert parallelism count.
-        devices: device of every rank.
     """
 
-    def __init__(
-        self, graph: LayerGraph, cluster: Cluster, job: Job, layout: Degrees, devices: tuple[int, ...]
-    ) -> None:
-        self.graph, self.job, self.layout = graph, job, layout
-        self.table = StageTable(graph, cluster, job, devices=devices)
-        self.cluster = self.table.cluster
+    def __init__(self, estimator: Estimator, layout: Degrees) -> None:
+        self.estimator, self.layout = estimator, layout
+        self.table = estimator.table
+        self.graph, self.job, self.cluster = self.table.graph, self.table.job, self.table.cluster
         self._choice = StageChoice.of(layout)
-        self._share = self.table.sharding(self._choice).tensor_share
-        self.places, self.row_places = self._find_places(devices)
-        self._bytes: dict[tuple[Key, int, int, int], RunBytes] = {}
-        self._starts, self._kinds = _unit_kinds(graph)
+        self.table.sharding(self._choice)  # raises where the model cannot be laid out like this
+        self.places = self._find_places(self.table.devices)
+        self._bytes: dict[tuple[Key, int], RunBytes] = {}
+        self._starts, self._kinds = _unit_kinds(self.graph)
         self._keys: dict[tuple[int, int], Key] = {}
-        self._crossing: FloatArray | None = None
+
+    @property
+    def row(self) -> int:
+        """Devices of one replica at a pipeline position."""
+        return self.layout.context * self.layout.tensor
 
     # ---- seconds ------------------------------------------------------------------------------------
 
-    def _find_places(self, devices: tuple[int, ...]) -> tuple[list[int], IntArray]:
-        """Return the first rank of each different place of a row of devices, and the place of each row."""
-        size = self.layout.context * self.layout.tensor
-        count = len(devices) // size
+    def _find_places(self, devices: tuple[int, ...]) -> list[int]:
+        """Return the first rank of each different place of a row of devices."""
         known: dict[object, int] = {}
-        places: list[int] = []
-        found = np.zeros(count, dtype=np.int64)
-        rows = 1 if _regular(self.cluster, devices, size) else count
         last = len(devices) - self._choice.devices
-        for row in range(rows):
-            signature = _signature_of_row(self.cluster, devices[row * size : (row + 1) * size])
-            if signature not in known:
-                known[signature] = len(places)
-                places.append(min(row * size, last))
-            found[row] = known[signature]
-        return places, found
-
-    def seconds(self, bounds: IntArray, recompute: str, samples: int, place: int) -> StageSeconds:
-        """Return the seconds of the stages between consecutive bounds.
-
-        Args:
-            bounds: first layer of every stage, and the number of layers.
-            recompute: none, selective or full.
-            samples: samples of a microbatch on one replica.
-            place: number of the place of the devices that work together.
-        """
-        choice = replace(self._choice, first=self.places[place], recompute=recompute, microbatch_size=samples)
-        found = self.table.seconds(choice, bounds[:-1], bounds[1:])
-        return StageSeconds(
-            forward=found.forward_s,
-            input_grad=found.input_grad_s,
-            weight_grad=found.weight_grad_s,
-            again=found.recompute_s,
-            hidden=found.behind_weight_s,
-        )
+        for first in range(0, len(devices) - self.row + 1, self.row):
+            known.setdefault(_signature_of_row(self.cluster, devices[first : first + self.row]), first)
+            if _regular(self.cluster, devices, self.row):
+                break
+        return [min(first, last) for first in known.values()]
 
     def total_s(self, samples: int, place: int) -> FloatArray:
         """Return the seconds of one microbatch in all layers, by recomputation: no more than of any cut."""
-        bounds = np.array([0, len(self.graph.layers)])
+        first, stop = np.array([0]), np.array([len(self.graph.layers)])
         found = []
         for recompute in RECOMPUTE:
-            times = self.seconds(bounds, recompute, samples, place)
-            backward = float(times.backward[0]) if self.job.training else 0.0
-            found.append(float(times.forward[0]) + backward)
+            choice = replace(
+                self._choice, first=self.places[place], recompute=recompute, microbatch_size=samples
+            )
+            times = self.table.seconds(choice, first, stop)
+            seconds = float(times.forward_s[0])
+            if self.job.training:
+                whole = times.input_grad_s + times.weight_grad_s + times.recompute_s - times.behind_weight_s
+                seconds += float(whole[0])
+            found.append(seconds)
         return np.array(found)
 
     # ---- bytes --------------------------------------------------------------------------------------
 
-    def bytes_of(self, first: int, stop: int, recompute: str, zero: int = 0, replicas: int = 1) -> RunBytes:
+    def bytes_of(self, first: int, stop: int, recompute: str) -> RunBytes:
         """Return the bytes of the layers first to stop - 1, both ends between units."""
-        key = self._key(first, stop), RECOMPUTE.index(recompute), zero, replicas if zero else 1
+        key = self._key(first, stop), RECOMPUTE.index(recompute)
         if key not in self._bytes:
-            self._bytes[key] = self._count(first, stop, recompute, zero, replicas)
+            choice = replace(self._choice, recompute=recompute)
+            found = self.table.memory(choice, np.array([first]), np.array([stop])).at(0)
+            states = found.weight_bytes + found.gradient_bytes + found.optimizer_bytes
+            self._bytes[key] = RunBytes(states, found.activation_bytes_per_sample)
         return self._bytes[key]
-
-    def units_of(self, first: int, stop: int) -> int:
-        """Count the units of the layers first to stop - 1."""
-        a, b = np.searchsorted(self._starts, (first, stop))
-        return int(b - a)
 
     def _key(self, first: int, stop: int) -> Key:
         at = first, stop
@@ -152,37 +105,6 @@ class LayoutCosts:
             a, b = np.searchsorted(self._starts, at)
             self._keys[at] = tuple((kind, len(list(run))) for kind, run in groupby(self._kinds[a:b]))
         return self._keys[at]
-
-    def _count(self, first: int, stop: int, recompute: str, zero: int, replicas: int) -> RunBytes:
-        choice = replace(self._choice, recompute=recompute, zero=zero)
-        choice = replace(choice, replicas=replicas) if zero else choice
-        found = self.table.memory(choice, np.array([first]), np.array([stop])).at(0)
-        return RunBytes(
-            weights=found.weight_bytes,
-            gradients=found.gradient_bytes,
-            optimizer=found.optimizer_bytes,
-            activations=found.activation_bytes_per_sample,
-            buffers=found.buffer_bytes,
-            buffers_per_sample=found.buffer_bytes_per_sample,
-            again_per_sample=found.recompute_peak_bytes_per_sample,
-        )
-
-    @property
-    def crossing_bytes(self) -> FloatArray:
-        """Return by layer the bytes of one sample that a device needs of what layers before it made."""
-        if self._crossing is None:
-            rows, made, read, sizes = _crossings(self.graph, self.job.precision)
-            each = sizes * self._share[rows]
-            steps = np.zeros(len(self.graph.layers) + 2)
-            np.add.at(steps, made + 1, each)
-            np.add.at(steps, read + 1, -each)
-            self._crossing = np.cumsum(steps)[:-1]
-        return self._crossing
-
-    @property
-    def gradient_width(self) -> float:
-        """Bytes of one gradient."""
-        return dtype_bytes(self.job.gradient_precision or self.job.precision)
 
 
 def _regular(cluster: Cluster, devices: tuple[int, ...], size: int) -> bool:
@@ -205,24 +127,6 @@ def _signature_of_row(cluster: Cluster, devices: tuple[int, ...]) -> object:
     number = {node: i for i, node in enumerate(dict.fromkeys(nodes))}
     within = tuple(devices) if cluster.links else ()
     return tuple(cluster.kind_of(device).name for device in devices), tuple(number[n] for n in nodes), within
-
-
-def _crossings(graph: LayerGraph, precision: str) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
-    """Return number, writer, last reader and bytes of a sample of every tensor that another layer reads."""
-
-    def make() -> tuple[IntArray, IntArray, IntArray, FloatArray]:
-        found = []
-        for number, tensor in enumerate(graph.tensors):
-            readers = graph.consumers.get(tensor.name, ())
-            if tensor.name in graph.producer and readers:
-                made = graph.index[graph.producer[tensor.name]]
-                read = max(graph.index[name] for name in readers)
-                found.append((number, made, read, tensor.bytes_per_sample(precision)))
-        table = np.array(found).reshape(-1, 4)
-        whole = table[:, :3].astype(np.int64)
-        return whole[:, 0], whole[:, 1], whole[:, 2], table[:, 3]
-
-    return graph.memo(f"search.crossings {precision}", make)
 
 
 def _unit_kinds(graph: LayerGraph) -> tuple[IntArray, list[int]]:
