@@ -43,6 +43,7 @@ class _Users(NamedTuple):
     resource: int
     capacity: float
     tasks: IntArray
+    """All of them, channel by channel."""
     demand: FloatArray
     """Demand of each task."""
     by_channel: tuple[IntArray, ...]
@@ -78,13 +79,12 @@ def _channels(users: list[_Users]) -> tuple[FloatArray, IntArray, IntArray, IntA
     tasks begin; tasks and their demands, channel by channel.
     """
     lists = [tasks for item in users for tasks in item.by_channel]
-    demands = [item.demand[np.searchsorted(item.tasks, tasks)] for item in users for tasks in item.by_channel]
     return (
         np.array([item.capacity * (1 + TOLERANCE) for item in users]),
         np.array([0, *accumulate(len(item.by_channel) for item in users)], dtype=np.int64),
         np.array([0, *accumulate(map(len, lists))], dtype=np.int64),
-        np.concatenate([np.zeros(0, dtype=np.int64), *lists]),
-        np.concatenate([np.zeros(0), *demands]),
+        np.concatenate([np.zeros(0, dtype=np.int64), *(item.tasks for item in users)]),
+        np.concatenate([np.zeros(0), *(item.demand for item in users)]),
     )
 
 
@@ -198,40 +198,45 @@ def _suspects_of(tasks: Tasks, shares: Shares) -> _Suspects:
 
 def _suspects(tasks: Tasks, shares: Shares) -> list[_Users]:
     """Return the resources whose users could together ask too much, each exclusive channel counted once."""
-    amount: dict[int, dict[int, float]] = defaultdict(dict)
-    for slot, asked in enumerate(shares.demands):
-        for resource, part in asked:
-            amount[resource][slot] = amount[resource].get(slot, 0.0) + part
+    slot, resource, amount = _amounts(shares)
+    counts = np.bincount(slot, minlength=len(shares.demands))
+    at, each = np.cumsum(counts) - counts, counts[tasks.slot]
+    task = np.repeat(np.arange(tasks.size), each)  # once for every resource that it uses
+    asked = np.arange(len(task)) + np.repeat(at[tasks.slot] - (np.cumsum(each) - each), each)
+    width = int(tasks.channel.max(initial=0)) + 2
+    key = resource[asked] * width + tasks.channel[task] + 1
+    short = len(shares.capacity) * width < 1 << 16  # NumPy sorts short numbers in linear time
+    order = np.argsort(key.astype(np.uint16) if short else key, kind="stable")
+    task, demand, key = task[order], amount[asked[order]], key[order]
+    first = np.flatnonzero(np.diff(key, prepend=-1))
+    ends, owner = np.append(first[1:], len(task)), key[first] // width
+    most = np.zeros(len(shares.capacity))
+    if len(first):
+        np.add.at(most, owner, np.maximum.reduceat(demand, first))
     found = []
-    in_slot = _tasks_by_slot(tasks, [slot for slot, asked in enumerate(shares.demands) if asked])
-    for resource, by_slot in amount.items():
-        asking = {slot: part for slot, part in by_slot.items() if part > 0 and len(in_slot[slot])}
-        if not asking:
-            continue
-        users = np.concatenate([in_slot[slot] for slot in asking])
-        demand = np.repeat(list(asking.values()), [len(in_slot[slot]) for slot in asking])
-        order = np.argsort(users)
-        users, demand = users[order], demand[order]
-        channels = tasks.channel[users]
-        distinct, of_channel = np.unique(channels, return_inverse=True)
-        largest = np.zeros(len(distinct))
-        np.maximum.at(largest, of_channel, demand)
-        capacity = float(shares.capacity[resource])
-        if sum(largest.tolist()) > capacity * (1 + TOLERANCE):
-            by_channel = tuple(users[of_channel == number] for number in range(len(distinct)))
-            found.append(_Users(resource, capacity, users, demand, by_channel))
+    for number in np.flatnonzero(most > shares.capacity * (1 + TOLERANCE)).tolist():
+        low, high = np.searchsorted(owner, (number, number + 1)).tolist()
+        own = slice(first[low], ends[high - 1])
+        parts = tuple(task[a:b] for a, b in zip(first[low:high], ends[low:high], strict=True))
+        found.append(_Users(number, float(shares.capacity[number]), task[own], demand[own], parts))
     return found
 
 
-def _tasks_by_slot(tasks: Tasks, slots: list[int]) -> dict[int, IntArray]:
-    """Return the tasks of some slots, ascending: a resource is used by few of all tasks."""
-    wanted = np.zeros(int(tasks.slot.max(initial=-1)) + 1, dtype=bool)
-    wanted[[slot for slot in slots if slot < len(wanted)]] = True
-    chosen = np.flatnonzero(wanted[tasks.slot])
-    order = chosen[np.argsort(tasks.slot[chosen], kind="stable")]
-    of = tasks.slot[order]
-    start, end = np.searchsorted(of, slots, side="left"), np.searchsorted(of, slots, side="right")
-    return {slot: order[a:b] for slot, a, b in zip(slots, start.tolist(), end.tolist(), strict=True)}
+def _amounts(shares: Shares) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return (slot, resource, amount) of all demands above 0, slot by slot; those of one slot on one resource
+    are one.
+    """
+    found: dict[tuple[int, int], float] = defaultdict(float)
+    for slot, asked in enumerate(shares.demands):
+        for resource, part in asked:
+            found[slot, resource] += part
+    rows = [(*key, part) for key, part in found.items() if part > 0]
+    slots, resources, amounts = zip(*rows, strict=True) if rows else ((), (), ())
+    return (
+        np.array(slots, dtype=np.int64),
+        np.array(resources, dtype=np.int64),
+        np.array(amounts, dtype=float),
+    )
 
 
 def _peak(users: _Users, timing: Timing) -> float:
