@@ -13,6 +13,7 @@ import numpy as np
 
 from explorer.pricing.link_shares import dropped_groups
 from explorer.pricing.mesh_lines import Line, lines_along, summed_with
+from explorer.pricing.piece_tensors import Groups
 from explorer.pricing.pricer import Pricer
 from explorer.pricing.prices import Prices
 from explorer.tasks.program import GATHER, HOST, REDUCE, TRANSFER, F, Program, Slot, U, W
@@ -40,6 +41,8 @@ class _Traffic:
     def __init__(self, program: Program, pricer: Pricer) -> None:
         self.program, self.pricer = program, pricer
         self.dropped = dropped_groups(program)
+        self.gathered: dict[tuple[int, int], Groups] = {}
+        self.rings: dict[int, tuple[tuple[Line, ...], dict[int, tuple[Line, Line]]]] = {}
 
     def of(self, slot: Slot) -> Iterable[Sent]:
         if slot.kind < 0 or slot.part == HOST:
@@ -51,9 +54,8 @@ class _Traffic:
             return self._part(slot, [item for group in groups for item in self._reduction(group)])
         places = [slot.piece._replace(replica=replica) for replica in self._alike(slot.piece)]
         if slot.kind == GATHER:
-            return self._part(
-                slot, [item for piece in places for item in self._gather(piece, self.pricer.gathered(piece))]
-            )
+            found = [item for piece in places for item in self._gather(piece, self._gathered(piece))]
+            return self._part(slot, found)
         return [item for piece in places for item in self._inside(slot, piece)]
 
     def _part(self, slot: Slot, sent: list[Sent]) -> list[Sent]:
@@ -100,12 +102,34 @@ class _Traffic:
             for device, line in zip(row, own, strict=True):
                 yield device, _next(device, line), (len(line) - 1) / len(line) * size
 
-    def _gather(self, piece: Piece, groups: Iterable[tuple[tuple[Line, ...], float]]) -> Iterator[Sent]:
+    def _gathered(self, piece: Piece) -> Groups:
+        """Return what a piece gathers, found once for the replicas that share their weights."""
+        section = self.pricer.sections[piece.section]
+        if self.pricer.sharded[piece.section].shards.carved:
+            return self.pricer.gathered(piece)
+        group = (piece.section, section.shard_group(piece.copy, piece.replica))
+        if group not in self.gathered:
+            self.gathered[group] = self.pricer.gathered(piece)
+        return self.gathered[group]
+
+    def _gather(self, piece: Piece, groups: Groups) -> Iterator[Sent]:
         own = set(self.pricer.row(piece))
         for rows, size in groups:
-            for row in rows if size else ():
-                if own.issuperset(row):  # all of its row, or a part that holds the same as the others
-                    yield from _passed_on(row, rows, (len(rows) - 1) / len(rows) * size)
+            if not size:
+                continue
+            ring = self._ring(rows)
+            for device in self.pricer.row(piece):
+                row, following = ring.get(device, ((), ()))
+                if row and own.issuperset(row):  # all of its row, or a part that holds the same as others
+                    yield from _passed_on(row, following, (len(rows) - 1) / len(rows) * size)
+
+    def _ring(self, rows: tuple[Line, ...]) -> dict[int, tuple[Line, Line]]:
+        """Return the rows by their first device, each with the next one of a ring, found once."""
+        known = self.rings.get(id(rows))
+        if known is None:
+            after = {row[0]: (row, following) for row, following in _around(rows)}
+            known = self.rings[id(rows)] = (rows, after)
+        return known[1]
 
     def _inside(self, slot: Slot, piece: Piece) -> Iterator[Sent]:
         row, lines = (
@@ -134,12 +158,12 @@ def _reduced(rows: tuple[Line, ...], chunks: tuple[int, ...], around: float, siz
     for row, chunk in zip(rows, chunks, strict=True):
         members.setdefault(chunk, []).append(row)
     for near in members.values():
-        for row in near:
-            yield from _passed_on(row, tuple(near), around * (len(near) - 1) / len(near) * size)
+        for row, following in _around(near):
+            yield from _passed_on(row, following, around * (len(near) - 1) / len(near) * size)
     shards, groups = min(map(len, members.values())), len(members)
     for across in zip(*members.values(), strict=False) if groups > 1 else ():
-        for row in across:
-            yield from _passed_on(row, across, 2 * (groups - 1) / groups * size / shards)
+        for row, following in _around(across):
+            yield from _passed_on(row, following, 2 * (groups - 1) / groups * size / shards)
 
 
 def _next(device: int, line: Line) -> int:
@@ -147,10 +171,14 @@ def _next(device: int, line: Line) -> int:
     return ring[(ring.index(device) + 1) % len(ring)]
 
 
-def _passed_on(row: Line, rows: tuple[Line, ...], size: float) -> Iterator[Sent]:
-    """Send from a row's devices to those of the next row of a ring."""
+def _around(rows: Iterable[Line]) -> Iterator[tuple[Line, Line]]:
+    """Yield every row of a ring with the one after it."""
     ring = sorted(rows)
-    following = ring[(ring.index(row) + 1) % len(ring)]
+    yield from zip(ring, (*ring[1:], ring[0]), strict=True)
+
+
+def _passed_on(row: Line, following: Line, size: float) -> Iterator[Sent]:
+    """Send from a row's devices to those of the next row of a ring."""
     for sender, receiver in zip(row, following, strict=False):
         yield sender, receiver, size
 

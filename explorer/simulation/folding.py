@@ -7,16 +7,18 @@ lowered and stands for the others. Collectives still span all of them.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+
 from explorer.base.caching import Hashed, Same, remembered
-from explorer.cluster import Cluster, Path
-from explorer.costs.group_tiers import level_groups, span_of
+from explorer.cluster import Cluster
 from explorer.pricing.mesh_lines import lines_of
+from explorer.simulation.replica_arrays import LineArrays, UsedArrays
+from explorer.simulation.replica_routes import InnerLines, Used
 from explorer.strategy import JobStrategy, Mesh, Sharding
-from explorer.tasks.skeleton import Flow, SectionShape, Skeleton
+from explorer.tasks.skeleton import SectionShape, Skeleton
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,15 +81,15 @@ def _fold(
     sections = skeleton.sections
     if not _regular(skeleton):
         return UNFOLDED
-    inner = tuple(_inner_lines(meshes[section.stage], others[section.stage], section) for section in sections)
-    used = _Used(cluster, sections, skeleton.flows, inner)
-    classes: dict[tuple[object, ...], list[int]] = {}
-    for replica in range(sections[0].replicas):
-        classes.setdefault(used.signature(replica), []).append(replica)
-    kept = tuple(members[0] for members in classes.values())
-    if len(kept) == sections[0].replicas or any(used.crossed(members) for members in classes.values()):
+    along = [
+        (meshes[section.stage][0], *(found[0] for found in others[section.stage])) for section in sections
+    ]
+    used = used_by(cluster, skeleton, along)
+    classes = used.classes()
+    kept = tuple(members[0] for members in classes)
+    if len(kept) == sections[0].replicas or any(used.crossed(members) for members in classes):
         return UNFOLDED
-    by_replica = {members[0]: tuple(members) for members in classes.values()}
+    by_replica = {members[0]: tuple(members) for members in classes}
     rows = {
         section.rows[0][replica]: tuple(d for r in members for d in section.rows[0][r])
         for replica, members in by_replica.items()
@@ -113,118 +115,51 @@ def _regular(skeleton: Skeleton) -> bool:
     )
 
 
-InnerLines = tuple[tuple[tuple[int, ...], ...], ...]
-"""Per replica of a section: the lines of devices along the axes of its row."""
+def used_by(cluster: Cluster, skeleton: Skeleton, along: list[tuple[Mesh, ...]]) -> Used | UsedArrays:
+    """Return what the replicas of regular sections use, as arrays where levels alone describe the cluster.
+
+    Args:
+        cluster: the devices and their links.
+        skeleton: regular sections.
+        along: per section its own mesh, and those of its exceptions.
+    """
+    pairs = list(zip(along, skeleton.sections, strict=True))
+    arrays = [line_arrays(meshes, section) for meshes, section in pairs] if not cluster.links else [None]
+    found = tuple(lines for lines in arrays if lines is not None)
+    if len(found) == len(arrays):
+        return UsedArrays(cluster, skeleton.sections, skeleton.flows, found)
+    inner = tuple(_inner_lines(meshes, section) for meshes, section in pairs)
+    return Used(cluster, skeleton.sections, skeleton.flows, inner)
 
 
-def _inner_lines(
-    meshes: tuple[Mesh, ...], others: tuple[tuple[Mesh, ...], ...], section: SectionShape
-) -> InnerLines:
+def _inner_lines(along: tuple[Mesh, ...], section: SectionShape) -> InnerLines:
     """Return the inner lines of a section; () if a row is one device, on axes of its own."""
-    if len(section.rows[0][0]) == 1 and not others:
+    if len(section.rows[0][0]) == 1 and len(along) == 1:
         return ()
-    along = (meshes[0], *(found[0] for found in others))
     return tuple(
         tuple(line for _, _, lines in lines_of(along, row) for line in lines) for row in section.rows[0]
     )
 
 
-def _neighbours(
-    cluster: Cluster, sections: tuple[SectionShape, ...]
-) -> list[dict[int, tuple[tuple[int, int], ...]]]:
-    """Count, per level with shared uplinks and for each device, the devices of each section that share its
-    uplink.
-
-    Reductions of all these sections meet there.
-    """
-    found = []
-    for depth, level in enumerate(cluster.levels):
-        if depth and level.uplink_bytes_per_s:
-            unit = level_groups(cluster, depth - 1)
-            held: dict[int, Counter[int]] = defaultdict(Counter)
-            places = [(i, d) for i, section in enumerate(sections) for row in section.rows[0] for d in row]
-            for i, device in places:
-                held[int(unit[device])][i] += 1
-            alike = {number: tuple(sorted(counts.items())) for number, counts in held.items()}
-            found.append({device: alike[int(unit[device])] for _, device in places})
-    return found
-
-
-class _Used:
-    """What a replica uses: kinds of devices, routes inside and between rows, and shared resources."""
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        sections: tuple[SectionShape, ...],
-        flows: tuple[Flow, ...],
-        inner: tuple[InnerLines, ...],
-    ) -> None:
-        self.cluster, self.sections, self.inner = cluster, sections, inner
-        self.pairs = [(flow.source, target) for flow in flows for target in flow.targets]
-        self.around = _neighbours(cluster, sections)
-        replicas = range(self.sections[0].replicas)
-        self.paths = [[self._paths(replica, *pair) for pair in self.pairs] for replica in replicas]
-        self.users: dict[str, Counter[int]] = defaultdict(Counter)
-        for by_pair in self.paths:
-            for number, paths in enumerate(by_pair):
-                for name in {name for path in paths for name, _ in path.resources}:
-                    self.users[name][number] += 1
-
-    def _paths(self, replica: int, source: int, target: int) -> list[Path]:
-        ours, theirs = self.sections[source].rows[0][replica], self.sections[target].rows[0][replica]
-        return [
-            self.cluster.path(ours[i % len(ours)], theirs[i % len(theirs)])
-            for i in range(max(len(ours), len(theirs)))
+def line_arrays(along: tuple[Mesh, ...], section: SectionShape) -> LineArrays | None:
+    """Return the same by size, of shape (replicas, lines, devices); None if replicas have different ones."""
+    rows = section.rows[0]
+    if along == (along[0],) and rows == along[0].rows:
+        place = {device: number for number, device in enumerate(rows[0])}
+        inner = [
+            np.array([[place[device] for device in line] for line in lines])
+            for _, _, lines in lines_of(along, rows[0])
         ]
-
-    def signature(self, replica: int) -> tuple[object, ...]:
-        """Return the kinds and routes a replica uses, and how many replicas share them, without names of
-        devices.
-        """
-        rows = [section.rows[0][replica] for section in self.sections]
-        kinds = tuple(self.cluster.kind_of(device).name for row in rows for device in row)
-        spans = tuple(
-            span_of(self.cluster, line).tiers for lines in self.inner if lines for line in lines[replica]
-        )
-        around = tuple(counts[device] for counts in self.around for row in rows for device in row)
-        routes = tuple(
-            (path.kind, path.latency_s, path.bandwidth_bytes_per_s, self._sharing(path))
-            for paths in self.paths[replica]
-            for path in paths
-        )
-        return (kinds, routes, spans, around, self._shards(replica))
-
-    def _shards(self, replica: int) -> tuple[object, ...]:
-        """Return what lies between the devices with which a replica shares its weights, if there are
-        groups.
-        """
-        found = []
-        for section in self.sections:
-            if section.zero and section.shards < section.replicas:
-                first = section.shard_group(0, replica) * section.shards
-                rows = section.rows[0][first : first + section.shards]
-                found += [span_of(self.cluster, line).tiers for line in zip(*rows, strict=True)]
-        return tuple(found)
-
-    def _sharing(self, path: Path) -> tuple[object, ...]:
-        return tuple((room, tuple(sorted(self.users[name].items()))) for name, room in path.resources)
-
-    def crossed(self, members: list[int]) -> bool:
-        """Tell whether a class member shares, in some flow of the first, a resource that the first does not
-        use in it.
-        """
-        first, own = self.paths[members[0]], set(members)
-        mine = {name for paths in first for path in paths for name, _ in path.resources}
-        for number, paths in enumerate(first):
-            here = {name for path in paths for name, _ in path.resources}
-            others = {
-                name
-                for replica in own
-                for path in self.paths[replica][number]
-                for name, _ in path.resources
-                if name in mine
-            }
-            if others - here:
-                return True
-        return False
+        table = np.array(rows, dtype=np.int64)
+        return tuple(table[:, lines] for lines in inner)
+    lines = _inner_lines(along, section)
+    sizes = {tuple(map(len, own)) for own in lines}
+    if len(sizes) > 1:
+        return None
+    by_size: dict[int, list[int]] = {}
+    for number, size in enumerate(next(iter(sizes), ())):
+        by_size.setdefault(size, []).append(number)
+    return tuple(
+        np.array([[own[number] for number in numbers] for own in lines], dtype=np.int64)
+        for numbers in by_size.values()
+    )

@@ -163,8 +163,11 @@ def split_offsets(samples: int, replicas: int, shares: tuple[float, ...]) -> tup
     >>> split_offsets(5, 2, (3, 1))
     (0, 4, 5)
     """
-    weights = shares or (1.0,) * replicas
-    ideal = [samples * weight / sum(weights) for weight in weights]
+    if not shares:  # the first few have one more
+        each, more = divmod(samples, replicas)
+        return tuple(each * r + min(r, more) for r in range(replicas + 1))
+    total = sum(shares)
+    ideal = [samples * share / total for share in shares]
     counts = [int(value + 1e-9) for value in ideal]
     by_remainder = sorted(range(replicas), key=lambda r: (counts[r] - ideal[r], r))
     for r in by_remainder[: samples - sum(counts)]:

@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 
 import explorer
 from explorer.cluster import Level
+from explorer.pricing.mesh_lines import lines_of
 from explorer.simulation import one_job
-from explorer.simulation.folding import UNFOLDED, fold_replicas
+from explorer.simulation.folding import UNFOLDED, fold_replicas, used_by
+from explorer.simulation.replica_arrays import UsedArrays
+from explorer.simulation.replica_routes import Used
 from explorer.simulation.report import Report
 from explorer.strategy import Mesh, Stage, single
 from explorer.tasks.placement import place
@@ -121,3 +124,34 @@ def test_groups_of_replicas_behind_other_links_are_no_class(
     )  # fmt: skip
     work = explorer.default_workload(graph).with_job(global_batch=2 * len(order))
     compare(*both(Case(graph, devices, work, single(stages=(stage,), schedule="1f1b"))))
+
+
+@settings(max_examples=60)
+@given(case=st.one_of(*(even_cases(name) for name in SCHEDULES)), data=st.data())
+def test_arrays_find_the_classes_that_names_find(case: Case, data: st.DataObject) -> None:
+    order = data.draw(st.permutations(range(DEVICES)))
+    zero = data.draw(st.sampled_from([0, 3]))
+    stages = tuple(
+        replace(
+            s, zero=zero, zero_replicas=data.draw(st.sampled_from([0, 1])),
+            meshes=tuple(replace(m, devices=tuple(order[d] for d in m.devices)) for m in s.meshes),
+        )
+        for s in case.strategy.job.stages
+    )  # fmt: skip
+    skeleton = place(case.graph, case.strategy.job.with_stages(stages)).skeleton
+    if skeleton.sections[0].replicas == 1:
+        return
+    along = [stages[section.stage].meshes[:1] for section in skeleton.sections]
+    found = used_by(case.cluster, skeleton, along)
+    assert isinstance(found, UsedArrays)
+    lines = tuple(
+        tuple(
+            tuple(line for _, _, lines in lines_of(meshes, row) for line in lines) for row in section.rows[0]
+        )
+        for meshes, section in zip(along, skeleton.sections, strict=True)
+    )
+    named = Used(case.cluster, skeleton.sections, skeleton.flows, lines)
+    classes = named.classes()
+    assert found.classes() == classes
+    for members in (*classes, list(range(skeleton.sections[0].replicas))):
+        assert found.crossed(members) == named.crossed(members)
