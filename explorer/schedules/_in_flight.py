@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from explorer.schedules.pipelines import FloatArray, InFlight, Moments, one_of_each
+from explorer.schedules.pipelines import FloatArray, InFlight, IntArray, Moments, one_of_each
 from explorer.schedules.placements import Grid, Placement
 
 
@@ -16,10 +16,12 @@ def clocked(times: int = 1, *, versions: int | None = 0) -> Moments:
         versions: further versions of the weights; None for one per further microbatch under way.
     """
 
-    def moments(placement: Placement, grid: Grid, microbatches: FloatArray) -> tuple[InFlight, ...]:
+    def moments(
+        placement: Placement, grid: Grid, microbatches: FloatArray, at: IntArray
+    ) -> tuple[InFlight, ...]:
         if grid.chunks > 1 or grid.copies > 1:
-            return one_of_each(placement, grid, microbatches)
-        ahead = times * np.arange(grid.positions - 1, -1, -1.0)[:, None]
+            return one_of_each(placement, grid, microbatches, at)
+        ahead = times * (grid.positions - 1.0 - at)[:, None]
         saved = np.minimum(ahead + 1, microbatches)
         kept = ahead + 0 * microbatches if versions is None else np.full_like(saved, versions)
         return (InFlight(saved[:, None], again=0, versions=kept if versions != 0 else None),)
@@ -27,56 +29,49 @@ def clocked(times: int = 1, *, versions: int | None = 0) -> Moments:
     return moments
 
 
-def all_at_once(placement: Placement, grid: Grid, microbatches: FloatArray) -> tuple[InFlight, ...]:
+def all_at_once(
+    placement: Placement, grid: Grid, microbatches: FloatArray, at: IntArray
+) -> tuple[InFlight, ...]:
     """Return the moment at which every position has run all its forwards, and no backward."""
     held = placement.held(grid)
-    saved = np.broadcast_to(microbatches, (grid.positions, len(held[0]), len(microbatches)))
+    saved = np.broadcast_to(microbatches, (len(at), len(held[0]), len(microbatches)))
     return (InFlight(saved / grid.copies, again=len(held[0]) - 1),)
-
-
-def all_waiting(placement: Placement, grid: Grid, microbatches: FloatArray) -> InFlight:
-    """Return the moment at which all weight gradients of a step wait, and nothing else."""
-    held = placement.held(grid)
-    waiting = np.broadcast_to(microbatches, (grid.positions, len(held[0]), len(microbatches)))
-    return InFlight(np.zeros_like(waiting), waiting / grid.copies)
 
 
 def then_waiting(before: Moments) -> Moments:
     """Return the moments of a schedule whose weight gradients come at the end of the step."""
 
-    def moments(placement: Placement, grid: Grid, microbatches: FloatArray) -> tuple[InFlight, ...]:
-        first = before(placement, grid, microbatches)
-        last = [
-            item._replace(waiting=np.maximum(microbatches - item.saved, 0.0))
-            for item in first
-            if grid.chunks == 1
-        ]
-        return (*first, *last, all_waiting(placement, grid, microbatches))
+    def moments(
+        placement: Placement, grid: Grid, microbatches: FloatArray, at: IntArray
+    ) -> tuple[InFlight, ...]:
+        first = before(placement, grid, microbatches, at)
+        all_m = np.broadcast_to(microbatches / grid.copies, first[0].saved.shape)
+        last = [item._replace(waiting=np.maximum(all_m - item.saved, 0.0)) for item in first]
+        return (*first, *(last if grid.chunks == 1 else ()), InFlight(np.zeros_like(all_m), all_m))
 
     return moments
 
 
-def in_rounds(_placement: Placement, grid: Grid, microbatches: FloatArray) -> tuple[InFlight, ...]:
+def in_rounds(
+    _placement: Placement, grid: Grid, microbatches: FloatArray, at: IntArray
+) -> tuple[InFlight, ...]:
     """Return the moments of interleaved 1F1B before a position's first backward.
 
     It has run 2 (p - r - 1) + (v - 1) q + 1 forwards, q microbatches of one chunk after the other.
     """
     p, v, m = grid.positions, grid.chunks, microbatches
     per_round = m / np.maximum(1, m // p)
-    r = np.arange(p)[:, None]
-    done = np.minimum(2 * (p - r - 1) + (v - 1) * per_round + 1, m * v)
+    done = np.minimum(2 * (p - at[:, None] - 1) + (v - 1) * per_round + 1, m * v)
     whole, rest = np.divmod(done, per_round * v)
-    saved = np.stack(
-        [whole * per_round + np.clip(rest - c * per_round, 0, per_round) for c in range(v)], axis=1
-    )
+    begun = np.arange(v)[:, None] * per_round
+    saved = (whole * per_round)[:, None] + np.clip(rest[:, None] - begun, 0, per_round)
     return (InFlight(saved, again=v - 1),)
 
 
-def opposed(placement: Placement, grid: Grid, microbatches: FloatArray) -> tuple[InFlight, ...]:
+def opposed(placement: Placement, grid: Grid, microbatches: FloatArray, at: IntArray) -> tuple[InFlight, ...]:
     """Return the moments of 1F1B in each of several copies: of one copy alone, and of all together."""
-    held = placement.held(grid)
-    stages = placement.stages(grid)
-    behind = np.array([[stages - stage for stage, _ in pairs] for pairs in held], dtype=float)[:, :, None]
+    held, stages = placement.held(grid), placement.stages(grid)
+    behind = np.array([[stages - stage for stage, _ in held[r]] for r in at], dtype=float)[:, :, None]
     each = np.minimum(behind, microbatches / grid.copies)
     alone = []
     for k in range(each.shape[1]):
@@ -87,8 +82,8 @@ def opposed(placement: Placement, grid: Grid, microbatches: FloatArray) -> tuple
     return (*alone, InFlight(together, again=0, sure=False))
 
 
-def level(placement: Placement, grid: Grid, microbatches: FloatArray) -> tuple[InFlight, ...]:
+def level(placement: Placement, grid: Grid, microbatches: FloatArray, at: IntArray) -> tuple[InFlight, ...]:
     """Return one microbatch of each stage for sure, and as a guess as many of each as there are positions."""
-    (sure,) = one_of_each(placement, grid, microbatches)
+    (sure,) = one_of_each(placement, grid, microbatches, at)
     most = np.maximum(sure.saved, np.minimum(microbatches, grid.positions))
     return (sure, InFlight(most, again=most.shape[1] - 1, sure=False))

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from explorer.schedules._bounds import one_way, one_way_split
-from explorer.schedules.pipelines import FloatArray, Pipelines, busy, with_path
+from explorer.schedules.pipelines import FloatArray, Pipelines, with_path
 
 
 def one_forward_one_backward(of: Pipelines) -> FloatArray:
@@ -34,9 +34,8 @@ def one_forward_one_backward(of: Pipelines) -> FloatArray:
     return with_path(spans, clocked(of, of.backward_s, None, range(p, 0, -1), [0] * p))
 
 
-def steady(of: Pipelines) -> FloatArray:
-    """Return the (P, N) spans of 1F1B that never ends: m times its slowest cycle."""
-    spans = busy(of)
+def steady(of: Pipelines, spans: FloatArray) -> FloatArray:
+    """Return the (P, N) spans of 1F1B that never ends, at least `spans`: m times its slowest cycle."""
     if of.grid.chunks > 1 or of.grid.copies > 1:
         return spans
     x, once = 2 * of.transfer_s, of.once_s
@@ -69,13 +68,14 @@ def clocked(
     down = np.zeros((p, of.size))  # row r: from stage 0 down to r and back, without r's own seconds
     np.cumsum(once[:-1] + 2 * of.transfer_s, axis=0, out=down[1:])
     best, cycles, forwards, backwards = np.zeros((4, of.size))
-    for r in range(p):
+    turns = _turns(once, of.transfer_s)
+    for r in turns:
         np.maximum(forwards, of.forward_s[r], out=forwards)
         np.maximum(backwards, gradient_s[r], out=backwards)
         ahead = np.minimum(under_way[r], m) - 1
         top = down[r] + once[r]
         around = np.zeros(of.size)
-        for i in range(r + 1) if r == p - 1 else {0, max(0, r - 1), r}:
+        for i in (i for i in turns if i <= r and (r == p - 1 or i in (0, r - 1, r))):
             cycle, moves = top - down[i], under_way[i] - under_way[r] + 1
             rounds = m - 1 - under_way[i]
             times = np.floor(rounds / moves)
@@ -88,6 +88,17 @@ def clocked(
         np.maximum(cycles, around + ahead * backwards, out=cycles)
         np.maximum(best, top + ahead * forwards + cycles, out=best)
     return best
+
+
+def _turns(once: FloatArray, transfer_s: FloatArray) -> list[int]:
+    """Return the positions where the longest path may turn: the ends of runs of equal stages, in order.
+
+    Inside a run a path gets longer towards one of its ends.
+    """
+    changes = (once[1:] != once[:-1]).any(axis=1)
+    changes |= (transfer_s[: len(once) - 1] != transfer_s[:1]).any(axis=1)
+    found = np.flatnonzero(changes)
+    return sorted({0, len(once) - 1, *found.tolist(), *(found + 1).tolist()})
 
 
 def rounds_of_chunks(of: Pipelines, per_round: FloatArray) -> FloatArray:

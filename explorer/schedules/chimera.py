@@ -27,7 +27,7 @@ def makespan(of: Pipeline) -> float | None:
     return of.m * of.round_s + (of.p - 2) * max(of.forward_s, of.backward_s)
 
 
-def lower(of: Pipelines) -> FloatArray:
+def paths(of: Pipelines) -> FloatArray:
     """Return the (P, N) spans of paths.
 
     Position r of the first half begins with a forward of stage r of copy 0, after those before it, and ends
@@ -43,13 +43,13 @@ def lower(of: Pipelines) -> FloatArray:
     return with_path(with_path(spans, path), path, p - 1)
 
 
-def estimate(of: Pipelines) -> FloatArray:
+def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
     """Return the (P, N) guesses: the closed form of an even pipeline, and (3 p - 4) transfers."""
     p = of.grid.positions
     forward, backward = of.forward_s.mean(axis=0), of.backward_s.mean(axis=0)
     x = of.transfer_s.max(axis=0, initial=0.0)
     bubble = (p - 2) * np.maximum(forward, backward) + (3 * p - 4) * x
-    return np.asarray(np.maximum(lower(of), busy(of).max(axis=0) + bubble))
+    return np.asarray(np.maximum(lower, busy(of).max(axis=0) + bubble))
 
 
 @SCHEDULES.add(
@@ -61,7 +61,7 @@ def estimate(of: Pipelines) -> FloatArray:
         placement=BIDIRECTIONAL,
         needs=Needs(copies=(2,), equal_microbatches=True, stage_multiple=2),
         closed_form=ClosedForm(makespan=makespan),
-        lower=lower,
+        lower=paths,
         estimate=estimate,
         in_flight=opposed,
     )

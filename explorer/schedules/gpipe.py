@@ -26,14 +26,14 @@ def makespan(of: Pipeline) -> float | None:
     return slots * of.round_s + 2 * (of.p - 1) * of.transfer_s
 
 
-def lower(of: Pipelines) -> FloatArray:
+def spans(of: Pipelines) -> FloatArray:
     """Return the (P, N) spans; only bounds with several stages at a position."""
-    return estimate(of) if of.grid.chunks == 1 else one_way(of)
+    return exact(of, one_way(of)) if of.grid.chunks == 1 else one_way(of)
 
 
-def estimate(of: Pipelines) -> FloatArray:
+def exact(of: Pipelines, lower: FloatArray) -> FloatArray:
     """Return the (P, N) spans: exact with one stage at a position."""
-    return with_path(one_way(of), breadth_first(of, of.backward_s))
+    return with_path(lower, breadth_first(of, of.backward_s))
 
 
 @SCHEDULES.add(
@@ -44,8 +44,8 @@ def estimate(of: Pipelines) -> FloatArray:
         torch_name="GPipe",
         placement=LINE,
         closed_form=ClosedForm(makespan=makespan, transfers=True),
-        lower=lower,
-        estimate=estimate,
+        lower=spans,
+        estimate=exact,
         apart="backward",
         in_flight=all_at_once,
     )

@@ -24,7 +24,7 @@ def makespan(of: Pipeline) -> float | None:
     return (of.m * of.chunks + of.p - 1) * of.round_s
 
 
-def estimate(of: Pipelines) -> FloatArray:
+def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
     """Return the (P, N) guesses of the spans, fitted to even pipelines of 2 to 8 positions.
 
     Up to m = p a bubble of 2 (p - 1) max(F, B). Beyond, units block each other where F and B differ, by
@@ -38,7 +38,7 @@ def estimate(of: Pipelines) -> FloatArray:
     long = 2 * (p - 1) * forward + 2 * (1 - 1 / p) * m * np.abs(backward - forward) + whole
     wires = ((2 * v * (1 - 1 / p) - 2 / p) * m + 2 * (p - 1)) * x
     bubble = np.where(m > p, long, short) + wires
-    return with_path(one_way(of), busy(of).max(axis=0) + bubble)
+    return with_path(lower, busy(of).max(axis=0) + bubble)
 
 
 @SCHEDULES.add(

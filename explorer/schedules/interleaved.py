@@ -37,13 +37,13 @@ def makespan(of: Pipeline) -> float | None:
     return (of.m * of.chunks + of.p - 1) * of.round_s if of.m % of.p == 0 else None
 
 
-def lower(of: Pipelines) -> FloatArray:
+def spans(of: Pipelines) -> FloatArray:
     """Return the (P, N) spans: of paths, and mostly the longest."""
     m = of.microbatches
     return rounds_of_chunks(of, m / np.maximum(1, m // of.grid.positions))
 
 
-def estimate(of: Pipelines) -> FloatArray:
+def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
     """Return the (P, N) guesses: the bounds, and what long transfers add while the pipeline is steady.
 
     Neighbours differ by two forwards under way, so a way from position i down to r and back comes round
@@ -51,7 +51,7 @@ def estimate(of: Pipelines) -> FloatArray:
     """
     p, v, m = of.grid.positions, of.grid.chunks, of.microbatches
     if p == 1 or not of.transfer_s.any():
-        return lower(of)
+        return lower
     each: FloatArray = of.once_s.reshape(v, p, -1).mean(axis=0)
     across = np.concatenate([of.transfer_s, of.transfer_s[:1]]).reshape(v, p, -1)[:, :-1].mean(axis=0)
     slowest = each.max(axis=0)
@@ -60,7 +60,7 @@ def estimate(of: Pipelines) -> FloatArray:
     longer = np.maximum(np.maximum(pairs, whole), slowest)
     for part in (of.forward_s, of.backward_s):
         np.maximum(longer, (part.sum(axis=0) + of.transfer_s.sum(axis=0)) / (p * v), out=longer)
-    return np.asarray(lower(of) + m * v * (longer - slowest))
+    return np.asarray(lower + m * v * (longer - slowest))
 
 
 @SCHEDULES.add(
@@ -72,7 +72,7 @@ def estimate(of: Pipelines) -> FloatArray:
         placement=LOOP,
         needs=NEEDS,
         closed_form=ClosedForm(makespan=makespan),
-        lower=lower,
+        lower=spans,
         estimate=estimate,
         in_flight=in_rounds,
     )

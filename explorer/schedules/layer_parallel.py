@@ -30,7 +30,7 @@ def makespan(of: Pipeline) -> float | None:
     return (DEFAULT_SWEEPS * of.m + of.m + of.p - 1) * of.round_s if of.chunks == 1 else None
 
 
-def estimate(of: Pipelines) -> FloatArray:
+def estimate(of: Pipelines, _lower: FloatArray) -> FloatArray:
     """Return the (P, N) guesses: r parallel sweeps with an update each, then 1F1B."""
     sweeps, work = of.options.get("sweeps", DEFAULT_SWEEPS), busy(of)
     spans = np.maximum(one_forward_one_backward(of), work)

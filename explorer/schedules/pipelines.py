@@ -22,7 +22,7 @@ import numpy.typing as npt
 from explorer.schedules.placements import Grid, Placement
 
 FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -97,10 +97,13 @@ class InFlight(NamedTuple):
 
 OfPipelines = Callable[[Pipelines], FloatArray]
 """Function that returns the (P, N) spans of positions."""
+Guess = Callable[[Pipelines, FloatArray], FloatArray]
+"""Function that returns guesses of the (P, N) spans, given those that are sure, which it may change."""
 Times = Callable[[Pipelines], FloatArray | float]
 """Function that returns how often in a step a position waits for its updates."""
-Moments = Callable[[Placement, Grid, FloatArray], tuple[InFlight, ...]]
-"""Function from placement, grid and (N,) microbatches to the moments at which memory may peak."""
+Moments = Callable[[Placement, Grid, FloatArray, IntArray], tuple[InFlight, ...]]
+"""Function from placement, grid, (N,) microbatches and the positions that are asked, which are the P of its
+answer, to the moments at which memory may peak."""
 
 
 def busy(of: Pipelines) -> FloatArray:
@@ -129,13 +132,13 @@ def never(_of: Pipelines) -> float:
     return 0.0
 
 
-def one_of_each(placement: Placement, grid: Grid, microbatches: FloatArray) -> tuple[InFlight, ...]:
+def one_of_each(
+    placement: Placement, grid: Grid, microbatches: FloatArray, at: IntArray
+) -> tuple[InFlight, ...]:
     """Return what every order holds: with one copy, a microbatch of each stage before its first backward.
 
     With several copies a position has at least one microbatch of some stage; nothing is said of which.
     """
-    held = placement.held(grid)
-    saved = np.zeros((grid.positions, len(held[0]), len(microbatches)))
-    if grid.copies == 1:
-        saved += 1.0
-    return (InFlight(saved, again=len(held[0]) - 1 if grid.copies == 1 else None),)
+    count = len(placement.held(grid)[0])
+    saved = np.full((len(at), count, len(microbatches)), float(grid.copies == 1))
+    return (InFlight(saved, again=count - 1 if grid.copies == 1 else None),)

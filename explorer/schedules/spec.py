@@ -13,6 +13,7 @@ from explorer.base.registry import Spec, unregistered
 from explorer.schedules.needs import NO_NEEDS, Needs, Unmet
 from explorer.schedules.pipelines import (
     FloatArray,
+    Guess,
     Moments,
     OfPipelines,
     Pipelines,
@@ -94,7 +95,7 @@ class Schedule(Spec):
     lower: OfPipelines = busy
     """Spans of a training step that are never too long, for many uneven pipelines; by default the work of
     each position, which bounds every order."""
-    estimate: OfPipelines | None = None
+    estimate: Guess | None = None
     """Best guesses of these spans; None to take `lower`, where that is nearly always met."""
     updates: Times = every_step
     """How often in a step a position waits for its updates."""
@@ -124,8 +125,12 @@ class Schedule(Spec):
 
     def estimate_s(self, of: Pipelines, after_s: FloatArray) -> FloatArray:
         """Return (N,) best guesses of the seconds; the arguments are those of `lower_s`."""
-        spans = (self.estimate or self.lower)(of)
+        spans = self.guessed(of, self.lower(of))
         return np.asarray((spans + self.updates(of) * after_s).max(axis=0))
+
+    def guessed(self, of: Pipelines, lower: FloatArray) -> FloatArray:
+        """Return the best guesses of spans, given those that are sure."""
+        return lower if self.estimate is None else self.estimate(of, lower)
 
     def unmet(self, shape: Shape) -> tuple[Unmet, ...]:
         """Return everything that a shape lacks for this schedule; () if it can order it."""

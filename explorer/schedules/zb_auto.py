@@ -32,7 +32,7 @@ KEPT = Option(
 )
 
 
-def estimate(of: Pipelines) -> FloatArray:
+def estimate(of: Pipelines, _lower: FloatArray) -> FloatArray:
     """Return the (P, N) spans of ZB-H1 or, with a limit of 2, of ZB-H2, which it is about as good as."""
     return split_by_clock(of, 2 if of.options.get("limit", 1) == 2 else 1)
 

@@ -13,7 +13,7 @@ least.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -21,15 +21,14 @@ from typing import NamedTuple
 import numpy as np
 
 from explorer.schedules import Schedule
-from explorer.schedules.pipelines import Pipelines
 from explorer.schedules.placements import Grid
 from explorer.tables.kind_costs import Exchange, Rows
 from explorer.tasks.skeleton import FloatArray, IntArray
 
 Held = tuple[tuple[tuple[int, int], ...], ...]
-"""(stage, copy) pairs at every position."""
-SharedEnds = tuple[tuple[int, int, FloatArray, FloatArray], ...]
-"""(position, stage, seconds of the reduction of what it shares with a later stage, those that are sure)."""
+"""(stage, copy) pairs at positions."""
+GATHERS = {"round": 2, "backward": 1, "weight": 0}
+"""Gathers of ZeRO 3 between two weight gradients of a stage, by `Schedule.apart`."""
 
 
 class Seconds(NamedTuple):
@@ -59,6 +58,8 @@ class Swaps:
     """(P, U): the likely ones; the same array where they are no others."""
     beside: FloatArray
     """(U,): seconds of the longest exchange that one forward or backward is to hide."""
+    earlier: FloatArray | None
+    """(P, U): seconds of the buckets that the last backward of a position hides; None if there are none."""
     each: FloatArray
     """(U,): seconds of all exchanges of one microbatch, on the position that has most."""
     chunk: FloatArray
@@ -69,8 +70,6 @@ class Swaps:
     """Rows of `Exchange`."""
     rows: IntArray
     """(U,): rows of the store."""
-    shared: SharedEnds
-    """Reductions of parameters that stages share."""
 
     @staticmethod
     def of(
@@ -89,48 +88,41 @@ class Swaps:
         Args:
             schedule: the schedule of the plans.
             grid: positions, chunks and copies.
-            held: stages at every position.
+            held: stages at the positions that are looked at.
             store: rows of `Exchange`, by stage.
             rows: the row of each swap.
             zero: ZeRO level of each.
-            ends: (position, stage) that share parameters with a later stage.
+            ends: (place of its position among those, stage) that share parameters with a later stage.
             shared_s: (pairs, U) seconds in which these are reduced.
             unbucketed: whether gradients are reduced at once.
         """
-        made = Swaps(
-            lower=np.zeros(0), guess=np.zeros(0), beside=np.zeros(0), each=np.zeros(0), chunk=np.zeros(0),
-            zero=zero, store=store, rows=rows,
-            shared=tuple(
-                (position, stage, seconds, seconds * unbucketed)
-                for (position, stage), seconds in zip(ends, shared_s, strict=False)
-                if seconds.any()
-            ),
-        )  # fmt: skip
-        every = np.arange(len(rows))
-        exchange = made.exchange(every)
+        own = sorted({stage for pairs in held for stage, _ in pairs})
+        local = {stage: k for k, stage in enumerate(own)}
+        inner = tuple(tuple((local[stage], copy) for stage, copy in pairs) for pairs in held)
+        exchange = Exchange(*store.of(rows, np.array(own)[:, None]))
         last = np.maximum(exchange.last, exchange.expert_last)
-        guess, lower = after_seconds(held, exchange, last, None, sure=grid.copies == 1)
-        add_shared(guess, lower, exchange, made.shared_ends(every))
+        guess, lower = after_seconds(inner, exchange, last, None, sure=grid.copies == 1)
+        for (place, stage), seconds in zip(ends, shared_s, strict=False):
+            rest = exchange.update[local[stage]] + exchange.gather[local[stage]]
+            np.maximum(guess[place], seconds + rest, out=guess[place])
+            np.maximum(lower[place], seconds * unbucketed + rest, out=lower[place])
         reduced = np.where(zero >= 2, exchange.last + exchange.earlier, 0.0)
-        gathers = {"round": 2, "backward": 1, "weight": 0}[schedule.apart]
-        sent = [[stage for stage, _ in pairs] for pairs in held]
-        each = np.array([(reduced + gathers * exchange.fetch)[own].sum(axis=0) for own in sent]).max(axis=0)
-        beside = (np.maximum(exchange.earlier, exchange.expert_earlier) + exchange.fetch).max(axis=0)
-        beside = np.where(exchange.inside.any(axis=0), np.inf, beside)
+        sent = reduced + GATHERS[schedule.apart] * exchange.fetch
+        sent *= grid.copies  # every copy's microbatches are reduced on all of them
+        each = np.array([sent[[stage for stage, _ in pairs]].sum(axis=0) for pairs in inner]).max(axis=0)
+        apart = exchange.inside.any(axis=0) | exchange.expert_earlier.any(axis=0)
+        first = [pairs[0][0] for pairs in inner]
         same = np.array_equal(guess, lower)
         return Swaps(
-            lower=lower, guess=lower if same else guess, beside=beside, each=each,
-            chunk=last.max(axis=0) * (grid.chunks > 1), zero=zero, store=store, rows=rows, shared=made.shared,
+            lower=lower, guess=lower if same else guess, each=each, zero=zero, store=store, rows=rows,
+            beside=np.where(apart, np.inf, exchange.fetch.max(axis=0)),
+            earlier=exchange.earlier[first] if exchange.earlier.any() else None,
+            chunk=last.max(axis=0) * (grid.chunks > 1),
         )  # fmt: skip
 
-    def exchange(self, some: IntArray) -> Exchange:
-        """Return the (S, n) exchanges of some of them."""
-        width = self.store.columns
-        return Exchange(*self.store.of(self.rows[some], np.arange(width)[:, None]))
-
-    def shared_ends(self, some: IntArray) -> SharedEnds:
-        """Return the reductions of shared parameters of some of them."""
-        return tuple((position, stage, a[some], b[some]) for position, stage, a, b in self.shared)
+    def exchange(self, some: IntArray, stages: Sequence[int]) -> Exchange:
+        """Return the (stages, n) exchanges of some of them."""
+        return Exchange(*self.store.of(self.rows[some], np.array(stages)[:, None]))
 
 
 def after_seconds(
@@ -163,14 +155,6 @@ def after_seconds(
     return guess, lower
 
 
-def add_shared(guess: FloatArray, lower: FloatArray, exchange: Exchange, shared: SharedEnds) -> None:
-    """Add the reduction of parameters that stages at different positions share, beside their own."""
-    for position, stage, seconds, sure in shared:
-        rest = exchange.update[stage] + exchange.gather[stage]
-        np.maximum(guess[position], seconds + rest, out=guess[position])
-        np.maximum(lower[position], sure + rest, out=lower[position])
-
-
 class Pairs:
     """Plans each with its own seconds of stages and exchanges."""
 
@@ -183,7 +167,6 @@ class Pairs:
         exchange: Exchange,
         zero: IntArray,
         m: FloatArray,
-        shared: SharedEnds,
     ) -> None:
         """Take the arrays of N plans.
 
@@ -195,64 +178,51 @@ class Pairs:
             exchange: of stages.
             zero: (N,) ZeRO levels.
             m: (N,) microbatches.
-            shared: reductions of parameters that stages share.
         """
-        self.schedule, self.held, self.home = schedule, held, home
-        inside = exchange.inside
-        forward, backward, input_grad = (part + inside for part in seconds[:3])
-        self.seconds = Seconds(forward, backward, input_grad, seconds.weight_grad)
-        self.exchange, self.zero, self.m, self.shared = exchange, zero, m, shared
-        self.copies = len(held[0]) > 1 and len({copy for _, copy in held[0]}) > 1
+        self.schedule, self.held, self.home, self.seconds = schedule, held, home, seconds
+        self.exchange, self.zero, self.m = exchange, zero, m
+        self.stages = [[stage for stage, _ in pairs] for pairs in held]
 
-    def steps(
-        self, pipelines: Callable[[Seconds, FloatArray], Pipelines], transfers: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return (N,) seconds of a step: guess and bound.
-
-        Args:
-            pipelines: function from seconds of stages and of transfers.
-            transfers: (2, S - 1, N) seconds: alone, and where those of all replicas share links.
-        """
+    def after(self) -> FloatArray:
+        """Return the likely (P, N) seconds after the last gradient of each position."""
         exchange, backward = self.exchange, self.seconds.backward
         last = exchange.last + np.maximum(0.0, exchange.earlier - backward)
         experts = exchange.expert_last + np.maximum(0.0, exchange.expert_earlier - backward)
         rounds = self.m / np.maximum(1, self.m // len(self.held))
-        guess_after, after = after_seconds(
-            self.held, exchange, np.maximum(last, experts), rounds * backward, sure=not self.copies
-        )
-        add_shared(guess_after, after, exchange, self.shared)
-        lower = self.schedule.lower_s(pipelines(self.seconds, transfers[0]), after)
-        np.maximum(lower, self._channels(), out=lower)
-        guess = self.schedule.estimate_s(pipelines(self._with_exchanges(), transfers[1]), guess_after)
-        return np.maximum(guess, lower), lower
+        return after_seconds(self.held, exchange, np.maximum(last, experts), rounds * backward, sure=True)[0]
 
-    def _with_exchanges(self) -> Seconds:
+    def with_exchanges(self) -> Seconds:
         """Return the seconds of stages, or of the exchanges that are to be hidden behind them if longer."""
-        fetch, work = self.exchange.fetch, self.seconds
-        forward, backward, input_grad = (np.maximum(part, fetch) for part in work[:3])
+        fetch, inside, work = self.exchange.fetch, self.exchange.inside, self.seconds
+        forward, backward, input_grad = (np.maximum(part + inside, fetch) for part in work[:3])
         longer = Seconds(forward, backward, input_grad, work.weight_grad)
-        gathers = {"round": 2, "backward": 1, "weight": 0}[self.schedule.apart]
-        sent = np.where(self.zero >= 2, self.exchange.last + self.exchange.earlier, 0.0) + gathers * fetch
-        all_sent = np.array([sent[[stage for stage, _ in pairs]].sum(axis=0) for pairs in self.held])
-        more = np.maximum(0.0, all_sent - longer.work(self.schedule.apart, self.held))[self.home]
+        sent = np.where(self.zero >= 2, self.exchange.last + self.exchange.earlier, 0.0)
+        sent += GATHERS[self.schedule.apart] * fetch
+        sent *= len({copy for _, copy in self.held[0]})
+        more = np.maximum(0.0, self._summed(sent) - longer.work(self.schedule.apart, self.held))[self.home]
         more /= len(self.held[0])
         return longer._replace(backward=longer.backward + more, weight_grad=longer.weight_grad + more)
 
-    def _channels(self) -> FloatArray:
+    def channels(self) -> FloatArray:
         """Return the (N,) seconds that exchanges of microbatches take one after the other.
 
         With several chunks only in rounds of 1F1B, which never stay with one chunk: see `tasks.runs`.
         """
         chunks = len(self.held[0])
+        several = len({copy for _, copy in self.held[0]}) > 1
         rounds = self.schedule.name == "interleaved_1f1b"
-        if self.copies or not self.schedule.flush or not (chunks == 1 or rounds):
+        if several or not self.schedule.flush or not (chunks == 1 or rounds):
             return np.zeros(len(self.m))
         exchange, m = self.exchange, self.m
-        found = np.zeros(len(m))
-        for pairs in self.held:
-            own = [stage for stage, _ in pairs]
-            reduced = np.where(self.zero >= 2, m, 0.0) * (exchange.last + exchange.earlier)[own].sum(axis=0)
-            gathered = 2 * m * exchange.fetch[own].sum(axis=0) + exchange.last[own[0]]
-            tail = exchange.update[own[0]] + exchange.gather[own[0]]
-            np.maximum(found, np.maximum(reduced, gathered) + tail, out=found)
+        first = [stages[0] for stages in self.stages]
+        reduced = np.where(self.zero >= 2, m, 0.0) * self._summed(exchange.last + exchange.earlier)
+        gathered = 2 * m * self._summed(exchange.fetch) + exchange.last[first]
+        tail = exchange.update[first] + exchange.gather[first]
+        found = (np.maximum(reduced, gathered) + tail).max(axis=0)
         return np.where((chunks == 1) | (m // len(self.held) >= 2), found, 0.0)
+
+    def _summed(self, values: FloatArray) -> FloatArray:
+        """Return the (P, N) sums over the stages at each position."""
+        if len(self.held[0]) == 1:
+            return values[[stages[0] for stages in self.stages]]
+        return np.array([values[stages].sum(axis=0) for stages in self.stages])

@@ -13,7 +13,6 @@ told apart, and the pair is worked out as a whole (`exchange_pairs`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from explorer.schedules.pipelines import InFlight, Pipelines, busy
 from explorer.schedules.placements import Grid
 from explorer.schedules.spec import ROUNDING
 from explorer.strategies.degrees import RECOMPUTE
+from explorer.tables.coded_rows import CodedRows, Codes
 from explorer.tables.degrees_columns import EXCHANGE_NAMES, DegreesColumns
 from explorer.tables.distinct import Distinct, distinct
 from explorer.tables.exchange_pairs import Pairs, Seconds, Swaps
@@ -32,6 +32,8 @@ from explorer.tables.run_kinds import Cut
 from explorer.tables.stage_choice import StageChoice
 from explorer.tasks.skeleton import FloatArray, IntArray
 
+CROWDED = 0.1
+"""Share of its time for which a port sends, from which on what goes forth and back slows each other down."""
 CHUNK = 2048
 """Columns of arrays that are worked on at once, so that these stay in cache."""
 
@@ -50,6 +52,8 @@ class _Cores(NamedTuple):
     """(U,): seconds of the shortest forward or backward of a microbatch."""
     least_work: FloatArray
     """(U,): seconds of work on one microbatch between exchanges, on the position that has least."""
+    backward: FloatArray
+    """(P, U): seconds of a backward of the first stage of each position."""
     drain: FloatArray
     """(U,): seconds of the last backwards of a chunk, during which the next one is reduced."""
 
@@ -74,6 +78,8 @@ class PlanGroup:
         self.held = schedule.placement.held(grid)
         self.stages = schedule.placement.stages(grid)
         self.home = np.array([schedule.placement.position(stage, 0, grid) for stage in range(self.stages)])
+        self._begins = _begins(self.held, cut)
+        self._fullest = self._fullest_positions()
         framework = load_framework(self.job.framework)
         always = framework.buckets == "always" or self.stages == 1
         self._bucket_bytes = framework.bucket_bytes if always else 0.0
@@ -82,7 +88,9 @@ class PlanGroup:
         self._transfer = Rows(2, max(1, self.stages - 1))
         self._exchange = Rows(len(Exchange._fields), self.stages)
         self._shared = Rows(1, max(1, len(cut.shared)))
-        self._memories: dict[tuple[Spread, int, int, int], int] = {}
+        self._spreads, self._sizes, self._buckets = Codes(), Codes(), Codes()
+        self._own_rows, self._sent_rows = CodedRows(3), CodedRows(2)
+        self._swap_rows, self._memory_rows, self._shared_rows = CodedRows(3), CodedRows(4), CodedRows(2)
 
     def of(self, columns: DegreesColumns) -> tuple[FloatArray, ...]:
         """Return the fields of `Estimates` of some plans, rows of which are all of this group."""
@@ -143,18 +151,33 @@ class PlanGroup:
     ) -> None:
         """Fill the seconds of all plans from their cores and swaps."""
         same = cores.guess is cores.lower and swaps.guess is swaps.lower
+        same = same and (swaps.earlier is None or self.grid.chunks * self.grid.copies == 1)
         plain = bool(np.all(times == 1.0))
         for first in range(0, len(core), CHUNK):
             some = slice(first, first + CHUNK)
             a, b = core[some], swap[some]
+            exposed: FloatArray | None = None
+            if swaps.earlier is not None:
+                exposed = np.maximum(0.0, swaps.earlier[:, b] - cores.backward[:, a])
 
-            def longest(spans: FloatArray, after: FloatArray, a: IntArray = a, b: IntArray = b) -> FloatArray:
-                left = spans[:, a]
-                left += after[:, b] if plain else times[a] * after[:, b]
-                return np.asarray(left.max(axis=0))
+            def longest(
+                spans: FloatArray,
+                after: FloatArray,
+                more: FloatArray | None,
+                a: IntArray = a,
+                b: IntArray = b,
+            ) -> FloatArray:
+                behind = after[:, b]
+                if more is not None:
+                    behind += more
+                if not plain:
+                    behind *= times[a]
+                behind += spans[:, a]
+                return np.asarray(behind.max(axis=0))
 
-            lower[some] = longest(cores.lower, swaps.lower)
-            guess[some] = lower[some] if same else longest(cores.guess, swaps.guess)
+            sure = exposed if self.grid.chunks * self.grid.copies == 1 else None
+            lower[some] = longest(cores.lower, swaps.lower, sure)
+            guess[some] = lower[some] if same else longest(cores.guess, swaps.guess, exposed)
 
     def _pairs(
         self,
@@ -175,21 +198,27 @@ class PlanGroup:
         )
         pairs = distinct(core[found], swap[found])
         for start in range(0, pairs.size, CHUNK):
-            some = pairs.first[start : start + CHUNK]
-            one, other = core[found[some]], swap[found[some]]
-            seconds, transfer = self._stage_arrays(rows[0][one], rows[1][one])
+            some = found[pairs.first[start : start + CHUNK]]
+            one, other = core[some], swap[some]
+            seconds, transfers = self._stage_arrays(rows[0][one], rows[1][one])
             made = Pairs(
-                self.schedule, self.held, self.home, seconds, swaps.exchange(other), swaps.zero[other],
-                m[one], swaps.shared_ends(other),
+                self.schedule, self.held, self.home, seconds, swaps.exchange(other, range(self.stages)),
+                swaps.zero[other], m[one],
             )  # fmt: skip
-            both = made.steps(partial(self._pipelines, m[one]), transfer)
+            of = self._pipelines(m[one], made.with_exchanges(), transfers[1])
+            spans = self.schedule.guessed(of, self.schedule.lower(of))
+            after = np.maximum(made.after()[self._begins], swaps.guess[:, other])
+            likely = (spans[self._begins] + self.schedule.updates(of) * after).max(axis=0)
+            sure = np.maximum(lower[some], made.channels())
             mine = (pairs.place >= start) & (pairs.place < start + CHUNK)
             place = pairs.place[mine] - start
-            guess[found[mine]], lower[found[mine]] = both[0][place], both[1][place]
+            guess[found[mine]], lower[found[mine]] = likely[place], sure[place]
 
     def _cores(self, m: FloatArray, rows: tuple[IntArray, IntArray]) -> _Cores:
         positions, count = self.grid.positions, len(m)
-        lower, other = np.zeros((2, positions, count))
+        lower, other, backward = np.zeros((3, len(self._begins), count))
+        begins = self._begins
+        first_stages = [self.held[position][0][0] for position in begins]
         shortest, least, drain = np.zeros((3, count))
         rounds = m / np.maximum(1, m // positions)
         differs = False
@@ -198,22 +227,30 @@ class PlanGroup:
             seconds, (alone, crowded) = self._stage_arrays(rows[0][some], rows[1][some])
             of = self._pipelines(m[some], seconds, alone)
             if not self.job.training:
-                lower[:, some] = busy(of)
-                other[:, some] = np.maximum(busy(of), m[some] * crowded.max(axis=0, initial=0.0))
+                lower[:, some] = spans = busy(of)[begins]
+                other[:, some] = np.maximum(spans, m[some] * crowded.max(axis=0, initial=0.0))
                 differs = True
                 continue
-            lower[:, some] = other[:, some] = self.schedule.lower(of)
+            spans = self.schedule.lower(of)
+            lower[:, some] = other[:, some] = spans[begins]
             if crowded.any() or self.schedule.estimate is not None:
                 differs = True
-                guess = (self.schedule.estimate or self.schedule.lower)(
-                    self._pipelines(m[some], seconds, crowded)
-                )
-                np.maximum(guess[0], _ports(self.home, m[some], crowded, positions), out=guess[0])
-                other[:, some] = guess
+                if not np.array_equal(alone, crowded):
+                    of = self._pipelines(m[some], seconds, crowded)
+                    spans = self.schedule.lower(of)
+                guess = self.schedule.guessed(of, spans)
+                sent = _ports(self.home, m[some], crowded, positions)
+                full = np.minimum(1.0, sent / guess[0])
+                if full.max(initial=0.0) > CROWDED:
+                    of = self._pipelines(m[some], seconds, crowded * (1.0 + full))
+                    guess = self.schedule.guessed(of, self.schedule.lower(of))
+                np.maximum(guess[0], sent, out=guess[0])
+                other[:, some] = guess[begins]
             shortest[some] = np.minimum(seconds.forward, seconds.backward).min(axis=0)
             least[some] = seconds.work(self.schedule.apart, self.held).min(axis=0)
+            backward[:, some] = seconds.backward[first_stages]
             drain[some] = rounds[some] * seconds.backward.min(axis=0)
-        return _Cores(lower, other if differs else lower, shortest, least, drain)
+        return _Cores(lower, other if differs else lower, shortest, least, backward, drain)
 
     def _stage_arrays(self, own: IntArray, sent: IntArray) -> tuple[Seconds, FloatArray]:
         stage = np.arange(self.stages)[:, None]
@@ -236,18 +273,28 @@ class PlanGroup:
         self, columns: DegreesColumns, names: list[Spread], lanes: Distinct, core: Distinct
     ) -> tuple[FloatArray, tuple[IntArray, IntArray]]:
         """Return (U,) microbatches of cores, and their rows of seconds and of transfers."""
-        lane = lanes.place[core.first].tolist()
-        size, recompute = columns.microbatch_size[core.first], columns.recompute[core.first].tolist()
-        samples = size.tolist()
-        m = self.job.global_batch / (size * columns.replicas[core.first])
-        own = [
-            self._seconds.row((names[i], b, r), self._stage_seconds)
-            for i, b, r in zip(lane, samples, recompute, strict=True)
-        ]
-        sent = [
-            self._transfer.row((names[i], b), self._transfers) for i, b in zip(lane, samples, strict=True)
-        ]
-        return m, (np.array(own), np.array(sent))
+        lane, size, recompute = self._coded(columns, names, lanes, core)
+        samples, again = columns.microbatch_size[core.first], columns.recompute[core.first]
+        m = self.job.global_batch / (samples * columns.replicas[core.first])
+        place = lanes.place[core.first]
+
+        def own(n: int) -> int:
+            return self._seconds.row((names[place[n]], int(samples[n]), int(again[n])), self._stage_seconds)
+
+        def sent(n: int) -> int:
+            return self._transfer.row((names[place[n]], int(samples[n])), self._transfers)
+
+        return m, (
+            self._own_rows.rows((lane, size, recompute), own), self._sent_rows.rows((lane, size), sent)
+        )  # fmt: skip
+
+    def _coded(
+        self, columns: DegreesColumns, names: list[Spread], lanes: Distinct, core: Distinct
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """Return the (U,) codes of cores: of devices, of microbatch sizes and of recomputation."""
+        lane = self._spreads.of(names)[lanes.place[core.first]]
+        size = self._sizes.of_array(columns.microbatch_size[core.first])
+        return lane, size, columns.recompute[core.first]
 
     def _stage_seconds(self, lane: Spread, samples: int, recompute: int) -> FloatArray:
         choice = choice_of(lane, samples=samples, recompute=recompute, replicas=lane[5] if lane[2] > 1 else 1)
@@ -298,17 +345,26 @@ class PlanGroup:
         bucket_bytes: FloatArray,
     ) -> Swaps:
         """Return the exchanges of distinct swaps."""
-        lane = lanes.place[swap.first].tolist()
-        zero = columns.zero[swap.first]
-        sizes = bucket_bytes[swap.first].tolist()
-        keys = list(zip([names[i] for i in lane], zero.tolist(), sizes, strict=True))
-        rows = np.array([self._exchange.row(key, self._exchanges) for key in keys])
-        shared = np.array([self._shared.row((key[0], key[1]), self._shared_seconds) for key in keys])
+        place, zero = lanes.place[swap.first], columns.zero[swap.first]
+        sizes = bucket_bytes[swap.first]
+
+        def make(n: int) -> int:
+            return self._exchange.row((names[place[n]], int(zero[n]), float(sizes[n])), self._exchanges)
+
+        codes = self._spreads.of(names)[place], zero, self._buckets.of_array(sizes)
+        rows = self._swap_rows.rows(codes, make)
+
+        def make_shared(n: int) -> int:
+            return self._shared.row((names[place[n]], int(zero[n])), self._shared_seconds)
+
+        shared = self._shared_rows.rows(codes[:2], make_shared)
+        begins = self._begins.tolist()
+        shared_at = [(begins.index(self.home[stages[0]]), stages) for stages in self.cut.shared]
         return Swaps.of(
-            self.schedule, self.grid, self.held, self._exchange, rows, zero,
-            [(int(self.home[stages[0]]), stages[0]) for stages in self.cut.shared],
+            self.schedule, self.grid, tuple(self.held[position] for position in self._begins),
+            self._exchange, rows, zero, [(place, stages[0]) for place, stages in shared_at],
             self._shared.of(shared, np.arange(max(1, len(self.cut.shared)))[:, None])[0],
-            (np.array(sizes) == 0) & (len(self.cut.shared) == 1),
+            (sizes == 0) & (len(self.cut.shared) == 1),
         )  # fmt: skip
 
     def _shared_seconds(self, lane: Spread, zero: int) -> FloatArray:
@@ -329,11 +385,19 @@ class PlanGroup:
     ) -> tuple[FloatArray, ...]:
         """Return (N,) bytes of the fullest device, guess and bound, and those that some device lacks."""
         kept = distinct(core.place, columns.zero)
-        keys = zip(
-            lanes.place[kept.first].tolist(), columns.microbatch_size[kept.first].tolist(),
-            columns.recompute[kept.first].tolist(), columns.zero[kept.first].tolist(), strict=True,
-        )  # fmt: skip
-        rows = np.array([self._memory_row((names[i], *rest)) for i, *rest in keys])
+        place, zero = core.place[kept.first], columns.zero[kept.first]
+
+        def make(n: int) -> int:
+            row = kept.first[n]
+            spread = names[lanes.place[row]]
+            choice = choice_of(
+                spread, samples=int(columns.microbatch_size[row]), recompute=int(columns.recompute[row]),
+                zero=int(zero[n]), replicas=spread[5] * self.grid.copies,
+            )  # fmt: skip
+            return self.costs.memory_row(choice)
+
+        codes = (*(part[place] for part in self._coded(columns, names, lanes, core)), zero)
+        rows = self._memory_rows.rows(codes, make)
         m = self.job.global_batch / (columns.microbatch_size * columns.replicas)[kept.first]
         capacity, reserved = self._room(names, lanes.place[kept.first])
         found = np.zeros((4, kept.size))
@@ -343,30 +407,41 @@ class PlanGroup:
             found[:, some] = self._peaks(rows[some], m[some], *room)
         return tuple(part[kept.place] for part in found)
 
-    def _memory_row(self, key: tuple[Spread, int, int, int]) -> int:
-        found = self._memories.get(key)
-        if found is None:
-            lane, samples, recompute, zero = key
-            replicas = lane[5] * self.grid.copies
-            choice = choice_of(lane, samples=samples, recompute=recompute, zero=zero, replicas=replicas)
-            found = self._memories[key] = self.costs.memory_row(choice)
-        return found
+    def _fullest_positions(self) -> IntArray:
+        """Return the positions of which one is fullest: where those after the first of a run hold no more.
+
+        Tried for some numbers of microbatches; of a mixed cluster all positions are looked at.
+        """
+        every = np.arange(self.grid.positions)
+        if len(self.costs.table.cluster.device_kinds) > 1 or not self.job.training:
+            return every
+        m = np.array([1.0, 2.0, 3.0, 8.0, 64.0]) * self.grid.positions * self.grid.copies
+        falls = np.ones(len(every), dtype=bool)
+        for moment in self.schedule.in_flight(self.schedule.placement, self.grid, m, every):
+            for part in (moment.saved, moment.waiting, moment.versions):
+                if part is not None:
+                    falls[1:] &= (np.diff(part, axis=0) <= 0).all(axis=tuple(range(1, part.ndim)))
+        falls[self._begins] = False
+        return every[~falls]
 
     def _peaks(
         self, rows: IntArray, m: FloatArray, capacity: FloatArray, reserved: FloatArray
     ) -> tuple[FloatArray, ...]:
-        memory = Memory(*self.costs.memory.of(rows, self.cut.runs[:, None]))
-        stages = np.array([[stage for stage, _ in pairs] for pairs in self.held])
-        base = memory.held[stages].sum(axis=1) + memory.buffers[stages].max(axis=1)
-        moments = self.schedule.in_flight(self.schedule.placement, self.grid, m) if self.job.training else ()
+        at = self._fullest
+        stages = np.array([[stage for stage, _ in self.held[position]] for position in at])
+        memory = Memory(*self.costs.memory.of(rows, self.cut.runs[stages][:, :, None]))
+        base = memory.held.sum(axis=1) + memory.buffers.max(axis=1)
+        moments: tuple[InFlight, ...] = ()
+        if self.job.training:
+            moments = self.schedule.in_flight(self.schedule.placement, self.grid, m, at)
         guess, lower = base.copy(), base.copy()
         for moment in moments:
-            level = base + _level(moment, memory, stages)
+            level = base + _level(moment, memory)
             np.maximum(guess, level, out=guess)
             if moment.sure:
                 np.maximum(lower, level, out=lower)
             if moment.versions is not None:
-                np.maximum(guess, level + moment.versions * memory.version[stages].sum(axis=1), out=guess)
+                np.maximum(guess, level + moment.versions * memory.version.sum(axis=1), out=guess)
         guess, lower = guess + reserved, (lower + reserved) * ROUNDING
         over = (guess - capacity).max(axis=0), (lower - capacity).max(axis=0)
         return guess.max(axis=0), lower.max(axis=0), *over
@@ -386,13 +461,23 @@ class PlanGroup:
         return found[0][:, lane], found[1][:, lane]
 
 
-def _level(moment: InFlight, memory: Memory, stages: IntArray) -> FloatArray:
+def _begins(held: tuple[tuple[tuple[int, int], ...], ...], cut: Cut) -> IntArray:
+    """Return the first of every run of positions whose stages are of the same kinds, and the last position.
+
+    Spans get shorter along a run, and exchanges are the same: a step is no longer for the others.
+    """
+    kinds = [tuple(int(cut.runs[stage]) for stage, _ in pairs) for pairs in held]
+    changes = [r for r in range(len(kinds)) if r == 0 or kinds[r] != kinds[r - 1]]
+    return np.array(sorted({*changes, len(kinds) - 1}), dtype=np.int64)
+
+
+def _level(moment: InFlight, memory: Memory) -> FloatArray:
     """Return the (P, N) bytes in flight at a moment."""
-    level = (moment.saved * memory.saved[stages]).sum(axis=1)
+    level = (moment.saved * memory.saved).sum(axis=1)
     if moment.waiting is not None:
-        level += (moment.waiting * memory.waiting[stages]).sum(axis=1)
+        level += (moment.waiting * memory.waiting).sum(axis=1)
     if moment.again is not None:
-        level += memory.again[stages[:, moment.again]]
+        level += memory.again[:, moment.again]
     return np.asarray(level)
 
 

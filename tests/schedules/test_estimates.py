@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from explorer.actions import Order, Shape
 from explorer.schedules import SCHEDULES, Schedule, make_order
 from explorer.schedules.pipelines import FloatArray, InFlight, Pipelines
+from explorer.schedules.placements import Grid
 from tests.schedules.uneven import Costs, step_seconds
 
 every = pytest.mark.parametrize(
@@ -140,6 +141,11 @@ def test_pipelines_of_a_batch_are_apart(schedule: Schedule) -> None:
         assert alone[1] > alone[0]
 
 
+def moments_of(schedule: Schedule, shape: Shape, grid: Grid) -> tuple[InFlight, ...]:
+    m = np.array([float(shape.microbatches[0])])
+    return schedule.in_flight(schedule.placement, grid, m, np.arange(grid.positions))
+
+
 # -- memory ---------------------------------------------------------------------------------------------
 
 
@@ -162,7 +168,7 @@ def test_what_is_surely_in_flight_is(schedule: Schedule, seed: int) -> None:
     sizes = {
         (stage, copy): rng.uniform(0.5, 2.0) for stage in range(shape.stages) for copy in range(grid.copies)
     }
-    moments = schedule.in_flight(schedule.placement, grid, np.array([float(shape.microbatches[0])]))
+    moments = moments_of(schedule, shape, grid)
     for position, held in enumerate(schedule.placement.held(grid)):
         most = max(held_bytes(order, position, sizes))
         for moment in moments:
@@ -181,7 +187,7 @@ def test_in_flight_is_exact_for_equal_stages(name: str) -> None:
     for _ in range(40):
         shape, _, p, chunks = drawn(schedule, rng, wild=False)
         order, grid = ordered(schedule, shape), schedule.placement.grid(p, chunks)
-        moments = schedule.in_flight(schedule.placement, grid, np.array([float(shape.microbatches[0])]))
+        moments = moments_of(schedule, shape, grid)
         sizes = {(stage, 0): 1.0 for stage in range(shape.stages)}
         for position, held in enumerate(schedule.placement.held(grid)):
             found = max(bytes_at(moment, position, [1.0] * len(held)) for moment in moments)
