@@ -209,7 +209,10 @@ def settled(
         work: per layer of `layers` the share of its work.
         degree: tensor-parallel size by which measured seconds are found.
     """
-    stretched = _hosted(device, host, graph_arrays(graph).own_block[layers])
+    block = graph_arrays(graph).own_block[layers]
+    if len(block) < len(graph.layers):
+        _, block = np.unique(block, return_inverse=True)
+    stretched = _hosted(device, host, block)
     times, slack = stretched, stretched - device
     place = np.full(len(graph.layers), -1, dtype=np.int64)
     place[layers] = np.arange(len(layers))

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from explorer.graph import LayerGraph
-from explorer.sharding.assign import Assignment, Held
+from explorer.sharding.assign import Assignment
+from explorer.sharding.layer_plan import Held
 from explorer.sharding.result import BoolArray, FloatArray, Holdings, IntArray
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from explorer.base.caching import Owner
 from explorer.graph import LayerGraph
-from explorer.sharding.assign import Held
+from explorer.sharding.layer_plan import Held
 
 T = TypeVar("T")
 FloatArray = npt.NDArray[np.float64]

@@ -18,8 +18,9 @@ from explorer.base.caching import remembered
 from explorer.base.errors import InputError
 from explorer.graph import LayerGraph
 from explorer.matrix_products import Contraction, contractions
-from explorer.sharding.assign import Assignment, Exchange, TemplateGroup, assign, left_out
+from explorer.sharding.assign import Assignment, assign
 from explorer.sharding.holdings import holdings
+from explorer.sharding.layer_plan import Exchange, TemplateGroup, left_out
 from explorer.sharding.result import BoolArray, FloatArray, IntArray, Kind, Override, Sends, ShardedLayers
 from explorer.sharding.sends import Rows
 from explorer.sharding.states import Axis

@@ -9,7 +9,8 @@ import numpy as np
 
 from explorer.base.caching import IdentityCache
 from explorer.graph import LayerGraph
-from explorer.sharding.assign import Assignment, LayerPlan
+from explorer.sharding.assign import Assignment
+from explorer.sharding.layer_plan import LayerPlan
 from explorer.sharding.result import Kind
 from explorer.sharding.states import Axis
 from explorer.sharding.tensor_classes import IntArray, TensorClass, TensorClasses, tensor_classes

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-from explorer.sharding.assign import LayerPlan
+from explorer.sharding.layer_plan import LayerPlan
 from explorer.sharding.reshard import Step, moved, reshard
 from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, TensorPlacement, share
 

@@ -8,7 +8,8 @@
     borders         tensors that cross a cut            even_cuts     the cuts of uniform strategies
     positions       where runs start and stop           ideals        those of graphs with branches
     lane            devices of one replica              layer_choices shardings that a layer may have
-    layers          cost of each (layer, choice)        edges         cost of tensors between choices
+    layers          plans of (layer, choice), looked up  layer_options cost of each (layer, choice)
+    edges           cost of tensors between choices
     assembly        a graph whose layers have chosen, and what one change costs
     estimates       guesses and bounds of arrays of even plans: `Estimator`
     degrees_columns arrays of degrees                   plan_group    plans of one schedule and grid, together
@@ -31,12 +32,13 @@ from explorer.tables.even_cuts import even_bounds
 from explorer.tables.ideals import Ideals, ideals_of
 from explorer.tables.lane import Lane, lane_of
 from explorer.tables.layer_choices import LayerChoice, layer_choices, with_choices
+from explorer.tables.layer_options import LayerOptions, OptionTable
 from explorer.tables.layers import LayerTable
 from explorer.tables.stage_choice import StageChoice
 from explorer.tables.stage_table import StageRun, StageRuns, StageTable
 
 __all__ = [
     "Assembled", "Borders", "DegreesColumns", "EdgeTable", "Estimates", "Estimator", "Ideals", "Lane",
-    "LayerChoice", "LayerTable", "StageChoice", "StageRun", "StageRuns", "StageTable", "assemble",
-    "even_bounds", "ideals_of", "lane_of", "layer_choices", "with_choices",
+    "LayerChoice", "LayerOptions", "LayerTable", "OptionTable", "StageChoice", "StageRun", "StageRuns",
+    "StageTable", "assemble", "even_bounds", "ideals_of", "lane_of", "layer_choices", "with_choices",
 ]  # fmt: skip

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from explorer.costs.compute import settled
-from explorer.costs.measured import with_collectives
 from explorer.costs.memory import StageMemory
 from explorer.costs.memory_arrays import graph_arrays
 from explorer.pricing.lane_collectives import inside_of
@@ -24,11 +23,10 @@ from explorer.pricing.overlap import beside_of
 from explorer.pricing.section_time import (
     SectionTime,
     Ways,
-    call_seconds,
-    made_again,
     summed,
 )
-from explorer.sharding.assign import assign, distinct_plan, followed
+from explorer.sharding.assign import assign, followed
+from explorer.sharding.layer_plan import distinct_plan
 from explorer.sharding.result import FloatArray, IntArray, ShardedLayers
 from explorer.sharding.tensor_classes import tensor_classes
 from explorer.sharding.tensor_plans import plan_tensors
@@ -76,14 +74,8 @@ class Assembled:
         Args:
             layers: positions of the layers to sum; None for all.
         """
-        lane = self.layers.lane
-        if layers is None:
-            layers = np.arange(len(self.plan))
-        share = np.ones(len(layers))
-        again = share * made_again(lane.graph, layers, lane.stage.recompute)
-        call = call_seconds(lane.graph, lane.kinds, lane.degree, layers)
         ways, kind_s = self._hidden()
-        return summed(self._columns(kind_s), ways, layers, share, again, call)
+        return summed(self._columns(kind_s), ways, *self.layers.summed(layers))
 
     def memory(self, layers: IntArray | None = None) -> StageMemory:
         """Return the memory of one device for some layers; None for all."""
@@ -95,12 +87,11 @@ class Assembled:
         lane = self.layers.lane
         if not self.lane[5].any():
             return LayerColumns(compute_s=self.compute_s, lane=None)
-        apart = ~with_collectives(lane.graph, lane.names, lane.degree)
         columns = LaneColumns(
             slack_s=self.slack_s,
-            comm_s=self.lane[:2] * apart,
+            comm_s=self.lane[:2] * self.layers.apart,
             sent_bytes=self.lane[2:5],
-            apart=apart,
+            apart=self.layers.apart,
             kind_s=kind_s,
             slowdown=max(kind.overlap_slowdown for kind in lane.kinds),
         )

@@ -16,6 +16,7 @@ import numpy as np
 from explorer.sharding.result import FloatArray, IntArray
 from explorer.sharding.tensor_classes import TensorClass, tensor_classes
 from explorer.sharding.tensor_plans import TensorPlan, tensor_plan
+from explorer.tables.layer_options import OptionTable
 from explorer.tables.layers import LayerTable
 
 TENSORS_KEPT = 200_000
@@ -49,7 +50,7 @@ class SentColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Edge:
-    """Two neighbours: a row for each option of the writer, a column for each of the reader (`options`)."""
+    """Two neighbours: rows for the options of the writer, columns for those of the reader (`OptionTable`)."""
 
     seconds: FloatArray
     """(writer's options, reader's options, 2): seconds of forward and backward."""
@@ -65,7 +66,7 @@ class EdgeTable:
     """
 
     def __init__(self, layers: LayerTable) -> None:
-        self.layers = layers
+        self.layers, self.options = layers, OptionTable(layers)
         self._known: dict[tuple[int, int | None, tuple[int, ...]], int] = {}
         self._seen: dict[int, tuple[TensorPlan, int]] = {}
         self._numbers: dict[tuple[Sent, ...], int] = {}
@@ -165,8 +166,8 @@ class EdgeTable:
         ]
         key = (*kinds, int(wires.template_of[writer]), int(wires.template_of[reader]))
         if key not in self._edges:
-            sources = [layers.first_plan(writer, k) for k in layers.options(writer).choices.tolist()]
-            targets = [layers.first_plan(reader, k) for k in layers.options(reader).choices.tolist()]
+            sources = [layers.first_plan(writer, k) for k in self.options.of(writer).choices.tolist()]
+            targets = [layers.first_plan(reader, k) for k in self.options.of(reader).choices.tolist()]
             # few states for many options: what they leave and need of these tensors is all that matters
             rows, row_of = _distinct([self._left(kinds, plan) for plan in sources])
             columns, column_of = _distinct([self._needed(kinds, plan) for plan in targets])

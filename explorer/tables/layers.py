@@ -11,23 +11,21 @@ one plan, and equal layers share it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from explorer.base.errors import InputError
-from explorer.base.units import dtype_bytes
-from explorer.costs.collectives import collective_seconds
-from explorer.costs.compute import device_costs, settled
+from explorer.costs.compute import device_costs
 from explorer.costs.graph_work import work_table
+from explorer.costs.measured import with_collectives
 from explorer.costs.memory import StageMemory
 from explorer.graph import Layer, LayerGraph, Parameter
 from explorer.matrix_products import contractions
 from explorer.pricing.lane_collectives import kind_cost
-from explorer.pricing.section_time import section_memory
-from explorer.sharding.assign import LayerPlan, TemplateGroup, distinct_plan
+from explorer.pricing.section_time import call_seconds, made_again, section_memory
 from explorer.sharding.derive import RING
+from explorer.sharding.layer_plan import LayerPlan, TemplateGroup, distinct_plan
 from explorer.sharding.result import FloatArray, IntArray, Kind, ShardedLayers
 from explorer.sharding.stage import Arrangement, GraphSharding, kind_of_exchange, reads_of
 from explorer.sharding.wiring import wiring
@@ -45,20 +43,16 @@ class Inner(NamedTuple):
     """Whether it happens only if what the layer reads has a gradient."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LayerOptions:
-    """One layer's choices, those with equal plans once: a row of each array for each choice."""
+class Summed(NamedTuple):
+    """Some layers, as their columns are summed on a lane."""
 
-    choices: IntArray
-    """Numbers of the choices."""
-    compute_s: FloatArray
-    """(choices, 3): seconds of forward, input gradient and weight gradient, as if the layer were alone."""
-    comm_s: FloatArray
-    """(choices, 2): seconds of collectives inside the layer, forward and backward."""
-    sent_bytes: FloatArray
-    """(choices, 2): bytes that each device sends in them."""
-    sync_s: FloatArray
-    """Seconds to add up its gradients, once a step, each parameter by itself."""
+    layers: IntArray
+    share: FloatArray
+    """1 for each."""
+    again: FloatArray
+    """1 for those that a backward recomputes."""
+    call: float
+    """Seconds of the framework's call."""
 
 
 class LayerTable:
@@ -80,15 +74,16 @@ class LayerTable:
         self._numbers: dict[int, int] = {}
         self._equal: dict[LayerPlan, int] = {}
         self._first: dict[tuple[int, int], int] = {}
-        self._options: dict[int, LayerOptions] = {}
-        self._memory: dict[int, tuple[StageMemory, ...]] = {}
-        self._uniform: dict[int, ShardedLayers] = {}
         self._inner: dict[int, tuple[Inner, ...]] = {}
         self._seconds: dict[Kind, tuple[float, float]] = {}
         graph = lane.graph
         self.wires = wiring(graph)
-        self._alike = graph.memo("tables.alike", lambda: _alike(lane))
+        self.alike = graph.memo("tables.alike", lambda: _alike(lane))
+        """Per layer a number: equal layers have equal ones."""
         self._columns: dict[int, int] = {}
+        self._every: Summed | None = None
+        self.apart = ~with_collectives(graph, lane.names, lane.degree)
+        """Per layer whether its collectives take seconds of their own."""
         self._device = np.zeros((len(lane.kinds), 2, 3, 0))
         self.followers = graph.memo(
             "tables.followers", lambda: {item.layer: item for item in self.wires.followers}
@@ -114,6 +109,20 @@ class LayerTable:
                 allowed=f"for each of {count} layers a number below {len(self.choices)}",
             )  # fmt: skip
         return found
+
+    def summed(self, layers: IntArray | None) -> Summed:
+        """Return how columns of some layers are summed; None is all of them."""
+        if layers is None:
+            if self._every is None:
+                self._every = self.summed(np.arange(len(self.lane.graph.layers)))
+            return self._every
+        lane, share = self.lane, np.ones(len(layers))
+        return Summed(
+            layers=layers,
+            share=share,
+            again=share * made_again(lane.graph, layers, lane.stage.recompute),
+            call=call_seconds(lane.graph, lane.kinds, lane.degree, layers),
+        )
 
     # ---- plans ------------------------------------------------------------------------------------
 
@@ -166,7 +175,7 @@ class LayerTable:
             layers: positions of layers.
             plans: the plan of each.
         """
-        keys = self._alike[layers] + plans * (len(self._alike) + 1)
+        keys = self.alike[layers] + plans * (len(self.alike) + 1)
         distinct, example, inverse = np.unique(keys, return_index=True, return_inverse=True)
         new = [k for k, key in enumerate(distinct.tolist()) if key not in self._columns]
         if new:
@@ -199,94 +208,7 @@ class LayerTable:
         """Return the share of a layer's work under each of some plans."""
         return np.array([self.plans[n].work for n in plans.tolist()])
 
-    # ---- options ----------------------------------------------------------------------------------
-
-    def options(self, layer: int) -> LayerOptions:
-        """Return the costs of one layer under its choices; equal layers share them."""
-        alike = int(self._alike[layer])
-        if alike not in self._options:
-            self._options[alike] = self._make_options(layer)
-        return self._options[alike]
-
-    def _make_options(self, layer: int) -> LayerOptions:
-        first: dict[int, int] = {}
-        for choice in range(len(self.choices)):
-            first.setdefault(self.first_plan(layer, choice), choice)
-        plans = np.array(list(first), dtype=np.int64)
-        inside = np.array([self._inside(layer, plan) for plan in first])
-        return LayerOptions(
-            choices=np.array(list(first.values()), dtype=np.int64),
-            compute_s=self._alone_s(layer, plans),
-            comm_s=inside[..., 0],
-            sent_bytes=inside[..., 1],
-            sync_s=np.array([self._sync_s(layer, plan, choice) for plan, choice in first.items()]),
-        )
-
-    def _alone_s(self, layer: int, plans: IntArray) -> FloatArray:
-        lane, at = self.lane, np.full(1, layer)
-        found = []
-        for k in range(len(plans)):
-            device = self.device_s(at, plans[k : k + 1])
-            times = [
-                settled(
-                    lane.graph, kind, own[0], own[1], at, samples=lane.samples,
-                    work=self.work(plans[k : k + 1]), degree=lane.degree,
-                ).seconds[:, 0]
-                for kind, own in zip(lane.kinds, device, strict=True)
-            ]  # fmt: skip
-            found.append(np.max(times, axis=0))
-        return np.array(found)
-
-    def _inside(self, layer: int, plan: int) -> FloatArray:
-        """Return (forward and backward, seconds and bytes) of the collectives inside a layer."""
-        found = np.zeros((2, 2))
-        for item in self.inner_of(layer, plan):
-            seconds, sent = self.kind_cost(item.kind)
-            found[min(item.way, 1)] += seconds if item.way < 2 else 0.0, sent
-        return found
-
-    def _sync_s(self, layer: int, plan: int, choice: int) -> float:
-        """Price an all-reduce of each parameter's gradient over the devices whose gradients differ.
-
-        These are the replicas, the devices along axes that the choice leaves to samples, and neighbours along
-        its own axes whose gradients are partial sums.
-        """
-        graph, job, mesh = self.lane.graph, self.lane.job, self.lane.stage.meshes[0]
-        width, seconds = dtype_bytes(job.gradient_precision or job.precision), 0.0
-        own = [self.lane.axes[k].name for k in sorted(self.groups[choice].own)]
-        for item, held in zip(
-            _parameters(graph, graph.layers[layer]), self.plans[plan].parameters, strict=True
-        ):
-            if not (job.training and item.trainable):
-                continue
-            summed = dict(held.sums)
-            groups: dict[tuple[int, ...], list[int]] = {}
-            for k, device in enumerate(mesh.devices):
-                at = mesh.coordinates(k)
-                groups.setdefault(tuple([at[axis] // summed.get(axis, 1) for axis in own]), []).append(device)
-            size = item.elements * held.fraction * item.density * width
-            devices = tuple(next(iter(groups.values())))
-            if len(devices) > 1:
-                seconds += collective_seconds(
-                    self.lane.cluster, "all_reduce", devices, size, concurrent=len(groups)
-                )
-        return seconds
-
-    def option_memory(self, layer: int) -> tuple[StageMemory, ...]:
-        """Return the memory of one device for one layer alone under each of its options.
-
-        All layers make the same choice there; a saved tensor has the shape in which its writer leaves it.
-        """
-        alike = int(self._alike[layer])
-        if alike not in self._memory:
-            choices, at = self.options(layer).choices.tolist(), np.full(1, layer)
-            self._memory[alike] = tuple([self.memory(self._same(choice), at) for choice in choices])
-        return self._memory[alike]
-
-    def _same(self, choice: int) -> ShardedLayers:
-        if choice not in self._uniform:
-            self._uniform[choice] = sharded(self, np.full(len(self.lane.graph.layers), choice))
-        return self._uniform[choice]
+    # ---- memory -----------------------------------------------------------------------------------
 
     def memory(self, shards: ShardedLayers, layers: IntArray) -> StageMemory:
         """Return the memory of one device for some layers of a sharded graph."""
@@ -332,12 +254,13 @@ def _alike(lane: Lane) -> IntArray:
             layer.measured, layer.selective, layer.last_read_by, bool(layer.block),
             tuple([touched.index(name) if name in touched else name for name in layer.saves]),
             tuple([(item.dtype, item.backward) for item in map(graph.tensor.__getitem__, touched)]),
-            tuple([(p.dtype, p.trainable, p.density) for p in _parameters(graph, layer)]),
+            tuple([(p.dtype, p.trainable, p.density) for p in parameters_of(graph, layer)]),
             any(wires.needs_gradient[t] for t in wires.reads[i]),
         )  # fmt: skip
         found.append(numbers.setdefault(key, len(numbers)))
     return np.array(found, dtype=np.int64)
 
 
-def _parameters(graph: LayerGraph, layer: Layer) -> list[Parameter]:
+def parameters_of(graph: LayerGraph, layer: Layer) -> list[Parameter]:
+    """Return the parameters that a layer uses."""
     return [graph.parameter[use.name] for use in layer.parameters]

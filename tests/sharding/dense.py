@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from explorer.graph import Layer, LayerGraph
-from explorer.sharding.assign import LayerPlan
 from explorer.sharding.derive import choose
+from explorer.sharding.layer_plan import LayerPlan
 from explorer.sharding.reshard import Step, reshard
 from explorer.sharding.stage import GraphSharding, Request
 from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, State, TensorPlacement

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from explorer.graph import LayerGraph
 from explorer.matrix_products import contractions
-from explorer.sharding.assign import Exchange, Held, LayerPlan, TemplateGroup, make_plan
 from explorer.sharding.holdings import joined
+from explorer.sharding.layer_plan import Exchange, Held, LayerPlan, TemplateGroup, make_plan
 from explorer.sharding.result import Collective, ShardedLayers
 from explorer.sharding.stage import Request, groups_of
 from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, State

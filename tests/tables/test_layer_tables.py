@@ -24,6 +24,7 @@ from explorer.tables import (
     EdgeTable,
     LayerChoice,
     LayerTable,
+    OptionTable,
     assemble,
     lane_of,
     layer_choices,
@@ -196,7 +197,7 @@ def test_on_a_chain_layers_and_edges_add_up(data: st.DataObject, graph: LayerGra
     graph = replace(graph, layers=tuple(replace(layer, block="") for layer in graph.layers))
     cluster = load_cluster("dgx-a100")
     table = table_of(graph, cluster, stage_of(graph, "one axis"))
-    options = [table.layers.options(i) for i in range(len(graph.layers))]
+    options = [table.options.of(i) for i in range(len(graph.layers))]
     rows = [data.draw(st.integers(0, len(item.choices) - 1)) for item in options]
     found = assemble(table, [int(item.choices[row]) for item, row in zip(options, rows, strict=True)])
     first = [table.layers.first_plan(i, int(found.chosen[i])) for i in range(len(rows))]
@@ -222,7 +223,7 @@ def test_gradients_are_added_up_in_the_seconds_that_a_step_takes_for_them(mesh: 
     cluster, stage = load_cluster("dgx-a100"), stage_of(graph, mesh)
     workload = default_workload(graph).with_job(global_batch=2 * stage.microbatch_samples)
     table = LayerTable(lane_of(graph, cluster, workload.job, stage), layer_choices(graph, stage))
-    options = table.options(0)
+    options = OptionTable(table).of(0)
     for row, choice in enumerate(options.choices.tolist()):
         chosen = with_choices(graph, stage, table.choices, [choice])
         strategy = Strategy(jobs=(JobStrategy(stages=(chosen,)),))
@@ -259,7 +260,7 @@ def _one_product() -> LayerGraph:
 def _chain_planner(table: EdgeTable) -> float:
     """The least seconds of a microbatch over all choices: PaSE's dynamic program on a chain."""
     layers = range(len(table.layers.wires.reads))
-    options = [table.layers.options(i) for i in layers]
+    options = [table.options.of(i) for i in layers]
     own = [item.compute_s.sum(axis=1) + item.comm_s.sum(axis=1) for item in options]
     best = own[0]
     for i in layers[1:]:
@@ -282,7 +283,7 @@ def test_a_planner_on_tables_finds_what_brute_force_finds(widths: list[str], lin
     stage = replace(stage_of(graph, "one axis"), microbatch_samples=4)
     job = default_workload(graph).with_job(global_batch=8, precision="fp32").job
     table = EdgeTable(LayerTable(lane_of(graph, cluster, job, stage), layer_choices(graph, stage)))
-    choices = [table.layers.options(i).choices.tolist() for i in range(len(graph.layers))]
+    choices = [table.options.of(i).choices.tolist() for i in range(len(graph.layers))]
     best = min(sum(assemble(table, chosen).time()[:3]) for chosen in itertools.product(*choices))
     assert _chain_planner(table) == pytest.approx(best, rel=1e-9)
 
@@ -323,17 +324,18 @@ def test_equal_layers_share_their_options_and_equal_plans_are_listed_once() -> N
     graph = model("gpt2-small")
     table = table_of(graph, load_cluster("dgx-a100"), stage_of(graph, "one axis")).layers
     one, other = (graph.index[f"layers.{k}.mlp.up"] for k in (3, 7))
-    assert table.options(one) is table.options(other)
-    options = table.options(one)
+    every = OptionTable(table)
+    assert every.of(one) is every.of(other)
+    options = every.of(one)
     plans = {table.first_plan(one, int(choice)) for choice in options.choices}
     assert len(plans) == len(options.choices) < len(table.choices)
     assert (options.sync_s > 0).any(), "devices that work on other samples add up their gradients"
     assert len(options.compute_s) == len(options.comm_s) == len(options.sent_bytes) == len(plans)
-    assert table.option_memory(one) is table.option_memory(other)
+    assert every.memory(one) is every.memory(other)
     whole, split = (
         options.choices.tolist().index(table.choices.index(choice)) for choice in _WHOLE_AND_SPLIT
     )
-    memory = table.option_memory(one)
+    memory = every.memory(one)
     assert memory[split].weight_bytes == pytest.approx(memory[whole].weight_bytes / 4, rel=1e-3)
 
 
@@ -376,10 +378,10 @@ def test_gathers_that_a_backward_repeats_are_sent_and_take_no_seconds_of_their_o
     stage = stage_of(graph, "one axis")
     gathers = LayerChoice((("seq", "tensor"),))
     table = LayerTable(lane_of(graph, load_cluster("dgx-a100"), job_of(graph), stage), (gathers,))
-    found = assemble(EdgeTable(table), [0] * len(graph.layers))
+    every, found = OptionTable(table), assemble(EdgeTable(table), [0] * len(graph.layers))
     for i, layer in enumerate(graph.layers):
         inside = [(item.way, *table.kind_cost(item.kind)) for item in table.inner_of(i, int(found.plan[i]))]
-        options = table.options(i)
+        options = every.of(i)
         seconds = [sum(s for way, s, _ in inside if way == k) for k in (0, 1)]
         sent = [sum(b for way, _, b in inside if min(way, 1) == k) for k in (0, 1)]
         np.testing.assert_allclose(options.comm_s[0], seconds, rtol=CLOSE)
