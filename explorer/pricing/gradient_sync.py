@@ -135,7 +135,7 @@ def summing_groups(rows: tuple[Line, ...], lines: tuple[Lines, ...], sums: Sums)
 def _server_seconds(
     cluster: Cluster, servers: tuple[int, ...], width: int, groups: tuple[Line, ...], size: float
 ) -> float:
-    devices = _devices_of(groups)
+    devices = devices_of(groups)
     if len(devices) == 1 and not servers:
         return 0.0
     concurrent = max(1, width // len(groups[0]))
@@ -176,7 +176,7 @@ def reduction_steps(
     concurrent = max(1, width // len(groups[0]))
     if zero and len(set(chunks)) > 1:
         return _hybrid_steps(cluster, groups, chunks, concurrent)
-    devices = _devices_of(groups)
+    devices = devices_of(groups)
     lines = collective_lines(
         cluster, "reduce_scatter" if zero else "all_reduce", devices, concurrent=concurrent
     )
@@ -184,7 +184,7 @@ def reduction_steps(
 
 
 @remembered(1024)
-def _devices_of(groups: tuple[Line, ...]) -> Line:
+def devices_of(groups: tuple[Line, ...]) -> Line:
     """Return the devices of some groups, each once: one object for equal groups, as spans are known by it."""
     return tuple(dict.fromkeys(chain.from_iterable(groups)))
 
@@ -198,7 +198,7 @@ def _hybrid_steps(
         members.setdefault(chunk, []).append(group)
     inside = []
     for held in members.values():
-        devices = _devices_of(tuple(held))
+        devices = devices_of(tuple(held))
         beside = concurrent * len(members)
         inside.append(collective_lines(cluster, "reduce_scatter", devices, concurrent=beside))
     shards = min(map(len, members.values()))
@@ -223,21 +223,22 @@ def gather_price(cluster: Cluster, groups: tuple[tuple[tuple[Line, ...], float],
     seconds = moved = 0.0
     for rows, size in groups:
         if len(rows) > 1 and size:
-            seconds += lowest_line(gather_lines(cluster, rows, everyone), size)
+            devices = tuple(row[0] for row in rows)
+            seconds += lowest_line(gather_lines(cluster, devices, len(rows[0]), everyone), size)
             moved += size * (len(rows) - 1) / len(rows) * everyone / (everyone - 1)
     return ReductionPrice(seconds, moved, 0.0)
 
 
-def gather_lines(cluster: Cluster, rows: tuple[Line, ...], everyone: int) -> CollectiveLines:
+def gather_lines(cluster: Cluster, devices: Line, width: int, everyone: int) -> CollectiveLines:
     """Return the lines (`collective_lines`) of a gather of what rows hold shards of.
 
     Args:
         cluster: the links between them.
-        rows: rows that hold equal parameters.
+        devices: first device of each row that holds equal parameters.
+        width: devices of a row.
         everyone: all rows of the section.
     """
-    devices = tuple(row[0] for row in rows)
-    beside = len(rows[0]) * max(1, everyone // len(rows))
+    beside = width * max(1, everyone // len(devices))
     return collective_lines(cluster, "all_gather", devices, concurrent=beside)
 
 

@@ -20,12 +20,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
+from explorer.base.caching import remembered
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
 from explorer.pricing import Pricer
+from explorer.search._devices import DeviceOrder
 from explorer.search.problem import Problem
+from explorer.strategies.degrees import Degrees
 from explorer.strategy import JobStrategy
+from explorer.tables import StageChoice, StageTable, even_bounds
+from explorer.tables.prefix_sums import SecondsColumns
 from explorer.tasks.placement import place
+from explorer.tasks.skeleton import IntArray
 from explorer.workload import Job
 
 ROUNDING = 1 - 1e-12
@@ -84,6 +92,77 @@ def bounds_of(
         peak_memory_bytes=max(peak for peak, _ in peaks),
         over_bytes=max(over for _, over in peaks),
     )
+
+
+@remembered(16)
+def stage_table(graph: LayerGraph, cluster: Cluster, job: Job, order: DeviceOrder) -> StageTable:
+    """Return the costs of stages on devices in some order, made once."""
+    return StageTable(graph, cluster, job, devices=order)
+
+
+def even_bounds_of(table: StageTable, degrees: Degrees, *, memory: str = "all") -> Bounds:
+    """Return the bounds of `bounds_of` for degrees on devices of one kind, from tables.
+
+    Args:
+        table: costs of stages on these devices.
+        degrees: the degrees, under (interleaved) 1F1B, cut as evenly as can be.
+        memory: as `bounds_of`.
+
+    Raises:
+        InputError: the model or the cluster does not allow the degrees.
+    """
+    job, positions, stages = table.job, degrees.stages, degrees.stage_count
+    bounds = even_bounds(table.graph, [stages])[stages]
+    starts, stops = bounds[:-1], bounds[1:]
+    choice = StageChoice.of(degrees)
+    once = np.empty(stages)
+    alike: dict[SecondsColumns, list[int]] = {}
+    for position in range(positions):
+        columns = table.columns(choice.at(position * degrees.position_devices))
+        alike.setdefault(columns, []).append(position)
+    for members in alike.values():
+        mine = np.concatenate([np.arange(position, stages, positions) for position in members])
+        own = choice.at(members[0] * degrees.position_devices)
+        time = table.seconds(own, starts[mine], stops[mine])
+        backward = time.input_grad_s + time.weight_grad_s + time.recompute_s - time.behind_weight_s
+        once[mine] = time.forward_s + (backward if job.training else 0.0)
+    count = job.global_batch // degrees.microbatch_samples
+    loads = once.reshape(-1, positions).sum(axis=0) * count
+    waits = np.concatenate([[0.0], np.cumsum(once[: positions - 1])]) if job.training else 0.0
+    step_s = float((loads + waits).max()) * ROUNDING
+    if memory == "none":
+        return Bounds(step_time_s=step_s, peak_memory_bytes=0.0, over_bytes=-math.inf)
+    kind = table.cluster.kind_of(table.devices[0])
+    peak = max(
+        _even_held(table, choice, bounds, positions, r, count, everything=memory == "all")
+        for r in {0, positions - 1}
+    )
+    peak = (peak + kind.reserved_bytes) * ROUNDING
+    return Bounds(step_time_s=step_s, peak_memory_bytes=peak, over_bytes=peak - kind.memory_bytes)
+
+
+def _even_held(
+    table: StageTable,
+    choice: StageChoice,
+    bounds: IntArray,
+    positions: int,
+    position: int,
+    count: int,
+    *,
+    everything: bool,
+) -> float:
+    """Return the bytes of one device of a position at its first backward."""
+    mine = np.arange(position, len(bounds) - 1, positions)
+    held, samples = table.memory(choice, bounds[mine], bounds[mine + 1]), choice.microbatch_size
+    total = float((held.weight_bytes + held.gradient_bytes + held.optimizer_bytes).sum())
+    again = 0.0
+    if table.job.training:
+        ahead = np.array(_forwards_first(positions, position, len(mine), count))
+        total += float(held.activation_bytes_per_sample @ ahead) * samples
+        if choice.recompute != "none":  # the last chunk's backward comes first
+            again = float(held.recompute_peak_bytes_per_sample[-1]) * samples
+    buffers = float((held.buffer_bytes + held.buffer_bytes_per_sample * samples).max())
+    return total + buffers + again if everything else total
 
 
 def _peaks(

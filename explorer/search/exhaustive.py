@@ -22,7 +22,7 @@ from explorer.base.errors import ExplorerError, InputError
 from explorer.base.registry import Option
 from explorer.cluster import Cluster
 from explorer.search import SEARCHERS, Searcher
-from explorer.search._bounds import bounds_of, value_bound
+from explorer.search._bounds import Bounds, bounds_of, even_bounds_of, stage_table, value_bound
 from explorer.search._devices import PROPOSERS, DeviceOrder, Pool, on_devices
 from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.problem import Problem, respecting
@@ -208,15 +208,24 @@ def _bound(problem: Problem, point: Point, *, memory: str = "all") -> float:
     if problem.schedule:
         return 0.0
     try:
-        strategy = point.strategy(problem)
-        cluster, positions = problem.needed_cluster, point.degrees.stages
-        found = bounds_of(problem.graph, cluster, problem.job, strategy.job, positions, memory=memory)
+        found, devices = _bounds(problem, point, memory)
     except ExplorerError:
         return math.inf
     limit = problem.memory_limit_bytes
     if found.over_bytes > 0 or (limit and found.peak_memory_bytes > limit):
         return math.inf
-    return value_bound(problem, found, strategy.job.devices)
+    return value_bound(problem, found, devices)
+
+
+def _bounds(problem: Problem, point: Point, memory: str) -> tuple[Bounds, DeviceOrder]:
+    """Return the bounds of a point and its devices: from tables where all replicas of a stage are alike."""
+    graph, cluster, job, degrees = problem.graph, problem.needed_cluster, problem.job, point.degrees
+    if len(cluster.device_kinds) == 1 and not problem.rules:
+        table = stage_table(graph, cluster, job, point.order)
+        return even_bounds_of(table, degrees, memory=memory), tuple(sorted(point.order[: degrees.devices]))
+    strategy = point.strategy(problem)
+    found = bounds_of(graph, cluster, job, strategy.job, degrees.stages, memory=memory)
+    return found, strategy.job.devices
 
 
 # ---- the space ----------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from explorer.costs.memory_counts import carved_of, spread_axes
 from explorer.graph import LayerGraph
 from explorer.pricing.gradient_sync import (
     Sums,
+    devices_of,
     gather_lines,
     reduction_steps,
     summing_groups,
@@ -77,10 +78,10 @@ def alike_exchanges(
     gathers = {}
     for carved in {1.0, *carved_of(rows.shards).tolist()}:
         cut = (row,) if carved == 1.0 else cut_row(rows.stage.meshes[0], row, spread_axes(rows.shards))
-        together = _repeated(rows, row, cut, shards)
+        together = devices_of(_repeated(rows, row, [part[:1] for part in cut], shards))
         if len(together) > 1:
             everyone = rows.replicas if shards > 1 else len(together)
-            gathers[carved] = gather_lines(cluster, together, everyone)
+            gathers[carved] = gather_lines(cluster, together, len(cut[0]), everyone)
     return StageExchanges(
         job=job,
         kinds=tuple(dict.fromkeys(cluster.kind_of(device) for device in row)),
@@ -144,7 +145,8 @@ def placed_exchanges(
     for item, (rows, _) in zip(held.weights, pricer.gathered(FIRST)[1:], strict=True):
         if len(rows) > 1:
             count = len(everyone) if section.shards > 1 else len(rows)
-            gathers[item.carved] = gather_lines(pricer.cluster, rows, count)
+            devices = tuple(row[0] for row in rows)
+            gathers[item.carved] = gather_lines(pricer.cluster, devices, len(rows[0]), count)
     return StageExchanges(
         job=job,
         kinds=tuple(dict.fromkeys(cluster.kind_of(device) for device in row)),

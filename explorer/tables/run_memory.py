@@ -21,6 +21,9 @@ from explorer.tables.count_grids import WEIGHTS, count_grids, names_of, numbers_
 from explorer.tables.positions import Positions, cuts_of
 from explorer.tasks.skeleton import IntArray
 
+LISTS_KEPT, LONGEST_KEPT = 64, 1024
+"""Lists of runs whose counts are remembered by sharding, and the runs of the longest: 20 MiB at most."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMemory:
@@ -69,6 +72,7 @@ class RunCounts:
         self._graph, self._shards = graph, shards
         self._layers = tuple(layer.name for layer in graph.layers)
         self._asked: dict[tuple[int, int], FloatArray] = {}
+        self._lists: dict[tuple[bytes, bytes], Counts] = {}
         self._carved = tuple(sorted({1.0, *np.unique(carved_of(shards)).tolist()}))
         self._names = names_of(self._carved)
         self._positions = positions or cuts_of(graph)
@@ -78,7 +82,21 @@ class RunCounts:
             self._place[self._grids.bounds] = np.arange(len(self._grids.bounds))
 
     def runs(self, starts: IntArray, stops: IntArray) -> Counts:
-        """Return the counts of many runs, in which every number is an array by run."""
+        """Return the counts of many runs, in which every number is an array by run.
+
+        Planners ask of few lists of runs under many choices, so the last lists are remembered.
+        """
+        key = starts.tobytes(), stops.tobytes()
+        known = self._lists.get(key)
+        if known is None:
+            known = self._find(starts, stops)
+            if len(self._lists) >= LISTS_KEPT:
+                self._lists.clear()
+            if len(starts) <= LONGEST_KEPT:
+                self._lists[key] = known
+        return known
+
+    def _find(self, starts: IntArray, stops: IntArray) -> Counts:
         table = np.empty((len(self._names), len(starts)))
         unknown = np.ones(len(starts), dtype=bool)
         if self._grids is not None:
@@ -87,6 +105,7 @@ class RunCounts:
             table[:] = self._grids.values[:, i, j]
         for run in np.flatnonzero(unknown).tolist():
             table[:, run] = self._ask(int(starts[run]), int(stops[run]))
+        table.flags.writeable = False
         return self._counts(dict(zip(self._names, table, strict=True)))
 
     def _ask(self, start: int, stop: int) -> FloatArray:
