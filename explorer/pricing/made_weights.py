@@ -3,6 +3,10 @@
 A rule such as `predicted` writes a copy of the weights, moved on by some updates, before every read that
 looks ahead. What reads no weights, or the newest as they are, takes no longer: a weight gradient is a product
 of activations and gradients alone.
+
+Priced is one kernel that reads and writes every byte once, as an update is. On a processor such a kernel
+took 0.59 of a momentum update, where the bytes say 12/20; eager kernels of torch one by one, by which our own
+ranks make the copy, took 2.7 times as long as that, so real runs of `spectrain` are slower than predicted.
 """
 
 from __future__ import annotations

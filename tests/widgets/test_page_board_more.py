@@ -460,3 +460,24 @@ def test_every_mark_can_be_read_in_both_themes(open_page: Callable[..., WidgetPa
     page.page.mouse.up()
     assert len(found) > 60
     assert not [item for item in found if item[0] < 4.5]
+
+
+@pytest.mark.parametrize("width", [900, 1100, 1200, 1300, 1400, 1800])
+def test_block_numbers_of_one_and_two_digits_come_and_go_together(
+    open_page: Callable[..., WidgetPage], width: int
+) -> None:
+    """31 blocks on one lane: the narrower the page, the narrower their chips."""
+    page = open_page(width=width)
+    view = sample.board_view(cuts=[(0, 31), (31, 32), (32, 33), (33, 34)])
+    page.show("board", Board(blocks=sample.blocks(), view=view))
+    chips = page.page.eval_on_selector_all(
+        ".b-chip[data-block^='layers.']",
+        """(chips) => chips.map((chip) => {
+          const label = chip.querySelector(".b-label"), box = chip.getBoundingClientRect();
+          return [box.width, label.textContent, label.getBoundingClientRect().right - box.right];
+        })""",
+    )
+    assert len(chips) == 32
+    assert {bool(text) for wide, text, _ in chips if wide >= 20} <= {True}
+    assert {bool(text) for wide, text, _ in chips if wide < 18} <= {False}
+    assert not [chip for chip in chips if chip[1] and chip[2] > 0.5], "a number stands out of its chip"
