@@ -41,6 +41,8 @@ MOST_PROCESSES = 256
 """Most processes of one machine."""
 AHEAD = 8
 """Strategies costed ahead for every process; 64 where nobody says how many there are."""
+PATIENCE_S = 120.0
+"""Seconds after which an executor that does not answer counts as failed: a cluster without workers, say."""
 UNKNOWN = "unknown problem"
 """Answer of a process that has not been sent the problem."""
 
@@ -108,10 +110,10 @@ class Jobs:
         while self.helps and not job.done() and self._help():
             pass
         try:
-            if job.result() == UNKNOWN:
+            if job.result(PATIENCE_S) == UNKNOWN:
                 job = self._executor.submit(judge, self._key, strategy, self._asked)
                 self._send()
-            found = job.result()
+            found = job.result(PATIENCE_S)
         except Exception as error:  # noqa: BLE001
             self._fail(error)
             return None
@@ -140,8 +142,10 @@ class Jobs:
                 self._waiting[strategy] = self._executor.submit(judge, self._key, strategy, self._asked)
 
     def _fail(self, error: BaseException) -> None:
-        name = "it was cancelled" if isinstance(error, CancelledError) else str(error) or type(error).__name__
-        self.failure = name.splitlines()[0]
+        text = str(error) or type(error).__name__
+        if isinstance(error, TimeoutError | CancelledError):
+            text = "it was cancelled" if isinstance(error, CancelledError) else "it does not answer"
+        self.failure = text.splitlines()[0]
         logger.warning("the executor failed (%s); the search goes on in this process", self.failure)
         self.close()
 

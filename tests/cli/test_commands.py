@@ -125,6 +125,17 @@ def test_search(objective: str, run: Run) -> None:
     assert found["lower_bound"] is None or found["lower_bound"] <= found["objective_value"]
 
 
+def test_search_by_two_processes_finds_the_same(run: Run) -> None:
+    one, two = (
+        run("search", *SMALL, "--searcher", "local", "--max-evaluations", "12", "--jobs", jobs, "--json").json
+        for jobs in ("1", "2")
+    )
+    one["wall_s"] = two["wall_s"]
+    one["plan"]["provenance"].pop("created", None)
+    two["plan"]["provenance"].pop("created", None)
+    assert one == two
+
+
 def test_search_default_is_the_portfolio(run: Run) -> None:
     assert run("search", *SMALL, "--max-evaluations", "2", "--json").json["searcher"] == "auto"
 

@@ -79,6 +79,8 @@ class Failing(Inline):
         if self.way == "submit":
             raise BrokenExecutor("a child process terminated abruptly\nand more")
         job: Future[Any] = Future()
+        if self.way == "silence":
+            return job
         if self.way == "cancel":
             job.cancel()
             job.set_running_or_notify_cancel()
@@ -123,11 +125,12 @@ def test_only_strategies_and_outcomes_travel(problem: Problem) -> None:
     assert all(arguments[2] is None for arguments in again.sent[more:])
 
 
-@pytest.mark.parametrize("way", ["submit", "result", "cancel"])
+@pytest.mark.parametrize("way", ["submit", "result", "cancel", "silence"])
 @pytest.mark.parametrize("after", [0, 5])
 def test_an_executor_that_fails_is_said_in_one_line(
-    problem: Problem, way: str, after: int, caplog: pytest.LogCaptureFixture
+    problem: Problem, way: str, after: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(jobs_module, "PATIENCE_S", 0.01)
     alone, _ = judged(problem, None)
     jobs_module._problems.cache_clear()
     with caplog.at_level(logging.WARNING):
