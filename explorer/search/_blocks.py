@@ -35,6 +35,8 @@ MOST_CONTEXT = 16
 """Most devices that share a sequence."""
 SEVERAL_SWEEPS = ("layer_parallel",)
 """Schedules that compute every microbatch several times, from values of the sweep before."""
+PAUSE = 32
+"""Grids that are looked at between two yields."""
 _REF = 8
 """Positions and microbatches of the pipeline in which the bubbles of schedules are compared."""
 
@@ -71,6 +73,8 @@ class Block:
     """Rough guess of the objective of each group."""
     lower: FloatArray
     """Bound of the objective of each group."""
+    hopeless: bool
+    """Whether nothing fits; it then has only the group that needs least memory."""
     rest: FloatArray
     """Least bound of each group and all behind it."""
 
@@ -136,8 +140,8 @@ def _heads_do(problem: Problem, layout: Degrees) -> bool:
 
 def make_block(
     problem: Problem, number: int, order: DeviceOrder, costs: LayoutCosts, schedule: Schedule, before: Before
-) -> Block | None:
-    """Return the groups of one order, layout and schedule that may fit, by guess; None if there are none.
+) -> Iterator[Block | None]:
+    """Yield None while at work, then the groups of one order, layout and schedule that may fit, by guess.
 
     Args:
         problem: the search problem.
@@ -147,18 +151,32 @@ def make_block(
         schedule: the schedule.
         before: orders before this one, whose strategies are left out.
     """
-    rows = [
-        found
-        for grid in _grids(problem, order, costs.layout, schedule, before)
-        for found in _sized(problem, costs, schedule, grid, order)
-    ]
+    rows: list[FloatArray] = []
+    grids = list(_grids(problem, order, costs.layout, schedule, before))
+    for at in range(0, len(grids), PAUSE):
+        spans = [span for grid in grids[at : at + PAUSE] for span in _first_spans(problem, grid)]
+        yield None
+        for recompute in RECOMPUTE:
+            costs.bytes_of(spans, recompute)
+        yield None
+    for looked, grid in enumerate(grids):
+        rows += _sized(problem, costs, schedule, grid, order)
+        if looked % PAUSE == PAUSE - 1:
+            yield None
     table = np.concatenate(rows) if rows else np.zeros((0, 6))
     if not len(table):
-        return None
-    grids = table[:, :5].astype(np.int64)
-    p, d, v, size, again = grids.T
+        return
+    fits = table[:, 5] <= room_of(problem, costs.cluster.kind_of(order[0]))
+    hopeless = not fits.any()
+    table = table[[int(table[:, 5].argmin())]] if hopeless else table[fits]
+    chosen = table[:, :5].astype(np.int64)
+    p, d, v, size, again = chosen.T
     count = problem.job.global_batch / (d * size)
     used = p * d * costs.layout.context * costs.layout.tensor
+    for samples in np.unique(size).tolist():
+        for place in range(len(costs.places)):
+            costs.total_s(samples, place)
+        yield None
     fast, slow = _work_s(costs, size, again)
     least, guess = fast * count / p, slow * count / p
     guess *= 1.0 + _bubble(schedule) * (p - 1) / (v * count)
@@ -168,10 +186,10 @@ def make_block(
     guess = rates.least(guess, peaks, used)
     along = np.argsort(guess, kind="stable")
     lower = lower[along]
-    return Block(
+    yield Block(
         number=number, order=order, costs=costs, schedule=schedule,
-        options=problem.schedule_options, grids=grids[along], guess=guess[along],
-        lower=lower, rest=np.minimum.accumulate(lower[::-1])[::-1],
+        options=problem.schedule_options, grids=chosen[along], guess=guess[along],
+        lower=lower, hopeless=hopeless, rest=np.minimum.accumulate(lower[::-1])[::-1],
     )  # fmt: skip
 
 
@@ -207,31 +225,35 @@ def _grids(
 def _sized(
     problem: Problem, costs: LayoutCosts, schedule: Schedule, grid: Grid, order: DeviceOrder
 ) -> Iterator[FloatArray]:
-    """Yield the microbatch sizes and recomputations of a grid that may fit, with the bytes they need."""
+    """Yield the microbatch sizes and recomputations of a grid, with the bytes that they need at least."""
     job, (p, d, v) = problem.job, grid
     kind = costs.cluster.kind_of(order[0])
-    room = room_of(problem, kind)
     share = job.global_batch // d
     sizes = np.array(divisors(share))
     counts = share // sizes
     if v > 1 and schedule.name == "interleaved_1f1b":
         sizes, counts = sizes[counts % p == 0], counts[counts % p == 0]
-    bounds = cut_bounds(problem, p * v)
-    spans = [(bounds[i], bounds[i + 1]) for i in range(0, p * v, p)]
+    spans = _first_spans(problem, grid)
     spread = d * costs.layout.context * costs.layout.tensor * (schedule.placement.copies or p)
     known = schedule.placement.copies == 1 and not problem.rules
     for recompute in range(len(RECOMPUTE)) if job.training else (0,):
-        held = [costs.bytes_of(a, b, RECOMPUTE[recompute]) for a, b in spans] if known else []
+        held = costs.bytes_of(spans, RECOMPUTE[recompute]) if known else []
         states = sum(x.states for x in held) / (spread if job.training else 1)
         need = np.full(len(sizes), kind.reserved_bytes + states)
         if job.training and held:
             ahead = ahead_of(schedule, p, v, counts)
             need += sizes * sum(x.activations * n for x, n in zip(held, ahead, strict=True))
-        fits = need <= room
-        found = np.empty((int(fits.sum()), 6))
+        found = np.empty((len(sizes), 6))
         found[:, :3] = grid
-        found[:, 3], found[:, 4], found[:, 5] = sizes[fits], recompute, need[fits]
+        found[:, 3], found[:, 4], found[:, 5] = sizes, recompute, need
         yield found
+
+
+def _first_spans(problem: Problem, grid: Grid) -> list[tuple[int, int]]:
+    """Return the runs of layers at the first position."""
+    p, _, v = grid
+    bounds = cut_bounds(problem, p * v)
+    return [(bounds[i], bounds[i + 1]) for i in range(0, p * v, p)]
 
 
 def ahead_of(schedule: Schedule, positions: int, chunks: int, counts: IntArray) -> list[IntArray]:

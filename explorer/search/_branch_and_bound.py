@@ -35,8 +35,10 @@ BOUND = "strategies of even stages"
 """Name of the space that the bound holds for."""
 MANY_ROWS, MANY_TASKS = 250_000, 25_000
 """Devices of all stages together, and forwards of all stages, that make a point count as twice as bad."""
-PAUSE, LOOK_AHEAD, FIRST_LOOK = 8, 24, 300
-"""Groups looked at between two yields, between two simulations, and before the first one at most."""
+PAUSE, LOOK_AHEAD, FIRST_LOOK = 1, 6, 40
+"""Handfuls of groups looked at between two yields, between two simulations, and before the first at most."""
+MOST_HOPELESS = 4
+"""Points that are simulated, though they cannot fit, to say how close they come."""
 AT_ONCE = 24
 """Groups of one block that are looked at together."""
 NEAR = 1.02
@@ -63,6 +65,8 @@ class BranchAndBound:
         self._points: list[tuple[float, int, Point]] = []
         self._ratios: dict[tuple[int, int], float] = {}
         """Step time over its guess, of the point simulated last, by block and group."""
+        self._closest = 0
+        """Points simulated only to say how close they come."""
         self._asked: set[int] = set()
         """Points that other processes were asked for."""
         self._corrected: set[int] = set()
@@ -91,16 +95,16 @@ class BranchAndBound:
         heapq.heappush(self._least, (bound, number))
 
     def _worth(self, bound: float) -> bool:
+        """Tell whether a node with this bound may still improve something."""
         best = self.evaluator.best
-        return best is None or self.problem.keeps_frontier or bound < best.value
+        return best is None or (self.problem.keeps_frontier and bound < math.inf) or bound < best.value
 
     # ---- the search ---------------------------------------------------------------------------------
 
     def run(self) -> Iterator[Candidate | None]:
         """Open nodes until none is left; yield after every simulation and every few groups."""
         while self._closed and not self._closed[-1].late:
-            self._make_blocks(1)
-            yield None
+            yield from self._make_block()
         looked, most = 0, FIRST_LOOK
         while not self.done and not self.evaluator.exhausted:
             if self._blocks and (not self._points or (looked < most and not self._ripe)):
@@ -110,7 +114,7 @@ class BranchAndBound:
                     yield None
                 continue
             looked, most = 0, LOOK_AHEAD
-            self._make_blocks(1)
+            yield from self._make_block()
             yield None
             for found in self._simulate() if self._points else ():
                 self.claim()
@@ -134,21 +138,26 @@ class BranchAndBound:
         """Whether no node is left."""
         return not (self._closed or self._blocks or self._points)
 
-    def _make_blocks(self, most: int) -> None:
-        for _ in range(most):
-            if not self._closed:
-                return
-            closed = self._closed.pop()
-            number, order, layout, schedule = closed.number, closed.order, closed.layout, closed.schedule
-            key = order, layout
-            try:
-                if key not in self._costs:
-                    self._costs[key] = LayoutCosts(self._estimator(order), layout)
-                block = make_block(self.problem, number, order, self._costs[key], schedule, closed.before)
-            except ExplorerError:
-                continue  # the model cannot be laid out like this
-            if block is not None:
-                self._push(block, 0, next(self._serial))
+    def _make_block(self) -> Iterator[None]:
+        """Open the most promising closed block; yield between its steps."""
+        if not self._closed:
+            return
+        closed = self._closed[-1]
+        key = closed.order, closed.layout
+        block = None
+        with suppress(ExplorerError):  # the model may not be laid out like this
+            if key not in self._costs:
+                self._costs[key] = LayoutCosts(self._estimator(closed.order), closed.layout)
+                yield
+            for made in make_block(
+                self.problem, closed.number, closed.order, self._costs[key], closed.schedule, closed.before
+            ):
+                yield
+                block = made
+        self._closed.pop()
+        if block is not None:
+            self._push(block, 0, next(self._serial))
+        yield
 
     def _estimator(self, order: DeviceOrder) -> Estimator:
         """Return the estimates of plans on the devices of an order."""
@@ -202,6 +211,10 @@ class BranchAndBound:
     def _simulate(self) -> Iterator[Candidate | None]:
         """Simulate the most promising point, unless a bound leaves it out by now; yield nothing then."""
         key, number, point = heapq.heappop(self._points)
+        if point.block.hopeless and (self._closest >= MOST_HOPELESS or self.evaluator.best is not None):
+            self._bounds.pop(number)
+            return
+        self._closest += point.block.hopeless
         if not self._worth(self._bounds[number]):
             self._bounds.pop(number)
             return
@@ -215,6 +228,7 @@ class BranchAndBound:
             strategy = point.strategy(self.problem)
         except ExplorerError:
             return
+        yield None
         if strategy is None:
             self.evaluator.refused += 1
             return

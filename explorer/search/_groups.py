@@ -26,6 +26,8 @@ from explorer.tables import DegreesColumns, Estimates
 IntArray = npt.NDArray[np.int64]
 PREFER = 1e-6
 """Share by which each ZeRO level, and buckets, count as slower, all else equal."""
+HOPELESS = 1e100
+"""What a missing byte counts for where nothing fits: such points come after all others."""
 TIGHT = 2.0
 """Factor by which points that seem not to fit, but may, count as slower."""
 
@@ -95,6 +97,9 @@ def points_of(problem: Problem, block: Block, groups: Sequence[int]) -> list[Poi
     if problem.rules:
         bound = block.lower[of_group]  # pins may want another cut
     may, seems = _fits(problem, found)
+    if block.hopeless and not may.any():
+        may[int(found.over_lower_bytes.argmin())] = True
+        guess, bound = HOPELESS * found.over_lower_bytes, np.full(len(guess), np.inf)
     points = []
     for row in np.flatnonzero(may).tolist():
         level, bucketed, group = int(zero[row]), int(buckets[row]), int(of_group[row])
@@ -104,7 +109,7 @@ def points_of(problem: Problem, block: Block, groups: Sequence[int]) -> list[Poi
             step_s=float(found.step_s[row]), guess=float(guess[row]) * later, bound=float(bound[row]),
         )  # fmt: skip
         points.append(point)
-        if share := _speed_up(problem, block, group):
+        if share := 0.0 if block.hopeless else _speed_up(problem, block, group):
             # some replica takes no fewer samples than if all took as many, so the group's bound holds
             step_s, value = point.step_s * share, point.guess * share
             lower = float(block.lower[group])

@@ -7,6 +7,7 @@ has a few hundred different runs, whichever way it is cut, which are remembered 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
@@ -50,6 +51,7 @@ class LayoutCosts:
         self._choice = StageChoice.of(layout)
         self.table.sharding(self._choice)  # raises where the model cannot be laid out like this
         self.places = self._find_places(self.table.devices)
+        self._totals: dict[tuple[int, int], FloatArray] = {}
         self._bytes: dict[tuple[Key, int], RunBytes] = {}
         self._starts, self._kinds = _unit_kinds(self.graph)
         self._keys: dict[tuple[int, int], Key] = {}
@@ -73,6 +75,12 @@ class LayoutCosts:
 
     def total_s(self, samples: int, place: int) -> FloatArray:
         """Return the seconds of one microbatch in all layers, by recomputation: no more than of any cut."""
+        key = samples, place
+        if key not in self._totals:
+            self._totals[key] = self._total_s(samples, place)
+        return self._totals[key]
+
+    def _total_s(self, samples: int, place: int) -> FloatArray:
         first, stop = np.array([0]), np.array([len(self.graph.layers)])
         found = []
         for recompute in RECOMPUTE:
@@ -89,15 +97,18 @@ class LayoutCosts:
 
     # ---- bytes --------------------------------------------------------------------------------------
 
-    def bytes_of(self, first: int, stop: int, recompute: str) -> RunBytes:
-        """Return the bytes of the layers first to stop - 1, both ends between units."""
-        key = self._key(first, stop), RECOMPUTE.index(recompute)
-        if key not in self._bytes:
-            choice = replace(self._choice, recompute=recompute)
-            found = self.table.memory(choice, np.array([first]), np.array([stop])).at(0)
+    def bytes_of(self, runs: Sequence[tuple[int, int]], recompute: str) -> list[RunBytes]:
+        """Return the bytes of runs of layers, from first to before stop, both ends between units."""
+        level = RECOMPUTE.index(recompute)
+        keys = [(self._key(*run), level) for run in runs]
+        new = {key: run for key, run in zip(keys, runs, strict=True) if key not in self._bytes}
+        if new:
+            starts, stops = np.array(list(new.values())).T
+            found = self.table.memory(replace(self._choice, recompute=recompute), starts, stops)
             states = found.weight_bytes + found.gradient_bytes + found.optimizer_bytes
-            self._bytes[key] = RunBytes(states, found.activation_bytes_per_sample)
-        return self._bytes[key]
+            both = zip(states.tolist(), found.activation_bytes_per_sample.tolist(), strict=True)
+            self._bytes.update(zip(new, (RunBytes(*pair) for pair in both), strict=True))
+        return [self._bytes[key] for key in keys]
 
     def _key(self, first: int, stop: int) -> Key:
         at = first, stop
