@@ -17,6 +17,7 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,12 +31,14 @@ from explorer.tables.degrees_columns import DegreesColumns, Scheduled
 from explorer.tables.distinct import distinct
 from explorer.tables.kind_costs import KindCosts
 from explorer.tables.plan_group import PlanGroup
-from explorer.tables.run_kinds import RunKinds
+from explorer.tables.run_kinds import Cut, RunKinds
 from explorer.tables.stage_table import StageTable
 from explorer.tasks.skeleton import FloatArray
 from explorer.workload import Job
 
-_Key = tuple[Scheduled, int, int]
+MOST_GROUPS = 4096
+"""Groups of plans that are kept; they are small beside the tables, which stay."""
+_Key = tuple[Scheduled, int, int, tuple[int, ...]]
 
 
 class Estimates(NamedTuple):
@@ -78,11 +81,17 @@ class Estimator:
         """Return the estimates of one plan, as arrays of one value."""
         return self.of(DegreesColumns.of([degrees]))
 
-    def of(self, columns: DegreesColumns) -> Estimates:
+    def of(self, columns: DegreesColumns, bounds: Sequence[int] = ()) -> Estimates:
         """Return the estimates of many plans.
 
+        Args:
+            columns: the plans.
+            bounds: of the stages of all of them: stage i has the layers from `bounds[i]` to before
+                `bounds[i + 1]`; () cuts each evenly, as `Degrees.build` does.
+
         Raises:
-            InputError: a plan that the model or the cluster does not allow, or a schedule without an order.
+            InputError: a plan that the model or the cluster does not allow, a schedule without an order, or
+                bounds of other stages.
         """
         self._check(columns)
         found = Estimates(*np.zeros((len(Estimates._fields), len(columns))))
@@ -92,6 +101,7 @@ class Estimator:
                 columns.schedules[int(columns.schedule[row])],
                 int(columns.stages[row]),
                 int(columns.chunks[row]),
+                tuple(int(bound) for bound in bounds),
             )
             for row in groups.first
         ]
@@ -118,24 +128,36 @@ class Estimator:
 
     def _prepare(self, keys: list[_Key]) -> None:
         """Make the groups that are new; costs are asked of all kinds of runs at once, so these come first."""
+        if len(self._groups) > MOST_GROUPS:
+            self._groups.clear()
         new = [key for key in keys if key not in self._groups]
-        for (name, _), stages, chunks in new:
-            schedule = SCHEDULES.get(name)
-            if schedule.dispatch or schedule.literal:
-                raise InputError(
-                    f"schedule {name} has no order before it runs, or a literal one: it is not estimated",
-                    key="schedule", found=name, allowed="a schedule that makes an order of its own",
-                )  # fmt: skip
-            self._kinds.cut(schedule.placement.stages(schedule.placement.grid(stages, chunks)))
+        cuts = {key: self._cut(key) for key in new}
         if self._costs.size != (len(self._kinds.starts), len(self._kinds.pairs)):
             self._costs = KindCosts(self.table, self._kinds)
             self._groups.clear()
-            new = keys
-        for key in new:
-            (name, options), stages, chunks = key
+            cuts |= {key: self._cut(key) for key in keys}
+        for key, cut in cuts.items():
+            (name, options), stages, chunks, _ = key
             schedule = SCHEDULES.get(name)
             grid = schedule.placement.grid(stages, chunks)
-            cut = self._kinds.cut(schedule.placement.stages(grid))
             self._groups[key] = PlanGroup(
                 self._costs, schedule, schedule.read_options(dict(options)), grid, cut
             )
+
+    def _cut(self, key: _Key) -> Cut:
+        (name, _), stages, chunks, bounds = key
+        schedule = SCHEDULES.get(name)
+        if schedule.dispatch or schedule.literal:
+            raise InputError(
+                f"schedule {name} has no order before it runs, or a literal one: it is not estimated",
+                key="schedule", found=name, allowed="a schedule that makes an order of its own",
+            )  # fmt: skip
+        count = schedule.placement.stages(schedule.placement.grid(stages, chunks))
+        if not bounds:
+            return self._kinds.cut(count)
+        if len(bounds) != count + 1:
+            raise InputError(
+                f"bounds of {len(bounds) - 1} stages for plans of {count}", key="bounds",
+                found=len(bounds), allowed=f"{count + 1} numbers",
+            )  # fmt: skip
+        return self._kinds.cut_at(bounds)

@@ -43,10 +43,10 @@ class Rows:
             self._row_of[key] = found
         return found
 
-    def of(self, rows: IntArray, columns: IntArray) -> FloatArray:
-        """Return the (quantities, ...) values at rows and columns that broadcast."""
+    def of(self, rows: IntArray, columns: IntArray, first: int | None = None) -> FloatArray:
+        """Return the (quantities, ...) values at rows and columns that broadcast; of the first quantities."""
         place = rows * self.columns + columns
-        return np.take(self._values.reshape(len(self._values), -1), place, axis=1)
+        return np.take(self._values[:first].reshape(len(self._values[:first]), -1), place, axis=1)
 
 
 class Memory(NamedTuple):

@@ -79,6 +79,7 @@ class PlanGroup:
         self.stages = schedule.placement.stages(grid)
         self.home = np.array([schedule.placement.position(stage, 0, grid) for stage in range(self.stages)])
         self._begins = _begins(self.held, cut)
+        self._memory_parts = len(Memory._fields)
         self._fullest = self._fullest_positions()
         framework = load_framework(self.job.framework)
         always = framework.buckets == "always" or self.stages == 1
@@ -417,7 +418,10 @@ class PlanGroup:
             return every
         m = np.array([1.0, 2.0, 3.0, 8.0, 64.0]) * self.grid.positions * self.grid.copies
         falls = np.ones(len(every), dtype=bool)
-        for moment in self.schedule.in_flight(self.schedule.placement, self.grid, m, every):
+        moments = self.schedule.in_flight(self.schedule.placement, self.grid, m, every)
+        if all(moment.waiting is None and moment.versions is None for moment in moments):
+            self._memory_parts = Memory._fields.index("waiting")
+        for moment in moments:
             for part in (moment.saved, moment.waiting, moment.versions):
                 if part is not None:
                     falls[1:] &= (np.diff(part, axis=0) <= 0).all(axis=tuple(range(1, part.ndim)))
@@ -429,7 +433,9 @@ class PlanGroup:
     ) -> tuple[FloatArray, ...]:
         at = self._fullest
         stages = np.array([[stage for stage, _ in self.held[position]] for position in at])
-        memory = Memory(*self.costs.memory.of(rows, self.cut.runs[stages][:, :, None]))
+        # what waits for weight gradients, and versions, are the last: few schedules need them
+        found = self.costs.memory.of(rows, self.cut.runs[stages][:, :, None], self._memory_parts)
+        memory = Memory(*found, *[found[0]] * (len(Memory._fields) - len(found)))
         base = memory.held.sum(axis=1) + memory.buffers.max(axis=1)
         moments: tuple[InFlight, ...] = ()
         if self.job.training:

@@ -1,4 +1,4 @@
-"""Kinds of runs: the stages of uniform strategies, of which most have the same content.
+"""Kinds of runs: the stages of pipelines, of which most have the same content.
 
 Two runs of layers whose layers are alike one by one (the same names but for the numbers of blocks, the same
 FLOPs and parameters, equally shared) cost the same under every choice; so do two pairs of neighbours. A model
@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from explorer.base.errors import InputError
 from explorer.graph import LayerGraph, Use
 from explorer.tables.even_cuts import even_bounds
 from explorer.tasks.skeleton import IntArray
@@ -24,7 +25,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 class Cut(NamedTuple):
-    """The stages of uniform strategies of one number of stages."""
+    """The stages of a pipeline."""
 
     bounds: tuple[int, ...]
     """Stage i has the layers from [i] to before [i + 1]."""
@@ -45,7 +46,7 @@ class RunKinds:
         self._users = graph.memo("sharing layers", lambda: _sharing(graph))
         self._run_of: dict[tuple[int, ...], int] = {}
         self._pair_of: dict[tuple[int, int], int] = {}
-        self._cuts: dict[int, Cut] = {}
+        self._cuts: dict[tuple[int, ...], Cut] = {}
         self.starts: list[int] = []
         self.stops: list[int] = []
         self.pairs: list[tuple[int, int, int]] = []
@@ -57,23 +58,36 @@ class RunKinds:
         Raises:
             InputError: more stages than layers.
         """
-        if stages not in self._cuts:
-            self._cuts[stages] = self._cut(stages)
-        return self._cuts[stages]
+        return self.cut_at(tuple(even_bounds(self._graph, [stages])[stages].tolist()))
 
-    def _cut(self, stages: int) -> Cut:
-        bounds = even_bounds(self._graph, [stages])[stages].tolist()
+    def cut_at(self, bounds: tuple[int, ...]) -> Cut:
+        """Return the stages of which stage i has the layers from `bounds[i]` to before `bounds[i + 1]`.
+
+        Raises:
+            InputError: stages without layers, or bounds that leave some out.
+        """
+        count = len(self._graph.layers)
+        if bounds[0] != 0 or bounds[-1] != count or any(b <= a for a, b in pairwise(bounds)):
+            raise InputError(
+                f"stages that begin at the layers {bounds[:-1]} and end at {bounds[-1]}", key="bounds",
+                found=bounds, allowed=f"ascending numbers from 0 to {count}",
+            )  # fmt: skip
+        if bounds not in self._cuts:
+            self._cuts[bounds] = self._cut(bounds)
+        return self._cuts[bounds]
+
+    def _cut(self, bounds: tuple[int, ...]) -> Cut:
         runs = [self._run(a, b) for a, b in pairwise(bounds)]
         pairs = []
-        for i in range(stages - 1):
+        for i in range(len(runs) - 1):
             key = runs[i], runs[i + 1]
             if key not in self._pair_of:
                 self._pair_of[key] = len(self.pairs)
                 self.pairs.append((bounds[i], bounds[i + 1], bounds[i + 2]))
             pairs.append(self._pair_of[key])
         shared = {tuple(sorted({bisect_right(bounds, i) - 1 for i in users})) for users in self._users}
-        several = tuple(sorted(stages_ for stages_ in shared if len(stages_) > 1))
-        return Cut(tuple(bounds), np.array(runs), np.array(pairs, dtype=np.int64), several)
+        several = tuple(sorted(stages for stages in shared if len(stages) > 1))
+        return Cut(bounds, np.array(runs), np.array(pairs, dtype=np.int64), several)
 
     def _run(self, start: int, stop: int) -> int:
         key = tuple(self._codes[start:stop])

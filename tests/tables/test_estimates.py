@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 
 import numpy as np
@@ -116,6 +116,33 @@ def test_bounds_hold_for_inference(data: st.DataObject) -> None:
     machine = data.draw(st.sampled_from(CLUSTERS))
     degrees = data.draw(plans(SCHEDULES.get("1f1b"), "gpt", machine))
     check(estimator("gpt", machine, "infer").one(degrees), "gpt", machine, degrees, "infer")
+
+
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_bounds_hold_for_uneven_stages_and_frameworks(data: st.DataObject) -> None:
+    """Of any cuts, also inside blocks, under a framework with buckets or blocking transfers of its own."""
+    graph, devices = model("gpt"), cluster("dgx-a100-4")
+    framework = data.draw(st.sampled_from(["", "megatron-2021", "torch-eager", "pipedream-2019"]))
+    job = replace(job_of("gpt"), framework=framework)
+    schedule = SCHEDULES.get(data.draw(st.sampled_from(["1f1b", "gpipe", "zb_h1", "interleaved_1f1b"])))
+    degrees = data.draw(plans(schedule, "gpt", "dgx-a100-4"))
+    count, layers = degrees.stage_count, len(graph.layers)
+    inner = st.sets(st.integers(1, layers - 1), min_size=count - 1, max_size=count - 1)
+    cuts = sorted(data.draw(inner))
+    found = Estimator(graph, devices, job).of(DegreesColumns.of([degrees]), [0, *cuts, layers])
+    strategy = degrees.build(graph, devices, job, cuts=cuts)
+    report = simulate(graph, devices, Workload(jobs=(job,)), strategy)
+    assert 0 < found.step_lower_s[0] <= report.step_time_s * (1 + 1e-12)
+    assert 0 < found.memory_lower_bytes[0] <= max(report.peak_memory_bytes) * (1 + 1e-12)
+
+
+def test_refuses_other_bounds() -> None:
+    machine, layers = estimator("gpt", "dgx-a100-4"), len(model("gpt").layers)
+    columns = DegreesColumns.of([Degrees(stages=2)])
+    for bounds in ([0, layers], [0, 0, layers], [1, 2, layers], [0, 2, layers - 1]):
+        with pytest.raises(InputError, match=r"bounds of|begin at the layers"):
+            machine.of(columns, bounds)
 
 
 SPACE = [
