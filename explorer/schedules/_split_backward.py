@@ -60,19 +60,22 @@ def split_backward(actions: Iterable[Action], lag: Lag) -> Actions:
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     lags = np.full(most, size, dtype=np.int64)
-    for row in np.unique(key, return_index=True)[1].tolist():
+    kinds = np.unique(key, return_index=True)[1].tolist()
+    for row in kinds:
         lags[key[row]] = min(size, lag(int(stage[row]), int(copy[row])))
     paid = place + lags[key]
     in_time = paid < ends
     at = np.append(updates, size)[before] * 2 - 1
     at[in_time] = 2 * backward[order[paid[in_time]]] + 1
+    joined = np.concatenate([columns, weight_grads], axis=1)
+    moments = np.concatenate([2 * np.arange(size), at])
+    if len(kinds) <= 1:
+        return Actions(joined[:, np.argsort(moments, kind="stable")])
     first_owed = np.full(most, size, dtype=np.int64)
     np.minimum.at(first_owed, key, np.arange(len(key)))
     late = np.where(in_time, -1, first_owed[key])
-    joined = np.concatenate([columns, weight_grads], axis=1)
-    first = np.zeros(size, dtype=np.int64)
-    moments = np.concatenate([2 * np.arange(size), at])
-    return Actions(joined[:, np.lexsort((np.concatenate([first, late]), moments))])
+    owed = np.concatenate([np.zeros(size, dtype=np.int64), late])
+    return Actions(joined[:, np.lexsort((owed, moments))])
 
 
 def rejoined(actions: Iterable[Action], shape: Shape) -> Actions:

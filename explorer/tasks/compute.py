@@ -75,7 +75,7 @@ def number_actions(work: Lowering) -> tuple[IntArray, IntArray]:
     op, stage, begin, count, copy, sweep = table
     few = numbered(count, int(count.max(initial=0)) + 1)[0]  # the count of one action is 1 or that of a step
     number, first = numbered(*packed([op, stage, begin, few, copy, sweep]))
-    work.actions = Actions(table[:, first])
+    work.actions = Actions(table if len(first) == table.shape[1] else table[:, first])
     ends = np.cumsum([len(item) for item in columns], dtype=np.int64)
     starts = np.array([ends[place[id(lane)]] - len(lane) for lane in lanes], dtype=np.int64)
     row_lane, within = ragged(np.array([len(lane) for lane in lanes], dtype=np.int64))

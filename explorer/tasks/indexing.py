@@ -19,8 +19,9 @@ def ragged(counts: IntArray) -> tuple[IntArray, IntArray]:
     >>> ragged(np.array([2, 0, 1]))[0].tolist(), ragged(np.array([2, 0, 1]))[1].tolist()
     ([0, 0, 2], [0, 1, 0])
     """
-    if len(counts) and counts.min() == counts.max() == 1:
-        return np.arange(len(counts)), np.zeros(len(counts), dtype=np.int64)
+    if counts.max(initial=0) <= 1:
+        rows = np.flatnonzero(counts)
+        return rows, np.zeros(len(rows), dtype=np.int64)
     rows = np.repeat(np.arange(len(counts)), counts)
     return rows, np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
 
@@ -41,6 +42,8 @@ def numbered(keys: IntArray, size: int) -> tuple[IntArray, IntArray]:
         rank[np.argsort(first)] = np.arange(len(first))
         return rank[inverse.reshape(-1)], np.sort(first)
     places = np.arange(len(keys))
+    if size == len(keys) and np.bincount(keys, minlength=size).all():
+        return places, places  # every key once
     table = np.empty(size, dtype=np.int64)
     table[keys[::-1]] = places[::-1]  # of equal keys the last assignment stays: the first key
     firsts = np.flatnonzero(table[keys] == places)
@@ -66,6 +69,8 @@ def packed(columns: list[IntArray]) -> tuple[IntArray, int]:
 
 def sorting(keys: IntArray) -> IntArray:
     """Return the stable order of some numbers from 0 on; in 16 bits at a time NumPy sorts by radix."""
+    if (keys[1:] >= keys[:-1]).all():
+        return np.arange(len(keys))
     most = int(keys.max(initial=0))
     if most < _SHORT:
         return np.argsort(keys.astype(np.uint16), kind="stable")

@@ -43,6 +43,7 @@ def memory_events(
     per_slot = np.array([len(events) for events in found])
     starts = np.cumsum(per_slot) - per_slot
     table = np.array([event for events in found for event in events], dtype=np.int64).reshape(-1, 2)
+    at_end = (table[:, 0] < 0) | np.isin(table[:, 1], (WAITING, REMADE_REST))
     where = np.array([slot.where for slot in slots])
 
     tasks, lanes = work.program, work.program_lane
@@ -54,10 +55,10 @@ def memory_events(
     events = MemoryEvents(
         lane=lane,
         section=np.repeat(where[slot], count),
-        samples=table[event, 0].astype(np.float64),
-        part=table[event, 1].astype(np.int8),
+        samples=table[:, 0].astype(np.float64)[event],
+        part=table[:, 1].astype(np.int8)[event],
         task=np.repeat(index[tasks], count),
-        at_end=(table[event, 0] < 0) | np.isin(table[event, 1], (WAITING, REMADE_REST)),
+        at_end=at_end[event],
         lane_start=np.flatnonzero(np.diff(lane, prepend=-1)),
     )
     if not moved:

@@ -49,8 +49,9 @@ def find_predecessors(found: Sequence) -> Predecessors:
     opens = rank == 0
     first[at[after]] = second[at[after]] = 0
     first[place[opens]], second[place[~opens]] = value[before[opens]], value[before[~opens]]
-    row, within = ragged(joins[found.order])
-    of = found.order[row]
+    joined = found.order[joins[found.order] > 0]
+    row, within = ragged(joins[joined])
+    of = joined[row]
     made = at[of] - joins[of] + within
     first[made + 1] = made + 1
     return Predecessors(first, second, at, made, of)

@@ -26,9 +26,7 @@ def count_at_once(
         forward reads, -1 if none does. None if some program reads before its forward, goes forward twice, or
         reads a version that is not made.
     """
-    updates = rows[0] == OP_CODE[UPDATE]
-    made = np.cumsum(updates) - updates
-    made -= np.append(made, 0)[np.searchsorted(program, np.arange(len(microbatches)))][program]
+    updates, made = _made(rows, program, len(microbatches))
     row, within = ragged(np.where(updates, 0, rows[3]))
     number = rows[2][row] + within
     span = int(number.max(initial=0)) + 1
@@ -59,6 +57,32 @@ def count_at_once(
     delay = _delay(rows, program, updates, made, went.reshape(-1, span), forward.reshape(-1, span))
     alive = _most_alive(program, len(microbatches), updates, made, row, version)
     return np.maximum(alive, reading.buffers), delay, by_number
+
+
+def count_newest(rows: IntArray, program: IntArray, programs: int) -> IntArray:
+    """Return per program the delay where every action reads the newest version, of which one is alive.
+
+    Args:
+        rows: (6, actions): columns of `Actions`, one program after the other: updates, and one forward of
+            each microbatch.
+        program: per action: its program.
+        programs: how many there are.
+    """
+    updates, made = _made(rows, program, programs)
+    row, within = ragged(np.where(updates, 0, rows[3]))
+    number = rows[2][row] + within
+    span = int(number.max(initial=0)) + 1
+    went = np.full((programs, span), -1, dtype=np.int64)
+    went[program[row], number] = row
+    return _delay(rows, program, updates, made, went, made[went])
+
+
+def _made(rows: IntArray, program: IntArray, programs: int) -> tuple[BoolArray, IntArray]:
+    """Return, per action, whether it is an update, and the versions that its program has made before."""
+    updates = rows[0] == OP_CODE[UPDATE]
+    made = np.cumsum(updates) - updates
+    made -= np.append(made, 0)[np.searchsorted(program, np.arange(programs))][program]
+    return updates, made
 
 
 def _delay(

@@ -16,7 +16,7 @@ from explorer.actions import FORWARD, OP_CODE, OPS, UPDATE, Action, Actions, Rea
 from explorer.base.errors import PlanError
 from explorer.reads import Read, reading_of
 from explorer.tasks.indexing import NO_INTS, BoolArray, IntArray, numbered, packed, sorting
-from explorer.tasks.version_counts import count_at_once
+from explorer.tasks.version_counts import count_at_once, count_newest
 from explorer.tasks.work import Lowering
 from explorer.updates import rule_of
 
@@ -42,8 +42,13 @@ def versions_of(work: Lowering) -> tuple[tuple[int, ...], tuple[int, ...]]:
     count = len(work.sections)
     versions, delay = np.ones(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
     if work.shape.training:
-        number, programs = _programs(work)
-        most, least = _counted_at_once(work, programs) or _counted_one_by_one(work, programs)
+        reading = reading_of(work.order.read_rule)
+        number, programs = _programs(work, newest=work.in_order and reading.newest)
+        if work.in_order and reading.newest:
+            most = np.full(len(programs.stage), max(1, reading.buffers))
+            least = count_newest(programs.rows, programs.program, len(programs.stage))
+        else:
+            most, least = _counted_at_once(work, programs) or _counted_one_by_one(work, programs)
         np.maximum.at(versions, work.pieces.section, most[number])
         np.maximum.at(delay, work.pieces.section, least[number])
     late = [0] * count
@@ -70,18 +75,20 @@ class _Programs(NamedTuple):
         return _Programs(self.stage[chosen], self.rows[:, kept], (np.cumsum(chosen) - 1)[self.program[kept]])
 
 
-def _programs(work: Lowering) -> tuple[IntArray, _Programs]:
-    """Return the program of every piece, by number, and the different ones: one role runs one program."""
+def _programs(work: Lowering, *, newest: bool) -> tuple[IntArray, _Programs]:
+    """Return the program of every piece, by number, and the different ones: one role runs one program.
+
+    Args:
+        work: the lowering.
+        newest: whether only forwards and updates count.
+    """
     same: dict[int, int] = {}
     alike = [same.setdefault(id(lane), i) for i, lane in enumerate(work.order.lanes)]
     lane = np.array(alike, dtype=np.int64)[work.pieces.lane]
     key, size = packed([lane, work.pieces.stage, work.pieces.copy])
     number, first = numbered(key, size)
     op, stage, _, _, copy, _ = work.actions.columns
-    if work.in_order and reading_of(work.order.read_rule).newest:  # nothing else counts
-        counts = (op == OP_CODE[FORWARD]) | (op == OP_CODE[UPDATE])
-    else:
-        counts = op < len(OPS)
+    counts = np.isin(op, (OP_CODE[FORWARD], OP_CODE[UPDATE])) if newest else op < len(OPS)
     possible = counts & (stage <= work.pieces.stage.max()) & (copy <= work.pieces.copy.max())
     rows = np.flatnonzero(possible[work.row_action])
     action, at = work.row_action[rows], work.row_lane[rows]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from explorer.actions import Action, Actions, ReadRule
 from explorer.base.errors import PlanError
 from explorer.reads import reading_of
-from explorer.tasks.version_counts import count_at_once
+from explorer.tasks.version_counts import count_at_once, count_newest
 from explorer.tasks.versions import count_versions
 
 RULES = [
@@ -82,3 +82,15 @@ def test_a_forward_after_its_backward_is_counted_one_by_one() -> None:
     rows = Actions.of([Action("B", 0, 0), Action("F", 0, 0)]).columns
     one = np.ones(1, dtype=np.int64)
     assert count_at_once(rows, np.zeros(2, dtype=np.int64), one, reading_of(ReadRule()), one[:0]) is None
+
+
+@settings(max_examples=40)
+@given(seeds=st.lists(st.integers(0, 100_000), min_size=1, max_size=3))
+def test_where_only_the_newest_is_read(seeds: list[int]) -> None:
+    several = [program(seed) for seed in seeds]
+    counted = [[action for action in actions if action.op in "FU"] for actions in several]
+    of = np.repeat(np.arange(len(several)), [len(actions) for actions in counted])
+    delay = count_newest(Actions.joined(counted).columns, of, len(several))
+    each = [count_versions(actions, ReadRule(), microbatches=1) for actions in several]
+    assert delay.tolist() == [found.delay for found in each]
+    assert {found.most for found in each} == {1}
