@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -60,7 +61,8 @@ def loop() -> float:
 
 def built(name: str) -> dict[str, float]:
     """Milliseconds of every part of a search's tables."""
-    graph, cluster = explorer.load_model(name), explorer.load_cluster(CLUSTERS[name])
+    # copies remember nothing of what was made for the models that are loaded
+    graph, cluster = replace(explorer.load_model(name)), replace(explorer.load_cluster(CLUSTERS[name]))
     job = explorer.default_workload(graph).job
     bounds = even_bounds(graph, POSITIONS)
     table = StageTable(graph, cluster, job)
