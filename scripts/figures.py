@@ -24,6 +24,8 @@ SECTIONS = {
     "dry_run": "Dry-time run against simulation, 8 ranks",
 }
 """Scripts of `benchmarks/` in the order of the README, with their headings."""
+DRAWING = "docs/images/evaluation.svg"
+"""What `evaluate` draws."""
 ACCURACY = "accuracy"
 """The script whose table has a place of its own."""
 
@@ -33,7 +35,11 @@ def printed(name: str) -> str:
     command = [sys.executable, str(ROOT / "benchmarks" / f"{name}.py")]
     if name == "search":
         command.append("--brief")
+    if name == "evaluate":
+        command += ["--plot", DRAWING]
     text = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout.strip()
+    if name == "evaluate":
+        text += f"\n\n![Milliseconds of CPU by stages, microbatches, blocks and devices]({DRAWING})"
     return text if text.startswith("|") else f"```\n{text}\n```"
 
 

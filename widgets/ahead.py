@@ -15,9 +15,9 @@ from explorer.base.errors import ExplorerError
 from .edits import move_layers, shift_boundary
 from .session import Point
 
-MOST_TASKS = 15_000
-"""Tasks of a step above which a placement of unknown structure is left to the drop: it takes so long that a
-drop elsewhere would have to wait for it.
+MOST_TASKS = 150_000
+"""Tasks of a step above which a placement of unknown structure is left to the drop: at about a microsecond a
+task it takes so long that a drop elsewhere would have to wait for it.
 """
 MOVES = ("move", "move_boundary")
 """Gestures that can be considered."""

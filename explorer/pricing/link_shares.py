@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from explorer.base.caching import Hashed
+from explorer.base.caching import Hashed, remembered
 from explorer.cluster import Cluster
 from explorer.costs.collective_ports import PortUse, ring_use, server_use
 from explorer.passes.timing import Shares
@@ -67,7 +67,6 @@ class _Demands:
         self.sections, self.holders = program.skeleton.sections, program.skeleton.holders
         self.dropped = dropped_groups(program)
         self.near = NearReplicas(cluster)
-        self.uses: dict[tuple[tuple[Row, ...], int, int], PortUse] = {}
 
     def row(self, piece: Piece) -> Row:
         return self.sections[piece.section].rows[piece.copy][piece.replica]
@@ -122,17 +121,9 @@ class _Demands:
 
     def _ring(self, group: Holders, rows: tuple[Row, ...], k: int) -> PortUse:
         if group.method == "all_reduce":
-            return self._ring_of(rows, k, len(rows[0]))
+            return _ring_of(self.cluster, rows, k, len(rows[0]))
         devices = tuple(row[k % len(row)] for row in rows)
         return server_use(self.cluster, devices, group.servers or devices, len(rows[0]))
-
-    def _ring_of(self, rows: tuple[Row, ...], k: int, beside: int) -> PortUse:
-        """Return the use of the ring of the k-th devices of some rows, found once for equal rows."""
-        key = (rows, k, beside)
-        if key not in self.uses:
-            devices = tuple([row[k % len(row)] for row in rows])
-            self.uses[key] = ring_use(self.cluster, devices, beside)
-        return self.uses[key]
 
     def gather(self, slot: Slot) -> dict[str, Demand]:
         """Return one replica's part of a gather, and that of the folded replicas on the same resources."""
@@ -146,11 +137,17 @@ class _Demands:
             rows = everyone if whole else Hashed(everyone[first : first + section.shards])
             beside = len(row) * max(1, len(everyone) // len(rows))  # as in its price
             for k in range(len(row)):
-                for item in self._ring_of(rows, k, beside).of(row[k]):
+                for item in _ring_of(self.cluster, rows, k, beside).of(row[k]):
                     if replica == own or item.resource in found:
                         before = found[item.resource].amount if item.resource in found else 0.0
                         found[item.resource] = Demand(item.capacity, min(item.capacity, before + item.own))
         return found
+
+
+@remembered(4096)
+def _ring_of(cluster: Cluster, rows: tuple[Row, ...], k: int, beside: int) -> PortUse:
+    """Return the use of the ring of the k-th devices of some rows."""
+    return ring_use(cluster, tuple([row[k % len(row)] for row in rows]), beside)
 
 
 def dropped_groups(program: Program) -> dict[int, list[int]]:

@@ -56,7 +56,10 @@ class _Traffic:
         if slot.kind == GATHER:
             found = [item for piece in places for item in self._gather(piece, self._gathered(piece))]
             return self._part(slot, found)
-        return [item for piece in places for item in self._inside(slot, piece)]
+        sends = {}
+        if slot.kind not in (W, U):  # the same on replicas that are folded
+            sends = self.pricer.sends(slot.piece, slot.samples, backward=slot.kind != F)
+        return [item for piece in places for item in self._inside(slot, piece, sends)]
 
     def _part(self, slot: Slot, sent: list[Sent]) -> list[Sent]:
         parts = self.pricer.parts(slot)
@@ -131,7 +134,7 @@ class _Traffic:
             known = self.rings[id(rows)] = (rows, after)
         return known[1]
 
-    def _inside(self, slot: Slot, piece: Piece) -> Iterator[Sent]:
+    def _inside(self, slot: Slot, piece: Piece, sends: dict[tuple[str, int], float]) -> Iterator[Sent]:
         row, lines = (
             self.pricer.row(piece),
             self.pricer.lines(piece.section, piece.copy, self.pricer.row(piece)),
@@ -143,13 +146,10 @@ class _Traffic:
             for sums, size in self.pricer.summed(piece):
                 groups = [[summed_with(lines, device, sums) for device in row]]
                 yield from self._around_lane([row], groups, size if gathers else 2 * size)
-        elif slot.kind != W:
-            for (axis, count), size in self.pricer.sends(
-                piece, slot.samples, backward=slot.kind != F
-            ).items():
-                for line in lines_along(lines, axis, count):
-                    for device in set(line) & set(row):
-                        yield device, _next(device, line), size
+        for (axis, count), size in sends.items():
+            for line in lines_along(lines, axis, count):
+                for device in set(line) & set(row):
+                    yield device, _next(device, line), size
 
 
 def _reduced(rows: tuple[Line, ...], chunks: tuple[int, ...], around: float, size: float) -> Iterator[Sent]:

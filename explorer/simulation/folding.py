@@ -36,13 +36,18 @@ class Folding:
 
     def stands_for(self, lanes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
         """Return, per lane, all devices it stands for."""
-        by_device: dict[int, set[int]] = {}
-        for row, devices in self.rows.items():
-            for i, device in enumerate(row):
-                by_device.setdefault(device, set()).update(devices[i :: len(row)])
-        return tuple(
-            tuple(sorted({d for device in lane for d in by_device.get(device, {device})})) for lane in lanes
-        )
+        return _stand_for(self, lanes)
+
+
+@remembered(256)
+def _stand_for(folding: Folding, lanes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    by_device: dict[int, set[int]] = {}
+    for row, devices in folding.rows.items():
+        for i, device in enumerate(row):
+            by_device.setdefault(device, set()).update(devices[i :: len(row)])
+    return tuple(
+        tuple(sorted({d for device in lane for d in by_device.get(device, {device})})) for lane in lanes
+    )
 
 
 UNFOLDED = Folding(kept=None, classes={}, rows={})
