@@ -26,7 +26,7 @@ CLUSTERS = {
     "ethernet-10g-4x4": (0, 1, 4, 5),
     "rtx4090-pcie-4": (0, 1, 2, 3),
 }
-MODELS = ("gpt2-small", "bert-base", "resnet50", "vgg16", "gnmt-8", "mixtral-8x7b")
+MODELS = ("gpt2-small", "bert-large", "resnet50", "vgg16", "gnmt-8", "mixtral-8x7b")
 
 
 def random_problem(luck: random.Random) -> Problem:
