@@ -21,6 +21,7 @@ from explorer.cli.output import emit_json, say
 from explorer.explain import require_feasible
 from explorer.plan import Plan, Provenance, load_plan, make_plan, save_plan, to_document
 from explorer.search import (
+    FAILED,
     FRONTIER,
     OBJECTIVES,
     REFUSED,
@@ -124,7 +125,9 @@ def _nothing_found(problem: Problem, last: Progress) -> InfeasibleError | None:
     tried = f"in {last.evaluations} evaluations" if last.evaluations else "before its budget was used up"
     if refused := last.details.get(REFUSED, 0):
         tried += f" ({refused} candidates break pins or bans)"
-    hint = "allow more devices, or try another searcher"
+    if failed := last.details.get(FAILED, 0):
+        tried += f" ({failed} candidates cannot be simulated)"
+    hint = "allow more devices, or try another searcher or schedule"
     if last.closest is not None:
         hint = _why_not(problem, last.closest)
     return InfeasibleError(f"searcher {last.searcher} found nothing that fits {tried}; {hint}")

@@ -23,7 +23,7 @@ from explorer.base.errors import ExplorerError
 from explorer.schedules.spec import Schedule
 from explorer.search._blocks import Before, Block, layouts_of, make_block, schedules_of
 from explorer.search._devices import DeviceOrder
-from explorer.search._groups import Point, points_of
+from explorer.search._groups import Family, Point, points_of
 from explorer.search._layout_costs import LayoutCosts
 from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.problem import Problem
@@ -63,7 +63,7 @@ class BranchAndBound:
         self._blocks: list[tuple[float, int, int, Block]] = []
         """(guess, number, next group, block)."""
         self._points: list[tuple[float, int, Point]] = []
-        self._ratios: dict[tuple[int, int], float] = {}
+        self._ratios: dict[Family, float] = {}
         """Step time over its guess, of the point simulated last, by block and group."""
         self._closest = 0
         """Points simulated only to say how close they come."""

@@ -24,6 +24,8 @@ from explorer.strategy import Strategy
 from explorer.tables import DegreesColumns, Estimates
 
 IntArray = npt.NDArray[np.int64]
+Family = tuple[int, Degrees, str, int]
+"""Number of the order of devices, layout, schedule, and group of their block."""
 PREFER = 1e-6
 """Share by which each ZeRO level, and buckets, count as slower, all else equal."""
 HOPELESS = 1e100
@@ -59,9 +61,10 @@ class Point:
         return self.block.degrees(self.group).changed(zero=self.zero, bucket_bytes=self.bucket_bytes)
 
     @property
-    def family(self) -> tuple[int, int]:
+    def family(self) -> Family:
         """Block and group, whose points are alike but for exchanges of gradients and weights."""
-        return id(self.block), self.group
+        block = self.block
+        return block.number, block.costs.layout, block.schedule.name, self.group
 
     @property
     def label(self) -> str:

@@ -233,6 +233,14 @@ def test_infeasible_search(run: Run) -> None:
     assert found.json["error"]["message"]
 
 
+def test_a_search_says_how_many_cannot_be_simulated(run: Run) -> None:
+    """A schedule that reads its order from the plan orders nothing that a searcher makes up."""
+    arguments = ("--schedule", "custom", "--max-evaluations", "2")
+    done = run("search", "--model", "vgg16", "--cluster", "dgx-1-v100", *arguments)
+    assert done.status == 3
+    assert "in 2 evaluations (2 candidates cannot be simulated)" in done.err
+
+
 def test_an_interrupted_search_still_prints_its_best(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = searching.search
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 
 import pytest
@@ -15,6 +15,7 @@ from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.schedules import SCHEDULES
 from explorer.search import SEARCHERS, Evaluator, Problem, objective_value, search
+from explorer.search._blocks import Block
 from explorer.search._branch_and_bound import BOUND, BranchAndBound
 from explorer.search.problem import synchronous
 from explorer.search.spaces import even_points
@@ -138,3 +139,22 @@ def test_no_budget_ends_at_once_and_keeps_the_start(decoder: Callable[..., Layer
     kept = list(search(replace(problem, start=start.strategy), "auto", budget_s=0.0))[-1]
     assert kept.best is not None
     assert kept.best.value == start.value
+
+
+def test_what_was_learnt_of_a_group_is_not_taken_for_another(decoder: Callable[..., LayerGraph]) -> None:
+    problem = Problem(
+        graph=decoder(4), cluster=load_cluster("dgx-1-v100"), workload=Workload(jobs=(JOB,)), max_devices=4
+    )
+
+    def families() -> dict[Hashable, set[Block]]:
+        found: dict[Hashable, set[Block]] = {}
+        searching = BranchAndBound(problem, Evaluator(problem=problem, max_evaluations=12))
+        for _ in searching.run():
+            for _, _, point in searching._points:
+                found.setdefault(point.family, set()).add(point.block)
+        return found
+
+    first, again = families(), families()
+    assert len(first) > 1
+    assert all(len(blocks) == 1 for blocks in first.values())
+    assert list(first) == list(again), "nothing depends on where a block lies in memory"
