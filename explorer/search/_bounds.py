@@ -7,6 +7,8 @@ of the stages before it follow:
 
     T  >=  max over r of  [ m sum over its chunks (F + B)  +  sum over j < r of (F_j + B_j) ]
 
+The second sum counts where every stage waits for the one before: stages of branches may work side by side.
+
 Memory, at the first backward of position r: weights, gradients, optimizer states and buffers of its chunks,
 and what the forwards before it left. Those are the first w of its forwards, with v chunks and p positions
 
@@ -31,9 +33,10 @@ from explorer.search.problem import Problem
 from explorer.strategies.degrees import Degrees
 from explorer.strategy import JobStrategy
 from explorer.tables import StageChoice, StageTable, even_bounds
+from explorer.tables.borders import is_chain
 from explorer.tables.prefix_sums import SecondsColumns
 from explorer.tasks.placement import place
-from explorer.tasks.skeleton import IntArray
+from explorer.tasks.skeleton import IntArray, Skeleton
 from explorer.workload import Job
 
 ROUNDING = 1 - 1e-12
@@ -86,7 +89,8 @@ def bounds_of(
         peaks = _peaks(cluster, strategy, pricer, sections, count, everything=memory == "all")
     # a replica's microbatches stay with it: the slowest replica of one stage may be a fast one of the next
     replicas = placement.skeleton.sections[0].replicas if len(cluster.device_kinds) > 1 else 1
-    times = [_pipeline_s(pricer, replica, positions, count) for replica in range(replicas)]
+    in_turn = job.training and _in_turn(placement.skeleton, len(strategy.stages))
+    times = [_pipeline_s(pricer, replica, positions, count, in_turn=in_turn) for replica in range(replicas)]
     return Bounds(
         step_time_s=max(times) * ROUNDING,
         peak_memory_bytes=max(peak for peak, _ in peaks),
@@ -127,8 +131,9 @@ def even_bounds_of(table: StageTable, degrees: Degrees, *, memory: str = "all") 
         backward = time.input_grad_s + time.weight_grad_s + time.recompute_s - time.behind_weight_s
         once[mine] = time.forward_s + (backward if job.training else 0.0)
     count = job.global_batch // degrees.microbatch_samples
+    in_turn = job.training and is_chain(table.graph, bounds)
     loads = once.reshape(-1, positions).sum(axis=0) * count
-    waits = np.concatenate([[0.0], np.cumsum(once[: positions - 1])]) if job.training else 0.0
+    waits = np.concatenate([[0.0], np.cumsum(once[: positions - 1])]) if in_turn else 0.0
     step_s = float((loads + waits).max()) * ROUNDING
     if memory == "none":
         return Bounds(step_time_s=step_s, peak_memory_bytes=0.0, over_bytes=-math.inf)
@@ -187,14 +192,28 @@ def _peaks(
     return found
 
 
-def _pipeline_s(pricer: Pricer, replica: int, positions: int, count: int) -> float:
-    """Return the seconds of a replica's step: a position waits for earlier stages before and after work."""
+def _in_turn(skeleton: Skeleton, stages: int) -> bool:
+    """Tell whether every stage waits for the one before, and that one for its gradient (`is_chain`)."""
+    sections = skeleton.sections
+    found = {
+        (sections[flow.source].stage, sections[target].stage)
+        for flow in skeleton.flows
+        for target in flow.targets
+        if flow.gradient
+    }
+    return all((stage, stage + 1) in found for stage in range(stages - 1))
+
+
+def _pipeline_s(pricer: Pricer, replica: int, positions: int, count: int, *, in_turn: bool) -> float:
+    """Return the seconds of a replica's step; `in_turn`, a position waits for earlier stages before and after
+    its work.
+    """
     once = [0.0] * len(pricer.strategy.stages)  # forward and backward of one microbatch
     for i, section in enumerate(pricer.sections):
         device = section.rows[0][replica][0]
         once[section.stage] += _microbatch_s(pricer, i, device, section.samples(replica))
-    waits = pricer.job.training
-    return max(count * sum(once[r::positions]) + (sum(once[:r]) if waits else 0.0) for r in range(positions))
+    waits = [sum(once[:r]) if in_turn else 0.0 for r in range(positions)]
+    return max(count * sum(once[r::positions]) + waits[r] for r in range(positions))
 
 
 def _microbatch_s(pricer: Pricer, section: int, device: int, samples: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -67,3 +68,24 @@ def flow_tensors(graph: LayerGraph, source: tuple[int, int], target: tuple[int, 
     writer, reader, tensor = layer_edges(graph)
     across = (writer >= source[0]) & (writer < source[1]) & (reader >= target[0]) & (reader < target[1])
     return tuple((t, 1.0) for t in dict.fromkeys(tensor[across].tolist()))
+
+
+def is_chain(graph: LayerGraph, bounds: Sequence[int] | IntArray) -> bool:
+    """Tell whether every stage reads of the one before and sends a gradient back, so that a microbatch is
+    never in two at once.
+
+    Where a model has branches, neighbours may work side by side: both directions of GNMT's first layer.
+
+    Args:
+        graph: the model.
+        bounds: stage i has the layers from [i] to before [i + 1].
+    """
+
+    def make() -> tuple[IntArray, IntArray]:
+        writer, reader, tensor = layer_edges(graph)
+        learns = np.array([item.name in graph.needs_gradient for item in graph.tensors], dtype=bool)
+        return writer[learns[tensor]], reader[learns[tensor]]
+
+    ends = graph.memo("edges with gradients", make)
+    one, other = (np.searchsorted(bounds, end, side="right") for end in ends)
+    return len(np.unique(one[other == one + 1])) == len(bounds) - 2

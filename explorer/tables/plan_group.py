@@ -222,7 +222,7 @@ class PlanGroup:
         first_stages = [self.held[position][0][0] for position in begins]
         shortest, least, drain = np.zeros((3, count))
         rounds = m / np.maximum(1, m // positions)
-        differs = False
+        differs = not self.cut.chain
         for first in range(0, count, CHUNK):
             some = slice(first, first + CHUNK)
             seconds, (alone, crowded) = self._stage_arrays(rows[0][some], rows[1][some])
@@ -234,6 +234,8 @@ class PlanGroup:
                 continue
             spans = self.schedule.lower(of)
             lower[:, some] = other[:, some] = spans[begins]
+            if not self.cut.chain:  # stages side by side: formulas are guesses, work alone is sure
+                lower[:, some] = busy(of)[begins]
             if crowded.any() or self.schedule.estimate is not None:
                 differs = True
                 if not np.array_equal(alone, crowded):

@@ -137,6 +137,26 @@ def test_bounds_hold_for_uneven_stages_and_frameworks(data: st.DataObject) -> No
     assert 0 < found.memory_lower_bytes[0] <= max(report.peak_memory_bytes) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("schedule", ["1f1b", "interleaved_1f1b", "gpipe", "zb_h1"])
+@pytest.mark.parametrize(("name", "counts"), [("gnmt-8", (10, 12)), ("inception-v3", (16,))])
+def test_bounds_hold_where_stages_of_branches_work_side_by_side(
+    name: str, counts: tuple[int, ...], schedule: str
+) -> None:
+    """Both directions of GNMT's first layer, and branches of Inception, become stages of their own."""
+    graph, devices = model(name), cluster("dgx-a100-4")
+    for count in counts:
+        assert not RunKinds(graph).cut(count).chain
+        assert RunKinds(graph).cut(4).chain
+        for batch in (1, 2, 4):
+            job = replace(job_of(name), global_batch=batch)
+            chunks = 2 if schedule == "interleaved_1f1b" else 0
+            degrees = Degrees(stages=count // max(1, chunks), chunks=chunks, schedule=schedule)
+            found = Estimator(graph, devices, job).one(degrees)
+            report = simulate(graph, devices, Workload(jobs=(job,)), degrees.build(graph, devices, job))
+            assert 0 < found.step_lower_s[0] <= report.step_time_s * (1 + 1e-12)
+            assert found.step_s[0] >= found.step_lower_s[0]
+
+
 def test_refuses_other_bounds() -> None:
     machine, layers = estimator("gpt", "dgx-a100-4"), len(model("gpt").layers)
     columns = DegreesColumns.of([Degrees(stages=2)])
