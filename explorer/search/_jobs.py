@@ -19,8 +19,8 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import CancelledError, Executor, Future, InvalidStateError, ProcessPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -52,6 +52,18 @@ class Refusal(NamedTuple):
 
     text: str
     """The reason."""
+
+
+class _Cancellable(Future[Outcome | Refusal | str]):
+    """Future of a process pool that may be cancelled although its processes die.
+
+    Before Python 3.12.1 the pool's thread then ends with `InvalidStateError`, and others wait for ever.
+    """
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        """Set the exception, unless the future was cancelled."""
+        with suppress(InvalidStateError):
+            super().set_exception(exception)
 
 
 class Asked(NamedTuple):
@@ -98,7 +110,7 @@ class Jobs:
         while len(self._waiting) >= self.limit:
             self._waiting.popitem(last=False)[1].cancel()  # asked for long ago, and not wanted since
         try:
-            self._waiting[strategy] = self._executor.submit(judge, self._key, strategy, None)
+            self._waiting[strategy] = self._submit(strategy, None)
         except Exception as error:  # noqa: BLE001 - whatever an executor of others raises
             self._fail(error)
 
@@ -111,7 +123,7 @@ class Jobs:
             pass
         try:
             if job.result(PATIENCE_S) == UNKNOWN:
-                job = self._executor.submit(judge, self._key, strategy, self._asked)
+                job = self._submit(strategy, self._asked)
                 self._send()
             found = job.result(PATIENCE_S)
         except Exception as error:  # noqa: BLE001
@@ -124,6 +136,12 @@ class Jobs:
         for strategy in strategies:
             if strategy in self._waiting:
                 self._waiting.pop(strategy).cancel()
+
+    def _submit(self, strategy: Strategy, asked: Asked | None) -> Future[Outcome | Refusal | str]:
+        job = self._executor.submit(judge, self._key, strategy, asked)
+        if self.helps:
+            job.__class__ = _Cancellable
+        return job
 
     def _help(self) -> bool:
         """Cost here what waits longest among what nobody has begun; False if there is nothing."""
@@ -139,7 +157,7 @@ class Jobs:
         """Send the problem with all strategies that came back because nobody knew it."""
         for strategy, job in self._waiting.items():
             if job.done() and not job.exception() and job.result() == UNKNOWN:
-                self._waiting[strategy] = self._executor.submit(judge, self._key, strategy, self._asked)
+                self._waiting[strategy] = self._submit(strategy, self._asked)
 
     def _fail(self, error: BaseException) -> None:
         text = str(error) or type(error).__name__

@@ -38,8 +38,8 @@ def test_round_trip(tmp_path: Path) -> None:
         ({"ranks": 1}, "2 lanes for 1 ranks"),
         ({"cases": []}, "needs cases"),
         ({"faults": [{"rank": 0, "kind": "melt"}]}, "unknown fault"),
-        ({"surprise": 1}, "no run specification"),
-        ({"cases": [{"name": "x"}]}, "no run specification"),
+        ({"surprise": 1}, "is not a run specification"),
+        ({"cases": [{"name": "x"}]}, "is not a run specification"),
     ],
 )
 def test_wrong_files(tmp_path: Path, change: dict[str, object], message: str) -> None:

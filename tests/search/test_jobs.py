@@ -198,3 +198,12 @@ def test_a_cluster_of_dask(problem: Problem) -> None:
         jobs = Jobs(problem, client.get_executor())
         assert judged(problem, jobs)[0] == alone
         assert not jobs.failure
+
+
+def test_a_process_may_die_after_its_work_was_cancelled(problem: Problem) -> None:
+    with jobs_of(problem, 2, None) as jobs:
+        assert jobs is not None
+        jobs.ask(next(strategies(problem))[0])
+        job = next(iter(jobs._waiting.values()))
+        job.cancel()
+        job.set_exception(RuntimeError("the process died"))  # what the pool does to all that wait

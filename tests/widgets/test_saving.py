@@ -394,7 +394,7 @@ def test_a_file_of_something_else_is_left_alone(make: Made) -> None:
     core.save_plan(START.plan(), START.resolved().graphs, "plan.yaml")
     text = Path("plan.yaml").read_text()
     bench = make("plan.yaml")
-    assert "no session that can be opened" in bench.controls.notice["text"]
+    assert "is not a session that can be opened" in bench.controls.notice["text"]
     move(bench)
     assert Path("plan.yaml").read_text() == text
     assert names() == {"plan.yaml", "plan-2.yaml"}

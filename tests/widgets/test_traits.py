@@ -177,7 +177,7 @@ def test_pack_checks_its_rows() -> None:
     assert sorted(KINDS.values()) == list(range(12))
     with pytest.raises(ValueError, match="a bar has 10 numbers"):
         pack([(0.0, 1.0)])
-    with pytest.raises(ValueError, match="no whole number of bars"):
+    with pytest.raises(ValueError, match="not a whole number of bars"):
         Timeline(bars=b"1234")
     assert pack_cells([[None, 2.0]]) == pack_cells([[-1.0, 2.0]])
 
