@@ -161,7 +161,10 @@ class Kernel(Generic[P, T]):
         if not _WORK.lock.acquire(blocking=False):
             return False
         if _WORK.background:
-            Thread(target=self._buy_and_release, args=(arguments,), name="compiling").start()
+            try:
+                Thread(target=self._buy_and_release, args=(arguments,), name="compiling").start()
+            except RuntimeError:  # no more threads, or the process is about to end
+                _WORK.lock.release()
             return False
         return self._buy_and_release(arguments)
 

@@ -103,7 +103,8 @@ class StageChoice:
         if self.first + self.devices > count:
             raise InputError(
                 f"{self.devices} devices from rank {self.first} on of {count}", key="first",
-                found=self.first, allowed=f"<= {count - self.devices}",
+                found=self.first,
+                allowed=f"<= {count - self.devices}" if self.devices <= count else f"{count} devices at most",
             )  # fmt: skip
 
     def stage(self, layers: tuple[str, ...], order: Sequence[int], experts: tuple[str, ...]) -> Stage:

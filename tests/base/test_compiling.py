@@ -110,6 +110,20 @@ def test_in_the_background_kernels_go_on_plainly(monkeypatch: pytest.MonkeyPatch
     assert result.tolist() == [2.0]
 
 
+def test_where_no_thread_can_begin_kernels_go_on_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = fresh(monkeypatch, IMPORT_ROUNDS=0, KERNEL_ROUNDS=0)
+    compiling.compile_in_background()
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    item, result = kernel(results=1, lists=True)(largest_first), np.zeros(1)
+    assert item(np.array([3.0]), result) == 1
+    assert result.tolist() == [1.5]
+    assert not work.lock.locked(), "or nothing would ever be compiled"
+
+
 def test_nothing_is_compiled_where_it_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     work = fresh(monkeypatch, IMPORT_ROUNDS=0, KERNEL_ROUNDS=0)
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")

@@ -306,6 +306,14 @@ def test_what_cannot_be_chosen_is_refused(changes: dict[str, Any], key: str) -> 
     assert error.value.key == key
 
 
+def test_a_choice_larger_than_the_cluster_is_told_how_large_that_is() -> None:
+    table = StageTable(model("gpt"), cluster("dgx-a100"), default_workload(model("gpt")).job)
+    with pytest.raises(InputError, match="8 devices at most"):
+        table.run(StageChoice(replicas=64), 0, 4)
+    with pytest.raises(InputError, match="<= 4"):
+        table.run(StageChoice(replicas=4, first=6), 0, 4)
+
+
 def test_even_bounds_are_the_cuts_of_degrees() -> None:
     graph, machine = model("gpt"), cluster("dgx-a100")
     job = default_workload(graph).job
