@@ -115,6 +115,8 @@ class Kernel(Generic[P, T]):
         self.rounds_of = rounds
         self.rounds = 0
         self._machine: Callable[..., T] | None = None
+        self._refused = False
+        """Whether numba does not compile it."""
 
     def __call__(self, *arguments: P.args, **_: P.kwargs) -> T:
         """Run the kernel on arrays and numbers, the way that pays."""
@@ -154,7 +156,8 @@ class Kernel(Generic[P, T]):
 
     def _pays(self) -> bool:
         known = _WORK.numba is not None
-        return not _WORK.absent and self.rounds >= KERNEL_ROUNDS and (known or _WORK.rounds >= IMPORT_ROUNDS)
+        possible = not (_WORK.absent or self._refused)
+        return possible and self.rounds >= KERNEL_ROUNDS and (known or _WORK.rounds >= IMPORT_ROUNDS)
 
     def _bought(self, arguments: tuple[Any, ...]) -> bool:
         """Compile, or tell that another thread is at it: then this one goes on plainly."""
@@ -178,9 +181,21 @@ class Kernel(Generic[P, T]):
         """Compile for the types of some arguments, under the lock; False if that is impossible or, where the
         code cannot be kept, not worth it yet.
         """
-        numba = None if self._machine else _import_numba()
+        numba = None if self._machine or self._refused else _import_numba()
         if numba is None:
             return self._machine is not None
+        try:
+            return self._translate(numba, arguments, least)
+        except Exception as error:
+            if _WORK.forced:
+                raise
+            # a numba newer or older than this was written for: what it refuses runs plainly
+            logger.warning("%s runs plainly, numba refuses it: %s", self.name, str(error).split("\n")[0])
+            self._refused = True
+            return False
+
+    def _translate(self, numba: ModuleType, arguments: tuple[Any, ...], least: int) -> bool:
+        """Compile; False if the code cannot be kept and is not worth it yet."""
         machine, kept = self._translated(numba, keep=True)
         if kept is None and self.rounds < least:
             return False

@@ -47,6 +47,7 @@ def test_both_ways_are_equal_bit_by_bit(values: list[float]) -> None:
         result = np.zeros(len(values))
         assert run(np.array(values, dtype=float), result) == len(values)
         found.append(result.tobytes())
+    assert KERNEL._machine is not None
     assert found[0] == found[1]
     assert values == [] or np.frombuffer(found[0])[0] == max(half_of(value) for value in values)
 
@@ -122,6 +123,26 @@ def test_where_no_thread_can_begin_kernels_go_on_plainly(monkeypatch: pytest.Mon
     assert item(np.array([3.0]), result) == 1
     assert result.tolist() == [1.5]
     assert not work.lock.locked(), "or nothing would ever be compiled"
+
+
+def refused_by_numba(values: list[float], found: list[float]) -> None:
+    """Something that numba does not know: text made of numbers."""
+    for i, value in enumerate(values):
+        found[i] = float(repr(value).encode().decode("utf-7"))
+
+
+def test_what_numba_refuses_runs_plainly_and_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fresh(monkeypatch, IMPORT_ROUNDS=0, KERNEL_ROUNDS=0)
+    plain: Kernel = kernel(results=1)(refused_by_numba)
+    for _ in range(3):
+        found = np.zeros(2)
+        plain(np.array([1.5, 2.5]), found)
+        assert found.tolist() == [1.5, 2.5]
+    assert sum("runs plainly" in record.message for record in caplog.records) == 1
+    with compiling.forced(compiled=True), pytest.raises(Exception, match=r"(?i)numba|typing|unknown"):
+        kernel(results=1)(refused_by_numba)(np.array([1.5, 2.5]), found)
 
 
 def test_nothing_is_compiled_where_it_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
