@@ -74,6 +74,7 @@ def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
         closed_form=ClosedForm(makespan=makespan),
         lower=spans,
         estimate=estimate,
+        rounds=True,
         in_flight=in_rounds,
     )
 )

@@ -102,6 +102,8 @@ class Schedule(Spec):
     apart: Literal["round", "backward", "weight"] = "round"
     """What a stage does between two of its weight gradients, for longest: a forward and a backward, a
     backward, or a weight gradient."""
+    rounds: bool = False
+    """Whether several chunks take turns in rounds of microbatches, so that a lane never stays with one."""
     in_flight: Moments = one_of_each
     """Moments at which memory may peak; by default what every order holds."""
     torch_name: str = ""

@@ -2,6 +2,7 @@
 
     stage_choice    what is chosen for a stage          stage_table   seconds and bytes of runs: `StageTable`
     prefix_sums     seconds from prefix sums            hidden_sums   collectives that work hides
+    stage_lanes     devices that hold a replica         stage_crossings  transfers between stages
     run_memory      bytes by part                       count_grids   counts of memory of all runs of units
     pair_grids      sums and maxima of all runs         peak_grids    the worst point of their backward
     exchanges       updates, reductions, gathers        exchange_groups  who takes part in them
@@ -13,6 +14,8 @@
     assembly        a graph whose layers have chosen, and what one change costs
     estimates       guesses and bounds of arrays of even plans: `Estimator`
     degrees_columns arrays of degrees                   plan_group    plans of one schedule and grid, together
+    plan_shape      what these have in common           plan_cores    spans of their positions
+    plan_swaps      their exchanges                     plan_memory   bytes of their fullest device
     run_kinds       stages of equal content             kind_costs    costs of these under many choices
     exchange_pairs  exchanges beside work               distinct      distinct combinations of columns
 

@@ -206,12 +206,11 @@ class Pairs:
     def channels(self) -> FloatArray:
         """Return the (N,) seconds that exchanges of microbatches take one after the other.
 
-        With several chunks only in rounds of 1F1B, which never stay with one chunk: see `tasks.runs`.
+        With several chunks only where these take turns in rounds (`Schedule.rounds`): see `tasks.runs`.
         """
         chunks = len(self.held[0])
         several = len({copy for _, copy in self.held[0]}) > 1
-        rounds = self.schedule.name == "interleaved_1f1b"
-        if several or not self.schedule.flush or not (chunks == 1 or rounds):
+        if several or not self.schedule.flush or not (chunks == 1 or self.schedule.rounds):
             return np.zeros(len(self.m))
         exchange, m = self.exchange, self.m
         first = [stages[0] for stages in self.stages]

@@ -162,7 +162,7 @@ class KindCosts:
 
     def _transfer(self, choice: StageChoice, source: int, target: int) -> FloatArray:
         ends = choice.at(source), choice.at(target)
-        both = [self.table.flows(*ends, self._sent, backward=way) or [0.0] for way in (False, True)]
+        both = [self.table.crossings.flows(*ends, self._sent, backward=way) or [0.0] for way in (False, True)]
         return np.array(both)
 
     def crowd(self, row: int, source: int, target: int, replicas: int) -> float:

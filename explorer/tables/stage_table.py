@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
@@ -11,32 +10,28 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from explorer.base.errors import InputError
-from explorer.cluster import Cluster, DeviceKind
+from explorer.cluster import Cluster
 from explorer.costs.memory import StageMemory, memory_of
 from explorer.framework import cluster_under
 from explorer.framework_files import load_framework
 from explorer.graph import LayerGraph
 from explorer.pricing.lane_collectives import kind_costs
-from explorer.pricing.layer_columns import FloatArray, LayerColumns, Sharded, layer_columns, sharded_of
-from explorer.pricing.mesh_lines import Lines, axis_lines
-from explorer.pricing.routes import flow_pattern, lane_route, reversed_pattern
+from explorer.pricing.layer_columns import FloatArray, LayerColumns, Sharded, layer_columns
 from explorer.pricing.section_time import SectionTime
-from explorer.pricing.stage_transfers import crossing_route
 from explorer.sharding import ShardedLayers
-from explorer.strategies.model_axes import check_axes, expert_patterns
-from explorer.strategy import Sharding, Stage
-from explorer.tables.borders import Borders, Tensors, borders_of, flow_tensors
+from explorer.strategies.model_axes import expert_patterns
+from explorer.strategy import Sharding
+from explorer.tables.borders import Borders, borders_of
 from explorer.tables.exchange_groups import Rows, alike_exchanges, placed_exchanges
 from explorer.tables.exchanges import RunExchange, StageExchanges
 from explorer.tables.positions import Positions, cuts_of
 from explorer.tables.prefix_sums import RunSeconds, SecondsColumns, seconds_columns
 from explorer.tables.run_memory import RunCounts, RunMemory
 from explorer.tables.stage_choice import StageChoice
+from explorer.tables.stage_crossings import StageCrossings
+from explorer.tables.stage_lanes import StageLanes
 from explorer.tasks.skeleton import IntArray
 from explorer.workload import Job
-
-T = TypeVar("T")
 
 
 class LayerPrices(Protocol):
@@ -73,16 +68,6 @@ class StageRun(NamedTuple):
     """Arrays of one entry."""
 
 
-class _Row(NamedTuple):
-    """The devices of one replica, and what they hold."""
-
-    stage: Stage
-    sharded: Sharded
-    kinds: tuple[DeviceKind, ...]
-    lines: Lines
-    """Devices along its axes."""
-
-
 class StageTable:
     """Costs of the stages of one job on one cluster: any run of layers under any `StageChoice`.
 
@@ -114,14 +99,13 @@ class StageTable:
         self.graph, self.job = graph, job
         self.cluster = cluster_under(cluster, framework)
         self.devices = tuple(devices) or tuple(cluster.order)
-        self.transfers = framework.transfers
         self.borders: Borders = borders_of(graph, job.precision)
         self._framework, self._prices = framework, prices
-        self._names = tuple(layer.name for layer in graph.layers)
-        self.period = period_of(self.cluster, self.devices)
+        self._lanes = StageLanes(graph, self.cluster, self.devices)
+        self.period = self._lanes.period
         self.positions = positions or cuts_of(graph)
+        self.crossings = StageCrossings(self._lanes, self.positions, job.precision, framework.transfers)
         self._experts = self.positions.sums(_covered(graph).astype(np.int64))
-        self._known: dict[object, object] = {}
 
     # ---- asked -----------------------------------------------------------------------------------------
 
@@ -190,7 +174,7 @@ class StageTable:
         Raises:
             InputError: the model or the cluster does not allow the choice.
         """
-        return self._once(("columns", choice), lambda: self._columns(choice))
+        return self._lanes.once(("columns", choice), lambda: self._columns(choice))
 
     def sharding(self, choice: StageChoice) -> ShardedLayers:
         """Return how a choice shards the model; of experts as if every run had some.
@@ -198,155 +182,26 @@ class StageTable:
         Raises:
             InputError: the model or the cluster does not allow the choice.
         """
-        return self._row(self._lane(choice)).sharded.shards
-
-    def transfer(
-        self, source: StageChoice, target: StageChoice, cuts: IntArray, *, backward: bool = False
-    ) -> FloatArray:
-        """Return the seconds in which one microbatch crosses each cut, from first replica to first replica.
-
-        All that crosses the cut goes along, as between neighbours that `borders` finds long enough.
-
-        Args:
-            source: choice for the stage before the cut.
-            target: choice for the stage behind it.
-            cuts: first layers of the stages behind.
-            backward: whether gradients come back.
-        """
-        distinct, place = np.unique(cuts, return_inverse=True)
-        count = len(self.graph.layers)
-        found = [self.flow(source, (0, c), target, (c, count), backward=backward) for c in distinct.tolist()]
-        return np.array(found, dtype=float)[place.reshape(np.shape(cuts))]
-
-    def flow(
-        self,
-        source: StageChoice,
-        written: tuple[int, int],
-        target: StageChoice,
-        read: tuple[int, int],
-        *,
-        backward: bool = False,
-    ) -> float:
-        """Return the seconds in which one microbatch goes from a run to another; 0 on the same devices.
-
-        Args:
-            source: choice for the run that writes.
-            written: (start, stop) of it.
-            target: choice for the run that reads.
-            read: (start, stop) of it.
-            backward: whether gradients come back.
-        """
-        tensors = flow_tensors(self.graph, written, read)
-        return self.flows(source, target, [tensors], backward=backward)[0]
-
-    def flows(
-        self, source: StageChoice, target: StageChoice, sent: Sequence[Tensors], *, backward: bool = False
-    ) -> list[float]:
-        """Return the seconds in which one microbatch of some tensors goes from a stage to another, for each.
-
-        Args:
-            source: choice for the stage that writes them.
-            target: choice for the stage that reads them.
-            sent: tensors that go together, as `flow_tensors` names them.
-            backward: whether gradients come back.
-        """
-        ends = self._shifted(source, target)
-        rows = [self.devices[end.first : end.first + end.row_devices] for end in ends]
-        if rows[0] == rows[1]:
-            return [0.0] * len(sent)
-        shards = [self._row(self._lane(end)).sharded.shards for end in ends]
-        if backward:
-            rows.reverse()
-        samples = min(source.microbatch_size, target.microbatch_size)
-        return [self._crossing(rows, shards, item, samples, backward=backward) for item in sent]
-
-    def _crossing(
-        self,
-        rows: list[tuple[int, ...]],
-        shards: list[ShardedLayers],
-        tensors: Tensors,
-        samples: int,
-        *,
-        backward: bool,
-    ) -> float:
-        if not tensors:
-            return 0.0
-        size, pattern = flow_pattern(self.graph, self.job.precision, tensors, *shards)
-        way = reversed_pattern(pattern) if backward else pattern
-        sent = size * samples
-        if self.transfers in ("", "direct"):
-            route = lane_route(self.cluster, rows[0], rows[1], way)
-        else:
-            route = crossing_route(self.cluster, rows[0], rows[1], way, sent, self.transfers)
-        return route.latency_s + sent * route.seconds_per_byte
+        return self._lanes.shards(choice)
 
     # ---- made ------------------------------------------------------------------------------------------
 
-    def _once(self, key: object, make: Callable[[], T]) -> T:
-        if key not in self._known:
-            self._known[key] = make()
-        found: T = self._known[key]  # type: ignore[assignment]
-        return found
-
     def _check(self, starts: IntArray, stops: IntArray) -> None:
         self.positions.check(starts, stops)
-
-    def _check_choice(self, choice: StageChoice) -> None:
-        choice.check_ranks(len(self.devices))
-        check_axes(
-            self.graph, tensor=choice.tensor, context=choice.context, expert=choice.expert,
-            devices=choice.devices,
-        )  # fmt: skip
 
     def _by_experts(
         self, choice: StageChoice, starts: IntArray, stops: IntArray
     ) -> list[tuple[StageChoice, npt.NDArray[np.bool_]]]:
         """Split runs into those with experts, and those without, which are sharded as if there were none."""
-        self._once(("checked", choice), lambda: self._check_choice(choice))
+        self._lanes.once(("checked", choice), lambda: self._lanes.check_choice(choice))
         every = np.ones(len(starts), dtype=bool)
         some = self._experts[stops] > self._experts[starts]
         found = [(choice, some), (replace(choice, expert=1), ~some)]
         return [(item, mask) for item, mask in found if mask.any()] or [(choice, every)]
 
-    def _moved(self, choice: StageChoice) -> StageChoice:
-        """Return the choice on the first devices of the cluster whose links look alike."""
-        if not self.period or choice.first < self.period:
-            return choice
-        return replace(choice, first=choice.first % self.period)
-
-    def _shifted(self, source: StageChoice, target: StageChoice) -> tuple[StageChoice, StageChoice]:
-        """Move both ends of a transfer together, as `_moved` does."""
-        if not self.positions.ordered:
-            raise InputError("transfers between ideals", key="positions", allowed="cuts in model order")
-        if not self.period:
-            return source, target
-        back = min(source.first, target.first) // self.period * self.period
-        return replace(source, first=source.first - back), replace(target, first=target.first - back)
-
-    def _lane(self, choice: StageChoice) -> StageChoice:
-        """Return the choice without all that a single row of devices does not depend on."""
-        return self._once(("lane", choice), lambda: self._make_lane(choice))
-
-    def _make_lane(self, choice: StageChoice) -> StageChoice:
-        self._check_choice(choice)
-        return StageChoice(
-            tensor=choice.tensor, context=choice.context, expert=choice.expert,
-            replicas=choice.replicas if choice.expert > 1 else 1,
-            sequence_parallel=choice.sequence_parallel, context_exchange=choice.context_exchange,
-            first=self._moved(choice).first,
-        )  # fmt: skip
-
-    def _row(self, lane: StageChoice) -> _Row:
-        return self._once(("row", lane), lambda: self._make_row(lane))
-
-    def _make_row(self, lane: StageChoice) -> _Row:
-        stage = lane.stage(self._names, self.devices, expert_patterns(self.graph))
-        row = stage.meshes[0].rows[0]
-        kinds = tuple(dict.fromkeys(self.cluster.kind_of(device) for device in row))
-        return _Row(stage, sharded_of(self.graph, stage), kinds, axis_lines(stage, 0, row))
-
     def _columns(self, choice: StageChoice) -> SecondsColumns:
-        row, samples, precision = self._row(self._lane(choice)), choice.microbatch_size, self.job.precision
+        row = self._lanes.row(self._lanes.lane(choice))
+        samples, precision = choice.microbatch_size, self.job.precision
         costs = None
         if row.sharded.inside is not None:
             costs = kind_costs(self.cluster, row.sharded.inside, row.lines, precision, float(samples))
@@ -358,7 +213,7 @@ class StageTable:
                 kinds=tuple(kind.name for kind in row.kinds), precision=precision, samples=float(samples),
             )  # fmt: skip
 
-        found = self._once(("layers", *alike), make)
+        found = self._lanes.once(("layers", *alike), make)
         return seconds_columns(
             self.graph, row.sharded, found, row.kinds, choice.overlap, choice.recompute, self.positions
         )
@@ -367,7 +222,7 @@ class StageTable:
         shards = self.sharding(choice)
         if not self.positions.ordered:
             make = partial(RunCounts, self.graph, shards, self.positions)
-            return self._once(("counts", id(shards)), make)
+            return self._lanes.once(("counts", id(shards)), make)
         found: RunCounts = shards.memo("counts of runs", partial(RunCounts, self.graph, shards))
         return found
 
@@ -384,37 +239,27 @@ class StageTable:
 
     def _exchange(self, choice: StageChoice, starts: IntArray, stops: IntArray) -> RunExchange:
         plain = replace(
-            self._moved(choice), microbatch_size=1, recompute="none", zero=1, overlap=(), bucket_bytes=0.0
+            self._lanes.moved(choice),
+            microbatch_size=1,
+            recompute="none",
+            zero=1,
+            overlap=(),
+            bucket_bytes=0.0,
         )
 
         def make() -> StageExchanges:
             if plain.expert > 1:
-                stage = plain.stage(self._names, self.devices, expert_patterns(self.graph))
+                stage = self._lanes.stage(plain)
                 return placed_exchanges(self.graph, self.cluster, self.job, stage, self.positions)
-            row = self._row(self._lane(plain))
+            row = self._lanes.row(self._lanes.lane(plain))
             rows = Rows(
                 row.stage, row.sharded.shards, self.devices, plain.first, plain.replicas, plain.zero_replicas
             )
             return alike_exchanges(self.graph, self.cluster, self.job, rows, self.positions)
 
         held = self._counts(choice).runs(starts, stops)
-        found = self._once(("exchanges", plain), make)
+        found = self._lanes.once(("exchanges", plain), make)
         return found.runs(held, starts, stops, zero=choice.zero, bucket_bytes=choice.bucket_bytes)
-
-
-def period_of(cluster: Cluster, devices: tuple[int, ...]) -> int:
-    """Return a number of ranks by which any group of devices can be moved and its links look alike.
-
-    0 if there is none: kinds or sizes of nodes differ, links are listed one by one, or the ranks are not in
-    the order of the devices.
-    """
-    sizes = {(group.device_kind, group.devices_per_node) for group in cluster.nodes}
-    scopes = [level.scope for level in cluster.levels]
-    if len(sizes) > 1 or cluster.links or devices != tuple(range(len(devices))):
-        return 0
-    node = next(iter(sizes))[1]
-    period = math.lcm(node, *(int(scope) for scope in scopes if scope not in ("all", "node")))
-    return period if cluster.device_count % period == 0 else 0
 
 
 def _covered(graph: LayerGraph) -> npt.NDArray[np.bool_]:

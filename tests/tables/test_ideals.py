@@ -171,7 +171,7 @@ def test_runs_that_are_none_and_transfers_are_refused() -> None:
         with pytest.raises(InputError, match="a run from ideal"):
             table.run(StageChoice(), *run)
     with pytest.raises(InputError, match="transfers between ideals"):
-        table.transfer(StageChoice(), StageChoice(first=1), np.array([1]))
+        table.crossings.transfer(StageChoice(), StageChoice(first=1), np.array([1]))
 
 
 def test_degrees_have_the_same_costs_over_ideals_of_a_chain() -> None:

@@ -23,7 +23,7 @@ from explorer.pricing.layer_columns import LayerColumns, layer_columns
 from explorer.strategies.degrees import Degrees
 from explorer.strategy import JobStrategy, Sync
 from explorer.tables import StageChoice, StageTable, even_bounds
-from explorer.tables.stage_table import period_of
+from explorer.tables.stage_lanes import period_of
 from explorer.tasks.placement import Piece, place
 from explorer.tasks.program import CLOSING, GATHER, OPENING, REDUCE, TRANSFER, WHOLE, B, F, Slot, U
 from explorer.workload import Job, default_workload
@@ -182,12 +182,12 @@ def test_transfers_take_what_flows_take(name: str, data: st.DataObject) -> None:
         for backward in (False, True):
             slot = Slot(TRANSFER, f, Piece(a, 0, 0), Piece(b, 0, 0), case.choice.microbatch_size, backward)
             wanted = pricer.price(slot).seconds
-            seconds = table.flow(ends[a], runs[a], ends[b], runs[b], backward=backward)
+            seconds = table.crossings.flow(ends[a], runs[a], ends[b], runs[b], backward=backward)
             assert seconds == pytest.approx(wanted, rel=1e-9)
             cut = runs[b][0]
             if b == a + 1 and borders.first[cut] >= runs[a][0] and borders.last[cut] < runs[b][1]:
                 assert borders.sample_bytes[cut] == pytest.approx(pricer.flow(f)[0], rel=1e-9)
-                across = table.transfer(ends[a], ends[b], np.array([cut, cut]), backward=backward)
+                across = table.crossings.transfer(ends[a], ends[b], np.array([cut, cut]), backward=backward)
                 assert across == pytest.approx([wanted, wanted], rel=1e-9)
 
 

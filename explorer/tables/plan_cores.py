@@ -1,0 +1,169 @@
+"""Spans of positions, from their first forward to their last gradient, for distinct *cores* of plans.
+
+A core is what they depend on: devices of stages, microbatch size and recomputation. A span has no exchanges
+in it, except where `seconds` that already have them are given to `pipelines`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from explorer.schedules.pipelines import Pipelines, busy
+from explorer.tables.coded_rows import CodedRows
+from explorer.tables.degrees_columns import DegreesColumns
+from explorer.tables.distinct import Distinct
+from explorer.tables.exchange_pairs import Seconds
+from explorer.tables.kind_costs import Rows
+from explorer.tables.plan_shape import CHUNK, PlanShape, Spread, choice_of, devices_of
+from explorer.tasks.skeleton import FloatArray, IntArray
+
+CROWDED = 0.1
+"""Share of its time for which a port sends, from which on what goes forth and back slows each other down."""
+
+
+class Cores(NamedTuple):
+    """Spans of distinct cores."""
+
+    lower: FloatArray
+    """(P, U): spans that are never too long."""
+    guess: FloatArray
+    """(P, U): the likely ones; the same array where they are no others."""
+    shortest: FloatArray
+    """(U,): seconds of the shortest forward or backward of a microbatch."""
+    least_work: FloatArray
+    """(U,): seconds of work on one microbatch between exchanges, on the position that has least."""
+    backward: FloatArray
+    """(P, U): seconds of a backward of the first stage of each position."""
+    drain: FloatArray
+    """(U,): seconds of the last backwards of a chunk, during which the next one is reduced."""
+
+
+class PlanCores:
+    """Cores of plans of one shape; keeps the seconds and transfers of stages that it was asked for."""
+
+    def __init__(self, shape: PlanShape) -> None:
+        self.shape = shape
+        self._seconds = Rows(4, shape.stages)
+        self._transfer = Rows(2, max(1, shape.stages - 1))
+        self._own_rows, self._sent_rows = CodedRows(3), CodedRows(2)
+
+    def rows(
+        self, columns: DegreesColumns, names: list[Spread], lanes: Distinct, core: Distinct
+    ) -> tuple[FloatArray, tuple[IntArray, IntArray]]:
+        """Return (U,) microbatches of cores, and their rows of seconds and of transfers."""
+        lane, size, recompute = self.shape.coded(columns, names, lanes, core)
+        samples, again = columns.microbatch_size[core.first], columns.recompute[core.first]
+        m = self.shape.job.global_batch / (samples * columns.replicas[core.first])
+        place = lanes.place[core.first]
+
+        def own(n: int) -> int:
+            return self._seconds.row((names[place[n]], int(samples[n]), int(again[n])), self._stage_seconds)
+
+        def sent(n: int) -> int:
+            return self._transfer.row((names[place[n]], int(samples[n])), self._transfers)
+
+        return m, (
+            self._own_rows.rows((lane, size, recompute), own), self._sent_rows.rows((lane, size), sent)
+        )  # fmt: skip
+
+    def of(self, m: FloatArray, rows: tuple[IntArray, IntArray]) -> Cores:
+        """Return the spans of U cores.
+
+        Args:
+            m: (U,) microbatches.
+            rows: (U,) rows of seconds and of transfers, as `rows` gives them.
+        """
+        positions, count = self.shape.grid.positions, len(m)
+        lower, other, backward = np.zeros((3, len(self.shape.begins), count))
+        begins = self.shape.begins
+        first_stages = [self.shape.held[position][0][0] for position in begins]
+        shortest, least, drain = np.zeros((3, count))
+        rounds = m / np.maximum(1, m // positions)
+        differs = not self.shape.cut.chain
+        for first in range(0, count, CHUNK):
+            some = slice(first, first + CHUNK)
+            seconds, (alone, crowded) = self.stage_arrays(rows[0][some], rows[1][some])
+            of = self.pipelines(m[some], seconds, alone)
+            if not self.shape.job.training:
+                lower[:, some] = spans = busy(of)[begins]
+                other[:, some] = np.maximum(spans, m[some] * crowded.max(axis=0, initial=0.0))
+                differs = True
+                continue
+            spans = self.shape.schedule.lower(of)
+            lower[:, some] = other[:, some] = spans[begins]
+            if not self.shape.cut.chain:  # stages side by side: formulas are guesses, work alone is sure
+                lower[:, some] = busy(of)[begins]
+            if crowded.any() or self.shape.schedule.estimate is not None:
+                differs = True
+                if not np.array_equal(alone, crowded):
+                    of = self.pipelines(m[some], seconds, crowded)
+                    spans = self.shape.schedule.lower(of)
+                guess = self.shape.schedule.guessed(of, spans)
+                sent = _ports(self.shape.home, m[some], crowded, positions)
+                full = np.minimum(1.0, sent / guess[0])
+                if full.max(initial=0.0) > CROWDED:
+                    of = self.pipelines(m[some], seconds, crowded * (1.0 + full))
+                    guess = self.shape.schedule.guessed(of, self.shape.schedule.lower(of))
+                np.maximum(guess[0], sent, out=guess[0])
+                other[:, some] = guess[begins]
+            shortest[some] = np.minimum(seconds.forward, seconds.backward).min(axis=0)
+            least[some] = seconds.work(self.shape.schedule.apart, self.shape.held).min(axis=0)
+            backward[:, some] = seconds.backward[first_stages]
+            drain[some] = rounds[some] * seconds.backward.min(axis=0)
+        return Cores(lower, other if differs else lower, shortest, least, backward, drain)
+
+    def stage_arrays(self, own: IntArray, sent: IntArray) -> tuple[Seconds, FloatArray]:
+        """Return the (S, n) seconds of stages, and (2, S - 1, n) of transfers, of some rows."""
+        stage = np.arange(self.shape.stages)[:, None]
+        return Seconds(*self._seconds.of(own, stage)), self._transfer.of(sent, stage[:-1])
+
+    def pipelines(
+        self, m: FloatArray, seconds: Seconds | None, transfer: FloatArray | None = None
+    ) -> Pipelines:
+        """Return the pipelines of which a schedule is asked; without seconds if these do not matter."""
+        none = np.zeros((0, len(m)))
+        parts = seconds or Seconds(none, none, none, none)
+        return Pipelines(
+            placement=self.shape.schedule.placement, grid=self.shape.grid, microbatches=m,
+            forward_s=parts.forward, backward_s=parts.backward, input_grad_s=parts.input_grad,
+            weight_grad_s=parts.weight_grad, transfer_s=none if transfer is None else transfer,
+            options=self.shape.options,
+        )  # fmt: skip
+
+    def _stage_seconds(self, lane: Spread, samples: int, recompute: int) -> FloatArray:
+        choice = choice_of(lane, samples=samples, recompute=recompute, replicas=lane[5] if lane[2] > 1 else 1)
+        rows = self.shape.by_position(
+            devices_of(lane), lambda first: self.shape.costs.seconds_row(choice.at(first))
+        )
+        return self.shape.costs.seconds.of(rows, self.shape.cut.runs)
+
+    def _transfers(self, lane: Spread, samples: int) -> FloatArray:
+        """Return (2, S - 1) seconds of transfers: alone, and where those of all replicas share links."""
+        choice = choice_of(lane, samples=samples, replicas=lane[5] if lane[2] > 1 else 1)
+        size = devices_of(lane)
+        rows: dict[tuple[int, int], tuple[int, float]] = {}
+        found = [(0, 0.0)] * max(1, self.shape.stages - 1)
+        for s in range(self.shape.stages - 1):
+            a, b = int(self.shape.home[s]) * size, int(self.shape.home[s + 1]) * size
+            if a != b:
+                back = min(a, b) // self.shape.period * self.shape.period if self.shape.period else 0
+                ends = a - back, b - back
+                if ends not in rows:
+                    crowd = self.shape.costs.crowd(choice.row_devices, *ends, lane[5])
+                    rows[ends] = self.shape.costs.transfer_row(choice, *ends), crowd
+                found[s] = rows[ends]
+        numbers, crowds = np.array(found).T
+        pairs = self.shape.cut.pairs if len(self.shape.cut.pairs) else np.zeros(1, dtype=np.int64)
+        both = self.shape.costs.transfer.of(numbers.astype(np.int64), pairs) * (crowds > 0)
+        return np.array([both.min(axis=0), both.max(axis=0) * crowds])
+
+
+def _ports(home: IntArray, m: FloatArray, transfer: FloatArray, positions: int) -> FloatArray:
+    """Return the (N,) seconds in which the busiest position sends, onwards and back, through one port."""
+    sent = np.zeros((positions, len(m)))
+    for s in range(len(home) - 1):
+        sent[home[s]] += transfer[s]
+        sent[home[s + 1]] += transfer[s]
+    return np.asarray(sent.max(axis=0)) * m
