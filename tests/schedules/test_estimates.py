@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise, product
 
 import numpy as np
 import pytest
@@ -192,3 +192,17 @@ def test_in_flight_is_exact_for_equal_stages(name: str) -> None:
         for position, held in enumerate(schedule.placement.held(grid)):
             found = max(bytes_at(moment, position, [1.0] * len(held)) for moment in moments)
             assert found == pytest.approx(max(held_bytes(order, position, sizes)))
+
+
+@pytest.mark.parametrize(
+    "schedule", [item for item in SCHEDULES if item.rounds], ids=lambda schedule: schedule.name
+)
+def test_chunks_take_turns_in_rounds(schedule: Schedule) -> None:
+    """From two rounds on, a lane leaves every chunk before it has run all its microbatches."""
+    for p, chunks, rounds in product((2, 3, 4), (2, 3), (2, 3)):
+        m = p * rounds
+        shape = schedule.placement.shape(schedule.placement.grid(p, chunks), m)
+        for lane in make_order(schedule.name, shape, steps=1).lanes:
+            for op in "FB":
+                stages = [action.stage for action in lane if action.op == op]
+                assert max(len(list(turn)) for _, turn in groupby(stages)) < m
