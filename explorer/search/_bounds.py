@@ -28,6 +28,7 @@ from explorer.base.caching import remembered
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
 from explorer.pricing import Pricer
+from explorer.schedules.spec import ROUNDING
 from explorer.search._devices import DeviceOrder
 from explorer.search.problem import Problem
 from explorer.strategies.degrees import Degrees
@@ -38,9 +39,6 @@ from explorer.tables.prefix_sums import SecondsColumns
 from explorer.tasks.placement import place
 from explorer.tasks.skeleton import IntArray, Skeleton
 from explorer.workload import Job
-
-ROUNDING = 1 - 1e-12
-"""Factor that keeps an exact bound below what the simulator adds up in another order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,8 +32,6 @@ BRANCHES_WEIGHT, MOVES_WEIGHT = 6.0, 2.0
 """Shares of the simulations, where every other searcher has 1."""
 HEAD_START = 0.5
 """Simulations of each of the others that branch and bound is ahead."""
-KICKS = 2
-"""Random changes tried at the very end."""
 
 
 @SEARCHERS.add(

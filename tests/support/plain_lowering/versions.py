@@ -7,28 +7,11 @@ the update made from it (0 in synchronous training, p - s - 1 in PipeDream, 1 in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
-from explorer.actions import FORWARD, NAMED, UPDATE, Action, ReadRule
-from explorer.base.errors import PlanError
-from explorer.reads import Read, reading_of
+from explorer.actions import NAMED
 from explorer.tasks.skeleton import Piece
+from explorer.tasks.versions import Counted, count_versions
 from explorer.updates import rule_of
 from tests.support.plain_lowering.work import Lowering
-
-
-class Counted(NamedTuple):
-    """Weight versions that one stage and copy on one lane reads."""
-
-    most: int
-    """Most versions alive at once."""
-    delay: int
-    """Most updates between a read and the update made from it."""
-    forward: dict[int, int]
-    """Version that the forward of each microbatch reads."""
-    backward: dict[tuple[str, int], int]
-    """Version that each B, I and W of a microbatch reads."""
 
 
 def versions_of(work: Lowering) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -69,71 +52,3 @@ def versions_of(work: Lowering) -> tuple[tuple[int, ...], tuple[int, ...]]:
         for piece in group.pieces:
             late[piece.section] = max(late[piece.section], rule_of(group.update).delay)
     return tuple(versions), tuple(map(sum, zip(delay, late, strict=True)))
-
-
-def count_versions(
-    program: Sequence[Action],
-    rule: ReadRule,
-    *,
-    microbatches: int,
-    first_stage_reads: dict[int, int] | None = None,
-) -> Counted:
-    """Count the versions that one stage and copy on one lane reads.
-
-    Args:
-        program: its actions, in order.
-        rule: the read rule.
-        microbatches: microbatches of this stage in one step.
-        first_stage_reads: for `vertical`, the version that the first stage read per microbatch.
-
-    Raises:
-        PlanError: an op reads a version that no earlier U made.
-    """
-    reading = reading_of(rule)
-    first = first_stage_reads or {}
-    made = 0
-    forward: dict[int, int] = {}
-    backward: dict[tuple[str, int], int] = {}
-    last_read: dict[int, int] = {0: -1}
-    born: dict[int, int] = {0: -1}
-    delay = 0
-    for position, action in enumerate(program):
-        covered = range(action.first_microbatch, action.first_microbatch + action.count)
-        if action.op == UPDATE:
-            read = [forward[n] for n in covered if n in forward]
-            if read:
-                delay = max(delay, made - min(read))
-            made += 1
-            born[made] = position
-            last_read[made] = position
-            continue
-        for n in covered:
-            known = forward.get(n, made)
-            asked = Read(action.op, n // microbatches, made, known, first.get(n, made))
-            version = reading.version(asked)
-            if version > made:
-                raise PlanError(
-                    [f"{action} reads version {version} under rule {rule}, but only {made} updates were made"]
-                )
-            if action.op != FORWARD:
-                backward[action.op, n] = version
-            if action.op == FORWARD or n not in forward:
-                forward[n] = version
-            last_read[version] = position
-    return Counted(max(_most_alive(born, last_read, made), reading.buffers), delay, forward, backward)
-
-
-def _most_alive(born: dict[int, int], last_read: dict[int, int], made: int) -> int:
-    """Return the most versions alive at once: each lives to its last reader, or until its successor
-    overwrites it.
-    """
-    events: list[tuple[int, int]] = []
-    for version, start in born.items():
-        events.append((start, 1))
-        if version < made:
-            events.append((max(last_read[version], born[version + 1]), -1))
-    most = alive = 0
-    for _, change in sorted(events):  # ends (-1) before starts at the same position
-        alive += change
-        most = max(most, alive)
-    return max(1, most)
