@@ -87,7 +87,7 @@ def schedules(asked: Asked) -> Iterator[NamedChange]:
     long = actions(asked.job, asked.batch) > MOST_ACTIONS
     shape = bare_shape(asked.graph, asked.workload.job, asked.job)
     for entry in SCHEDULES:
-        if entry.dispatch or entry.literal or entry.name == asked.job.schedule or entry.unmet(shape):
+        if not entry.tried or entry.name == asked.job.schedule or entry.unmet(shape):
             continue
         if long and (not entry.flush or entry.options):
             continue

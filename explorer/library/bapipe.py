@@ -1,10 +1,10 @@
-"""BaPipe: balance by cutting a layer in two if no cut between layers is even."""
+"""BaPipe: balance by cutting a layer in two if no cut between layers is even, and three kinds of 1F1B."""
 
 from __future__ import annotations
 
 from explorer.cluster import Cluster
 from explorer.graph import Defaults, Dim, Layer, LayerGraph, Measured, Parameter, Tensor, Use
-from explorer.library._ideal import free_cluster
+from explorer.library._ideal import Ideal, free_cluster
 from explorer.library.system import SYSTEMS, Claim, Example, System, Uses
 from explorer.simulation.simulate import simulate
 from explorer.strategies.uniform import uniform
@@ -12,6 +12,17 @@ from explorer.strategy import Mesh, Slice, Stage, Strategy, single
 from explorer.workload import Job, Workload
 
 M = 8
+P, X = 4, 0.5
+"""Positions and seconds of a transfer of the schedules."""
+
+
+def _variant(name: str) -> Ideal:
+    return Ideal(p=P, m=M, schedule="bapipe", transfer_s=X, options={"variant": name})
+
+
+def _lengthened_s(name: str) -> float:
+    """Return the seconds that transfers add to (m + p - 1)(F + B)."""
+    return _variant(name).report().makespan_s - (M + P - 1) * 3
 
 
 def _three_layers() -> LayerGraph:
@@ -70,8 +81,8 @@ def _whole(graph: LayerGraph, cluster: Cluster, job: Job) -> Strategy:
         title="Balanced pipelines with layers cut over two stages",
         paper="Zhao et al., BaPipe: Exploration of Balanced Pipeline Parallelism for DNN Training, 2020",
         year=2020,
-        uses=Uses(schedules=("gpipe",), options=("slices of layers",)),
-        missing="its planner, and the schedules without overlap of transfers",
+        uses=Uses(schedules=("bapipe", "gpipe"), options=("slices of layers",)),
+        missing="its planner, and FBP-AS, whose devices run a forward and a backward at once",
         claims=(
             Claim(
                 text=f"three equal layers over two devices, the middle one halved: (m + 1) 4.5 s at m = {M}",
@@ -87,6 +98,45 @@ def _whole(graph: LayerGraph, cluster: Cluster, job: Job) -> Strategy:
                 measure=lambda: _makespan(sliced=False),
                 why="worked out by hand from the mechanism; the paper prints no such case",
             ),
+            Claim(
+                text=f"1F1B-SO hides transfers of x = {X:g} s behind work: 2 (p - 1) x more than"
+                f" (m + p - 1)(F + B), p = {P}, m = {M}",
+                published=2 * (P - 1) * X,
+                unit="s",
+                measure=lambda: _lengthened_s("1F1B-SO"),
+            ),
+            *(
+                Claim(
+                    text=f"1F1B-SO keeps 2 (p - s) - 1 microbatches on stage s = {s}",
+                    published=2 * (P - s) - 1,
+                    unit="microbatches",
+                    measure=lambda s=s: _variant("1F1B-SO").activations(s),  # type: ignore[misc]
+                )
+                for s in range(P)
+            ),
+            Claim(
+                text="1F1B-SNO waits for every transfer: 2 (m + p - 2) x more",
+                published=2 * (M + P - 2) * X,
+                unit="s",
+                measure=lambda: _lengthened_s("1F1B-SNO"),
+                why="one x less: an activation and a gradient pass each other between two neighbours (in one"
+                " send and receive), and once more than the formula takes off; with p = 2, (m + 1) x",
+            ),
+            *(
+                Claim(
+                    text=f"1F1B-SNO keeps p - s microbatches on stage s = {s}",
+                    published=P - s,
+                    unit="microbatches",
+                    measure=lambda s=s: _variant("1F1B-SNO").activations(s),  # type: ignore[misc]
+                )
+                for s in (0, P - 1)
+            ),
+            Claim(
+                text="1F1B-AS takes (m + p - 1)(F + B) where transfers are free",
+                published=(M + P - 1) * 3,
+                unit="s",
+                measure=lambda: Ideal(p=P, m=M, schedule="bapipe").report().makespan_s,
+            ),
         ),
     )
 )
@@ -96,5 +146,5 @@ def example() -> Example:
         model="resnet50",
         cluster="dgx-1-v100",
         global_batch=128,
-        shape={"stages": 4, "microbatches": 8, "schedule": "gpipe"},
+        shape={"stages": 4, "microbatches": 8, "schedule": "bapipe"},
     )

@@ -37,6 +37,8 @@ class Costs:
     """Per edge of the shape: seconds of a transfer; () is none."""
     split: bool = False
     """Whether input and weight gradients are actions of their own."""
+    wires: bool = False
+    """Whether transfers from one lane to another take turns, in the order in which what they send is made."""
 
     def of(self, op: str, stage: int) -> float:
         """Return the seconds of an action."""
@@ -184,6 +186,7 @@ class _Run:
             self.edges[source].append((target, seconds))
             self.back[target].append((source, seconds))
         self.waits: dict[tuple[str, int, int, int], _Wait] = {}
+        self.wire_s: dict[tuple[int, int], float] = defaultdict(float)
         self.heap: list[tuple[float, int, int, _Choice]] = []
 
     def made(self) -> TimedOrder:
@@ -284,7 +287,7 @@ class _Run:
         touched = set(queue.lanes)
         if what != WEIGHT_GRAD:
             for other, seconds in (self.edges if op == FORWARD else self.back)[stage]:
-                touched |= self._tell(what, queue.place, number, other, end_s + seconds)
+                touched |= self._tell(what, queue.place, number, other, end_s, seconds)
         for i in sorted(touched):
             self._offer(i)
 
@@ -293,14 +296,27 @@ class _Run:
         waiting = self.caps.waiting[stage] if self.caps.waiting else 0.0
         return {FORWARD: held, BACKWARD: -held, INPUT_GRAD: waiting - held, WEIGHT_GRAD: -waiting}[op]
 
-    def _tell(self, what: str, place: Place, number: int, other: int, ready_s: float) -> set[int]:
+    def _sent(self, place: Place, lane: int, end_s: float, seconds: float) -> float:
+        """Return when what a place made reaches another lane."""
+        wire = self.queue_of[place].lanes[0], lane
+        begun_s = max(end_s, self.wire_s[wire]) if self.costs.wires and seconds else end_s
+        self.wire_s[wire] = begun_s + seconds
+        return self.wire_s[wire]
+
+    def _tell(
+        self, what: str, place: Place, number: int, other: int, end_s: float, seconds: float
+    ) -> set[int]:
         """Note at a neighbouring stage that an action has run; return the lanes that this lets go on."""
         freed: set[int] = set()
+        sent: dict[int, float] = {}
         for n in self._overlapping(place.stage, number, other):
             there = Place(other, place.copy, n % turns(self.shape, other))
             wait = self._wait(what, there, n)
             wait.left -= 1
-            wait.ready_s = max(wait.ready_s, ready_s)
+            lane = self.queue_of[there].lanes[0]
+            if lane not in sent:
+                sent[lane] = self._sent(place, lane, end_s, seconds)
+            wait.ready_s = max(wait.ready_s, sent[lane])
             if not wait.left:
                 freed.update(self.queue_of[there].lanes)
         return freed

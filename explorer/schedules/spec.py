@@ -110,10 +110,21 @@ class Schedule(Spec):
     """Its name in `torch.distributed.pipelining`; empty if it has none."""
     literal: bool = False
     """Whether its options spell the order out, so that it makes none by default."""
+    variant_of: str = ""
+    """Schedule whose order it makes of a chain under default options: those who try every schedule take that
+    one; empty if it is like no other."""
+    costly: bool = False
+    """Whether one order may take seconds: those who try every schedule leave it out, unless it is asked for
+    by name."""
     dispatch: bool = False
     """Whether it makes a `Dispatch` (see `make_dispatch`) instead of an order."""
     function: Callable[..., Order | Dispatch] = unregistered
     """`function(shape, steps=..., **options)`."""
+
+    @property
+    def tried(self) -> bool:
+        """Whether those who try every schedule take it: it makes an order of its own at once."""
+        return not (self.literal or self.dispatch or self.variant_of or self.costly)
 
     def lower_s(self, of: Pipelines, after_s: FloatArray) -> FloatArray:
         """Return (N,) seconds that a training step of each of many pipelines takes at least.

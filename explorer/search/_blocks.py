@@ -93,8 +93,8 @@ class Block:
 def schedules_of(problem: Problem) -> list[Schedule]:
     """Return the schedules of the space: the one asked for, or all that mean the same training.
 
-    Those that learn from older weights only where they are allowed; none that need an order spelt out or
-    compute only about the same.
+    Those that learn from older weights only where they are allowed; none that need an order spelt out, take
+    seconds to make one, make that of another, or compute only about the same.
     """
     if problem.schedule:
         return [SCHEDULES.get(problem.schedule)]
@@ -102,7 +102,8 @@ def schedules_of(problem: Problem) -> list[Schedule]:
     found = [
         item
         for item in SCHEDULES
-        if not (item.literal or item.dispatch or item.placement.whole or item.name in SEVERAL_SWEEPS)
+        if item.tried
+        and not (item.placement.whole or item.name in SEVERAL_SWEEPS)
         and (item.flush or problem.weights == ANY)
     ]
     return sorted(found, key=lambda item: (item.name not in usual, item.name))

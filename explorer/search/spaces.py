@@ -142,7 +142,8 @@ def _same_training(problem: Problem) -> list[str]:
         item.name
         for item in SCHEDULES
         if (item.flush or problem.weights == ANY)
-        and not (item.literal or item.dispatch or item.placement.whole)
+        and item.tried
+        and not item.placement.whole
         and item.name != "layer_parallel"
     ]
 

@@ -91,6 +91,7 @@ SPLIT_BACKWARD = (("lanes", "0F0 0F1 0I0 0W0 0I1 0W1; 1F0 1I0 1F1 1I1 1W0 1W1"),
 
 def four_ranks() -> list[Prepared]:
     cases = [real(name, 4, 1) for name in ("pipedream", "pipedream_2bw", "interleaved_1f1b")]
+    cases += [placed(name, 4, optimizer="momentum") for name in EVERY]
     cases += [real(name, 2, 2) for name in SCHEDULES]
     cases += [real(name, 2, 2, turns=True) for name in ("gpipe", "pipedream")]
     gossip = [UpdateChoice(rule="gossip", options=(("topology", name),)) for name in ("ring", "hypercube")]
