@@ -1,75 +1,155 @@
 """`auto` against brute force on random small problems. `python benchmarks/brute_force.py [--problems N]`
 
 Every problem is searched to the end; then every strategy of the space is simulated, listed by plain loops
-that share nothing with the search (`explorer.search.spaces.even_points`), and none may be better than what
-the search found, nor below the bound that it claimed. With `--sample N` only so many of each are simulated.
+that share nothing with the search (`explorer.search.spaces`). None may be better than what the search found,
+nor below a bound that it claimed at any time; of a frontier each must be matched by what was kept. In half of
+the problems memory is limited to what only some members need. `exhaustive` is held to its own space likewise,
+and to its word where it says `optimal`. With `--sample N` only so many of each space are simulated.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import math
 import random
 import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from random_problems import random_problem
 
 from explorer.base.errors import ExplorerError
-from explorer.cluster_profiles import load_cluster
-from explorer.graph import LayerGraph
-from explorer.models import load_model
-from explorer.search import Problem, objective_value, search
-from explorer.search.spaces import even_points
+from explorer.search import Problem, Progress, objective_value, search
+from explorer.search._scheduling import scheduled
+from explorer.search.objectives import frontier_axes
+from explorer.search.spaces import even_points, uniform_strategies
+from explorer.simulation.report import Report
 from explorer.simulation.simulate import simulate
-from explorer.workload import Job, Workload
+from explorer.strategy import Strategy
 
-CLUSTERS = {
-    "dgx-1-v100": (0, 1, 2, 3),
-    "mixed-v100-a100": (0, 1, 8, 9),
-    "ethernet-10g-4x4": (0, 1, 4, 5),
-    "rtx4090-pcie-4": (0, 1, 2, 3),
-}
-MODELS = ("gpt2-small", "bert-large", "resnet50", "vgg16", "gnmt-8", "mixtral-8x7b")
+TOLERANCE = 1e-9
+FEW, MOST_LISTED = 40, 200_000
+"""Members by which a limit of memory is drawn, and members that are listed at most."""
 
 
-def random_problem(luck: random.Random) -> Problem:
-    """Draw a problem with few devices and a small batch."""
-    name = luck.choice(list(CLUSTERS))
-    devices = CLUSTERS[name][: luck.choice((2, 3, 4))]
-    graph: LayerGraph = load_model(luck.choice(MODELS))
-    job = Job(
-        global_batch=luck.choice((2, 4, 6, 8)), sequence_length=graph.defaults.sequence_length,
-        precision="fp16", optimizer=luck.choice(("adam", "sgd")),
-    )  # fmt: skip
-    return Problem(
-        graph=graph, cluster=load_cluster(name), workload=Workload(jobs=(job,)), devices=devices,
-        objective=luck.choice(("time", "time", "memory", "cost")),
-        schedule=luck.choice(("", "1f1b", "interleaved_1f1b", "zb_h1", "chimera", "hanayo")),
-        weights=luck.choice(("synchronous", "any")), seed=luck.randrange(1000),
-    )  # fmt: skip
+class Member(NamedTuple):
+    """One strategy of a space, simulated."""
+
+    label: str
+    report: Report
 
 
-def confirm(problem: Problem, sample: int, luck: random.Random) -> tuple[int, int, float, str]:
-    """Return members simulated, simulations of the search, seconds of both, and what was wrong."""
-    began = time.perf_counter()
-    last = list(search(problem, "auto"))[-1]
-    best = last.best.value if last.best is not None else float("inf")
-    points = list(even_points(problem))
+class Confirmed(NamedTuple):
+    """What came of one problem."""
+
+    problem: Problem
+    members: int
+    tried: int
+    wrong: tuple[str, ...]
+
+
+def members_of(problem: Problem, sample: int, luck: random.Random) -> list[Member]:
+    """Simulate the members of the space of `auto`."""
+    points = list(itertools.islice(even_points(problem), MOST_LISTED))
     if sample and len(points) > sample:
         points = luck.sample(points, sample)
-    wrong, count = "", 0
-    for point in points:
-        strategy = point.strategy(problem)
+    found = (
+        (point.degrees.label + " by speed" * point.by_speed, point.strategy(problem)) for point in points
+    )
+    return list(_simulated(problem, found))
+
+
+def uniform_of(problem: Problem, sample: int, luck: random.Random) -> list[Member]:
+    """Simulate the members of the space of `exhaustive`, under the schedule that is asked for."""
+    strategies = list(itertools.islice(uniform_strategies(problem), MOST_LISTED))
+    if sample and len(strategies) > sample:
+        strategies = luck.sample(strategies, sample)
+    found = []
+    for item in strategies:
+        with suppress(ExplorerError):  # which may not order it
+            found.append(("uniform", scheduled(problem, item)))
+    return list(_simulated(problem, iter(found)))
+
+
+def _simulated(problem: Problem, found: Iterator[tuple[str, Strategy | None]]) -> Iterator[Member]:
+    for label, strategy in found:
         if strategy is None:
             continue
         try:
-            report = simulate(problem.graph, problem.needed_cluster, problem.workload, strategy)
+            yield Member(label, simulate(problem.graph, problem.needed_cluster, problem.workload, strategy))
         except ExplorerError:
-            continue
-        count += 1
+            continue  # a schedule that needs another shape
+
+
+def limited(problem: Problem, luck: random.Random) -> Problem:
+    """Limit memory in half of the problems: to what some members need, or no member."""
+    if luck.random() < 0.5:
+        return problem
+    peaks = sorted(max(x.report.peak_memory_bytes) for x in members_of(problem, FEW, luck))
+    if not peaks:
+        return problem
+    limit = luck.choice((*peaks[: len(peaks) // 2 + 1], peaks[0] / 2)) or 1.0
+    return replace(problem, memory_limit_bytes=limit)
+
+
+def ended(problem: Problem, searcher: str) -> tuple[Progress, float]:
+    """Search to the end; return the last progress and the greatest bound that was claimed."""
+    claimed, last = 0.0, None
+    for last in search(problem, searcher):
+        claimed = max(claimed, last.lower_bound or 0.0)
+    if last is None:
+        raise RuntimeError(f"{searcher} said nothing")
+    return last, claimed
+
+
+def faults(problem: Problem, last: Progress, claimed: float, members: list[Member]) -> Iterator[str]:
+    """Yield what members of a space say against the result of a search of it."""
+    best = last.best.value if last.best is not None else math.inf
+    for label, report in members:
         value = objective_value(problem, report)
-        if value < best * (1 - 1e-9):
-            wrong = f"{point.degrees.label}{', by speed' if point.by_speed else ''}: {value:.6g} < {best:.6g}"
-        elif last.lower_bound is not None and value < last.lower_bound * (1 - 1e-9):
-            wrong = f"{point.degrees.label}: {value:.6g} below the bound {last.lower_bound:.6g}"
-    return count, last.evaluations, time.perf_counter() - began, wrong
+        if value < best * (1 - TOLERANCE):
+            yield f"{label}: {value:.8g} < {best:.8g}" + " optimal" * last.optimal
+        if value < claimed * (1 - TOLERANCE):
+            yield f"{label}: {value:.8g} below the bound {claimed:.8g}"
+        if problem.keeps_frontier and math.isfinite(value) and not _matched(problem, last, report):
+            yield f"{label}: {value:.8g} is not dominated by the frontier"
+
+
+def _matched(problem: Problem, last: Progress, report: Report) -> bool:
+    axes = frontier_axes(problem.objective)
+    point = [axis.value(problem.needed_cluster, problem.job, report) for axis in axes]
+    return any(
+        all(a <= b * (1 + TOLERANCE) for a, b in zip(item.outcome.point, point, strict=True))
+        for item in last.frontier
+    )
+
+
+def confirm(problem: Problem, sample: int, luck: random.Random) -> Confirmed:
+    """Hold `auto` and `exhaustive` to brute force."""
+    members = members_of(problem, sample, luck)
+    last, claimed = ended(problem, "auto")
+    wrong = list(faults(problem, last, claimed, members))
+    best = last.best.value if last.best is not None else math.inf
+    if last.best is not None:
+        again = simulate(problem.graph, problem.needed_cluster, problem.workload, last.best.strategy)
+        if objective_value(problem, again) != best or not problem.rules.respected_by(last.best.strategy.job):
+            wrong.append("the best is not what it says")
+    other, claimed = ended(problem, "exhaustive")
+    uniform = uniform_of(problem, sample // 4, luck)
+    wrong += [f"exhaustive: {text}" for text in faults(problem, other, claimed, uniform)]
+    if other.best is not None and other.best.value < best * (1 - TOLERANCE):
+        wrong.append(f"exhaustive found {other.best.value:.8g} < {best:.8g}")
+    return Confirmed(problem, len(members) + len(uniform), last.evaluations, tuple(wrong))
+
+
+def drawn(seed: int) -> tuple[Problem, random.Random]:
+    """Draw a problem, with a limit of memory perhaps."""
+    luck = random.Random(f"limit {seed}")
+    return limited(random_problem(seed), luck), luck
 
 
 def main() -> None:
@@ -78,20 +158,39 @@ def main() -> None:
     parser.add_argument("--problems", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sample", type=int, default=0, help="members of each space to simulate; 0 for all")
+    parser.add_argument("--rows", default="", help="file to which rows are added as well")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no problem after so many")
     options = parser.parse_args()
-    bad = 0
+    bad = done = 0
+    began = time.perf_counter()
     for number in range(options.seed, options.seed + options.problems):
-        luck = random.Random(number)
-        problem = random_problem(luck)
-        count, tried, seconds, wrong = confirm(problem, options.sample, luck)
-        bad += bool(wrong)
-        print(
-            f"{number:>4} {problem.graph.name:<14}{problem.needed_cluster.name:<18}"
-            f"{len(problem.devices)} devices {problem.objective:<7}{problem.schedule or 'any schedule':<18}"
-            f"{count:>6} members{tried:>6} tried{seconds:>7.1f} s  {wrong or 'confirmed'}",
-            flush=True,
+        if time.perf_counter() - began > options.seconds:
+            break
+        start = time.process_time()
+        problem, luck = drawn(number)
+        try:
+            result = confirm(problem, options.sample, luck)
+        except Exception as error:  # noqa: BLE001 - any end of a search but its own is a finding
+            result = Confirmed(problem, 0, 0, (f"{type(error).__name__}: {error}",))
+        bad, done = bad + bool(result.wrong), done + 1
+        row = (
+            f"{number:>5} {problem.graph.name:<13}{problem.needed_cluster.name:<17}"
+            f"{len(problem.devices)} devices {problem.objective:<17}{problem.schedule or 'any schedule':<18}"
+            f"{_words(problem):<17}{result.members:>6} members{result.tried:>6} tried"
+            f"{time.process_time() - start:>7.1f} s  {'; '.join(result.wrong[:3]) or 'confirmed'}"
         )
-    print(f"{options.problems - bad} of {options.problems} confirmed")
+        print(row, flush=True)
+        if options.rows:
+            with Path(options.rows).open("a", encoding="utf-8") as file:
+                file.write(row + "\n")
+    print(f"{done - bad} of {done} confirmed")
+
+
+def _words(problem: Problem) -> str:
+    """Name the rules of a problem."""
+    named = (("limit", problem.memory_limit_bytes), ("pins", problem.pins), ("bans", problem.bans),
+             ("any", problem.weights == "any"), ("infer", not problem.job.training))  # fmt: skip
+    return " ".join(word for word, there in named if there)
 
 
 if __name__ == "__main__":

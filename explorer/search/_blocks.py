@@ -155,7 +155,7 @@ def make_block(
     rows: list[FloatArray] = []
     grids = list(_grids(problem, order, costs.layout, schedule, before))
     for at in range(0, len(grids), PAUSE):
-        spans = [span for grid in grids[at : at + PAUSE] for span in _first_spans(problem, grid)]
+        spans = [span for grid in grids[at : at + PAUSE] for span in _first_spans(problem, schedule, grid)]
         yield None
         for recompute in RECOMPUTE:
             costs.bytes_of(spans, recompute)
@@ -234,7 +234,7 @@ def _sized(
     counts = share // sizes
     if v > 1 and schedule.name == "interleaved_1f1b":
         sizes, counts = sizes[counts % p == 0], counts[counts % p == 0]
-    spans = _first_spans(problem, grid)
+    spans = _first_spans(problem, schedule, grid)
     spread = d * costs.layout.context * costs.layout.tensor * (schedule.placement.copies or p)
     known = schedule.placement.copies == 1 and not problem.rules
     for recompute in range(len(RECOMPUTE)) if job.training else (0,):
@@ -250,11 +250,13 @@ def _sized(
         yield found
 
 
-def _first_spans(problem: Problem, grid: Grid) -> list[tuple[int, int]]:
-    """Return the runs of layers at the first position."""
+def _first_spans(problem: Problem, schedule: Schedule, grid: Grid) -> list[tuple[int, int]]:
+    """Return the runs of layers that the first position holds of the first copy."""
     p, _, v = grid
     bounds = cut_bounds(problem, p * v)
-    return [(bounds[i], bounds[i + 1]) for i in range(0, p * v, p)]
+    placement = schedule.placement
+    laid = placement.grid(p, v)
+    return [(bounds[i], bounds[i + 1]) for i in range(p * v) if placement.position(i, 0, laid) == 0]
 
 
 def ahead_of(schedule: Schedule, positions: int, chunks: int, counts: IntArray) -> list[IntArray]:

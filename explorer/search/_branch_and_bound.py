@@ -223,17 +223,17 @@ class BranchAndBound:
             self._corrected.add(number)
             heapq.heappush(self._points, (key * ratio, number, point))
             return
-        self._bounds.pop(number)
-        try:
+        strategy = None
+        with suppress(ExplorerError):
             strategy = point.strategy(self.problem)
-        except ExplorerError:
+            self.evaluator.refused += strategy is None
+        if strategy is None:
+            self._bounds.pop(number)
             return
         yield None
-        if strategy is None:
-            self.evaluator.refused += 1
-            return
         self._ask_ahead()
         found = self.evaluator.evaluate(strategy, point.label)
+        self._bounds.pop(number)  # only now: what is said in between still counts it
         if found is not None:
             self._ratios[point.family] = found.outcome.step_time_s / point.step_s
         yield found

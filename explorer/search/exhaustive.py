@@ -30,6 +30,7 @@ from explorer.search.spaces import UNIFORM
 from explorer.strategies.cuts import balanced_cuts, units
 from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees
 from explorer.strategies.degrees_neighbours import most_replicas
+from explorer.strategies.model_axes import TENSOR, splittable
 from explorer.strategies.shares import shared_by_speed
 from explorer.strategy import Strategy
 
@@ -270,7 +271,8 @@ def _grids(problem: Problem, order: DeviceOrder, max_stages: int) -> list[tuple[
     """Return (t, p, d) on the devices of an order."""
     devices, batch, most = len(order), problem.job.global_batch, len(units(problem.graph))
     found: list[tuple[int, int, int]] = []
-    for t in tensor_sizes(problem.needed_cluster, order):
+    sizes = tensor_sizes(problem.needed_cluster, order)
+    for t in sizes if TENSOR in splittable(problem.graph) else (1,):
         longest = min(devices // t, most, max_stages or most)
         found += [(t, p, most_replicas(devices // (t * p), batch)) for p in range(1, longest + 1)]
     return found
