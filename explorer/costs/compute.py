@@ -107,6 +107,7 @@ def layer_costs(
     return costs
 
 
+@remembered(4096)
 def update_seconds(kind: DeviceKind, *, elements: float, optimizer: str, precision: str) -> float:
     """Return the seconds of one optimizer step over `elements` trainable scalars: bound by the memory moved.
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import accumulate
+from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from explorer.base.caching import remembered
 from explorer.base.compiling import kernel
 from explorer.passes.timing import FloatArray, IntArray, Shares, Tasks, Timing
+from explorer.tasks.indexing import BoolArray, sorting
 
 TOLERANCE = 1e-9
 """Relative excess of demand over capacity up to which a resource counts as full, not over-full."""
@@ -50,42 +52,81 @@ class _Users(NamedTuple):
     """Tasks of each channel, in the order in which the channel runs them."""
 
 
+class _Table(NamedTuple):
+    """Tasks that use some resources, resource by resource and channel by channel."""
+
+    resource: IntArray
+    capacity: FloatArray
+    channel_at: IntArray
+    """First channel of each resource, and the end."""
+    task_at: IntArray
+    """First task of each channel, and the end."""
+    task: IntArray
+    """Tasks of each channel, in the order in which the channel runs them."""
+    demand: FloatArray
+    """Demand of each task."""
+
+    def some(self, chosen: BoolArray) -> _Table:
+        """Return the table of some of the resources."""
+        if chosen.all():
+            return self
+        channels, tasks = np.diff(self.channel_at), np.diff(self.task_at)
+        own = np.repeat(chosen, channels)
+        inside = np.repeat(own, tasks)
+        return _Table(
+            self.resource[chosen], self.capacity[chosen], _starts(channels[chosen]), _starts(tasks[own]),
+            self.task[inside], self.demand[inside],
+        )  # fmt: skip
+
+    def users(self) -> list[_Users]:
+        """Return the users of each resource."""
+        found = []
+        for number, (resource, capacity) in enumerate(
+            zip(self.resource.tolist(), self.capacity.tolist(), strict=True)
+        ):
+            ends = self.task_at[self.channel_at[number] : self.channel_at[number + 1] + 1].tolist()
+            own = slice(ends[0], ends[-1])
+            parts = tuple(self.task[a:b] for a, b in pairwise(ends))
+            found.append(_Users(resource, capacity, self.task[own], self.demand[own], parts))
+        return found
+
+
+def _starts(counts: IntArray) -> IntArray:
+    """Return where each of some runs begins, and the end."""
+    return np.concatenate([[0], np.cumsum(counts)])
+
+
 class _Suspects:
     """Resources to check."""
 
-    def __init__(self, users: list[_Users]) -> None:
-        self.many = [item for item in users if len(item.by_channel) > MOST_MERGED]
-        self.few = [item for item in users if len(item.by_channel) <= MOST_MERGED]
-        self.turns = _Turns([item for item in self.few if _takes_turns(item)])
-        self.others = [item for item in self.few if not _takes_turns(item)]
-        self.channels = _channels(self.few)
+    def __init__(self, table: _Table) -> None:
+        merged = np.diff(table.channel_at) <= MOST_MERGED
+        self.few, self.many = table.some(merged), table.some(~merged).users()
+        self.most = self.few.capacity * (1 + TOLERANCE)
+
+    @cached_property
+    def sorted(self) -> tuple[_Turns, list[_Users]]:
+        """The few as resources that two channels use in turn, and others."""
+        users = self.few.users()
+        turns = _Turns([item for item in users if _takes_turns(item)])
+        return turns, [item for item in users if not _takes_turns(item)]
 
     def overfull(self, timing: Timing) -> Iterator[int]:
         """Find the numbers of resources that are asked for too much, one after the other."""
-        given = *self.channels, timing.start_s, timing.end_s
-        room = np.zeros(len(self.channels[2])), np.zeros(len(self.channels[2]), dtype=np.int64)
+        few = self.few
+        given = (
+            self.most, few.channel_at, few.task_at, few.task, few.demand, timing.start_s, timing.end_s
+        )  # fmt: skip
+        room = np.zeros(len(few.task_at)), np.zeros(len(few.task_at), dtype=np.int64)
         if next_overfull.compiles(0, *given, *room):
             found = -1
             while (found := next_overfull(found + 1, *given, *room)) >= 0:
-                yield self.few[found].resource
+                yield int(few.resource[found])
         else:
-            yield from (item.resource for item in self.others if _too_much(item, timing))
-            yield from (item.resource for item in self.turns.overlapping(timing) if _too_much(item, timing))
+            turns, others = self.sorted
+            yield from (item.resource for item in others if _too_much(item, timing))
+            yield from (item.resource for item in turns.overlapping(timing) if _too_much(item, timing))
         yield from (item.resource for item in self.many if _too_much(item, timing))
-
-
-def _channels(users: list[_Users]) -> tuple[FloatArray, IntArray, IntArray, IntArray, FloatArray]:
-    """Return the most that each resource can be asked for; where its channels begin; where each channel's
-    tasks begin; tasks and their demands, channel by channel.
-    """
-    lists = [tasks for item in users for tasks in item.by_channel]
-    return (
-        np.array([item.capacity * (1 + TOLERANCE) for item in users]),
-        np.array([0, *accumulate(len(item.by_channel) for item in users)], dtype=np.int64),
-        np.array([0, *accumulate(map(len, lists))], dtype=np.int64),
-        np.concatenate([np.zeros(0, dtype=np.int64), *(item.tasks for item in users)]),
-        np.concatenate([np.zeros(0), *(item.demand for item in users)]),
-    )
 
 
 @kernel(results=2, rounds=lambda _begin, _most, _at, _first, task, *_: len(task))
@@ -196,30 +237,31 @@ def _suspects_of(tasks: Tasks, shares: Shares) -> _Suspects:
     return _Suspects(_suspects(tasks, shares))
 
 
-def _suspects(tasks: Tasks, shares: Shares) -> list[_Users]:
+def _suspects(tasks: Tasks, shares: Shares) -> _Table:
     """Return the resources whose users could together ask too much, each exclusive channel counted once."""
     slot, resource, amount = _amounts(shares)
     counts = np.bincount(slot, minlength=len(shares.demands))
-    at, each = np.cumsum(counts) - counts, counts[tasks.slot]
-    task = np.repeat(np.arange(tasks.size), each)  # once for every resource that it uses
-    asked = np.arange(len(task)) + np.repeat(at[tasks.slot] - (np.cumsum(each) - each), each)
+    at = np.cumsum(counts) - counts
+    asking = np.flatnonzero((counts > 0)[tasks.slot])
+    slots = tasks.slot[asking]
+    each = counts[slots]
+    task = np.repeat(asking, each)  # once for every resource that it uses
+    asked = np.arange(len(task)) + np.repeat(at[slots] - (np.cumsum(each) - each), each)
     width = int(tasks.channel.max(initial=0)) + 2
     key = resource[asked] * width + tasks.channel[task] + 1
-    short = len(shares.capacity) * width < 1 << 16  # NumPy sorts short numbers in linear time
-    order = np.argsort(key.astype(np.uint16) if short else key, kind="stable")
+    order = sorting(key)
     task, demand, key = task[order], amount[asked[order]], key[order]
     first = np.flatnonzero(np.diff(key, prepend=-1))
-    ends, owner = np.append(first[1:], len(task)), key[first] // width
+    owner = key[first] // width
     most = np.zeros(len(shares.capacity))
     if len(first):
         np.add.at(most, owner, np.maximum.reduceat(demand, first))
-    found = []
-    for number in np.flatnonzero(most > shares.capacity * (1 + TOLERANCE)).tolist():
-        low, high = np.searchsorted(owner, (number, number + 1)).tolist()
-        own = slice(first[low], ends[high - 1])
-        parts = tuple(task[a:b] for a, b in zip(first[low:high], ends[low:high], strict=True))
-        found.append(_Users(number, float(shares.capacity[number]), task[own], demand[own], parts))
-    return found
+    channels = np.bincount(owner, minlength=len(shares.capacity))
+    table = _Table(
+        np.arange(len(shares.capacity)), np.asarray(shares.capacity), _starts(channels),
+        np.append(first, len(task)), task, demand,
+    )  # fmt: skip
+    return table.some(most > shares.capacity * (1 + TOLERANCE))
 
 
 def _amounts(shares: Shares) -> tuple[IntArray, IntArray, FloatArray]:

@@ -12,14 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from explorer.base.caching import Hashed, remembered
+from explorer.base.caching import STAGES_KEPT, Hashed, remembered
 from explorer.cluster import Cluster
 from explorer.costs.collective_ports import PortUse, ring_use, server_use
 from explorer.passes.timing import Shares
-from explorer.pricing.near_replicas import NearReplicas
+from explorer.pricing.near_replicas import near_replicas
 from explorer.pricing.routes import Pattern, lane_route, reversed_pattern
+from explorer.tasks.holder_groups import find_groups
 from explorer.tasks.program import GATHER, HOST, REDUCE, TRANSFER, Program, Slot
-from explorer.tasks.skeleton import Holders, Piece, rows_held
+from explorer.tasks.skeleton import Piece
 
 Row = tuple[int, ...]
 
@@ -66,19 +67,19 @@ class _Demands:
         self.program, self.cluster = program, cluster
         self.sections, self.holders = program.skeleton.sections, program.skeleton.holders
         self.dropped = dropped_groups(program)
-        self.near = NearReplicas(cluster)
+        self.groups = find_groups(program.skeleton, program.kept_replicas)
+        self.alike = {first: frozenset(members) for first, members in program.replica_classes.items()}
 
     def row(self, piece: Piece) -> Row:
         return self.sections[piece.section].rows[piece.copy][piece.replica]
 
     def beside(self, slot: Slot) -> list[int]:
         """Return the folded replicas whose part of a slot may meet that of its own; [] if none does."""
-        members = self.program.replica_classes.get(slot.piece.replica, ())
+        members = self.alike.get(slot.piece.replica, frozenset())
         if len(members) < 2:
             return []
         sides = tuple(self.sections[piece.section].rows[piece.copy] for piece in (slot.piece, slot.peer))
-        near = self.near.of(sides, slot.piece.replica)
-        return [replica for replica in members if replica in near]
+        return sorted(members & near_replicas(self.cluster, sides, slot.piece.replica))
 
     def transfer(self, slot: Slot, pattern: Pattern) -> dict[str, Demand]:
         """Return the demands of a transfer, with those of folded replicas that run at the same time."""
@@ -94,36 +95,19 @@ class _Demands:
 
     def reduction(self, slot: Slot) -> dict[str, Demand]:
         """Return a whole group's demand on the links of the lowered rows; equal folded groups are added."""
-        asked = self._group(self.holders[slot.where], None)
-        for other in self.dropped.get(slot.where, ()):
-            for name, demand in self._group(self.holders[other], asked).items():
+        asked = {**self._group(slot.where, self.groups[slot.where].pieces, frozenset())}
+        names = frozenset(asked)
+        for other in self.dropped.get(slot.where, ()) if names else ():
+            for name, demand in self._group(other, self.holders[other].pieces, names).items():
                 asked[name] = Demand(demand.capacity, asked[name].amount + demand.amount)
         return asked
 
-    def _group(self, group: Holders, among: dict[str, Demand] | None) -> dict[str, Demand]:
-        """Return the demand of a group; if it was folded away, only on the resources in `among`."""
-        kept = self.program.kept_replicas
-        rows = rows_held(group.pieces, self.sections)
-        pieces = [p for p in group.pieces if among is not None or kept is None or p.replica in kept]
-        found: dict[str, Demand] = {}
-        for k in range(len(rows[0])):
-            use = self._ring(group, rows, k)
-            asking = [row[k % len(row)] for row in map(self.row, pieces)] + list(group.servers)
-            column: dict[str, Demand] = {}
-            for device in dict.fromkeys(asking):
-                for item in use.of(device):
-                    if among is None or item.resource in among:
-                        column[item.resource] = Demand(item.capacity, item.group)
-            for name, demand in column.items():
-                before = found[name].amount if name in found else 0.0
-                found[name] = Demand(demand.capacity, min(demand.capacity, before + demand.amount))
-        return found
-
-    def _ring(self, group: Holders, rows: tuple[Row, ...], k: int) -> PortUse:
-        if group.method == "all_reduce":
-            return _ring_of(self.cluster, rows, k, len(rows[0]))
-        devices = tuple(row[k % len(row)] for row in rows)
-        return server_use(self.cluster, devices, group.servers or devices, len(rows[0]))
+    def _group(self, number: int, pieces: tuple[Piece, ...], among: frozenset[str]) -> dict[str, Demand]:
+        """Return the demand of some pieces of a group: on the resources in `among`, on all if that is
+        empty.
+        """
+        group, rows = self.holders[number], tuple(map(self.row, pieces))
+        return _demand_of(self.cluster, group.method, group.servers, self.groups[number].rows, rows, among)
 
     def gather(self, slot: Slot) -> dict[str, Demand]:
         """Return one replica's part of a gather, and that of the folded replicas on the same resources."""
@@ -142,6 +126,34 @@ class _Demands:
                         before = found[item.resource].amount if item.resource in found else 0.0
                         found[item.resource] = Demand(item.capacity, min(item.capacity, before + item.own))
         return found
+
+
+@remembered(STAGES_KEPT)
+def _demand_of(
+    cluster: Cluster, method: str, servers: Row, rows: tuple[Row, ...], lowered: tuple[Row, ...],
+    among: frozenset[str],
+) -> dict[str, Demand]:  # fmt: skip
+    """Return the demand of a group's devices in some of its rows, and of its servers."""
+    found: dict[str, Demand] = {}
+    for k in range(len(rows[0])):
+        use = _group_use(cluster, method, servers, rows, k)
+        asking = [row[k % len(row)] for row in lowered] + list(servers)
+        column: dict[str, Demand] = {}
+        for device in dict.fromkeys(asking):
+            for item in use.of(device):
+                if not among or item.resource in among:
+                    column[item.resource] = Demand(item.capacity, item.group)
+        for name, demand in column.items():
+            before = found[name].amount if name in found else 0.0
+            found[name] = Demand(demand.capacity, min(demand.capacity, before + demand.amount))
+    return found
+
+
+def _group_use(cluster: Cluster, method: str, servers: Row, rows: tuple[Row, ...], k: int) -> PortUse:
+    if method == "all_reduce":
+        return _ring_of(cluster, rows, k, len(rows[0]))
+    devices = tuple(row[k % len(row)] for row in rows)
+    return server_use(cluster, devices, servers or devices, len(rows[0]))
 
 
 @remembered(4096)

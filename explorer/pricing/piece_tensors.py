@@ -28,9 +28,9 @@ from explorer.pricing.section_time import section_counts
 from explorer.pricing.stage_transfers import crossing_route
 from explorer.sharding.result import ShardedLayers
 from explorer.strategy import JobStrategy, Stage
+from explorer.tasks.holder_groups import find_groups
 from explorer.tasks.placement import Holders, Piece, PlacedStrategy
 from explorer.tasks.program import GATHER, OPENING, WHOLE, Slot
-from explorer.tasks.skeleton import rows_held
 from explorer.updates import GRADIENTS, WEIGHTS, rule_of
 from explorer.workload import Job
 
@@ -63,6 +63,7 @@ class Exchanges:
         self._reduced: list[set[int]] | None = None
         self._keeping: list[tuple[Holders, tuple[int, ...]]] | None = None
         self._flows: dict[int, tuple[float, Pattern]] = {}
+        self._held: dict[tuple[int, int | None], Counts] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what it was made from: all else follows from that."""
@@ -98,10 +99,12 @@ class Exchanges:
 
     def held(self, section: int, place: int | None = None) -> Counts:
         """Count what one device of a section holds: with unequal shares at `place`, or the largest."""
-        return section_counts(
-            self.graph, self.shards(section, place), self.placement.layers[section],
-            self.placement.fractions[section], self.whole(section),
-        )  # fmt: skip
+        if (section, place) not in self._held:
+            self._held[section, place] = section_counts(
+                self.graph, self.shards(section, place), self.placement.layers[section],
+                self.placement.fractions[section], self.whole(section),
+            )  # fmt: skip
+        return self._held[section, place]
 
     def unreduced(self, section: int) -> tuple[int, ...]:
         """Return the parameters of a section whose partial sums inside the replica no reduction adds up."""
@@ -110,10 +113,11 @@ class Exchanges:
             return ()
         if self._reduced is None:
             self._reduced = [set() for _ in self.sections]
-            for group, found in zip(self.placement.skeleton.holders, self.placement.held, strict=True):
-                if rule_of(group.update).exchanges == GRADIENTS:
-                    for i in {piece.section for piece in group.pieces}:
-                        self._reduced[i].update(found)
+            skeleton = self.placement.skeleton
+            for number, group in enumerate(find_groups(skeleton)):
+                if rule_of(skeleton.holders[number].update).exchanges == GRADIENTS:
+                    for i in group.sections:
+                        self._reduced[i].update(self.placement.held[number])
         reduced = self._reduced[section]
         return tuple(p for p in with_partial_sums(shards, self.held(section)) if p not in reduced)
 
@@ -187,7 +191,7 @@ class Exchanges:
         parts: tuple[tuple[Sums, float], ...] = (((), self.weights(pieces[0].section, held)),)
         if rule_of(group.update).exchanges == GRADIENTS:
             parts = self.gradients(pieces[0].section, held)
-        rows = rows_held(pieces, self.sections)
+        rows = find_groups(self.placement.skeleton)[number].rows
         if not any(sums for sums, _ in parts):
             return rows, (), parts
         section, copy = pieces[0].section, pieces[0].copy
@@ -202,12 +206,13 @@ class Exchanges:
     def gathered(self, piece: Piece) -> Groups:
         """Return what ZeRO gathers for a piece: first all rows of the section, which need nothing."""
         section = piece.section
-        everyone = tuple(row for copy in self.sections[section].rows for row in copy)
-        found = [(everyone, 0.0)]
         width = dtype_bytes(self.job.precision)
         shape = self.sections[section]
+        copies = shape.rows
+        everyone = copies[0] if len(copies) == 1 else tuple(row for copy in copies for row in copy)
+        found = [(everyone, 0.0)]
         own = shape.shard_group(piece.copy, piece.replica) * shape.shards
-        near = everyone[own : own + shape.shards]
+        near = everyone if shape.shards == len(everyone) else everyone[own : own + shape.shards]
         for carved, size in gathered_bytes(self.held(section), self.stages[section].zero, width):
             if carved < 1.0:
                 rows = self._spread_rows(piece.section, near)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explorer.tasks.holder_groups import find_groups
 from explorer.tasks.program import REDUCE, TRANSFER, Program, Slot
 from explorer.tasks.skeleton import FloatArray, IntArray
 
@@ -52,10 +53,9 @@ def _find_tables(program: Program) -> PriceTables:
         elif slot.kind >= 0:
             own[slot.piece.section].append(number)
     near: dict[int, set[int]] = defaultdict(set)
-    for group in holders:
-        members = {piece.section for piece in group.pieces}
-        for section in members if len(members) > 1 else ():
-            near[section] |= members
+    for group in find_groups(program.skeleton, program.kept_replicas):
+        for section in group.sections if len(group.sections) > 1 else ():
+            near[section] |= {*group.sections}
     numbers = np.array(transfers, dtype=np.int64)
     slots = [program.slots[number] for number in transfers]
     return PriceTables(

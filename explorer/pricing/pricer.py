@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 from explorer.base.errors import InputError
 from explorer.base.units import dtype_bytes
+from explorer.cluster import Cluster
 from explorer.costs.compute import update_seconds
 from explorer.costs.memory import StageMemory
+from explorer.graph import LayerGraph
 from explorer.pricing.gradient_sync import (
     gather_price,
     reduce_price,
@@ -23,9 +25,10 @@ from explorer.pricing.section_time import (
     section_memory,
     section_time,
 )
-from explorer.strategy import ACTIVATIONS, OPTIMIZER
-from explorer.tasks.placement import Piece
+from explorer.strategy import ACTIVATIONS, OPTIMIZER, JobStrategy
+from explorer.tasks.placement import Piece, PlacedStrategy
 from explorer.tasks.program import GATHER, HOST, JOIN, REMADE_BEFORE, TRANSFER, B, F, Slot, U, W
+from explorer.workload import Job
 
 
 class SlotPrice(NamedTuple):
@@ -43,6 +46,12 @@ class SlotPrice(NamedTuple):
 class Pricer(Exchanges):
     """Prices of the slots of one placement. Made anew for each evaluation; what it calls is remembered."""
 
+    def __init__(
+        self, graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy, placement: PlacedStrategy
+    ) -> None:
+        super().__init__(graph, cluster, job, strategy, placement)
+        self._times: dict[tuple[int, int, Row, int], SectionTime] = {}
+
     # ---- compute ---------------------------------------------------------------------------------
 
     def section_time(self, section: int, device: int, samples: int) -> SectionTime:
@@ -55,6 +64,12 @@ class Pricer(Exchanges):
         return self._row_time(section, 0, (device,), samples)
 
     def _row_time(self, section: int, copy: int, row: Row, samples: int) -> SectionTime:
+        key = (section, copy, row, samples)
+        if key not in self._times:
+            self._times[key] = self._find_time(*key)
+        return self._times[key]
+
+    def _find_time(self, section: int, copy: int, row: Row, samples: int) -> SectionTime:
         kinds = tuple(dict.fromkeys([self.cluster.kind_of(device).name for device in row]))
         lines = self.lines(section, copy, row) if self.sharded[section].inside is not None else ()
         return section_time(
@@ -179,13 +194,14 @@ class Pricer(Exchanges):
     def _update(self, slot: Slot) -> SlotPrice:
         row, section = self.row(slot.piece), slot.where
         places = self.places(section, slot.piece.copy, row) if self.stages[section].axis_shares else ()
-        owners = zip(row, places or (None,) * len(row), strict=True)
+        kinds = [self.cluster.kind_of(device) for device in row]
+        owners = zip(kinds, places or (None,) * len(row), strict=True)
         seconds = max(
             update_seconds(
                 kind, elements=self._updated(section, place), optimizer=self.job.optimizer,
                 precision=self.job.precision,
             )
-            for kind, place in {(self.cluster.kind_of(device), place) for device, place in owners}
+            for (_, place), kind in {(kind.name, place): kind for kind, place in owners}.items()
         )  # fmt: skip
         late = 0.0
         if OPTIMIZER in self.stages[section].offload:

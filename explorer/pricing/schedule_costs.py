@@ -6,7 +6,7 @@ Greedy and optimal schedules place an action where it fits in time and in memory
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from explorer.costs.memory import StageMemory
@@ -39,6 +39,9 @@ def schedule_costs(pricer: Pricer, lanes: Lanes, edges: tuple[tuple[int, int], .
     """
     sections = pricer.sections
     stages = 1 + max(section.stage for section in sections)
+    leaving: list[list[int]] = [[] for _ in range(stages)]
+    for f, flow in enumerate(pricer.placement.skeleton.flows):
+        leaving[sections[flow.source].stage].append(f)
 
     def by_stage(value: Callable[[int], float]) -> tuple[float, ...]:
         found = [0.0] * stages
@@ -56,7 +59,7 @@ def schedule_costs(pricer: Pricer, lanes: Lanes, edges: tuple[tuple[int, int], .
         forward_s=seconds(F),
         input_grad_s=seconds(I),
         weight_grad_s=seconds(W),
-        transfer_s=tuple(_transfer_seconds(pricer, *edge) for edge in edges),
+        transfer_s=tuple(_transfer_seconds(pricer, leaving[source], target) for source, target in edges),
         activation_bytes=held(lambda item: item.activation_bytes_per_sample),
         waiting_bytes=held(lambda item: item.waiting_bytes_per_sample),
         memory_cap_bytes=tuple(
@@ -71,13 +74,14 @@ def _slot(pricer: Pricer, kind: int, section: int) -> Slot:
     return Slot(kind, section, piece, piece, pricer.sections[section].samples(0))
 
 
-def _transfer_seconds(pricer: Pricer, source: int, target: int) -> float:
-    """Sum the seconds that one microbatch's tensors take from a stage to another; 0 on one device."""
+def _transfer_seconds(pricer: Pricer, flows: Sequence[int], target: int) -> float:
+    """Sum the seconds that one microbatch's tensors of some flows take to a stage; 0 on one device."""
     sections, total = pricer.sections, 0.0
-    for f, flow in enumerate(pricer.placement.skeleton.flows):
+    for f in flows:
+        flow = pricer.placement.skeleton.flows[f]
         sender = Piece(flow.source, 0, 0)
         for receiver in (Piece(i, 0, 0) for i in flow.targets if sections[i].stage == target):
-            if sections[flow.source].stage == source and pricer.row(sender) != pricer.row(receiver):
+            if pricer.row(sender) != pricer.row(receiver):
                 samples = min(sections[flow.source].samples(0), sections[receiver.section].samples(0))
                 total += pricer.price(Slot(TRANSFER, f, sender, receiver, samples)).seconds
                 break  # the targets of a flow share their devices

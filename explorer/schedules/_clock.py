@@ -125,11 +125,11 @@ def by_tick(parts: Iterable[Ticked]) -> Actions:
     order = np.argsort(ticks, kind="stable")
     if (np.diff(ticks[order]) == 0).any():
         op, *rest = columns
-        order = np.lexsort((*rest[::-1], _RANK[op], ticks))
+        order = np.lexsort((*rest[::-1], RANK[op], ticks))
     return Actions(columns[:, order])
 
 
-_RANK = np.argsort(np.argsort(np.array(ALL_OPS)))
+RANK = np.argsort(np.argsort(np.array(ALL_OPS)))
 """Ops in the order of their names."""
 
 

@@ -95,8 +95,15 @@ def each_step(
     shape: Shape, steps: int, make: Callable[[tuple[Place, ...], int], Iterable[Action]]
 ) -> LaneOrders:
     """Make the lanes of a flush schedule: the actions of step 0, 1, ... one after the other."""
-    alike = not any(count % turns(shape, stage) for stage, count in enumerate(shape.microbatches))
+    alike = steps_alike(shape)
     return each_lane(shape, lambda places: _over_steps(shape, steps, partial(make, places), alike=alike))
+
+
+def steps_alike(shape: Shape) -> bool:
+    """Tell whether all steps are copies of the first: replicas that take turns divide the microbatches of a
+    step, so that the turns are the same in every step.
+    """
+    return not any(count % turns(shape, stage) for stage, count in enumerate(shape.microbatches))
 
 
 def each_step_at_once(shape: Shape, steps: int, make: Callable[[int], LaneOrders]) -> LaneOrders:

@@ -16,11 +16,11 @@ from explorer.actions import (
     Action,
     Actions,
     Order,
-    Place,
     Shape,
 )
-from explorer.schedules._clock import Clock, one_step
-from explorer.schedules._common import each_step, turns, updates
+from explorer.schedules._clock import Clock
+from explorer.schedules._clocked_lanes import AllLanes, clocked_lanes
+from explorer.schedules._common import turns
 
 _B, _I, _W, _U = (OP_CODE[op] for op in (BACKWARD, INPUT_GRAD, WEIGHT_GRAD, UPDATE))
 
@@ -42,7 +42,13 @@ def split_backward(actions: Iterable[Action], lag: Lag) -> Actions:
     >>> " ".join(map(str, split_backward(lane, lambda stage, copy: 1)))
     '0F0 0F1 0I0 0I1 0W0 0W1'
     """
-    columns = Actions.of(actions).columns.copy()
+    columns = Actions.of(actions).columns
+    return Actions(_split(AllLanes(columns, np.zeros(columns.shape[1], dtype=np.int64)), lag).columns)
+
+
+def _split(made: AllLanes, lag: Lag) -> AllLanes:
+    """Return the actions of all lanes, each split as `split_backward` does."""
+    columns, owner = made.columns.copy(), made.owner
     size = columns.shape[1]
     backward = np.flatnonzero(columns[0] == _B)
     columns[0, backward] = _I
@@ -51,7 +57,8 @@ def split_backward(actions: Iterable[Action], lag: Lag) -> Actions:
     updates = np.flatnonzero(columns[0] == _U)
     before = np.searchsorted(updates, backward)  # updates that precede each
     stage, copy = weight_grads[1], weight_grads[4]
-    key = stage * (int(copy.max(initial=0)) + 1) + copy
+    copies = int(copy.max(initial=0)) + 1
+    key = (owner[backward] * (int(stage.max(initial=0)) + 1) + stage) * copies + copy
     most = int(key.max(initial=0)) + 1
     group = before * most + key
     order = np.argsort(group, kind="stable")
@@ -68,14 +75,17 @@ def split_backward(actions: Iterable[Action], lag: Lag) -> Actions:
     at = np.append(updates, size)[before] * 2 - 1
     at[in_time] = 2 * backward[order[paid[in_time]]] + 1
     joined = np.concatenate([columns, weight_grads], axis=1)
+    owner = np.concatenate([owner, owner[backward]])
     moments = np.concatenate([2 * np.arange(size), at])
-    if len(kinds) <= 1:
-        return Actions(joined[:, np.argsort(moments, kind="stable")])
+    if len(kinds) <= len(np.unique(owner[backward])):  # one stage and copy on each lane
+        order = np.argsort(moments, kind="stable")
+        return AllLanes(joined[:, order], owner[order])
     first_owed = np.full(most, size, dtype=np.int64)
     np.minimum.at(first_owed, key, np.arange(len(key)))
     late = np.where(in_time, -1, first_owed[key])
     owed = np.concatenate([np.zeros(size, dtype=np.int64), late])
-    return Actions(joined[:, np.lexsort((owed, moments))])
+    order = np.lexsort((owed, moments))
+    return AllLanes(joined[:, order], owner[order])
 
 
 def rejoined(actions: Iterable[Action], shape: Shape) -> Actions:
@@ -89,16 +99,23 @@ def rejoined(actions: Iterable[Action], shape: Shape) -> Actions:
     '0F0 0B0'
     """
     columns = Actions.of(actions).columns
+    return Actions(_rejoined(AllLanes(columns, np.zeros(columns.shape[1], dtype=np.int64)), shape).columns)
+
+
+def _rejoined(made: AllLanes, shape: Shape) -> AllLanes:
+    """Return the actions of all lanes, each as `rejoined` makes it."""
+    columns, owner = made
     pair = np.flatnonzero((columns[0, :-1] == _I) & (columns[0, 1:] == _W))
     pair = pair[(columns[1:, pair] == columns[1:, pair + 1]).all(axis=0)]
     if len(pair):
         waited_for = {target for _, target in shape.edges}
-        pair = pair[[stage not in waited_for for stage in columns[1, pair].tolist()]]
+        last = np.array([stage not in waited_for for stage in range(shape.stages)])
+        pair = pair[last[columns[1, pair]] & (owner[pair] == owner[pair + 1])]
     if not len(pair):
-        return Actions(columns)
+        return made
     joined = columns.copy()
     joined[0, pair] = _B
-    return Actions(np.delete(joined, pair + 1, axis=1))
+    return AllLanes(np.delete(joined, pair + 1, axis=1), np.delete(owner, pair + 1))
 
 
 def split_order(order: Order, lag: Lag) -> Order:
@@ -113,12 +130,8 @@ def split_order(order: Order, lag: Lag) -> Order:
 def levelled(shape: Shape, clock: Clock, *, steps: int) -> Order:
     """Return the order of a clock with split backwards, every stage holding as much as the fullest one."""
     lag = level_lag(shape, clock)
-
-    def lane(places: tuple[Place, ...], step: int) -> Actions:
-        split = split_backward(one_step(shape, clock, places, step), lag)
-        return Actions.joined([rejoined(split, shape), updates(shape, places, step)])
-
-    return Order(lanes=each_step(shape, steps, lane), steps=steps)
+    lanes = clocked_lanes(shape, clock, steps, lambda made: _rejoined(_split(made, lag), shape))
+    return Order(lanes=lanes, steps=steps)
 
 
 def level_lag(shape: Shape, clock: Clock) -> Lag:

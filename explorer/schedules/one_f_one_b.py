@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from explorer.actions import Actions, Order, Shape
+from explorer.actions import Order, Shape
 from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
-from explorer.schedules._clock import clock_of, one_step
-from explorer.schedules._common import each_step, updates
+from explorer.schedules._clock import clock_of
+from explorer.schedules._clocked_lanes import clocked_lanes
 from explorer.schedules._in_flight import clocked
 from explorer.schedules._paths import one_forward_one_backward
 from explorer.schedules.placements import LINE
@@ -40,12 +40,4 @@ def order(shape: Shape, *, steps: int, blocking: bool = False) -> Order:
     of activations and gradients between two neighbours takes time of both (Narayanan et al., 2021, whose
     stages send and receive in one call).
     """
-    clock = clock_of(shape)
-    lanes = each_step(
-        shape,
-        steps,
-        lambda places, step: Actions.joined(
-            [one_step(shape, clock, places, step), updates(shape, places, step)]
-        ),
-    )
-    return Order(lanes=lanes, steps=steps, blocking=blocking)
+    return Order(lanes=clocked_lanes(shape, clock_of(shape), steps), steps=steps, blocking=blocking)

@@ -45,7 +45,7 @@ def _stand_for(folding: Folding, lanes: tuple[tuple[int, ...], ...]) -> tuple[tu
     for row, devices in folding.rows.items():
         for i, device in enumerate(row):
             by_device.setdefault(device, set()).update(devices[i :: len(row)])
-    return tuple(
+    return Hashed(
         tuple(sorted({d for device in lane for d in by_device.get(device, {device})})) for lane in lanes
     )
 

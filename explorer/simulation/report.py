@@ -336,15 +336,17 @@ class _Folded(NamedTuple):
 
 
 def _folded(program: Program, cluster: Cluster, job: Job, lanes: tuple[tuple[int, ...], ...]) -> _Folded:
-    def find() -> _Folded:
-        kinds = cluster.kinds_among([device for devices in lanes for device in devices])
-        return _Folded(
-            np.array([len(devices) for devices in lanes], dtype=np.float64),
-            sum(count * kind.peak(job.precision) for _, kind, count in kinds),
-        )
-
     known = program.memo("folded devices", lambda: IdentityCache(8))
-    return known.get((cluster, lanes), job.precision, find)
+    return known.get((cluster, lanes), job.precision, lambda: _together(cluster, lanes, job.precision))
+
+
+@remembered(64)
+def _together(cluster: Cluster, lanes: tuple[tuple[int, ...], ...], precision: str) -> _Folded:
+    kinds = cluster.kinds_among([device for devices in lanes for device in devices])
+    return _Folded(
+        np.array([len(devices) for devices in lanes], dtype=np.float64),
+        sum(count * kind.peak(precision) for _, kind, count in kinds),
+    )
 
 
 _WAITS = {TRANSFER: "transfer", REDUCE: "reduce", GATHER: "gather"}

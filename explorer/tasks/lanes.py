@@ -20,6 +20,8 @@ class Lanes(NamedTuple):
     """Per lane: the pieces it computes, in section order."""
     of_piece: dict[Piece, tuple[int, ...]]
     """Per piece: lanes that compute it together."""
+    kept: tuple[int, ...] | None
+    """The replicas of all sections that it has pieces of; None for all."""
 
 
 @remembered(256)
@@ -58,6 +60,7 @@ def find_lanes(sections: tuple[SectionShape, ...], replicas: tuple[int, ...] | N
         ),
         pieces=tuple(pieces for pieces, _ in ordered),
         of_piece={piece: tuple(lanes) for piece, lanes in of_piece.items()},
+        kept=replicas,
     )
 
 

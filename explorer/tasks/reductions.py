@@ -16,6 +16,7 @@ import numpy as np
 
 from explorer.actions import OP_CODE, UPDATE
 from explorer.base.errors import PlanError
+from explorer.tasks.holder_groups import find_groups
 from explorer.tasks.indexing import IntArray, Places, numbered, ragged
 from explorer.tasks.placement import Holders, Piece
 from explorer.tasks.program import CLOSING, OPENING, REDUCE, WHOLE, Slot
@@ -37,13 +38,12 @@ def add_reductions(work: Lowering, runs: Runs, weight_grad: MadeTasks) -> None:
     if not work.skeleton.holders:
         return
     all_updates = _Updates(work)
+    groups = find_groups(work.skeleton, work.lanes.kept)
     averages = any(rule_of(group.update).exchanges == WEIGHTS for group in work.skeleton.holders)
     waits: _Waits | None = None
     for g, group in enumerate(work.skeleton.holders):
         rule = rule_of(group.update)
-        pieces = [
-            work.pieces.number[piece] for piece in dict.fromkeys(group.pieces) if piece in work.pieces.number
-        ]
+        pieces = [work.pieces.number[piece] for piece in groups[g].pieces]
         updates = all_updates.of(pieces)
         if rule.delay or rule.exchanges == WEIGHTS:
             _need_together(work, group, np.diff(updates.start), len(pieces))
@@ -53,7 +53,8 @@ def add_reductions(work: Lowering, runs: Runs, weight_grad: MadeTasks) -> None:
             waits = _Waits(work)
         turn = np.arange(1, len(updates.low) + 1)
         due = (turn % rule.period == 0) & ((turn // rule.period - 1) % group.turn[1] == group.turn[0])
-        exchange = _Exchange(work, g, work.pieces.all[pieces[0]], waits if group.buckets else None)
+        channel = work.channel_id("group", groups[g].devices)
+        exchange = _Exchange(work, g, channel, work.pieces.all[pieces[0]], waits if group.buckets else None)
         if rule.exchanges == WEIGHTS:
             _average(work, exchange, updates, np.flatnonzero(due))
         else:
@@ -134,6 +135,8 @@ class _Exchange(NamedTuple):
 
     work: Lowering
     group: int
+    channel: int
+    """That of its devices: groups over the same ones count as one, and take turns."""
     piece: Piece
     waits: _Waits | None
     """For reductions in buckets: what their gradients wait for."""
@@ -157,11 +160,9 @@ class _Exchange(NamedTuple):
         kind = np.where(parts[of] > 0, np.where(within > 0, CLOSING, OPENING), WHOLE)
         number, first = numbered(kind, HIGHEST)
         slots = [self._slot(part) for part in kind[first].tolist()]
-        pieces = work.skeleton.holders[self.group].pieces
-        channel = work.channel_id("group", _devices(work, pieces))
         tasks = work.add(
             np.array(slots, dtype=np.int64)[number],
-            np.full(len(of), channel),
+            np.full(len(of), self.channel),
             work.action[update[of]],
             work.step[update[of]],
         )
@@ -179,12 +180,6 @@ class _Exchange(NamedTuple):
 
 
 HIGHEST = 1 + max(WHOLE, OPENING, CLOSING)
-
-
-def _devices(work: Lowering, pieces: tuple[Piece, ...]) -> tuple[int, ...]:
-    """Return the devices of a process group; groups over the same devices count as one, and take turns."""
-    sections = work.sections
-    return tuple(sorted({d for p in pieces for d in sections[p.section].rows[p.copy][p.replica]}))
 
 
 def _average(work: Lowering, exchange: _Exchange, updates: _Together, due: IntArray) -> None:

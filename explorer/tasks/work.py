@@ -185,9 +185,15 @@ class Lowering:
 
     def kept(self, section: int) -> tuple[int, ...]:
         """Return the replicas of a section that are lowered (equal ones are folded away)."""
-        return tuple(
-            r for r in range(self.sections[section].replicas) if Piece(section, 0, r) in self.lanes.of_piece
-        )
+        return self._kept.get(section, ())
+
+    @cached_property
+    def _kept(self) -> dict[int, tuple[int, ...]]:
+        found: dict[int, list[int]] = {}
+        for section, copy, replica in sorted(self.lanes.of_piece):
+            if not copy:
+                found.setdefault(section, []).append(replica)
+        return {section: tuple(replicas) for section, replicas in found.items()}
 
 
 def _joined(parts: list[IntArray]) -> IntArray:
