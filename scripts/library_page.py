@@ -36,6 +36,15 @@ def section(system: System, outcomes: tuple[Outcome, ...]) -> str:
     lines += [f"Not here: {system.missing}."] if system.missing else []
     lines += ["", "| claim | published | ours | unit | |", "|---|---:|---:|---|---|"]
     lines += [row(outcome) for outcome in outcomes]
+    if system.table is not None:
+        made = system.table()
+        bars = ["---", *["---:"] * (len(made.head) - 1)]
+        lines += [
+            "",
+            made.title,
+            "",
+            *(f"| {' | '.join(cells)} |" for cells in (made.head, bars, *made.rows)),
+        ]
     return "\n".join(lines) + "\n"
 
 

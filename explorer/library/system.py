@@ -143,6 +143,18 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Figures of ours beside a system's claims, for its page."""
+
+    title: str
+    """What the rows are, in words."""
+    head: tuple[str, ...]
+    """Names of the columns, with units."""
+    rows: tuple[tuple[str, ...], ...]
+    """Cells as they are printed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class System(Spec):
     """A published system: its paper, what it is in our terms, and its claims."""
 
@@ -154,6 +166,8 @@ class System(Spec):
     """Year of the first publication."""
     missing: str = ""
     """Parts of the system that are missing here, in words; empty if none are."""
+    table: Callable[[], Table] | None = None
+    """Computes further figures for its page; None for none."""
     function: Callable[[], Example] = unregistered
     """Makes the example problem; its docstring says in words what problem that is, for people to read."""
 

@@ -33,6 +33,22 @@ def one_way_split(of: Pipelines) -> FloatArray:
     return np.maximum(passed, of.work_s(of.forward_s + whole))
 
 
+def opposed(of: Pipelines) -> FloatArray:
+    """Return the (P, N) spans of two copies in opposite directions, whose lanes begin and end with their own.
+
+    Position r of the first half begins with a forward of stage r of copy 0, after those before it, and ends
+    with its backward, before theirs; the second half mirrors it with copy 1.
+    """
+    spans, p, once = busy(of), of.grid.positions, of.once_s
+    if of.grid.copies != 2:
+        return spans
+    alone = once.sum(axis=0) + 2 * of.transfer_s.sum(axis=0)
+    fill = np.zeros((max(1, p // 2), of.size))
+    np.cumsum(once[: p // 2 - 1] + 2 * of.transfer_s[: p // 2 - 1], axis=0, out=fill[1:])
+    path = np.maximum(alone, (spans[: p // 2] + fill).max(axis=0))
+    return with_path(with_path(spans, path), path, p - 1)
+
+
 def gradients(of: Pipelines) -> FloatArray:
     """Return the (P, N) seconds from the first forward of a position to its last input gradient."""
     gradient = np.minimum(of.input_grad_s, of.backward_s)

@@ -87,3 +87,21 @@ def level(placement: Placement, grid: Grid, microbatches: FloatArray, at: IntArr
     (sure,) = one_of_each(placement, grid, microbatches, at)
     most = np.maximum(sure.saved, np.minimum(microbatches, grid.positions))
     return (sure, InFlight(most, again=most.shape[1] - 1, sure=False))
+
+
+def one_copy(
+    placement: Placement, grid: Grid, microbatches: FloatArray, at: IntArray
+) -> tuple[InFlight, ...]:
+    """Return what opposed copies hold: before the first backward of one, a microbatch of each of its stages.
+
+    As a guess, as many microbatches of each stage of all copies as there are positions, shared among copies.
+    """
+    held = placement.held(grid)
+    copy = np.array([[of for _, of in held[r]] for r in at])[:, :, None]
+    some = np.ones(len(microbatches))
+    sure = tuple(
+        InFlight((copy == one) * some, again=int(np.flatnonzero(copy[0, :, 0] == one)[-1]))
+        for one in range(grid.copies)
+    )
+    most = np.maximum(1.0, np.minimum(microbatches, grid.positions) / grid.copies)
+    return (*sure, InFlight(np.ones(copy.shape) * most, again=copy.shape[1] - 1, sure=False))

@@ -7,10 +7,11 @@ import numpy as np
 from explorer.actions import Actions, Order, Place, Shape
 from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
+from explorer.schedules._bounds import opposed
 from explorer.schedules._clock import Ticked, by_tick, clock_of, ticked
 from explorer.schedules._common import each_step, per_copy, updates
-from explorer.schedules._in_flight import opposed
-from explorer.schedules.pipelines import FloatArray, Pipelines, busy, with_path
+from explorer.schedules._in_flight import opposed as opposed_in_flight
+from explorer.schedules.pipelines import FloatArray, Pipelines, busy
 from explorer.schedules.placements import BIDIRECTIONAL
 
 CONCATENATE = Option(
@@ -25,22 +26,6 @@ def makespan(of: Pipeline) -> float | None:
     if of.chunks > 1 or of.m < of.p:
         return None
     return of.m * of.round_s + (of.p - 2) * max(of.forward_s, of.backward_s)
-
-
-def paths(of: Pipelines) -> FloatArray:
-    """Return the (P, N) spans of paths.
-
-    Position r of the first half begins with a forward of stage r of copy 0, after those before it, and ends
-    with its backward, before theirs; the second half mirrors it with copy 1.
-    """
-    spans, p, once = busy(of), of.grid.positions, of.once_s
-    if of.grid.chunks > 1 or of.grid.copies != 2:
-        return spans
-    alone = once.sum(axis=0) + 2 * of.transfer_s.sum(axis=0)
-    fill = np.zeros((max(1, p // 2), of.size))
-    np.cumsum(once[: p // 2 - 1] + 2 * of.transfer_s[: p // 2 - 1], axis=0, out=fill[1:])
-    path = np.maximum(alone, (spans[: p // 2] + fill).max(axis=0))
-    return with_path(with_path(spans, path), path, p - 1)
 
 
 def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
@@ -61,9 +46,9 @@ def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
         placement=BIDIRECTIONAL,
         needs=Needs(copies=(2,), equal_microbatches=True, stage_multiple=2),
         closed_form=ClosedForm(makespan=makespan),
-        lower=paths,
+        lower=opposed,
         estimate=estimate,
-        in_flight=opposed,
+        in_flight=opposed_in_flight,
     )
 )
 def order(shape: Shape, *, steps: int, concatenate: bool = False) -> Order:

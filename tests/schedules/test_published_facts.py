@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import groupby, pairwise, product
 
 import pytest
 from hypothesis import given, settings
@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from explorer.actions import Order, Shape
 from explorer.base.errors import InputError
-from explorer.schedules import make_order
+from explorer.schedules import SCHEDULES, make_order
 from explorer.schedules._clock import clock_of
 from explorer.schedules._common import turns
-from explorer.schedules.placements import SNAKE
+from explorer.schedules.placements import BIDIRECTIONAL_VEE, SNAKE
 from tests.schedules.shapes import bidirectional, dags, line, looped, replicated, workers
 from tests.schedules.slots import peak_in_flight, simulate, stashed_versions
 
@@ -28,6 +28,49 @@ def peaks(order: Order) -> list[int]:
 def test_in_flight_of_flush_schedules(p: int, m: int) -> None:
     assert peaks(make_order("gpipe", line(p, m))) == [m] * p
     assert peaks(make_order("1f1b", line(p, m))) == [min(p - s, m) for s in range(p)]
+
+
+@pytest.mark.parametrize(("p", "m"), [(1, 3), (2, 8), (4, 2), (4, 9), (8, 24)])
+def test_eager_1f1b_runs_twice_as_far_ahead(p: int, m: int) -> None:
+    order = make_order("eager_1f1b", line(p, m))
+    assert peaks(order) == [min(2 * (p - s) - 1, m) for s in range(p)]
+    for s, lane in enumerate(order.lanes):
+        ahead = next(at for at, action in enumerate(lane) if action.op == "B")
+        assert ahead == min(2 * (p - 1 - s) + 1, m)
+
+
+@pytest.mark.parametrize("transfer_s", [0.1, 0.5, 1.0])
+def test_eager_1f1b_hides_transfers(transfer_s: float) -> None:
+    """Its step grows by the way there and back, that of 1F1B with every microbatch."""
+    p, seconds = 4, {"B": 2}
+    for m in (16, 32):
+        shape = line(p, m)
+        eager, plain = (
+            simulate(make_order(name, shape), shape, seconds, transfer_s=transfer_s).makespan
+            for name in ("eager_1f1b", "1f1b")
+        )
+        assert eager == pytest.approx(3 * (m + p - 1) + 2 * (p - 1) * transfer_s)
+        assert plain >= 3 * m + m * transfer_s
+
+
+def test_eager_1f1b_takes_a_stage_dag() -> None:
+    """Two branches of one stage: twice the depth ahead, not twice the number of stages."""
+    branches = replicated([(0, 1), (0, 2), (1, 3), (2, 3)], [8] * 4, [1] * 4, [False] * 4)
+    order = make_order("eager_1f1b", branches)
+    assert peaks(order) == [5, 3, 3, 1]
+    assert simulate(order, branches).makespan == (8 + 3 - 1) * 2
+
+
+@pytest.mark.parametrize(("p", "m", "v"), [(2, 4, 2), (4, 8, 2), (4, 4, 3), (8, 16, 4)])
+def test_breadth_first_works_on_one_chunk_at_a_time(p: int, m: int, v: int) -> None:
+    shape = looped(p, m, v)
+    order = make_order("breadth_first", shape)
+    assert peaks(order) == [m * v] * p
+    assert simulate(order, shape, {"B": 2}).makespan / (3 * m * v) - 1 == pytest.approx((p - 1) / (v * m))
+    for r, lane in enumerate(order.lanes):
+        turns_taken = [stage for stage, _ in groupby(action.stage for action in lane if action.op != "U")]
+        chunks = list(range(r, p * v, p))
+        assert turns_taken == chunks + chunks[-2::-1]
 
 
 @pytest.mark.parametrize(("p", "m", "v"), [(2, 4, 2), (4, 8, 2), (4, 4, 3), (8, 16, 4)])
@@ -52,6 +95,31 @@ def test_chimera(stages: int, in_flight: list[int]) -> None:
     assert order == make_order("chimera", shape, options={"concatenate": True})
     assert str(order.lanes[0][-1]) == f"0U0-{stages - 1}"  # both copies apply all samples
     assert str(order.lanes[0][-2]) == f"{stages - 1}U0-{stages - 1}~1"
+
+
+@pytest.mark.parametrize(("stages", "idle"), [(4, (1, 2)), (6, (2, 4)), (8, (3, 6))])
+def test_bitpipe(stages: int, idle: tuple[int, int]) -> None:
+    """Idle for (D - 2)(F + B)/4 where F = B, for D - 2 forwards where B = 2 F; a chunk is half a stage."""
+    shape = BIDIRECTIONAL_VEE.shape(BIDIRECTIONAL_VEE.grid(stages), stages)
+    order = make_order("bitpipe", shape)
+    found = [simulate(order, shape, {"F": 0.5, "B": b / 2}).makespan - stages * (1 + b) for b in (1, 2)]
+    assert found == [(stages - 2) * 2 / 4, stages - 2] == list(idle)
+    assert max(peaks(order)) <= 2 * stages
+    if stages == 4:
+        assert [peak / 2 for peak in peaks(order)] == [3.5, 4, 4, 3.5]
+
+
+@pytest.mark.parametrize("stages", [4, 6, 8, 12])
+@pytest.mark.parametrize("name", ["chimera", "bitpipe"])
+def test_opposed_lanes_begin_and_end_with_their_own_copy(name: str, stages: int) -> None:
+    """What the bound of opposed pipelines rests on: whichever microbatches, and whatever they take."""
+    placement = SCHEDULES.get(name).placement
+    for m in range(2, 3 * stages + 1, 2):
+        order = make_order(name, placement.shape(placement.grid(stages), m))
+        for lane, actions in enumerate(order.lanes):
+            last = next(action for action in reversed(actions) if action.op == "B")
+            own = (lane, 0) if lane < stages // 2 else (stages - 1 - lane, 1)
+            assert (actions[0].stage, actions[0].copy) == (last.stage, last.copy) == own
 
 
 def test_chimera_order_of_the_paper() -> None:
