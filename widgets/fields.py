@@ -146,6 +146,7 @@ def _schedule(point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
             "label": f"{choice.name}: {choice.problem}" if choice.problem else choice.name,
             "disabled": bool(choice.problem),
             "title": choice.title,
+            "group": choice.group,
         }
         for choice in choices(point)
     ]

@@ -21,6 +21,7 @@ from explorer.views import (
     timeline_view,
 )
 from explorer.views.graph import first_opened, graph_index, still_open
+from explorer.views.link_map import links_view
 from explorer.views.tiles import Baseline
 
 from .edits import degrees_of, even_strategy
@@ -138,6 +139,8 @@ def paint_rest(parts: Parts, point: Point, errors: Mapping[str, float] | None = 
     _paint_timeline(parts, point.scene, other)
     yield
     _paint_heat(parts.memory, memory_view, point.scene, other)
+    yield
+    links_view(point.scene)  # kept with the scene; on thousands of devices as slow as all the rest
     yield
     _paint_traffic(parts, point.scene, other)
     yield

@@ -14,6 +14,7 @@ from explorer.actions import Shape
 from explorer.base.errors import InputError
 from explorer.schedules import SCHEDULES, Schedule, make_order
 from explorer.schedules.custom import lanes_text
+from explorer.schedules.groups import grouped
 from explorer.schedules.placements import ANY
 from explorer.strategies.bare_shape import bare_shape
 from explorer.strategies.degrees import Degrees
@@ -32,6 +33,8 @@ class Choice:
 
     name: str
     """Registered name."""
+    group: str
+    """Name of its group."""
     title: str
     """One line, with what happens to the placement."""
     problem: str
@@ -46,17 +49,19 @@ def degrees_shown(point: Point) -> Degrees:
 
 
 def choices(point: Point) -> tuple[Choice, ...]:
-    """Return every registered schedule, as a state can have it; kept with the prediction for the state."""
+    """Return every registered schedule, group by group, as a state can have it; kept with its prediction."""
     kept = point.outcome.kept
     if "schedules" not in kept:
         own = point.inputs
         shape = bare_shape(own.graph, own.job, point.strategy.job)
-        kept["schedules"] = tuple(_choice(point, schedule, shape) for schedule in SCHEDULES)
-    found: tuple[Choice, ...] = kept["schedules"]
-    return found
+        kept["schedules"] = tuple(
+            _choice(point, schedule, shape, group.name) for group, found in grouped() for schedule in found
+        )
+    known: tuple[Choice, ...] = kept["schedules"]
+    return known
 
 
-def _choice(point: Point, schedule: Schedule, shape: Shape) -> Choice:
+def _choice(point: Point, schedule: Schedule, shape: Shape, group: str) -> Choice:
     problem = ""
     try:
         anew = _anew(point, schedule, shape)
@@ -66,7 +71,7 @@ def _choice(point: Point, schedule: Schedule, shape: Shape) -> Choice:
     title = f"{schedule.title}. {schedule.paper}" if schedule.paper else schedule.title
     if anew:
         title += f". It cuts the model anew: {schedule.placement.text}"
-    return Choice(name=schedule.name, title=title, problem=problem)
+    return Choice(name=schedule.name, group=group, title=title, problem=problem)
 
 
 def _anew(point: Point, schedule: Schedule, shape: Shape) -> bool:

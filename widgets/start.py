@@ -1,78 +1,152 @@
-"""Initial strategy: one that fits, found among even ones in a moment."""
+"""Initial strategy: one that fits, found among even ones by estimates and confirmed by a simulation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from itertools import product
+from collections.abc import Iterable, Iterator
+from itertools import islice, product
+from typing import NamedTuple
 
 from explorer.base.errors import ExplorerError
 from explorer.base.units import dtype_bytes
-from explorer.search.microbatches import with_best_microbatch
-from explorer.simulation.report import Report
+from explorer.search.microbatches import NEAR
 from explorer.simulation.simulate import simulate
 from explorer.strategies.cuts import units
 from explorer.strategies.degrees import Degrees
 from explorer.strategies.model_axes import splittable
 from explorer.strategy import Strategy
-from explorer.workload import OPTIMIZERS, Workload
+from explorer.tables import DegreesColumns, Estimator
+from explorer.workload import OPTIMIZERS
 
 from .session import Inputs
 
 _MOST_ACTIONS = 5000
-"""Most stages times microbatches over all tries: about two seconds."""
+"""Most stages times microbatches of a step, if larger microbatches make them fewer."""
+_MOST_CONFIRMED = 4
+"""Most simulations: on 16,384 devices one takes a fifth of a second."""
+_ALIKE = 0.05
+"""Shares of a device's memory that two strategies may differ in what lacks and count as alike."""
+_TIED = 1.1
+"""Guesses over the fastest that are simulated: guesses are that far off where links are shared."""
+
+
+class _Guess(NamedTuple):
+    """What the estimator says of some degrees."""
+
+    over_bytes: float
+    """Bytes that some device lacks; 0 if they fit."""
+    step_s: float
+    """Seconds of a step."""
+    degrees: Degrees
 
 
 def start_strategy(inputs: Inputs) -> Strategy:
     """Try pipeline x data parallel first, then tensor parallelism, ZeRO or recomputation, until it fits.
 
-    Of several that fit the one with the least of all these is taken, with its fastest microbatch size. Where
-    none of them fits, experts and ZeRO-3 are tried too (`_closest`); the board then says what would help.
+    Of several that fit the one with the least of all these is taken (among long pipelines of one length the
+    fastest), with its fastest microbatch size. Where none of them fits, experts and ZeRO-3 are tried too
+    (`_closest`); the board then says what would help.
 
     Raises:
         ExplorerError: no even strategy can be made at all.
     """
-    spent = 0
-    for degrees in _choices(inputs):
-        spent += degrees.stages * (degrees.stages + 1)
-        if spent > _MOST_ACTIONS:
-            break
-        report = _probe(inputs, degrees)
-        if report is not None and report.feasible:
-            return _built(inputs, _with_microbatch(inputs, degrees))
-    return _built(inputs, _with_microbatch(inputs, _closest(inputs)))
+    estimator = Estimator(inputs.graph, inputs.cluster, inputs.job)
+    for guess in islice(_fitting(inputs, estimator), _MOST_CONFIRMED):
+        best = _with_microbatch(inputs, estimator, guess.degrees)
+        if best is not None and not best.over_bytes:
+            return _built(inputs, best.degrees)
+    return _built(inputs, _closest(inputs, estimator))
 
 
-_ALIKE = 0.05
-"""Shares of a device's memory that two strategies may differ in what lacks and count as alike."""
-_MOST_CLOSEST = 2000
-"""Stages times microbatches over all tries among those that save most memory: about half a second."""
+def _fitting(inputs: Inputs, estimator: Estimator) -> Iterator[_Guess]:
+    """Yield the degrees that seem to fit, simplest first, long pipelines of one length by their seconds."""
+    for recompute, zero in _THRIFT:
+        guesses = _guessed(inputs, estimator, _choices(inputs, recompute, zero))
+        place = {stages: number for number, counts in enumerate(_COUNTS) for stages in counts}
+        yield from sorted(
+            (guess for guess in guesses if not guess.over_bytes),
+            key=lambda guess: (
+                place[guess.degrees.stages],
+                guess.step_s if guess.degrees.stages >= _LONG else 0,
+            ),
+        )
 
 
-def _closest(inputs: Inputs) -> Degrees:
+def _closest(inputs: Inputs, estimator: Estimator) -> Degrees:
     """Return the fastest of those that fit, or of those that lack hardly more memory than the least."""
     room = min(kind.memory_bytes for kind in inputs.cluster.device_kinds)
-    tried: list[tuple[float, float, Degrees]] = []  # bytes that lack, seconds of a step
-    spent = 0
-    for degrees in _sparest(inputs):
-        spent += degrees.stages * (degrees.stages + 1)
-        if spent > _MOST_CLOSEST and tried:
-            break
-        if (report := _probe(inputs, degrees)) is not None:
-            over = max((item.over_bytes for item in report.overflows), default=0.0)
-            tried.append((over, _whole_step_s(inputs, degrees, report), degrees))
-    if not tried:
+    guesses = sorted(
+        _alike(_guessed(inputs, estimator, _sparest(inputs)), room), key=lambda guess: guess.step_s
+    )
+    tried = [_simulated(inputs, guess.degrees) for guess in guesses[:_MOST_CONFIRMED]]
+    alike = _alike([guess for guess in tried if guess is not None], room)
+    if not alike:
         return Degrees()
-    least = min(over for over, _, _ in tried)
+    found = min(alike, key=lambda guess: guess.step_s)
+    return (_with_microbatch(inputs, estimator, found.degrees) or found).degrees
+
+
+def _alike(guesses: list[_Guess], room: float) -> list[_Guess]:
+    """Return those that fit, or that lack hardly more memory than the least; `room`: bytes of a device."""
+    least = min((guess.over_bytes for guess in guesses), default=0.0)
     allowed = least + _ALIKE * room if least else 0.0
-    return min((item for item in tried if item[0] <= allowed), key=lambda item: item[1])[2]
+    return [guess for guess in guesses if guess.over_bytes <= allowed]
 
 
-def _whole_step_s(inputs: Inputs, degrees: Degrees, report: Report) -> float:
-    """Return the seconds of a step, from those of a short one: m microbatches take m + p - 1 turns."""
-    whole = inputs.job.global_batch // degrees.replicas
-    short = min(degrees.stages + 1, whole)
-    return report.step_time_s * (whole + degrees.stages - 1) / (short + degrees.stages - 1)
+def _with_microbatch(inputs: Inputs, estimator: Estimator, degrees: Degrees) -> _Guess | None:
+    """Return what a simulation says of the degrees with their fastest microbatch size.
+
+    Sizes lack no memory, or hardly more than the smallest does; those of nearly the fastest guess are
+    simulated. None if none can be.
+    """
+    share = inputs.job.global_batch // degrees.replicas
+    sizes = [2**k for k in range(max(1, share & -share).bit_length())]
+    few = [size for size in sizes if degrees.stages * share // size <= _MOST_ACTIONS] or sizes[-1:]
+    guesses = _guessed(inputs, estimator, [degrees.changed(microbatch_size=size) for size in few])
+    allowed = NEAR * min((guess.over_bytes for guess in guesses), default=0.0)
+    guesses = sorted(
+        (guess for guess in guesses if guess.over_bytes <= allowed), key=lambda guess: guess.step_s
+    )
+    near = [guess for guess in guesses if guess.step_s <= _TIED * guesses[0].step_s]
+    tried = [_simulated(inputs, guess.degrees) for guess in near[:_MOST_CONFIRMED]]
+    return min(
+        (guess for guess in tried if guess is not None),
+        key=lambda guess: (max(0.0, guess.over_bytes - allowed), guess.step_s),
+        default=None,
+    )
+
+
+def _guessed(inputs: Inputs, estimator: Estimator, wanted: Iterable[Degrees]) -> list[_Guess]:
+    """Return the estimates of those degrees that the model and the cluster allow, in their order."""
+    legal = [degrees for degrees in wanted if _is_legal(inputs, degrees)]
+    if not legal:
+        return []
+    found = estimator.of(DegreesColumns.of(legal))
+    return [
+        _Guess(max(0.0, float(over)), float(step_s), degrees)
+        for over, step_s, degrees in zip(found.over_bytes, found.step_s, legal, strict=True)
+    ]
+
+
+def _is_legal(inputs: Inputs, degrees: Degrees) -> bool:
+    try:
+        degrees.check(inputs.graph, inputs.cluster, inputs.job)
+    except ExplorerError:
+        return False
+    return True
+
+
+def _simulated(inputs: Inputs, degrees: Degrees) -> _Guess | None:
+    """Return what a simulation says of the degrees; None if there is no such strategy."""
+    try:
+        report = simulate(inputs.graph, inputs.cluster, inputs.workload, _built(inputs, degrees))
+    except ExplorerError:
+        return None
+    over = max((item.over_bytes for item in report.overflows), default=0.0)
+    return _Guess(over, report.step_time_s, degrees)
+
+
+def _built(inputs: Inputs, degrees: Degrees) -> Strategy:
+    return degrees.build(inputs.graph, inputs.cluster, inputs.job)
 
 
 def _sparest(inputs: Inputs) -> Iterator[Degrees]:
@@ -92,24 +166,24 @@ def _sparest(inputs: Inputs) -> Iterator[Degrees]:
 
 _THRIFT = (("none", 0), ("none", 1), ("full", 0), ("full", 1))
 """Recomputation and ZeRO level, simplest first."""
+_COUNTS = ((4, 2, 8), (16,), (32,), (64,), (1,))
+"""Numbers of stages, those to be tried first in front."""
+_LONG = 16
+"""Stages from which a pipeline is long."""
 
 
-def _choices(inputs: Inputs) -> Iterator[Degrees]:
+def _choices(inputs: Inputs, recompute: str, zero: int) -> Iterator[Degrees]:
     """Yield the degrees that use all devices, simplest first; long pipelines after short ones."""
     devices = len(inputs.cluster.present)
     most = len(units(inputs.graph))
-    tensors = _tensors(inputs)
-    for recompute, zero in _THRIFT:
-        for counts in ((4, 2, 8), (16,), (32,), (64,), (1,)):
-            for tensor, stages in product(tensors, counts):
-                replicas = devices // (stages * tensor)
-                if stages > most or not replicas or inputs.job.global_batch % replicas:
-                    continue
-                found = Degrees(
-                    stages=stages, replicas=replicas, tensor=tensor, recompute=recompute, zero=zero
-                )
-                if _states_fit(inputs, found):
-                    yield found
+    for counts in _COUNTS:
+        for tensor, stages in product(_tensors(inputs), counts):
+            replicas = devices // (stages * tensor)
+            if stages > most or not replicas or inputs.job.global_batch % replicas:
+                continue
+            found = Degrees(stages=stages, replicas=replicas, tensor=tensor, recompute=recompute, zero=zero)
+            if _states_fit(inputs, found):
+                yield found
 
 
 def _tensors(inputs: Inputs) -> list[int]:
@@ -121,7 +195,7 @@ def _tensors(inputs: Inputs) -> list[int]:
 
 def _states_fit(inputs: Inputs, degrees: Degrees) -> bool:
     """Tell whether weights, gradients and optimizer could fit if spread evenly, which spares most
-    simulations.
+    estimates.
     """
     width, kept = dtype_bytes(inputs.job.precision), OPTIMIZERS[inputs.job.optimizer].states
     state = 4.0 * (kept + inputs.job.master_copy) if inputs.job.training else 0.0
@@ -129,26 +203,3 @@ def _states_fit(inputs: Inputs, degrees: Degrees) -> bool:
     each += state / degrees.replicas if degrees.zero else state
     room = max(kind.memory_bytes for kind in inputs.cluster.device_kinds)
     return inputs.graph.parameter_count * each / (degrees.stages * degrees.tensor) < room
-
-
-def _built(inputs: Inputs, degrees: Degrees) -> Strategy:
-    return degrees.build(inputs.graph, inputs.cluster, inputs.job)
-
-
-def _probe(inputs: Inputs, degrees: Degrees) -> Report | None:
-    """Report on a short step: one microbatch more than stages reaches the same memory as many do."""
-    count = min(degrees.stages + 1, inputs.job.global_batch // degrees.replicas)
-    if count < 1 or inputs.job.global_batch % degrees.replicas:
-        return None
-    short = replace(inputs.job, global_batch=count * degrees.replicas)
-    own = replace(inputs, workload=Workload(jobs=(short,)))
-    try:
-        return simulate(own.graph, own.cluster, own.workload, _built(own, degrees))
-    except ExplorerError:
-        return None
-
-
-def _with_microbatch(inputs: Inputs, degrees: Degrees) -> Degrees:
-    return with_best_microbatch(
-        inputs.graph, inputs.cluster, inputs.workload, degrees, most_actions=_MOST_ACTIONS
-    )

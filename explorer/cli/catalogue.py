@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from collections.abc import Iterable
 from typing import Any
 
 from explorer.base.errors import InputError
@@ -21,7 +22,7 @@ _REGISTRIES = {
 }
 
 
-_COLUMNS = ("name", "title", "placement", "needs", "space", "loses")
+_COLUMNS = ("group", "name", "title", "placement", "needs", "space", "loses")
 """Columns that a table of plug-ins shows, if the plug-ins state them."""
 
 
@@ -61,6 +62,11 @@ def _options(row: dict[str, Any]) -> str:
 def _entries(what: str) -> list[dict[str, Any]]:
     module, name = _REGISTRIES[what]
     registry: Registry[Spec] = getattr(importlib.import_module(module), name)
+    entries: Iterable[Spec] = registry
+    if what == "schedules":
+        from explorer.schedules.groups import grouped
+
+        entries = [entry for _, found in grouped() for entry in found]
     return [
         {
             "name": entry.name,
@@ -72,13 +78,14 @@ def _entries(what: str) -> list[dict[str, Any]]:
             ],
             **_own(entry),
         }
-        for entry in registry
+        for entry in entries
     ]
 
 
 def _own(entry: Spec) -> dict[str, Any]:
     """Return the fields that only the specs of this registry have."""
     from explorer.schedules import Schedule
+    from explorer.schedules.groups import group_of
     from explorer.search import Searcher
 
     if isinstance(entry, Searcher):
@@ -93,6 +100,7 @@ def _own(entry: Spec) -> dict[str, Any]:
     if not isinstance(entry, Schedule):
         return {}
     return {
+        "group": group_of(entry).name,
         "placement": entry.placement.name,
         "needs": entry.needs.words(),
         "reads": list(entry.reads),

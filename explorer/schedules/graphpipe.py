@@ -43,6 +43,7 @@ def lower(of: Pipelines) -> FloatArray:
         paper="GraphPipe (Jeon et al., 2025)",
         options=(K,),
         variant_of="1f1b",
+        for_dags=True,
         placement=LINE,
         closed_form=ClosedForm(makespan=makespan),
         lower=lower,

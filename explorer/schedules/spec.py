@@ -116,6 +116,8 @@ class Schedule(Spec):
     costly: bool = False
     """Whether one order may take seconds: those who try every schedule leave it out, unless it is asked for
     by name."""
+    for_dags: bool = False
+    """Whether it is made for stages that branch and join; on a chain it is like others."""
     dispatch: bool = False
     """Whether it makes a `Dispatch` (see `make_dispatch`) instead of an order."""
     function: Callable[..., Order | Dispatch] = unregistered

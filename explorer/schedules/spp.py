@@ -36,6 +36,7 @@ def moments(placement: Placement, grid: Grid, microbatches: FloatArray, at: IntA
         title="List schedule of microbatches on stages and wires, whatever is ready and deepest first",
         paper="Efficient Pipeline Planning for Expedited Distributed DNN Training (Luo et al., 2022), PE",
         placement=LINE,
+        for_dags=True,
         reads=("seconds", "transfers", "memory"),
         closed_form=ClosedForm(makespan=makespan),
         lower=one_way,

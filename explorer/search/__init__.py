@@ -16,7 +16,7 @@ from typing import Any
 
 from explorer.base.errors import InputError
 from explorer.base.registry import Registry
-from explorer.search._jobs import jobs_of
+from explorer.search._jobs import MOST_PROCESSES, jobs_of
 from explorer.search._outcomes import objective_value
 from explorer.search.evaluator import Candidate, Evaluator, Miss, Progress, candidate_of
 from explorer.search.objectives import FRONTIER, OBJECTIVES, Objective
@@ -27,6 +27,7 @@ from explorer.search.spec import Searcher
 __all__ = [
     "FAILED",
     "FRONTIER",
+    "MOST_PROCESSES",
     "OBJECTIVES",
     "REFUSED",
     "SEARCHERS",

@@ -6,6 +6,7 @@ Nothing else changes: the devices of a lane, the microbatch of each replica and 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -60,6 +61,26 @@ def scaled(job: JobStrategy, devices: int) -> JobStrategy:
     return job.with_stages(_stage(stage, meshes, factor) for stage in job.stages)
 
 
+def scalable(job: JobStrategy, replicas: Iterable[int], batch: int) -> list[int]:
+    """Return the numbers of devices of these numbers of replicas to which `scaled` can take a strategy, with
+    microbatches that divide the batch. Nothing is built.
+    """
+    found: list[int] = []
+    used = len(job.devices)
+    try:
+        unit = _check(job, used)
+    except InputError:
+        return found
+    sizes = {(stage.microbatch_samples, stage.replicas == SPLIT) for stage in job.stages}
+    for devices in (unit * count for count in replicas):
+        factor = Fraction(devices, used)
+        samples = [Fraction(size) * (factor if split else 1) for size, split in sizes]
+        whole = all(size.denominator == 1 and batch % size == 0 for size in samples)
+        if whole and devices <= MOST_DEVICES:
+            found.append(devices)
+    return found
+
+
 def _refuse_too_many(devices: int) -> None:
     if devices > MOST_DEVICES:
         raise InputError(
@@ -68,8 +89,8 @@ def _refuse_too_many(devices: int) -> None:
         )  # fmt: skip
 
 
-def _check(job: JobStrategy, devices: int) -> None:
-    """Raise an error if replicas cannot follow."""
+def _check(job: JobStrategy, devices: int) -> int:
+    """Return the devices of one replica; raise an error if replicas cannot follow."""
     meshes = {mesh for stage in job.stages for mesh in stage.meshes}
     sets = [set(mesh.devices) for mesh in meshes]
     apart = sum(map(len, sets)) == len(job.devices)
@@ -87,6 +108,7 @@ def _check(job: JobStrategy, devices: int) -> None:
             f"{devices} devices are not a whole number of replicas: one takes {unit}",
             key="devices", found=devices, allowed=f"a multiple of {unit}",
         )  # fmt: skip
+    return unit
 
 
 def _mesh(mesh: Mesh, replicas: int, first: int) -> Mesh:

@@ -131,6 +131,7 @@ def _lane(scene: Scene, number: int, hops: Mapping[tuple[int, int], Hop]) -> dic
         "name": _lane_name(stages),
         "group": place.nodes,
         "replicas": place.replicas,
+        "replica_count": place.replica_count,
         "runs": noted(scene, runs, hops),
         "forward_s": forward,
         "backward_s": backward,
@@ -150,6 +151,10 @@ def _lane_name(stages: Sequence[int]) -> str:
     return f"Stage {stages[0]}" if len(stages) == 1 else f"Stages {', '.join(map(str, stages))}"
 
 
+MOST_NAMED = 8
+"""Most replicas of a lane that are named; thousands of devices are only counted."""
+
+
 class LanePlace(NamedTuple):
     """Where a lane lies: the same whatever it holds."""
 
@@ -160,7 +165,11 @@ class LanePlace(NamedTuple):
     kinds: tuple[DeviceKind, ...]
     """Kinds of its devices, that of the first device first."""
     replicas: list[list[int]]
-    """Devices of each replica, of all copies; sent to the page as it is."""
+    """First and last device of the first replicas, of all copies (or their only one); sent to the page as it
+    is.
+    """
+    replica_count: int
+    """Number of all of them."""
     link: str | None
     """Kind of the slowest link between neighbours of its replicas; None without a second one."""
 
@@ -179,7 +188,8 @@ def lane_place(cluster: Cluster, meshes: tuple[Mesh, ...]) -> LanePlace:
         devices=tuple(sorted(devices)),
         nodes=name if cluster.node_count > 1 else None,
         kinds=tuple(kinds.values()),
-        replicas=[list(row) for row in rows],
+        replicas=[[row[0], row[-1]] if len(row) > 1 else [row[0]] for row in rows[:MOST_NAMED]],
+        replica_count=len(rows),
         link=slowest.kind if slowest else None,
     )
 

@@ -69,10 +69,10 @@ def leaderboard_rows(
 
 def _your_row(yours: Candidate, bound_s: float | None) -> dict[str, Any]:
     fits = yours.value < float("inf")
-    step = yours.report.step_time_s
+    step = yours.outcome.step_time_s
     return _plain(
         id=YOURS, searcher=YOURS, space=yours.label, label=strategy_words(yours.strategy.job),
-        value=yours.value if fits else None, step_s=step, peak_bytes=max(yours.report.peak_memory_bytes),
+        value=yours.value if fits else None, step_s=step, peak_bytes=yours.outcome.peak_memory_bytes,
         gap=step / bound_s - 1 if bound_s else None, answer="" if fits else "does not fit",
         level=None if fits else "bad",
     )  # fmt: skip
@@ -80,11 +80,11 @@ def _your_row(yours: Candidate, bound_s: float | None) -> dict[str, Any]:
 
 def _row(row: SearchRow, yours: Candidate | None, bound_s: float | None, held: str) -> dict[str, Any]:
     run, best = row.run, row.run.best if row.run else None
-    step = best.report.step_time_s if best else None
+    step = best.outcome.step_time_s if best else None
     return _plain(
         id=row.searcher, searcher=row.searcher, space=row.space, label=_label(row, held),
         detail=_detail(run), value=row.value, step_s=step,
-        peak_bytes=max(best.report.peak_memory_bytes) if best else None,
+        peak_bytes=best.outcome.peak_memory_bytes if best else None,
         change=_change(row, step, yours, timely=bound_s is not None),
         gap=step / bound_s - 1 if step and bound_s else None,
         answer=_answer(row), wall_s=run.wall_s if run and row.state != WAITING and row.own else None,
@@ -100,7 +100,7 @@ def _change(row: SearchRow, step_s: float | None, yours: Candidate | None, *, ti
         return None
     if row.value is not None and 0 < yours.value < float("inf"):
         return row.value / yours.value - 1
-    return step_s / yours.report.step_time_s - 1 if timely else None
+    return step_s / yours.outcome.step_time_s - 1 if timely else None
 
 
 def _detail(run: Progress | None) -> str:
@@ -175,7 +175,7 @@ def frontier_points(runs: Iterable[Progress]) -> list[dict[str, Any]]:
     jobs: dict[str, JobStrategy] = {}
     for run in runs:
         for item in run.frontier:
-            step, peak = item.report.step_time_s, float(max(item.report.peak_memory_bytes))
+            step, peak = item.outcome.step_time_s, float(item.outcome.peak_memory_bytes)
             point = found.setdefault(
                 (step, peak),
                 {
@@ -201,7 +201,7 @@ def frontier_points(runs: Iterable[Progress]) -> list[dict[str, Any]]:
 def frontier_strategies(runs: Iterable[Progress]) -> dict[str, tuple[str, Strategy, str]]:
     """Map the id of each frontier point to (searcher, strategy, label)."""
     return {
-        f"{item.report.step_time_s!r}/{float(max(item.report.peak_memory_bytes))!r}": (
+        f"{item.outcome.step_time_s!r}/{float(item.outcome.peak_memory_bytes)!r}": (
             run.searcher, item.strategy, item.label,
         )
         for run in reversed(list(runs))

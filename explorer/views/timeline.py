@@ -60,7 +60,6 @@ def timeline_view(scene: Scene, *, name: str = "current") -> tuple[dict[str, Any
                 "id": ident,
                 "name": label,
                 "busy_fraction": min(1.0, report.busy_s[i] / step) if step else 0.0,
-                "devices": list(report.lane_devices[i]),
             }
             for i, (ident, label) in enumerate(lanes)
         ],

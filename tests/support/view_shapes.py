@@ -102,6 +102,7 @@ class Lane(Strict):
     name: str
     group: NotRequired[str | None]
     replicas: list[list[int]]
+    replica_count: NotRequired[int]
     runs: list[Run]
     forward_s: float
     backward_s: float
@@ -271,6 +272,7 @@ class Option(Strict):
 
     value: str
     label: str
+    group: NotRequired[str | None]
     disabled: NotRequired[bool]
     title: NotRequired[str | None]
 
@@ -318,7 +320,6 @@ class TimelineLane(Strict):
     id: str
     name: str
     busy_fraction: NotRequired[float | None]
-    devices: NotRequired[list[int]]
 
 
 class PathPart(Strict):

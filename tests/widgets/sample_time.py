@@ -84,10 +84,7 @@ def timeline(
     busy = [
         sum(row[1] - row[0] for row in rows if row[2] == s and row[3] <= KINDS["W"]) / end for s in range(4)
     ]
-    lanes = [
-        {"id": str(s), "name": f"stage {s}", "busy_fraction": busy[s], "devices": [2 * s, 2 * s + 1]}
-        for s in range(4)
-    ]
+    lanes = [{"id": str(s), "name": f"stage {s}", "busy_fraction": busy[s]} for s in range(4)]
     view = {"name": name, "text": text, "end_s": end, "lanes": lanes, "omitted": None}
     return pack(rows), {**view, "critical": critical(rows)}
 

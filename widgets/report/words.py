@@ -12,6 +12,7 @@ from typing import Any
 from explorer import __version__
 from explorer.base.units import format_bytes, format_seconds
 from explorer.cluster import Source
+from explorer.schedules.check import numbers_text
 from explorer.simulation.lane_memory import MEMORY_PARTS
 from explorer.simulation.report import NO_FLOPS
 from explorer.views import board_view
@@ -121,10 +122,10 @@ def _figures(point: Point) -> str:
 def _stages(point: Point) -> str:
     layers = [layer.name for layer in point.inputs.graph.layers]
     rows = []
-    for lane in board_view(point.scene)["lanes"]:
+    for lane, used in zip(board_view(point.scene)["lanes"], point.scene.group_devices, strict=True):
         runs = [(run["first"], run["first"] + run["count"] - 1) for run in lane["runs"]]
         held = "; ".join(layers[a] if a == b else f"{layers[a]} … {layers[b]}" for a, b in runs) or "nothing"
-        devices = ", ".join(str(device) for replica in lane["replicas"] for device in replica)
+        devices = numbers_text(used).replace("-", "–")
         over = lane["peak_bytes"] - lane["capacity_bytes"]
         rows.append(
             (

@@ -118,7 +118,7 @@ class SearchChart:
         bound_s: float,
     ) -> None:
         bests = bests_of(entrants)
-        own = (max(yours.report.peak_memory_bytes) / GIB, yours.report.step_time_s)
+        own = (yours.outcome.peak_memory_bytes / GIB, yours.outcome.step_time_s)
         frontier = frontier_of(entrants)
         x_end, y_ends = ranges([own, *bests, *frontier], capacity, bound_s)
         size = (self._width_px - LEFT_PX - RIGHT_PX, 0.45 * HEIGHT_PX)

@@ -82,7 +82,7 @@ class SearchPanel(Panel):
         """
         now = self._bench.now()
         problems = [(name, self.problem(now, start=SEARCHERS.get(name).starts)) for name in searchers]
-        self.task.start(problems, budget_s=self._bench.search_budget_s)
+        self.task.start(problems, budget_s=self._bench.search_budget_s, jobs=self.settings.jobs)
         self._drawn_s = 0.0
         self.chart.make_soon()
         self.draw()

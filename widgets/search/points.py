@@ -51,7 +51,7 @@ def spot_pick(spot: Spot) -> Pick:
 
 def candidate_at(found: Candidate) -> tuple[float, float]:
     """Return (GiB of the worst device, seconds of a step)."""
-    return max(found.report.peak_memory_bytes) / GIB, found.report.step_time_s
+    return found.outcome.peak_memory_bytes / GIB, found.outcome.step_time_s
 
 
 def bests_of(entrants: Sequence[Entrant]) -> dict[tuple[float, float], list[Pick]]:

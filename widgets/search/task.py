@@ -147,8 +147,13 @@ class SearchTask:
         for item in self.entrants.values():
             item.curve = []
 
-    def start(self, problems: Sequence[tuple[str, Problem]], *, budget_s: float) -> None:
+    def start(self, problems: Sequence[tuple[str, Problem]], *, budget_s: float, jobs: int = 1) -> None:
         """Begin with the first searcher; each has an equal share of the time that is left at its turn.
+
+        Args:
+            problems: searchers and what they search.
+            budget_s: seconds for all of them.
+            jobs: processes that cost strategies, this one included.
 
         Raises:
             InputError: an unknown searcher.
@@ -159,7 +164,7 @@ class SearchTask:
             SEARCHERS.get(name)  # `search` would raise only at its first step
         self._turn += 1
         turn = self._turn
-        self._job = Job(lambda: self._drive(turn, problems))
+        self._job = Job(lambda: self._drive(turn, problems, jobs))
         self.queue, self.name = tuple(name for name, _ in problems), problems[0][0]
         self.budget_s, self.began, self.error, self.running = budget_s, time.perf_counter(), None, True
         self.closest = None
@@ -188,7 +193,7 @@ class SearchTask:
 
     # -- the loop ---------------------------------------------------------------------------------
 
-    async def _drive(self, turn: int, problems: Sequence[tuple[str, Problem]]) -> None:
+    async def _drive(self, turn: int, problems: Sequence[tuple[str, Problem]], jobs: int) -> None:
         for number, (name, problem) in enumerate(problems):
             share = max(0.0, self.budget_s - self.wall_s()) / (len(problems) - number)
             with self._lock:
@@ -197,7 +202,8 @@ class SearchTask:
                 entrant = self.entrants[name]
                 self.name, entrant.state = name, RUNNING
             try:
-                await self._search(turn, entrant, search(problem, name, budget_s=share), share)
+                steps = search(problem, name, budget_s=share, jobs=jobs)
+                await self._search(turn, entrant, steps, share)
             except Exception as error:  # noqa: BLE001 - shown in the page by whoever listens
                 with self._lock:
                     if turn != self._turn:
@@ -290,6 +296,9 @@ class Walk:
             pass
         except Exception as error:  # noqa: BLE001 - raised again where it is waited for
             self.error = error
+        close = getattr(self._steps, "close", None)
+        if close is not None:
+            close()  # processes of the search end now, not when the garbage is collected
         self.ended = True
 
     def take(self) -> list[Progress]:
@@ -301,13 +310,13 @@ class Walk:
 
 
 def _spot(searcher: str, found: Candidate) -> Spot:
-    report = found.report
+    outcome = found.outcome  # not the report: another process may have it
     return Spot(
         searcher=searcher,
         strategy=found.strategy,
         label=found.label,
-        step_s=report.step_time_s,
-        peak_bytes=max(report.peak_memory_bytes),
+        step_s=outcome.step_time_s,
+        peak_bytes=outcome.peak_memory_bytes,
         fits=found.value < float("inf"),
-        over_bytes=sum(item.over_bytes for item in report.overflows),
+        over_bytes=outcome.over_bytes,
     )

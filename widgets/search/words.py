@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.base.errors import InputError
 from explorer.base.units import GIB, format_bytes, format_seconds
-from explorer.search import OBJECTIVES, REFUSED, SEARCHERS, WEIGHTS, Candidate
+from explorer.search import MOST_PROCESSES, OBJECTIVES, REFUSED, SEARCHERS, WEIGHTS, Candidate
 from explorer.views.search_table import strategy_words
 from widgets.edits import whole_number
 from widgets.holds import Holds
@@ -34,6 +35,8 @@ class Settings:
     """Most devices; 0 for all."""
     weights: str = WEIGHTS[0]
     """One of `explorer.search.WEIGHTS`."""
+    jobs: int = 1
+    """Processes that cost strategies, the kernel included; their number changes no result."""
 
 
 def objectives(now: Point) -> list[str]:
@@ -66,6 +69,8 @@ def fields(now: Point | None, settings: Settings, budget_s: float) -> dict[str, 
         {"key": "weights", "label": "Weights", "kind": "select", "value": settings.weights,
          "options": [{"value": name, "label": name} for name in WEIGHTS],
          "title": "Whether gradients may be of older weights than those they change"},
+        {"key": "search_jobs", "label": "Processes", "kind": "text", "value": str(settings.jobs),
+         "width_px": 64, "title": f"That cost strategies at once, on {os.cpu_count()} cores; finds the same"},
     ]  # fmt: skip
     return {row["key"]: row for row in rows}
 
@@ -101,6 +106,8 @@ def read_setting(now: Point | None, settings: Settings, key: str, value: Any) ->
         text = str(value).strip().lower().removesuffix("gib").strip()
         limit = _number(key, text, 1e6, "GiB above 0, or empty for none") * GIB if text else 0.0
         return replace(settings, memory_limit_bytes=limit)
+    if key == "search_jobs":
+        return replace(settings, jobs=_processes(key, value))
     count = now.inputs.cluster.device_count if now else 1
     try:
         devices = whole_number(key, value) if str(value).strip() else count
@@ -124,6 +131,23 @@ def _number(key: str, value: Any, most: float, allowed: str) -> float:
     if not 0 < number <= most:
         raise InputError(f"{key} is {value!r}", key=key, found=value, allowed=f"{allowed}, at most {most:g}")
     return number
+
+
+def _processes(key: str, value: Any) -> int:
+    """Read a number of processes as typed.
+
+    Raises:
+        InputError: no whole number, or too many.
+    """
+    try:
+        found = whole_number(key, value)
+    except InputError:
+        found = 0
+    if not 1 <= found <= MOST_PROCESSES:
+        raise InputError(
+            f"{value!r} processes", key=key, found=value, allowed=f"1 to {MOST_PROCESSES} processes"
+        )
+    return found
 
 
 # ---- sentences ----------------------------------------------------------------------------------
@@ -209,14 +233,14 @@ def _result(task: SearchTask, found: Candidate | None, yours: Candidate | None, 
     runs = [item.run for name in task.queue if (item := task.entrants[name]).own and item.run]
     if found is None:
         return _nothing(task, held)
-    step = found.report.step_time_s
+    step = found.outcome.step_time_s
     words = strategy_words(found.strategy.job)
     if yours is not None and found.value >= yours.value:
         return f"Nothing better than yours{' yet' if task.running else ''}."
     text = "Best so far" if task.running else "Best"
     text += f" **{format_seconds(step)}** a step, {words}"
     if yours is not None and math.isfinite(yours.value):
-        text += f" ({percent(step / yours.report.step_time_s - 1)} against yours)"
+        text += f" ({percent(step / yours.outcome.step_time_s - 1)} against yours)"
     elif yours is not None:
         text += "; yours does not fit"
     text += "."

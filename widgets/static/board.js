@@ -1341,14 +1341,15 @@ function drawName(parts, lane) {
   const locked = Boolean(lane.locked);
   if (parts.lock.hidden === locked) parts.lock.hidden = !locked;
   patch(parts.lock, { "aria-label": `Unlock ${lane.name}`, title: `${lane.name} keeps exactly its layers. Press to unlock.` });
-  if (stale(parts.devices, [lane.replicas, lane.replica_link])) drawDevices(parts.devices, lane);
+  if (stale(parts.devices, [lane.replicas, lane.replica_count, lane.replica_link])) drawDevices(parts.devices, lane);
 }
 function drawDevices(element, lane) {
   const shown = shownReplicas(lane.replicas);
+  const more = replicaCount(lane) - shown;
   const items = lane.replicas.slice(0, shown).flatMap((group, i) => [
     ...i && lane.replica_link ? [{ key: `link${i}`, link: lane.replica_link }] : [],
     { key: `r${i}`, text: rangeWords(group) }
-  ]).concat(shown < lane.replicas.length ? [{ key: "more", text: `+${lane.replicas.length - shown}` }] : []);
+  ]).concat(more > 0 ? [{ key: "more", text: `+${more}` }] : []);
   const link = lane.replica_link;
   const reduced = link?.step_bytes ? `; ${bytes(link.step_bytes)} of gradients a step over ${link.name ?? link.kind}` : "";
   patch(element, { title: deviceWords(lane) + reduced });
@@ -1368,8 +1369,11 @@ function drawDevices(element, lane) {
     }
   );
 }
+var replicaCount = (lane) => lane.replica_count ?? lane.replicas.length;
 function deviceWords(lane) {
   const groups = lane.replicas.map(rangeWords);
+  const more = replicaCount(lane) - groups.length;
+  if (more > 0) groups.push(`${more} more`);
   return `gpu ${groups.length > 1 ? `${groups.slice(0, -1).join(", ")} and ${groups[groups.length - 1]}` : groups[0] ?? "?"}`;
 }
 function drawTrack(ctx, parts, state) {

@@ -463,14 +463,7 @@ function drawField(element, field) {
     title: field.title ?? null,
     style: { width: field.width_px ? `${field.width_px}px` : null }
   });
-  if (field.kind === "select")
-    keyed(
-      input,
-      field.options ?? [],
-      (option) => String(option.value),
-      () => h("option", {}),
-      (option, { value: value2, label: text, disabled, title }) => set(option, { value: String(value2), text, title: title ?? null, disabled: Boolean(disabled) })
-    );
+  if (field.kind === "select") drawOptions(input, field.options ?? []);
   const value = field.value == null ? "" : String(field.value);
   if (element.sent !== value || document.activeElement !== input) {
     input.value = value;
@@ -478,6 +471,25 @@ function drawField(element, field) {
     element.local = null;
   }
   drawError(element);
+}
+var drawOption = (option, { value, label: text, disabled, title }) => set(option, { value: String(value), text, title: title ?? null, disabled: Boolean(disabled) });
+function drawOptions(input, options) {
+  if (!options.some((option) => option.group)) {
+    keyed(input, options, (option) => String(option.value), () => h("option", {}), drawOption);
+    return;
+  }
+  const groups = /* @__PURE__ */ new Map();
+  for (const option of options) groups.set(option.group ?? "", [...groups.get(option.group ?? "") ?? [], option]);
+  keyed(
+    input,
+    [...groups],
+    ([name]) => `group ${name}`,
+    () => h("optgroup", {}),
+    (element, [name, members]) => {
+      set(element, { label: name });
+      keyed(element, members, (option) => String(option.value), () => h("option", {}), drawOption);
+    }
+  );
 }
 function drawError(element) {
   const error = element.local ?? element.field.error ?? "";

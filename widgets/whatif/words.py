@@ -9,8 +9,7 @@ from typing import Any
 from explorer.base.errors import ExplorerError
 from explorer.base.units import format_bytes, format_seconds
 from explorer.simulation.report import Report
-from explorer.strategy import JobStrategy
-from explorer.sweep.devices import scaled
+from explorer.sweep.devices import scalable, scaled
 from explorer.views.sweep_view import what_if_rows
 from widgets.holds import released
 from widgets.search.words import held_words
@@ -64,21 +63,14 @@ def _device_counts(point: Point, used: int) -> set[float]:
     """Return the whole numbers of replicas, up to eight times the present ones or all devices of the
     cluster.
     """
-    job = point.strategy.job
-    unit = used // math.gcd(*(mesh.replicas for stage in job.stages for mesh in stage.meshes))
-    most = max(8 * used, point.inputs.cluster.device_count)
-    found = set()
-    for count in _REPLICAS:
-        try:
-            if unit * count <= most and _divides(scaled(job, unit * count), point.inputs.job.global_batch):
-                found.add(float(unit * count))
-        except ExplorerError:
-            continue  # no larger copy of this plan is possible: the slider stays where it is
+    kept = point.outcome.kept
+    if "device counts" not in kept:
+        own = point.inputs
+        most = max(8 * used, own.cluster.device_count)
+        counts = scalable(point.strategy.job, _REPLICAS, own.job.global_batch)
+        kept["device counts"] = {float(count) for count in counts if count <= most}
+    found: set[float] = kept["device counts"]
     return found
-
-
-def _divides(job: JobStrategy, batch: int) -> bool:
-    return all(batch % stage.microbatch_samples == 0 for stage in job.stages)
 
 
 def slider_fields(

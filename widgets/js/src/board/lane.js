@@ -101,18 +101,19 @@ function drawName(parts, lane) {
   const locked = Boolean(lane.locked);
   if (parts.lock.hidden === locked) parts.lock.hidden = !locked;
   patch(parts.lock, { "aria-label": `Unlock ${lane.name}`, title: `${lane.name} keeps exactly its layers. Press to unlock.` });
-  if (stale(parts.devices, [lane.replicas, lane.replica_link])) drawDevices(parts.devices, lane);
+  if (stale(parts.devices, [lane.replicas, lane.replica_count, lane.replica_link])) drawDevices(parts.devices, lane);
 }
 
 function drawDevices(element, lane) {
   const shown = shownReplicas(lane.replicas);
+  const more = replicaCount(lane) - shown;
   const items = lane.replicas
     .slice(0, shown)
     .flatMap((group, i) => [
       ...(i && lane.replica_link ? [{ key: `link${i}`, link: lane.replica_link }] : []),
       { key: `r${i}`, text: rangeWords(group) },
     ])
-    .concat(shown < lane.replicas.length ? [{ key: "more", text: `+${lane.replicas.length - shown}` }] : []);
+    .concat(more > 0 ? [{ key: "more", text: `+${more}` }] : []);
   const link = lane.replica_link;
   const reduced = link?.step_bytes ? `; ${bytes(link.step_bytes)} of gradients a step over ${link.name ?? link.kind}` : "";
   patch(element, { title: deviceWords(lane) + reduced });
@@ -133,9 +134,14 @@ function drawDevices(element, lane) {
   );
 }
 
-/** "gpu 4 and 5" */
+/** Number of a lane's replicas, of which only the first are named. */
+const replicaCount = (lane) => lane.replica_count ?? lane.replicas.length;
+
+/** "gpu 4 and 5", "gpu 0–7, 8–15 and 62 more" */
 export function deviceWords(lane) {
   const groups = lane.replicas.map(rangeWords);
+  const more = replicaCount(lane) - groups.length;
+  if (more > 0) groups.push(`${more} more`);
   return `gpu ${groups.length > 1 ? `${groups.slice(0, -1).join(", ")} and ${groups[groups.length - 1]}` : (groups[0] ?? "?")}`;
 }
 

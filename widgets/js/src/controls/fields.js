@@ -79,15 +79,7 @@ function drawField(element, field) {
     title: field.title ?? null,
     style: { width: field.width_px ? `${field.width_px}px` : null },
   });
-  if (field.kind === "select")
-    keyed(
-      input,
-      field.options ?? [],
-      (option) => String(option.value),
-      () => h("option", {}),
-      (option, { value, label: text, disabled, title }) =>
-        set(option, { value: String(value), text, title: title ?? null, disabled: Boolean(disabled) }),
-    );
+  if (field.kind === "select") drawOptions(input, field.options ?? []);
   const value = field.value == null ? "" : String(field.value);
   if (element.sent !== value || document.activeElement !== input) {
     input.value = value;
@@ -95,6 +87,29 @@ function drawField(element, field) {
     element.local = null;
   }
   drawError(element);
+}
+
+const drawOption = (option, { value, label: text, disabled, title }) =>
+  set(option, { value: String(value), text, title: title ?? null, disabled: Boolean(disabled) });
+
+/** Consecutive options of one `group` stand under its name. */
+function drawOptions(input, options) {
+  if (!options.some((option) => option.group)) {
+    keyed(input, options, (option) => String(option.value), () => h("option", {}), drawOption); // prettier-ignore
+    return;
+  }
+  const groups = new Map();
+  for (const option of options) groups.set(option.group ?? "", [...(groups.get(option.group ?? "") ?? []), option]);
+  keyed(
+    input,
+    [...groups],
+    ([name]) => `group ${name}`,
+    () => h("optgroup", {}),
+    (element, [name, members]) => {
+      set(element, { label: name });
+      keyed(element, members, (option) => String(option.value), () => h("option", {}), drawOption); // prettier-ignore
+    },
+  );
 }
 
 function drawError(element) {
