@@ -19,6 +19,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
+from explorer.base.checkpoints import checkpoint
+
 P = ParamSpec("P")
 T = TypeVar("T")
 I = TypeVar("I")  # noqa: E741
@@ -70,6 +72,7 @@ class Owner:
         """Return a value derived from this object alone, made once and never changed; `key` names it."""
         known = self._memo
         if key not in known:
+            checkpoint()
             known[key] = make()
         value: T = known[key]
         return value
@@ -103,6 +106,7 @@ class IdentityCache:
         identity = (*map(id, objects), key)
         hit = self._kept.get(identity)
         if hit is None:
+            checkpoint()
             if len(self._kept) >= self._limit:
                 self._kept.clear()
             hit = self._kept[identity] = (objects, make())
@@ -121,6 +125,7 @@ class IdentityCache:
         found = list(map(self._kept.get, keys))
         for number, hit in enumerate(found):
             if hit is None:
+                checkpoint()
                 made = ((objects[number],), make(number))
                 if len(self._kept) >= self._limit:
                     self._kept.clear()
@@ -156,6 +161,7 @@ def remembered(
             key = (*values, _NAMED, *named) if named else tuple(values)
             hit = kept.get(key)
             if hit is None:
+                checkpoint()
                 made = function(*arguments, **named)
                 size = size_of(*given)
                 if len(kept) >= limit or held + size > total > 0:

@@ -42,6 +42,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from explorer.base.checkpoints import checkpoint
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -120,6 +122,7 @@ class Kernel(Generic[P, T]):
 
     def __call__(self, *arguments: P.args, **_: P.kwargs) -> T:
         """Run the kernel on arrays and numbers, the way that pays."""
+        checkpoint()
         return self.compiled(*arguments) if self.compiles(*arguments) else self.plain(*arguments)
 
     def compiles(self, *arguments: Any) -> bool:

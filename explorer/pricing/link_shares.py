@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from explorer.base.caching import STAGES_KEPT, Hashed, remembered
+from explorer.base.checkpoints import checkpoint
 from explorer.cluster import Cluster
 from explorer.costs.collective_ports import PortUse, ring_use, server_use
 from explorer.passes.timing import Shares
@@ -45,6 +46,7 @@ def find_shares(program: Program, cluster: Cluster, patterns: tuple[Pattern, ...
     capacity: list[float] = []
     demands: list[tuple[tuple[int, float], ...]] = []
     for slot in program.slots:
+        checkpoint()
         asked: dict[str, Demand] = {}
         if slot.kind == TRANSFER:
             asked = work.transfer(slot, patterns[slot.where])

@@ -10,7 +10,7 @@ from explorer.schedules._bounds import one_way
 from explorer.schedules._common import each_step, numbers_of, updates
 from explorer.schedules._in_flight import all_at_once
 from explorer.schedules._paths import breadth_first
-from explorer.schedules.pipelines import FloatArray, Pipelines, with_path
+from explorer.schedules.pipelines import FloatArray, Pipelines, chunk_by_chunk, with_path
 from explorer.schedules.placements import LINE
 
 
@@ -48,6 +48,7 @@ def exact(of: Pipelines, lower: FloatArray) -> FloatArray:
         estimate=exact,
         apart="backward",
         in_flight=all_at_once,
+        stays=chunk_by_chunk,
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:

@@ -12,8 +12,8 @@ from explorer.schedules._common import each_step, numbers_of, turns, updates
 from explorer.schedules._in_flight import in_rounds
 from explorer.schedules._paths import rounds_of_chunks
 from explorer.schedules.needs import Multiple, positions_of
-from explorer.schedules.pipelines import FloatArray, Pipelines
-from explorer.schedules.placements import LOOP
+from explorer.schedules.pipelines import BoolArray, FloatArray, Pipelines
+from explorer.schedules.placements import LOOP, Grid
 
 NEEDS = Needs(
     copies=(1,),
@@ -63,6 +63,14 @@ def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
     return np.asarray(lower + m * v * (longer - slowest))
 
 
+def stays(grid: Grid, microbatches: FloatArray) -> BoolArray:
+    """Return whether there is one round, of several microbatches: only then do a forward and a backward that
+    alternate belong to one chunk.
+    """
+    one_round = microbatches // grid.positions <= 1
+    return one_round & (microbatches > 1) & (grid.chunks > 1)
+
+
 @SCHEDULES.add(
     Schedule(
         name="interleaved_1f1b",
@@ -76,6 +84,7 @@ def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
         estimate=estimate,
         rounds=True,
         in_flight=in_rounds,
+        stays=stays,
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:

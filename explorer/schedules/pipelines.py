@@ -23,6 +23,7 @@ from explorer.schedules.placements import Grid, Placement
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -106,6 +107,10 @@ Moments = Callable[[Placement, Grid, FloatArray, IntArray], tuple[InFlight, ...]
 answer, to the moments at which memory may peak."""
 
 
+Stays = Callable[[Grid, FloatArray], BoolArray]
+"""Function from a grid and (N,) microbatches to (N,) whether every position always stays with a stage."""
+
+
 def busy(of: Pipelines) -> FloatArray:
     """Return the (P, N) seconds of work of positions: spans that bound every order, flush or not."""
     return of.work_s(of.once_s)
@@ -130,6 +135,16 @@ def every_microbatch(of: Pipelines) -> FloatArray:
 def never(_of: Pipelines) -> float:
     """Return that positions go on with the next step while the last one is applied."""
     return 0.0
+
+
+def never_stays(_grid: Grid, microbatches: FloatArray) -> BoolArray:
+    """Return that positions change from stage to stage, or have one only."""
+    return np.zeros(len(microbatches), dtype=bool)
+
+
+def chunk_by_chunk(grid: Grid, microbatches: FloatArray) -> BoolArray:
+    """Return that positions run all microbatches of a stage before the next, if there are several of both."""
+    return (microbatches > 1) & (grid.chunks > 1)
 
 
 def one_of_each(

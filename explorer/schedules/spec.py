@@ -17,9 +17,11 @@ from explorer.schedules.pipelines import (
     Moments,
     OfPipelines,
     Pipelines,
+    Stays,
     Times,
     busy,
     every_step,
+    never_stays,
     one_of_each,
 )
 from explorer.schedules.placements import ANY, Placement
@@ -106,6 +108,9 @@ class Schedule(Spec):
     """Whether several chunks take turns in rounds of microbatches, so that a lane never stays with one."""
     in_flight: Moments = one_of_each
     """Moments at which memory may peak; by default what every order holds."""
+    stays: Stays = never_stays
+    """Whether every position has several stages and always runs several actions of one before the next, so
+    that ZeRO 2 and 3 exchange once for all of them, and hold weights and gradients whole (`tasks.runs`)."""
     torch_name: str = ""
     """Its name in `torch.distributed.pipelining`; empty if it has none."""
     literal: bool = False

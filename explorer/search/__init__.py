@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Executor
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +19,7 @@ from explorer.base.errors import InputError
 from explorer.base.registry import Registry
 from explorer.search._jobs import MOST_PROCESSES, jobs_of
 from explorer.search._outcomes import objective_value
+from explorer.search._pacing import NotYet, paced
 from explorer.search.evaluator import Candidate, Evaluator, Miss, Progress, candidate_of
 from explorer.search.objectives import FRONTIER, OBJECTIVES, Objective
 from explorer.search.problem import WEIGHTS, Problem
@@ -66,7 +68,10 @@ def search(
     executor: Executor | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Iterator[Progress]:
-    """Run a searcher and yield its progress, best so far first of all. Stop it by not asking for more.
+    """Run a searcher and yield its progress, the start first of all. Stop it by not asking for more.
+
+    Whatever a step of the searcher takes, progress comes every 50 ms: that of the step before, `waiting`.
+    Between two yields nothing is computed, and closing the generator ends the step it is at.
 
     `max_evaluations` makes the result deterministic; `budget_s` only promises that the best so far never
     worsens. The start of the problem, if any, is costed first.
@@ -101,16 +106,32 @@ def search(
     logger.info("%s begins: %s within %s s", searcher, problem.objective, budget_s)
     with jobs_of(problem, jobs, executor) as ahead:
         evaluator = Evaluator(problem=problem, max_evaluations=max_evaluations, jobs=ahead)
-        if problem.start is not None and problem.cluster is not None:
-            evaluator.evaluate(problem.start, "start")
-            yield _progress(searcher, evaluator, least, clock() - began, evaluator.best)
-        for found in entry.function(problem, evaluator, **chosen):
-            if found is not None:
-                logger.debug("%s: %s is %s", searcher, found.label, found.value)
-            yield _progress(searcher, evaluator, least, clock() - began, found)
-            if evaluator.exhausted or (budget_s is not None and clock() - began >= budget_s):
+        last = _progress(searcher, evaluator, least, clock() - began, None)
+        may_end = problem.start is None or problem.cluster is None  # else once the start is costed
+        for found in paced(_steps(entry.function(problem, evaluator, **chosen), evaluator)):
+            if isinstance(found, NotYet):
+                yield replace(last, wall_s=clock() - began, new=None, waiting=True)
+            else:
+                if found is not None:
+                    logger.debug("%s: %s is %s", searcher, found.label, found.value)
+                yield (last := _progress(searcher, evaluator, least, clock() - began, found))
+                may_end = True
+                if evaluator.exhausted:
+                    return
+            if may_end and budget_s is not None and clock() - began >= budget_s:
                 return
         yield _progress(searcher, evaluator, least, clock() - began, None)
+
+
+def _steps(
+    found: Iterator[Candidate | None], evaluator: Evaluator
+) -> Generator[Candidate | None, None, None]:
+    """Yield the start of the problem, if it has one, then what a searcher yields."""
+    problem = evaluator.problem
+    if problem.start is not None and problem.cluster is not None:
+        evaluator.evaluate(problem.start, "start")
+        yield evaluator.best
+    yield from found
 
 
 def _progress(

@@ -19,6 +19,7 @@ from explorer.base.errors import ExplorerError
 from explorer.base.registry import Option
 from explorer.search import SEARCHERS, Searcher, Space
 from explorer.search._branch_and_bound import BranchAndBound
+from explorer.search._first_plans import first_plans
 from explorer.search._portfolio import Part, take_turns
 from explorer.search._thrift import thriftier
 from explorer.search.evaluator import Candidate, Evaluator
@@ -27,7 +28,7 @@ from explorer.search.problem import ANY, Problem
 from explorer.strategies.moves import move_boundary
 from explorer.strategy import Strategy
 
-NAME, BRANCHES, MOVES = "auto", "branch and bound", "small changes"
+NAME, RULE, BRANCHES, MOVES = "auto", "rule of thumb", "branch and bound", "small changes"
 BRANCHES_WEIGHT, MOVES_WEIGHT = 6.0, 2.0
 """Shares of the simulations, where every other searcher has 1."""
 HEAD_START = 0.5
@@ -57,6 +58,8 @@ def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[C
     Raises:
         InputError: there is no cluster, or patience is below 1.
     """
+    evaluator.finder = RULE
+    yield from first_plans(problem, evaluator)
     search = BranchAndBound(problem, evaluator)
     if problem.rules and evaluator.best is not None:
         yield from islice(descend(problem, evaluator, evaluator.best), patience)

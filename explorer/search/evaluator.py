@@ -97,6 +97,8 @@ class Progress:
     """Seconds since the start."""
     new: Candidate | None = None
     """Candidate costed last; None if there is none."""
+    waiting: bool = False
+    """Whether nothing is new but the time: the searcher's present step takes long."""
     lower_bound: float | None = None
     """Largest proven lower bound of the objective in the space that `bound` names; None if there is none."""
     bound: str = ""

@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from explorer.base.caching import Hashed, Same, remembered
+from explorer.base.checkpoints import checkpoint
 from explorer.cluster import Cluster
 from explorer.pricing.mesh_lines import lines_of
 from explorer.simulation.replica_arrays import LineArrays, UsedArrays
@@ -148,6 +149,7 @@ def _inner_lines(along: tuple[Mesh, ...], section: SectionShape) -> InnerLines:
 
 def line_arrays(along: tuple[Mesh, ...], section: SectionShape) -> LineArrays | None:
     """Return the same by size, of shape (replicas, lines, devices); None if replicas have different ones."""
+    checkpoint()
     rows = section.rows[0]
     if along == (along[0],) and rows == along[0].rows:
         place = {device: number for number, device in enumerate(rows[0])}

@@ -182,6 +182,10 @@ class Pairs:
         self.schedule, self.held, self.home, self.seconds = schedule, held, home, seconds
         self.exchange, self.zero, self.m = exchange, zero, m
         self.stages = [[stage for stage, _ in pairs] for pairs in held]
+        chunks = len({stage for stage, _ in held[0]})
+        grid = Grid(positions=len(held), chunks=chunks, copies=len({copy for _, copy in held[0]}))
+        self.run = np.where(schedule.stays(grid, m), m, 1.0)
+        """(N,): microbatches for which a stage exchanges once."""
 
     def after(self) -> FloatArray:
         """Return the likely (P, N) seconds after the last gradient of each position."""
@@ -193,10 +197,11 @@ class Pairs:
 
     def with_exchanges(self) -> Seconds:
         """Return the seconds of stages, or of the exchanges that are to be hidden behind them if longer."""
-        fetch, inside, work = self.exchange.fetch, self.exchange.inside, self.seconds
+        fetch, inside = self.exchange.fetch / self.run, self.exchange.inside / self.run
+        work = self.seconds
         forward, backward, input_grad = (np.maximum(part + inside, fetch) for part in work[:3])
         longer = Seconds(forward, backward, input_grad, work.weight_grad)
-        sent = np.where(self.zero >= 2, self.exchange.last + self.exchange.earlier, 0.0)
+        sent = np.where(self.zero >= 2, (self.exchange.last + self.exchange.earlier) / self.run, 0.0)
         sent += GATHERS[self.schedule.apart] * fetch
         sent *= len({copy for _, copy in self.held[0]})
         more = np.maximum(0.0, self._summed(sent) - longer.work(self.schedule.apart, self.held))[self.home]

@@ -55,6 +55,8 @@ class Memory(NamedTuple):
     held: FloatArray
     """Weights, gradients and optimizer states."""
     buffers: FloatArray
+    run_buffers: FloatArray
+    """Buffers of a stage that keeps its weights and gradients whole over runs (`Schedule.stays`)."""
     saved: FloatArray
     """Of a microbatch from its forward to its backward."""
     again: FloatArray
@@ -124,10 +126,12 @@ class KindCosts:
         found, samples = self.table.memory(choice, self._starts, self._stops), choice.microbatch_size
         training, again = self.table.job.training, choice.recompute != "none"
         forward = found.activation_bytes_per_sample
+        buffers = found.buffer_bytes + found.buffer_bytes_per_sample * samples
         return np.array(
             Memory(
                 held=found.weight_bytes + found.gradient_bytes + found.optimizer_bytes,
-                buffers=found.buffer_bytes + found.buffer_bytes_per_sample * samples,
+                buffers=buffers,
+                run_buffers=buffers + found.run_buffer_bytes,
                 saved=forward * samples * training,
                 again=found.recompute_peak_bytes_per_sample * samples * again,
                 waiting=found.waiting_bytes_per_sample * samples,

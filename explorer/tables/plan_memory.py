@@ -78,7 +78,10 @@ class PlanMemory:
         # what waits for weight gradients, and versions, are the last: few schedules need them
         found = self.shape.costs.memory.of(rows, self.shape.cut.runs[stages][:, :, None], self._memory_parts)
         memory = Memory(*found, *[found[0]] * (len(Memory._fields) - len(found)))
-        base = memory.held.sum(axis=1) + memory.buffers.max(axis=1)
+        buffers = memory.buffers.max(axis=1)
+        if (stays := self.shape.schedule.stays(self.shape.grid, m)).any():
+            buffers = np.where(stays, memory.run_buffers.max(axis=1), buffers)
+        base = memory.held.sum(axis=1) + buffers
         moments: tuple[InFlight, ...] = ()
         if self.shape.job.training:
             moments = self.shape.schedule.in_flight(self.shape.schedule.placement, self.shape.grid, m, at)

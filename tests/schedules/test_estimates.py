@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from explorer.actions import Order, Shape
 from explorer.schedules import SCHEDULES, Schedule, make_order
-from explorer.schedules.pipelines import FloatArray, InFlight, Pipelines
+from explorer.schedules.pipelines import FloatArray, InFlight, Pipelines, never_stays
 from explorer.schedules.placements import Grid
 from tests.schedules.uneven import Costs, step_seconds
 
@@ -206,3 +206,22 @@ def test_chunks_take_turns_in_rounds(schedule: Schedule) -> None:
             for op in "FB":
                 stages = [action.stage for action in lane if action.op == op]
                 assert max(len(list(turn)) for _, turn in groupby(stages)) < m
+
+
+@every
+def test_schedules_say_where_lanes_stay_with_a_stage(schedule: Schedule) -> None:
+    """As lowering finds it in the order: several stages on every lane, several actions of each in a row."""
+    made_for_several = schedule.placement.several or schedule.stays is not never_stays
+    most = 3 if made_for_several else 1
+    for p, chunks, m in product((1, 2, 4), range(1, most + 1), (1, 2, 3, 4, 6, 8, 12, 16)):
+        grid = schedule.placement.grid(p, chunks)
+        shape = schedule.placement.shape(grid, m)
+        if schedule.unmet(shape):
+            continue
+        shortest, several = m + 1, True
+        for lane in make_order(schedule.name, shape, steps=1).lanes:
+            places = [(action.stage, action.copy) for action in lane if action.op != "U"]
+            shortest = min([shortest, *(len(list(turn)) for _, turn in groupby(places))])
+            several &= len({stage for stage, _ in places}) > 1
+        found = schedule.stays(grid, np.array([float(m)]))
+        assert found.tolist() == [several and shortest > 1], (p, chunks, m)

@@ -112,7 +112,7 @@ def test_it_says_who_found_the_best(decoder: Callable[..., LayerGraph]) -> None:
     problem = Problem(
         graph=decoder(4), cluster=load_cluster("dgx-1-v100"), workload=Workload(jobs=(JOB,)), max_devices=4
     )
-    known = {"branch and bound", "small changes", *SEARCHERS.names()} - {"auto"}
+    known = {"rule of thumb", "branch and bound", "small changes", *SEARCHERS.names()} - {"auto"}
     tried = [item.new for item in search(problem, "auto", max_evaluations=60) if item.new]
     assert {item.finder for item in tried} <= known
     assert len({item.finder for item in tried}) > 3
