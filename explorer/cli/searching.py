@@ -122,14 +122,19 @@ def run_search(options: argparse.Namespace) -> int:
 def _nothing_found(problem: Problem, last: Progress) -> InfeasibleError | None:
     if last.best is not None or last.foreign_value is not None:
         return None
-    tried = f"in {last.evaluations} evaluations" if last.evaluations else "before its budget was used up"
-    if refused := last.details.get(REFUSED, 0):
-        tried += f" ({refused} candidates break pins or bans)"
-    if failed := last.details.get(FAILED, 0):
-        tried += f" ({failed} candidates cannot be simulated)"
+    refused, failed = last.details.get(REFUSED, 0), last.details.get(FAILED, 0)
+    tried = f"in {last.evaluations} evaluations"
     hint = "allow more devices, or try another searcher or schedule"
+    if refused:
+        tried += f" ({refused} candidates break pins or bans)"
+    if failed:
+        tried += f" ({failed} candidates cannot be simulated)"
     if last.closest is not None:
         hint = _why_not(problem, last.closest)
+    elif refused:
+        hint = "free a layer or a device, or allow more devices"
+    elif not last.evaluations:
+        hint = "give it more time (--budget) or evaluations, or try another searcher or schedule"
     return InfeasibleError(f"searcher {last.searcher} found nothing that fits {tried}; {hint}")
 
 

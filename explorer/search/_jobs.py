@@ -16,6 +16,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -41,6 +42,8 @@ MOST_PROCESSES = 256
 """Most processes of one machine."""
 AHEAD = 8
 """Strategies costed ahead for every process; 64 where nobody says how many there are."""
+WAIT_S = 0.05
+"""Seconds that a search waits for an executor of others before it costs a strategy itself."""
 PATIENCE_S = 120.0
 """Seconds after which an executor that does not answer counts as failed: a cluster without workers, say."""
 UNKNOWN = "unknown problem"
@@ -91,6 +94,8 @@ class Jobs:
         self.helps = executor is None
         self.failure = ""
         """Why the executor is used no more; "" while it is."""
+        self._silent_since = 0.0
+        """Moment of the first wait in vain since the last answer; 0 if there was none."""
         self._key = uuid.uuid4().hex
         self._waiting: OrderedDict[Strategy, Future[Outcome | Refusal | str]] = OrderedDict()
         # without what they remember: that is large, and changes while it is sent
@@ -122,14 +127,33 @@ class Jobs:
         while self.helps and not job.done() and self._help():
             pass
         try:
-            if job.result(PATIENCE_S) == UNKNOWN:
+            found = self._answer(job)
+            if found == UNKNOWN:
                 job = self._submit(strategy, self._asked)
                 self._send()
-            found = job.result(PATIENCE_S)
+                found = self._answer(job)
         except Exception as error:  # noqa: BLE001
             self._fail(error)
             return None
         return None if isinstance(found, str) else found
+
+    def _answer(self, job: Future[Outcome | Refusal | str]) -> Outcome | Refusal | str | None:
+        """Return what a process answered; None if it keeps the search waiting, which costs that itself then.
+
+        Raises:
+            TimeoutError: there has been no answer for too long.
+        """
+        try:
+            found = job.result(PATIENCE_S if self.helps else WAIT_S)
+        except TimeoutError:
+            now = time.monotonic()
+            self._silent_since = self._silent_since or now
+            if self.helps or job.done() or now - self._silent_since > PATIENCE_S:
+                raise
+            job.cancel()
+            return None
+        self._silent_since = 0.0
+        return found
 
     def drop(self, strategies: Iterable[Strategy]) -> None:
         """Give up strategies that nobody will ask for."""

@@ -48,14 +48,15 @@ def uniform_strategies(problem: Problem) -> Iterator[Strategy]:
     """Yield every uniform strategy: t x p x d devices, chunks, microbatch, recomputation and ZeRO.
 
     It covers every proposed order of devices: t divides all nodes, d is the largest that the remaining
-    devices allow and the batch divides into, chunks are 1, 2 or 4, and microbatches divide a replica's
-    samples.
+    devices allow and the batch divides into, chunks are 1, 2 or 4, stages are whole blocks, and microbatches
+    divide a replica's samples.
     """
     batch, cluster = problem.job.global_batch, problem.needed_cluster
+    most = len(units(problem.graph))
     for order in problem.orders():
         count = len(order)
         for t, p, v in product(range(1, count + 1), range(1, count + 1), (1, 2, 4)):
-            if t * p > count or any(cluster.node_size(device) % t for device in order):
+            if t * p > count or p * v > most or any(cluster.node_size(device) % t for device in order):
                 continue
             d = max(d for d in range(1, count // (t * p) + 1) if batch % d == 0)
             for size, again, level in product(range(1, batch // d + 1), RECOMPUTE, ZERO_LEVELS):
@@ -74,7 +75,7 @@ def uniform_strategies(problem: Problem) -> Iterator[Strategy]:
                 try:
                     found = degrees.build(problem.graph, cluster, problem.job, devices=order)
                 except ExplorerError:
-                    continue  # more stages than the model has blocks
+                    continue  # the model cannot be split like this
                 held = respecting(problem, found)
                 if held is not None:
                     yield held

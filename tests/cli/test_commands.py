@@ -1,4 +1,4 @@
-"""The command line as others rely on it: JSON keys, exit statuses, one-line errors, standard input."""
+"""The command line as others rely on it: JSON keys, exit statuses, standard input, and as a program."""
 
 from __future__ import annotations
 
@@ -7,63 +7,20 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from explorer.base.errors import RunError
-from explorer.cli import main, searching
+from explorer.cli import main
 from explorer.simulation.report import NO_FLOPS
+from tests.cli.commands import SHAPE, SMALL, TOO_LARGE, Run
 
-SMALL = ["--model", "gpt2-small", "--cluster", "dgx-a100", "--global-batch", "16"]
-SHAPE = ["--stages", "4", "--microbatches", "8"]
 SIMULATE_KEYS = {
     "step_time_s", "makespan_s", "device_span_s", "throughput_samples_per_s", "speedup", "baseline",
     "bubble_fraction", "mfu", "feasible", "peak_memory_bytes", "devices", "device_busy_s", "traffic_bytes",
 }  # fmt: skip
-SEARCH_KEYS = {
-    "searcher", "objective", "objective_value", "objective_unit", "lower_bound", "bound", "optimal",
-    "evaluations", "wall_s", "plan", "frontier",
-}  # fmt: skip
-
-
-class Output:
-    """Exit status, standard output and standard error of one command."""
-
-    def __init__(self, status: int, out: str, err: str) -> None:
-        self.status, self.out, self.err = status, out, err
-
-    @property
-    def json(self) -> dict[str, Any]:
-        """The one object on standard output."""
-        assert self.out.count("\n") == 1
-        found: dict[str, Any] = json.loads(self.out)
-        assert {"schema", "explorer_version"} <= set(found)
-        return found
-
-
-Run = Callable[..., Output]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: str) -> Output:
-        capsys.readouterr()
-        status = main([str(item) for item in arguments])
-        caught = capsys.readouterr()
-        assert "Traceback" not in caught.out + caught.err
-        return Output(status, caught.out, caught.err)
-
-    return call
-
-
-@pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("plans") / "even.yaml"
-    assert main(["search", *SMALL, "--searcher", "even", "--option", "stages=4", "-o", str(path)]) == 0
-    return path
 
 
 # ---- what each command prints -------------------------------------------------------------------
@@ -112,57 +69,6 @@ def test_simulate_of_a_plan_equals_the_search_that_made_it(plan: Path, run: Run)
     assert found["step_time_s"] == pytest.approx(again["objective_value"], rel=1e-12)
 
 
-@pytest.mark.parametrize("objective", ["time", "memory", "frontier"])
-def test_search(objective: str, run: Run) -> None:
-    limits = ["--objective", objective, "--max-evaluations", "5", "--searcher", "exhaustive"]
-    done = run("search", *SMALL, *limits, "--json")
-    found = done.json
-    assert done.status == 0
-    assert set(found) >= SEARCH_KEYS
-    assert found["objective_unit"] == ("bytes" if objective == "memory" else "s")
-    assert found["evaluations"] <= 5
-    assert found["frontier"]
-    assert found["lower_bound"] is None or found["lower_bound"] <= found["objective_value"]
-
-
-def test_search_by_two_processes_finds_the_same(run: Run) -> None:
-    one, two = (
-        run("search", *SMALL, "--searcher", "local", "--max-evaluations", "12", "--jobs", jobs, "--json").json
-        for jobs in ("1", "2")
-    )
-    one["wall_s"] = two["wall_s"]
-    one["plan"]["provenance"].pop("created", None)
-    two["plan"]["provenance"].pop("created", None)
-    assert one == two
-
-
-def test_search_default_is_the_portfolio(run: Run) -> None:
-    assert run("search", *SMALL, "--max-evaluations", "2", "--json").json["searcher"] == "auto"
-
-
-def test_search_with_a_published_cost_model_needs_no_cluster(tmp_path: Path, run: Run) -> None:
-    file = tmp_path / "two.graph.txt"
-    file.write_text(
-        "node1 -- Linear -- forward_compute_time=10.0, backward_compute_time=20.0, "
-        "activation_size=1000.0, parameter_size=0.0\n"
-        "node2 -- Linear -- forward_compute_time=10.0, backward_compute_time=20.0, "
-        "activation_size=1000.0, parameter_size=0.0\n\tnode1 -- node2\n"
-    )
-    options = ["cost_model=original", "devices=2", "bandwidth_bytes_per_s=1e9", "transfers=counted"]
-    flags = [part for option in options for part in ("--option", option)]
-    found = run("search", "--model", file, "--searcher", "pipedream", *flags, "--json").json
-    assert found["objective_value"] == pytest.approx(0.03, rel=1e-12)
-    assert found["objective_unit"] == "s"
-    assert found["lower_bound"] == found["objective_value"]
-    assert found["optimal"] is True
-    assert found["bound"] == "its own cost model"
-
-
-def test_pin(run: Run) -> None:
-    found = run("search", *SMALL, "--searcher", "even", "--pin", "embed=0", "--json").json
-    assert "embed" in found["plan"]["strategy"]["jobs"][0]["stages"][0]["layers"][0]
-
-
 def test_explain(plan: Path, run: Run) -> None:
     found = run("explain", plan, "--json").json
     assert found["step_time_s"] > 0
@@ -208,8 +114,6 @@ def test_trace(plan: Path, tmp_path: Path, run: Run) -> None:
 
 # ---- exit statuses ------------------------------------------------------------------------------
 
-TOO_LARGE = ["--model", "gpt2-xl", "--cluster", "dgx-1-v100", "--global-batch", "8", "--precision", "fp16"]
-
 
 def test_infeasible_simulation(run: Run) -> None:
     done = run("simulate", *TOO_LARGE, "--require-feasible")
@@ -220,49 +124,6 @@ def test_infeasible_simulation(run: Run) -> None:
     assert found.json["feasible"] is False
     assert "Device 0 needs" in found.json["error"]["message"]
     assert run("simulate", *TOO_LARGE).status == 0
-
-
-def test_infeasible_search(run: Run) -> None:
-    flags = ["--searcher", "even", "--option", "stages=1", "--memory-limit", "4"]
-    done = run("search", *TOO_LARGE, *flags)
-    assert done.status == 3
-    assert done.err.count("\n") == 1
-    found = run("search", *TOO_LARGE, *flags, "--json")
-    assert found.status == 3
-    assert found.json["plan"] is None
-    assert found.json["error"]["message"]
-
-
-def test_a_search_says_how_many_cannot_be_simulated(run: Run) -> None:
-    """A schedule that reads its order from the plan orders nothing that a searcher makes up."""
-    arguments = ("--schedule", "custom", "--max-evaluations", "2")
-    done = run("search", "--model", "vgg16", "--cluster", "dgx-1-v100", *arguments)
-    assert done.status == 3
-    assert "in 2 evaluations (2 candidates cannot be simulated)" in done.err
-
-
-def test_an_interrupted_search_still_prints_its_best(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = searching.search
-
-    def interrupted(*args: Any, **kwargs: Any) -> Any:
-        for item in whole(*args, **kwargs):
-            yield item
-            if item.best is not None:
-                raise KeyboardInterrupt
-
-    monkeypatch.setattr(searching, "search", interrupted)
-    done = run("search", *SMALL, "--json")
-    assert done.status == 130
-    assert done.json["objective_value"] > 0
-    assert done.json["plan"]
-
-
-def test_an_interrupt_before_anything_is_found(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*args: Any, **kwargs: Any) -> Any:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(searching, "search", interrupted)
-    assert run("search", *SMALL).status == 130
 
 
 def test_a_failed_run(plan: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,115 +176,6 @@ def test_devices_by_rank(run: Run) -> None:
     assert found["objective_value"] < 0.051
     places = [mesh["devices"] for s in found["plan"]["strategy"]["jobs"][0]["stages"] for mesh in s["meshes"]]
     assert {device for place in places for device in place} == set(range(8, 16))
-
-
-def test_a_search_may_be_limited_and_keeps_a_frontier_of_three(run: Run) -> None:
-    flags = ["--objective", "frontier:time,memory,cost", "--devices", "4-7,0", "--memory-limit", "12GiB"]
-    found = run("search", *SMALL, *flags, "--ban", "embed=0", "--max-evaluations", "30", "--json").json
-    assert found["objective_unit"] == "s"
-    assert len(found["frontier"]) > 1
-    for item in found["frontier"]:
-        assert item["peak_memory_bytes"] <= 12 * 2**30
-        assert set(item["values"]) == {"time", "memory", "cost"}
-        assert item["values"]["time"] == item["step_time_s"]
-
-
-# ---- bad input ----------------------------------------------------------------------------------
-
-PLAN = "<plan>"
-BAD = {
-    "no command": [],
-    "unknown command": ["dance"],
-    "unknown list": ["list", "planets"],
-    "unknown schema": ["schema", "poem"],
-    "unknown flag": ["simulate", *SMALL, "--fast"],
-    "no model": ["simulate"],
-    "unknown model": ["simulate", "--model", "gpt2-smal", "--cluster", "dgx-a100"],
-    "unknown cluster": ["simulate", "--model", "gpt2-small", "--cluster", "dgx-a10"],
-    "no cluster": ["simulate", "--model", "gpt2-small"],
-    "missing cluster file": ["simulate", "--model", "gpt2-small", "--cluster", "nowhere.yaml"],
-    "missing model file": ["simulate", "--model", "nowhere.json", "--cluster", "dgx-a100"],
-    "unknown schedule": ["simulate", *SMALL, *SHAPE, "--schedule", "waltz"],
-    "too many stages": ["simulate", *SMALL, "--stages", "99"],
-    "no stages": ["simulate", *SMALL, "--stages", "0"],
-    "no microbatches": ["simulate", *SMALL, "--microbatches", "0"],
-    "no samples": ["simulate", *SMALL, "--microbatch-size", "0"],
-    "no replicas": ["simulate", *SMALL, "--dp", "0"],
-    "no tensor size": ["simulate", *SMALL, "--tp", "0"],
-    "no chunks": ["simulate", *SMALL, "--chunks", "0"],
-    "unknown option of a schedule": ["simulate", *SMALL, *SHAPE, "--schedule-option", "colour=red"],
-    "context of no sequences": ["simulate", "--model", "vgg16", "--cluster", "dgx-a100", "--cp", "2"],
-    "experts of none": ["simulate", *SMALL, "--dp", "2", "--ep", "2"],
-    "devices of words": ["simulate", *SMALL, "--devices", "0-x"],
-    "devices backwards": ["simulate", *SMALL, "--devices", "3-1"],
-    "too few devices": ["simulate", *SMALL, "--stages", "4", "--devices", "0-2"],
-    "no such device": ["simulate", *SMALL, "--devices", "7,8"],
-    "batch against microbatches": ["simulate", *SMALL, "--microbatches", "4", "--microbatch-size", "3"],
-    "no tokens": ["simulate", *SMALL, "--seq-len", "0"],
-    "stages of words": ["simulate", *SMALL, "--stages", "many"],
-    "odd microbatches": ["simulate", *SMALL, "--stages", "2", "--microbatches", "7"],
-    "odd microbatch size": ["simulate", *SMALL, "--stages", "2", "--microbatch-size", "5"],
-    "no batch": ["simulate", "--model", "gpt2-small", "--cluster", "dgx-a100", "--global-batch", "0"],
-    "unknown precision": ["simulate", *SMALL, "--precision", "fp3"],
-    "unknown optimizer": ["simulate", *SMALL, "--optimizer", "luck"],
-    "unknown recompute": ["simulate", *SMALL, "--recompute", "half"],
-    "unknown ZeRO level": ["simulate", *SMALL, "--zero", "4"],
-    "sequence too long": ["simulate", *SMALL, "--seq-len", "4096"],
-    "setting without value": ["simulate", *SMALL, "--set", "colour"],
-    "unknown setting": ["simulate", *SMALL, "--set", "colour=red"],
-    "unknown baseline": ["simulate", *SMALL, *SHAPE, "--baseline", "nowhere.yaml"],
-    "missing plan": ["simulate", "--plan", "nowhere.yaml"],
-    "missing plan to explain": ["explain", "nowhere.yaml"],
-    "missing plan to check": ["check", "nowhere.yaml"],
-    "unknown searcher": ["search", *SMALL, "--searcher", "oracle"],
-    "unknown objective": ["search", *SMALL, "--objective", "joy"],
-    "unknown option": ["search", *SMALL, "--searcher", "even", "--option", "colour=red"],
-    "option of words": ["search", *SMALL, "--searcher", "even", "--option", "stages=many"],
-    "option without value": ["search", *SMALL, "--option", "stages"],
-    "frontier of one": ["search", *SMALL, "--objective", "frontier:time"],
-    "frontier of joy": ["search", *SMALL, "--objective", "frontier:time,joy"],
-    "ban of no layer": ["search", *SMALL, "--ban", "nothing=0"],
-    "limit of words": ["search", *SMALL, "--memory-limit", "much"],
-    "limit of nothing": ["search", *SMALL, "--memory-limit", "0"],
-    "fewer devices than none": ["search", *SMALL, "--max-devices", "-1"],
-    "search on no such device": ["search", *SMALL, "--devices", "0,99"],
-    "pin to a word": ["search", *SMALL, "--pin", "embed=first"],
-    "pin of no layer": ["search", *SMALL, "--pin", "nothing=0"],
-    "pin to no device": ["search", *SMALL, "--pin", "embed=99"],
-    "negative budget": ["search", *SMALL, "--budget", "-1"],
-    "negative evaluations": ["search", *SMALL, "--max-evaluations", "-1"],
-    "no processes": ["search", *SMALL, "--jobs", "0"],
-    "search without cluster": ["search", "--model", "gpt2-small"],
-    "sweep of nothing": ["sweep", PLAN, "--over", "global_batch"],
-    "sweep of an unknown number": ["sweep", PLAN, "--over", "joy=1,2"],
-    "unknown exporter": ["export", PLAN, "--to", "fax", "-o", "out"],
-    "unknown importer": ["import", PLAN, "--from", "fax"],
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_one_line_and_status_2(case: str, plan: Path, run: Run) -> None:
-    arguments = [str(plan) if item == PLAN else item for item in BAD[case]]
-    done = run(*arguments)
-    assert done.status == 2, done.err
-    assert done.err.count("\n") == 1
-    assert done.err.startswith("explorer: ")
-    assert not done.out
-    found = run(*arguments, "--json")
-    assert found.status == 2
-    assert set(found.json["error"]) >= {"message", "file", "key", "found", "allowed"}
-    assert found.json["error"]["message"]
-
-
-def test_a_broken_plan_lists_everything(plan: Path, tmp_path: Path, run: Run) -> None:
-    text = plan.read_text().replace("devices: [2, 3]", "devices: [2, 33]")
-    broken = tmp_path / "broken.yaml"
-    broken.write_text(text.replace("layers: [head, loss]", "layers: [loss]"))
-    done = run("check", broken, "--json")
-    assert done.status == 2
-    problems = done.json["error"]["problems"]
-    assert any("33" in item for item in problems)
-    assert any("head" in item for item in problems)
 
 
 # ---- standard input, and as a program -----------------------------------------------------------

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,17 @@ class Slow:
 
 sys.meta_path.insert(0, Slow())
 '''
+
+
+@pytest.fixture(autouse=True)
+def signals_as_usual() -> Iterator[None]:
+    """Undo what a program started here would inherit: `nohup` and a shell's `&` ignore some signals."""
+    ignored = [number for number in SIGNALS if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, signal.SIG_DFL)
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def ended(process: subprocess.Popen[str], number: int) -> tuple[int, str]:

@@ -143,6 +143,42 @@ def test_an_executor_that_fails_is_said_in_one_line(
     assert evaluator.details[FAILURE] in lines[0]
 
 
+class Waited(Future[Any]):
+    """A job that is never done, and keeps a record of how long it was waited for."""
+
+    def __init__(self, waits: list[float | None]) -> None:
+        super().__init__()
+        self.waits = waits
+
+    def result(self, timeout: float | None = None) -> Any:
+        self.waits.append(timeout)
+        return super().result(timeout)
+
+
+def test_who_does_not_answer_holds_a_search_up_for_a_moment_only(
+    problem: Problem, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worker that vanished without a word: its cluster may get another one, and is asked on."""
+
+    class Silent(Inline):
+        def submit(self, function: Any, /, *arguments: Any, **more: Any) -> Future[Any]:
+            if 5 <= len(self.sent) < 12:
+                self.sent.append(arguments)
+                return Waited(waits)
+            return super().submit(function, *arguments, **more)
+
+    waits: list[float | None] = []
+    alone, _ = judged(problem, None)
+    jobs_module._problems.cache_clear()
+    executor = Silent()
+    assert judged(problem, jobs := Jobs(problem, executor))[0] == alone
+    assert waits
+    assert all(wait == jobs_module.WAIT_S for wait in waits)
+    assert len(executor.sent) > 12
+    assert not jobs.failure
+    assert not caplog.records
+
+
 def test_threads_agree_with_one(problem: Problem) -> None:
     alone, _ = judged(problem, None)
     with ThreadPoolExecutor(3) as pool:
@@ -199,6 +235,8 @@ def test_a_cluster_of_dask(problem: Problem) -> None:
         jobs = Jobs(problem, client.get_executor())
         assert judged(problem, jobs)[0] == alone
         assert not jobs.failure
+        cluster.scale(0)
+        assert judged(problem, Jobs(problem, client.get_executor()))[0] == alone
 
 
 def test_a_process_may_die_after_its_work_was_cancelled() -> None:
