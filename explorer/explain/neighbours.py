@@ -76,7 +76,8 @@ def interleavings(asked: Asked, degrees: Degrees) -> Iterator[NamedChange]:
         for chunks in (2, 4):
             if chunks != degrees.chunks:
                 new = degrees.changed(chunks=chunks, schedule=name, options=())
-                yield f"interleave {chunks} chunks a device", partial(_cut, asked, new)
+                under = "" if name == names[0] else f" under {name}"
+                yield f"interleave {chunks} chunks a device{under}", partial(_cut, asked, new)
     if degrees.chunks > 1:
         plain = degrees.changed(chunks=1, schedule="1f1b", options=())
         yield "use one chunk a device", partial(_cut, asked, plain)

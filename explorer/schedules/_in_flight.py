@@ -61,11 +61,17 @@ def in_rounds(
     """
     p, v, m = grid.positions, grid.chunks, microbatches
     per_round = m / np.maximum(1, m // p)
-    done = np.minimum(2 * (p - at[:, None] - 1) + (v - 1) * per_round + 1, m * v)
-    whole, rest = np.divmod(done, per_round * v)
-    begun = np.arange(v)[:, None] * per_round
-    saved = (whole * per_round)[:, None] + np.clip(rest[:, None] - begun, 0, per_round)
-    return (InFlight(saved, again=v - 1),)
+    ahead = 2 * (p - at[:, None] - 1) + (v - 1) * per_round + 1
+    return (InFlight(after_forwards(ahead, v, m, per_round), again=v - 1),)
+
+
+def after_forwards(
+    done: FloatArray, chunks: int, microbatches: FloatArray, per_round: FloatArray
+) -> FloatArray:
+    """Return the (P, chunks, N) microbatches of each chunk among the first (P, N) forwards of rounds of q."""
+    whole, rest = np.divmod(np.minimum(done, microbatches * chunks), per_round * chunks)
+    begun = np.arange(chunks)[:, None] * per_round
+    return np.asarray((whole * per_round)[:, None] + np.clip(rest[:, None] - begun, 0, per_round))
 
 
 def opposed(placement: Placement, grid: Grid, microbatches: FloatArray, at: IntArray) -> tuple[InFlight, ...]:

@@ -89,10 +89,17 @@ def backward_first(op: str, place: Place) -> tuple[int, ...]:
 
 
 class TimedOrder(NamedTuple):
-    """An order of one step, and how long its slowest lane takes."""
+    """An order of one step, and how long it takes."""
 
     lanes: LaneOrders
     span_s: float
+    """Longest time of a lane from its first start to its last end."""
+    makespan_s: float
+    """Time from the first start to the last end of all."""
+
+
+UNFINISHED = TimedOrder((), math.inf, math.inf)
+"""What is returned of an order that was given up because it takes too long."""
 
 
 def list_schedule(
@@ -114,11 +121,11 @@ def list_schedule(
         patience: a weight gradient runs if all else is this many times its seconds away.
         step: the step whose microbatches are ordered.
     """
-    return _Run(shape, costs, caps, priority, patience, step).made()
+    return Run(shape, costs, caps, priority=priority, patience=patience, step=step).made()
 
 
 @dataclass(slots=True)
-class _Queue:
+class Queue:
     """Progress of the work of one place."""
 
     place: Place
@@ -131,24 +138,26 @@ class _Queue:
 
 
 @dataclass(slots=True)
-class _Lane:
+class Lane:
     """Progress of one distinct lane."""
 
-    queues: list[_Queue]
+    queues: list[Queue]
     room: float
     time_s: float = 0.0
     begun_s: float = math.inf
     held: float = 0.0
     version: int = 0
     actions: list[Action] = field(default_factory=list)
+    left_s: float = 0.0
+    """Seconds of the actions that have not run."""
 
 
-class _Choice(NamedTuple):
+class Choice(NamedTuple):
     """The action a lane would run next, and its start."""
 
     start_s: float
     op: str
-    queue: _Queue
+    queue: Queue
 
 
 class _Wait:
@@ -160,25 +169,42 @@ class _Wait:
         self.left, self.ready_s = left, 0.0
 
 
-class _Run:
-    """One pass over a step, which always continues with the lane that can act first."""
+class Run:
+    """One pass over a step, which always continues with the lane that can act first.
+
+    Args:
+        shape: as `list_schedule` takes it, as are costs, caps, priority, patience and step.
+        within_s: seconds at which it is given up: a lane that takes as long is of no use.
+        from_start: whether these count from the start of the step, not of the lane.
+    """
 
     def __init__(
-        self, shape: Shape, costs: Costs, caps: Caps, priority: Priority, patience: float, step: int
+        self,
+        shape: Shape,
+        costs: Costs,
+        caps: Caps = Caps(),  # frozen
+        *,
+        priority: Priority = backward_first,
+        patience: float = 1.0,
+        step: int = 0,
+        within_s: float = math.inf,
+        from_start: bool = False,
     ) -> None:
         self.shape, self.costs, self.caps = shape, costs, caps
+        self.within_s, self.from_start = within_s, from_start
         self.priority, self.patience = priority, patience
         self.gradient = INPUT_GRAD if costs.split else BACKWARD
         rooms: dict[tuple[Place, ...], float] = defaultdict(lambda: math.inf)
         for i, places in enumerate(shape.lanes):
             key = roles(shape, places)
             rooms[key] = min(rooms[key], caps.room[i] if caps.room else math.inf)
-        self.queue_of = {place: _Queue(place, own(shape, place, step)) for key in rooms for place in key}
-        self.lanes = {key: _Lane([self.queue_of[p] for p in key], room) for key, room in rooms.items()}
+        self.queue_of = {place: Queue(place, own(shape, place, step)) for key in rooms for place in key}
+        self.lanes = {key: Lane([self.queue_of[p] for p in key], room) for key, room in rooms.items()}
         self.numbered = list(self.lanes.values())
         for i, lane in enumerate(self.numbered):
             for queue in lane.queues:
                 queue.lanes.append(i)
+                lane.left_s += len(queue.numbers) * self._once_s(queue.place.stage)
         self.edges: dict[int, list[tuple[int, float]]] = defaultdict(list)
         self.back: dict[int, list[tuple[int, float]]] = defaultdict(list)
         for e, (source, target) in enumerate(shape.edges):
@@ -187,10 +213,10 @@ class _Run:
             self.back[target].append((source, seconds))
         self.waits: dict[tuple[str, int, int, int], _Wait] = {}
         self.wire_s: dict[tuple[int, int], float] = defaultdict(float)
-        self.heap: list[tuple[float, int, int, _Choice]] = []
+        self.heap: list[tuple[float, int, int, Choice]] = []
 
     def made(self) -> TimedOrder:
-        """Return the actions after all of them have run."""
+        """Return the actions after all of them have run; `UNFINISHED` if that takes too long."""
         for i in range(len(self.numbered)):
             self._offer(i)
         while True:
@@ -198,12 +224,25 @@ class _Run:
                 _, i, version, choice = heapq.heappop(self.heap)
                 if version == self.numbered[i].version:
                     self._act(choice)
+                    if self._too_long(self.numbered[i]):
+                        return UNFINISHED
             if (held_back := self._held_back()) is None:
                 break
             self._act(held_back)
         lanes = tuple(tuple(self.lanes[roles(self.shape, places)].actions) for places in self.shape.lanes)
         spans = [lane.time_s - lane.begun_s for lane in self.numbered if lane.actions]
-        return TimedOrder(lanes, max(spans, default=0.0))
+        ends = [lane.time_s for lane in self.numbered if lane.actions]
+        return TimedOrder(lanes, max(spans, default=0.0), max(ends, default=0.0))
+
+    def _once_s(self, stage: int) -> float:
+        """Return the seconds of all actions of a microbatch."""
+        costs = self.costs
+        backward = costs.input_grad_s[stage] + costs.weight_grad_s[stage] if self.shape.training else 0.0
+        return costs.forward_s[stage] + backward
+
+    def _too_long(self, lane: Lane) -> bool:
+        taken_s = lane.time_s - (0.0 if self.from_start else lane.begun_s)
+        return taken_s + lane.left_s >= self.within_s
 
     def _offer(self, i: int) -> None:
         """Put what a lane would run next on the heap, replacing its earlier offer."""
@@ -212,39 +251,46 @@ class _Run:
         if (choice := self._choose(lane)) is not None:
             heapq.heappush(self.heap, (choice.start_s, i, lane.version, choice))
 
-    def _choose(self, lane: _Lane) -> _Choice | None:
-        offers = [choice for queue in lane.queues for choice in self._ready(queue, capped=True)]
-        best = min(offers, key=self._rank, default=None)
+    def _choose(self, lane: Lane) -> Choice | None:
+        """Return what a lane runs next, as far as it is known by now."""
+        best = self._best(lane, [c for queue in lane.queues for c in self._ready(queue, capped=True)])
         fillers = [queue for queue in lane.queues if self.costs.split and self._owed(queue)]
         if fillers:
             queue = min(fillers, key=lambda item: self.priority(WEIGHT_GRAD, item.place))
-            gap_s = self.patience * self.costs.of(WEIGHT_GRAD, queue.place.stage)
-            if best is None or best.start_s - lane.time_s >= gap_s:
-                return _Choice(self._free_s(queue), WEIGHT_GRAD, queue)
+            if best is None or self._fills(lane, best, self.costs.of(WEIGHT_GRAD, queue.place.stage)):
+                return Choice(self._free_s(queue), WEIGHT_GRAD, queue)
         return best
 
-    def _rank(self, choice: _Choice) -> tuple[float, tuple[int, ...]]:
+    def _best(self, _lane: Lane, offers: list[Choice]) -> Choice | None:
+        """Return the forward or gradient that runs next, if it is not a weight gradient."""
+        return min(offers, key=self._rank, default=None)
+
+    def _fills(self, lane: Lane, best: Choice, weight_grad_s: float) -> bool:
+        """Tell whether a weight gradient runs before the best of all else."""
+        return best.start_s - lane.time_s >= self.patience * weight_grad_s
+
+    def _rank(self, choice: Choice) -> tuple[float, tuple[int, ...]]:
         return choice.start_s, self.priority(choice.op, choice.queue.place)
 
-    def _owed(self, queue: _Queue) -> bool:
+    def _owed(self, queue: Queue) -> bool:
         return queue.done[WEIGHT_GRAD] < queue.done[BACKWARD]
 
-    def _free_s(self, queue: _Queue) -> float:
+    def _free_s(self, queue: Queue) -> float:
         return max(self.numbered[i].time_s for i in queue.lanes)
 
-    def _ready(self, queue: _Queue, *, capped: bool) -> Iterator[_Choice]:
+    def _ready(self, queue: Queue, *, capped: bool) -> Iterator[Choice]:
         """Yield the next gradient and forward of a place, if all they wait for has run."""
         forwards, gradients, free_s = queue.done[FORWARD], queue.done[BACKWARD], self._free_s(queue)
         if self.shape.training and gradients < forwards:
             wait = self._wait(BACKWARD, queue.place, queue.numbers[gradients])
             if not wait.left:
-                yield _Choice(max(free_s, wait.ready_s), self.gradient, queue)
+                yield Choice(max(free_s, wait.ready_s), self.gradient, queue)
         if forwards < len(queue.numbers) and not (capped and self._full(queue)):
             wait = self._wait(FORWARD, queue.place, queue.numbers[forwards])
             if not wait.left:
-                yield _Choice(max(free_s, wait.ready_s), FORWARD, queue)
+                yield Choice(max(free_s, wait.ready_s), FORWARD, queue)
 
-    def _full(self, queue: _Queue) -> bool:
+    def _full(self, queue: Queue) -> bool:
         """Tell whether the caps hold the next forward of a place back."""
         stage, caps = queue.place.stage, self.caps
         if not self.shape.training:
@@ -255,7 +301,7 @@ class _Run:
         lanes = [self.numbered[i] for i in queue.lanes]
         return any(lane.held + size > lane.room * (1 + 1e-9) for lane in lanes)
 
-    def _held_back(self) -> _Choice | None:
+    def _held_back(self) -> Choice | None:
         """Return the forward of the earliest samples that only caps hold back; None at the end."""
         offers = [
             choice
@@ -265,12 +311,12 @@ class _Run:
         ]
         return min(offers, key=self._age, default=None)
 
-    def _age(self, choice: _Choice) -> tuple[float, int]:
+    def _age(self, choice: Choice) -> tuple[float, int]:
         queue = choice.queue
         number = queue.numbers[queue.done[FORWARD]]
         return number / self.shape.microbatches[queue.place.stage], -queue.place.stage
 
-    def _act(self, choice: _Choice) -> None:
+    def _act(self, choice: Choice) -> None:
         """Run an action on every lane that holds its place, and tell those that waited for it."""
         start_s, op, queue = choice
         stage, copy, _ = queue.place
@@ -283,6 +329,7 @@ class _Run:
             lane = self.numbered[i]
             lane.actions.append(new_action((op, stage, number, 1, copy, 0)))
             lane.begun_s, lane.time_s = min(lane.begun_s, start_s), end_s
+            lane.left_s -= end_s - start_s
             lane.held += change
         touched = set(queue.lanes)
         if what != WEIGHT_GRAD:

@@ -18,9 +18,9 @@ from explorer.actions import (
     Order,
     Shape,
 )
-from explorer.schedules._clock import Clock
+from explorer.schedules._clock import Clock, one_step
 from explorer.schedules._clocked_lanes import AllLanes, clocked_lanes
-from explorer.schedules._common import turns
+from explorer.schedules._common import LaneOrders, each_lane, turns
 
 _B, _I, _W, _U = (OP_CODE[op] for op in (BACKWARD, INPUT_GRAD, WEIGHT_GRAD, UPDATE))
 
@@ -132,6 +132,12 @@ def levelled(shape: Shape, clock: Clock, *, steps: int) -> Order:
     lag = level_lag(shape, clock)
     lanes = clocked_lanes(shape, clock, steps, lambda made: _rejoined(_split(made, lag), shape))
     return Order(lanes=lanes, steps=steps)
+
+
+def levelled_step(shape: Shape, clock: Clock, step: int) -> LaneOrders:
+    """Return one step of that order in F, I and W alone, without updates."""
+    lag = level_lag(shape, clock)
+    return each_lane(shape, lambda places: split_backward(one_step(shape, clock, places, step), lag))
 
 
 def level_lag(shape: Shape, clock: Clock) -> Lag:

@@ -108,17 +108,17 @@ def order(shape: Shape, *, steps: int) -> Order:
         rank, chunks = stages[0], len(stages)
         ahead = 2 * (ranks - rank - 1) + (chunks - 1) * per_round
         numbers = numbers_of(shape, places[0], step)
-        actions = _passes(FORWARD, stages, numbers, per_round)
+        actions = passes(FORWARD, stages, numbers, per_round)
         if shape.training:
-            backwards = _passes(BACKWARD, stages[::-1], numbers, per_round)
-            actions = _alternate(actions, backwards, ahead)
+            backwards = passes(BACKWARD, stages[::-1], numbers, per_round)
+            actions = alternate(actions, backwards, ahead)
         return Actions.joined([actions, updates(shape, places, step)])
 
     chunks = shape.stages // ranks
     return Order(lanes=each_step(shape, steps, lane), steps=steps, options={"chunks": chunks})
 
 
-def _passes(op: str, stages: Sequence[int], numbers: IntArray, per_round: int) -> Actions:
+def passes(op: str, stages: Sequence[int], numbers: IntArray, per_round: int) -> Actions:
     """List the rounds of microbatches through the chunks in the given order."""
     chunk = np.repeat(np.arange(len(stages)), len(numbers))
     number = np.tile(np.arange(len(numbers)), len(stages))
@@ -127,7 +127,7 @@ def _passes(op: str, stages: Sequence[int], numbers: IntArray, per_round: int) -
     return Actions.spread(OP_CODE[op], stage, numbers[number[order]])
 
 
-def _alternate(forwards: Actions, backwards: Actions, ahead: int) -> Actions:
+def alternate(forwards: Actions, backwards: Actions, ahead: int) -> Actions:
     """Warm up, then alternate one forward and one backward, then run the backwards that are left."""
     count = np.arange(len(forwards))
     both = Actions.joined([forwards, backwards]).columns

@@ -1,21 +1,25 @@
-"""ZB-1p and ZB-2p: the zero-bubble order that a greedy clock finds for given seconds and memory."""
+"""ZB-1p and ZB-2p: the shortest zero-bubble order that a search finds for given seconds and memory."""
 
 from __future__ import annotations
 
-from explorer.actions import Order, Shape
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from explorer.actions import OP_CODE, UPDATE, Actions, Edge, Order, Shape
 from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, Schedule
 from explorer.schedules._bounds import one_way_split
-from explorer.schedules._clock import clock_of
+from explorer.schedules._clock import Clock, clock_of
 from explorer.schedules._common import LaneOrders, each_step_at_once, roles, turns
 from explorer.schedules._in_flight import level
-from explorer.schedules._list_scheduler import Caps, costs_of, list_schedule
+from explorer.schedules._list_scheduler import Caps, costs_of
 from explorer.schedules._paths import split_by_clock
-from explorer.schedules.pipelines import FloatArray, Pipelines
+from explorer.schedules._split_backward import levelled_step, rejoined
+from explorer.schedules._zero_bubble import shortest
+from explorer.schedules.pipelines import FloatArray, Pipelines, with_path
 from explorer.schedules.placements import LINE
-
-PATIENCE = (0.25, 0.5, 0.75, 1.0)
-"""Settings that are tried."""
 
 LIMIT = Option(
     name="limit",
@@ -30,45 +34,85 @@ KEPT = Option(
     help="part of a microbatch's activations that waits for W; 0 is the layers' own, or half if unknown",
     minimum=0,
 )
+POST_VALIDATION = Option(
+    name="post_validation",
+    default=True,
+    help="whether a stage updates as soon as its own gradients are there, and takes the update back if a"
+    " check of all gradients fails later; without, all wait for each other",
+)
+
+
+def lower(of: Pipelines) -> FloatArray:
+    """Return the (P, N) spans that are sure."""
+    return _together(of, one_way_split(of))
 
 
 def estimate(of: Pipelines, _lower: FloatArray) -> FloatArray:
     """Return the (P, N) spans of ZB-H1 or, with a limit of 2, of ZB-H2, which it is about as good as."""
-    return split_by_clock(of, 2 if of.options.get("limit", 1) == 2 else 1)
+    return _together(of, split_by_clock(of, 2 if of.options.get("limit", 1) == 2 else 1))
+
+
+def _together(of: Pipelines, spans: FloatArray) -> FloatArray:
+    """Return spans of which the first is that of all positions, if their updates wait for each other.
+
+    Position r begins when the first microbatch has come through the stages before its first.
+    """
+    if of.options.get("post_validation", True):
+        return spans
+    begins = np.zeros((len(of.forward_s), of.size))
+    np.cumsum(of.forward_s[:-1] + of.transfer_s, axis=0, out=begins[1:])
+    first = [held[0][0] for held in of.held]
+    return with_path(spans, (spans + begins[first]).max(axis=0), first.index(0))
 
 
 @SCHEDULES.add(
     Schedule(
         name="zb_auto",
-        title="Split backward in the order that a greedy clock finds for the stages' seconds (ZB-1p, ZB-2p)",
+        title="Split backward in the shortest order found for the stages' seconds (ZB-1p, ZB-2p)",
         paper="Zero Bubble Pipeline Parallelism (Qi et al., 2024), section 3.1",
-        options=(LIMIT, KEPT),
+        options=(LIMIT, KEPT, POST_VALIDATION),
         placement=LINE,
         reads=("seconds", "transfers", "memory"),
-        lower=one_way_split,
+        lower=lower,
         estimate=estimate,
         in_flight=level,
     )
 )
-def order(shape: Shape, *, steps: int, limit: int = 1, kept: float = 0.0) -> Order:
-    """Order as the paper's automatic scheduler does, in short.
+def order(
+    shape: Shape, *, steps: int, limit: int = 1, kept: float = 0.0, post_validation: bool = True
+) -> Order:
+    """Order as the paper's automatic scheduler does: by its rules in several settings, and keep the best.
 
-    - A stage may hold the activations of `limit` times what the first stage of 1F1B holds; a forward takes
-      a microbatch's, I frees the part that W does not read, W the rest.
-    - Before its first I, stage s of p runs at most p - s forwards (`limit` 1), or 2(p - s) - 1 (`limit` 2).
-    - Then I goes first, then F, and W if the next I or F is `patience` times W's seconds away, or memory
-      is full.
+    A stage may hold the activations of `limit` times what the first stage of 1F1B holds; a forward takes a
+    microbatch's, I frees the part that W does not read, W the rest. Settings are tried with any number of
+    forwards ahead in that memory, and with at most p - s before the first I of stage s of p (`limit` 1), or
+    2 (p - s) - 1 (`limit` 2). The orders of `zb_h1` and `zb_h2` are tried too where they fit, so that no
+    order is longer than theirs in their memory.
 
-    The paper searches over such settings and keeps the shortest; so do we.
+    With post-validation the longest time of a stage counts: its steps follow each other, and that others
+    begin later costs once, not in every step. That an update is taken back is rare and not modelled. Without,
+    the time of all stages together counts, and every update waits for all gradients of the step.
     """
-    caps = _caps(shape, limit, kept)
+    clock = clock_of(shape)
     costs = costs_of(shape, split=True)
+    caps = _caps(shape, limit, kept)
+    tried = [caps] if not caps.ahead else [replace(caps, ahead=()), caps]
 
     def make(step: int) -> LaneOrders:
-        tried = [list_schedule(shape, costs, caps=caps, patience=p, step=step) for p in PATIENCE]
-        return min(tried, key=lambda made: made.span_s).lanes
+        given = (
+            [levelled_step(shape, item, step) for item in (clock, _twice(clock))] if shape.training else []
+        )
+        made = shortest(shape, costs, tried, given, step=step, from_start=not post_validation)
+        return tuple(rejoined(lane, shape) for lane in made)
 
-    return Order(lanes=each_step_at_once(shape, steps, make), steps=steps)
+    lanes = each_step_at_once(shape, steps, make)
+    edges = () if post_validation else tuple(_all_before_updates(lanes))
+    return Order(lanes=lanes, steps=steps, edges=edges)
+
+
+def _twice(clock: Clock) -> Clock:
+    """Return the clock of ZB-H2."""
+    return replace(clock, ahead=tuple(2 * ahead for ahead in clock.ahead))
 
 
 def _caps(shape: Shape, limit: int, kept: float) -> Caps:
@@ -97,3 +141,15 @@ def _parts(shape: Shape, kept: float) -> list[float]:
         return [kept or 0.5] * shape.stages
     both = zip(shape.activation_bytes, shape.waiting_bytes, strict=True)
     return [waiting / held if held else 0.0 for held, waiting in both]
+
+
+def _all_before_updates(lanes: LaneOrders) -> Iterator[Edge]:
+    """Yield edges that let every lane begin its updates of a step when all lanes have its gradients."""
+    ends = []
+    for lane in {id(lane): lane for lane in lanes}.values():
+        columns = Actions.of(lane).columns
+        update = columns[0] == OP_CODE[UPDATE]
+        first = np.flatnonzero(update[1:] & ~update[:-1]) + 1
+        ends.append([(lane[at - 1], lane[at]) for at in first.tolist()])
+    for step in zip(*filter(None, ends), strict=True):
+        yield from (Edge(last, update) for last, _ in step for _, update in step)

@@ -40,6 +40,13 @@ def step_seconds(order: Order, shape: Shape, costs: Costs) -> float:
     return max(late - early for early, late in zip(run.ends[last - 1], run.ends[last], strict=True))
 
 
+def spans_of(order: Order, shape: Shape, costs: Costs) -> list[float]:
+    """Per lane the seconds from its first start to its last end in the first step."""
+    run = _Run(order, shape, costs)
+    run.all()
+    return [end - begun for begun, end in zip(run.begun, run.ends[0], strict=True)]
+
+
 class _Run:
     def __init__(self, order: Order, shape: Shape, costs: Costs) -> None:
         self.order, self.shape, self.costs = order, shape, costs
@@ -48,6 +55,7 @@ class _Run:
         self.wire: dict[tuple[int, int], float] = defaultdict(float)
         self.free = [0.0] * len(order.lanes)
         self.at = [0] * len(order.lanes)
+        self.begun = [0.0] * len(order.lanes)
         self.ends = [[0.0] * len(order.lanes) for _ in range(order.steps)]
 
     def all(self) -> None:
@@ -85,6 +93,8 @@ class _Run:
         if any(key not in self.made for key, _ in keys):
             return False
         start = max([self.free[lane]] + [self._here(key, lane, seconds) for key, seconds in keys])
+        if not self.at[lane]:
+            self.begun[lane] = start
         step = action.first_microbatch // self.shape.microbatches[action.stage]
         lowest = min(place.stage for place in self.shape.lanes[lane])
         if action.op == "U":
