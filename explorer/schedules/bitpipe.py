@@ -65,6 +65,7 @@ def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
         ),
         closed_form=ClosedForm(makespan=makespan),
         lower=opposed,
+        split=False,
         estimate=estimate,
         in_flight=one_copy,
     )

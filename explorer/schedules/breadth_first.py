@@ -43,6 +43,7 @@ def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
         needs=Needs(copies=(1,), placed=True, equal_microbatches=True),
         closed_form=ClosedForm(makespan=makespan),
         lower=spans,
+        split=False,
         estimate=estimate,
         apart="backward",
         in_flight=all_at_once,

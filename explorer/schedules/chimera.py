@@ -47,6 +47,7 @@ def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
         needs=Needs(copies=(2,), equal_microbatches=True, stage_multiple=2),
         closed_form=ClosedForm(makespan=makespan),
         lower=opposed,
+        split=False,
         estimate=estimate,
         in_flight=opposed_in_flight,
     )

@@ -42,6 +42,7 @@ def lower(of: Pipelines) -> FloatArray:
         placement=LINE,
         closed_form=ClosedForm(makespan=makespan, transfers=True),
         lower=lower,
+        split=False,
         in_flight=clocked_in_flight(2),
     )
 )

@@ -45,6 +45,7 @@ def exact(of: Pipelines, lower: FloatArray) -> FloatArray:
         placement=LINE,
         closed_form=ClosedForm(makespan=makespan, transfers=True),
         lower=spans,
+        split=False,
         estimate=exact,
         apart="backward",
         in_flight=all_at_once,

@@ -51,6 +51,7 @@ def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
         reads=("seconds", "transfers"),
         closed_form=ClosedForm(makespan=makespan),
         lower=one_way,
+        split=False,
         estimate=estimate,
         in_flight=level,
     )

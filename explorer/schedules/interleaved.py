@@ -81,6 +81,7 @@ def stays(grid: Grid, microbatches: FloatArray) -> BoolArray:
         needs=NEEDS,
         closed_form=ClosedForm(makespan=makespan),
         lower=spans,
+        split=False,
         estimate=estimate,
         rounds=True,
         in_flight=in_rounds,

@@ -29,6 +29,7 @@ def makespan(of: Pipeline) -> float | None:
         placement=LINE,
         closed_form=ClosedForm(makespan=makespan),
         lower=one_forward_one_backward,
+        split=False,
         in_flight=clocked(),
     )
 )

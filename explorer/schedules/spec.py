@@ -104,6 +104,9 @@ class Schedule(Spec):
     apart: Literal["round", "backward", "weight"] = "round"
     """What a stage does between two of its weight gradients, for longest: a forward and a backward, a
     backward, or a weight gradient."""
+    split: bool = True
+    """Whether weight gradients may run apart from input gradients. False promises that every backward is
+    whole, so that bounds may count on it."""
     rounds: bool = False
     """Whether several chunks take turns in rounds of microbatches, so that a lane never stays with one."""
     in_flight: Moments = one_of_each

@@ -40,6 +40,7 @@ def moments(placement: Placement, grid: Grid, microbatches: FloatArray, at: IntA
         reads=("seconds", "transfers", "memory"),
         closed_form=ClosedForm(makespan=makespan),
         lower=one_way,
+        split=False,
         in_flight=moments,
     )
 )

@@ -11,19 +11,21 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from explorer.schedules import SCHEDULES
-from explorer.schedules.spec import Pipeline, Schedule
+from explorer.schedules.spec import ROUNDING, Pipeline, Schedule
 from explorer.search._devices import DeviceOrder
+from explorer.search._frames import INTERLEAVED, USUAL, BoolArray, Frame
 from explorer.search._layout_costs import LayoutCosts
 from explorer.search._rates import Rates, room_of
 from explorer.search.exhaustive import divisors, tensor_sizes
-from explorer.search.problem import ANY, Problem
-from explorer.strategies.cuts import balanced_cuts, units
+from explorer.search.problem import Problem
+from explorer.search.spaces import same_training
+from explorer.strategies.cuts import balanced_cuts
 from explorer.strategies.degrees import ALL_TO_ALL, EXCHANGES, GATHER, RECOMPUTE, Degrees
 from explorer.strategies.degrees_neighbours import most_replicas
 from explorer.strategies.model_axes import CONTEXT, EXPERT, TENSOR, expert_count, splittable
@@ -33,24 +35,12 @@ IntArray = npt.NDArray[np.int64]
 
 MOST_CONTEXT = 16
 """Most devices that share a sequence."""
-SEVERAL_SWEEPS = ("layer_parallel",)
-"""Schedules that compute every microbatch several times, from values of the sweep before."""
-PAUSE = 32
-"""Grids that are looked at between two yields."""
 _REF = 8
 """Positions and microbatches of the pipeline in which the bubbles of schedules are compared."""
 
 
 Before = tuple[tuple[int, int], ...]
 """Of every order before: its devices, and how many of them both begin with."""
-
-
-class Grid(NamedTuple):
-    """Sizes of a pipeline on one order of devices, with what its first position holds at least."""
-
-    positions: int
-    replicas: int
-    chunks: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,8 +65,6 @@ class Block:
     """Bound of the objective of each group."""
     hopeless: bool
     """Whether nothing fits; it then has only the group that needs least memory."""
-    rest: FloatArray
-    """Least bound of each group and all behind it."""
 
     def degrees(self, group: int) -> Degrees:
         """Return the degrees of a group, without ZeRO and buckets."""
@@ -93,20 +81,13 @@ class Block:
 def schedules_of(problem: Problem) -> list[Schedule]:
     """Return the schedules of the space: the one asked for, or all that mean the same training.
 
-    Those that learn from older weights only where they are allowed; none that need an order spelt out, take
-    seconds to make one, make that of another, or compute only about the same.
+    Those that learn from older weights only where they are allowed; none that need an order spelt out or
+    compute only about the same.
     """
     if problem.schedule:
         return [SCHEDULES.get(problem.schedule)]
-    usual = ("1f1b", "interleaved_1f1b")
-    found = [
-        item
-        for item in SCHEDULES
-        if item.tried
-        and not (item.placement.whole or item.name in SEVERAL_SWEEPS)
-        and (item.flush or problem.weights == ANY)
-    ]
-    return sorted(found, key=lambda item: (item.name not in usual, item.name))
+    found = [item for item in SCHEDULES if same_training(item, problem.weights)]
+    return sorted(found, key=lambda item: (item.name not in (USUAL, INTERLEAVED), item.name))
 
 
 def layouts_of(problem: Problem, order: DeviceOrder) -> list[Degrees]:
@@ -140,7 +121,13 @@ def _heads_do(problem: Problem, layout: Degrees) -> bool:
 
 
 def make_block(
-    problem: Problem, number: int, order: DeviceOrder, costs: LayoutCosts, schedule: Schedule, before: Before
+    problem: Problem,
+    number: int,
+    order: DeviceOrder,
+    costs: LayoutCosts,
+    schedule: Schedule,
+    before: Before,
+    frame: Frame,
 ) -> Iterator[Block | None]:
     """Yield None while at work, then the groups of one order, layout and schedule that may fit, by guess.
 
@@ -151,131 +138,94 @@ def make_block(
         costs: costs of the layout.
         schedule: the schedule.
         before: orders before this one, whose strategies are left out.
+        frame: sizes of pipelines of this schedule.
     """
-    rows: list[FloatArray] = []
-    grids = list(_grids(problem, order, costs.layout, schedule, before))
-    for at in range(0, len(grids), PAUSE):
-        spans = [span for grid in grids[at : at + PAUSE] for span in _first_spans(problem, schedule, grid)]
-        yield None
-        for recompute in RECOMPUTE:
-            costs.bytes_of(spans, recompute)
-        yield None
-    for looked, grid in enumerate(grids):
-        rows += _sized(problem, costs, schedule, grid, order)
-        if looked % PAUSE == PAUSE - 1:
-            yield None
-    table = np.concatenate(rows) if rows else np.zeros((0, 6))
-    if not len(table):
+    there = _there(problem, costs, frame, before)[frame.grid]
+    if not there.any():
         return
-    fits = table[:, 5] <= room_of(problem, costs.cluster.kind_of(order[0]))
+    need = _bytes_needed(problem, costs, schedule, frame)
+    yield None
+    room = room_of(problem, costs.cluster.kind_of(order[0]))
+    fits = (need <= room) & there[:, None]
     hopeless = not fits.any()
-    table = table[[int(table[:, 5].argmin())]] if hopeless else table[fits]
-    chosen = table[:, :5].astype(np.int64)
-    p, d, v, size, again = chosen.T
-    count = problem.job.global_batch / (d * size)
-    used = p * d * costs.layout.context * costs.layout.tensor
+    if hopeless:
+        need[~there] = np.inf
+        fits[np.unravel_index(need.argmin(), need.shape)] = True
+    rows, again = np.nonzero(fits)
+    size, grid = frame.size[rows], frame.grid[rows]
+    least, slow = np.zeros((2, len(rows)))
     for samples in np.unique(size).tolist():
+        mine = np.flatnonzero(size == samples)
         for place in range(len(costs.places)):
-            costs.total_s(samples, place)
-        yield None
-    fast, slow = _work_s(costs, size, again)
-    least, guess = fast * count / p, slow * count / p
-    guess *= 1.0 + _bubble(schedule) * (p - 1) / (v * count)
-    rates = Rates(problem, order)
-    peaks = table[:, 5]
-    lower = rates.least(least, peaks, used)
-    guess = rates.least(guess, peaks, used)
+            costs.seconds(samples, place)
+            yield None
+        least[mine] = _least_s(costs, schedule, frame, rows[mine], again[mine], samples)
+        slow[mine] = costs.most_s(samples)[again[mine]]
+    p, d, v, count = frame.positions[grid], frame.replicas[grid], frame.chunks[grid], frame.count[rows]
+    used = p * d * costs.row
+    guess = slow * count / p * (1.0 + _bubble(schedule) * (p - 1) / (v * count))
+    rates, peaks = Rates(problem, order), need[rows, again]
+    lower = rates.least(least * ROUNDING, peaks * ROUNDING, used)
+    guess = rates.least(np.maximum(guess, least), peaks, used)
     along = np.argsort(guess, kind="stable")
-    lower = lower[along]
     yield Block(
-        number=number, order=order, costs=costs, schedule=schedule,
-        options=problem.schedule_options, grids=chosen[along], guess=guess[along],
-        lower=lower, hopeless=hopeless, rest=np.minimum.accumulate(lower[::-1])[::-1],
+        number=number, order=order, costs=costs, schedule=schedule, options=problem.schedule_options,
+        grids=np.stack([p, d, v, size, again], axis=1)[along], guess=guess[along], lower=lower[along],
+        hopeless=hopeless,
     )  # fmt: skip
 
 
-def _grids(
-    problem: Problem, order: DeviceOrder, layout: Degrees, schedule: Schedule, before: Before
-) -> Iterator[Grid]:
-    """Yield positions, replicas and chunks that a schedule may be laid over."""
-    placement, needs = schedule.placement, schedule.needs
-    row = layout.tensor * layout.context
-    most = len(units(problem.graph))
-    copies = placement.copies or 1
-    for p in range(1, min(len(order) // row, most) + 1):
-        d = most_replicas(len(order) // (row * p), problem.job.global_batch)
-        used = d * row * p
-        if (d * row) % layout.expert or any(
-            used <= common and most_replicas(size // (row * p), problem.job.global_batch) == d
-            for size, common in before
-        ):
-            continue
-        if p == 1 and schedule.name != "1f1b" and not problem.schedule:
-            continue  # one position has one order
-        chunks = range(1, most // p + 1) if placement.several and p > 1 else [placement.chunks or 1]
-        for v in chunks:
-            if schedule.name == "interleaved_1f1b" and v == 1 and not problem.schedule:
-                continue  # that is 1F1B
-            if v % needs.chunk_multiple or v > (needs.most_chunks or v) or (p * v) % needs.stage_multiple:
-                continue
-            if p * v > most or p * v < 1 or copies > p:
-                continue
-            yield Grid(p, d, v)
+def _there(problem: Problem, costs: LayoutCosts, frame: Frame, before: Before) -> BoolArray:
+    """Tell which grids experts allow, and no order before has."""
+    row, used = costs.row, frame.positions * frame.replicas * costs.row
+    found: BoolArray = frame.replicas * row % costs.layout.expert == 0
+    for devices, common in before:
+        most = [
+            most_replicas(devices // (row * p), problem.job.global_batch) for p in frame.positions.tolist()
+        ]
+        found &= ~((used <= common) & (np.array(most) == frame.replicas))
+    return found
 
 
-def _sized(
-    problem: Problem, costs: LayoutCosts, schedule: Schedule, grid: Grid, order: DeviceOrder
-) -> Iterator[FloatArray]:
-    """Yield the microbatch sizes and recomputations of a grid, with the bytes that they need at least."""
-    job, (p, d, v) = problem.job, grid
-    kind = costs.cluster.kind_of(order[0])
-    share = job.global_batch // d
-    sizes = np.array(divisors(share))
-    counts = share // sizes
-    if v > 1 and schedule.name == "interleaved_1f1b":
-        sizes, counts = sizes[counts % p == 0], counts[counts % p == 0]
-    spans = _first_spans(problem, schedule, grid)
-    spread = d * costs.layout.context * costs.layout.tensor * (schedule.placement.copies or p)
-    known = schedule.placement.copies == 1 and not problem.rules
-    for recompute in range(len(RECOMPUTE)) if job.training else (0,):
-        held = costs.bytes_of(spans, RECOMPUTE[recompute]) if known else []
-        states = sum(x.states for x in held) / (spread if job.training else 1)
-        need = np.full(len(sizes), kind.reserved_bytes + states)
-        if job.training and held:
-            ahead = ahead_of(schedule, p, v, counts)
-            need += sizes * sum(x.activations * n for x, n in zip(held, ahead, strict=True))
-        found = np.empty((len(sizes), 6))
-        found[:, :3] = grid
-        found[:, 3], found[:, 4], found[:, 5] = sizes, recompute, need
-        yield found
+def _bytes_needed(problem: Problem, costs: LayoutCosts, schedule: Schedule, frame: Frame) -> FloatArray:
+    """Return the (rows, recomputations) bytes that a device of the first position needs at least."""
+    training, held = problem.job.training, costs.bytes()
+    levels = len(RECOMPUTE) if training else 1
+    need = np.full((len(frame), levels), costs.cluster.kind_of(costs.table.devices[0]).reserved_bytes)
+    if schedule.placement.copies != 1 or problem.rules:
+        return need
+    spread = frame.replicas * costs.row * frame.positions if training else 1
+    need += (frame.first.of(held.states[:, :levels]) / np.reshape(spread, (-1, 1)))[frame.grid]
+    if len(frame.held.starts):
+        need += frame.held.of(held.activations[:, :levels]) * frame.size[:, None]
+    return need
 
 
-def _first_spans(problem: Problem, schedule: Schedule, grid: Grid) -> list[tuple[int, int]]:
-    """Return the runs of layers that the first position holds of the first copy."""
-    p, _, v = grid
-    bounds = cut_bounds(problem, p * v)
-    placement = schedule.placement
-    laid = placement.grid(p, v)
-    return [(bounds[i], bounds[i + 1]) for i in range(p * v) if placement.position(i, 0, laid) == 0]
+def _least_s(
+    costs: LayoutCosts, schedule: Schedule, frame: Frame, rows: IntArray, again: IntArray, samples: int
+) -> FloatArray:
+    """Return the seconds that a step of some rows of one microbatch size takes at least.
 
-
-def ahead_of(schedule: Schedule, positions: int, chunks: int, counts: IntArray) -> list[IntArray]:
-    """Count by chunk the forwards of the first position before its first backward: at least so many.
-
-    Args:
-        schedule: the schedule.
-        positions: pipeline positions p.
-        chunks: stages at a position.
-        counts: numbers of microbatches.
+    Position r works m times on its stages, after the forwards of the stages before its first and, as every
+    step ends with all gradients, before their backwards: what may be put off are weight gradients alone,
+    where a schedule has them apart.
     """
-    if schedule.name == "gpipe":
-        return [counts] * chunks
-    if schedule.name == "1f1b":
-        return [np.minimum(positions, counts)]
-    if schedule.name == "interleaved_1f1b" and chunks > 1:
-        first = np.minimum(counts, positions + np.where(counts > positions, positions - 1, 0))
-        return [first, *[np.minimum(counts, positions)] * (chunks - 1)]
-    return [np.ones_like(counts)] + [np.zeros_like(counts)] * (chunks - 1)
+    once, passed = costs.least_s(samples)
+    at, before, starts, numbers = frame.paths
+    grid, training = frame.grid[rows], costs.job.training
+    copies = schedule.placement.copies or 1
+    every = numbers[grid]
+    begins = np.cumsum(every) - every
+    path = np.arange(int(every.sum())) - np.repeat(begins - starts[grid], every)
+    level, count = np.repeat(again, every), np.repeat(frame.count[rows] / copies, every)
+    found = count * at.of(once)[path, level]
+    if training and schedule.flush:
+        way = once if not schedule.split else passed
+        np.maximum(found, count * at.of(way)[path, level] + before.of(way)[path, level], out=found)
+    longest: FloatArray = np.maximum.reduceat(found, begins)
+    if training and schedule.flush:  # one microbatch goes down through all stages and back
+        np.maximum(longest, passed[costs.stages.whole][again], out=longest)
+    return longest
 
 
 def cut_bounds(problem: Problem, stages: int) -> list[int]:
@@ -283,16 +233,6 @@ def cut_bounds(problem: Problem, stages: int) -> list[int]:
     graph = problem.graph
     cuts = graph.memo(f"balanced cuts {stages}", lambda: balanced_cuts(graph, stages))
     return [0, *cuts, len(graph.layers)]
-
-
-def _work_s(costs: LayoutCosts, size: IntArray, recompute: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return the seconds of all layers for one microbatch, on the fastest and on the slowest place."""
-    least, most = np.zeros(len(size)), np.zeros(len(size))
-    for value in np.unique(size).tolist():
-        rows = np.flatnonzero(size == value)
-        each = np.array([costs.total_s(value, place) for place in range(len(costs.places))])
-        least[rows], most[rows] = each.min(axis=0)[recompute[rows]], each.max(axis=0)[recompute[rows]]
-    return least, most
 
 
 def _bubble(schedule: Schedule) -> float:

@@ -23,6 +23,7 @@ from explorer.base.errors import ExplorerError
 from explorer.schedules.spec import Schedule
 from explorer.search._blocks import Before, Block, layouts_of, make_block, schedules_of
 from explorer.search._devices import DeviceOrder
+from explorer.search._frames import Frames
 from explorer.search._groups import Family, Point, points_of
 from explorer.search._layout_costs import LayoutCosts
 from explorer.search.evaluator import Candidate, Evaluator
@@ -41,8 +42,35 @@ MOST_HOPELESS = 4
 """Points that are simulated, though they cannot fit, to say how close they come."""
 AT_ONCE = 24
 """Groups of one block that are looked at together."""
+AT_A_TIME = 8
+"""Blocks that are opened between two simulations at most."""
 NEAR = 1.02
 """Factor by which a point's guess may exceed that of all unopened groups to be simulated at once."""
+
+
+class Left:
+    """What is left of a block.
+
+    Args:
+        block: the block, of which nothing was taken apart yet.
+    """
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.open = np.ones(len(block.guess), dtype=bool)
+        """Groups that are not yet taken apart."""
+        self.queued = math.nan
+        """Guess with which it stands in line."""
+
+    @property
+    def guess(self) -> float:
+        """Best guess of its groups, which are in the order of theirs."""
+        return float(self.block.guess[self.open.argmax()])
+
+    @property
+    def bound(self) -> float:
+        """Least bound of its groups."""
+        return float(self.block.lower[self.open].min())
 
 
 class BranchAndBound:
@@ -60,8 +88,11 @@ class BranchAndBound:
         """Blocks not yet made, the most promising last."""
         self._costs: dict[tuple[DeviceOrder, Degrees], LayoutCosts] = {}
         self._estimators: dict[DeviceOrder, Estimator] = {}
-        self._blocks: list[tuple[float, int, int, Block]] = []
-        """(guess, number, next group, block)."""
+        self._frames = Frames(problem)
+        self._blocks: list[tuple[float, int]] = []
+        """(guess, number) of open blocks; those that are no longer open are dropped when they come up."""
+        self._left: dict[int, Left] = {}
+        """What is left of every open block, by number."""
         self._points: list[tuple[float, int, Point]] = []
         self._ratios: dict[Family, float] = {}
         """Step time over its guess, of the point simulated last, by block and group."""
@@ -86,9 +117,13 @@ class BranchAndBound:
         found = math.inf if best is None else best.value
         if self._closed:
             found = min(found, self._floor)
+        return max(self._floor, min(found, self._weakest()[0]))
+
+    def _weakest(self) -> tuple[float, int]:
+        """Return the least bound of all open nodes, and the number of its node; infinite if none is open."""
         while self._least and self._bounds.get(self._least[0][1], math.inf) > self._least[0][0]:
             heapq.heappop(self._least)
-        return max(self._floor, min(found, self._least[0][0])) if self._least else max(self._floor, found)
+        return self._least[0] if self._least else (math.inf, -1)
 
     def _open(self, number: int, bound: float) -> None:
         self._bounds[number] = bound
@@ -107,25 +142,44 @@ class BranchAndBound:
             yield from self._make_block()
         looked, most = 0, FIRST_LOOK
         while not self.done and not self.evaluator.exhausted:
-            if self._blocks and (not self._points or (looked < most and not self._ripe)):
+            if self._left and (not self._points or (looked < most and not self._ripe)):
                 self._look_closer()
                 looked += 1
                 if looked % PAUSE == 0:
                     yield None
                 continue
             looked, most = 0, LOOK_AHEAD
-            yield from self._make_block()
-            yield None
+            yield from self._open_more()
             for found in self._simulate() if self._points else ():
                 self.claim()
                 yield found
+            if self.evaluator.best is not None and self._left:
+                self._raise_bound()
+                yield None
         self.claim()
         yield None
+
+    def _open_more(self) -> Iterator[None]:
+        """Open the next layout, and some blocks of layouts that are open already, which is quick."""
+        known = len(self._costs)
+        for _ in range(AT_A_TIME):
+            yield from self._make_block()
+            if len(self._costs) > known:
+                return
 
     @property
     def _ripe(self) -> bool:
         """Tell whether the best point is about as good as what is left may be."""
-        return self._points[0][0] <= NEAR * self._blocks[0][0]
+        return self._points[0][0] <= NEAR * self._next_guess()
+
+    def _next_guess(self) -> float:
+        """Return the best guess of all open blocks."""
+        while self._blocks:
+            guess, number = self._blocks[0]
+            if number in self._left and self._left[number].queued == guess:
+                break
+            heapq.heappop(self._blocks)
+        return self._blocks[0][0] if self._blocks else math.inf
 
     def claim(self) -> None:
         """Set what is proven so far."""
@@ -136,7 +190,7 @@ class BranchAndBound:
     @property
     def done(self) -> bool:
         """Whether no node is left."""
-        return not (self._closed or self._blocks or self._points)
+        return not (self._closed or self._left or self._points)
 
     def _make_block(self) -> Iterator[None]:
         """Open the most promising closed block; yield between its steps."""
@@ -150,13 +204,14 @@ class BranchAndBound:
                 self._costs[key] = LayoutCosts(self._estimator(closed.order), closed.layout)
                 yield
             for made in make_block(
-                self.problem, closed.number, closed.order, self._costs[key], closed.schedule, closed.before
-            ):
+                self.problem, closed.number, closed.order, self._costs[key], closed.schedule, closed.before,
+                self._frames.of(closed.schedule, len(closed.order), self._costs[key].row),
+            ):  # fmt: skip
                 yield
                 block = made
         self._closed.pop()
         if block is not None:
-            self._push(block, 0, next(self._serial))
+            self._push(Left(block), next(self._serial))
         yield
 
     def _estimator(self, order: DeviceOrder) -> Estimator:
@@ -168,26 +223,44 @@ class BranchAndBound:
             self._estimators[order] = found
         return self._estimators[order]
 
-    def _push(self, block: Block, group: int, number: int) -> None:
-        """Keep a block open from a group on, less what its bounds leave out."""
-        end = len(block.guess)
-        while group < end and not self._worth(block.lower[group]):
-            group += 1
-        if group == end:
+    def _push(self, left: Left, number: int) -> None:
+        """Keep a block open, less what its bounds leave out."""
+        best = self.evaluator.best
+        if best is not None and not self.problem.keeps_frontier:
+            left.open &= left.block.lower < best.value
+        if not left.open.any():
+            self._left.pop(number, None)
             self._bounds.pop(number, None)
             return
-        heapq.heappush(self._blocks, (float(block.guess[group]), number, group, block))
-        self._open(number, float(block.rest[group]))
+        self._left[number] = left
+        if left.queued != left.guess:
+            left.queued = left.guess
+            heapq.heappush(self._blocks, (left.guess, number))
+        self._open(number, left.bound)
 
     def _look_closer(self) -> None:
-        """Take the next groups of the most promising block apart, a few at once."""
-        _, number, first, block = heapq.heappop(self._blocks)
-        limit = self._blocks[0][0] if self._blocks else math.inf
-        groups = [first]
-        for group in range(first + 1, min(first + AT_ONCE, len(block.guess))):
-            if block.guess[group] > max(limit, float(block.guess[first])):
-                break
-            groups.append(group)
+        """Take the most promising groups of the most promising block apart, a few at once."""
+        self._next_guess()
+        _, number = heapq.heappop(self._blocks)
+        left = self._left[number]
+        left.queued, limit = math.nan, self._next_guess()
+        groups = np.flatnonzero(left.open)[:AT_ONCE]
+        guesses = left.block.guess[groups]
+        self._take_apart(left, groups[guesses <= max(limit, float(guesses[0]))].tolist(), number)
+
+    def _raise_bound(self) -> None:
+        """Take the groups of a block apart on which the bound of the whole space rests."""
+        _, number = self._weakest()
+        if number in self._left:
+            left = self._left[number]
+            groups = np.flatnonzero(left.open)
+            lower = left.block.lower[groups]
+            some = groups[np.argsort(lower, kind="stable")[:AT_ONCE]]
+            self._take_apart(left, some.tolist(), number)
+
+    def _take_apart(self, left: Left, groups: list[int], number: int) -> None:
+        """Replace some groups of a block by their points."""
+        block = left.block
         worth = [group for group in groups if self._worth(float(block.lower[group]))]
         try:
             points = points_of(self.problem, block, worth)
@@ -199,7 +272,8 @@ class BranchAndBound:
                 key = point.guess * (1.0 + _slowness(self.problem, point))
                 heapq.heappush(self._points, (key, own, point))
                 self._open(own, point.bound)
-        self._push(block, groups[-1] + 1, number)
+        left.open[groups] = False
+        self._push(left, number)
 
     def _alone(self, block: Block, group: int) -> list[Point]:
         """Return the points of a group; none where it cannot be laid out."""

@@ -12,7 +12,8 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from explorer.base.errors import ExplorerError
-from explorer.schedules import SCHEDULES
+from explorer.schedules import SCHEDULES, Schedule
+from explorer.schedules.pipelines import every_step
 from explorer.search.problem import ANY, Problem, respecting
 from explorer.strategies.cuts import units
 from explorer.strategies.degrees import (
@@ -110,7 +111,8 @@ def even_points(problem: Problem) -> Iterator[EvenPoint]:
     """
     batch, graph, most = problem.job.global_batch, problem.graph, len(units(problem.graph))
     axes = splittable(graph)
-    names = [problem.schedule] if problem.schedule else _same_training(problem)
+    trained = [item.name for item in SCHEDULES if same_training(item, problem.weights)]
+    names = [problem.schedule] if problem.schedule else trained
     for order in problem.orders():
         grid = product(range(1, len(order) + 1), (1, 2, 4, 8, 16), range(1, most + 1))
         for t, c, p in grid:
@@ -137,24 +139,28 @@ def even_points(problem: Problem) -> Iterator[EvenPoint]:
                         yield EvenPoint(degrees, order, by_speed=True)
 
 
-def _same_training(problem: Problem) -> list[str]:
-    """List the schedules that train the same, and those with older weights where they are allowed."""
-    return [
-        item.name
-        for item in SCHEDULES
-        if (item.flush or problem.weights == ANY)
-        and item.tried
-        and not item.placement.whole
-        and item.name != "layer_parallel"
-    ]
+def same_training(schedule: Schedule, weights: str) -> bool:
+    """Tell whether a schedule may be chosen where nobody names one: it orders any model, and trains the same.
+
+    Those that learn from older weights are there only where they are allowed; never those that update more
+    than once a step, need an order spelt out, take seconds to make one, or make that of another.
+
+    Args:
+        schedule: the schedule.
+        weights: one of `explorer.search.problem.WEIGHTS`.
+    """
+    if not schedule.tried or schedule.placement.whole:
+        return False
+    return schedule.updates is every_step if schedule.flush else weights == ANY
 
 
 def _ordered(problem: Problem, name: str, positions: int, chunks: int, batch: int) -> bool:
     """Tell whether a schedule is worth listing for so many positions and chunks."""
     placement = SCHEDULES.get(name).placement
-    if not problem.schedule and (positions == 1) != (name == "1f1b") and positions == 1:
+    usual, interleaved = Degrees(stages=2).schedule, Degrees(stages=2, chunks=2).schedule
+    if not problem.schedule and (positions == 1) != (name == usual) and positions == 1:
         return False
-    if not problem.schedule and name == "interleaved_1f1b" and chunks == 1:
+    if not problem.schedule and name == interleaved and chunks == 1:
         return False
     if not placement.several and chunks != (placement.chunks or 1):
         return False

@@ -37,11 +37,13 @@ from explorer.tables.lane import Lane, lane_of
 from explorer.tables.layer_choices import LayerChoice, layer_choices, with_choices
 from explorer.tables.layer_options import LayerOptions, OptionTable
 from explorer.tables.layers import LayerTable
+from explorer.tables.run_kinds import RunKinds
 from explorer.tables.stage_choice import StageChoice
 from explorer.tables.stage_table import StageRun, StageRuns, StageTable
 
 __all__ = [
     "Assembled", "Borders", "DegreesColumns", "EdgeTable", "Estimates", "Estimator", "Ideals", "Lane",
-    "LayerChoice", "LayerOptions", "LayerTable", "OptionTable", "StageChoice", "StageRun", "StageRuns",
-    "StageTable", "assemble", "even_bounds", "ideals_of", "lane_of", "layer_choices", "with_choices",
+    "LayerChoice", "LayerOptions", "LayerTable", "OptionTable", "RunKinds", "StageChoice", "StageRun",
+    "StageRuns", "StageTable", "assemble", "even_bounds", "ideals_of", "lane_of", "layer_choices",
+    "with_choices",
 ]  # fmt: skip

@@ -1,0 +1,131 @@
+"""Stages of even cuts: which kinds of runs of layers lie at the positions of a pipeline, as sparse sums.
+
+What bounds need of a pipeline is sums over its stages: of the seconds at a position, of those before it, of
+the bytes at the first. A model of equal blocks has few kinds of runs (`explorer.tables.RunKinds`), so that
+each sum is a handful of (kind, how many), the same for every layout, and all sums are one pass over an array.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from explorer.graph import LayerGraph
+from explorer.schedules.placements import Grid, Placement
+from explorer.strategies.cuts import units
+from explorer.tables import RunKinds
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+class Sums(NamedTuple):
+    """Sums of values by kind of run; sum i has the terms from `starts[i]` on. None is without terms."""
+
+    starts: IntArray
+    """(sums,): its first term."""
+    kinds: IntArray
+    """(terms,): kind of run."""
+    times: FloatArray
+    """(terms,): how often it counts."""
+
+    def of(self, values: FloatArray) -> FloatArray:
+        """Return the (sums, R) sums of (kinds, R) values."""
+        if not len(self.starts):
+            return np.zeros((0, values.shape[1]))
+        found: FloatArray = np.add.reduceat(values[self.kinds] * self.times[:, None], self.starts, axis=0)
+        return found
+
+    @staticmethod
+    def made(parts: Sequence[tuple[Sequence[int], Sequence[float]]]) -> Sums:
+        """Return the sums of (kinds, how often); one without terms counts kind 0 no times."""
+        parts = [part if len(part[0]) else ((0,), (0.0,)) for part in parts]
+        sizes = np.array([len(kinds) for kinds, _ in parts], dtype=np.int64)
+        starts = np.cumsum(sizes) - sizes
+        kinds = np.fromiter((kind for some, _ in parts for kind in some), np.int64)
+        times = np.fromiter((number for _, some in parts for number in some), np.float64)
+        return Sums(starts, kinds, times)
+
+    @staticmethod
+    def joined(parts: Iterable[Sums]) -> Sums:
+        """Return the sums of several, one after the other."""
+        some = list(parts)
+        if not some:
+            none = np.zeros(0, dtype=np.int64)
+            return Sums(none, none, np.zeros(0))
+        sizes = np.array([len(part.kinds) for part in some])
+        behind = np.repeat(np.cumsum(sizes) - sizes, [len(part.starts) for part in some])
+        starts, kinds, times = (np.concatenate(column) for column in zip(*some, strict=True))
+        return Sums(starts + behind, kinds, times)
+
+
+class Laid(NamedTuple):
+    """A grid laid over a model: sums of what may be its longest path.
+
+    Of positions with the same kinds of runs only the one with most stages before it is there.
+    """
+
+    at: Sums
+    """Stages of every copy at each of these positions."""
+    before: Sums
+    """Stages that a microbatch passes before it reaches it; none where several copies run."""
+    first: tuple[int, ...]
+    """Kinds of the stages at the first position, by (stage, copy)."""
+
+
+class EvenStages:
+    """Kinds of runs of all even cuts of a model between its units.
+
+    Args:
+        graph: the model.
+    """
+
+    def __init__(self, graph: LayerGraph) -> None:
+        self.most = len(units(graph))
+        """Most stages."""
+        kinds = RunKinds(graph)
+        self._cuts = [kinds.cut(count) for count in range(1, self.most + 1)]
+        self.starts, self.stops = np.array(kinds.starts), np.array(kinds.stops)
+        self._laid: dict[tuple[str, int, int], Laid] = {}
+
+    @staticmethod
+    def of(graph: LayerGraph) -> EvenStages:
+        """Return those of a model, made once."""
+        return graph.memo("search.even_stages", lambda: EvenStages(graph))
+
+    @property
+    def whole(self) -> int:
+        """Kind of the run of all layers."""
+        return int(self._cuts[0].runs[0])
+
+    def chain(self, stages: int) -> bool:
+        """Tell whether a microbatch goes from each of so many stages to the next, never in two at once."""
+        return self._cuts[stages - 1].chain
+
+    def laid(self, placement: Placement, positions: int, chunks: int) -> Laid:
+        """Return what a placement's grid makes of the model."""
+        key = placement.name, positions, chunks
+        if key not in self._laid:
+            self._laid[key] = self._lay(placement, placement.grid(positions, chunks))
+        return self._laid[key]
+
+    def _lay(self, placement: Placement, grid: Grid) -> Laid:
+        cut = self._cuts[placement.stages(grid) - 1]
+        kinds, held = cut.runs.tolist(), placement.held(grid)
+        ordered = grid.copies == 1 and cut.chain
+        last: dict[tuple[int, ...], int] = {}
+        for pairs in held:
+            mine = tuple(kinds[stage] for stage, _ in pairs)
+            last[mine] = max(last.get(mine, 0), pairs[0][0] if ordered else 0)
+        at = [_counted(mine) for mine in last]
+        before = [_counted(kinds[:stage]) for stage in last.values()]
+        return Laid(Sums.made(at), Sums.made(before), tuple(kinds[stage] for stage, _ in held[0]))
+
+
+def _counted(kinds: Iterable[int]) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    found = Counter(kinds)
+    return tuple(found), tuple(map(float, found.values()))

@@ -1,0 +1,134 @@
+"""Bounds of groups, before anything of them is looked at closely: never above what is simulated."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from explorer.actions import INPUT_GRAD, WEIGHT_GRAD, Order
+from explorer.base.errors import ExplorerError
+from explorer.cluster_profiles import load_cluster
+from explorer.graph import LayerGraph
+from explorer.schedules import SCHEDULES, Schedule
+from explorer.search import Evaluator, Problem
+from explorer.search._blocks import Block
+from explorer.search._branch_and_bound import BranchAndBound
+from explorer.search._frames import allowed_counts
+from explorer.search.spaces import even_points, same_training
+from explorer.simulation.simulate import simulate
+from explorer.strategies.degrees import ZERO_LEVELS
+from explorer.workload import Job, Workload
+
+JOB = Job(global_batch=8, precision="fp16", optimizer="adam")
+DEVICES = {
+    "dgx-1-v100": (0, 1, 2, 3),
+    "mixed-v100-a100": (0, 8, 1, 9),
+    "ethernet-10g-4x4": (0, 1, 4, 5),
+    "rtx4090-pcie-4": (0, 1, 2, 3),
+}
+SAMPLE = 40
+
+
+def drawn(seed: int, decoder: Callable[..., LayerGraph]) -> Problem:
+    """A random small problem, in which about half of the strategies fit."""
+    luck = random.Random(seed)
+    name = luck.choice(sorted(DEVICES))
+    return Problem(
+        graph=decoder(luck.choice((3, 5, 6)), luck.choice((256, 1024))),
+        cluster=load_cluster(name),
+        workload=Workload(
+            jobs=(replace(JOB, global_batch=luck.choice((4, 8, 12)), mode="train" if seed % 5 else "infer"),)
+        ),
+        devices=DEVICES[name],
+        weights=luck.choice(("synchronous", "any")),
+        memory_limit_bytes=luck.choice((2.0**28, 2.0**30)),
+        seed=seed,
+    )
+
+
+def opened(problem: Problem) -> list[Block]:
+    """All blocks of a problem."""
+    searching = BranchAndBound(problem, Evaluator(problem=problem))
+    while searching._closed:
+        list(searching._make_block())
+    return [left.block for left in searching._left.values()]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_group_is_bounded_above_what_is_simulated(seed: int, decoder: Callable[..., LayerGraph]) -> None:
+    problem, luck = drawn(seed, decoder), random.Random(seed)
+    blocks = opened(problem)
+    simulated = 0
+    for _ in range(SAMPLE):
+        block = luck.choice(blocks)
+        group = luck.randrange(len(block.guess))
+        degrees = block.degrees(group)
+        if degrees.replicas > 1:
+            degrees = degrees.changed(zero=luck.choice(ZERO_LEVELS), bucket_bytes=luck.choice((0.0, 1e7)))
+        found = degrees.build(problem.graph, problem.needed_cluster, problem.job, devices=block.order)
+        report = simulate(problem.graph, problem.needed_cluster, problem.workload, found)
+        simulated += 1
+        assert report.step_time_s >= block.lower[group], degrees.label
+    assert simulated == SAMPLE
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_in_no_block_does_not_fit(seed: int, decoder: Callable[..., LayerGraph]) -> None:
+    """Points that plain loops list and no block has are those that lack memory, or cannot be ordered."""
+    problem, luck = drawn(seed, decoder), random.Random(seed)
+    there = {
+        (block.order[: degrees.devices], degrees.changed(zero=0, bucket_bytes=0.0))
+        for block in opened(problem)
+        for degrees in map(block.degrees, range(len(block.guess)))
+    }
+    points = [
+        point
+        for point in even_points(problem)
+        if not point.by_speed
+        and (problem.job.training or point.degrees.recompute == "none")  # else nothing is recomputed
+        and (point.order[: point.degrees.devices], point.degrees.changed(zero=0, bucket_bytes=0.0))
+        not in there
+    ]
+    for point in luck.sample(points, min(SAMPLE, len(points))):
+        try:
+            strategy = point.strategy(problem)
+            assert strategy is not None
+            report = simulate(problem.graph, problem.needed_cluster, problem.workload, strategy)
+        except ExplorerError:
+            continue
+        assert not report.feasible or problem.over_bytes(report) > 0, point.degrees.label
+
+
+@pytest.mark.parametrize("schedule", list(SCHEDULES), ids=lambda item: item.name)
+def test_frames_take_what_the_schedule_can_order(schedule: Schedule) -> None:
+    if not same_training(schedule, "any"):
+        pytest.skip("chosen only by name")
+    counts = np.arange(1, 25)
+    for positions in (1, 2, 3, 4, 6):
+        for chunks in (1, 2, 3, 4) if schedule.placement.several else (schedule.placement.chunks,):
+            grid = schedule.placement.grid(positions, chunks)
+            if (positions * chunks) % schedule.needs.stage_multiple or grid.copies > positions:
+                continue
+            if chunks % schedule.needs.chunk_multiple or chunks > (schedule.needs.most_chunks or chunks):
+                continue
+            found = allowed_counts(schedule, positions, chunks, counts).tolist()
+            wanted = [not schedule.unmet_even(positions, int(count), chunks) for count in counts]
+            assert found == wanted
+
+
+@pytest.mark.parametrize("schedule", list(SCHEDULES), ids=lambda item: item.name)
+def test_backwards_that_are_promised_whole_are(schedule: Schedule) -> None:
+    if schedule.split or schedule.literal or schedule.dispatch:
+        pytest.skip("it may split backwards, or has no order of its own")
+    for positions, count in ((2, 4), (4, 8), (4, 2), (3, 9)):
+        grid = schedule.placement.grid(positions)
+        if schedule.unmet_even(positions, count, grid.chunks):
+            continue
+        shape = schedule.placement.shape(grid, count)
+        order = schedule.function(shape, steps=1, **schedule.read_options({}))
+        assert isinstance(order, Order)
+        assert not {action.op for lane in order.lanes for action in lane} & {INPUT_GRAD, WEIGHT_GRAD}
