@@ -76,7 +76,8 @@ def dags(draw: st.DrawFn, *, training: bool | None = None) -> Shape:
 def placed(draw: st.DrawFn, schedule: Schedule | None = None) -> Shape:
     """Even pipelines in the schedule's placement, or in any, whether or not they meet its needs."""
     placement = schedule.placement if schedule else draw(st.sampled_from(PLACEMENTS))
-    p, m = draw(st.integers(1, 6)), draw(st.integers(1, 18))
+    small = schedule is not None and schedule.costly
+    p, m = draw(st.integers(1, 3 if small else 6)), draw(st.integers(1, 4 if small else 18))
     chunks = draw(st.none() | st.integers(1, 4))
     return placement.shape(placement.grid(p, chunks), m, training=draw(st.integers(0, 4)) > 0)
 

@@ -41,7 +41,7 @@ MEDIAN_ERROR = {
 def drawn(schedule: Schedule, rng: random.Random, *, wild: bool) -> tuple[Shape, Costs, int, int]:
     """A shape that meets the needs of a schedule, its costs, and its positions and chunks."""
     while True:
-        p, m = rng.randint(1, 6), rng.randint(1, 16)
+        p, m = rng.randint(1, 3 if schedule.costly else 6), rng.randint(1, 4 if schedule.costly else 16)
         chunks = rng.choice([None, None, 2, 3, 4]) if schedule.placement.several else None
         grid = schedule.placement.grid(p, chunks)
         shape = schedule.placement.shape(grid, m)
