@@ -26,6 +26,7 @@ from explorer.base.errors import ExplorerError
 from explorer.search import Problem, Progress, objective_value, search
 from explorer.search._scheduling import scheduled
 from explorer.search.objectives import frontier_axes
+from explorer.search.problem import respecting
 from explorer.search.spaces import even_points, uniform_strategies
 from explorer.simulation.report import Report
 from explorer.simulation.simulate import simulate
@@ -71,7 +72,7 @@ def uniform_of(problem: Problem, sample: int, luck: random.Random) -> list[Membe
     found = []
     for item in strategies:
         with suppress(ExplorerError):  # which may not order it
-            found.append(("uniform", scheduled(problem, item)))
+            found.append(("uniform", respecting(problem, scheduled(problem, item))))
     return list(_simulated(problem, iter(found)))
 
 

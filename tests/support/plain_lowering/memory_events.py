@@ -1,10 +1,12 @@
-"""Memory events of a program: what each compute task allocates and frees, in the order of its lane.
+"""Memory events of a program, told lane by lane and task by task, each case of a task on its own.
 
-A forward leaves what the backward needs. A backward in one part frees it all; in two parts the input gradient
-frees it and leaves what the weight gradient needs, which that frees.
+Written apart from `explorer.tasks.memory_events`, so that a fault of one is not one of the other: which
+stages split their backward is read off the order, not off slots, and nothing is an array until the end.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +29,14 @@ from tests.support.plain_lowering.offloads import ActivationMove
 from tests.support.plain_lowering.work import Lowering
 
 
+class Change(NamedTuple):
+    """Samples that come to memory or leave it, at the start or the end of a task."""
+
+    samples: float
+    part: int
+    at_end: bool
+
+
 def memory_events(
     work: Lowering, slots: tuple[Slot, ...], index: npt.NDArray[np.int64], moved: list[ActivationMove]
 ) -> MemoryEvents:
@@ -34,81 +44,74 @@ def memory_events(
 
     Args:
         work: finished lowering.
-        slots: its slots; tasks of one slot have equal events.
+        slots: its slots.
         index: per task of the lowering, its place in the program.
         moved: activations that leave for the host and come back.
     """
-    splits = {slot.where for slot in slots if slot.kind == W}
-    found = [_of_slot(work, slot, splits) for slot in slots]
-    per_slot = np.array([len(events) for events in found])
-    starts = np.cumsum(per_slot) - per_slot
-    table = np.array([event for events in found for event in events], dtype=np.int64).reshape(-1, 2)
-    where = np.array([slot.where for slot in slots])
-
-    tasks = np.array([task for program in work.programs for task in program], dtype=np.int64)
-    lanes = np.repeat(np.arange(len(work.programs)), [len(program) for program in work.programs])
-    slot = np.array(work.slot, dtype=np.int64)[tasks]
-    count = per_slot[slot]
-    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    event = np.repeat(starts[slot], count) + within
-    lane = np.repeat(lanes, count)
-    events = MemoryEvents(
-        lane=lane,
-        section=np.repeat(where[slot], count),
-        samples=table[event, 0].astype(np.float64),
-        part=table[event, 1].astype(np.int8),
-        task=np.repeat(index[tasks], count),
-        at_end=(table[event, 0] < 0) | np.isin(table[event, 1], (WAITING, REMADE_REST)),
-        lane_start=np.flatnonzero(np.diff(lane, prepend=-1)),
-    )
-    if not moved:
-        return events
-    place = [np.arange(len(program)) for program in work.programs]
-    return _with_moves(events, np.repeat(np.concatenate(place), count), work, index, moved)
-
-
-def _with_moves(
-    events: MemoryEvents,
-    position: npt.NDArray[np.int64],
-    work: Lowering,
-    index: npt.NDArray[np.int64],
-    moved: list[ActivationMove],
-) -> MemoryEvents:
-    """Merge in the events of moves: what comes back precedes its task's own events, what leaves follows
-    them.
-    """
-    samples = np.array([item.samples for item in moved], dtype=np.float64)
-    lane = np.concatenate([events.lane, [item.lane for item in moved]])
-    phase = np.concatenate([np.zeros(len(position)), np.where(samples > 0, -1, 1)])
-    order = np.lexsort((phase, np.concatenate([position, [item.position for item in moved]]), lane))
-    task = [work.programs[item.lane][item.position] for item in moved]
+    rows: list[tuple[int, int, float, int, int, bool]] = []
+    starts: list[int] = []
+    split = {action.stage for lane in work.order.lanes for action in lane if action.op == "W"}
+    own = [_changes(work, slot, split) for slot in slots]
+    for lane, program in enumerate(work.programs):
+        begin = len(rows)
+        for position, task in enumerate(program):
+            number = work.slot[task]
+            here = [item for item in moved if (item.lane, item.position) == (lane, position)] if moved else []
+            back = [item for item in here if item.samples > 0]
+            away = [item for item in here if item.samples <= 0]
+            changes = [(item.section, Change(item.samples, SAVED, at_end=False)) for item in back]
+            changes += [(slots[number].where, change) for change in own[number]]
+            changes += [(item.section, Change(item.samples, SAVED, at_end=True)) for item in away]
+            rows += [(lane, section, x.samples, x.part, int(index[task]), x.at_end) for section, x in changes]
+        starts += [begin] * (len(rows) > begin)
+    lanes, sections, samples, parts, tasks, ends = zip(*rows, strict=True) if rows else [()] * 6
     return MemoryEvents(
-        lane=lane[order],
-        section=np.concatenate([events.section, [item.section for item in moved]])[order],
-        samples=np.concatenate([events.samples, samples])[order],
-        part=np.concatenate([events.part, np.full(len(moved), SAVED, dtype=np.int8)])[order],
-        task=np.concatenate([events.task, index[task]])[order],
-        at_end=np.concatenate([events.at_end, samples < 0])[order],
-        lane_start=np.flatnonzero(np.diff(lane[order], prepend=-1)),
-    )
+        lane=np.array(lanes, dtype=np.int64), section=np.array(sections, dtype=np.int64),
+        samples=np.array(samples, dtype=np.float64), part=np.array(parts, dtype=np.int8),
+        task=np.array(tasks, dtype=np.int64), at_end=np.array(ends, dtype=np.bool_),
+        lane_start=np.array(starts, dtype=np.int64),
+    )  # fmt: skip
 
 
-def _of_slot(work: Lowering, slot: Slot, splits: set[int]) -> list[tuple[int, int]]:
-    """Return (samples allocated or freed, which part) of a task of a slot, in order."""
+def _changes(work: Lowering, slot: Slot, split: set[int]) -> list[Change]:
+    """Return what one task changes, in order."""
     n = slot.samples
-    if slot.kind == F and slot.backward:
-        return [(n, REMADE_WHOLE)]
     if slot.kind == F:
-        kept = [(n, SAVED)]
-        return kept if work.shape.training else [*kept, (-n, SAVED)]
+        return _of_forward(n, again=slot.backward, training=work.shape.training)
     if slot.kind == W:
-        return [(-n, WAITING)]
+        return [Change(-n, WAITING, at_end=True)]
     if slot.kind not in (B, I):
         return []
-    remade = work.sections[slot.where].recomputes and slot.part != REMADE_BEFORE
-    again = [(n, REMADE), (-n, REMADE)] if remade else []
-    freed = [(-n, SAVED), *([(-n, REMADE_WHOLE)] if slot.part == REMADE_BEFORE else [])]
-    if slot.kind == B or slot.where not in splits:
-        return [*again, *freed]
-    rest = [(n, REMADE_REST), (-n, REMADE_REST)] if remade else []
-    return [*again, *freed, (n, WAITING), *rest]
+    section = work.sections[slot.where]
+    before = slot.part == REMADE_BEFORE
+    return _of_backward(
+        n,
+        remakes=section.recomputes and not before,
+        remade_before=before,
+        leaves=slot.kind == I and section.stage in split,
+    )
+
+
+def _of_forward(n: int, *, again: bool, training: bool) -> list[Change]:
+    """Return the changes of a forward: what it makes stays for a backward, if there is one."""
+    if again:
+        return [Change(n, REMADE_WHOLE, at_end=False)]
+    made = Change(n, SAVED, at_end=False)
+    return [made] if training else [made, Change(-n, SAVED, at_end=True)]
+
+
+def _of_backward(n: int, *, remakes: bool, remade_before: bool, leaves: bool) -> list[Change]:
+    """Return the changes of a backward, or of its half that leaves the weight gradient for later."""
+    found = []
+    if remakes:
+        found.append(Change(n, REMADE, at_end=False))
+        found.append(Change(-n, REMADE, at_end=True))
+    found.append(Change(-n, SAVED, at_end=True))
+    if remade_before:
+        found.append(Change(-n, REMADE_WHOLE, at_end=True))
+    if leaves:
+        found.append(Change(n, WAITING, at_end=True))
+    if leaves and remakes:
+        found.append(Change(n, REMADE_REST, at_end=True))
+        found.append(Change(-n, REMADE_REST, at_end=True))
+    return found

@@ -1,25 +1,17 @@
-"""Runs: consecutive actions of one stage on a lane, over which sharded weights may stay gathered.
+"""Runs of a stage on a lane, over which sharded weights may stay gathered: found by walking every lane.
 
-ZeRO 2 and 3 can gather weights and scatter gradients for every action (`action`: the blocks come and go, two
-at a time), or once for all consecutive actions of a stage on its lane (`run`: gathered at the first, given
-back when the lane goes on to another stage or updates, with one reduction of all that the run added up). The
-second is what makes breadth-first orders cheap (Lamy-Poirier, Breadth-First Pipeline Parallelism, MLSys
-2023): with v chunks a step has 2 v - 1 gathers of a chunk and v reductions, however many microbatches; it
-holds a chunk's weights and gradients whole. Torch's pipelines do the same (UNSHARD, RESHARD, REDUCE_GRAD).
-
-An order that names UNSHARD, RESHARD and REDUCE_GRAD of a stage decides this itself: weights are gathered when
-the lane comes to UNSHARD, and all gradients since the last REDUCE_GRAD are reduced when it comes to the next.
+`explorer.tasks.runs` says what they are for. Written apart from it: lanes are walked action by action,
+forwards for what UNSHARD begins, backwards for what REDUCE_GRAD ends; numbers are given as runs are met.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import count
 
-from explorer.actions import REDUCE_GRAD, RESHARD, UNSHARD
-from explorer.strategy import RESHARD_ACTION, RESHARD_RUN
+from explorer.actions import NAMED, REDUCE_GRAD, RESHARD, UNSHARD
+from explorer.strategy import RESHARD_RUN
 from tests.support.plain_lowering.work import Lowering
 
 Key = tuple[int, int]
@@ -52,122 +44,133 @@ class Runs:
 
 
 def find_runs(work: Lowering) -> Runs:
-    """Assign a number to every run of every lane, and find the sections with collectives once a run.
-
-    A stage that leaves it open has them once a run in a breadth-first order: one whose lanes have several
-    stages each, and always several actions of one at a time. In other orders little would be gained.
-    """
-    named = any(work.marks)
-    if not named and all(section.zero < 2 for section in work.sections):
-        none = (False,) * len(work.sections)
-        return Runs(weights={}, gradients={}, gathers=none, sums=none, begins={}, ends={})
-    numbers, shortest = _consecutive(work)
-    breadth_first = shortest > 1 and all(len(set(places)) > 1 for places in work.lanes.places)
-    default = RESHARD_RUN if breadth_first else RESHARD_ACTION
-    by_rule = [
-        section.zero >= 2 and section.shards > 1 and (section.reshard or default) == RESHARD_RUN
-        for section in work.sections
-    ]
-    weights, gradients = numbers, dict(numbers)
+    """Assign a number to every run of every lane, and find the sections with collectives once a run."""
+    marks = [action for lane in work.marks for _, action in lane]
+    nothing = (False,) * len(work.sections)
+    if not marks and max(section.zero for section in work.sections) < 2:
+        return Runs(weights={}, gradients={}, gathers=nothing, sums=nothing, begins={}, ends={})
+    numbers = count()
+    weights = _consecutive(work, numbers)
+    gradients = dict(weights)
     begins: dict[int, list[int]] = {}
     ends: dict[int, list[int]] = {}
-    gathered: set[Key] = set()
-    summed: set[Key] = set()
-    count = 1 + max(numbers.values(), default=0)
-    for lane in range(len(work.programs)) if named else ():
-        count = _by_name(work, lane, UNSHARD, count, weights, begins, gathered)
-        count = _by_name(work, lane, REDUCE_GRAD, count, gradients, ends, summed)
-    shards = [section.zero == 3 and section.shards > 1 for section in work.sections]
-    says = [{stage for stage, _ in keys} for keys in (gathered, summed)]
+    for lane in range(len(work.programs)):
+        _begun_by_name(work, lane, numbers, weights, begins)
+        _ended_by_name(work, lane, numbers, gradients, ends)
+    unsharded = {action.stage for action in marks if action.op == UNSHARD}
+    reduced = {action.stage for action in marks if action.op == REDUCE_GRAD}
+    gathers, sums = [], []
+    breadth_first = _breadth_first(work)
+    for section in work.sections:
+        rule = section.reshard == RESHARD_RUN or (not section.reshard and breadth_first)
+        once = rule and section.zero in (2, 3) and section.shards > 1
+        sharded = section.zero == 3 and section.shards > 1
+        gathers.append(once or (sharded and section.stage in unsharded))
+        sums.append(once or section.stage in reduced)
     return Runs(
-        weights=weights,
-        gradients=gradients,
-        gathers=tuple(
-            rule or (sharded and section.stage in says[0])
-            for rule, sharded, section in zip(by_rule, shards, work.sections, strict=True)
-        ),
-        sums=tuple(
-            rule or section.stage in says[1] for rule, section in zip(by_rule, work.sections, strict=True)
-        ),
-        begins=begins,
-        ends=ends,
-        together=tuple(tuple(_together(work, lane)) for lane in range(len(work.programs))) if named else (),
-    )
+        weights=weights, gradients=gradients, gathers=tuple(gathers), sums=tuple(sums),
+        begins=begins, ends=ends,
+        together=tuple(tuple(_together(work, lane)) for lane in range(len(work.programs))) if marks else (),
+    )  # fmt: skip
 
 
-def _consecutive(work: Lowering) -> tuple[dict[int, int], int]:
-    """Return the run of each task, by consecutive actions of one stage, and the fewest actions of a run
-    except updates.
-    """
-    numbers: dict[int, int] = {}
-    shortest, count = len(work.action), 0
+def _consecutive(work: Lowering, numbers: Iterator[int]) -> dict[int, int]:
+    """Return the run of each task: as long as its lane stays at one stage and one kind of work."""
+    runs: dict[int, int] = {}
     for program in work.programs:
-        for (*_, op), tasks in groupby(program, key=lambda task: (*_key(work, task), _is_update(work, task))):
-            run = list(tasks)
-            for task in run:
-                numbers.setdefault(task, count)
-            count += 1
-            if not op:
-                shortest = min(shortest, len({work.action[task] for task in run}))
-    return numbers, shortest
+        before = None
+        for task in program:
+            here = _key(work, task), _is_update(work, task)
+            if here != before:
+                number = next(numbers)
+            before = here
+            if task not in runs:
+                runs[task] = number
+    return runs
 
 
-def _by_name(
-    work: Lowering,
-    lane: int,
-    op: str,
-    count: int,
-    runs: dict[int, int],
-    points: dict[int, list[int]],
-    keys: set[Key],
-) -> int:
-    """Assign numbers to the runs that marks of one op begin (UNSHARD) or end (REDUCE_GRAD) on a lane.
+def _breadth_first(work: Lowering) -> bool:
+    """Tell whether lanes have several stages each and never turn from one after a single action."""
+    for lane in work.order.lanes:
+        actions = [action for action in lane if action.op not in NAMED]
+        if len({(action.stage, action.copy) for action in actions}) < 2:
+            return False
+        lengths: list[int] = []
+        before = None
+        for action in actions:
+            here = action.stage, action.copy, action.op == "U"
+            if here == before:
+                lengths[-1] += 1
+            elif action.op != "U":
+                lengths.append(1)
+            before = here
+            if action.op == "U":
+                before = None
+        if min(lengths, default=1) < 2:
+            return False
+    return True
 
-    Returns:
-        The next number.
-    """
-    program = work.programs[lane]
-    places: dict[Key, list[int]] = {}
-    for position, action in work.marks[lane]:
-        if action.op == op:
-            places.setdefault((action.stage, action.copy), []).append(position)
-    keys.update(places)
-    begins = op == UNSHARD
-    first: dict[Key, int] = {}
-    for key, found in places.items():
-        first[key] = count
-        for position in found:
-            points[count] = program[position - 1 : position]
-            count += 1
-    for position, task in enumerate(program):
-        key = _key(work, task)
-        if key in places and not _is_update(work, task):
-            at = (bisect_right if begins else bisect_left)(places[key], position if begins else position + 1)
-            runs[task] = first[key] + at - (1 if begins else 0)
-    return count
+
+def _begun_by_name(
+    work: Lowering, lane: int, numbers: Iterator[int], runs: dict[int, int], begins: dict[int, list[int]]
+) -> None:
+    """Give every UNSHARD of a lane a run, which lasts until the next of its stage."""
+    program, now = work.programs[lane], {}
+    for position in range(len(program) + 1):
+        for at, action in work.marks[lane]:
+            if at == position and action.op == UNSHARD:
+                now[action.stage, action.copy] = number = next(numbers)
+                begins[number] = [program[position - 1]] if position else []
+        if position < len(program) and not _is_update(work, program[position]):
+            key = _key(work, program[position])
+            if key in now:
+                runs[program[position]] = now[key]
+
+
+def _ended_by_name(
+    work: Lowering, lane: int, numbers: Iterator[int], runs: dict[int, int], ends: dict[int, list[int]]
+) -> None:
+    """Give every REDUCE_GRAD of a lane a run: all since the one before it of its stage."""
+    program, now = work.programs[lane], {}
+    for position in range(len(program), -1, -1):
+        if position < len(program) and not _is_update(work, program[position]):
+            key = _key(work, program[position])
+            if key in now:
+                runs[program[position]] = now[key]
+        for at, action in reversed(work.marks[lane]):
+            if at == position and action.op == REDUCE_GRAD:
+                now[action.stage, action.copy] = number = next(numbers)
+                ends[number] = [program[position - 1]] if position else []
 
 
 def _together(work: Lowering, lane: int) -> Iterator[tuple[int, ...]]:
-    """Yield the sets of sections of a lane whose weights are present at the same time, one each time another
-    is added.
-    """
-    held: dict[Key, list[int]] = {}
-    for piece in work.lanes.pieces[lane]:
-        section = work.sections[piece.section]
-        if section.zero == 3 and section.shards > 1:
-            held.setdefault((section.stage, piece.copy), []).append(piece.section)
-    there: set[Key] = set()
-    seen: set[tuple[int, ...]] = set()
-    for _, action in work.marks[lane]:
-        key = (action.stage, action.copy)
-        if action.op == RESHARD:
-            there.discard(key)
-        elif action.op == UNSHARD and key in held:
-            there.add(key)
-            found = tuple(sorted(section for item in there for section in held[item]))
-            if len(there) > 1 and found not in seen:
-                seen.add(found)
-                yield found
+    """Yield the sets of sections of a lane whose weights are there at once, each when it first is."""
+    told: list[tuple[int, ...]] = []
+    marks = [action for _, action in work.marks[lane] if action.op in (UNSHARD, RESHARD)]
+    for end in range(1, len(marks) + 1):
+        last = {(action.stage, action.copy): action.op for action in marks[:end]}
+        there = {key for key, op in last.items() if op == UNSHARD and _sections(work, lane, key)}
+        found = tuple(sorted(section for key in there for section in _sections(work, lane, key)))
+        named = marks[end - 1]
+        if (
+            named.op == UNSHARD
+            and (named.stage, named.copy) in there
+            and len(there) > 1
+            and found not in told
+        ):
+            told.append(found)
+            yield found
+
+
+def _sections(work: Lowering, lane: int, key: Key) -> list[int]:
+    """Return the sections of a stage's copy on a lane whose weights are sharded."""
+    return [
+        piece.section
+        for piece in work.lanes.pieces[lane]
+        if (work.sections[piece.section].stage, piece.copy) == key
+        and work.sections[piece.section].zero == 3
+        and work.sections[piece.section].shards > 1
+    ]
 
 
 def _key(work: Lowering, task: int) -> Key:
