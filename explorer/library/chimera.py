@@ -5,6 +5,9 @@ from __future__ import annotations
 from explorer.library._ideal import Ideal
 from explorer.library.system import SYSTEMS, Claim, Example, System, Uses
 
+D = 4
+"""Stages of the claims about more microbatches than stages."""
+
 
 def _pipeline(d: int, backward_s: float) -> Ideal:
     return Ideal(p=d, m=d, schedule="chimera", backward_s=backward_s)
@@ -17,8 +20,7 @@ def _pipeline(d: int, backward_s: float) -> Ideal:
         paper="Li and Hoefler, Chimera: Efficiently Training Large-Scale Neural Networks with"
         " Bidirectional Pipelines, SC 2021",
         year=2021,
-        uses=Uses(schedules=("chimera",), options=("two copies of every stage",)),
-        missing="forward doubling and backward halving for m > D",
+        uses=Uses(schedules=("chimera", "chimera_4"), options=("two copies of every stage, or more",)),
         claims=(
             *(
                 Claim(
@@ -37,6 +39,29 @@ def _pipeline(d: int, backward_s: float) -> Ideal:
                     measure=lambda d=d: _pipeline(d, 2.0).idle_s(),  # type: ignore[misc]
                 )
                 for d in (4, 6, 8)
+            ),
+            *(
+                Claim(
+                    text=f"two pairs idle for D/2 - 2 slots where F = B, at D = m = {d}",
+                    published=d / 2 - 2,
+                    unit="slots",
+                    measure=lambda d=d: Ideal(  # type: ignore[misc]
+                        p=d, m=d, schedule="chimera_4", backward_s=1.0
+                    ).idle_s(),
+                )
+                for d in (4, 8)
+            ),
+            *(
+                Claim(
+                    text=f"forward doubling leaves no bubble between units: B = 2F, D = {D}, m = {m}",
+                    published=2 * (D - 2),
+                    unit="slots",
+                    measure=lambda m=m: Ideal(  # type: ignore[misc]
+                        p=D, m=m, schedule="chimera", options={"concatenate": True, "double": True}
+                    ).idle_s(),
+                    why="the idle time of one unit, which the paper draws for units one after the other",
+                )
+                for m in (2 * D, 6 * D)
             ),
             Claim(
                 text="an outer device keeps D/2 + 1 microbatches, at D = 8",

@@ -9,7 +9,7 @@ need cannot deadlock.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -135,6 +135,7 @@ class RankLanes:
         self.updates = {
             (self.slot(task).piece, int(program.microbatch[task])): task for task in self._of_kind(U)
         }
+        self._earlier: Counter[tuple[Wire, Slot, int, int]] = Counter()
         self.transfers = {task: self._transfer(task) for task in self._of_kind(TRANSFER)}
         self.reductions = {task: self._reduction(task) for task in self._of_kind(REDUCE)}
         self.signals = list(self._signals())
@@ -216,9 +217,15 @@ class RankLanes:
         asked = [self._interval(item) for item in self.consumers[task] if program.kind[item] < TRANSFER]
         low = max(min(a for a, _ in made), min(a for a, _ in asked))
         high = min(max(b for _, b in made), max(b for _, b in asked))
+        wire: Wire = ("wire", int(program.lane[task]), int(program.peer[task]))
+        if high - low > slot.samples:  # both ends are of several microbatches, each with its transfer
+            alike = (wire, slot, low, high)
+            low += slot.samples * self._earlier[alike]
+            high = low + slot.samples
+            self._earlier[alike] += 1
         return Transfer(
             task=task,
-            wire=("wire", int(program.lane[task]), int(program.peer[task])),
+            wire=wire,
             flow=slot.where,
             backward=slot.backward,
             interval=(low, high),

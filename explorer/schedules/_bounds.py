@@ -37,12 +37,13 @@ def opposed(of: Pipelines) -> FloatArray:
     """Return the (P, N) spans of two copies in opposite directions, whose lanes begin and end with their own.
 
     Position r of the first half begins with a forward of stage r of copy 0, after those before it, and ends
-    with its backward, before theirs; the second half mirrors it with copy 1.
+    with its backward, before theirs; the second half mirrors it with copy 1. Of more copies only one
+    microbatch's way through all stages and back is known.
     """
     spans, p, once = busy(of), of.grid.positions, of.once_s
-    if of.grid.copies != 2:
-        return spans
     alone = once.sum(axis=0) + 2 * of.transfer_s.sum(axis=0)
+    if of.grid.copies != 2:
+        return with_path(spans, alone)
     fill = np.zeros((max(1, p // 2), of.size))
     np.cumsum(once[: p // 2 - 1] + 2 * of.transfer_s[: p // 2 - 1], axis=0, out=fill[1:])
     path = np.maximum(alone, (spans[: p // 2] + fill).max(axis=0))

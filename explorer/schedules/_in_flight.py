@@ -75,10 +75,15 @@ def after_forwards(
 
 
 def opposed(placement: Placement, grid: Grid, microbatches: FloatArray, at: IntArray) -> tuple[InFlight, ...]:
-    """Return the moments of 1F1B in each of several copies: of one copy alone, and of all together."""
+    """Return the moments of 1F1B in each of several copies: of one copy alone, and of all together.
+
+    Several pairs run units of stages / copies microbatches of each copy, of which the first is under way.
+    """
     held, stages = placement.held(grid), placement.stages(grid)
     behind = np.array([[stages - stage for stage, _ in held[r]] for r in at], dtype=float)[:, :, None]
     each = np.minimum(behind, microbatches / grid.copies)
+    if grid.copies > 2:
+        each = np.minimum(each, max(1, stages // grid.copies))
     alone = []
     for k in range(each.shape[1]):
         saved = np.zeros_like(each)

@@ -10,6 +10,8 @@ all ask it. Stages at the positions 0 to 3, by copy (``'`` is the second copy, w
     snake, 4 chunks      0 7  1 6  2 5  3 4      there and back, and again: two waves of Hanayo
                          8 F  9 E  A D  B C
     bidirectional        0 3' 1 2' 2 1' 3 0'     a second copy the other way, as Chimera
+    bidirectional_4      0 3' 1 2' 2 1' 3 0'     and a second pair, half of the positions further on
+                         2"1* 3"0* 0"3* 1"2*     (`"` and `*` are the third and fourth copy)
     bidirectional_vee    0 7  1 6  2 5  3 4      two opposite vees, as BitPipe
                          3'4' 2'5' 1'6' 0'7'
     workers, 2 chunks    0 1  0'1' ...           every position one whole copy, as cyclic data parallelism
@@ -137,6 +139,13 @@ BIDIRECTIONAL = Placement(
     copies=2,
     several=False,
 )
+BIDIRECTIONAL_4 = Placement(
+    name="bidirectional_4",
+    text="two pairs of opposite copies, the second half of the positions further on",
+    rule=_opposed(_loop),
+    copies=4,
+    several=False,
+)
 BIDIRECTIONAL_VEE = Placement(
     name="bidirectional_vee",
     text="stages there and back, odd copies in the opposite direction",
@@ -154,5 +163,5 @@ WORKERS = Placement(
 )
 ANY = Placement(name="any", text="whatever the plan says", rule=_loop)
 
-PLACEMENTS = (LINE, LOOP, VEE, SNAKE, BIDIRECTIONAL, BIDIRECTIONAL_VEE, WORKERS, ANY)
+PLACEMENTS = (LINE, LOOP, VEE, SNAKE, BIDIRECTIONAL, BIDIRECTIONAL_4, BIDIRECTIONAL_VEE, WORKERS, ANY)
 """Every placement that has a name."""

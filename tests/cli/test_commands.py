@@ -300,7 +300,7 @@ def test_reproduce_prints_claims_beside_our_figures(run: Run, tmp_path: Path) ->
     keys = {"text", "published", "ours", "unit", "within", "holds", "why"}
     assert all(set(claim) == keys and claim["holds"] for claim in system["claims"])
     plan = tmp_path / "chimera.yaml"
-    assert "8 of 8 claims of 1 system hold" in run("reproduce", "chimera", "-o", plan).out
+    assert "12 of 12 claims of 1 system hold" in run("reproduce", "chimera", "-o", plan).out
     assert run("simulate", "--plan", plan, "--json").json["feasible"]
 
 

@@ -59,7 +59,7 @@ EVERY = tuple(schedule.name for schedule in REGISTERED if runs(schedule))
 """Every schedule that ranks can run."""
 
 
-def placed(schedule: str, p: int, **fields: Any) -> Prepared:
+def placed(schedule: str, p: int, label: str = "placed", **fields: Any) -> Prepared:
     """A case of the small transformer in the schedule's own placement."""
     placement = REGISTERED.get(schedule).placement
     grid = placement.grid(p)
@@ -73,7 +73,7 @@ def placed(schedule: str, p: int, **fields: Any) -> Prepared:
         )
         for i in range(count)
     )
-    return real(schedule, p, 1, stages=stages, name=f"{schedule}-placed", **fields)
+    return real(schedule, p, 1, stages=stages, name=f"{schedule}-{label}", **fields)
 
 
 def chunks_of(schedule: str) -> int:

@@ -44,6 +44,7 @@ def launched(cases: list[Prepared], ranks: int) -> Launch:
 def two_ranks() -> list[Prepared]:
     cases = [real(name, 2, 1) for name in SCHEDULES]
     cases += [placed(name, 2, optimizer="momentum") for name in EVERY if name not in SCHEDULES]
+    cases.append(placed("chimera", 2, options=DOUBLED, label="doubled"))
     cases += [real(name, 1, 2) for name in ("gpipe", "pipedream")]
     cases += [real(name, 1, 2, updates=(rule,), steps=5, name=named(rule, name)) for name, rule in RULES]
     cases += [real("spectrain", 2, 1, optimizer=name) for name in ("momentum", "adam")]
@@ -86,12 +87,14 @@ RULES = tuple(
         ("pipedream_2bw", "stale", ()),
     )
 )
+DOUBLED = (("concatenate", True), ("double", True))
 SPLIT_BACKWARD = (("lanes", "0F0 0F1 0I0 0W0 0I1 0W1; 1F0 1I0 1F1 1I1 1W0 1W1"),)
 
 
 def four_ranks() -> list[Prepared]:
     cases = [real(name, 4, 1) for name in ("pipedream", "pipedream_2bw", "interleaved_1f1b")]
     cases += [placed(name, 4, optimizer="momentum") for name in EVERY]
+    cases.append(placed("chimera", 4, options=DOUBLED, label="doubled"))
     cases += [real(name, 2, 2) for name in SCHEDULES]
     cases += [real(name, 2, 2, turns=True) for name in ("gpipe", "pipedream")]
     gossip = [UpdateChoice(rule="gossip", options=(("topology", name),)) for name in ("ring", "hypercube")]

@@ -29,6 +29,7 @@ ARRAYS = (
 MEDIAN_ERROR = {
     "hanayo": 0.06,
     "chimera": 0.03,
+    "chimera_4": 0.01,
     "bitpipe": 0.01,
     "zb_auto": 0.03,
     "layer_parallel": 0.03,

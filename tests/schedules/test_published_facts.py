@@ -15,7 +15,8 @@ from explorer.base.errors import InputError
 from explorer.schedules import SCHEDULES, make_order
 from explorer.schedules._clock import clock_of
 from explorer.schedules._common import turns
-from explorer.schedules.placements import BIDIRECTIONAL_VEE, SNAKE
+from explorer.schedules.check import coverage
+from explorer.schedules.placements import BIDIRECTIONAL, BIDIRECTIONAL_VEE, SNAKE
 from tests.schedules.shapes import bidirectional, dags, line, looped, replicated, workers
 from tests.schedules.slots import peak_in_flight, simulate, stashed_versions
 
@@ -126,6 +127,41 @@ def test_chimera_order_of_the_paper() -> None:
     lanes = make_order("chimera", bidirectional(4, 4)).lanes
     assert " ".join(map(str, lanes[0][:8])) == "0F0 0F1 3F2~1 3B2~1 3F3~1 3B3~1 0B0 0B1"
     assert " ".join(map(str, lanes[1][:8])) == "1F0 2F2~1 1F1 2F3~1 2B2~1 1B0 2B3~1 1B1"
+
+
+@pytest.mark.parametrize(("stages", "copies"), [(4, 4), (6, 6), (8, 4), (8, 8)])
+def test_chimera_with_several_pairs(stages: int, copies: int) -> None:
+    """k pairs idle for D/k - 2 slots, whatever m; a lane holds D microbatches at most (section 3.6)."""
+    grid = BIDIRECTIONAL.grid(stages, copies=copies)
+    for m in (stages, 3 * stages):
+        shape = BIDIRECTIONAL.shape(grid, m)
+        order = make_order("chimera", shape)
+        slots = stages * 2 // copies - 2
+        assert simulate(order, shape).makespan == 2 * m + slots
+        assert simulate(order, shape, {"B": 2}).makespan == 3 * m + 2 * slots
+        assert max(peaks(order)) <= stages
+
+
+@pytest.mark.parametrize("stages", [4, 6, 8])
+def test_forward_doubling_leaves_no_bubble_between_units(stages: int) -> None:
+    """B = 2 F: units idle once for 2 (D - 2) forwards; without doubling every unit idles."""
+    idle: dict[bool, list[float]] = {True: [], False: []}
+    for units in (1, 2, 3):
+        m = 2 * stages * units
+        shape = bidirectional(stages, m)
+        for double, found in idle.items():
+            order = make_order("chimera", shape, options={"concatenate": True, "double": double})
+            assert coverage(order, shape) == []
+            found.append(simulate(order, shape, {"B": 2}).makespan - 3 * m)
+    assert idle[True] == [2 * (stages - 2)] * 3
+    assert idle[False] == [(stages - 2) * (1 + 2 * units) for units in (1, 2, 3)]
+
+
+def test_forward_doubling_of_an_odd_number() -> None:
+    shape = bidirectional(4, 6)
+    lanes = make_order("chimera", shape, options={"double": True}).lanes
+    forwards = [str(action) for action in lanes[0] if action.op == "F" and action.copy == 0]
+    assert forwards == ["0F0-1", "0F2"]
 
 
 @pytest.mark.parametrize("units", [2, 3])

@@ -79,7 +79,15 @@ def plans(draw: st.DrawFn, schedule: Schedule, name: str, machine: str) -> Degre
             context_exchange=draw(st.sampled_from(list(EXCHANGES))),
             bucket_bytes=draw(st.sampled_from([0.0, 0.0, 1e6, 1e8])), schedule=schedule.name,
         )  # fmt: skip
-        for change in ({}, {"expert": 1}, {"context": 1}, {"tensor": 1}, {"replicas": 1}, {"stages": 2}):
+        for change in (
+            {},
+            {"expert": 1},
+            {"context": 1},
+            {"tensor": 1},
+            {"replicas": 1},
+            {"stages": 2},
+            {"stages": 4},
+        ):
             degrees = degrees.changed(**change)
             try:
                 degrees.check(model(name), cluster(machine), job_of(name))
