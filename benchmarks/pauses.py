@@ -26,8 +26,9 @@ PAIRS = (
 def measure(model: str, cluster: str, budget_s: float, stops: int, seed: int) -> dict[str, float]:
     """Search once to the end of the budget, then give up several times."""
     import explorer
-    from explorer.search import Problem, search
+    from explorer.search import SEARCHERS, Problem, search
 
+    SEARCHERS.get("auto")  # which imports them all
     graph, devices = explorer.load_model(model), explorer.load_cluster(cluster)
     problem = Problem(graph=graph, cluster=devices, workload=explorer.default_workload(graph))
     began = before = time.perf_counter()

@@ -105,7 +105,11 @@ def search(
     began = clock()
     logger.info("%s begins: %s within %s s", searcher, problem.objective, budget_s)
     with jobs_of(problem, jobs, executor) as ahead:
-        evaluator = Evaluator(problem=problem, max_evaluations=max_evaluations, jobs=ahead)
+        timed = budget_s is not None and not max_evaluations and ahead is None
+        evaluator = Evaluator(
+            problem=problem, max_evaluations=max_evaluations, jobs=ahead,
+            meter=time.thread_time if timed else None,
+        )  # fmt: skip
         last = _progress(searcher, evaluator, least, clock() - began, None)
         may_end = problem.start is None or problem.cluster is None  # else once the start is costed
         for found in paced(_steps(entry.function(problem, evaluator, **chosen), evaluator)):

@@ -34,7 +34,7 @@ from explorer.tables import Estimator, StageTable
 FloatArray = npt.NDArray[np.float64]
 BOUND = "strategies of even stages"
 """Name of the space that the bound holds for."""
-MANY_ROWS, MANY_TASKS = 250_000, 25_000
+MANY_ROWS, MANY_TASKS = 1_000_000, 100_000
 """Devices of all stages together, and forwards of all stages, that make a point count as twice as bad."""
 PAUSE, LOOK_AHEAD, FIRST_LOOK = 1, 6, 40
 """Handfuls of groups looked at between two yields, between two simulations, and before the first at most."""

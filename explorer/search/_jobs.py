@@ -20,13 +20,14 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from concurrent.futures import CancelledError, Executor, Future, InvalidStateError, ProcessPoolExecutor
+from concurrent.futures import CancelledError, Executor, Future, InvalidStateError, ProcessPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 from explorer.base import compiling
+from explorer.base.checkpoints import checkpoint
 from explorer.base.errors import ExplorerError, InputError
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
@@ -46,6 +47,10 @@ WAIT_S = 0.05
 """Seconds that a search waits for an executor of others before it costs a strategy itself."""
 PATIENCE_S = 120.0
 """Seconds after which an executor that does not answer counts as failed: a cluster without workers, say."""
+OWN_PATIENCE_S = 2.0
+"""Seconds to wait for a process of this machine once nothing else is to do; then this one costs the same."""
+LOOK_S = 0.02
+"""Seconds between two looks whether one still waits."""
 UNKNOWN = "unknown problem"
 """Answer of a process that has not been sent the problem."""
 
@@ -143,12 +148,14 @@ class Jobs:
         Raises:
             TimeoutError: there has been no answer for too long.
         """
+        if self.helps and not _done(job):
+            return None  # it has been stopped, say; one that dies breaks the pool, which is an error
         try:
-            found = job.result(PATIENCE_S if self.helps else WAIT_S)
+            found = job.result(WAIT_S)
         except TimeoutError:
             now = time.monotonic()
             self._silent_since = self._silent_since or now
-            if self.helps or job.done() or now - self._silent_since > PATIENCE_S:
+            if job.done() or now - self._silent_since > PATIENCE_S:
                 raise
             job.cancel()
             return None
@@ -197,6 +204,16 @@ class Jobs:
             self._waiting.popitem()[1].cancel()
         if self.helps:
             self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _done(job: Future[Outcome | Refusal | str]) -> bool:
+    """Wait for a process of this machine, with checkpoints, and tell whether its job is done."""
+    until = time.monotonic() + OWN_PATIENCE_S
+    while not wait((job,), LOOK_S).done:
+        checkpoint()
+        if time.monotonic() >= until:
+            return False
+    return True
 
 
 def judge(key: str, strategy: Strategy, asked: Asked | None) -> Outcome | Refusal | str:

@@ -1,7 +1,8 @@
-"""Parts of a search that take turns: each gets its share of the simulations, whoever finds what is named.
+"""Parts of a search that take turns: each gets its share, whoever finds what is named.
 
-Shares are of simulations, not of seconds, so that the same problem always runs the same way; a step without a
-simulation counts a little, so that no part thinks for ever.
+Where seconds end a search, shares are of seconds (of work of its thread), so that each part finds what it
+finds in so many by itself. Else they are of simulations, so that the same problem always runs the same way; a
+step without one counts a little then, so that no part thinks for ever.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from dataclasses import dataclass
 from explorer.base.errors import ExplorerError
 from explorer.search.evaluator import Candidate, Evaluator
 
-THINKING = 0.004
-"""Simulations that a step without one counts as."""
+THINKING, THINKING_S = 0.004, 0.002
+"""Simulations, or seconds, that a step counts as at least: who waits for others is asked now and then."""
+AHEAD, AHEAD_S = 0.5, 0.05
+"""Simulations, or seconds, of each of the others that the first part is ahead."""
 
 
 @dataclass(kw_only=True)
@@ -25,9 +28,9 @@ class Part:
     steps: Iterator[Candidate | None]
     """Its candidates; it is left alone once they end."""
     weight: float = 1.0
-    """Share of the simulations, relative to the others."""
+    """Share, relative to the others."""
     used: float = 0.0
-    """Simulations that it made so far, and what thinking counts; above 0 at first, it begins later."""
+    """Seconds, or simulations and what thinking counts, that it took so far."""
     ended: bool = False
     """Whether it has nothing left to try."""
 
@@ -42,15 +45,18 @@ def take_turns(
         parts: the parts, the one to begin with first.
         claim: sets what the whole search proves; parts that claim something of their own space are overruled.
     """
+    least, ahead = (THINKING, AHEAD) if evaluator.meter is None else (THINKING_S, AHEAD_S)
+    for part in parts[1:]:
+        part.used = part.weight * ahead
     while (open_parts := [part for part in parts if not part.ended]) and not evaluator.exhausted:
         part = min(open_parts, key=lambda item: item.used / item.weight)
-        before = evaluator.evaluations
+        before = evaluator.used
         evaluator.finder = part.name
         try:
             found = next(part.steps)
         except (StopIteration, ExplorerError):
             part.ended = True  # it has tried everything, or its method does not take the problem
             found = None
-        part.used += max(THINKING, evaluator.evaluations - before)
+        part.used += max(least, evaluator.used - before)
         claim()
         yield found

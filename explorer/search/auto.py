@@ -2,11 +2,11 @@
 
 The space is every strategy of even stages (`explorer.search._blocks`): tensor, context and expert
 parallelism, pipeline, replicas, any number of chunks, schedules, microbatch size, recomputation, ZeRO and
-buckets of gradients, on every proposed order of devices. Half of the simulations go to its branch and bound,
-which also bounds what is left. Every other registered searcher has a share of a tenth or so, so that the
-result is never worse than what one of them finds in that; what remains goes to moves of stage boundaries and
-other small changes of the best, which leave the space. If there are pins or bans, small changes of the start
-come first: they respect them by construction. One evaluator judges and keeps everything.
+buckets of gradients, on every proposed order of devices. Half of the time goes to its branch and bound, which
+also bounds what is left. Every other registered searcher has a share of a tenth or so, so that the result is
+never worse than what one of them finds in that; what remains goes to moves of stage boundaries and other
+small changes of the best, which leave the space. If there are pins or bans, small changes of the start come
+first: they respect them by construction. One evaluator judges and keeps everything.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from explorer.search._first_plans import first_plans
 from explorer.search._portfolio import Part, take_turns
 from explorer.search._thrift import thriftier
 from explorer.search.evaluator import Candidate, Evaluator
+from explorer.search.exhaustive import divisors
 from explorer.search.local import descend
 from explorer.search.problem import ANY, Problem
+from explorer.strategies.cuts import units
 from explorer.strategies.moves import move_boundary
 from explorer.strategy import Strategy
 
 NAME, RULE, BRANCHES, MOVES = "auto", "rule of thumb", "branch and bound", "small changes"
-BRANCHES_WEIGHT, MOVES_WEIGHT = 6.0, 2.0
-"""Shares of the simulations, where every other searcher has 1."""
-HEAD_START = 0.5
-"""Simulations of each of the others that branch and bound is ahead."""
+BRANCHES_WEIGHT, MOVES_WEIGHT = 5.0, 2.0
+"""Shares where every other searcher has 1: a tenth, once those that cost a few plans have ended."""
+MOST_TASKS = 20_000
+"""Microbatches times stages of the largest even plan: some hundreds of milliseconds of simulation."""
 
 
 @SEARCHERS.add(
@@ -65,7 +67,7 @@ def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[C
         yield from islice(descend(problem, evaluator, evaluator.best), patience)
     parts = [Part(name=BRANCHES, steps=search.run(), weight=BRANCHES_WEIGHT)]
     parts += [
-        Part(name=item.name, steps=_steps(problem, evaluator, item), used=HEAD_START)
+        Part(name=item.name, steps=_steps(problem, evaluator, item))
         for item in SEARCHERS
         if item.name != NAME
     ]
@@ -78,9 +80,18 @@ def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[C
 
 
 def _steps(problem: Problem, evaluator: Evaluator, searcher: Searcher) -> Iterator[Candidate | None]:
-    """Run a registered searcher with its defaults; one that plans for a microbatch size with several."""
+    """Run a registered searcher with its defaults; one that plans for a microbatch size with several.
+
+    One that takes any size, and a stage for every device, has one that leaves it `MOST_TASKS` at most.
+    """
     names = {option.name for option in searcher.options}
     chosen: list[dict[str, Any]] = [{}]
+    if {"stages", "microbatch_size"} <= names:
+        most = min(problem.device_count, len(units(problem.graph)))
+        replicas = problem.device_count // most
+        sizes = divisors(max(1, problem.job.global_batch // replicas))
+        few = [size for size in sizes if most * problem.job.global_batch <= MOST_TASKS * size]
+        chosen = [{"microbatch_size": (few or sizes[-1:])[0]}]
     if "asynchronous" in names:
         share = max(1, problem.job.global_batch // problem.device_count)
         sizes = sorted({max(1, share // 2), share, 2 * share, 32}, reverse=True)
@@ -92,7 +103,7 @@ def _steps(problem: Problem, evaluator: Evaluator, searcher: Searcher) -> Iterat
 
 def _moves(problem: Problem, evaluator: Evaluator, others: list[Part]) -> Part:
     """Return the part that improves the best by small changes, anew whenever another part finds a better."""
-    part = Part(name=MOVES, steps=iter(()), weight=MOVES_WEIGHT, used=HEAD_START * MOVES_WEIGHT)
+    part = Part(name=MOVES, steps=iter(()), weight=MOVES_WEIGHT)
 
     def steps() -> Iterator[Candidate | None]:
         tried: Candidate | None = None

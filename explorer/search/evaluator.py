@@ -141,6 +141,8 @@ class Evaluator:
     max_evaluations: int = 0
     jobs: Jobs | None = None
     """Processes that cost strategies ahead; None if this one does all."""
+    meter: Callable[[], float] | None = None
+    """Returns the seconds that the search has worked, where these end it; None where evaluations do."""
     best: Candidate | None = None
     evaluations: int = 0
     frontier: list[Candidate] = field(default_factory=list)
@@ -159,6 +161,11 @@ class Evaluator:
     """Part of the search at work, if it has several."""
     closest: Candidate | None = None
     """The candidate that lacks least memory among those that do not fit."""
+
+    @property
+    def used(self) -> float:
+        """Seconds, or evaluations, that the search took so far: what its parts share."""
+        return self.evaluations if self.meter is None else self.meter()
 
     @property
     def exhausted(self) -> bool:

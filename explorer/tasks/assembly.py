@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.actions import Actions
+from explorer.base.checkpoints import checkpoint
 from explorer.reads import reading_of
 from explorer.tasks.indexing import IntArray, numbered
 from explorer.tasks.memory_events import memory_events
@@ -49,11 +50,13 @@ def assemble(
     action = np.full(len(slot), -1, dtype=np.int64)
     action[computes], first = numbered(number[computes], len(work.actions))
     microbatch = np.append(work.actions.columns[2], -1)[number]
+    checkpoint()
     channel = np.append(numbered(work.channel[sequenced.order], len(work.channels))[0], -1)
     if len(found.joins):
         place = np.full(len(slot), -1, dtype=np.int64)
         place[found.at[sequenced.order]] = np.arange(work.size)
         channel = channel[place]
+    checkpoint()
     return Program(
         skeleton=work.skeleton,
         shape=work.shape,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from explorer.base.checkpoints import checkpoint
+
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
@@ -19,6 +21,7 @@ def ragged(counts: IntArray) -> tuple[IntArray, IntArray]:
     >>> ragged(np.array([2, 0, 1]))[0].tolist(), ragged(np.array([2, 0, 1]))[1].tolist()
     ([0, 0, 2], [0, 1, 0])
     """
+    checkpoint()
     if counts.max(initial=0) <= 1:
         rows = np.flatnonzero(counts)
         return rows, np.zeros(len(rows), dtype=np.int64)
@@ -36,6 +39,7 @@ def numbered(keys: IntArray, size: int) -> tuple[IntArray, IntArray]:
     >>> numbered(np.array([7, 3, 7]), 8)[0].tolist(), numbered(np.array([7, 3, 7]), 8)[1].tolist()
     ([0, 1, 0], [0, 1])
     """
+    checkpoint()
     if size > 8 * len(keys) + 1024:
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         rank = np.empty(len(first), dtype=np.int64)
@@ -69,6 +73,7 @@ def packed(columns: list[IntArray]) -> tuple[IntArray, int]:
 
 def sorting(keys: IntArray) -> IntArray:
     """Return the stable order of some numbers from 0 on; in 16 bits at a time NumPy sorts by radix."""
+    checkpoint()
     if (keys[1:] >= keys[:-1]).all():
         return np.arange(len(keys))
     most = int(keys.max(initial=0))
@@ -99,5 +104,6 @@ class Places:
 
     def of(self, asked: IntArray) -> tuple[IntArray, IntArray]:
         """Return every (place in `asked`, place in the array) with equal numbers, by the first."""
+        checkpoint()
         rows, within = ragged(self.count[asked])
         return rows, self.order[self.start[asked][rows] + within]

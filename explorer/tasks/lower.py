@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from explorer.actions import Action, Order, Shape
+from explorer.base.checkpoints import checkpoint
 from explorer.base.errors import PlanError
 from explorer.tasks.assembly import assemble
 from explorer.tasks.assignments import add_assigned
@@ -84,10 +85,14 @@ class _Built(NamedTuple):
 def _built(work: Lowering) -> _Built:
     """Add all tasks, and order them."""
     moved, weight_grad = add_assigned(work) if work.order.assignments else _add_by_rule(work)
+    checkpoint()
     runs = find_runs(work)
+    checkpoint()
     add_reductions(work, runs, weight_grad)
+    checkpoint()
     add_gathers(work, runs)
     _extra_edges(work)
+    checkpoint()
     return _Built(work, runs, moved, sequence(work))
 
 

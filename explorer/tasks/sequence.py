@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from explorer.base.checkpoints import checkpoint
 from explorer.base.compiling import kernel
 from explorer.base.errors import DeadlockError
 from explorer.tasks.indexing import BoolArray, IntArray, sorting
@@ -53,7 +54,9 @@ def sequence(work: Lowering) -> Sequence:
     implied = (lane[after] == lane[before]) & (previous[after] >= 0) & (place[before] < place[after])
     after, before = after[~implied], before[~implied]
     level = _levels(work, previous, after, before)
+    checkpoint()
     _follow_on_channels(work, level, previous)
+    checkpoint()
     order = sorting(level)  # at equal levels by number
     return Sequence(order, previous, after, before, lane, place, level)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from explorer.actions import Action, Actions, Order, Shape
+from explorer.base.checkpoints import checkpoint
 from explorer.tasks.indexing import NO_INTS, IntArray, numbered
 from explorer.tasks.lanes import Lanes
 from explorer.tasks.placement import Piece, Skeleton
@@ -138,6 +139,7 @@ class Lowering:
 
     def wait(self, after: IntArray, before: IntArray) -> None:
         """Make tasks wait for others, pair by pair."""
+        checkpoint()
         if len(after):
             self._edges.append((after, before))
 

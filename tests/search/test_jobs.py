@@ -244,3 +244,23 @@ def test_a_process_may_die_after_its_work_was_cancelled() -> None:
     job.cancel()
     job.set_exception(RuntimeError("the process died"))  # what the pool does to all that wait
     assert job.cancelled()
+
+
+def test_a_process_of_ones_own_that_does_not_answer_is_not_waited_for(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has begun, so that nobody can take its work away, and is stopped: this process costs the same."""
+    monkeypatch.setattr(jobs_module, "OWN_PATIENCE_S", 0.0)
+    monkeypatch.setattr(jobs_module, "LOOK_S", 0.001)
+    alone, _ = judged(problem, None)
+    with jobs_of(problem, 2, None) as jobs:
+        assert jobs is not None
+
+        def begun(_strategy: Strategy, _asked: Any) -> Future[Any]:
+            job = _Cancellable()
+            job.set_running_or_notify_cancel()
+            return job
+
+        monkeypatch.setattr(jobs, "_submit", begun)
+        assert judged(problem, jobs)[0] == alone
+        assert not jobs.failure

@@ -1,0 +1,79 @@
+"""Parts of a search take turns by what they use: seconds where seconds end it, evaluations elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+import pytest
+
+import explorer
+from explorer.graph import LayerGraph
+from explorer.search import Evaluator, Problem
+from explorer.search._portfolio import Part, take_turns
+
+Build = Callable[..., LayerGraph]
+
+
+@pytest.fixture
+def problem(decoder: Build) -> Problem:
+    graph = decoder(2)
+    workload = explorer.default_workload(graph)
+    return Problem(graph=graph, cluster=explorer.load_cluster("dgx-1-v100"), workload=workload)
+
+
+class Clock:
+    """Seconds that parts spend, step by step, and evaluations that each of their steps makes."""
+
+    def __init__(self, problem: Problem, *, seconds: bool) -> None:
+        self.now = 0.0
+        self.evaluator = Evaluator(problem=problem, meter=self.time if seconds else None)
+        self.spent: dict[str, float] = {}
+
+    def time(self) -> float:
+        return self.now
+
+    def part(self, name: str, weight: float, step_s: float, evaluations: int = 0) -> Part:
+        def steps() -> Iterator[None]:
+            while True:
+                self.now += step_s
+                self.spent[name] = self.spent.get(name, 0.0) + step_s
+                self.evaluator.evaluations += evaluations
+                yield None
+
+        return Part(name=name, steps=steps(), weight=weight)
+
+    def run(self, parts: list[Part], seconds: float) -> dict[str, float]:
+        """Shares of the seconds, by part."""
+        for _ in take_turns(self.evaluator, parts, lambda: None):
+            if self.now >= seconds:
+                break
+        return {name: spent / self.now for name, spent in self.spent.items()}
+
+
+def test_shares_are_of_seconds_where_these_end_a_search(problem: Problem) -> None:
+    """Whatever a step takes, and whether it evaluates anything."""
+    clock = Clock(problem, seconds=True)
+    parts = [clock.part("a", 5.0, 0.011), clock.part("b", 1.0, 0.3, 1), clock.part("c", 4.0, 0.005, 3)]
+    shares = clock.run(parts, 100.0)
+    assert shares == pytest.approx({"a": 0.5, "b": 0.1, "c": 0.4}, abs=0.01)
+
+
+def test_else_shares_are_of_evaluations(problem: Problem) -> None:
+    clock = Clock(problem, seconds=False)
+    parts = [clock.part("a", 3.0, 1.0, 1), clock.part("b", 1.0, 1.0, 1)]
+    assert clock.run(parts, 400.0) == pytest.approx({"a": 0.75, "b": 0.25}, abs=0.01)
+
+
+def test_who_waits_takes_no_time_from_the_others(problem: Problem) -> None:
+    clock = Clock(problem, seconds=True)
+    parts = [clock.part("works", 1.0, 0.02), clock.part("waits", 9.0, 1e-6)]
+    assert clock.run(parts, 10.0)["waits"] < 0.01
+
+
+@pytest.mark.parametrize("seconds", [True, False])
+def test_the_first_part_begins(problem: Problem, seconds: bool) -> None:
+    clock = Clock(problem, seconds=seconds)
+    parts = [clock.part("first", 0.1, 0.001, 1), clock.part("second", 9.0, 0.001, 1)]
+    list(islice(take_turns(clock.evaluator, parts, lambda: None), 1))
+    assert list(clock.spent) == ["first"]
