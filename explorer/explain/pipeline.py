@@ -92,7 +92,7 @@ def runs(asked: Asked) -> Steps[Sentence | None]:
     """Say which device groups the model returns to; None if there are none or the schedule needs them."""
     job = asked.job
     groups = groups_of(job)
-    wanted = SCHEDULES.get(job.schedule).placement not in (LINE, ANY)
+    wanted = SCHEDULES.get(job.schedule).with_options(dict(job.options)).placement not in (LINE, ANY)
     if len(groups) == len(job.stages) or wanted:
         return None
     broken = []

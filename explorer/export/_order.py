@@ -31,7 +31,7 @@ def order_of_job(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStr
     placement = place(graph, strategy, training=job.training)
     folding = fold_replicas(cluster, placement.skeleton, strategy)
     pricer = None
-    if SCHEDULES.get(strategy.schedule).reads:
+    if SCHEDULES.get(strategy.schedule).with_options(dict(strategy.options)).reads:
         pricer = Pricer(graph, cluster, job, strategy, placement)
     shape = make_shape(placement, folding, job, pricer)
     options = dict(strategy.options)

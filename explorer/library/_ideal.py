@@ -57,8 +57,8 @@ class Ideal:
 
     def report(self) -> Report:
         """Return the report; every stage keeps one byte per microbatch for its backward."""
-        grid = SCHEDULES.get(self.schedule).placement.grid(self.p, self.chunks)
-        stages = SCHEDULES.get(self.schedule).placement.stages(grid)
+        placement = SCHEDULES.get(self.schedule).with_options(self.options).placement
+        stages = placement.stages(placement.grid(self.p, self.chunks))
         weight = self.backward_s / 2 if self.weight_grad_s is None else self.weight_grad_s
         graph = chain(
             [self.forward_s] * stages,

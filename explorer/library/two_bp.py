@@ -9,9 +9,11 @@ N = 4
 BY_HAND = "worked out by hand where forward and both passes take equally long, as the paper draws them"
 
 
-def _pipeline(schedule: str, m: int) -> Ideal:
+def _pipeline(schedule: str, m: int, **options: object) -> Ideal:
     """Return N equal stages whose forward and two passes of the backward take a second each."""
-    return Ideal(p=N, m=m, schedule=schedule, forward_s=1.0, backward_s=2.0, weight_grad_s=1.0)
+    return Ideal(
+        p=N, m=m, schedule=schedule, options=options, forward_s=1.0, backward_s=2.0, weight_grad_s=1.0
+    )
 
 
 @SYSTEMS.add(
@@ -20,8 +22,8 @@ def _pipeline(schedule: str, m: int) -> Ideal:
         title="Two-stage backpropagation in naive, GPipe and 1F1B pipelines",
         paper="Rae, Lee and Richings, 2BP: 2-Stage Backpropagation, 2024",
         year=2024,
-        uses=Uses(schedules=("gpipe_2bp", "1f1b_2bp", "zb_h1")),
-        missing="second passes of several microbatches in one",
+        uses=Uses(schedules=("split_backward", "gpipe_2bp", "1f1b_2bp", "zb_h1")),
+        missing="on ranks, second passes of several microbatches as one product: they run one by one",
         claims=(
             Claim(
                 text=f"naive, one microbatch: bubble 2 (N - 1)/(2 N + 1), at N = {N}",
@@ -43,7 +45,9 @@ def _pipeline(schedule: str, m: int) -> Ideal:
                     f" = {N}, M = {times * N}",
                     published=(N - 1) / (N - 1 + 3 * times * N),
                     unit="",
-                    measure=lambda times=times: _pipeline("zb_h1", times * N).bubble(),  # type: ignore[misc]
+                    measure=lambda times=times: _pipeline(  # type: ignore[misc]
+                        "split_backward", times * N, fill=True
+                    ).bubble(),
                     why=BY_HAND,
                 )
                 for times in (1, 2)

@@ -90,7 +90,7 @@ def prepare(
         raise PlanError(problems)
     placement = place(graph, strategy, training=job.training)
     pricer = Pricer(graph, cluster, job, strategy, placement)
-    reads = SCHEDULES.get(strategy.schedule).reads
+    reads = SCHEDULES.get(strategy.schedule).with_options(dict(strategy.options)).reads
     shape = make_shape(placement, UNFOLDED, job, pricer if reads else None)
     order = make_order(strategy.schedule, shape, steps=steps, options=dict(strategy.options))
     if problem := optimizer_problem(order.read_rule, job.optimizer):

@@ -222,7 +222,7 @@ def _merged(
     If the schedule needs its own placement, stages of one device (where a wave turns) stay separate.
     """
     chain = edges == {(s, s + 1) for s in range(len(meshes) - 1)}
-    placed = SCHEDULES.get(strategy.schedule).needs.placed
+    placed = SCHEDULES.get(strategy.schedule).with_options(dict(strategy.options)).needs.placed
     groups: list[list[int]] = []
     for s, mesh in enumerate(meshes):
         same = groups and meshes[groups[-1][-1]] == mesh

@@ -70,6 +70,6 @@ def _made(
 ) -> Order | Dispatch:
     """Return what a schedule makes of a shape that meets its needs."""
     read = schedule.read_options(options or {})
-    if unmet := schedule.unmet(shape):
+    if unmet := schedule.with_options(read).unmet(shape):
         raise unmet[0].error()
     return schedule.function(shape, steps=steps, **read)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -135,6 +135,12 @@ class Queue:
     """Distinct lanes that hold it."""
     done: dict[str, int] = field(default_factory=lambda: {FORWARD: 0, BACKWARD: 0, WEIGHT_GRAD: 0})
     """Forwards, (input) gradients and weight gradients that have run."""
+    orders: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Its microbatches by op, in another order."""
+
+    def next(self, op: str) -> int:
+        """Return the microbatch of the next F, B (or I) or W."""
+        return self.orders.get(op, self.numbers)[self.done[op]]
 
 
 @dataclass(slots=True)
@@ -254,6 +260,10 @@ class Run:
     def _choose(self, lane: Lane) -> Choice | None:
         """Return what a lane runs next, as far as it is known by now."""
         best = self._best(lane, [c for queue in lane.queues for c in self._ready(queue, capped=True)])
+        return self._filled(lane, best)
+
+    def _filled(self, lane: Lane, best: Choice | None) -> Choice | None:
+        """Return the weight gradient that runs before the best of all else, or that."""
         fillers = [queue for queue in lane.queues if self.costs.split and self._owed(queue)]
         if fillers:
             queue = min(fillers, key=lambda item: self.priority(WEIGHT_GRAD, item.place))
@@ -282,11 +292,11 @@ class Run:
         """Yield the next gradient and forward of a place, if all they wait for has run."""
         forwards, gradients, free_s = queue.done[FORWARD], queue.done[BACKWARD], self._free_s(queue)
         if self.shape.training and gradients < forwards:
-            wait = self._wait(BACKWARD, queue.place, queue.numbers[gradients])
+            wait = self._wait(BACKWARD, queue.place, queue.next(BACKWARD))
             if not wait.left:
                 yield Choice(max(free_s, wait.ready_s), self.gradient, queue)
         if forwards < len(queue.numbers) and not (capped and self._full(queue)):
-            wait = self._wait(FORWARD, queue.place, queue.numbers[forwards])
+            wait = self._wait(FORWARD, queue.place, queue.next(FORWARD))
             if not wait.left:
                 yield Choice(max(free_s, wait.ready_s), FORWARD, queue)
 
@@ -313,7 +323,7 @@ class Run:
 
     def _age(self, choice: Choice) -> tuple[float, int]:
         queue = choice.queue
-        number = queue.numbers[queue.done[FORWARD]]
+        number = queue.next(FORWARD)
         return number / self.shape.microbatches[queue.place.stage], -queue.place.stage
 
     def _act(self, choice: Choice) -> None:
@@ -321,7 +331,7 @@ class Run:
         start_s, op, queue = choice
         stage, copy, _ = queue.place
         what = BACKWARD if op == INPUT_GRAD else op
-        number = queue.numbers[queue.done[what]]
+        number = queue.next(what)
         queue.done[what] += 1
         end_s = start_s + self.costs.of(op, stage)
         change = self._change(op, stage)

@@ -120,11 +120,16 @@ def _rejoined(made: AllLanes, shape: Shape) -> AllLanes:
 
 def split_order(order: Order, lag: Lag) -> Order:
     """Split all backwards of an order."""
-    made: dict[int, Actions] = {}
-    for lane in order.lanes:  # lanes of equal roles share one object
+    return replace(order, lanes=each_distinct(order.lanes, lambda lane: split_backward(lane, lag)))
+
+
+def each_distinct(lanes: LaneOrders, change: Callable[[Sequence[Action]], Sequence[Action]]) -> LaneOrders:
+    """Change the actions of every lane; lanes of equal roles share one object before and after."""
+    made: dict[int, Sequence[Action]] = {}
+    for lane in lanes:
         if id(lane) not in made:
-            made[id(lane)] = split_backward(lane, lag)
-    return replace(order, lanes=tuple(made[id(lane)] for lane in order.lanes))
+            made[id(lane)] = change(lane)
+    return tuple(made[id(lane)] for lane in lanes)
 
 
 def levelled(shape: Shape, clock: Clock, *, steps: int) -> Order:

@@ -20,9 +20,9 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from explorer.actions import BACKWARD, FORWARD, WEIGHT_GRAD, Action, Place, Shape
+from explorer.actions import BACKWARD, FORWARD, INPUT_GRAD, WEIGHT_GRAD, Action, Place, Shape
 from explorer.schedules._common import LaneOrders, roles, turns
-from explorer.schedules._list_scheduler import UNFINISHED, Caps, Choice, Costs, Lane, Run, TimedOrder
+from explorer.schedules._list_scheduler import UNFINISHED, Caps, Choice, Costs, Lane, Queue, Run, TimedOrder
 
 GREEDY = (0.25, 0.5, 0.75, 1.0)
 """Patience of orders that run whatever can start first."""
@@ -89,39 +89,67 @@ class Ruled(Run):
 
 
 class Given(Run):
-    """A pass through given orders of lanes, given up if one holds more than there is room for."""
+    """A pass through given orders of lanes, given up if one holds more than there is room for.
+
+    If these have no weight gradients, they fill gaps.
+    """
 
     def __init__(self, shape: Shape, costs: Costs, caps: Caps, lanes: LaneOrders, **others: Any) -> None:
         super().__init__(shape, costs, caps, **others)
         wanted = {roles(shape, places): lane for places, lane in zip(shape.lanes, lanes, strict=True)}
-        self.wanted = {id(lane): wanted[key] for key, lane in self.lanes.items()}
+        self.wanted = [wanted[key] for key in self.lanes]
+        self.at = [0] * len(self.numbered)
+        self.number = {id(lane): i for i, lane in enumerate(self.numbered)}
+        for lane, actions in zip(self.numbered, self.wanted, strict=True):
+            for queue in lane.queues:
+                queue.orders = _orders(queue, actions)
+        self.fills = not any(action.op == WEIGHT_GRAD for lane in self.wanted for action in lane)
 
     def made(self) -> TimedOrder:
         found = super().made()
-        whole = all(len(lane.actions) == len(self.wanted[id(lane)]) for lane in self.numbered)
+        whole = all(at == len(wanted) for at, wanted in zip(self.at, self.wanted, strict=True))
         return found if whole else UNFINISHED
 
-    def _next(self, lane: Lane) -> Action | None:
-        wanted = self.wanted[id(lane)]
-        return wanted[len(lane.actions)] if len(lane.actions) < len(wanted) else None
+    def _next(self, i: int) -> Action | None:
+        return self.wanted[i][self.at[i]] if self.at[i] < len(self.wanted[i]) else None
 
     def _choose(self, lane: Lane) -> Choice | None:
-        action = self._next(lane)
+        best = self._given(lane)
+        return self._filled(lane, best) if self.fills else best
+
+    def _given(self, lane: Lane) -> Choice | None:
+        """Return the next action of the order, if it can run."""
+        action = self._next(self.number[id(lane)])
         if action is None:
             return None
         replica = action.first_microbatch % turns(self.shape, action.stage)
         queue = self.queue_of[Place(action.stage, action.copy, replica)]
-        if any(self._next(self.numbered[i]) != action for i in queue.lanes):
+        if any(self._next(i) != action for i in queue.lanes):
             return None  # the last of them to get here will run it
         if action.op == WEIGHT_GRAD:
             return Choice(self._free_s(queue), WEIGHT_GRAD, queue) if self._owed(queue) else None
         return next((choice for choice in self._ready(queue, capped=False) if choice.op == action.op), None)
+
+    def _act(self, choice: Choice) -> None:
+        for i in choice.queue.lanes:
+            self.at[i] += choice.op != WEIGHT_GRAD or not self.fills
+        super()._act(choice)
 
     def _held_back(self) -> None:
         """Return that nothing is held back: the order is what it is."""
 
     def _too_long(self, lane: Lane) -> bool:
         return lane.held > lane.room * (1 + 1e-9) or super()._too_long(lane)
+
+
+def _orders(queue: Queue, actions: Sequence[Action]) -> dict[str, list[int]]:
+    """Return the microbatches of a place by op, as actions name them; weight gradients in the order of I."""
+    mine = set(queue.numbers)
+    found: dict[str, list[int]] = {FORWARD: [], INPUT_GRAD: []}
+    for op, stage, number, _, copy, _ in actions:
+        if op in found and (stage, copy) == queue.place[:2] and number in mine:
+            found[op].append(number)
+    return {FORWARD: found[FORWARD], BACKWARD: found[INPUT_GRAD], WEIGHT_GRAD: found[INPUT_GRAD]}
 
 
 def shortest(
@@ -152,6 +180,20 @@ def shortest(
         spent += sum(len(lane.actions) for lane in tried.numbered)
         if spent > MOST_ACTIONS:
             break
+    return best.lanes
+
+
+def filled(shape: Shape, costs: Costs, lanes: LaneOrders, step: int) -> LaneOrders:
+    """Return an order of forwards and input gradients whose weight gradients fill its gaps.
+
+    Of the orders for several sizes of gaps that are filled the shortest is returned.
+    """
+    best = UNFINISHED
+    for patience in GREEDY:
+        made = Given(
+            shape, costs, Caps(), lanes, patience=patience, step=step, within_s=best.span_s * (1 - 1e-12)
+        ).made()
+        best = made if made is not UNFINISHED else best
     return best.lanes
 
 

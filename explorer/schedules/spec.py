@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -128,6 +128,9 @@ class Schedule(Spec):
     """Whether it is made for stages that branch and join; on a chain it is like others."""
     dispatch: bool = False
     """Whether it makes a `Dispatch` (see `make_dispatch`) instead of an order."""
+    under: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    """Function from its options to the fields of this spec that depend on them: a schedule that changes the
+    order of another takes the stages where that one wants them. None if none do."""
     function: Callable[..., Order | Dispatch] = unregistered
     """`function(shape, steps=..., **options)`."""
 
@@ -135,6 +138,14 @@ class Schedule(Spec):
     def tried(self) -> bool:
         """Whether those who try every schedule take it: it makes an order of its own at once."""
         return not (self.literal or self.dispatch or self.variant_of or self.costly)
+
+    def with_options(self, options: Mapping[str, Any]) -> Schedule:
+        """Return the schedule as it is under some options.
+
+        Raises:
+            InputError: an option that it does not know or take.
+        """
+        return self if self.under is None else replace(self, **self.under(self.read_options(options)))
 
     def lower_s(self, of: Pipelines, after_s: FloatArray) -> FloatArray:
         """Return (N,) seconds that a training step of each of many pipelines takes at least.

@@ -85,7 +85,7 @@ def schedules_of(problem: Problem) -> list[Schedule]:
     compute only about the same.
     """
     if problem.schedule:
-        return [SCHEDULES.get(problem.schedule)]
+        return [SCHEDULES.get(problem.schedule).with_options(dict(problem.schedule_options))]
     found = [item for item in SCHEDULES if same_training(item, problem.weights)]
     return sorted(found, key=lambda item: (item.name not in (USUAL, INTERLEAVED), item.name))
 

@@ -116,7 +116,7 @@ def _plans(problem: Problem, tensor: int, positions: int) -> Iterator[Degrees]:
             chunks=0 if problem.schedule else chunks, schedule=problem.schedule,
             options=problem.schedule_options,
         )  # fmt: skip
-        schedule = SCHEDULES.get(plain.schedule)
+        schedule = SCHEDULES.get(plain.schedule).with_options(dict(plain.options))
         for size in _sizes(batch // replicas):
             if schedule.unmet_even(positions, batch // (replicas * size), plain.chunks):
                 continue

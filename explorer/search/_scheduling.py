@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.schedules import SCHEDULES
+from explorer.schedules import SCHEDULES, Schedule
 from explorer.search.problem import Problem
 from explorer.strategies.degrees import Degrees
 from explorer.strategies.degrees_reading import ranks_of, read_degrees
@@ -27,7 +27,7 @@ def scheduled(problem: Problem, strategy: Strategy) -> Strategy:
     if degrees is not None:
         wanted = _under(degrees, problem)
         microbatches = problem.job.global_batch // max(1, wanted.microbatch_samples)
-        unmet = SCHEDULES.get(problem.schedule).unmet_even(wanted.stages, microbatches, wanted.chunks)
+        unmet = _schedule(problem).unmet_even(wanted.stages, microbatches, wanted.chunks)
         if unmet:
             raise unmet[0].error()
         if wanted.homes != degrees.homes:
@@ -35,9 +35,14 @@ def scheduled(problem: Problem, strategy: Strategy) -> Strategy:
     return strategy.with_job(replace(job, schedule=problem.schedule, options=problem.schedule_options))
 
 
+def _schedule(problem: Problem) -> Schedule:
+    """Return the schedule that a problem asks for, under its options."""
+    return SCHEDULES.get(problem.schedule).with_options(dict(problem.schedule_options))
+
+
 def _under(degrees: Degrees, problem: Problem) -> Degrees:
     """Return the degrees under the problem's schedule; chunks stay if its placement is made for several."""
-    several = degrees.chunks > 1 and SCHEDULES.get(problem.schedule).placement.several
+    several = degrees.chunks > 1 and _schedule(problem).placement.several
     return replace(
         degrees,
         schedule=problem.schedule,

@@ -91,7 +91,9 @@ class Problem:
 
     def _check_schedule(self) -> None:
         if self.schedule:
-            SCHEDULES.get(self.schedule).read_options(dict(self.schedule_options))
+            schedule = SCHEDULES.get(self.schedule)
+            schedule.read_options(dict(self.schedule_options))
+            schedule.with_options(dict(self.schedule_options))
         elif self.schedule_options:
             raise InputError(
                 "options of a schedule without a schedule",

@@ -156,7 +156,8 @@ def same_training(schedule: Schedule, weights: str) -> bool:
 
 def _ordered(problem: Problem, name: str, positions: int, chunks: int, batch: int) -> bool:
     """Tell whether a schedule is worth listing for so many positions and chunks."""
-    placement = SCHEDULES.get(name).placement
+    options = dict(problem.schedule_options) if name == problem.schedule else {}
+    placement = SCHEDULES.get(name).with_options(options).placement
     usual, interleaved = Degrees(stages=2).schedule, Degrees(stages=2, chunks=2).schedule
     if not problem.schedule and (positions == 1) != (name == usual) and positions == 1:
         return False

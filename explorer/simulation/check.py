@@ -110,7 +110,7 @@ def _kinds(checked: Sequence[CheckedStage]) -> list[DeviceKind]:
 
 def _needs(graph: LayerGraph, job: Job, strategy: JobStrategy) -> list[str]:
     """List what the schedule needs and the strategy does not give it."""
-    schedule = SCHEDULES.get(strategy.schedule)
+    schedule = SCHEDULES.get(strategy.schedule).with_options(dict(strategy.options))
     if schedule.needs is NO_NEEDS and strategy.copies == 1:
         return []
     return [str(item) for item in schedule.unmet(bare_shape(graph, job, strategy))]
@@ -216,7 +216,9 @@ def _colocation(graph: LayerGraph, strategy: JobStrategy) -> Iterator[str]:
 
 def _schedule(graph: LayerGraph, strategy: JobStrategy) -> Iterator[str]:
     try:
-        SCHEDULES.get(strategy.schedule).read_options(dict(strategy.options))
+        schedule = SCHEDULES.get(strategy.schedule)
+        schedule.read_options(dict(strategy.options))
+        schedule.with_options(dict(strategy.options))
     except ExplorerError as error:
         yield str(error)
     stages = len(strategy.stages)

@@ -204,8 +204,8 @@ def get_program(
     steps: int,
 ) -> Program:
     """Return the lowered program of a placement, from the cache if its structure is known."""
-    entry = SCHEDULES.get(strategy.schedule)
     options = dict(strategy.options)
+    entry = SCHEDULES.get(strategy.schedule).with_options(options)
     costs = None
     if entry.reads:
         lanes = find_lanes(placement.skeleton.sections, folding.kept)

@@ -111,7 +111,8 @@ class Degrees:
                 allowed = ", ".join(map(str, known))
                 raise InputError(f"{key} is {word!r}", key=key, found=word, allowed=allowed)
         name = self.schedule or default_schedule(self.chunks)
-        grid = SCHEDULES.get(name).placement.grid(self.stages, self.chunks or None)
+        schedule = SCHEDULES.get(name).with_options(dict(self.options))
+        grid = schedule.placement.grid(self.stages, self.chunks or None)
         given: dict[str, Any] = {"schedule": name, "chunks": grid.chunks}
         if self.tensor == 1:
             given["sequence_parallel"] = False
@@ -137,7 +138,7 @@ class Degrees:
     @property
     def placement(self) -> Placement:
         """Where the schedule wants the stages."""
-        return SCHEDULES.get(self.schedule).placement
+        return SCHEDULES.get(self.schedule).with_options(dict(self.options)).placement
 
     @property
     def grid(self) -> Grid:
@@ -318,7 +319,8 @@ class Degrees:
                 found=self.zero, allowed="0",
             )  # fmt: skip
         microbatches = job.global_batch // self.microbatch_samples
-        for unmet in SCHEDULES.get(self.schedule).unmet_even(self.stages, microbatches, self.chunks):
+        schedule = SCHEDULES.get(self.schedule).with_options(dict(self.options))
+        for unmet in schedule.unmet_even(self.stages, microbatches, self.chunks):
             raise unmet.error()
 
     def _check(

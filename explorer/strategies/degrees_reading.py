@@ -67,7 +67,7 @@ def nearest_degrees(job: JobStrategy, positions: int = 0) -> Degrees:
     """
     first = job.stages[0]
     mesh = first.meshes[0]
-    whole = SCHEDULES.get(job.schedule).placement.whole
+    whole = SCHEDULES.get(job.schedule).with_options(dict(job.options)).placement.whole
     homes = {mesh for stage in job.stages for mesh in stage.meshes}
     stages = len(homes) if whole or not positions else positions
     context = mesh.size(CONTEXT)

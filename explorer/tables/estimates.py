@@ -138,15 +138,15 @@ class Estimator:
             cuts |= {key: self._cut(key) for key in keys}
         for key, cut in cuts.items():
             (name, options), stages, chunks, _ = key
-            schedule = SCHEDULES.get(name)
+            schedule = SCHEDULES.get(name).with_options(dict(options))
             grid = schedule.placement.grid(stages, chunks)
             self._groups[key] = PlanGroup(
                 self._costs, schedule, schedule.read_options(dict(options)), grid, cut
             )
 
     def _cut(self, key: _Key) -> Cut:
-        (name, _), stages, chunks, bounds = key
-        schedule = SCHEDULES.get(name)
+        (name, options), stages, chunks, bounds = key
+        schedule = SCHEDULES.get(name).with_options(dict(options))
         if schedule.dispatch or schedule.literal:
             raise InputError(
                 f"schedule {name} has no order before it runs, or a literal one: it is not estimated",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from explorer.cluster_profiles import load_cluster
+from explorer.graph import LayerGraph
 from explorer.models.synthetic import chain
 from explorer.run.build import Prepared, prepare
 from explorer.run.model import ModelSpec, model_graph, transformer
@@ -61,19 +62,27 @@ EVERY = tuple(schedule.name for schedule in REGISTERED if runs(schedule))
 
 def placed(schedule: str, p: int, label: str = "placed", **fields: Any) -> Prepared:
     """A case of the small transformer in the schedule's own placement."""
-    placement = REGISTERED.get(schedule).placement
+    names = [layer.name for layer in model_graph(MODEL).layers]
+    stages = placed_stages(schedule, p, names, size=2, options=fields.get("options", ()))
+    return real(schedule, p, 1, stages=stages, name=f"{schedule}-{label}", **fields)
+
+
+def placed_stages(
+    schedule: str, p: int, names: list[str], *, size: int = 1, options: tuple[tuple[str, Any], ...] = ()
+) -> tuple[Stage, ...]:
+    """Layers dealt out evenly over the stages of a schedule's own placement."""
+    placement = REGISTERED.get(schedule).with_options(dict(options)).placement
     grid = placement.grid(p)
-    names, count = [layer.name for layer in model_graph(MODEL).layers], placement.stages(grid)
+    count = placement.stages(grid)
     cuts = [round(i * len(names) / count) for i in range(count + 1)]
-    stages = tuple(
+    return tuple(
         Stage(
             layers=tuple(names[cuts[i] : cuts[i + 1]]),
             meshes=tuple(Mesh(devices=(placement.position(i, copy, grid),)) for copy in range(grid.copies)),
-            microbatch_samples=2,
+            microbatch_samples=size,
         )
         for i in range(count)
     )
-    return real(schedule, p, 1, stages=stages, name=f"{schedule}-{label}", **fields)
 
 
 def chunks_of(schedule: str) -> int:
@@ -116,11 +125,36 @@ def real(
 def dry(schedule: str, p: int, *, microbatches: int = 8, seconds: float = 0.02, steps: int = 2) -> Prepared:
     """A chain of p lanes; forward `seconds`, backward twice that, transfers a tenth of it."""
     chunks = chunks_of(schedule)
-    graph = chain(
-        [seconds] * (p * chunks), backward_s=2 * seconds, activation_bytes=0.1 * seconds * 3e11,
-        parameter_bytes=1.0,
-    )  # fmt: skip
-    names = [layer.name for layer in graph.layers]
-    strategy = JobStrategy(stages=stages_of(names, p, 1, chunks=chunks), schedule=schedule)
+    graph = sleeping(p * chunks, seconds)
+    stages = stages_of([layer.name for layer in graph.layers], p, 1, chunks=chunks)
+    return _dry(f"{schedule}-{p}", graph, JobStrategy(stages=stages, schedule=schedule), microbatches, steps)
+
+
+def dry_placed(
+    schedule: str,
+    p: int,
+    *,
+    microbatches: int,
+    seconds: float = 0.02,
+    options: tuple[tuple[str, Any], ...] = (),
+    steps: int = 2,
+) -> Prepared:
+    """The same in the schedule's own placement."""
+    placement = REGISTERED.get(schedule).with_options(dict(options)).placement
+    graph = sleeping(placement.stages(placement.grid(p)), seconds)
+    stages = placed_stages(schedule, p, [layer.name for layer in graph.layers], options=options)
+    strategy = JobStrategy(stages=stages, schedule=schedule, options=options)
+    label = "-".join([schedule, *(str(value) for _, value in options), f"{p}x{microbatches}"])
+    return _dry(label, graph, strategy, microbatches, steps)
+
+
+def sleeping(layers: int, seconds: float) -> LayerGraph:
+    """A chain of equal layers that take so long forward, and twice as long back."""
+    return chain(
+        [seconds] * layers, backward_s=2 * seconds, activation_bytes=0.1 * seconds * 3e11, parameter_bytes=1.0
+    )
+
+
+def _dry(name: str, graph: LayerGraph, strategy: JobStrategy, microbatches: int, steps: int) -> Prepared:
     job = Job(global_batch=microbatches, precision="fp32", optimizer="none")
-    return prepare(f"{schedule}-{p}", graph, CLUSTER, job, strategy, steps=steps)
+    return prepare(name, graph, CLUSTER, job, strategy, steps=steps)
