@@ -152,6 +152,30 @@ def searched(bench: Workbench) -> str:
     return TABS
 
 
+def schedules(bench: Workbench) -> str:
+    """Every schedule counted on the plan shown, one of them beside it."""
+    bench.tab("Schedules")
+    bench.do("explorer.schedules_panel.beside('gpipe')")
+    waiting = "any(row['state'] == 'waiting' for row in explorer.schedules_panel.table.view['rows'])"
+    bench.until(lambda: bench.page.locator("[data-schedule]").count() > 0, "a row for each schedule")
+    bench.until(lambda: not bench.ask(waiting), "all counted")
+    bench.settled()
+    return TABS
+
+
+def order(bench: Workbench) -> str:
+    """An action in the hand, over another place of its lane."""
+    bench.page.locator("[data-action=edit-order]").click()
+    box = bench.box(".tl-canvas")
+    mouse = bench.page.mouse
+    mouse.move(box["x"] + 0.4 * box["w"], box["y"] + 54)
+    mouse.down()
+    mouse.move(box["x"] + 0.38 * box["w"], box["y"] + 54)
+    mouse.move(box["x"] + 0.33 * box["w"], box["y"] + 56, steps=6)
+    bench.page.wait_for_timeout(300)
+    return ".xp-frame [data-widget=timeline]"
+
+
 def what_if(bench: Workbench) -> str:
     """Sliders moved, a curve drawn."""
     bench.tab("What if")
@@ -264,9 +288,11 @@ STATES: dict[str, State] = {
     "held": held,
     "compared": compared,
     "timeline": timeline,
+    "order": order,
     "graph": graph,
     "searching": searching,
     "searched": searched,
+    "schedules": schedules,
     "what-if": what_if,
     "running": running,
     "run-done": run_done,

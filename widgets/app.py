@@ -13,19 +13,12 @@ from threading import RLock
 from typing import Any
 from uuid import uuid4
 
-import traitlets
-from ipywidgets import VBox
-
 from explorer.base.compiling import compile_in_background
 from explorer.base.errors import InputError
 from explorer.base.trust import Trust
 from explorer.base.units import format_seconds
-from explorer.plan import Plan, Resolved
-from explorer.simulation.report import Report
-from explorer.strategy import Strategy
-from explorer.views import chrome_trace
+from explorer.plan import Resolved
 from explorer.views.tiles import Baseline
-from explorer.workload import Workload
 
 from .base import Widget
 from .compare.panel import ComparePanel, with_other
@@ -41,16 +34,19 @@ from .opening import file_point, first_point, wished_point
 from .panel import Panel
 from .parts import Parts, arrange
 from .run.panel import RunPanel
+from .schedules.panel import SchedulesPanel
 from .search.panel import SearchPanel
 from .search.words import LONGEST_S
 from .session import History, Point, after
 from .showing import Showing
+from .state_traits import StateTraits
 from .whatif.panel import WhatIfPanel
+from .wiring import wire
 
 DEFAULT_SEARCHER = "auto"
 
 
-class Explorer(VBox):
+class Explorer(StateTraits):
     """The workbench.
 
     Args:
@@ -71,28 +67,6 @@ class Explorer(VBox):
     The workbench shows what is wrong with any of these, and then waits for a better choice.
     """
 
-    model = traitlets.Unicode(help="Model reference. Setting it loads the model and starts afresh.")
-    cluster = traitlets.Unicode(help="Cluster reference. Setting it starts afresh on those devices.")
-    workload = traitlets.Instance(
-        Workload, allow_none=True, help="What is asked. Setting it keeps the placement."
-    )
-    strategy = traitlets.Instance(
-        Strategy, allow_none=True, help="What is chosen. Setting it moves the chips."
-    )
-    report = traitlets.Instance(Report, allow_none=True, help="What is predicted of it (read only).")
-    plan = traitlets.Instance(
-        Plan, allow_none=True, help="The plan of the state shown. Setting it opens a plan."
-    )
-    selection = traitlets.List(traitlets.Unicode(), help="Ids of selected blocks and layers, in all views.")
-    other = traitlets.Instance(
-        Strategy, allow_none=True, help="Plan B, compared with in every view; None ends the comparison."
-    )
-    searcher = traitlets.Unicode(DEFAULT_SEARCHER, help="Searcher that Search starts.")
-    search_budget_s = traitlets.Float(20.0, help="Seconds after which a search stops by itself.")
-    error = traitlets.Unicode(
-        help="What went wrong last, as shown in the strip; empty if nothing (read only)."
-    )
-
     def __init__(
         self,
         model: str = "gpt2-small",
@@ -110,10 +84,10 @@ class Explorer(VBox):
         # JupyterLab may run gestures on a thread of their own while cells run on the main one
         self.lock = RLock()
         self.parts = Parts(bench=uuid4().hex[:12])
-        self._telling = False
         compile_in_background()  # a gesture is not kept waiting
         self.showing = Showing(self)
         self.search_panel = SearchPanel(self)
+        self.schedules_panel = SchedulesPanel(self)
         self.what_if_panel = WhatIfPanel(self)
         self.compare_panel = ComparePanel(self)
         self.run_panel = RunPanel(self)
@@ -122,12 +96,14 @@ class Explorer(VBox):
         self.saving = Saving(self)
         self.history_panel = HistoryPanel(self)
         self.panels: tuple[Panel, ...] = (
-            self.search_panel, self.what_if_panel, self.compare_panel, self.run_panel, self.export_panel,
-            self.library_panel, self.history_panel,
+            self.search_panel, self.schedules_panel, self.what_if_panel, self.compare_panel, self.run_panel,
+            self.export_panel, self.library_panel, self.history_panel,
         )  # fmt: skip
         self.gestures = Gestures(self)
         super().__init__(**arrange(self.parts, [(panel.title, panel.box) for panel in self.panels]))
-        self._wire()
+        wire(self, tuple(self._ours()))
+        for name in ("model", "cluster", "workload", "strategy", "other", "plan", "searcher"):
+            self.observe(self._trait_set, name)
         self._workload: dict[str, Any] = {}
         if plan is not None:
             named = trust if isinstance(trust, bool) else (*trust, model)
@@ -138,16 +114,6 @@ class Explorer(VBox):
                 self._keep_asked(model, cluster or "", workload)
         asked = {"model": model, "cluster": cluster, "plan": plan, **workload}
         self.guard(lambda: self.saving.start(session=session, asked=asked, reopen=reopen))
-
-    @traitlets.validate("search_budget_s")
-    def _refuse_budget(self, proposal: dict[str, Any]) -> float:
-        seconds = float(proposal["value"])
-        if not 0 < seconds <= LONGEST_S:
-            raise InputError(
-                f"a search cannot take {seconds:g} s", key="search_budget_s", found=seconds,
-                allowed=f"above 0, at most {LONGEST_S:g}",
-            )  # fmt: skip
-        return seconds
 
     # -- parts, for use alone ---------------------------------------------------------------------
 
@@ -289,8 +255,6 @@ class Explorer(VBox):
             f" {format_seconds(report.step_time_s)} a step, {'fits' if report.feasible else 'does not fit'}>"
         )
 
-    # -- what its halves use ----------------------------------------------------------------------
-
     def now(self) -> Point:
         """Return the state shown.
 
@@ -363,48 +327,12 @@ class Explorer(VBox):
             self.parts.board.expanded, self.parts.board.collapsed = list(look.expanded), list(look.collapsed)
             self.parts.graph.opened = list(look.opened)
 
-    def tell(self, now: Point) -> None:
-        """Update the traits to the state shown."""
-        self._telling = True
-        try:
-            with self.hold_trait_notifications():
-                self.model, self.cluster = now.inputs.model.reference, now.inputs.cluster_name
-                self.workload, self.strategy, self.report = now.inputs.workload, now.strategy, now.report
-                self.other = now.other.strategy if now.other else None
-                self.plan = now.plan()
-        finally:
-            self._telling = False
-
     @property
     def baseline(self) -> Baseline | None:
         """The plan that the tiles compare with: plan B, else the first state, else an even cut of the same
         degrees.
         """
         return self.showing.comparisons.baseline(self.history)
-
-    # -- inside -----------------------------------------------------------------------------------
-
-    def _wire(self) -> None:
-        parts, showing = self.parts, self.showing
-        for widget in self._ours():
-            widget.bench = parts.bench
-            widget.on_intent(self.gestures.answer)
-        urgent = (parts.board, parts.tiles, parts.controls)
-        for widget in urgent:
-            widget.followers = tuple(other for other in urgent if other is not widget)
-        parts.board.on_consider(self.gestures.consider)
-        for widget in (parts.board, parts.graph):
-            traitlets.link((self, "selection"), (widget, "selection"))
-        self.observe(lambda _: showing.guard(showing.mark), "selection")
-        for marked in (parts.timeline, parts.memory, parts.traffic):
-            marked.observe(self._lanes_chosen, "selected_lanes")
-        parts.timeline.trace_source = lambda: chrome_trace(self.now().report)
-        parts.graph.observe(lambda _: showing.guard(showing.graph), "opened")
-        parts.board.observe(self._theme_told, "theme")
-        self.observe(lambda _: self.saving.changed(), ["selection", "searcher", "search_budget_s"])
-        parts.board.observe(lambda _: self.saving.changed(), ["expanded", "collapsed"])
-        for name in ("model", "cluster", "workload", "strategy", "other", "plan", "searcher"):
-            self.observe(self._trait_set, name)
 
     def _open(self, make: Callable[[], Point]) -> None:
         """Open the first state, or the empty workbench with the error in its strip."""
@@ -436,20 +364,6 @@ class Explorer(VBox):
         if not asked["model"]:
             raise InputError("no model is chosen yet", key="model", allowed="choose a model")
         return first_point(asked["model"], asked["cluster"], self._workload)
-
-    def _lanes_chosen(self, change: Any) -> None:
-        """Select what a lane holds after the lane was chosen by its name in another view."""
-        now = self.history.now
-        if now is None or self.parts.marking:
-            return
-        lanes = now.scene.lane_of_layer
-        held = {layer.name: layer.block or layer.name for layer in now.inputs.graph.layers}
-        chosen = (held[name] for name, lane in lanes.items() if lane in change["new"])
-        self.selection = list(dict.fromkeys(chosen))
-
-    def _theme_told(self, change: Any) -> None:
-        for panel in self.panels:
-            panel.set_theme(change["new"])
 
     def _step(self, by: int) -> bool:
         with self.lock:

@@ -19,8 +19,9 @@ from explorer.strategy import REPLICA, ROUND_ROBIN, JobStrategy, Stage, Strategy
 from explorer.workload import Workload
 
 from .holds import check, with_lock, with_pins
+from .inputs import Inputs, load_inputs, shared
 from .schedule_choice import OPTION, degrees_shown, with_option, with_schedule
-from .session import Inputs, Point, load_inputs, make_point, shared
+from .session import Point, make_point
 from .start import start_strategy
 from .update_choice import UPDATE, UPDATE_OPTION, with_update
 

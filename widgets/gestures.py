@@ -11,6 +11,7 @@ from explorer.explain import Sentence
 from .ahead import MOVES, Ahead
 from .edits import set_field
 from .fields import OTHER
+from .order_edit import Bar, with_action_moved
 from .session import Point, make_point
 from .showing import Showing, Shown
 
@@ -87,8 +88,11 @@ class Gestures:
                 self._do(intent, key, value)
             except Exception as error:  # noqa: BLE001 - shown in the page
                 bench.showing.failed(error, _field(error, key) if intent["kind"] == "set" else "", value)
+                notice = {"level": "error", "text": bench.error}
                 if intent["kind"] in (*MOVES, "pin", "lock"):
-                    bench.parts.board.notice = {"level": "error", "text": bench.error}
+                    bench.parts.board.notice = notice
+                elif intent["kind"] == "reorder":
+                    bench.parts.timeline.notice = notice
 
     def consider(self, intent: dict[str, Any]) -> None:
         """Keep out of the way of a gesture under way, and compute what it would lead to."""
@@ -105,6 +109,9 @@ class Gestures:
             bench.pin(intent["layers"], on=bool(intent["on"]))
         elif kind == "lock":
             bench.lock_lane(int(intent["lane"]), on=bool(intent["on"]))
+        elif kind == "reorder":
+            bars = (Bar.of(intent[name]) for name in ("moved", "beside"))
+            bench.show(with_action_moved(bench.now(), *bars, before=bool(intent["before"])))
         elif kind == "set":
             self._set(key, value)
         elif kind in ("undo", "redo"):

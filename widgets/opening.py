@@ -11,7 +11,8 @@ from explorer.base.trust import Trust
 from explorer.plan import Resolved, load_plan, resolve
 
 from .edits import set_field
-from .session import Inputs, Point, inputs_of, load_inputs, make_point
+from .inputs import Inputs, inputs_of, load_inputs
+from .session import Point, make_point
 from .start import start_strategy
 
 

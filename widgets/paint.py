@@ -26,6 +26,7 @@ from explorer.views.tiles import Baseline
 
 from .edits import degrees_of, even_strategy
 from .heatmap import Heatmap
+from .order_edit import why_fixed
 from .parts import Parts
 from .session import History, Point
 
@@ -136,7 +137,7 @@ def paint_rest(parts: Parts, point: Point, errors: Mapping[str, float] | None = 
     `errors`: predicted over measured, minus 1, by layer, from a run.
     """
     other = point.other.scene if point.other is not None else None
-    _paint_timeline(parts, point.scene, other)
+    _paint_timeline(parts, point, other)
     yield
     _paint_heat(parts.memory, memory_view, point.scene, other)
     yield
@@ -147,8 +148,9 @@ def paint_rest(parts: Parts, point: Point, errors: Mapping[str, float] | None = 
     paint_graph(parts, point, errors)
 
 
-def _paint_timeline(parts: Parts, scene: Scene, other: Scene | None) -> None:
-    view, bars = timeline_view(scene, name="A" if other else "current")
+def _paint_timeline(parts: Parts, point: Point, other: Scene | None) -> None:
+    view, bars = timeline_view(point.scene, name="A" if other else "current")
+    view["fixed"] = why_fixed(point)
     view_b, bars_b = timeline_view(other, name="B") if other else ({}, b"")
     line = parts.timeline
     with line.hold_sync():

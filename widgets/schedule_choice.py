@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from explorer.actions import Shape
+from explorer.base.caching import IdentityCache
 from explorer.base.errors import InputError
 from explorer.schedules import SCHEDULES, Schedule, make_order
 from explorer.schedules.custom import lanes_text
@@ -37,6 +38,8 @@ class Choice:
     """Name of its group."""
     title: str
     """One line, with what happens to the placement."""
+    anew: bool
+    """Whether it cuts the model anew."""
     problem: str
     """Its unmet needs, with the nearest values that would do; empty if it can be chosen."""
 
@@ -52,10 +55,19 @@ def choices(point: Point) -> tuple[Choice, ...]:
     """Return every registered schedule, group by group, as a state can have it; kept with its prediction."""
     kept = point.outcome.kept
     if "schedules" not in kept:
-        own = point.inputs
-        shape = bare_shape(own.graph, own.job, point.strategy.job)
-        kept["schedules"] = tuple(
-            _choice(point, schedule, shape, group.name) for group, found in grouped() for schedule in found
+        own, job = point.inputs, point.strategy.job
+        shape = bare_shape(own.graph, own.job, job)
+        # moving layers over a boundary changes none of these
+        key = (own.workload, shape, degrees_shown(point), job.schedule, job.options, job.copies)
+        made: IdentityCache = own.graph.memo("schedule choices", lambda: IdentityCache(8))
+        kept["schedules"] = made.get(
+            (own.cluster,),
+            key,
+            lambda: tuple(
+                _choice(point, schedule, shape, group.name)
+                for group, found in grouped()
+                for schedule in found
+            ),
         )
     known: tuple[Choice, ...] = kept["schedules"]
     return known
@@ -71,7 +83,7 @@ def _choice(point: Point, schedule: Schedule, shape: Shape, group: str) -> Choic
     title = f"{schedule.title}. {schedule.paper}" if schedule.paper else schedule.title
     if anew:
         title += f". It cuts the model anew: {schedule.placement.text}"
-    return Choice(name=schedule.name, group=group, title=title, problem=problem)
+    return Choice(name=schedule.name, group=group, title=title, anew=anew, problem=problem)
 
 
 def _anew(point: Point, schedule: Schedule, shape: Shape) -> bool:
@@ -83,7 +95,7 @@ def _anew(point: Point, schedule: Schedule, shape: Shape) -> bool:
     if schedule.name == point.strategy.job.schedule:
         return False
     if schedule.literal:
-        _refuse_spelling(point, schedule, shape)
+        refuse_spelling(point, schedule, shape)
         return False
     if _keeps(point, schedule, shape):
         return False
@@ -147,13 +159,18 @@ def _spelt(point: Point, schedule: Schedule, shape: Shape) -> tuple[tuple[str, A
     Raises:
         InputError: there is too much to spell out, or no such order.
     """
-    _refuse_spelling(point, schedule, shape)
+    refuse_spelling(point, schedule, shape)
     job = point.strategy.job
     order = make_order(job.schedule, shape, options=dict(job.options))
     return (("lanes", lanes_text(order.lanes).replace("\n", "; ")),)
 
 
-def _refuse_spelling(point: Point, schedule: Schedule, shape: Shape) -> None:
+def literal_schedule() -> Schedule:
+    """Return the schedule whose options spell an order out."""
+    return next(schedule for schedule in SCHEDULES if schedule.literal)
+
+
+def refuse_spelling(point: Point, schedule: Schedule, shape: Shape) -> None:
     """Raise if the present order cannot be spelt out.
 
     Raises:

@@ -206,7 +206,8 @@ class Showing:
 
     def _clear_notices(self) -> None:
         self._bench.error = ""
-        for widget in (self._bench.parts.controls, self._bench.parts.board):
+        parts = self._bench.parts
+        for widget in (parts.controls, parts.board, parts.timeline):
             if widget.notice is not None:
                 widget.set_trait("notice", None)  # which the types of traitlets do not know to be allowed
 

@@ -17,7 +17,7 @@ from explorer.strategy import Strategy
 from explorer.tables import DegreesColumns, Estimator
 from explorer.workload import OPTIMIZERS
 
-from .session import Inputs
+from .inputs import Inputs
 
 _MOST_ACTIONS = 5000
 """Most stages times microbatches of a step, if larger microbatches make them fewer."""

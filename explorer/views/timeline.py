@@ -70,7 +70,12 @@ def timeline_view(scene: Scene, *, name: str = "current") -> tuple[dict[str, Any
 
 def timeline_rows(scene: Scene) -> FloatTable:
     """Return the bars (bars, `COLUMNS`), by lane and start: one step, or the first two if they overlap."""
-    return _bars(scene.report)[0]
+    return report_rows(scene.report)
+
+
+def report_rows(report: Report) -> FloatTable:
+    """Return the bars of a report, as `timeline_rows`."""
+    return _bars(report)[0]
 
 
 def _bars(report: Report) -> tuple[FloatTable, IntArray]:

@@ -347,6 +347,7 @@ class TimelineView(Strict):
     lanes: list[TimelineLane]
     omitted: NotRequired[str | None]
     critical: NotRequired[CriticalView | None]
+    fixed: NotRequired[str | None]
 
 
 class Row(Strict):

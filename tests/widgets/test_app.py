@@ -14,6 +14,7 @@ from explorer.base.errors import ExplorerError, InputError
 from explorer.schedules import SCHEDULES
 from tests.support import view_shapes as shapes
 from widgets import Explorer
+from widgets.state_traits import StateTraits
 
 
 def make(**workload: Any) -> Explorer:
@@ -54,7 +55,8 @@ def test_it_starts_with_something_that_fits(bench: Explorer) -> None:
 
 
 def test_every_trait_is_documented() -> None:
-    own = {name: trait for name, trait in Explorer.class_traits().items() if name in Explorer.__dict__}
+    traits = Explorer.class_traits()
+    own = {name: traits[name] for name in traits if name in StateTraits.__dict__ or name in Explorer.__dict__}
     assert {"model", "cluster", "strategy", "report", "plan", "workload", "selection"} <= set(own)
     assert all(trait.help for trait in own.values())
 

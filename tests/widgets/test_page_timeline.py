@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -350,3 +351,97 @@ def test_changed_bars_are_drawn_anew_in_the_same_window(page: WidgetPage) -> Non
     page.receive("timeline", bars=bars, view={**view, "end_s": sample.timeline()[1]["end_s"]})
     assert window(page) == zoomed, "a change of the plan does not throw the view away"
     assert snapshot(page, CANVAS) != before
+
+
+# -- the order by hand ----------------------------------------------------------------------------
+
+
+def second_bar(page: WidgetPage) -> tuple[float, float, float]:
+    """Where the second action of the first lane is on the page: left, right, and its height."""
+    view, bars = timeline().view, page_bars()
+    first = [bar for bar in bars if bar[2] == 0 and bar[3] <= 4]
+    first.sort()
+    box = page.box(CANVAS)
+    room = box["width"] - LEFT - 4
+    end = view["end_s"] * 1.005
+    left, right = (box["x"] + LEFT + first[1][k] / end * room for k in (0, 1))
+    return left, right, box["y"] + FIRST_LANE
+
+
+def page_bars() -> list[tuple[float, ...]]:
+    numbers = struct.unpack(f"<{len(timeline().bars) // 4}f", timeline().bars)
+    return [numbers[i : i + len(COLUMNS)] for i in range(0, len(numbers), len(COLUMNS))]
+
+
+def intents(page: WidgetPage) -> list[dict[str, Any]]:
+    return [item for item in page.sent("timeline") if item.get("kind") == "reorder"]
+
+
+def test_an_action_is_dragged_along_its_lane(page: WidgetPage) -> None:
+    page.page.click('[data-action="edit-order"]')
+    left, right, y = second_bar(page)
+    assert page.page.get_attribute('[data-action="edit-order"]', "aria-pressed") == "true"
+    assert "Drag an action" in page.text(".sx-timeline .sx-head")
+    before = snapshot(page, CANVAS)
+    page.page.mouse.move((left + right) / 2, y)
+    page.page.mouse.down()
+    page.page.mouse.move(left - (right - left) * 0.9, y, steps=5)
+    page.settle()
+    assert "before" in page.text(".sx-tip")
+    assert snapshot(page, CANVAS) != before
+    page.page.mouse.up()
+    (sent,) = intents(page)
+    assert sent["before"] is True
+    assert sent["moved"] | {"microbatch": 0} == sent["beside"]
+    assert sent["moved"]["microbatch"] == 1
+
+
+def test_escape_lets_go_and_a_press_still_follows(page: WidgetPage) -> None:
+    page.page.focus(CANVAS)
+    page.page.keyboard.press("o")
+    left, right, y = second_bar(page)
+    page.page.mouse.move((left + right) / 2, y)
+    page.page.mouse.down()
+    page.page.mouse.move(left - (right - left), y, steps=5)
+    page.page.keyboard.press("Escape")
+    page.page.mouse.up()
+    assert not intents(page)
+    page.page.mouse.click((left + right) / 2, y)
+    assert page.get("timeline", "microbatch") == 1
+    page.page.keyboard.press("o")
+    left, right, y = second_bar(page)
+    page.page.mouse.move((left + right) / 2, y)
+    page.page.mouse.down()
+    page.page.mouse.move(left - (right - left), y, steps=5)
+    page.page.mouse.up()
+    assert not intents(page), "the mouse pans again"
+
+
+def test_keys_move_the_action_with_the_focus(page: WidgetPage) -> None:
+    page.page.focus(CANVAS)
+    page.page.keyboard.press("Alt+ArrowRight")
+    assert "Choose an action" in said(page)
+    page.page.keyboard.press("ArrowRight")
+    page.page.keyboard.press("Alt+ArrowLeft")
+    assert "end of its lane" in said(page)
+    page.page.keyboard.press("Alt+ArrowRight")
+    (sent,) = intents(page)
+    assert sent["before"] is False
+    assert (sent["moved"]["microbatch"], sent["beside"]["microbatch"]) == (0, 1)
+    assert not page.leaked() or set(page.leaked()) <= {"Alt"}
+
+
+def test_an_order_that_cannot_be_edited_says_why(open_page: Open) -> None:
+    page = open_page()
+    shown = timeline()
+    shown.view = {**shown.view, "fixed": "it decides while time runs"}
+    page.show("timeline", shown)
+    button = page.page.locator('[data-action="edit-order"]')
+    assert button.is_disabled()
+    assert button.get_attribute("title") == "it decides while time runs"
+    page.page.focus(CANVAS)
+    page.page.keyboard.press("o")
+    assert "decides while time runs" in said(page)
+    page.page.keyboard.press("ArrowRight")
+    page.page.keyboard.press("Alt+ArrowRight")
+    assert not intents(page)

@@ -25,7 +25,7 @@ from explorer.cluster_profiles import save_cluster
 from explorer.strategy import JobStrategy
 from widgets import Explorer
 from widgets.edits import lock_lane, move_layers, pin_layers, set_field
-from widgets.history import saving
+from widgets.history import places, saving
 from widgets.history.file import Look, Recorder, SavedStrategy, read_session, write_session
 from widgets.history.filelock import FileLock
 from widgets.history.load import restore
@@ -403,7 +403,7 @@ def test_a_file_of_something_else_is_left_alone(make: Made) -> None:
 
 
 def test_an_unreadable_one_of_ours_is_renamed(make: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saving, "wanted", lambda: True)
+    monkeypatch.setattr(places, "wanted", lambda: True)
     bench = make(True)
     move(bench)
     path = bench.saving.path
@@ -419,19 +419,19 @@ def test_an_unreadable_one_of_ours_is_renamed(make: Made, monkeypatch: pytest.Mo
 
 
 def test_other_questions_have_other_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(saving, "wanted", lambda: True)
+    monkeypatch.setattr(places, "wanted", lambda: True)
     asked = {"model": "../odd model:x", "cluster": "a/b.yaml"}
-    one = saving.place(session=True, asked=asked)
-    assert one == saving.place(session=True, asked=dict(reversed(asked.items())))
-    assert one != saving.place(session=True, asked=asked | {"global_batch": 3})
+    one = places.place(session=True, asked=asked)
+    assert one == places.place(session=True, asked=dict(reversed(asked.items())))
+    assert one != places.place(session=True, asked=asked | {"global_batch": 3})
     assert one.parent == Path(".explorer")
     assert one.name == Path(one.name).name
-    monkeypatch.setenv(saving.VARIABLE, str(tmp_path))
-    assert saving.place(session=True, asked=asked).parent == tmp_path
-    monkeypatch.setenv(saving.VARIABLE, "off")
-    assert saving.place(session=True, asked=asked) is None
+    monkeypatch.setenv(places.VARIABLE, str(tmp_path))
+    assert places.place(session=True, asked=asked).parent == tmp_path
+    monkeypatch.setenv(places.VARIABLE, "off")
+    assert places.place(session=True, asked=asked) is None
     with pytest.raises(InputError, match="unknown kind"):
-        saving.place(session="s.pickle", asked=asked)
+        places.place(session="s.pickle", asked=asked)
 
 
 def test_no_sessions_where_many_share_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -441,9 +441,9 @@ def test_no_sessions_where_many_share_a_server(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("IPython.get_ipython", Shell)
     for name in [name for name in os.environ if name.startswith("VOILA")] + ["SERVER_SOFTWARE"]:
         monkeypatch.delenv(name, raising=False)
-    assert saving.wanted()
+    assert places.wanted()
     monkeypatch.setenv("SERVER_SOFTWARE", "voila/0.5.8")
-    assert not saving.wanted()
+    assert not places.wanted()
 
 
 def test_a_cell_run_again_takes_the_file_over(make: Made) -> None:
@@ -525,9 +525,9 @@ def test_saving_waits_for_a_quiet_moment(make: Made, monkeypatch: pytest.MonkeyP
 
 def test_moments_are_told_by_day() -> None:
     now = 1_700_000_000.0
-    assert saving.moment(now, now).startswith("at ")
-    assert saving.moment(now - 3 * 86_400, now).startswith("on ")
-    assert "2022" in saving.moment(now - 400 * 86_400, now)
+    assert places.moment(now, now).startswith("at ")
+    assert places.moment(now - 3 * 86_400, now).startswith("on ")
+    assert "2022" in places.moment(now - 400 * 86_400, now)
 
 
 @contextmanager
@@ -566,7 +566,7 @@ print("saved")
 
 
 def test_a_dead_kernel_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(saving.VARIABLE, raising=False)
+    monkeypatch.delenv(places.VARIABLE, raising=False)
     cell = "from widgets import Explorer; e = Explorer('gpt2-small', 'dgx-a100', global_batch=32)"
     with kernel(tmp_path) as run:
         assert run(cell) == ""

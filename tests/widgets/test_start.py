@@ -6,7 +6,7 @@ import pytest
 
 from explorer.simulation.simulate import simulate
 from explorer.strategies.degrees import Degrees
-from widgets.session import Inputs, load_inputs
+from widgets.inputs import Inputs, load_inputs
 from widgets.start import start_strategy
 
 

@@ -10,6 +10,8 @@ from explorer.strategies.differences import compare_plans
 from explorer.strategy import Stage
 from widgets.session import Point
 
+from .schedule_words import order_difference
+
 _MOST_BLOCKS = 6
 """Most runs of blocks that a line names before it gives the number of the rest."""
 
@@ -20,6 +22,8 @@ def differences(a: Point, b: Point) -> list[str]:
     Whatever has no line of its own here is worded as on the command line.
     """
     said = [*_inputs(a, b), *_cut(a, b), *_placement(a, b), *_schedule(a, b), *_stages(a, b)]
+    if (a.strategy.job.schedule, a.strategy.job.options) != (b.strategy.job.schedule, b.strategy.job.options):
+        said += [text.rstrip(".") for text in order_difference(a, b)]
     return said or [text.replace(" -> ", " → ") for text in compare_plans(b.resolved(), a.resolved())]
 
 

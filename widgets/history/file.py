@@ -25,7 +25,8 @@ from explorer.strategies.moves import DeviceGroup, groups_of
 from explorer.strategy import Boundary, JobStrategy, Mesh, Stage, Strategy, Sync, UpdateChoice
 from explorer.workload import Workload
 from widgets.holds import Holds
-from widgets.session import History, Inputs, Point
+from widgets.inputs import Inputs
+from widgets.session import History, Point
 
 SCHEMA = "explorer.session/1"
 """Format name and version, which every file states."""

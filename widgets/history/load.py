@@ -12,7 +12,8 @@ from explorer.plan import fingerprint, range_layers, spelt_out
 from explorer.strategies.moves import DeviceGroup
 from explorer.strategy import Stage, Strategy
 from widgets.holds import Holds
-from widgets.session import Figures, Inputs, Point, lazy_point, shared
+from widgets.inputs import Inputs, shared
+from widgets.session import Figures, Point, lazy_point
 
 from .file import SavedInputs, SavedSession, SavedState, job_strategy
 

@@ -8,14 +8,8 @@ changes, and what a file held before is renamed, never overwritten.
 from __future__ import annotations
 
 import atexit
-import hashlib
-import json
-import os
-import re
-import sys
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
 from typing import Any, Protocol
@@ -23,8 +17,6 @@ from weakref import WeakValueDictionary
 
 from explorer import __version__
 from explorer.base.errors import InputError
-from explorer.base.files import make_folder, write_text
-from explorer.base.plain_data import SUFFIXES
 from widgets.jobs import Idle, at_once
 from widgets.parts import Parts
 from widgets.session import History
@@ -33,18 +25,10 @@ from widgets.showing import Showing
 from .file import Look, Recorder, SavedSession, read_session, write_session
 from .filelock import FileLock
 from .load import Restored, restore
-
-FOLDER = ".explorer"
-"""Folder, in the kernel's working folder, of sessions without a given name."""
-
-VARIABLE = "EXPLORER_SESSIONS"
-"""Environment variable with another folder for them, or `off`."""
+from .places import forget_oldest, make_session_folder, moment, names, place, renamed
 
 REST_S = 0.8
 """Seconds from the first unsaved change until it is saved."""
-
-MOST_EARLIER = 20
-"""Most earlier sessions kept of one name; the oldest is removed."""
 
 _OWNERS: WeakValueDictionary[Path, Saving] = WeakValueDictionary()
 """Workbenches of this kernel by the file they write."""
@@ -159,7 +143,7 @@ class Saving:
             except InputError as error:
                 self.remarks.append(f"{path} is not a session that can be opened ({error.message})")
                 if aside:
-                    kept = _renamed(path, "unreadable")
+                    kept = renamed(path, "unreadable")
                     self.remarks.append(f"it is kept as {kept.name}")
                     break
                 self.remarks.append("it was left as it is")
@@ -232,16 +216,16 @@ class Saving:
     def _own_file(self) -> Path:
         """Return the file, with folder and lock, after moving aside what was in it."""
         assert self.first is not None
-        _make_folder(self.first.parent)
+        make_session_folder(self.first.parent)
         if self._lock is None or not self._lock.held:  # the folder is new, or another workbench has the file
             self._take_next(self.first)
         assert self.path is not None
         if not self._mine and self.path.exists():
-            kept = _renamed(self.path, "earlier")
+            kept = renamed(self.path, "earlier")
             self.remarks.append(f"the session before is kept as {kept.name}")
             if self.offer is not None and self.offer.path == self.path:
                 self.offer = replace(self.offer, path=kept)
-            _forget_oldest(self.path)
+            forget_oldest(self.path)
         self._mine = True
         return self.path
 
@@ -310,7 +294,7 @@ class Saving:
     def _set_aside_own(self) -> None:
         """Move aside the few changes made before an earlier session was reopened."""
         if self._mine and self.path is not None and self.path.exists():
-            kept = _renamed(self.path, "earlier")
+            kept = renamed(self.path, "earlier")
             self.remarks.append(f"what you did before reopening is kept as {kept.name}")
 
     def dismiss(self) -> None:
@@ -334,76 +318,3 @@ class Saving:
 
 
 # -- where ----------------------------------------------------------------------------------------
-
-
-def place(*, session: str | Path | bool | None, asked: Mapping[str, Any]) -> Path | None:
-    """Return the file of a session; None if there is to be none.
-
-    Raises:
-        InputError: a file of another kind.
-    """
-    if isinstance(session, str | Path) and str(session):
-        path = Path(session)
-        if path.suffix not in SUFFIXES:
-            raise InputError(
-                f"unknown kind of file {path.suffix!r}",
-                key="session", found=str(session), allowed=f"a name that ends in {', '.join(SUFFIXES)}",
-            )  # fmt: skip
-        return path
-    folder = os.environ.get(VARIABLE, FOLDER)
-    if session is not True or folder == "off" or not wanted():
-        return None
-    key = json.dumps({name: str(value) for name, value in sorted(asked.items()) if value})
-    words = [str(asked.get(name) or "") for name in ("plan", "model", "cluster")]
-    stem = "-".join(re.sub(r"[^A-Za-z0-9]+", "-", Path(word).name).strip("-") for word in words if word)
-    return Path(folder) / f"{stem[:60] or 'session'}-{hashlib.sha256(key.encode()).hexdigest()[:6]}.json"
-
-
-def wanted() -> bool:
-    """Tell whether this is a notebook of one person: a kernel that does not serve an application to many."""
-    server = os.environ.get("SERVER_SOFTWARE", "").lower()
-    if server.startswith("voila") or any(name.startswith("VOILA") for name in os.environ):
-        return False
-    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
-    return getattr(get_ipython(), "kernel", None) is not None
-
-
-def names(first: Path) -> list[Path]:
-    """List the names to try, in order."""
-    return [first, *(first.with_name(f"{first.stem}-{i}{first.suffix}") for i in range(2, 100))]
-
-
-def _renamed(path: Path, why: str) -> Path:
-    """Move a file aside under the next free number."""
-    for number in range(1, 10_000):
-        kept = path.with_name(f"{path.stem}.{why}-{number}{path.suffix}")
-        if not kept.exists():
-            path.rename(kept)
-            return kept
-    raise InputError("too many files kept aside", file=str(path), allowed="delete some")
-
-
-def _forget_oldest(path: Path) -> None:
-    earlier = sorted(path.parent.glob(f"{path.stem}.earlier-*{path.suffix}"), key=lambda p: p.stat().st_mtime)
-    for old in earlier[:-MOST_EARLIER]:
-        old.unlink(missing_ok=True)
-
-
-def _make_folder(folder: Path) -> None:
-    """Make the folder; the hidden one tells git to leave it alone."""
-    make_folder(folder)
-    if folder.name == FOLDER and not (folder / ".gitignore").exists():
-        write_text(folder / ".gitignore", "*\n")
-
-
-def moment(then_s: float, now_s: float) -> str:
-    """Write a time for people, in their own zone: `at 14:02`, or with the day if it was another.
-
-    >>> moment(0.0, 86_400.0 * 3).startswith("on ")
-    True
-    """
-    then, now = (datetime.fromtimestamp(value, tz=UTC).astimezone() for value in (then_s, now_s))
-    if then.date() == now.date():
-        return f"at {then:%H:%M}"
-    year = "" if then.year == now.year else f" {then.year}"
-    return f"on {then.day} {then:%B}{year} at {then:%H:%M}"

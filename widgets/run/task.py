@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from widgets.inputs import Inputs
 from widgets.jobs import Job
-from widgets.session import Inputs, Point
+from widgets.session import Point
 
 from .progress import Progress
 

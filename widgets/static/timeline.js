@@ -818,7 +818,7 @@ function planWords(plans) {
   });
   return `${each.join("; ")}. `;
 }
-var KEYS_HELP = "Arrow keys go from bar to bar, Enter follows its microbatch, N and P the next and the one before. W and S zoom, A and D pan, 0 shows the whole step, C the critical path, L the links, M marks the lane. The Table button gives the same as a table.";
+var KEYS_HELP = "Arrow keys go from bar to bar, Enter follows its microbatch, N and P the next and the one before. W and S zoom, A and D pan, 0 shows the whole step, C the critical path, L the links, M marks the lane. Alt with the left or right arrow moves the action to another place in its lane, O lets the mouse do so. The Table button gives the same as a table.";
 var differenceWords = (a, b) => Math.abs(a - b) <= 1e-6 * Math.max(a, b) ? "the same" : signed(seconds(a - b));
 function accountFacts(a, b) {
   const both = (read) => [seconds(read(a)), b ? differenceWords(read(b), read(a)) : ""];
@@ -1114,6 +1114,43 @@ function drawBar(g, { look: c, again, numberPx, plain }, bars, i, row, x) {
   g.fillText(number, (a + b) / 2, row.y + row.bar / 2 + 4);
 }
 
+// src/timeline/draw-carry.js
+function drawCarried(g, scene, bars, place, x) {
+  const { look: c, carry } = scene;
+  const row = place.rows[bars.lane(carry.i)];
+  const [from, to] = [x(bars.start(carry.i)), x(bars.end(carry.i))];
+  const wide = Math.max(3, to - from);
+  g.save();
+  g.globalAlpha = 0.65;
+  g.fillStyle = c.bg;
+  g.fillRect(from, row.y, wide, row.bar);
+  g.globalAlpha = 1;
+  g.setLineDash([3, 2]);
+  g.strokeStyle = c["ink-2"];
+  g.lineWidth = 1;
+  g.strokeRect(from + 0.5, row.y + 0.5, Math.max(2, wide - 1), row.bar - 1);
+  g.setLineDash([]);
+  const at = x(carry.t) - carry.grab * wide;
+  g.globalAlpha = 0.85;
+  g.fillStyle = c.kinds[bars.kind(carry.i)] ?? c.ink;
+  g.fillRect(at, row.y - 3, wide, row.bar + 6);
+  g.globalAlpha = 1;
+  g.strokeStyle = c.brand;
+  g.lineWidth = 2;
+  g.strokeRect(at, row.y - 3, wide, row.bar + 6);
+  if (carry.place) {
+    const gap = x(carry.place.t);
+    g.fillStyle = c.brand;
+    g.fillRect(gap - 1.5, row.y - 8, 3, row.bar + 16);
+    g.beginPath();
+    g.moveTo(gap - 5, row.y - 8);
+    g.lineTo(gap + 5, row.y - 8);
+    g.lineTo(gap, row.y - 2);
+    g.fill();
+  }
+  g.restore();
+}
+
 // src/timeline/draw-path.js
 var spanOf = (bars, i, row) => bars.kind(i) >= FIRST_WIRE ? { y: row.y + row.bar + (row.wire > 1 ? 1 : 0), h: Math.max(2, row.wire) } : { y: row.y, h: row.bar };
 function drawCritical(g, scene, plan, place, x) {
@@ -1406,6 +1443,7 @@ function drawPlan(g, scene, plan, place, x, pattern, p) {
   if (path) drawCritical(g, scene, plan, place, x);
   if (scene.microbatch != null) drawJourney(g, scene, plan.bars, place, x);
   if (scene.focus?.plan === p) drawFocus(g, scene, plan.bars, place, x);
+  if (scene.carry && p === 0) drawCarried(g, scene, plan.bars, place, x);
   drawEnd(g, scene, plan, place, x, p);
   g.restore();
 }
@@ -1550,11 +1588,12 @@ function buildHead(view) {
   const head = heading("Timeline", "");
   const legend = h("span", { class: "sx-legend" });
   const criticalButton = button2("Critical path", "critical", "Outline the chain that decides the end (C)", () => view.toggle("critical"), "false");
+  const editButton = button2("Edit order", "edit-order", "", () => view.editor.toggle(), "false");
   const linksButton = button2("Links", "links", "Show how busy each link is (L)", () => view.toggle("links_shown"), "false");
   head.append(
     h("span", { class: "sx-space" }),
     legend,
-    h("span", { class: "sx-seg" }, criticalButton, linksButton),
+    h("span", { class: "sx-seg" }, criticalButton, linksButton, editButton),
     h(
       "span",
       { class: "sx-seg", role: "group", "aria-label": "Stretch of time" },
@@ -1571,7 +1610,7 @@ function buildHead(view) {
       view.table.button
     )
   );
-  return { head, legend, criticalButton, linksButton };
+  return { head, legend, criticalButton, linksButton, editButton };
 }
 function drawLegend(legend, plans) {
   const kinds = [...new Set(plans.flatMap((plan) => [...plan.bars.kinds]))].sort((a, b) => a - b);
@@ -1589,6 +1628,154 @@ function drawLegend(legend, plans) {
     }
   );
 }
+
+// src/timeline/reorder.js
+var OPS = ["F", "B", "I", "W", "U"];
+var RECOMPUTE = 5;
+var movable = (bars, i) => i >= 0 && bars.kind(i) <= RECOMPUTE;
+var sequence = (bars, lane) => [...bars.track(lane, false)].filter((i) => bars.kind(i) !== RECOMPUTE);
+function actionBar(bars, i) {
+  if (bars.kind(i) !== RECOMPUTE) return i;
+  const { stage, microbatch, copy, start_s } = bars.row(i);
+  const own = (row) => row.stage === stage && row.microbatch === microbatch && row.copy === copy;
+  const found = sequence(bars, bars.lane(i)).find((j) => bars.start(j) >= start_s && bars.kind(j) <= 2 && own(bars.row(j)));
+  return found ?? i;
+}
+function actionOf(bars, i) {
+  const { kind, stage, microbatch, copy } = bars.row(i);
+  return { op: OPS[kind] ?? "B", stage, microbatch, copy };
+}
+function actionWords(bars, i) {
+  const { kind, stage, microbatch, count, copy } = bars.row(i);
+  const last = count > 1 ? `-${microbatch + count - 1}` : "";
+  return `${stage}${OPS[kind] ?? "B"}${microbatch < 0 ? "" : microbatch + last}${copy ? `~${copy}` : ""}`;
+}
+function placeAt(bars, i, t) {
+  const all = sequence(bars, bars.lane(i));
+  const others = all.filter((j) => j !== i);
+  const own = all.indexOf(i);
+  let k = others.findIndex((j) => (bars.start(j) + bars.end(j)) / 2 > t);
+  if (k < 0) k = others.length;
+  if (k === own || !others.length) return null;
+  return k < others.length ? { beside: others[k], before: true, t: bars.start(others[k]) } : { beside: others[k - 1], before: false, t: bars.end(others[k - 1]) };
+}
+function placeBeside(bars, i, by) {
+  const all = sequence(bars, bars.lane(i));
+  const beside = all[all.indexOf(i) + by];
+  return beside == null ? null : { beside, before: by < 0, t: by < 0 ? bars.start(beside) : bars.end(beside) };
+}
+var placeWords = (bars, i, place) => `${actionWords(bars, i)} ${place.before ? "before" : "after"} ${actionWords(bars, place.beside)}`;
+function sameAction(bars, row) {
+  const same = (i) => {
+    const other = bars.row(i);
+    return ["kind", "stage", "microbatch", "copy", "lane", "peer"].every((key) => other[key] === row[key]);
+  };
+  for (let i = 0; i < bars.length; i += 1) if (bars.kind(i) === row.kind && bars.microbatch(i) === row.microbatch && same(i)) return i;
+  return -1;
+}
+
+// src/timeline/editor.js
+var TITLE = "Drag an action to another place in its lane (O); Alt with an arrow key moves the one with the focus";
+var HINT = "Drag an action along its lane; Alt+← and Alt+→ move the one with the focus";
+var LEAST_PX2 = 4;
+var Editor = class {
+  /** @param {any} view the timeline */
+  constructor(view) {
+    this.view = view;
+    this.on = false;
+    this.carried = null;
+    this.show();
+  }
+  get bars() {
+    return this.view.plans?.[0]?.bars;
+  }
+  /** Why the order of the plan shown cannot be edited, or null. */
+  get refused() {
+    return this.view.plans?.[0]?.view.fixed ?? null;
+  }
+  toggle() {
+    if (this.refused && !this.on) return this.view.say(this.refused);
+    this.on = !this.on;
+    this.cancel();
+    this.show();
+    return this.view.say(this.on ? HINT : "The order is not edited");
+  }
+  show() {
+    const { editButton, head } = this.view;
+    if (this.refused) this.on = false;
+    set(editButton, { "aria-pressed": String(this.on), title: this.refused ?? TITLE });
+    editButton.disabled = Boolean(this.refused);
+    set(head.querySelector(".sx-sub"), { text: this.on ? HINT : "" });
+  }
+  canMove(found) {
+    return Boolean(this.on && found?.plan === 0 && movable(this.bars, found.i));
+  }
+  /** Take up the action under the pointer; whether there is one. */
+  pick(event) {
+    const found = this.on ? this.view.under(event) : null;
+    if (!this.canMove(found)) return false;
+    const i = actionBar(this.bars, found.i);
+    const { t } = this.view.timeAt(event);
+    const length = this.bars.end(i) - this.bars.start(i);
+    const grab = length > 0 ? Math.min(1, Math.max(0, (t - this.bars.start(i)) / length)) : 0.5;
+    this.carried = { i, grab, t, x: event.clientX, moved: false, place: null };
+    return true;
+  }
+  drag(event) {
+    const { carried, view, bars } = this;
+    if (!carried.moved && Math.abs(event.clientX - carried.x) < LEAST_PX2) return;
+    carried.moved = true;
+    carried.t = view.timeAt(event).t;
+    carried.place = placeAt(bars, carried.i, carried.t);
+    view.canvas.style.cursor = "grabbing";
+    view.tip.show(carried.place ? placeWords(bars, carried.i, carried.place) : "its own place", event);
+    view.paint();
+  }
+  /** Let go; whether something was carried. A press without a drag follows the microbatch, as always. */
+  release(event) {
+    const { carried, view } = this;
+    if (!carried) return false;
+    this.cancel();
+    if (!carried.moved) {
+      view.focus = { plan: 0, i: carried.i };
+      const microbatch = this.bars.microbatch(carried.i);
+      view.follow(microbatch < 0 || microbatch === view.microbatch ? null : microbatch);
+    } else if (carried.place) this.send(carried.i, carried.place);
+    view.hover(event);
+    return true;
+  }
+  /** Carry no longer; whether something was. */
+  cancel() {
+    if (!this.carried) return false;
+    this.carried = null;
+    this.view.canvas.style.cursor = "";
+    this.view.tip.hide();
+    this.view.paint();
+    return true;
+  }
+  /** Alt with an arrow moves the action with the focus by one place; whether this was such a key. */
+  key(event) {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!by || event.ctrlKey || event.metaKey) return false;
+    event.preventDefault();
+    const { focus } = this.view;
+    if (this.refused) this.view.say(this.refused);
+    else if (!focus || focus.plan !== 0 || !movable(this.bars, focus.i)) this.view.say("Choose an action of the plan first, with the arrow keys");
+    else {
+      const i = actionBar(this.bars, focus.i);
+      const place = placeBeside(this.bars, i, by);
+      if (!place) this.view.say("It is at the end of its lane");
+      else this.send(i, place);
+    }
+    return true;
+  }
+  send(i, place) {
+    const { bars, view } = this;
+    view.focus = { plan: 0, i };
+    view.say(placeWords(bars, i, place));
+    view.sync.send("reorder", { moved: actionOf(bars, i), beside: actionOf(bars, place.beside), before: place.before });
+  }
+};
 
 // src/timeline/keys.js
 function firstBar(plans, window) {
@@ -1634,9 +1821,10 @@ function keyTable(view) {
     c: () => view.toggle("critical"),
     l: () => view.toggle("links_shown"),
     m: () => view.focus && view.markLane(view.plans[view.focus.plan].view.lanes[view.laneOf(view.focus)]?.id),
+    o: () => view.editor.toggle(),
     Enter: () => view.followFocus(),
     " ": () => view.followFocus(),
-    Escape: () => view.focus ? view.setFocus(null) : view.follow(null)
+    Escape: () => view.editor.cancel() ? void 0 : view.focus ? view.setFocus(null) : view.follow(null)
   };
   for (const key of ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"]) table2[key] = focus(key);
   return { ...table2, "+": table2.w, "=": table2.w, "-": table2.s };
@@ -1652,7 +1840,7 @@ var Pointer = class {
     canvas.addEventListener("pointerdown", (event) => this.down(event));
     canvas.addEventListener("pointermove", (event) => this.move(event));
     canvas.addEventListener("pointerup", (event) => this.up(event));
-    canvas.addEventListener("pointercancel", () => this.pan = null);
+    canvas.addEventListener("pointercancel", () => this.drop());
     canvas.addEventListener("pointerleave", () => view.tip.hide());
     canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     canvas.addEventListener("keydown", (event) => view.key(event));
@@ -1660,11 +1848,18 @@ var Pointer = class {
   }
   down(event) {
     if (event.button) return;
+    if (this.view.editor.pick(event)) return this.view.canvas.setPointerCapture(event.pointerId);
     this.pan = { x: event.clientX, t0: this.view.window.t0, moved: false };
     this.view.canvas.setPointerCapture(event.pointerId);
   }
+  /** Let go of everything, without doing anything. */
+  drop() {
+    this.pan = null;
+    this.view.editor.cancel();
+  }
   move(event) {
     const { view, pan } = this;
+    if (view.editor.carried) return view.editor.drag(event);
     if (!pan || !pan.moved && Math.abs(event.clientX - pan.x) <= 4) return view.hover(event);
     pan.moved = true;
     view.window.place(pan.t0 - (event.clientX - pan.x) * view.timeAt(event).perPx, view.window.span);
@@ -1672,7 +1867,9 @@ var Pointer = class {
     return view.paint();
   }
   up(event) {
-    const { view, pan } = this;
+    const { view } = this;
+    if (view.editor.release(event)) return void 0;
+    const { pan } = this;
     this.pan = null;
     if (!pan || pan.moved) return;
     const lane = view.nameUnder(event);
@@ -1744,6 +1941,7 @@ var TimelineView = class {
     this.build();
     this.sync = new Sync(model, ["view", "bars", "view_b", "bars_b"], () => this.load());
     this.keys = keyTable(this);
+    this.editor = new Editor(this);
     this.pointer = new Pointer(this);
     const repaint = () => this.arrange();
     for (const name of SHOWN) model.on(`change:${name}`, repaint);
@@ -1778,8 +1976,7 @@ var TimelineView = class {
     this.tableBox = h("div", {});
     this.drawing = h("div", { class: "tl-drawing" }, this.canvas);
     this.table = tableToggle(this.drawing, this.tableBox, () => barsTable(this.plans, this.microbatch));
-    const { head, legend, criticalButton, linksButton } = buildHead(this);
-    Object.assign(this, { head, legend, criticalButton, linksButton });
+    Object.assign(this, buildHead(this));
     this.criticalCard = new CriticalCard();
     this.card = new MicrobatchCard(
       (by) => this.followNext(by),
@@ -1795,6 +1992,8 @@ var TimelineView = class {
   }
   load() {
     const began = performance.now();
+    const focused = this.focus && { plan: this.focus.plan, row: this.plans[this.focus.plan].bars.row(this.focus.i) };
+    this.editor.cancel();
     this.plans = [
       ["view", "bars"],
       ["view_b", "bars_b"]
@@ -1806,7 +2005,7 @@ var TimelineView = class {
     });
     const end = Math.max(0, ...this.plans.map((plan) => plan.view.end_s)) * 1.005;
     if (!this.window || Math.abs(this.window.end - end) > end * 1e-9) this.window = new Window(end || 1);
-    if (this.focus && !(this.focus.i < (this.plans[this.focus.plan]?.bars.length ?? 0))) this.focus = null;
+    this.focus = focused && this.again(focused);
     const ready = this.plans.length > 0;
     this.empty.hidden = ready;
     for (const part of [this.drawing, this.head]) part.style.display = ready ? "" : "none";
@@ -1815,6 +2014,11 @@ var TimelineView = class {
     this.table.refresh();
     this.arrange();
     this.loadMs = performance.now() - began;
+  }
+  /** The focus on the same action as before, or null. */
+  again({ plan, row }) {
+    const i = this.plans[plan] ? sameAction(this.plans[plan].bars, row) : -1;
+    return i < 0 ? null : { plan, i };
   }
   /** Places of everything; again when links are shown or hidden, or the second plan comes or goes. */
   arrange() {
@@ -1827,6 +2031,7 @@ var TimelineView = class {
     this.criticalButton.hidden = !this.plans.some((plan) => plan.view.critical);
     set(this.linksButton, { "aria-pressed": String(shown) });
     set(this.criticalButton, { "aria-pressed": String(this.critical) });
+    this.editor.show();
     const letters = Math.max(0, ...this.plans.flatMap((plan) => plan.view.lanes.map((lane) => lane.name.length)));
     const names = drawn.map((i) => `${view.rows[i].name}      `);
     this.places = layout(this.plans.map((plan) => plan.view.lanes.length), names, letters);
@@ -1861,6 +2066,7 @@ var TimelineView = class {
       critical: this.critical,
       links: this.links,
       focus: this.focus,
+      carry: this.editor.carried,
       scratch: this.scratch
     });
     const spent = performance.now() - began;
@@ -1902,7 +2108,7 @@ var TimelineView = class {
   }
   hover(event) {
     const found = this.under(event);
-    this.canvas.style.cursor = found || this.nameUnder(event) != null ? "pointer" : "";
+    this.canvas.style.cursor = this.editor.canMove(found) ? "grab" : found || this.nameUnder(event) != null ? "pointer" : "";
     if (found) return this.tip.show(this.lines(found).join("\n"), event);
     const { share, t, y, perPx } = this.timeAt(event);
     const k = this.links && share >= 0 ? linkUnder(this.places.links, y) : -1;
@@ -1976,6 +2182,7 @@ ${bytes(row.step_bytes)} a step, ${percent(row.share, 1)} on average`,
     this.table.refresh();
   }
   key(event) {
+    if (event.altKey && this.editor.key(event)) return;
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const work = this.keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (!work || !this.plans.length) return;

@@ -5,6 +5,7 @@ import { percent, seconds, secondsParts } from "../common/format.js";
 import { ticks } from "../common/scales.js";
 import { drawBar } from "./draw-bar.js";
 import { drawLinks } from "./draw-links.js";
+import { drawCarried } from "./draw-carry.js";
 import { drawCritical, drawFocus, drawJourney } from "./draw-path.js";
 import { AXIS_PX, RIGHT_PX } from "./layout.js";
 import { GROUPS, reachFor } from "./strips.js";
@@ -96,6 +97,7 @@ function drawPlan(g, scene, plan, place, x, pattern, p) {
   if (path) drawCritical(g, scene, plan, place, x);
   if (scene.microbatch != null) drawJourney(g, scene, plan.bars, place, x);
   if (scene.focus?.plan === p) drawFocus(g, scene, plan.bars, place, x);
+  if (scene.carry && p === 0) drawCarried(g, scene, plan.bars, place, x);
   drawEnd(g, scene, plan, place, x, p);
   g.restore();
 }

@@ -3,7 +3,7 @@
 import { h, heading, keyed } from "../common/dom.js";
 import { FIRST_WIRE, KIND_NAMES } from "./bars.js";
 
-/** @param {any} view the timeline @returns {{head: Element, legend: Element, criticalButton: Element, linksButton: Element}} */
+/** @param {any} view the timeline @returns {{head: Element, legend: Element, criticalButton: Element, linksButton: Element, editButton: Element}} */
 export function buildHead(view) {
   const button = (text, action, title, work, pressed) =>
     h("button", {
@@ -22,11 +22,12 @@ export function buildHead(view) {
   const head = heading("Timeline", "");
   const legend = h("span", { class: "sx-legend" });
   const criticalButton = button("Critical path", "critical", "Outline the chain that decides the end (C)", () => view.toggle("critical"), "false");
+  const editButton = button("Edit order", "edit-order", "", () => view.editor.toggle(), "false");
   const linksButton = button("Links", "links", "Show how busy each link is (L)", () => view.toggle("links_shown"), "false");
   head.append(
     h("span", { class: "sx-space" }),
     legend,
-    h("span", { class: "sx-seg" }, criticalButton, linksButton),
+    h("span", { class: "sx-seg" }, criticalButton, linksButton, editButton),
     h(
       "span",
       { class: "sx-seg", role: "group", "aria-label": "Stretch of time" },
@@ -43,7 +44,7 @@ export function buildHead(view) {
       view.table.button,
     ),
   );
-  return { head, legend, criticalButton, linksButton };
+  return { head, legend, criticalButton, linksButton, editButton };
 }
 
 /** The kinds of bars that there are, and the bubble. */

@@ -14,9 +14,11 @@ import { CriticalCard, MicrobatchCard } from "./cards.js";
 import { drawnLinks, shareIn } from "./draw-links.js";
 import { draw, look } from "./draw.js";
 import { buildHead, drawLegend } from "./head.js";
+import { Editor } from "./editor.js";
 import { keyTable } from "./keys.js";
 import { hit, layout, linkUnder, RIGHT_PX, Window } from "./layout.js";
 import { Pointer } from "./pointer.js";
+import { sameAction } from "./reorder.js";
 import { Strips } from "./strips.js";
 import { barsTable } from "./table.js";
 import { barLines, KEYS_HELP, planWords } from "./words.js";
@@ -33,6 +35,7 @@ class TimelineView {
     this.build();
     this.sync = new Sync(model, ["view", "bars", "view_b", "bars_b"], () => this.load());
     this.keys = keyTable(this);
+    this.editor = new Editor(this);
     this.pointer = new Pointer(this);
     const repaint = () => this.arrange();
     for (const name of SHOWN) model.on(`change:${name}`, repaint);
@@ -68,8 +71,7 @@ class TimelineView {
     this.tableBox = h("div", {});
     this.drawing = h("div", { class: "tl-drawing" }, this.canvas);
     this.table = tableToggle(this.drawing, this.tableBox, () => barsTable(this.plans, this.microbatch));
-    const { head, legend, criticalButton, linksButton } = buildHead(this);
-    Object.assign(this, { head, legend, criticalButton, linksButton });
+    Object.assign(this, buildHead(this));
     this.criticalCard = new CriticalCard();
     this.card = new MicrobatchCard(
       (by) => this.followNext(by),
@@ -87,6 +89,8 @@ class TimelineView {
 
   load() {
     const began = performance.now();
+    const focused = this.focus && { plan: this.focus.plan, row: this.plans[this.focus.plan].bars.row(this.focus.i) };
+    this.editor.cancel();
     this.plans = [
       ["view", "bars"],
       ["view_b", "bars_b"],
@@ -98,7 +102,7 @@ class TimelineView {
     });
     const end = Math.max(0, ...this.plans.map((plan) => plan.view.end_s)) * 1.005;
     if (!this.window || Math.abs(this.window.end - end) > end * 1e-9) this.window = new Window(end || 1);
-    if (this.focus && !(this.focus.i < (this.plans[this.focus.plan]?.bars.length ?? 0))) this.focus = null;
+    this.focus = focused && this.again(focused);
     const ready = this.plans.length > 0;
     this.empty.hidden = ready;
     for (const part of [this.drawing, this.head]) part.style.display = ready ? "" : "none";
@@ -107,6 +111,12 @@ class TimelineView {
     this.table.refresh();
     this.arrange();
     this.loadMs = performance.now() - began;
+  }
+
+  /** The focus on the same action as before, or null. */
+  again({ plan, row }) {
+    const i = this.plans[plan] ? sameAction(this.plans[plan].bars, row) : -1;
+    return i < 0 ? null : { plan, i };
   }
 
   /** Places of everything; again when links are shown or hidden, or the second plan comes or goes. */
@@ -120,6 +130,7 @@ class TimelineView {
     this.criticalButton.hidden = !this.plans.some((plan) => plan.view.critical);
     set(this.linksButton, { "aria-pressed": String(shown) });
     set(this.criticalButton, { "aria-pressed": String(this.critical) });
+    this.editor.show();
     const letters = Math.max(0, ...this.plans.flatMap((plan) => plan.view.lanes.map((lane) => lane.name.length)));
     const names = drawn.map((i) => `${view.rows[i].name}      `);
     this.places = layout(this.plans.map((plan) => plan.view.lanes.length), names, letters);
@@ -157,6 +168,7 @@ class TimelineView {
       critical: this.critical,
       links: this.links,
       focus: this.focus,
+      carry: this.editor.carried,
       scratch: this.scratch,
     });
     const spent = performance.now() - began;
@@ -206,7 +218,7 @@ class TimelineView {
 
   hover(event) {
     const found = this.under(event);
-    this.canvas.style.cursor = found || this.nameUnder(event) != null ? "pointer" : "";
+    this.canvas.style.cursor = this.editor.canMove(found) ? "grab" : found || this.nameUnder(event) != null ? "pointer" : "";
     if (found) return this.tip.show(this.lines(found).join("\n"), event);
     const { share, t, y, perPx } = this.timeAt(event);
     const k = this.links && share >= 0 ? linkUnder(this.places.links, y) : -1;
@@ -291,6 +303,7 @@ class TimelineView {
   }
 
   key(event) {
+    if (event.altKey && this.editor.key(event)) return;
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const work = this.keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
     if (!work || !this.plans.length) return;

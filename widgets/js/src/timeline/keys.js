@@ -53,9 +53,10 @@ export function keyTable(view) {
     c: () => view.toggle("critical"),
     l: () => view.toggle("links_shown"),
     m: () => view.focus && view.markLane(view.plans[view.focus.plan].view.lanes[view.laneOf(view.focus)]?.id),
+    o: () => view.editor.toggle(),
     Enter: () => view.followFocus(),
     " ": () => view.followFocus(),
-    Escape: () => (view.focus ? view.setFocus(null) : view.follow(null)),
+    Escape: () => (view.editor.cancel() ? undefined : view.focus ? view.setFocus(null) : view.follow(null)),
   };
   for (const key of ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"]) table[key] = focus(key);
   return { ...table, "+": table.w, "=": table.w, "-": table.s };

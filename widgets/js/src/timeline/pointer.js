@@ -9,7 +9,7 @@ export class Pointer {
     canvas.addEventListener("pointerdown", (event) => this.down(event));
     canvas.addEventListener("pointermove", (event) => this.move(event));
     canvas.addEventListener("pointerup", (event) => this.up(event));
-    canvas.addEventListener("pointercancel", () => (this.pan = null));
+    canvas.addEventListener("pointercancel", () => this.drop());
     canvas.addEventListener("pointerleave", () => view.tip.hide());
     canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     canvas.addEventListener("keydown", (event) => view.key(event));
@@ -18,12 +18,20 @@ export class Pointer {
 
   down(event) {
     if (event.button) return;
+    if (this.view.editor.pick(event)) return this.view.canvas.setPointerCapture(event.pointerId);
     this.pan = { x: event.clientX, t0: this.view.window.t0, moved: false };
     this.view.canvas.setPointerCapture(event.pointerId);
   }
 
+  /** Let go of everything, without doing anything. */
+  drop() {
+    this.pan = null;
+    this.view.editor.cancel();
+  }
+
   move(event) {
     const { view, pan } = this;
+    if (view.editor.carried) return view.editor.drag(event);
     if (!pan || (!pan.moved && Math.abs(event.clientX - pan.x) <= 4)) return view.hover(event);
     pan.moved = true;
     view.window.place(pan.t0 - (event.clientX - pan.x) * view.timeAt(event).perPx, view.window.span);
@@ -32,7 +40,9 @@ export class Pointer {
   }
 
   up(event) {
-    const { view, pan } = this;
+    const { view } = this;
+    if (view.editor.release(event)) return undefined;
+    const { pan } = this;
     this.pan = null;
     if (!pan || pan.moved) return;
     const lane = view.nameUnder(event);
