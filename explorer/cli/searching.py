@@ -23,6 +23,8 @@ from explorer.plan import Plan, Provenance, load_plan, make_plan, save_plan, to_
 from explorer.search import (
     FAILED,
     FRONTIER,
+    FRONTIER_OF,
+    GAP,
     OBJECTIVES,
     REFUSED,
     WEIGHTS,
@@ -34,6 +36,9 @@ from explorer.search import (
 )
 from explorer.search.objectives import axes_of, frontier_axes
 from explorer.search.problem import synchronous
+
+MOST_PARTS = 4
+"""Parts of a gap that are named."""
 
 
 def add_commands(commands: Any) -> None:
@@ -287,9 +292,15 @@ def _text(progress: Progress) -> str:
     if progress.foreign_value is not None:
         lines += [f"{'value':<12}{progress.foreign_value:.12g} (its own cost model)"]
     if progress.lower_bound:
-        proven = ", optimal" if progress.optimal else ""
+        closed = ", none of them is better" if progress.gap == 0 else ""
+        proven = ", optimal" if progress.optimal else closed
         above = f", the best is {progress.gap:.1%} above" if progress.gap else ""
         lines += [f"{'bound':<12}{progress.lower_bound:.6g} ({progress.bound}){proven}{above}"]
+        parts = sorted(progress.details.get(GAP, {}).items(), key=lambda item: -item[1])[:MOST_PARTS]
+        named = [f"{share:.1%} {words}" for words, share in parts]
+        lines += [f"{'of which':<12}{', '.join(named)}"] if named else []
+    if progress.details.get(FRONTIER_OF):
+        lines += [f"{'frontier':<12}{progress.details[FRONTIER_OF]}"]
     if progress.least and progress.gap_to_least is not None and progress.bound != progress.least_name:
         above = f"the best is {progress.gap_to_least:.1%} above"
         lines += [f"{'no less':<12}{progress.least:.6g} ({progress.least_name}), {above}"]

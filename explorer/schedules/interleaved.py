@@ -83,7 +83,6 @@ def stays(grid: Grid, microbatches: FloatArray) -> BoolArray:
         lower=spans,
         split=False,
         estimate=estimate,
-        rounds=True,
         in_flight=in_rounds,
         stays=stays,
     )

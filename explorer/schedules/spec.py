@@ -107,8 +107,6 @@ class Schedule(Spec):
     split: bool = True
     """Whether weight gradients may run apart from input gradients. False promises that every backward is
     whole, so that bounds may count on it."""
-    rounds: bool = False
-    """Whether several chunks take turns in rounds of microbatches, so that a lane never stays with one."""
     in_flight: Moments = one_of_each
     """Moments at which memory may peak; by default what every order holds."""
     stays: Stays = never_stays

@@ -20,7 +20,15 @@ from explorer.base.registry import Registry
 from explorer.search._jobs import MOST_PROCESSES, jobs_of
 from explorer.search._outcomes import objective_value
 from explorer.search._pacing import NotYet, paced
-from explorer.search.evaluator import Candidate, Evaluator, Miss, Progress, candidate_of
+from explorer.search.evaluator import (
+    FRONTIER_OF,
+    GAP,
+    Candidate,
+    Evaluator,
+    Miss,
+    Progress,
+    candidate_of,
+)
 from explorer.search.objectives import FRONTIER, OBJECTIVES, Objective
 from explorer.search.problem import WEIGHTS, Problem
 from explorer.search.spaces import Space
@@ -29,6 +37,8 @@ from explorer.search.spec import Searcher
 __all__ = [
     "FAILED",
     "FRONTIER",
+    "FRONTIER_OF",
+    "GAP",
     "MOST_PROCESSES",
     "OBJECTIVES",
     "REFUSED",

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from explorer.schedules import SCHEDULES
 from explorer.schedules.spec import ROUNDING, Pipeline, Schedule
 from explorer.search._devices import DeviceOrder
-from explorer.search._frames import INTERLEAVED, USUAL, BoolArray, Frame
+from explorer.search._frames import INTERLEAVED, USUAL, BoolArray, Frame, Frames
 from explorer.search._layout_costs import LayoutCosts
 from explorer.search._rates import Rates, room_of
 from explorer.search.exhaustive import divisors, tensor_sizes
@@ -128,6 +128,7 @@ def make_block(
     schedule: Schedule,
     before: Before,
     frame: Frame,
+    limit: float = math.inf,
 ) -> Iterator[Block | None]:
     """Yield None while at work, then the groups of one order, layout and schedule that may fit, by guess.
 
@@ -139,8 +140,11 @@ def make_block(
         schedule: the schedule.
         before: orders before this one, whose strategies are left out.
         frame: sizes of pipelines of this schedule.
+        limit: objective that groups must be able to be better than.
     """
     there = _there(problem, costs, frame, before)[frame.grid]
+    if limit < math.inf:
+        there &= _shared_evenly(problem, order, costs, frame) < limit
     if not there.any():
         return
     need = _bytes_needed(problem, costs, schedule, frame)
@@ -148,6 +152,8 @@ def make_block(
     room = room_of(problem, costs.cluster.kind_of(order[0]))
     fits = (need <= room) & there[:, None]
     hopeless = not fits.any()
+    if hopeless and limit < math.inf:
+        return
     if hopeless:
         need[~there] = np.inf
         fits[np.unravel_index(need.argmin(), need.shape)] = True
@@ -173,6 +179,39 @@ def make_block(
         grids=np.stack([p, d, v, size, again], axis=1)[along], guess=guess[along], lower=lower[along],
         hopeless=hopeless,
     )  # fmt: skip
+
+
+def _shared_evenly(problem: Problem, order: DeviceOrder, costs: LayoutCosts, frame: Frame) -> FloatArray:
+    """Return the (rows,) bounds of an objective if positions share all work evenly."""
+    sizes, place = np.unique(frame.size, return_inverse=True)
+    work = np.array([costs.alone_s(samples) for samples in sizes.tolist()])[place.reshape(-1)]
+    p, used = frame.positions[frame.grid], (frame.positions * frame.replicas)[frame.grid] * costs.row
+    return Rates(problem, order).least(work * frame.count / p * ROUNDING, np.zeros(len(p)), used)
+
+
+def least_of_layout(problem: Problem, order: DeviceOrder, costs: LayoutCosts, frames: Frames) -> float:
+    """Return what no strategy under a layout is better than: its work, shared evenly, under any schedule."""
+    found = math.inf
+    rates, batch = Rates(problem, order), problem.job.global_batch
+    most = min(len(order) // costs.row, frames.stages.most)
+    grids = [(p, frames.replicas(len(order) // (costs.row * p))) for p in range(1, most + 1)]
+    grids = [(p, d) for p, d in grids if d * costs.row % costs.layout.expert == 0]
+    for samples in divisors(batch):
+        some = [(p, d) for p, d in grids if batch % (d * samples) == 0]
+        if some:
+            p, d = np.array(some).T
+            step_s = costs.alone_s(samples) * (batch // (d * samples)) / p * ROUNDING
+            found = min(found, float(rates.least(step_s, np.zeros(len(p)), p * d * costs.row).min()))
+    return found
+
+
+def has_grids(order: DeviceOrder, layout: Degrees, frames: Frames) -> bool:
+    """Tell whether any number of positions leaves devices over which a layout's experts can be spread."""
+    row = layout.tensor * layout.context
+    most = min(len(order) // row, frames.stages.most)
+    return any(
+        frames.replicas(len(order) // (row * p)) * row % layout.expert == 0 for p in range(1, most + 1)
+    )
 
 
 def _there(problem: Problem, costs: LayoutCosts, frame: Frame, before: Before) -> BoolArray:

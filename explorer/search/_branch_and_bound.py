@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -21,12 +22,20 @@ import numpy.typing as npt
 
 from explorer.base.errors import ExplorerError
 from explorer.schedules.spec import Schedule
-from explorer.search._blocks import Before, Block, layouts_of, make_block, schedules_of
+from explorer.search._blocks import (
+    Before,
+    Block,
+    has_grids,
+    layouts_of,
+    least_of_layout,
+    make_block,
+    schedules_of,
+)
 from explorer.search._devices import DeviceOrder
 from explorer.search._frames import Frames
 from explorer.search._groups import Family, Point, points_of
 from explorer.search._layout_costs import LayoutCosts
-from explorer.search.evaluator import Candidate, Evaluator
+from explorer.search.evaluator import EXHAUSTED, FRONTIER_OF, GAP, Candidate, Evaluator
 from explorer.search.problem import Problem
 from explorer.strategies.degrees import Degrees
 from explorer.tables import Estimator, StageTable
@@ -42,8 +51,10 @@ MOST_HOPELESS = 4
 """Points that are simulated, though they cannot fit, to say how close they come."""
 AT_ONCE = 24
 """Groups of one block that are looked at together."""
-AT_A_TIME = 8
-"""Blocks that are opened between two simulations at most."""
+AT_A_TIME, LAYOUTS_AT_A_TIME = 32, 3
+"""Blocks, and new layouts, that are opened between two simulations at most."""
+NOT_PROVEN = "not proven"
+"""What is said of a frontier that may lack strategies of the space."""
 NEAR = 1.02
 """Factor by which a point's guess may exceed that of all unopened groups to be simulated at once."""
 
@@ -86,7 +97,8 @@ class BranchAndBound:
         self._serial = count()
         self._closed = _closed(problem)[::-1]
         """Blocks not yet made, the most promising last."""
-        self._costs: dict[tuple[DeviceOrder, Degrees], LayoutCosts] = {}
+        self._costs: dict[tuple[DeviceOrder, Degrees], LayoutCosts | None] = {}
+        """Costs of layouts looked at; None for those none of whose strategies is worth it."""
         self._estimators: dict[DeviceOrder, Estimator] = {}
         self._frames = Frames(problem)
         self._blocks: list[tuple[float, int]] = []
@@ -107,6 +119,10 @@ class BranchAndBound:
         self._least: list[tuple[float, int]] = []
         """(bound, number), the least first; numbers that are no longer open are dropped when they come up."""
         self._floor = problem.lower_bound() or 0.0
+        self._told = -1
+        """Evaluations after which it was last worked out what the gap is due to."""
+        self._lost = math.inf
+        """Least bound of what could not be looked at."""
 
     # ---- bounds -------------------------------------------------------------------------------------
 
@@ -117,7 +133,7 @@ class BranchAndBound:
         found = math.inf if best is None else best.value
         if self._closed:
             found = min(found, self._floor)
-        return max(self._floor, min(found, self._weakest()[0]))
+        return max(self._floor, min(found, self._lost, self._weakest()[0]))
 
     def _weakest(self) -> tuple[float, int]:
         """Return the least bound of all open nodes, and the number of its node; infinite if none is open."""
@@ -150,6 +166,8 @@ class BranchAndBound:
                 continue
             looked, most = 0, LOOK_AHEAD
             yield from self._open_more()
+            if self._closed and not self._promising:
+                continue
             for found in self._simulate() if self._points else ():
                 self.claim()
                 yield found
@@ -164,8 +182,19 @@ class BranchAndBound:
         known = len(self._costs)
         for _ in range(AT_A_TIME):
             yield from self._make_block()
-            if len(self._costs) > known:
+            if len(self._costs) >= known + LAYOUTS_AT_A_TIME:
                 return
+
+    @property
+    def _known(self) -> bool:
+        """Tell whether bounds may leave anything out."""
+        return self.evaluator.best is not None and not self.problem.keeps_frontier
+
+    @property
+    def _promising(self) -> bool:
+        """Tell whether the best point may be better than what was found."""
+        best = self.evaluator.best
+        return bool(self._points) and (best is None or self._points[0][0] < best.value)
 
     @property
     def _ripe(self) -> bool:
@@ -184,8 +213,36 @@ class BranchAndBound:
     def claim(self) -> None:
         """Set what is proven so far."""
         self.evaluator.lower_bound, self.evaluator.bound, self.evaluator.optimal = None, "", False
-        if not self.problem.keeps_frontier and math.isfinite(self.lower_bound):
-            self.evaluator.lower_bound, self.evaluator.bound = self.lower_bound, BOUND
+        best, bound = self.evaluator.best, self.lower_bound
+        if self.problem.keeps_frontier:
+            whole = self.done and math.isinf(self._lost)
+            self.evaluator.details[FRONTIER_OF] = BOUND if whole else NOT_PROVEN
+        elif math.isfinite(bound):
+            self.evaluator.lower_bound, self.evaluator.bound = bound, BOUND
+            if best is not None and self._told != self.evaluator.evaluations:
+                self._told = self.evaluator.evaluations
+                self.evaluator.details[GAP] = self._gap(best.value)
+            elif self.done:
+                self.evaluator.details[GAP] = {}
+
+    def _gap(self, best: float) -> dict[str, float]:
+        """Return by what the best is above its bound: by kind of open node what is due to it."""
+        least = {"could not be looked at": self._lost}
+        least["layouts not yet opened"] = self._floor if self._closed else math.inf
+        least["groups not yet looked at closely"] = min(
+            (self._bounds[number] for number in self._left), default=math.inf
+        )
+        for _, number, point in self._points:
+            fits = "" if point.seems_to_fit else " that may not fit"
+            words = f"{point.block.schedule.name}{fits}, not simulated"
+            least[words] = min(least.get(words, math.inf), self._bounds[number])
+        found: dict[str, float] = {}
+        reached = best
+        for words, bound in sorted(least.items(), key=itemgetter(1), reverse=True):
+            if max(bound, self._floor) < reached:
+                found[words] = best / max(bound, self._floor) - best / reached
+                reached = max(bound, self._floor)
+        return found
 
     @property
     def done(self) -> bool:
@@ -197,22 +254,47 @@ class BranchAndBound:
         if not self._closed:
             return
         closed = self._closed[-1]
-        key = closed.order, closed.layout
-        block = None
-        with suppress(ExplorerError):  # the model may not be laid out like this
-            if key not in self._costs:
-                self._costs[key] = LayoutCosts(self._estimator(closed.order), closed.layout)
-                yield
-            for made in make_block(
-                self.problem, closed.number, closed.order, self._costs[key], closed.schedule, closed.before,
-                self._frames.of(closed.schedule, len(closed.order), self._costs[key].row),
-            ):  # fmt: skip
-                yield
-                block = made
+        yield from self._look_at(closed)
+        costs, best = self._costs[closed.order, closed.layout], self.evaluator.best
+        if costs is not None:
+            made: Block | None = None
+            try:
+                for found in make_block(
+                    self.problem, closed.number, closed.order, costs, closed.schedule, closed.before,
+                    self._frames.of(closed.schedule, len(closed.order), costs.row),
+                    best.value if best is not None and self._known else math.inf,
+                ):  # fmt: skip
+                    yield
+                    made = found
+            except ExplorerError:
+                self._give_up(self._floor)
+            if made is not None:
+                self._push(Left(made), next(self._serial))
         self._closed.pop()
-        if block is not None:
-            self._push(Left(block), next(self._serial))
         yield
+
+    def _look_at(self, closed: Closed) -> Iterator[None]:
+        """Make the costs of a layout, unless none of its plans is worth it; yield between the steps."""
+        key = closed.order, closed.layout
+        if key in self._costs:
+            return
+        self._costs[key] = None
+        if not has_grids(closed.order, closed.layout, self._frames):
+            return
+        try:
+            costs = LayoutCosts(self._estimator(closed.order), closed.layout)
+            yield
+            if not self._known or self._worth(
+                least_of_layout(self.problem, closed.order, costs, self._frames)
+            ):
+                self._costs[key] = costs
+        except ExplorerError:
+            if _can_be_built(self.problem, closed):
+                self._give_up(self._floor)
+
+    def _give_up(self, bound: float) -> None:
+        """Leave a node with a bound open for good: what is in it could not be looked at."""
+        self._lost = min(self._lost, bound)
 
     def _estimator(self, order: DeviceOrder) -> Estimator:
         """Return the estimates of plans on the devices of an order."""
@@ -226,7 +308,7 @@ class BranchAndBound:
     def _push(self, left: Left, number: int) -> None:
         """Keep a block open, less what its bounds leave out."""
         best = self.evaluator.best
-        if best is not None and not self.problem.keeps_frontier:
+        if best is not None and self._known:
             left.open &= left.block.lower < best.value
         if not left.open.any():
             self._left.pop(number, None)
@@ -276,10 +358,11 @@ class BranchAndBound:
         self._push(left, number)
 
     def _alone(self, block: Block, group: int) -> list[Point]:
-        """Return the points of a group; none where it cannot be laid out."""
+        """Return the points of a group; none, for good, where they cannot be estimated."""
         try:
             return points_of(self.problem, block, [group])
         except ExplorerError:
+            self._give_up(float(block.lower[group]))
             return []
 
     def _simulate(self) -> Iterator[Candidate | None]:
@@ -307,7 +390,9 @@ class BranchAndBound:
         yield None
         self._ask_ahead()
         found = self.evaluator.evaluate(strategy, point.label)
-        self._bounds.pop(number)  # only now: what is said in between still counts it
+        bound = self._bounds.pop(number)  # only now: what is said in between still counts it
+        if self.evaluator.miss is not None and self.evaluator.miss.reason == EXHAUSTED:
+            self._give_up(bound)
         if found is not None:
             self._ratios[point.family] = found.outcome.step_time_s / point.step_s
         yield found
@@ -321,6 +406,15 @@ class BranchAndBound:
                 with suppress(ExplorerError):
                     strategy = point.strategy(self.problem)
                     self.evaluator.ahead((strategy,) if strategy is not None else ())
+
+
+def _can_be_built(problem: Problem, closed: Closed) -> bool:
+    """Tell whether the devices and the model allow a layout, whatever the tables say."""
+    try:
+        closed.layout.check(problem.graph, problem.needed_cluster, problem.job, closed.order)
+    except ExplorerError:
+        return False
+    return True
 
 
 def _slowness(problem: Problem, point: Point) -> float:

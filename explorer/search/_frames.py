@@ -138,7 +138,7 @@ class Frames:
             v
             for v in found
             if v <= most
-            and (placement.copies or 1) <= positions
+            and (placement.copies or 1) <= positions  # copies of a stage are on devices of their own
             and v % needs.chunk_multiple == 0
             and v <= (needs.most_chunks or v)
             and (positions * v) % needs.stage_multiple == 0

@@ -54,6 +54,8 @@ class Point:
     """Guess of its objective, for the order of points."""
     bound: float
     """Bound of its objective."""
+    seems_to_fit: bool
+    """Whether its guess of memory fits; its bound does."""
 
     @property
     def degrees(self) -> Degrees:
@@ -84,10 +86,8 @@ class Point:
 
 
 def points_of(problem: Problem, block: Block, groups: Sequence[int]) -> list[Point]:
-    """Return the points of some groups that their schedule can order and whose bounds fit the devices."""
-    rows = [
-        row for group in groups if _ordered(problem, block, group) for row in _rows(problem, block, group)
-    ]
+    """Return the points of some groups whose bounds fit the devices."""
+    rows = [row for group in groups for row in _rows(problem, block, group)]
     if not rows:
         return []
     of_group, zero, buckets = np.array(rows, dtype=np.int64).T
@@ -110,6 +110,7 @@ def points_of(problem: Problem, block: Block, groups: Sequence[int]) -> list[Poi
         point = Point(
             block=block, group=group, zero=level, bucket_bytes=USUAL_BUCKET_BYTES * bucketed, by_speed=False,
             step_s=float(found.step_s[row]), guess=float(guess[row]) * later, bound=float(bound[row]),
+            seems_to_fit=bool(seems[row]),
         )  # fmt: skip
         points.append(point)
         if share := 0.0 if block.hopeless else _speed_up(problem, block, group):
@@ -118,13 +119,6 @@ def points_of(problem: Problem, block: Block, groups: Sequence[int]) -> list[Poi
             lower = float(block.lower[group])
             points.append(replace(point, by_speed=True, step_s=step_s, guess=value, bound=lower))
     return points
-
-
-def _ordered(problem: Problem, block: Block, group: int) -> bool:
-    """Tell whether the schedule can order a group; most schedules have needs that blocks do not know."""
-    degrees = block.degrees(group)
-    count = problem.job.global_batch // degrees.microbatch_samples
-    return not block.schedule.unmet_even(degrees.stages, count, degrees.chunks)
 
 
 def _rows(problem: Problem, block: Block, group: int) -> list[tuple[int, int, int]]:

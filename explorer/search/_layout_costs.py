@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.cluster import Cluster
-from explorer.search._even_stages import EvenStages
+from explorer.search._even_stages import EvenStages, IntArray
 from explorer.strategies.degrees import RECOMPUTE, Degrees
 from explorer.tables import Estimator, StageChoice
 
@@ -56,6 +56,7 @@ class LayoutCosts:
         self.table.sharding(self._choice)  # raises where the model cannot be laid out like this
         self.places = self._find_places(self.table.devices)
         self._seconds: dict[tuple[int, int], RunSeconds] = {}
+        self._alone: dict[int, float] = {}
         self._bytes: RunBytes | None = None
 
     @property
@@ -87,24 +88,37 @@ class LayoutCosts:
         found = [self.seconds(samples, place) for place in range(len(self.places))]
         return RunSeconds(*(np.minimum.reduce(part) for part in zip(*found, strict=True)))
 
+    def alone_s(self, samples: int) -> float:
+        """Return the seconds of all layers if nothing is recomputed, at the place where they take least."""
+        if samples not in self._alone:
+            ends = self.stages.starts[[self.stages.whole]], self.stages.stops[[self.stages.whole]]
+            self._alone[samples] = min(
+                float(self._runs_at(samples, first, RECOMPUTE[0], *ends)[0][0]) for first in self.places
+            )
+        return self._alone[samples]
+
     def most_s(self, samples: int) -> FloatArray:
         """Return the (recomputations,) seconds of all layers, on the place where they take longest."""
         found = [self.seconds(samples, place).once[self.stages.whole] for place in range(len(self.places))]
         return np.asarray(np.maximum.reduce(found))
 
     def _seconds_at(self, samples: int, first: int) -> RunSeconds:
-        found = []
-        for recompute in RECOMPUTE:
-            choice = replace(self._choice, first=first, recompute=recompute, microbatch_size=samples)
-            times = self.table.seconds(choice, self.stages.starts, self.stages.stops)
-            once = passed = times.forward_s
-            if self.job.training:
-                gradient = times.input_grad_s + times.recompute_s
-                whole = gradient + times.weight_grad_s - times.behind_weight_s
-                once, passed = once + whole, passed + np.minimum(gradient, whole)
-            found.append((once, passed))
+        ends = self.stages.starts, self.stages.stops
+        found = [self._runs_at(samples, first, recompute, *ends) for recompute in RECOMPUTE]
         once_s, passed_s = (np.array(part).T for part in zip(*found, strict=True))
         return RunSeconds(once_s, passed_s)
+
+    def _runs_at(
+        self, samples: int, first: int, recompute: str, starts: IntArray, stops: IntArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the seconds of runs: all work, and forward with input gradient."""
+        choice = replace(self._choice, first=first, recompute=recompute, microbatch_size=samples)
+        times = self.table.seconds(choice, starts, stops)
+        if not self.job.training:
+            return times.forward_s, times.forward_s
+        gradient = times.input_grad_s + times.recompute_s
+        whole = gradient + times.weight_grad_s - times.behind_weight_s
+        return times.forward_s + whole, times.forward_s + np.minimum(gradient, whole)
 
     # ---- bytes --------------------------------------------------------------------------------------
 

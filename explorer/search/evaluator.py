@@ -22,6 +22,9 @@ from explorer.strategy import Strategy
 EXHAUSTED, REFUSED, ERROR = "exhausted", "refused", "error"
 FAILURE = "executor"
 """Key of `Evaluator.details`: why other processes cost nothing any more."""
+GAP, FRONTIER_OF = "gap_by", "frontier_of"
+"""Keys of `Evaluator.details`: by what the best is above its bound, by kind of what is still open; and the
+space of which the frontier is proven to be the true one, or that it is not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

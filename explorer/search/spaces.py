@@ -165,6 +165,8 @@ def _ordered(problem: Problem, name: str, positions: int, chunks: int, batch: in
         return False
     if not placement.several and chunks != (placement.chunks or 1):
         return False
+    if (placement.copies or 1) > positions:
+        return False  # copies of a stage are on devices of their own
     return batch > 0 and (positions > 1 or chunks == 1)
 
 

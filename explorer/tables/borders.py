@@ -80,6 +80,16 @@ def is_chain(graph: LayerGraph, bounds: Sequence[int] | IntArray) -> bool:
         graph: the model.
         bounds: stage i has the layers from [i] to before [i + 1].
     """
+    return all(linked_stages(graph, bounds))
+
+
+def linked_stages(graph: LayerGraph, bounds: Sequence[int] | IntArray) -> tuple[bool, ...]:
+    """Tell of every stage but the last whether the next one reads of it and sends a gradient back.
+
+    Args:
+        graph: the model.
+        bounds: stage i has the layers from [i] to before [i + 1].
+    """
 
     def make() -> tuple[IntArray, IntArray]:
         writer, reader, tensor = layer_edges(graph)
@@ -88,4 +98,6 @@ def is_chain(graph: LayerGraph, bounds: Sequence[int] | IntArray) -> bool:
 
     ends = graph.memo("edges with gradients", make)
     one, other = (np.searchsorted(bounds, end, side="right") for end in ends)
-    return len(np.unique(one[other == one + 1])) == len(bounds) - 2
+    found = np.zeros(len(bounds) - 1, dtype=bool)
+    found[one[other == one + 1] - 1] = True
+    return tuple(found[:-1].tolist())

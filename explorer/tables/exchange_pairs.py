@@ -208,22 +208,27 @@ class Pairs:
         more /= len(self.held[0])
         return longer._replace(backward=longer.backward + more, weight_grad=longer.weight_grad + more)
 
-    def channels(self) -> FloatArray:
+    def channels(self, *, alike: bool = True) -> FloatArray:
         """Return the (N,) seconds that exchanges of microbatches take one after the other.
 
-        With several chunks only where these take turns in rounds (`Schedule.rounds`): see `tasks.runs`.
+        Every action exchanges by itself where no position stays with a stage (`Schedule.stays`).
+
+        Args:
+            alike: whether devices lie alike everywhere, so that copies exchange no faster than if all were at
+                the first position.
         """
-        chunks = len(self.held[0])
-        several = len({copy for _, copy in self.held[0]}) > 1
-        if several or not self.schedule.flush or not (chunks == 1 or self.schedule.rounds):
+        copies = len({copy for _, copy in self.held[0]})
+        if not self.schedule.flush or (copies > 1 and not alike):
             return np.zeros(len(self.m))
-        exchange, m = self.exchange, self.m
-        first = [stages[0] for stages in self.stages]
+        exchange, m = self.exchange, self.m / copies
         reduced = np.where(self.zero >= 2, m, 0.0) * self._summed(exchange.last + exchange.earlier)
-        gathered = 2 * m * self._summed(exchange.fetch) + exchange.last[first]
-        tail = exchange.update[first] + exchange.gather[first]
+        gathered, tail = 2 * m * self._summed(exchange.fetch), np.zeros(reduced.shape)
+        if copies == 1:
+            first = [stages[0] for stages in self.stages]
+            gathered += exchange.last[first]
+            tail += exchange.update[first] + exchange.gather[first]
         found = (np.maximum(reduced, gathered) + tail).max(axis=0)
-        return np.where((chunks == 1) | (m // len(self.held) >= 2), found, 0.0)
+        return np.where(self.run == 1, found, 0.0)
 
     def _summed(self, values: FloatArray) -> FloatArray:
         """Return the (P, N) sums over the stages at each position."""

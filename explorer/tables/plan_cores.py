@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from explorer.schedules.pipelines import Pipelines, busy
+from explorer.schedules.pipelines import Pipelines, busy, with_path
 from explorer.tables.coded_rows import CodedRows
 from explorer.tables.degrees_columns import DegreesColumns
 from explorer.tables.distinct import Distinct
 from explorer.tables.exchange_pairs import Seconds
 from explorer.tables.kind_costs import Rows
+from explorer.tables.plan_channels import PlanChannels
 from explorer.tables.plan_shape import CHUNK, PlanShape, Spread, choice_of, devices_of
 from explorer.tasks.skeleton import FloatArray, IntArray
 
@@ -36,6 +37,8 @@ class Cores(NamedTuple):
     """(U,): seconds of work on one microbatch between exchanges, on the position that has least."""
     backward: FloatArray
     """(P, U): seconds of a backward of the first stage of each position."""
+    channels: FloatArray
+    """(U,): seconds for which a step keeps the busiest wire or port: it takes no less."""
     drain: FloatArray
     """(U,): seconds of the last backwards of a chunk, during which the next one is reduced."""
 
@@ -46,7 +49,8 @@ class PlanCores:
     def __init__(self, shape: PlanShape) -> None:
         self.shape = shape
         self._seconds = Rows(4, shape.stages)
-        self._transfer = Rows(2, max(1, shape.stages - 1))
+        self._transfer = Rows(3, max(1, shape.stages - 1))
+        self._channels = PlanChannels(shape)
         self._own_rows, self._sent_rows = CodedRows(3), CodedRows(2)
 
     def rows(
@@ -79,12 +83,13 @@ class PlanCores:
         lower, other, backward = np.zeros((3, len(self.shape.begins), count))
         begins = self.shape.begins
         first_stages = [self.shape.held[position][0][0] for position in begins]
-        shortest, least, drain = np.zeros((3, count))
+        shortest, least, drain, channels = np.zeros((4, count))
         rounds = m / np.maximum(1, m // positions)
         differs = not self.shape.cut.chain
         for first in range(0, count, CHUNK):
             some = slice(first, first + CHUNK)
-            seconds, (alone, crowded) = self.stage_arrays(rows[0][some], rows[1][some])
+            seconds, (alone, crowded, kept) = self.stage_arrays(rows[0][some], rows[1][some])
+            channels[some] = m[some] * kept.max(axis=0, initial=0.0)
             of = self.pipelines(m[some], seconds, alone)
             if not self.shape.job.training:
                 lower[:, some] = spans = busy(of)[begins]
@@ -93,8 +98,8 @@ class PlanCores:
                 continue
             spans = self.shape.schedule.lower(of)
             lower[:, some] = other[:, some] = spans[begins]
-            if not self.shape.cut.chain:  # stages side by side: formulas are guesses, work alone is sure
-                lower[:, some] = busy(of)[begins]
+            if not self.shape.cut.chain:  # stages side by side: formulas are guesses
+                lower[:, some] = self._beside(of)[begins]
             if crowded.any() or self.shape.schedule.estimate is not None:
                 differs = True
                 if not np.array_equal(alone, crowded):
@@ -112,10 +117,35 @@ class PlanCores:
             least[some] = seconds.work(self.shape.schedule.apart, self.shape.held).min(axis=0)
             backward[:, some] = seconds.backward[first_stages]
             drain[some] = rounds[some] * seconds.backward.min(axis=0)
-        return Cores(lower, other if differs else lower, shortest, least, backward, drain)
+        return Cores(lower, other if differs else lower, shortest, least, backward, channels, drain)
+
+    def _beside(self, of: Pipelines) -> FloatArray:
+        """Return the (P, N) spans that are sure where some stages do not wait for the one before.
+
+        Of stages that do, a microbatch passes one after the other, down and back; and with one stage a
+        position, the work of each comes in between.
+        """
+        spans = busy(of)
+        if not self.shape.schedule.flush:
+            return spans
+        alone = of.grid.chunks * of.grid.copies == 1
+        once = of.forward_s + np.minimum(of.input_grad_s, of.backward_s)
+        start, way = 0, np.zeros(of.size)
+        for stage in range(self.shape.stages):
+            if stage and self.shape.cut.linked[stage - 1]:
+                way = way + once[stage - 1] + 2 * of.transfer_s[stage - 1]
+            else:
+                start, way = stage, np.zeros(of.size)
+            path = way + once[stage] * (of.microbatches if alone else 1.0)
+            with_path(spans, path, int(self.shape.home[start]))
+        return spans
 
     def stage_arrays(self, own: IntArray, sent: IntArray) -> tuple[Seconds, FloatArray]:
-        """Return the (S, n) seconds of stages, and (2, S - 1, n) of transfers, of some rows."""
+        """Return the (S, n) seconds of stages of some rows, and (3, S - 1, n) of their transfers.
+
+        These are what a transfer takes alone, and where those of all replicas share links; and, beside the
+        first edge, those of the busiest channel for one microbatch.
+        """
         stage = np.arange(self.shape.stages)[:, None]
         return Seconds(*self._seconds.of(own, stage)), self._transfer.of(sent, stage[:-1])
 
@@ -140,7 +170,7 @@ class PlanCores:
         return self.shape.costs.seconds.of(rows, self.shape.cut.runs)
 
     def _transfers(self, lane: Spread, samples: int) -> FloatArray:
-        """Return (2, S - 1) seconds of transfers: alone, and where those of all replicas share links."""
+        """Return (3, S - 1) seconds of transfers, as `stage_arrays` has them."""
         choice = choice_of(lane, samples=samples, replicas=lane[5] if lane[2] > 1 else 1)
         size = devices_of(lane)
         rows: dict[tuple[int, int], tuple[int, float]] = {}
@@ -157,7 +187,9 @@ class PlanCores:
         numbers, crowds = np.array(found).T
         pairs = self.shape.cut.pairs if len(self.shape.cut.pairs) else np.zeros(1, dtype=np.int64)
         both = self.shape.costs.transfer.of(numbers.astype(np.int64), pairs) * (crowds > 0)
-        return np.array([both.min(axis=0), both.max(axis=0) * crowds])
+        alone, kept = both.min(axis=0), np.zeros(both.shape[1])
+        kept[0] = self._channels.seconds(lane, alone)
+        return np.array([alone, both.max(axis=0) * crowds, kept])
 
 
 def _ports(home: IntArray, m: FloatArray, transfer: FloatArray, positions: int) -> FloatArray:

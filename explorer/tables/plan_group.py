@@ -86,6 +86,7 @@ class PlanGroup:
             self._pairs(guess, lower, cores, swaps, core.place, swap.place, m, rows)
         else:
             guess[:], lower[:] = (part.max(axis=0)[core.place] for part in (cores.guess, cores.lower))
+        np.maximum(lower, cores.channels[core.place], out=lower)
         lower *= ROUNDING
         np.maximum(guess, lower, out=guess)
         all_s = self.shape.job.input_seconds_per_sample * self.shape.job.global_batch
@@ -162,7 +163,7 @@ class PlanGroup:
             spans = self.shape.schedule.guessed(of, self.shape.schedule.lower(of))
             after = np.maximum(made.after()[self.shape.begins], swaps.guess[:, other])
             likely = (spans[self.shape.begins] + self.shape.schedule.updates(of) * after).max(axis=0)
-            sure = np.maximum(lower[some], made.channels())
+            sure = np.maximum(lower[some], made.channels(alike=self.shape.period > 0))
             mine = (pairs.place >= start) & (pairs.place < start + CHUNK)
             place = pairs.place[mine] - start
             guess[found[mine]], lower[found[mine]] = likely[place], sure[place]

@@ -18,7 +18,7 @@ import numpy as np
 
 from explorer.base.errors import InputError
 from explorer.graph import LayerGraph, Use
-from explorer.tables.borders import is_chain
+from explorer.tables.borders import linked_stages
 from explorer.tables.even_cuts import even_bounds
 from explorer.tasks.skeleton import IntArray
 
@@ -36,8 +36,13 @@ class Cut(NamedTuple):
     """Per stage but the last: its kind of pair with the next."""
     shared: tuple[tuple[int, ...], ...]
     """Stages that use the same trained parameters; each group once."""
-    chain: bool
-    """Whether a microbatch goes from each stage to the next and back, never in two at once."""
+    linked: tuple[bool, ...]
+    """Per stage but the last: whether a microbatch goes from it to the next and back."""
+
+    @property
+    def chain(self) -> bool:
+        """Whether all are linked, so that a microbatch is never in two at once."""
+        return all(self.linked)
 
 
 class RunKinds:
@@ -90,8 +95,8 @@ class RunKinds:
             pairs.append(self._pair_of[key])
         shared = {tuple(sorted({bisect_right(bounds, i) - 1 for i in users})) for users in self._users}
         several = tuple(sorted(stages for stages in shared if len(stages) > 1))
-        chain = is_chain(self._graph, bounds)
-        return Cut(bounds, np.array(runs), np.array(pairs, dtype=np.int64), several, chain)
+        linked = linked_stages(self._graph, bounds)
+        return Cut(bounds, np.array(runs), np.array(pairs, dtype=np.int64), several, linked)
 
     def _run(self, start: int, stop: int) -> int:
         key = tuple(self._codes[start:stop])

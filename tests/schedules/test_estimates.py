@@ -203,20 +203,6 @@ def test_in_flight_is_exact_for_equal_stages(name: str) -> None:
             assert found == pytest.approx(max(held_bytes(order, position, sizes)))
 
 
-@pytest.mark.parametrize(
-    "schedule", [item for item in SCHEDULES if item.rounds], ids=lambda schedule: schedule.name
-)
-def test_chunks_take_turns_in_rounds(schedule: Schedule) -> None:
-    """From two rounds on, a lane leaves every chunk before it has run all its microbatches."""
-    for p, chunks, rounds in product((2, 3, 4), (2, 3), (2, 3)):
-        m = p * rounds
-        shape = schedule.placement.shape(schedule.placement.grid(p, chunks), m)
-        for lane in make_order(schedule.name, shape, steps=1).lanes:
-            for op in "FB":
-                stages = [action.stage for action in lane if action.op == op]
-                assert max(len(list(turn)) for _, turn in groupby(stages)) < m
-
-
 @every
 def test_schedules_say_where_lanes_stay_with_a_stage(schedule: Schedule) -> None:
     """As lowering finds it in the order: several stages on every lane, several actions of each in a row."""

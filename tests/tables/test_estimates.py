@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -32,7 +33,14 @@ DEEPSEEK = {
     "dense_layers": "1",
 }  # fmt: skip
 MODELS = ("gpt", "deepseek", "t5-large", "resnet50", "gnmt-8")
-CLUSTERS = ("dgx-a100-4", "pipedream-a", "mixed-v100-a100", "dgx-1-v100", "rtx4090-pcie-4")
+CLUSTERS = (
+    "dgx-a100-4",
+    "pipedream-a",
+    "mixed-v100-a100",
+    "dgx-1-v100",
+    "rtx4090-pcie-4",
+    "ethernet-10g-4x4",
+)
 every = pytest.mark.parametrize(
     "schedule",
     [item for item in SCHEDULES if not item.dispatch and not item.literal],
@@ -145,19 +153,22 @@ def test_bounds_hold_for_uneven_stages_and_frameworks(data: st.DataObject) -> No
     assert 0 < found.memory_lower_bytes[0] <= max(report.peak_memory_bytes) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("schedule", ["1f1b", "interleaved_1f1b", "gpipe", "zb_h1"])
+@pytest.mark.parametrize("schedule", ["1f1b", "interleaved_1f1b", "gpipe", "zb_h1", "hanayo", "chimera"])
 @pytest.mark.parametrize(("name", "counts"), [("gnmt-8", (10, 12)), ("inception-v3", (16,))])
 def test_bounds_hold_where_stages_of_branches_work_side_by_side(
     name: str, counts: tuple[int, ...], schedule: str
 ) -> None:
     """Both directions of GNMT's first layer, and branches of Inception, become stages of their own."""
-    graph, devices = model(name), cluster("dgx-a100-4")
-    for count in counts:
+    graph = model(name)
+    for count, machine in product(counts, ("dgx-a100-4", "ethernet-10g-4x4")):
+        devices = cluster(machine)
         assert not RunKinds(graph).cut(count).chain
         assert RunKinds(graph).cut(4).chain
         for batch in (1, 2, 4):
             job = replace(job_of(name), global_batch=batch)
-            chunks = 2 if schedule == "interleaved_1f1b" else 0
+            chunks = 2 if schedule in ("interleaved_1f1b", "hanayo") else 0
+            if SCHEDULES.get(schedule).unmet_even(count // max(1, chunks), batch, chunks or 1):
+                continue
             degrees = Degrees(stages=count // max(1, chunks), chunks=chunks, schedule=schedule)
             found = Estimator(graph, devices, job).one(degrees)
             report = simulate(graph, devices, Workload(jobs=(job,)), degrees.build(graph, devices, job))

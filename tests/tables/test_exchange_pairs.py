@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -12,17 +10,17 @@ from explorer.tables.exchange_pairs import Pairs, Seconds
 from explorer.tables.kind_costs import Exchange
 
 
-@pytest.mark.parametrize(
-    ("rounds", "m", "seconds"), [(True, 8, 8 * 2 * 3.0), (True, 3, 0.0), (False, 8, 0.0)]
-)
-def test_reductions_of_every_microbatch_take_turns(rounds: bool, m: int, seconds: float) -> None:
-    """Two positions with two chunks each under ZeRO 2: m reductions of both, if no chunk keeps the lane."""
-    schedule = replace(SCHEDULES.get("interleaved_1f1b"), rounds=rounds)
-    held = schedule.placement.held(schedule.placement.grid(2, 2))
+@pytest.mark.parametrize(("name", "chunks", "reductions"), [
+    ("interleaved_1f1b", 2, 2 * 8), ("breadth_first", 2, 0), ("1f1b", 1, 8), ("chimera", 1, 8),
+])  # fmt: skip
+def test_reductions_of_every_microbatch_take_turns(name: str, chunks: int, reductions: int) -> None:
+    """Two positions under ZeRO 2: a reduction per microbatch and stage, unless positions stay with one."""
+    schedule = SCHEDULES.get(name)
+    held = schedule.placement.held(schedule.placement.grid(2, chunks))
     one, none = np.full((4, 1), 1.0), np.zeros((4, 1))
     exchange = Exchange(**dict.fromkeys(Exchange._fields, none))._replace(last=3 * one)
     found = Pairs(
         schedule, held, np.array([0, 1, 0, 1]), Seconds(one, one, one, one), exchange,
-        np.array([2]), np.array([float(m)]),
+        np.array([2]), np.array([8.0]),
     ).channels()  # fmt: skip
-    assert found.tolist() == [seconds]
+    assert found.tolist() == [3.0 * reductions]

@@ -1,0 +1,87 @@
+"""Channels of plans: seconds for which one microbatch keeps the busiest wire or shared link of a pipeline.
+
+A wire carries what goes from one position to another, tensor after tensor, both the outputs of stages and the
+gradients that run the same way. A port of a node carries what all replicas on it send or receive. However a
+schedule orders its work, a step takes as long as the busiest of both.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from explorer.pricing.routes import Route, lane_route
+from explorer.tables.plan_shape import PlanShape, Spread, devices_of
+from explorer.tasks.skeleton import FloatArray
+
+MOST_ROUTES = 512
+"""Routes of single replicas up to which ports are looked at: where there are more, links are mostly fast."""
+
+
+class PlanChannels:
+    """Wires and ports of plans of one shape; keeps what it was asked for."""
+
+    def __init__(self, shape: PlanShape) -> None:
+        self.shape = shape
+        placement, grid = shape.schedule.placement, shape.grid
+        self._ways = [
+            (stage, ends)
+            for stage in range(shape.stages - 1)
+            for copy in range(grid.copies)
+            for ends in self._both(
+                placement.position(stage, copy, grid), placement.position(stage + 1, copy, grid)
+            )
+        ]
+        """(edge, (from, to)) of all that goes from position to position, onwards and back, of every copy."""
+        self._wires = self._times_on_wires()
+        self._ports: dict[Spread, tuple[FloatArray, FloatArray]] = {}
+
+    @staticmethod
+    def _both(a: int, b: int) -> tuple[tuple[int, int], ...]:
+        return ((a, b), (b, a)) if a != b else ()
+
+    def _times_on_wires(self) -> FloatArray:
+        """Return the (wires, edges) times that each edge counts on each wire, different rows only."""
+        rows: dict[tuple[int, int], FloatArray] = defaultdict(lambda: np.zeros(self.shape.stages - 1))
+        for stage, ends in self._ways:
+            rows[ends][stage] += 1.0
+        return _different(list(rows.values()), self.shape.stages - 1)
+
+    def seconds(self, lane: Spread, transfer_s: FloatArray) -> float:
+        """Return the seconds of the busiest wire or port for a microbatch of every copy, over the copies.
+
+        Args:
+            lane: devices of the stages.
+            transfer_s: (edges,) seconds in which a microbatch's tensors go from stage to stage, one way.
+        """
+        if not self._ways or not transfer_s.any():
+            return 0.0
+        found = (self._wires @ transfer_s).max(initial=0.0)
+        if lane[0] * lane[1] == 1 and self.shape.costs.table.crossings.transfers in ("", "direct"):
+            if lane not in self._ports:
+                self._ports[lane] = self._find_ports(lane)
+            shares, latency = self._ports[lane]
+            found = max(found, (shares @ np.maximum(0.0, transfer_s - latency)).max(initial=0.0))
+        return float(found) / self.shape.grid.copies
+
+    def _find_ports(self, lane: Spread) -> tuple[FloatArray, FloatArray]:
+        """Return the (ports, edges) shares of a port's time that edges take, and their latencies."""
+        edges, size = self.shape.stages - 1, devices_of(lane)
+        latency, shares = np.zeros(edges), defaultdict[str, FloatArray](lambda: np.zeros(edges))
+        if len(self._ways) * lane[5] <= MOST_ROUTES:
+            for stage, (a, b) in self._ways:
+                for replica in range(lane[5]):
+                    route = self._route(a * size + replica, b * size + replica)
+                    latency[stage] = max(latency[stage], route.latency_s)
+                    for name, room, demand in route.resources:
+                        shares[name][stage] += demand / room
+        return _different(list(shares.values()), edges), latency
+
+    def _route(self, source: int, target: int) -> Route:
+        table = self.shape.costs.table
+        return lane_route(table.cluster, (table.devices[source],), (table.devices[target],))
+
+
+def _different(rows: list[FloatArray], width: int) -> FloatArray:
+    return np.unique(np.array(rows), axis=0) if rows else np.zeros((0, width))
