@@ -14,7 +14,7 @@ from explorer.schedules._bounds import one_way_split
 from explorer.schedules._clock import Clock, clock_of
 from explorer.schedules._common import LaneOrders, each_step_at_once, roles, turns
 from explorer.schedules._in_flight import level
-from explorer.schedules._list_scheduler import Caps, costs_of
+from explorer.schedules._list_scheduler import Caps, Costs, costs_of
 from explorer.schedules._paths import split_by_clock
 from explorer.schedules._split_backward import levelled_step, rejoined
 from explorer.schedules._zero_bubble import shortest
@@ -33,6 +33,11 @@ KEPT = Option(
     default=0.0,
     help="part of a microbatch's activations that waits for W; 0 is the layers' own, or half if unknown",
     minimum=0,
+)
+UNIFORM = Option(
+    name="uniform",
+    default=False,
+    help="whether the order is made for the median seconds of all stages, as the authors' program does",
 )
 POST_VALIDATION = Option(
     name="post_validation",
@@ -70,7 +75,7 @@ def _together(of: Pipelines, spans: FloatArray) -> FloatArray:
         name="zb_auto",
         title="Split backward in the shortest order found for the stages' seconds (ZB-1p, ZB-2p)",
         paper="Zero Bubble Pipeline Parallelism (Qi et al., 2024), section 3.1",
-        options=(LIMIT, KEPT, POST_VALIDATION),
+        options=(LIMIT, KEPT, UNIFORM, POST_VALIDATION),
         placement=LINE,
         reads=("seconds", "transfers", "memory"),
         lower=lower,
@@ -79,7 +84,13 @@ def _together(of: Pipelines, spans: FloatArray) -> FloatArray:
     )
 )
 def order(
-    shape: Shape, *, steps: int, limit: int = 1, kept: float = 0.0, post_validation: bool = True
+    shape: Shape,
+    *,
+    steps: int,
+    limit: int = 1,
+    kept: float = 0.0,
+    uniform: bool = False,
+    post_validation: bool = True,
 ) -> Order:
     """Order as the paper's automatic scheduler does: by its rules in several settings, and keep the best.
 
@@ -95,6 +106,7 @@ def order(
     """
     clock = clock_of(shape)
     costs = costs_of(shape, split=True)
+    costs = _of_the_median(costs) if uniform else costs
     caps = _caps(shape, limit, kept)
     tried = [caps] if not caps.ahead else [replace(caps, ahead=()), caps]
 
@@ -108,6 +120,15 @@ def order(
     lanes = each_step_at_once(shape, steps, make)
     edges = () if post_validation else tuple(_all_before_updates(lanes))
     return Order(lanes=lanes, steps=steps, edges=edges)
+
+
+def _of_the_median(costs: Costs) -> Costs:
+    """Return the same median seconds for all stages; the upper one of two."""
+    forward, inputs, weights = (
+        (sorted(seconds)[len(seconds) // 2],) * len(seconds)
+        for seconds in (costs.forward_s, costs.input_grad_s, costs.weight_grad_s)
+    )
+    return replace(costs, forward_s=forward, input_grad_s=inputs, weight_grad_s=weights)
 
 
 def _twice(clock: Clock) -> Clock:

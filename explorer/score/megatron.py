@@ -47,6 +47,8 @@ class Gpt:
     """Whether the vocabulary is padded to a multiple of 128 x tensor."""
     accumulation: str = "fused"
     """How gradients are summed over microbatches: fused or separate."""
+    tied: bool = True
+    """Whether the head is the embedding, so that the first and the last stage add up its gradient."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +103,7 @@ def gpt_graph(model: Gpt, tensor: int, micro: int) -> LayerGraph:
         "positions": str(model.sequence),
         "attention": model.attention, "softmax": "plain" if plain else "fused",
         "dropout": str(model.dropout).lower(), "accumulation": model.accumulation,
+        "tied": str(model.tied).lower(),
     }  # fmt: skip
     return _graph(model.sequence, tuple(settings.items()))
 

@@ -15,6 +15,7 @@ from explorer.base.errors import InputError, PlanError
 from explorer.schedules import SCHEDULES, Schedule, make_order
 from explorer.schedules._torch_notation import from_torch_csv, to_torch_csv, unsupported
 from explorer.schedules.custom import lanes_text
+from explorer.schedules.groups import small_shape
 from tests.schedules.shapes import bidirectional, line, replicated, workers
 
 NAMED = [schedule for schedule in SCHEDULES if schedule.torch_name]
@@ -127,6 +128,41 @@ def test_torch_accepts_the_csv(schedule: Schedule) -> None:
     homes = schedules._validate_schedule(rows, p, shape.stages, m)
     grid = schedule.placement.grid(p, chunks)
     assert homes == {stage: schedule.placement.position(stage, 0, grid) for stage in range(shape.stages)}
+
+
+SAID = [
+    (schedule, options)
+    for schedule, options in (
+        *((item, {}) for item in SCHEDULES if item.tried or item.variant_of),
+        *((SCHEDULES.get("split_backward"), {"of": name, "fill": True}) for name in ("1f1b", "hanayo")),
+        (SCHEDULES.get("zb_auto"), {"limit": 2}),
+    )
+    if schedule.flush and not schedule.placement.whole
+]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "options"), SAID, ids=lambda value: value.name if isinstance(value, Schedule) else str(value)
+)
+def test_torchs_runtime_takes_the_csv_of_whatever_it_can_say(
+    schedule: Schedule, options: dict[str, object]
+) -> None:
+    """Also of schedules that torch has no name for: it finds a sequence of sends and receives for each."""
+    schedules = pytest.importorskip("torch.distributed.pipelining.schedules")
+    shape = small_shape(schedule.with_options(options), 4)
+    order = make_order(schedule.name, shape, options=options)
+    if unsupported(order, shape):
+        with pytest.raises(PlanError):
+            to_torch_csv(order, shape)
+        return
+    rows = {
+        rank: [schedules._Action.from_str(cell) for cell in row]
+        for rank, row in enumerate(csv.reader(io.StringIO(to_torch_csv(order, shape))))
+    }
+    homes = schedules._validate_schedule(rows, len(rows), shape.stages, shape.microbatches[0])
+    given = {rank: list(row) for rank, row in rows.items()}  # torch empties them
+    sent = schedules._add_send_recv(given, homes.__getitem__, shape.stages)
+    assert {rank: [action for action in lane if action in rows[rank]] for rank, lane in sent.items()} == rows
 
 
 @named

@@ -235,6 +235,15 @@ def test_automatic_orders_are_never_longer_than_the_handcrafted(
     assert found <= plain * (1 + 1e-9)
 
 
+def test_uniform_orders_are_those_of_the_median_stage() -> None:
+    stages = [(1.0, 1.2, 0.6), (1.3, 1.0, 0.9), (0.7, 1.1, 0.8), (2.0, 1.5, 0.7)]
+    median = (1.3, 1.2, 0.8)  # the upper of two, as the authors' program takes it
+    shape, equal = uneven(stages, 8, 0.05), uneven([median] * 4, 8, 0.05)
+    found = make_order("zb_auto", shape, options={"uniform": True})
+    assert found.lanes == make_order("zb_auto", equal).lanes
+    assert found.lanes != make_order("zb_auto", shape).lanes
+
+
 TABLE_5 = [
     ("1.5B", 24, 0.1585, 0.0433),
     ("1.5B", 32, 0.1242, 0.0039),
