@@ -13,11 +13,12 @@ import argparse
 import itertools
 import math
 import random
+import sys
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 from random_problems import random_problem
@@ -33,6 +34,11 @@ from explorer.simulation.simulate import simulate
 from explorer.strategy import Strategy
 
 TOLERANCE = 1e-9
+RULES = {
+    "limit": "a limit of memory", "pins": "pins", "bans": "bans", "any": "older weights allowed",
+    "infer": "no training",
+}  # fmt: skip
+"""Words for what problems have beside a model and devices."""
 FEW, MOST_LISTED = 40, 200_000
 """Members by which a limit of memory is drawn, and members that are listed at most."""
 
@@ -153,17 +159,17 @@ def drawn(seed: int) -> tuple[Problem, random.Random]:
     return limited(random_problem(seed), luck), luck
 
 
-def main() -> None:
-    """Print one row per problem, and how many were wrong."""
+def main() -> int:
+    """Print how many problems hold, as Markdown by kind of model, and what was wrong; 1 if anything was."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--problems", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sample", type=int, default=0, help="members of each space to simulate; 0 for all")
-    parser.add_argument("--rows", default="", help="file to which rows are added as well")
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no problem after so many")
     options = parser.parse_args()
-    bad = done = 0
     began = time.perf_counter()
+    sums: dict[str, Counter[str]] = defaultdict(Counter)
+    bad = []
     for number in range(options.seed, options.seed + options.problems):
         if time.perf_counter() - began > options.seconds:
             break
@@ -173,18 +179,29 @@ def main() -> None:
             result = confirm(problem, options.sample, luck)
         except Exception as error:  # noqa: BLE001 - any end of a search but its own is a finding
             result = Confirmed(problem, 0, 0, (f"{type(error).__name__}: {error}",))
-        bad, done = bad + bool(result.wrong), done + 1
         row = (
             f"{number:>5} {problem.graph.name:<13}{problem.needed_cluster.name:<17}"
             f"{len(problem.devices)} devices {problem.objective:<17}{problem.schedule or 'any schedule':<18}"
             f"{_words(problem):<17}{result.members:>6} members{result.tried:>6} tried"
             f"{time.process_time() - start:>7.1f} s  {'; '.join(result.wrong[:3]) or 'confirmed'}"
         )
-        print(row, flush=True)
-        if options.rows:
-            with Path(options.rows).open("a", encoding="utf-8") as file:
-                file.write(row + "\n")
-    print(f"{done - bad} of {done} confirmed")
+        print(row, file=sys.stderr, flush=True)
+        bad += [row] * bool(result.wrong)
+        for group in (_group(problem), *(f"with {RULES[word]}" for word in _words(problem).split())):
+            sums[group].update(
+                problems=1, members=result.members, tried=result.tried, wrong=int(bool(result.wrong))
+            )
+    print("| problems | drawn | members simulated | tried by `auto` | wrong |\n|---|---|---|---|---|")
+    for group, found in sorted(sums.items(), key=lambda item: (item[0].startswith("with"), item[0])):
+        print(f"| {group} | {found['problems']} | {found['members']} | {found['tried']} | {found['wrong']} |")
+    print(*bad, sep="\n")
+    return 1 if bad else 0
+
+
+def _group(problem: Problem) -> str:
+    """Name the kind of a problem's model and of its devices."""
+    mixed = len(problem.needed_cluster.device_kinds) > 1
+    return f"{problem.graph.name.capitalize()}, {'mixed' if mixed else 'equal'} devices"
 
 
 def _words(problem: Problem) -> str:
@@ -195,4 +212,4 @@ def _words(problem: Problem) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

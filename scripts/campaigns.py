@@ -34,6 +34,9 @@ class Campaign(NamedTuple):
 
 CAMPAIGNS = {
     "oracle": Campaign("Random chains against a second model of three schedules", ("6000", "1")),
+    "brute_force": Campaign(
+        "Searches of random small problems against brute force", ("--problems", "25", "--sample", "60")
+    ),
 }
 
 

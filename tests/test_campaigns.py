@@ -27,6 +27,13 @@ def test_nothing_else_stands_there() -> None:
     assert re.findall(r"^## (\w+):", PAGE, re.MULTILINE) == list(CAMPAIGNS["CAMPAIGNS"])
 
 
+def test_the_table_of_searchers_is_that_of_its_rows() -> None:
+    searchers = runpy.run_path(str(ROOT / "benchmarks" / "searchers.py"))
+    rows = searchers["read_rows"](ROOT / "benchmarks" / "searchers.csv")
+    assert searchers["table"](rows) in (ROOT / "docs" / "search.md").read_text(encoding="utf-8")
+    assert {row.pair for row in rows if row.searcher == "auto"} == {pair.label for pair in searchers["PAIRS"]}
+
+
 ORACLE = runpy.run_path(str(ROOT / "benchmarks" / "oracle.py"))
 
 
