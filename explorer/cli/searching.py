@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
 from explorer.base.errors import InfeasibleError, InputError
@@ -36,6 +37,7 @@ from explorer.search import (
 )
 from explorer.search.objectives import axes_of, frontier_axes
 from explorer.search.problem import synchronous
+from explorer.simulation.simulate import simulate
 
 MOST_PARTS = 4
 """Parts of a gap that are named."""
@@ -146,14 +148,19 @@ def _nothing_found(problem: Problem, last: Progress) -> InfeasibleError | None:
 def _why_not(problem: Problem, found: Candidate) -> str:
     """Say what the closest candidate lacks, the limit that binds, and what would make it fit."""
     report, limit = found.report, problem.memory_limit_bytes
+    cluster, closest = problem.needed_cluster, f"closest is {found.label}"
     if report.feasible:
         peak = format_bytes(max(report.peak_memory_bytes))
-        return f"closest is {found.label}: it needs {peak} where --memory-limit is {format_bytes(limit)}"
+        closest += f": it needs {peak} where --memory-limit is {format_bytes(limit)}"
+        # devices of so much: then all that is said of devices that are too small holds
+        small = (replace(kind, memory_bytes=min(kind.memory_bytes, limit)) for kind in cluster.device_kinds)
+        cluster = replace(cluster, device_kinds=tuple(small))
+        report = simulate(problem.graph, cluster, problem.workload, found.strategy)
     try:
-        require_feasible(problem.graph, problem.needed_cluster, problem.workload, found.strategy, report)
+        require_feasible(problem.graph, cluster, problem.workload, found.strategy, report)
     except InfeasibleError as error:
-        return f"closest is {found.label}: {error}"
-    return f"closest is {found.label}"
+        return f"{closest}: {error}"
+    return closest
 
 
 def _places(texts: list[str], flag: str) -> tuple[tuple[str, int], ...]:

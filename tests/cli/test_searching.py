@@ -127,6 +127,7 @@ def test_a_search_may_be_limited_and_keeps_a_frontier_of_three(run: Run) -> None
         (("--budget", "0"), "in 0 evaluations; give it more time (--budget)"),
         (("--max-devices", "1", "--pin", "embed=0", "--ban", "embed=0"), "break pins or bans); free a layer"),
         (("--memory-limit", "1MiB", "--max-evaluations", "40"), "where --memory-limit is 1.0 MiB"),
+        (("--memory-limit", "1MiB", "--max-evaluations", "4"), "use larger devices"),
     ],
 )
 def test_what_stands_in_the_way_is_said_in_one_line(flags: tuple[str, ...], words: str, run: Run) -> None:
