@@ -130,7 +130,7 @@ def compared(bench: Workbench) -> str:
     """A plan B in every view."""
     bench.act("compare")
     bench.settled()
-    bench.do("explorer.set(microbatch_size=1)")
+    bench.do("explorer.set(microbatch_size=2)")
     reasons_are_there(bench)
     return OUTPUT
 
@@ -138,7 +138,7 @@ def compared(bench: Workbench) -> str:
 def searching(bench: Workbench) -> str:
     """All searchers, one after another."""
     bench.tab("Search")
-    bench.do("setattr(explorer, 'search_budget_s', 20.0)")
+    bench.do("setattr(explorer, 'search_budget_s', 60.0)")
     bench.page.locator("[data-action=compare_all]").click()
     bench.until(lambda: bench.ask("len(explorer.search_panel.task.runs)") > 3, "some are done")
     bench.until(lambda: bench.page.locator(".js-plotly-plot").count() > 0, "chart drawn")
@@ -160,7 +160,7 @@ def schedules(bench: Workbench) -> str:
     bench.until(lambda: bench.page.locator("[data-schedule]").count() > 0, "a row for each schedule")
     bench.until(lambda: not bench.ask(waiting), "all counted")
     bench.settled()
-    return TABS
+    return f"{TABS} > .lm-TabBar + .s-table tbody"
 
 
 def order(bench: Workbench) -> str:
@@ -209,7 +209,10 @@ def run_done(bench: Workbench) -> str:
 
 def run_failed(bench: Workbench) -> str:
     """A rank that was killed; what was found before stays."""
+    bench.do("explorer.run_panel.set('rounds', 20)")
     bench.act("run")
+    alive = "__import__('psutil').pid_exists(explorer.run_panel.task._handle.process.pid)"
+    bench.until(lambda: bench.ask(f"explorer.run_panel.task.running and {alive}"), "a process of its own")
     bench.until(lambda: bench.page.locator("[data-rank]").count() > 0, "a row for each rank")
     parent = "__import__('psutil').Process(explorer.run_panel.task._handle.process.pid)"
     bench.until(lambda: bench.ask(f"len({parent}.children(recursive=True))") > 0, "ranks are there")
@@ -238,7 +241,7 @@ def refused(bench: Workbench) -> str:
 
 def history(bench: Workbench) -> str:
     """Every state, files, a wrong one said at its field."""
-    bench.do("explorer.set(microbatch_size=1)")
+    bench.do("explorer.set(microbatch_size=2)")
     bench.do("explorer.set(recompute='selective')")
     bench.act("undo")
     bench.tab("History")

@@ -81,6 +81,8 @@ def _choice(point: Point, schedule: Schedule, shape: Shape, group: str) -> Choic
         anew = False
         problem = f"{error.message}; {error.key}: {error.allowed}" if error.allowed else error.message
     title = f"{schedule.title}. {schedule.paper}" if schedule.paper else schedule.title
+    if needs := schedule.needs.words():
+        title += f". Needs {needs}"
     if anew:
         title += f". It cuts the model anew: {schedule.placement.text}"
     return Choice(name=schedule.name, group=group, title=title, anew=anew, problem=problem)

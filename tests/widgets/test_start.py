@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from explorer.simulation.simulate import simulate
@@ -37,3 +39,31 @@ def test_what_cannot_fit_uses_all_devices_and_is_not_beaten_in_both(model: str) 
         over = max(item.over_bytes for item in report.overflows)
         assert over >= lacks - 0.05 * room
         assert over > lacks or report.step_time_s >= found.step_time_s
+
+
+def test_thousands_of_devices_take_few_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Estimates choose; a handful of what they choose is simulated, and what is shown is a pipeline."""
+    calls = 0
+
+    def counted(*given: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return simulate(*given)
+
+    monkeypatch.setattr("widgets.start.simulate", counted)
+    own = inputs("llama3-405b", "hgx-h100-2048")
+    strategy = start_strategy(own)
+    assert calls <= 4
+    report = simulate(own.graph, own.cluster, own.workload, strategy)
+    assert report.feasible
+    assert len(strategy.job.devices) == 16_384
+    assert len(strategy.job.stages) > 1
+    # Megatron's answer is of this kind: as many devices as a node share a layer
+    assert strategy.job.stages[0].meshes[0].size("tensor") == 8
+
+
+@pytest.mark.parametrize("model", ["mixtral-8x7b", "deepseek-v3", "resnet50"])
+def test_any_model_begins_with_something_on_any_cluster(model: str) -> None:
+    for cluster in ("cpu-2", "mixed-v100-a100", "rtx4090-pcie-4"):
+        own = inputs(model, cluster)
+        assert simulate(own.graph, own.cluster, own.workload, start_strategy(own)).step_time_s > 0

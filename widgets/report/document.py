@@ -135,14 +135,15 @@ def _places() -> str:
 def _parts(bench: Reported) -> list[dict[str, Any]]:
     """Return the state of every drawing, without anything that only the workbench can do."""
     parts = bench.parts
-    tiles, board = _state(parts.tiles), _state(parts.board)
+    tiles, board, timeline = _state(parts.tiles), _state(parts.board), _state(parts.timeline)
     # verdict and reasons stand above as text
     tiles["view"] = tiles["view"] | {"verdict": None, "reasons": [], "reasoning": False}
     board["view"] = board["view"] | {"editable": False}
+    timeline["view"] = timeline["view"] | {"fixed": "Only the workbench edits the order"}
     return [
         {"name": "tiles", "kind": "tiles", "state": tiles},
         {"name": "board", "kind": "board", "state": board},
-        {"name": "timeline", "kind": "timeline", "state": _state(parts.timeline)},
+        {"name": "timeline", "kind": "timeline", "state": timeline},
         {"name": "graph", "kind": "graph", "state": _state(parts.graph), "answers": _answers(bench)},
         {"name": "memory", "kind": "heatmap", "state": _state(parts.memory)},
         {"name": "traffic", "kind": "heatmap", "state": _state(parts.traffic)},

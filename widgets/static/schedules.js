@@ -480,8 +480,7 @@ function cells(row, shown) {
 }
 var deviceWords = (row, lanes) => row.figures.activation_bytes.map((size, i) => `${lanes[i] ?? i}: ${bytes(size)}`).join(", ");
 function footWords(row) {
-  const needs = row.needs ? `needs ${row.needs}` : "any stages";
-  return [row.paper, needs, row.cuts ? `cuts the model anew: ${row.cuts}` : ""].filter(Boolean).join(" · ");
+  return [row.paper, row.needs && `needs ${row.needs}`, row.cuts ? `cuts the model anew: ${row.cuts}` : ""].filter(Boolean).join(" · ");
 }
 function stateWords(row) {
   if (row.problem) return row.problem;

@@ -29,8 +29,7 @@ export const deviceWords = (row, lanes) => row.figures.activation_bytes.map((siz
 
 /** Paper, needs, and whether the model is cut anew, in one line. */
 export function footWords(row) {
-  const needs = row.needs ? `needs ${row.needs}` : "any stages";
-  return [row.paper, needs, row.cuts ? `cuts the model anew: ${row.cuts}` : ""].filter(Boolean).join(" · ");
+  return [row.paper, row.needs && `needs ${row.needs}`, row.cuts ? `cuts the model anew: ${row.cuts}` : ""].filter(Boolean).join(" · ");
 }
 
 /** Why there are no figures yet, or what is wrong. */
