@@ -186,7 +186,10 @@ class _Head:
             raise InputError("the loss is asked on a rank without the head", key="engine")
         weights = dict(zip(self.module.names, self.module.held, strict=True))
         last = len(self.model.units) - 1
-        return run_units(self.model, [last], weights, {self.model.units[last].reads[0]: y}, tokens)[last]
+        # the head saves what it reads for its weights, and torch detaches y in place before they are due
+        return run_units(self.model, [last], weights, {self.model.units[last].reads[0]: y.clone()}, tokens)[
+            last
+        ]
 
 
 class _Body(nn.Module):

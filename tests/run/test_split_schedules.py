@@ -74,6 +74,23 @@ def test_weight_gradients_run_apart(launch: tuple[list[Prepared], RunResult]) ->
 
 
 @pytest.mark.slow
+def test_torchs_own_engine_makes_the_same_gradients() -> None:
+    names = [name for name in SPLIT if name != "split_backward"]
+    cases = [placed(name, 2, label="torch", optimizer="adamw") for name in names]
+    cases += [
+        placed("split_backward", 2, label=label(options), options=options)
+        for options in MODIFIED
+        if dict(options)["of"] != "chimera"  # two copies, which torch cannot run
+    ]
+    result = run(RunSpec(ranks=2, cases=tuple(replace(item.case, engine="torch") for item in cases)))
+    for item in cases:
+        for rank in result.ranks:
+            numerics = rank["cases"][item.case.name][0]["numerics"]
+            assert numerics["compared"] > 0
+            assert max(numerics["gradient"], numerics["weight"]) < 1e-10, item.case.name
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("microbatches", [8, 16])
 def test_steps_take_as_long_as_simulated(microbatches: int) -> None:
     """Four ranks that sleep; whether sleepers are woken in time is the machine's doing."""
