@@ -210,14 +210,16 @@ class RankLanes:
     def _transfer(self, task: int) -> Transfer:
         """Make the transfer of a task: those samples of the producers that some consumer needs."""
         slot, program = self.slot(task), self.program
-        made = [self._interval(item) for item in self.preds[task] if program.kind[item] < TRANSFER]
+        # transfers that block also wait for the receiver, and hold up what the sender does next
+        source, target = int(program.lane[task]), int(program.peer[task])
+        made = [self._interval(item) for item in self._computed(self.preds[task], source)]
         if not made:  # implied by the order of the sending lane
             section = self.sections[slot.piece.section]
             made = [section.interval(slot.piece.replica, int(program.microbatch[task]))]
-        asked = [self._interval(item) for item in self.consumers[task] if program.kind[item] < TRANSFER]
+        asked = [self._interval(item) for item in self._computed(self.consumers[task], target)]
         low = max(min(a for a, _ in made), min(a for a, _ in asked))
         high = min(max(b for _, b in made), max(b for _, b in asked))
-        wire: Wire = ("wire", int(program.lane[task]), int(program.peer[task]))
+        wire: Wire = ("wire", source, target)
         if high - low > slot.samples:  # both ends are of several microbatches, each with its transfer
             alike = (wire, slot, low, high)
             low += slot.samples * self._earlier[alike]
@@ -231,6 +233,10 @@ class RankLanes:
             interval=(low, high),
             slot=int(program.slot[task]),
         )
+
+    def _computed(self, tasks: Iterable[int], lane: int) -> list[int]:
+        """List those of some tasks that a lane computes."""
+        return [item for item in tasks if self.position.get(item, (-1, 0))[0] == lane]
 
     def _reduction(self, task: int) -> Reduction:
         slot = self.slot(task)

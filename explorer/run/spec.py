@@ -229,6 +229,7 @@ def _case_data(case: RunCase) -> dict[str, Any]:
         "flush": order.flush,
         "lag": order.lag,
         "edges": [[str(edge.before), str(edge.after)] for edge in order.edges],
+        "blocking": order.blocking,
         "options": dict(order.options),
     }
     data["shape"] = {item.name: getattr(shape, item.name) for item in fields(shape)}
@@ -248,6 +249,7 @@ def _case(data: Mapping[str, Any]) -> RunCase:
         flush=order["flush"],
         lag=tuple(order["lag"]),
         edges=tuple(Edge(parse_action(before), parse_action(after)) for before, after in order["edges"]),
+        blocking=order["blocking"],
         options=order["options"],
     )
     shape["lanes"] = tuple(tuple(Place(*place) for place in lane) for lane in shape["lanes"])

@@ -98,6 +98,9 @@ def chain_of(shape: Shape, limit: int) -> Chain:
     across = dict(zip(shape.edges, costs.transfer_s or (0.0,) * len(shape.edges), strict=True))
     p, m = shape.stages, shape.microbatches[0]
     held = shape.activation_bytes or (1.0,) * p
+    waiting = shape.waiting_bytes or tuple(size / 2 for size in held)
+    # what waits for W may be more than F kept, by the gradients that it reads: so much counts from F on
+    held = tuple(map(max, held, waiting))
     room = [math.inf] * p
     if limit:
         room = [limit * max(min(p - s, m) * size for s, size in enumerate(held))] * p
@@ -111,7 +114,7 @@ def chain_of(shape: Shape, limit: int) -> Chain:
         weight_grad_s=tuple(costs.weight_grad_s),
         transfer_s=tuple(across[s, s + 1] for s in range(p - 1)),
         held=held,
-        waiting=shape.waiting_bytes or tuple(size / 2 for size in held),
+        waiting=waiting,
         room=tuple(room),
     )
 

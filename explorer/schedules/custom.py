@@ -11,7 +11,7 @@ from explorer.base.registry import Option
 from explorer.reads import READS, reading_of
 from explorer.schedules import SCHEDULES, Schedule
 from explorer.schedules._common import LaneOrders, repeated, roles, updates
-from explorer.schedules.check import coverage
+from explorer.schedules.waits import check_order
 
 IDLE = "-"
 
@@ -52,7 +52,7 @@ def order(
 
     Raises:
         InputError: text that is not an order, or a number of lanes or steps other than it covers.
-        PlanError: the order does not cover the shape; every gap is listed.
+        PlanError: the order does not cover the shape, or its actions wait for each other; all is listed.
     """
     if covers < 1 or steps % covers:
         raise InputError(
@@ -72,7 +72,7 @@ def order(
         flush=flush,
         lag=_lag(lag),
     )
-    if problems := coverage(made, shape):
+    if problems := check_order(made, shape):
         raise PlanError(problems)
     return made
 

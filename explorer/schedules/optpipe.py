@@ -51,7 +51,7 @@ OPTIONS = (
     Option(name="nodes", default=1000, help="most nodes of the branch and bound", minimum=0),
     Option(
         name="choices",
-        default=400,
+        default=150,
         help="most pairs whose order is left to the solver; above, the best known order is taken",
         minimum=0,
     ),
@@ -107,7 +107,7 @@ def order(
     limit: int = 0,
     split: bool = True,
     nodes: int = 1000,
-    choices: int = 400,
+    choices: int = 150,
     seconds: float = 0.0,
 ) -> Order:
     """Order a step so that steps follow each other as fast as they can.

@@ -7,6 +7,8 @@ of one that wakes sleepers on time: how well it then agrees, `benchmarks/dry_run
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from itertools import cycle
 
 import pytest
 
@@ -14,10 +16,12 @@ from explorer.run.build import Prepared
 from explorer.run.compare import DRY_TOLERANCE_PCT, measure
 from explorer.run.launch import RunResult, run
 from explorer.run.spec import RunSpec
-from tests.run.programs import SCHEDULES, dry
+from explorer.schedules import SCHEDULES as REGISTERED
+from tests.run.programs import SCHEDULES, dry, dry_placed
 
 RANKS = 8
 ATTEMPTS = 3
+ORDERED = [item for item in REGISTERED if not (item.literal or item.dispatch)]
 LATE_PCT = 1.0
 """Sleeps that are longer by more than this are the machine's doing."""
 
@@ -25,6 +29,15 @@ LATE_PCT = 1.0
 def launched() -> tuple[list[Prepared], RunResult]:
     cases = [dry(name, RANKS, microbatches=8, seconds=0.015) for name in SCHEDULES]
     return cases, run(RunSpec(ranks=RANKS, cases=tuple(item.case for item in cases), rounds=2))
+
+
+def launched_every() -> tuple[list[Prepared], RunResult]:
+    """Every schedule of the registry on four ranks, up to four microbatches for each."""
+    cases = [
+        dry_placed(item.name, 4, microbatches=m, seconds=0.01)
+        for m, item in zip(cycle((8, 16)), ORDERED, strict=False)
+    ]
+    return cases, run(RunSpec(ranks=4, cases=tuple(item.case for item in cases), rounds=2))
 
 
 def stamps_of(item: Prepared, result: RunResult, number: int) -> dict[int, tuple[float, float, float]]:
@@ -52,7 +65,8 @@ def check_order(item: Prepared, stamps: dict[int, tuple[float, float, float]]) -
 
 
 @pytest.mark.slow
-def test_makespan_is_the_simulated_one() -> None:
+@pytest.mark.parametrize("launched", [launched, launched_every])
+def test_makespan_is_the_simulated_one(launched: Callable[[], tuple[list[Prepared], RunResult]]) -> None:
     for _ in range(ATTEMPTS):
         cases, result = launched()
         errors, late = {}, {}

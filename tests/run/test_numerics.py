@@ -45,6 +45,7 @@ def two_ranks() -> list[Prepared]:
     cases = [real(name, 2, 1) for name in SCHEDULES]
     cases += [placed(name, 2, optimizer="momentum") for name in EVERY if name not in SCHEDULES]
     cases.append(placed("chimera", 2, options=DOUBLED, label="doubled"))
+    cases += variants(2)
     cases += [real(name, 1, 2) for name in ("gpipe", "pipedream")]
     cases += [real(name, 1, 2, updates=(rule,), steps=5, name=named(rule, name)) for name, rule in RULES]
     cases += [real("spectrain", 2, 1, optimizer=name) for name in ("momentum", "adam")]
@@ -67,6 +68,18 @@ def two_ranks() -> list[Prepared]:
             real("custom", *where, name=f"split-{name}", microbatches=2, options=SPLIT_BACKWARD, **more)
         )
     return [*cases, split]
+
+
+def variants(ranks: int) -> list[Prepared]:
+    """Schedules under options that change what their default does."""
+    options = {
+        "cyclic": ("rule", "v2"), "graphpipe": ("k", "2"), "bapipe": ("variant", "1F1B-SNO"),
+        "optpipe": ("limit", 1),
+    }  # fmt: skip
+    return [
+        placed(name, ranks, f"{key} {value}", options=((key, value),), steps=4)
+        for name, (key, value) in options.items()
+    ]
 
 
 def named(choice: UpdateChoice, schedule: str) -> str:
@@ -94,6 +107,7 @@ SPLIT_BACKWARD = (("lanes", "0F0 0F1 0I0 0W0 0I1 0W1; 1F0 1I0 1F1 1I1 1W0 1W1"),
 def four_ranks() -> list[Prepared]:
     cases = [real(name, 4, 1) for name in ("pipedream", "pipedream_2bw", "interleaved_1f1b")]
     cases += [placed(name, 4, optimizer="momentum") for name in EVERY]
+    cases += variants(4)
     cases.append(placed("chimera", 4, options=DOUBLED, label="doubled"))
     cases += [real(name, 2, 2) for name in SCHEDULES]
     cases += [real(name, 2, 2, turns=True) for name in ("gpipe", "pipedream")]

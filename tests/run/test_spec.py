@@ -17,6 +17,7 @@ def test_round_trip(tmp_path: Path) -> None:
     cases = [real(name, 2, 1).case for name in SCHEDULES] + [
         real("gpipe", 2, 2, turns=True).case,
         dry("1f1b", 3).case,
+        real("1f1b", 2, 1, options=(("blocking", True),), name="blocking").case,
     ]
     spec = RunSpec(
         ranks=4, cases=tuple(cases), rounds=3, faults=(Fault(rank=1, kind="hang"),),

@@ -213,6 +213,15 @@ def test_a_stage_without_room_is_refused() -> None:
     assert make_order("optpipe", shape, options={"limit": 1}).options["gap"] >= 0
 
 
+def test_what_waits_may_be_more_than_what_is_kept() -> None:
+    """The gradients that W reads come on top of the activations."""
+    shape = replace(uneven(random.Random(6), 2, 3), waiting_bytes=(1.6, 0.3))
+    chain = chain_of(shape, 1)
+    assert chain.held[0] == 1.6
+    found = period(shape, {"limit": 1, "split": True, "nodes": 10_000})
+    assert found == pytest.approx(brute_force(chain, split=True), rel=1e-6)
+
+
 def test_a_stage_dag_is_refused() -> None:
     shape = replace(line(3, 4), edges=((0, 2), (1, 2)))
     with pytest.raises(InputError, match="chain of stages"):
