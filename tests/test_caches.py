@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 import explorer
-from explorer.base.caching import Hashed, IdentityCache, Same, interned, remembered, remembered_each
+from explorer.base.caching import (
+    BOUNDS,
+    MEBIBYTE,
+    Hashed,
+    IdentityCache,
+    Same,
+    interned,
+    remembered,
+    remembered_each,
+)
 from explorer.simulation import one_job
+from explorer.strategies.degrees import RECOMPUTE, Degrees
+from explorer.tables import Estimator
 
 
 def test_identity_cache_forgets_all_when_full() -> None:
@@ -46,6 +59,42 @@ def test_what_is_remembered_is_limited_by_sizes() -> None:
         length(large)
     assert length(small) == 3
     assert made == [3, 50, 3]
+
+
+def test_arrays_that_are_remembered_are_bounded_by_bytes() -> None:
+    made: list[int] = []
+
+    @remembered(100, most_bytes=1000)
+    def zeros(bytes_: int) -> dict[str, np.ndarray]:
+        made.append(bytes_)
+        return {"all": np.zeros(bytes_ // 8), "half": np.zeros(2)[:1]}
+
+    held = BOUNDS[-1].held_bytes
+    for size in (400, 480, 400, 480):
+        zeros(size)
+    assert made == [400, 480]
+    assert held() == 880 + 32
+    zeros(400)
+    zeros(80)  # one too many: what was asked for longest ago is forgotten
+    assert held() == 480 + 32
+    zeros(400)
+    zeros(8000)  # larger than all there may be: kept alone
+    assert held() == 8016
+    assert made == [400, 480, 80, 8000]
+
+
+def test_caches_bounded_by_bytes_hold_a_quarter_of_a_gibibyte_at_most() -> None:
+    graph, cluster = explorer.load_model("gpt2-small"), explorer.load_cluster("dgx-a100-128")
+    estimator = Estimator(graph, cluster, explorer.default_workload(graph).job)
+    for tensor, samples, recompute in itertools.product((1, 2, 4), (1, 2, 4), RECOMPUTE):
+        estimator.one(
+            Degrees(stages=4, tensor=tensor, replicas=8, microbatch_size=samples, recompute=recompute)
+        )
+    bounds = [item for item in BOUNDS if item.function.startswith("explorer.")]
+    assert sum(item.most_bytes for item in bounds) <= 256 * MEBIBYTE
+    held = {item.function.rpartition(".")[2]: item.held_bytes() for item in bounds}
+    assert all(held[item.function.rpartition(".")[2]] <= item.most_bytes for item in bounds)
+    assert min(held[name] for name in ("count_grids", "layer_columns", "layer_costs", "_sharded")) > 0
 
 
 def test_items_of_same_are_told_apart_by_identity() -> None:

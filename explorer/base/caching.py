@@ -12,10 +12,12 @@ these know it again.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import fields
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -133,10 +135,59 @@ class IdentityCache:
         return [hit[1] for hit in found]  # type: ignore[index]
 
 
+MEBIBYTE = 1 << 20
+
+
+class Bound(NamedTuple):
+    """A cache that is bounded by bytes."""
+
+    function: str
+    """Module and name of the function whose results it keeps."""
+    most_bytes: int
+    held_bytes: Callable[[], int]
+    """Function that returns how many it holds."""
+
+
+BOUNDS: list[Bound] = []
+"""All caches that are bounded by bytes."""
+
+
+def array_bytes(value: object, without: Sequence[object] = ()) -> int:
+    """Return the bytes of all arrays in a value: in its fields, items and values, each array once.
+
+    What owners have derived from themselves does not count, nor do some objects and what they hold.
+
+    >>> array_bytes((np.zeros(4), {"a": np.zeros((2, 3))}, "text"))
+    80
+    """
+    found: dict[int, int] = {}
+    open_values, seen = [value], {*map(id, without)}
+    while open_values:
+        item = open_values.pop()
+        if id(item) in seen:
+            continue
+        if isinstance(item, np.ndarray):
+            while isinstance(item.base, np.ndarray):
+                item = item.base
+            found[id(item)] = item.nbytes
+            continue
+        seen.add(id(item))
+        if isinstance(item, dict):
+            open_values += item.values()
+        elif isinstance(item, tuple | list):
+            open_values += item
+        elif is_dataclass(item) and not isinstance(item, type):
+            open_values += [getattr(item, part.name) for part in fields(item) if part.name != "_memo"]
+    return sum(found.values())
+
+
 def remembered(
-    limit: int, *, total: int = 0, size_of: Callable[..., int] = lambda *_: 0
+    limit: int, *, total: int = 0, size_of: Callable[..., int] = lambda *_: 0, most_bytes: int = 0
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Return a decorator of a pure function that keeps its last results, at most `limit`, by its arguments.
+
+    Where `most_bytes` is given, the arrays of all results together are no larger: the result asked for
+    longest ago is forgotten first. The last one stays whatever its size.
 
     Text, numbers and tuples are compared by value, arrays by content, the items of `Same` and everything
     else by identity; so a graph, cluster, stage or sharding has to be the same object. Arguments given by
@@ -150,6 +201,8 @@ def remembered(
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        if most_bytes:
+            return _bounded(function, limit, most_bytes)
         kept: dict[Hashable, tuple[object, T]] = {}
         held = 0
 
@@ -175,6 +228,34 @@ def remembered(
         return call
 
     return decorate
+
+
+def _bounded(function: Callable[P, T], limit: int, most_bytes: int) -> Callable[P, T]:
+    kept: OrderedDict[Hashable, tuple[object, T, int]] = OrderedDict()
+
+    @wraps(function)
+    def call(*arguments: P.args, **named: P.kwargs) -> T:
+        given = (*arguments, *named.values())
+        values = [item if type(item) in _BY_VALUE else _identity(item) for item in given]
+        key = (*values, _NAMED, *named) if named else tuple(values)
+        hit = kept.get(key)
+        if hit is not None:
+            with suppress(KeyError):  # another thread may have forgotten it just now
+                kept.move_to_end(key)
+            return hit[1]
+        checkpoint()
+        made = function(*arguments, **named)
+        kept[key] = given, made, array_bytes(made, given)
+        while len(kept) > 1 and (len(kept) > limit or held_bytes() > most_bytes):
+            kept.popitem(last=False)
+        return made
+
+    def held_bytes() -> int:
+        return sum(size for _, _, size in list(kept.values()))
+
+    BOUNDS.append(Bound(f"{function.__module__}.{function.__name__}", most_bytes, held_bytes))
+    call.forget = kept.clear  # type: ignore[attr-defined]
+    return call
 
 
 def remembered_each(

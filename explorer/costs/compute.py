@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.base.caching import remembered
+from explorer.base.caching import MEBIBYTE, remembered
 from explorer.base.errors import InputError
 from explorer.base.units import dtype_bytes
 from explorer.cluster import Curve, DeviceKind
@@ -69,7 +69,7 @@ def layer_times(
     ).seconds
 
 
-@remembered(COSTS_KEPT)
+@remembered(COSTS_KEPT, most_bytes=32 * MEBIBYTE)
 def layer_costs(
     graph: LayerGraph,
     kind: DeviceKind,

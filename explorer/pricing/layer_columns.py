@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from explorer.base.caching import STAGES_KEPT, remembered
+from explorer.base.caching import MEBIBYTE, STAGES_KEPT, remembered
 from explorer.cluster import Cluster, DeviceKind
 from explorer.costs.compute import layer_costs
 from explorer.costs.measured import with_collectives
@@ -24,8 +24,10 @@ from explorer.strategy import REPLICA, Stage
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
-COLUMNS_KEPT = 256
-"""Columns of whole graphs that are remembered: 150 KB each for 1,800 layers with collectives."""
+COLUMNS_KEPT, COLUMN_BYTES = 256, 32 * MEBIBYTE
+"""Columns of whole graphs that are remembered, and their bytes: 150 KB each for 1,800 layers with
+collectives.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,7 +51,7 @@ def sharded_of(graph: LayerGraph, stage: Stage, place: int | None = None) -> Sha
     return _sharded(graph, stage.layout, axes, overrides_of(stage), uneven_of(stage, place))
 
 
-@remembered(256)
+@remembered(256, most_bytes=COLUMN_BYTES)
 def _sharded(
     graph: LayerGraph,
     layout: tuple[tuple[str, str], ...],
@@ -91,7 +93,7 @@ class LayerColumns:
     """Collectives; None if the lane has none."""
 
 
-@remembered(COLUMNS_KEPT)
+@remembered(COLUMNS_KEPT, most_bytes=COLUMN_BYTES)
 def layer_columns(
     graph: LayerGraph,
     cluster: Cluster,

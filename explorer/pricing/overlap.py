@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from explorer.base.caching import remembered
+from explorer.base.caching import MEBIBYTE, remembered
 from explorer.graph import LayerGraph
 from explorer.pricing.lane_collectives import FloatArray, Inside
 from explorer.sharding import ShardedLayers
@@ -82,7 +82,7 @@ class Beside:
         return float(np.minimum(comm_s[self.kind] * self.hideable * share[self.payer], behind).sum())
 
 
-@remembered(256)
+@remembered(256, most_bytes=16 * MEBIBYTE)
 def beside_of(
     graph: LayerGraph, shards: ShardedLayers, inside: Inside, overlap: tuple[tuple[str, str], ...]
 ) -> tuple[Beside | None, Beside | None, Beside | None]:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from explorer.base.caching import remembered
 from explorer.schedules.placements import Grid, Placement
 
 FloatArray = npt.NDArray[np.float64]
@@ -63,7 +64,7 @@ class Pipelines:
     @cached_property
     def held(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """The (stage, copy) pairs at every position, by stage."""
-        return self.placement.held(self.grid)
+        return _held(self.placement, self.grid)
 
     def work_s(self, of_stage: FloatArray) -> FloatArray:
         """Return the (P, N) seconds of a step on each position, given those of one microbatch by stage.
@@ -109,6 +110,11 @@ answer, to the moments at which memory may peak."""
 
 Stays = Callable[[Grid, FloatArray], BoolArray]
 """Function from a grid and (N,) microbatches to (N,) whether every position always stays with a stage."""
+
+
+@remembered(256)
+def _held(placement: Placement, grid: Grid) -> tuple[tuple[tuple[int, int], ...], ...]:
+    return placement.held(grid)
 
 
 def busy(of: Pipelines) -> FloatArray:

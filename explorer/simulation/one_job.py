@@ -69,13 +69,6 @@ def simulate_job(
     """Predict time, memory and traffic of one job's strategy (see `explorer.simulation.simulate`)."""
     framework = load_framework(job.framework)
     cluster, strategy = cluster_under(cluster, framework), strategy_under(strategy, framework)
-    with uncollected():
-        return _simulate(graph, cluster, job, strategy, force_events=force_events)
-
-
-def _simulate(
-    graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy, *, force_events: bool
-) -> Report:
     problems = check_job(graph, cluster, job, strategy)
     if problems:
         raise PlanError(problems)
@@ -217,8 +210,9 @@ def get_program(
     program = _ALIVE.get(key)
     if program is None:
         shape = make_shape(placement, folding, job, costs=costs)
-        order: Order = make_order(strategy.schedule, shape, steps=steps, options=options)
-        program = lower(placement.skeleton, shape, order, folding.kept)
+        with uncollected():
+            order: Order = make_order(strategy.schedule, shape, steps=steps, options=options)
+            program = lower(placement.skeleton, shape, order, folding.kept)
         program = replace(program, kept_replicas=folding.kept, replica_classes=folding.classes)
         _ALIVE[key] = program
     with _LOCK:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from explorer.base.caching import MEBIBYTE, remembered
 from explorer.costs.memory_arrays import BoolArray, FloatArray, GraphArrays, IntArray, graph_arrays
 from explorer.costs.memory_counts import Counts, carved_of
 from explorer.costs.memory_peaks import exchange_sizes, kept_twice, product_sizes
@@ -31,7 +32,9 @@ from explorer.tables.pair_grids import (
 from explorer.tables.peak_grids import peak_grid
 
 MOST_UNITS = 256
-"""Units of a model whose runs are all counted at once: 20 MiB for so many, 6 MiB for 130."""
+"""Units of a model whose runs are all counted at once: 10 MiB for so many, 3 MiB for 130."""
+GRID_BYTES = 96 * MEBIBYTE
+"""Bytes of the grids that are remembered; a grid takes some 50 ms to make again."""
 SIZES = (
     "largest block", "largest gathered", "saved none", "saved selective", "saved full", "again selective",
     "again full", "again for inputs selective", "again for inputs full", "waiting", "working none", "working",
@@ -49,11 +52,16 @@ class CountGrids:
     bounds: IntArray
     """First layer of each unit, and the number of layers."""
     values: FloatArray
-    """Shape (names, units + 1, units + 1), named by `names_of`: by first unit, and by the unit behind."""
+    """Shape (names, runs), named by `names_of`; runs by first unit, then by the unit behind (`place`)."""
     unknown: BoolArray
     """Runs whose counts have to be asked."""
 
+    def place(self, start: IntArray, stop: IntArray) -> IntArray:
+        """Return the places of the runs from some units to before others."""
+        return start * (2 * len(self.bounds) - start - 1) // 2 + stop - start - 1
 
+
+@remembered(256, most_bytes=GRID_BYTES)
 def count_grids(graph: LayerGraph, shards: ShardedLayers) -> CountGrids | None:
     """Return the counts of all runs of units; None for models to which the forms do not apply.
 
@@ -163,9 +171,10 @@ class _Counting:
         blocks = np.concatenate([[0], np.cumsum(self.units.blocks)])
         bare = (blocks[None, :] == blocks[:, None]) & bool(blocks[-1])
         carved = tuple(sorted({1.0, *np.unique(carved_of(self.shards)).tolist()}))
+        runs = np.triu_indices(len(self.units.bounds), 1)
         return CountGrids(
-            bounds=self.units.bounds, unknown=unknown | bare,
-            values=np.stack([self.found[name] for name in names_of(carved)]),
+            bounds=self.units.bounds, unknown=(unknown | bare)[runs],
+            values=np.stack([self.found[name][runs] for name in names_of(carved)]),
         )  # fmt: skip
 
     # ---- activations -----------------------------------------------------------------------------------

@@ -45,7 +45,16 @@ class Seconds(NamedTuple):
             of_stage = self.weight_grad
         else:
             of_stage = self.backward if apart == "backward" else self.forward + self.backward
-        return np.array([of_stage[[stage for stage, _ in pairs]].sum(axis=0) for pairs in held])
+        return summed_at(held, of_stage)
+
+
+def summed_at(held: Held, values: FloatArray) -> FloatArray:
+    """Return the (P, N) sums of (S, N) values over the stages at each position, which all have as many."""
+    stages = np.array([[stage for stage, _ in pairs] for pairs in held])
+    found: FloatArray = values[stages[:, 0]]
+    for column in stages.T[1:]:
+        found += values[column]
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -109,7 +118,7 @@ class Swaps:
         reduced = np.where(zero >= 2, exchange.last + exchange.earlier, 0.0)
         sent = reduced + GATHERS[schedule.apart] * exchange.fetch
         sent *= grid.copies  # every copy's microbatches are reduced on all of them
-        each = np.array([sent[[stage for stage, _ in pairs]].sum(axis=0) for pairs in inner]).max(axis=0)
+        each = summed_at(inner, sent).max(axis=0)
         apart = exchange.inside.any(axis=0) | exchange.expert_earlier.any(axis=0)
         first = [pairs[0][0] for pairs in inner]
         same = np.array_equal(guess, lower)
@@ -232,6 +241,4 @@ class Pairs:
 
     def _summed(self, values: FloatArray) -> FloatArray:
         """Return the (P, N) sums over the stages at each position."""
-        if len(self.held[0]) == 1:
-            return values[[stages[0] for stages in self.stages]]
-        return np.array([values[stages].sum(axis=0) for stages in self.stages])
+        return summed_at(self.held, values)

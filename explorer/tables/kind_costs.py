@@ -17,6 +17,7 @@ import numpy as np
 from explorer.pricing.gradient_sync import reduction_steps
 from explorer.pricing.routes import lane_route
 from explorer.tables.borders import flow_tensors
+from explorer.tables.coded_rows import CodedRows, Codes
 from explorer.tables.run_kinds import RunKinds
 from explorer.tables.stage_choice import StageChoice
 from explorer.tables.stage_table import StageTable
@@ -100,6 +101,9 @@ class KindCosts:
         self.memory = Rows(len(Memory._fields), runs)
         self.exchange = Rows(len(Exchange._fields), runs)
         self.transfer = Rows(2, pairs)
+        self.spreads, self.sizes = Codes(), Codes()
+        """Codes of devices and of microbatch sizes, for `memory_rows`."""
+        self._memory_rows: dict[int, CodedRows] = {}
         self._shared: dict[Hashable, float] = {}
         self._node = max(group.devices_per_node for group in table.cluster.nodes)
 
@@ -107,8 +111,8 @@ class KindCosts:
         """Return the row of F, B, I and W of a choice."""
         if choice.expert > 1:
             return self.seconds.row((choice,), self._seconds)
-        columns = self.table.columns(choice)  # equal rows of devices share them
-        return self.seconds.row((id(columns),), lambda _: self._seconds(choice))
+        number = self.table.columns_number(choice)  # equal rows of devices share their columns
+        return self.seconds.row((number,), lambda _: self._seconds(choice))
 
     def _seconds(self, choice: StageChoice) -> FloatArray:
         time = self.table.seconds(choice, self._starts, self._stops)
@@ -117,6 +121,12 @@ class KindCosts:
         gradient = time.input_grad_s + time.recompute_s
         whole = gradient + time.weight_grad_s - time.behind_weight_s
         return np.array([time.forward_s, whole, gradient, time.weight_grad_s])
+
+    def memory_rows(self, copies: int) -> CodedRows:
+        """Return the rows of `Memory` of plans with so many copies by the codes of devices and microbatch
+        size, recomputation and ZeRO level: they are the same for any number of stages.
+        """
+        return self._memory_rows.setdefault(copies, CodedRows(4))
 
     def memory_row(self, choice: StageChoice) -> int:
         """Return the row of `Memory` of a choice."""

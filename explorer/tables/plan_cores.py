@@ -51,6 +51,7 @@ class PlanCores:
         self._seconds = Rows(4, shape.stages)
         self._transfer = Rows(3, max(1, shape.stages - 1))
         self._channels = PlanChannels(shape)
+        self._ends_of: dict[int, tuple[list[tuple[int, int] | None], IntArray]] = {}
         self._own_rows, self._sent_rows = CodedRows(3), CodedRows(2)
 
     def rows(
@@ -172,24 +173,32 @@ class PlanCores:
     def _transfers(self, lane: Spread, samples: int) -> FloatArray:
         """Return (3, S - 1) seconds of transfers, as `stage_arrays` has them."""
         choice = choice_of(lane, samples=samples, replicas=lane[5] if lane[2] > 1 else 1)
-        size = devices_of(lane)
-        rows: dict[tuple[int, int], tuple[int, float]] = {}
-        found = [(0, 0.0)] * max(1, self.shape.stages - 1)
-        for s in range(self.shape.stages - 1):
-            a, b = int(self.shape.home[s]) * size, int(self.shape.home[s + 1]) * size
-            if a != b:
-                back = min(a, b) // self.shape.period * self.shape.period if self.shape.period else 0
-                ends = a - back, b - back
-                if ends not in rows:
-                    crowd = self.shape.costs.crowd(choice.row_devices, *ends, lane[5])
-                    rows[ends] = self.shape.costs.transfer_row(choice, *ends), crowd
-                found[s] = rows[ends]
-        numbers, crowds = np.array(found).T
+        ends, place = self._ends(devices_of(lane))
+        costs, row = self.shape.costs, choice.row_devices
+        numbers = np.array([costs.transfer_row(choice, *pair) if pair else 0 for pair in ends])[place]
+        crowds = np.array([costs.crowd(row, *pair, lane[5]) if pair else 0.0 for pair in ends])[place]
         pairs = self.shape.cut.pairs if len(self.shape.cut.pairs) else np.zeros(1, dtype=np.int64)
-        both = self.shape.costs.transfer.of(numbers.astype(np.int64), pairs) * (crowds > 0)
+        both = costs.transfer.of(numbers, pairs) * (crowds > 0)
         alone, kept = both.min(axis=0), np.zeros(both.shape[1])
         kept[0] = self._channels.seconds(lane, alone)
         return np.array([alone, both.max(axis=0) * crowds, kept])
+
+    def _ends(self, size: int) -> tuple[list[tuple[int, int] | None], IntArray]:
+        """Return the different (first rank that sends, that receives) of transfers between positions of so
+        many devices, moved together to the first devices where links look alike; None for those on the same
+        devices; and per transfer its place among them.
+        """
+        if size not in self._ends_of:
+            home, period = self.shape.home * size, self.shape.period
+            a, b = home[:-1], home[1:]
+            back = np.minimum(a, b) // period * period if period else np.zeros_like(a)
+            ends: dict[tuple[int, int] | None, int] = {}
+            pairs = zip((a - back).tolist(), (b - back).tolist(), strict=True)
+            place = [ends.setdefault(None if x == y else (x, y), len(ends)) for x, y in pairs]
+            if not place:
+                place = [ends.setdefault(None, 0)]
+            self._ends_of[size] = list(ends), np.array(place, dtype=np.int64)
+        return self._ends_of[size]
 
 
 def _ports(home: IntArray, m: FloatArray, transfer: FloatArray, positions: int) -> FloatArray:

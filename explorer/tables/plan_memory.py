@@ -6,7 +6,6 @@ import numpy as np
 
 from explorer.schedules.pipelines import InFlight
 from explorer.schedules.spec import ROUNDING
-from explorer.tables.coded_rows import CodedRows
 from explorer.tables.degrees_columns import DegreesColumns
 from explorer.tables.distinct import Distinct, distinct
 from explorer.tables.kind_costs import Memory
@@ -21,14 +20,13 @@ class PlanMemory:
         self.shape = shape
         self._memory_parts = len(Memory._fields)
         self._fullest = self._fullest_positions()
-        self._memory_rows = CodedRows(4)
 
     def of(
         self, columns: DegreesColumns, names: list[Spread], lanes: Distinct, core: Distinct
     ) -> tuple[FloatArray, ...]:
         """Return (N,) bytes of the fullest device, guess and bound, and those that some device lacks."""
         kept = distinct(core.place, columns.zero)
-        place, zero = core.place[kept.first], columns.zero[kept.first]
+        zero = columns.zero[kept.first]
 
         def make(n: int) -> int:
             row = kept.first[n]
@@ -39,8 +37,11 @@ class PlanMemory:
             )  # fmt: skip
             return self.shape.costs.memory_row(choice)
 
-        codes = (*(part[place] for part in self.shape.coded(columns, names, lanes, core)), zero)
-        rows = self._memory_rows.rows(codes, make)
+        costs = self.shape.costs
+        devices = costs.spreads.of(names)[lanes.place[kept.first]]
+        sizes = costs.sizes.of_array(columns.microbatch_size[kept.first])
+        codes = (devices, sizes, columns.recompute[kept.first], zero)
+        rows = costs.memory_rows(self.shape.grid.copies).rows(codes, make)
         m = self.shape.job.global_batch / (columns.microbatch_size * columns.replicas)[kept.first]
         capacity, reserved = self._room(names, lanes.place[kept.first])
         found = np.zeros((4, kept.size))

@@ -59,6 +59,8 @@ class PlanShape:
 
     def by_position(self, size: int, row: Callable[[int], int]) -> IntArray:
         """Return the (S,) rows of stages, given that of the first rank of a position of so many devices."""
+        if not size or (self.period and size % self.period == 0):
+            return np.full(self.stages, row(0), dtype=np.int64)
         firsts = [position * size for position in range(self.grid.positions)]
         firsts = [first % self.period if self.period else first for first in firsts]
         rows = {first: row(first) for first in dict.fromkeys(firsts)}

@@ -76,10 +76,6 @@ class RunCounts:
         self._carved = tuple(sorted({1.0, *np.unique(carved_of(shards)).tolist()}))
         self._names = names_of(self._carved)
         self._positions = positions or cuts_of(graph)
-        self._grids = count_grids(graph, shards) if self._positions.ordered else None
-        self._place = np.full(len(graph.layers) + 1, -1, dtype=np.int64)
-        if self._grids is not None:
-            self._place[self._grids.bounds] = np.arange(len(self._grids.bounds))
 
     def runs(self, starts: IntArray, stops: IntArray) -> Counts:
         """Return the counts of many runs, in which every number is an array by run.
@@ -99,10 +95,14 @@ class RunCounts:
     def _find(self, starts: IntArray, stops: IntArray) -> Counts:
         table = np.empty((len(self._names), len(starts)))
         unknown = np.ones(len(starts), dtype=bool)
-        if self._grids is not None:
-            i, j = self._place[starts], self._place[stops]
-            unknown = (i < 0) | (j < 0) | self._grids.unknown[i, j]
-            table[:] = self._grids.values[:, i, j]
+        grids = count_grids(self._graph, self._shards) if self._positions.ordered else None
+        if grids is not None:
+            unit = np.full(len(self._layers) + 1, -1, dtype=np.int64)
+            unit[grids.bounds] = np.arange(len(grids.bounds))
+            i, j = unit[starts], unit[stops]
+            place = np.where((i < 0) | (j < 0), 0, grids.place(i, j))
+            unknown = (i < 0) | (j < 0) | grids.unknown[place]
+            table[:] = grids.values[:, place]
         for run in np.flatnonzero(unknown).tolist():
             table[:, run] = self._ask(int(starts[run]), int(stops[run]))
         table.flags.writeable = False

@@ -105,6 +105,7 @@ class StageTable:
         self.period = self._lanes.period
         self.positions = positions or cuts_of(graph)
         self.crossings = StageCrossings(self._lanes, self.positions, job.precision, framework.transfers)
+        self._numbers: dict[tuple[object, ...], int] = {}
         self._experts = self.positions.sums(_covered(graph).astype(np.int64))
 
     # ---- asked -----------------------------------------------------------------------------------------
@@ -174,7 +175,12 @@ class StageTable:
         Raises:
             InputError: the model or the cluster does not allow the choice.
         """
-        return self._lanes.once(("columns", choice), lambda: self._columns(choice))
+        number = self.columns_number(choice)
+        return self._lanes.once(("columns", number), lambda: self._columns(choice))
+
+    def columns_number(self, choice: StageChoice) -> int:
+        """Return a number that two choices share if their columns are the same."""
+        return self._lanes.once(("number", choice), lambda: self._number(choice))
 
     def sharding(self, choice: StageChoice) -> ShardedLayers:
         """Return how a choice shards the model; of experts as if every run had some.
@@ -200,23 +206,36 @@ class StageTable:
         return [(item, mask) for item, mask in found if mask.any()] or [(choice, every)]
 
     def _columns(self, choice: StageChoice) -> SecondsColumns:
-        row = self._lanes.row(self._lanes.lane(choice))
-        samples, precision = choice.microbatch_size, self.job.precision
-        costs = None
-        if row.sharded.inside is not None:
-            costs = kind_costs(self.cluster, row.sharded.inside, row.lines, precision, float(samples))
-        alike = id(row.sharded), row.kinds, None if costs is None else costs.tobytes(), samples
+        row, costs = self._lanes.row(self._lanes.lane(choice)), self._collectives(choice)
+        kinds, precision = tuple(kind.name for kind in row.kinds), self.job.precision
 
         def make() -> LayerColumns:
             return self._prices(
                 self.graph, self.cluster, row.sharded, costs,
-                kinds=tuple(kind.name for kind in row.kinds), precision=precision, samples=float(samples),
+                kinds=kinds, precision=precision, samples=float(choice.microbatch_size),
             )  # fmt: skip
 
-        found = self._lanes.once(("layers", *alike), make)
+        found = self._lanes.once(("layers", *self._alike(choice)), make)
         return seconds_columns(
             self.graph, row.sharded, found, row.kinds, choice.overlap, choice.recompute, self.positions
         )
+
+    def _collectives(self, choice: StageChoice) -> FloatArray | None:
+        """Return the seconds and bytes of every kind of collective of a row; None if it has none."""
+        row = self._lanes.row(self._lanes.lane(choice))
+        if row.sharded.inside is None:
+            return None
+        samples = float(choice.microbatch_size)
+        return kind_costs(self.cluster, row.sharded.inside, row.lines, self.job.precision, samples)
+
+    def _alike(self, choice: StageChoice) -> tuple[object, ...]:
+        """Return what the seconds of layers depend on; the rows stay, and so the identity of a sharding."""
+        row, costs = self._lanes.row(self._lanes.lane(choice)), self._collectives(choice)
+        return id(row.sharded), row.kinds, None if costs is None else costs.tobytes(), choice.microbatch_size
+
+    def _number(self, choice: StageChoice) -> int:
+        key = (*self._alike(choice), choice.overlap, choice.recompute)
+        return self._numbers.setdefault(key, len(self._numbers))
 
     def _counts(self, choice: StageChoice) -> RunCounts:
         shards = self.sharding(choice)
