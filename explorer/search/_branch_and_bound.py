@@ -239,7 +239,7 @@ class BranchAndBound:
         found: dict[str, float] = {}
         reached = best
         for words, bound in sorted(least.items(), key=itemgetter(1), reverse=True):
-            if max(bound, self._floor) < reached:
+            if 0 < max(bound, self._floor) < reached:  # a bound of 0, of work without FLOPs, has no gap
                 found[words] = best / max(bound, self._floor) - best / reached
                 reached = max(bound, self._floor)
         return found
