@@ -8,6 +8,9 @@ A lane may name what lowering otherwise places by itself: ``0UNSHARD``, ``0RESHA
 (torch's words) gather and give back the sharded weights of a stage and reduce its gradients there;
 ``0RECOMPUTE3`` makes again what the backward of microbatch 3 needs, ``0OFFLOAD3`` and ``0RELOAD3`` move its
 activations to the host and back. Whatever a lane does not name is placed by rules, or not done.
+
+``0OVERLAP3`` joins the forward ``0F3`` before it and the backward after it to one action of two microbatches:
+they begin and end together, and the work of one hides the collectives of the other.
 """
 
 from __future__ import annotations
@@ -26,8 +29,8 @@ from explorer.base.errors import InputError
 IntArray = npt.NDArray[np.int64]
 
 FORWARD, BACKWARD, INPUT_GRAD, WEIGHT_GRAD, UPDATE = OPS = ("F", "B", "I", "W", "U")
-NAMED = (UNSHARD, RESHARD, REDUCE_GRAD, RECOMPUTE, OFFLOAD, RELOAD) = (
-    "UNSHARD", "RESHARD", "REDUCE_GRAD", "RECOMPUTE", "OFFLOAD", "RELOAD"
+NAMED = (UNSHARD, RESHARD, REDUCE_GRAD, RECOMPUTE, OFFLOAD, RELOAD, OVERLAP) = (
+    "UNSHARD", "RESHARD", "REDUCE_GRAD", "RECOMPUTE", "OFFLOAD", "RELOAD", "OVERLAP"
 )  # fmt: skip
 """Actions that a schedule may leave to lowering."""
 WHOLE_STAGE = frozenset({UNSHARD, RESHARD, REDUCE_GRAD})
@@ -189,7 +192,7 @@ _NONE = np.empty((6, 0), dtype=np.int64)
 
 _PLACE = r"(?:~(\d{1,9}))?(?:\^(\d{1,9}))?$"
 _ACTION = re.compile(
-    rf"^(\d{{1,9}})([FBIWU]|{RECOMPUTE}|{OFFLOAD}|{RELOAD})(\d{{1,9}})(?:-(\d{{1,9}}))?{_PLACE}"
+    rf"^(\d{{1,9}})([FBIWU]|{RECOMPUTE}|{OFFLOAD}|{RELOAD}|{OVERLAP})(\d{{1,9}})(?:-(\d{{1,9}}))?{_PLACE}"
 )
 _OF_STAGE = re.compile(rf"^(\d{{1,9}})({'|'.join(sorted(WHOLE_STAGE))})(\d{{0,9}})(){_PLACE}")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorer.tasks.holder_groups import find_groups
-from explorer.tasks.program import REDUCE, TRANSFER, Program, Slot
+from explorer.tasks.program import BESIDE, REDUCE, TRANSFER, Program, Slot
 from explorer.tasks.skeleton import FloatArray, IntArray
 
 
@@ -23,9 +23,9 @@ class PriceTables:
     order: IntArray
     """Slots of `own`, one section after the other."""
     near: tuple[tuple[int, ...], ...]
-    """Per section: sections with which it shares parameters, itself included."""
+    """Per section: sections with which it shares parameters or overlapped actions, itself included."""
     alone: bool
-    """Whether no two sections share parameters."""
+    """Whether no two sections do."""
     transfers: tuple[Slot, ...]
     """Slots of transfers."""
     number: IntArray
@@ -56,6 +56,9 @@ def _find_tables(program: Program) -> PriceTables:
     for group in find_groups(program.skeleton, program.kept_replicas):
         for section in group.sections if len(group.sections) > 1 else ():
             near[section] |= {*group.sections}
+    for slot in program.slots:
+        if slot.part == BESIDE and slot.peer.section != slot.piece.section:
+            near[slot.piece.section] |= {slot.piece.section, slot.peer.section}
     numbers = np.array(transfers, dtype=np.int64)
     slots = [program.slots[number] for number in transfers]
     return PriceTables(

@@ -27,7 +27,20 @@ from explorer.pricing.section_time import (
 )
 from explorer.strategy import ACTIVATIONS, OPTIMIZER, JobStrategy
 from explorer.tasks.placement import Piece, PlacedStrategy
-from explorer.tasks.program import GATHER, HOST, JOIN, REMADE_BEFORE, TRANSFER, B, F, Slot, U, W
+from explorer.tasks.program import (
+    BESIDE,
+    GATHER,
+    HOST,
+    JOIN,
+    REMADE_BEFORE,
+    TRANSFER,
+    WHOLE,
+    B,
+    F,
+    Slot,
+    U,
+    W,
+)
 from explorer.workload import Job
 
 
@@ -140,6 +153,29 @@ class Pricer(Exchanges):
         return self._gather(slot) if slot.kind == GATHER else self._reduce(slot)
 
     def _compute(self, slot: Slot) -> SlotPrice:
+        return self._overlapped(slot) if slot.part == BESIDE else self._alone(slot)
+
+    def _overlapped(self, slot: Slot) -> SlotPrice:
+        """Return the price of one half of a forward and a backward that run as one.
+
+        The work of one hides the collectives of the other, so that the pair takes the longest of the work of
+        both, the collectives of both, and either alone; each half takes its share of these seconds.
+        """
+        own = self._alone(slot._replace(peer=slot.piece, part=WHOLE))
+        kind = B if slot.kind == F else F
+        other = self._alone(Slot(kind, slot.peer.section, slot.peer, slot.peer, slot.samples))
+        after_each_other = own.seconds + other.seconds
+        if not after_each_other:
+            return own
+        comm = own.comm_s + other.comm_s
+        work = after_each_other - comm
+        share = own.seconds / after_each_other
+        return own._replace(
+            seconds=share * max(work, comm, own.seconds, other.seconds),
+            comm_s=share * max(0.0, comm - work, own.seconds - work, other.seconds - work),
+        )
+
+    def _alone(self, slot: Slot) -> SlotPrice:
         time = self._row_time(slot.where, slot.piece.copy, self.row(slot.piece), slot.samples)
         if slot.kind == W:
             return SlotPrice(time.weight_grad_s)

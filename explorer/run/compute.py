@@ -185,6 +185,10 @@ class Compute(HeldWeights):
         return inputs, outputs, [*came.values(), *([None] if last in made else [])]
 
     def _backward(self, piece: Piece, number: int) -> None:
+        if piece in self.split:  # its graph is cut, for others of its microbatches
+            self._input_grad(piece, number, "B")
+            self._weight_grad(piece, number)
+            return
         inputs, outputs, came = self._roots(piece, number)
         wanted = [u for u, x in inputs.items() if x.requires_grad]
         weights = self._weights(piece, number, "B")
@@ -194,11 +198,11 @@ class Compute(HeldWeights):
         self._send_back(piece, number, dict(zip(wanted, found, strict=False)))
         self._add(piece, number, dict(zip(weights, found[len(wanted) :], strict=True)))
 
-    def _input_grad(self, piece: Piece, number: int) -> None:
+    def _input_grad(self, piece: Piece, number: int, op: str = "I") -> None:
         inputs, outputs, came = self._roots(piece, number)
         wanted = [u for u, x in inputs.items() if x.requires_grad]
         found, waiting = input_half(
-            outputs, came, [inputs[u] for u in wanted], self._weights(piece, number, "I"),
+            outputs, came, [inputs[u] for u in wanted], self._weights(piece, number, op),
             self.tables.pop((piece, number), ()),
         )  # fmt: skip
         self._send_back(piece, number, dict(zip(wanted, found, strict=True)))

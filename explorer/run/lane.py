@@ -15,7 +15,21 @@ from dataclasses import dataclass
 
 from explorer.base.errors import InputError
 from explorer.tasks.placement import Piece
-from explorer.tasks.program import CLOSING, GATHER, JOIN, KINDS, OPENING, REDUCE, TRANSFER, Program, Slot, U
+from explorer.tasks.program import (
+    CLOSING,
+    GATHER,
+    JOIN,
+    KINDS,
+    OPENING,
+    REDUCE,
+    TRANSFER,
+    B,
+    F,
+    I,
+    Program,
+    Slot,
+    U,
+)
 
 Wire = tuple[str, int, int]
 """("wire" or "signal", sending rank, receiving rank)."""
@@ -212,11 +226,11 @@ class RankLanes:
         slot, program = self.slot(task), self.program
         # transfers that block also wait for the receiver, and hold up what the sender does next
         source, target = int(program.lane[task]), int(program.peer[task])
-        made = [self._interval(item) for item in self._computed(self.preds[task], source)]
+        made = self._worked_on(self.preds[task], slot, source, reads=slot.backward)
         if not made:  # implied by the order of the sending lane
             section = self.sections[slot.piece.section]
             made = [section.interval(slot.piece.replica, int(program.microbatch[task]))]
-        asked = [self._interval(item) for item in self._computed(self.consumers[task], target)]
+        asked = self._worked_on(self.consumers[task], slot, target, reads=not slot.backward)
         low = max(min(a for a, _ in made), min(a for a, _ in asked))
         high = min(max(b for _, b in made), max(b for _, b in asked))
         wire: Wire = ("wire", source, target)
@@ -234,9 +248,20 @@ class RankLanes:
             slot=int(program.slot[task]),
         )
 
-    def _computed(self, tasks: Iterable[int], lane: int) -> list[int]:
-        """List those of some tasks that a lane computes."""
-        return [item for item in tasks if self.position.get(item, (-1, 0))[0] == lane]
+    def _worked_on(self, tasks: Iterable[int], slot: Slot, lane: int, *, reads: bool) -> list[Interval]:
+        """Return the samples of those tasks at one end of a transfer, on a lane: its readers or its source.
+
+        A pair that runs as one also waits for what its other half is sent, and sends when that has ended.
+        """
+        flow = self.program.skeleton.flows[slot.where]
+        sections, kinds = flow.targets if reads else (flow.source,), (B, I) if slot.backward else (F,)
+        return [
+            self._interval(item)
+            for item in tasks
+            if self.position.get(item, (-1, 0))[0] == lane
+            and self.program.kind[item] in kinds
+            and self.slot(item).piece.section in sections
+        ]
 
     def _reduction(self, task: int) -> Reduction:
         slot = self.slot(task)

@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
+from explorer.actions import OVERLAP
 from explorer.cluster import Cluster
 from explorer.framework import OURS
 from explorer.graph import LayerGraph
+from explorer.schedules import SCHEDULES
 from explorer.strategy import REPLICA, JobStrategy, Sync
 from explorer.workload import Job
 
@@ -100,6 +102,16 @@ def _overlap(plan: PlannedJob) -> Iterator[str]:
     found = dict.fromkeys(f"{axis} by {how}" for s in plan.strategy.stages for axis, how in s.overlap)
     if found:
         yield f"collectives of a lane beside its work: {', '.join(found)}"
+
+
+def _pairs(plan: PlannedJob) -> Iterator[str]:
+    job = plan.strategy
+    schedule = job.schedule if job.schedule in SCHEDULES.names() else ""
+    if (schedule and SCHEDULES.get(schedule).hides) or OVERLAP in str(dict(job.options).get("lanes", "")):
+        yield (
+            "forwards and backwards of two microbatches as one action: ranks run one after the other, and"
+            " have no collectives that it could hide"
+        )
 
 
 def _selective(plan: PlannedJob) -> Iterator[str]:
@@ -195,6 +207,7 @@ LEFT_OUT: tuple[LeftOut, ...] = (
     LeftOut(fields=("Stage.density",), words=_density),
     LeftOut(fields=("Stage.offload",), words=_offload),
     LeftOut(fields=("Stage.overlap",), words=_overlap),
+    LeftOut(fields=(), words=_pairs),
     LeftOut(fields=("Stage.recompute",), words=_selective),
     LeftOut(fields=("JobStrategy.transfers",), words=_transfers),
     LeftOut(fields=("JobStrategy.checkpoint_period_s",), words=_checkpoints),

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from explorer.actions import (
     NAMED,
     OFFLOAD,
+    OVERLAP,
     RECOMPUTE,
     RELOAD,
     UPDATE,
@@ -106,20 +107,30 @@ def _holding(shape: Shape, stage: int) -> list[tuple[Place, ...]]:
 
 def _cells(actions: Sequence[Action], microbatches: int) -> list[str]:
     """Write the cells of one rank; its row follows the actions of the first step."""
-    return [
-        f"{action.stage}{action.op}{n}"
-        for action in actions
-        if action.op != UPDATE
-        for n in range(action.first_microbatch, action.first_microbatch + action.count)
-        if n < microbatches
-    ]
+    cells: list[str] = []
+    joins = False
+    for action in actions:
+        if action.op == OVERLAP:
+            joins = action.first_microbatch < microbatches
+        elif action.op != UPDATE:
+            found = [
+                f"{action.stage}{action.op}{n}"
+                for n in range(action.first_microbatch, action.first_microbatch + action.count)
+                if n < microbatches
+            ]
+            if joins:
+                found[0] = f"({cells.pop()};{found[0]})OVERLAP_F_B"
+                joins = False
+            cells += found
+    return cells
 
 
 def _parse_cell(cell: str) -> list[Action]:
     if not cell:
         return []
     if overlapped := _OVERLAP.match(cell):
-        return [parse_action(part) for part in overlapped.groups()]
+        forward, backward = (parse_action(part) for part in overlapped.groups())
+        return [forward, forward._replace(op=OVERLAP), backward]
     if _COMMUNICATION.search(cell):
         raise InputError(
             f"{cell!r} is communication", found=cell, allowed="compute actions (format compute_only)"

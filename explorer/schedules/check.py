@@ -12,6 +12,7 @@ from explorer.actions import (
     INPUT_GRAD,
     NAMED,
     OFFLOAD,
+    OVERLAP,
     RECOMPUTE,
     REDUCE_GRAD,
     RELOAD,
@@ -189,6 +190,7 @@ def _named_problems(actions: Sequence[Action]) -> Iterator[str]:
     """Yield what is wrong with the named actions of a lane."""
     if not any(action.op in NAMED for action in actions):
         return
+    yield from _overlapping(actions)
     by_place: dict[tuple[int, int], list[Action]] = defaultdict(list)
     for action in actions:
         by_place[action.stage, action.copy].append(action)
@@ -200,6 +202,16 @@ def _named_problems(actions: Sequence[Action]) -> Iterator[str]:
             yield from _reducing(found)
         if named & {RECOMPUTE, OFFLOAD, RELOAD}:
             yield from _between(found)
+
+
+def _overlapping(actions: Sequence[Action]) -> Iterator[str]:
+    """Check that OVERLAP stands between the forward that it names and a backward of the same step."""
+    for before, action, after in zip((None, *actions), actions, (*actions[1:], None), strict=False):
+        if action.op == OVERLAP:
+            if before is None or before._replace(op=OVERLAP) != action or before.op != FORWARD:
+                yield f"{action} not after that forward"
+            elif after is None or after.op != BACKWARD:
+                yield f"{action} not before a backward"
 
 
 def _gathering(actions: list[Action]) -> Iterator[str]:
@@ -240,7 +252,9 @@ def _between(actions: list[Action]) -> Iterator[str]:
     """Check that recomputation and moves lie between the forward and the backward, in a possible order."""
     state: dict[tuple[int, int], str] = {}
     for action in actions:
-        for n in _samples(action) if action.op not in (RESHARD, UNSHARD, REDUCE_GRAD, UPDATE) else ():
+        for n in (
+            _samples(action) if action.op not in (RESHARD, UNSHARD, REDUCE_GRAD, UPDATE, OVERLAP) else ()
+        ):
             before = state.get((n, action.sweep), "")
             if before not in _AFTER.get(action.op, (before,)):
                 yield f"{action} not between the forward and the backward of microbatch {n}, or twice"

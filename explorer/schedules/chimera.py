@@ -115,7 +115,7 @@ def order(shape: Shape, *, steps: int, concatenate: bool = False, double: bool =
         paper=PAPER,
         options=OPTIONS,
         placement=BIDIRECTIONAL_4,
-        needs=Needs(copies=(4,), equal_microbatches=True, stage_multiple=2),
+        needs=Needs(copies=(4,), equal_microbatches=True, stage_multiple=4),
         closed_form=ClosedForm(makespan=makespan_of_two_pairs),
         lower=opposed,
         estimate=estimate,

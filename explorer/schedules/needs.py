@@ -264,6 +264,7 @@ def _microbatch_problems(needs: Needs, shape: Shape, placement: Placement, name:
             allowed="the same for all stages, or the schedules 1f1b and gpipe",
         )
         return
+    least = max(needs.least.of(shape)) if needs.least and shape.training else 1
     sharers = [shape.copies * (turns(shape, s) if needs.equal_turns else 1) for s in range(shape.stages)]
     for stage, (count, parts) in enumerate(zip(shape.microbatches, sharers, strict=True)):
         if count % parts:
@@ -272,7 +273,7 @@ def _microbatch_problems(needs: Needs, shape: Shape, placement: Placement, name:
                 + (" copies" if parts == shape.copies else " replicas"),
                 key="microbatches",
                 found=count,
-                allowed=nearest(partial(_multiple_of, parts), count) if len(counts) == 1
+                allowed=nearest(partial(_multiple_of, parts, least), count) if len(counts) == 1
                 else f"a multiple of {parts}",
             )  # fmt: skip
             return
@@ -282,8 +283,8 @@ def _microbatch_problems(needs: Needs, shape: Shape, placement: Placement, name:
         yield from _least_problems(needs.least, shape, name)
 
 
-def _multiple_of(parts: int, count: int) -> bool:
-    return count % parts == 0
+def _multiple_of(parts: int, least: int, count: int) -> bool:
+    return count % parts == 0 and count >= least
 
 
 def _multiple_problems(rule: Multiple, shape: Shape, placement: Placement, name: str) -> Iterator[Unmet]:

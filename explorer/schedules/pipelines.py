@@ -48,6 +48,9 @@ class Pipelines:
     transfer_s: FloatArray
     """(S - 1, N): x, seconds of one microbatch's tensors from stage s to s + 1, and of their gradients back;
     0 where both are at one position."""
+    comm_s: FloatArray | None = None
+    """(S, N): the part of F + B that is collectives inside a lane, which overlapped actions hide
+    (`Schedule.hides`); None for none."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options of the schedule, with their defaults."""
 

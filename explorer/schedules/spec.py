@@ -107,6 +107,9 @@ class Schedule(Spec):
     split: bool = True
     """Whether weight gradients may run apart from input gradients. False promises that every backward is
     whole, so that bounds may count on it."""
+    hides: bool = False
+    """Whether it overlaps actions, so that one's work hides the other's collectives: a position may take less
+    than its work."""
     in_flight: Moments = one_of_each
     """Moments at which memory may peak; by default what every order holds."""
     stays: Stays = never_stays
@@ -134,8 +137,10 @@ class Schedule(Spec):
 
     @property
     def tried(self) -> bool:
-        """Whether those who try every schedule take it: it makes an order of its own at once."""
-        return not (self.literal or self.dispatch or self.variant_of or self.costly)
+        """Whether those who try every schedule take it: it makes an order of its own at once, which takes no
+        less than its work, so that layouts can be bounded by their work.
+        """
+        return not (self.literal or self.dispatch or self.variant_of or self.costly or self.hides)
 
     def with_options(self, options: Mapping[str, Any]) -> Schedule:
         """Return the schedule as it is under some options.

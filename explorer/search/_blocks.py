@@ -144,7 +144,7 @@ def make_block(
     """
     there = _there(problem, costs, frame, before)[frame.grid]
     if limit < math.inf:
-        there &= _shared_evenly(problem, order, costs, frame) < limit
+        there &= _shared_evenly(problem, order, costs, frame, bare=schedule.hides) < limit
     if not there.any():
         return
     need = _bytes_needed(problem, costs, schedule, frame)
@@ -181,17 +181,19 @@ def make_block(
     )  # fmt: skip
 
 
-def _shared_evenly(problem: Problem, order: DeviceOrder, costs: LayoutCosts, frame: Frame) -> FloatArray:
+def _shared_evenly(
+    problem: Problem, order: DeviceOrder, costs: LayoutCosts, frame: Frame, *, bare: bool
+) -> FloatArray:
     """Return the (rows,) bounds of an objective if positions share all work evenly."""
     sizes, place = np.unique(frame.size, return_inverse=True)
-    work = np.array([costs.alone_s(samples) for samples in sizes.tolist()])[place.reshape(-1)]
+    work = np.array([costs.alone_s(samples, bare=bare) for samples in sizes.tolist()])[place.reshape(-1)]
     p, used = frame.positions[frame.grid], (frame.positions * frame.replicas)[frame.grid] * costs.row
     return Rates(problem, order).least(work * frame.count / p * ROUNDING, np.zeros(len(p)), used)
 
 
 def least_of_layout(problem: Problem, order: DeviceOrder, costs: LayoutCosts, frames: Frames) -> float:
     """Return what no strategy under a layout is better than: its work, shared evenly, under any schedule."""
-    found = math.inf
+    found, bare = math.inf, any(item.hides for item in schedules_of(problem))
     rates, batch = Rates(problem, order), problem.job.global_batch
     most = min(len(order) // costs.row, frames.stages.most)
     grids = [(p, frames.replicas(len(order) // (costs.row * p))) for p in range(1, most + 1)]
@@ -200,7 +202,7 @@ def least_of_layout(problem: Problem, order: DeviceOrder, costs: LayoutCosts, fr
         some = [(p, d) for p, d in grids if batch % (d * samples) == 0]
         if some:
             p, d = np.array(some).T
-            step_s = costs.alone_s(samples) * (batch // (d * samples)) / p * ROUNDING
+            step_s = costs.alone_s(samples, bare=bare) * (batch // (d * samples)) / p * ROUNDING
             found = min(found, float(rates.least(step_s, np.zeros(len(p)), p * d * costs.row).min()))
     return found
 
@@ -247,9 +249,9 @@ def _least_s(
 
     Position r works m times on its stages, after the forwards of the stages before its first and, as every
     step ends with all gradients, before their backwards: what may be put off are weight gradients alone,
-    where a schedule has them apart.
+    where a schedule has them apart. Where it hides collectives, only the work beside them is sure.
     """
-    once, passed = costs.least_s(samples)
+    once, passed, bare = costs.least_s(samples)
     at, before, starts, numbers = frame.paths
     grid, training = frame.grid[rows], costs.job.training
     copies = schedule.placement.copies or 1
@@ -257,8 +259,8 @@ def _least_s(
     begins = np.cumsum(every) - every
     path = np.arange(int(every.sum())) - np.repeat(begins - starts[grid], every)
     level, count = np.repeat(again, every), np.repeat(frame.count[rows] / copies, every)
-    found = count * at.of(once)[path, level]
-    if training and schedule.flush:
+    found = count * at.of(bare if schedule.hides else once)[path, level]
+    if training and schedule.flush and not schedule.hides:
         way = once if not schedule.split else passed
         np.maximum(found, count * at.of(way)[path, level] + before.of(way)[path, level], out=found)
     longest: FloatArray = np.maximum.reduceat(found, begins)

@@ -37,6 +37,8 @@ class RunSeconds(NamedTuple):
     """Of all its work."""
     passed: FloatArray
     """Of its forward and its input gradient."""
+    bare: FloatArray
+    """Of all its work but the collectives that another microbatch's may hide, at most half."""
 
 
 class LayoutCosts:
@@ -56,7 +58,7 @@ class LayoutCosts:
         self.table.sharding(self._choice)  # raises where the model cannot be laid out like this
         self.places = self._find_places(self.table.devices)
         self._seconds: dict[tuple[int, int], RunSeconds] = {}
-        self._alone: dict[int, float] = {}
+        self._alone: dict[tuple[int, bool], float] = {}
         self._bytes: RunBytes | None = None
 
     @property
@@ -88,14 +90,17 @@ class LayoutCosts:
         found = [self.seconds(samples, place) for place in range(len(self.places))]
         return RunSeconds(*(np.minimum.reduce(part) for part in zip(*found, strict=True)))
 
-    def alone_s(self, samples: int) -> float:
-        """Return the seconds of all layers if nothing is recomputed, at the place where they take least."""
-        if samples not in self._alone:
+    def alone_s(self, samples: int, *, bare: bool = False) -> float:
+        """Return the seconds of all layers if nothing is recomputed, at the place where they take least; or
+        `RunSeconds.bare` of them.
+        """
+        key, part = (samples, bare), 2 if bare else 0
+        if key not in self._alone:
             ends = self.stages.starts[[self.stages.whole]], self.stages.stops[[self.stages.whole]]
-            self._alone[samples] = min(
-                float(self._runs_at(samples, first, RECOMPUTE[0], *ends)[0][0]) for first in self.places
+            self._alone[key] = min(
+                float(self._runs_at(samples, first, RECOMPUTE[0], *ends)[part][0]) for first in self.places
             )
-        return self._alone[samples]
+        return self._alone[key]
 
     def most_s(self, samples: int) -> FloatArray:
         """Return the (recomputations,) seconds of all layers, on the place where they take longest."""
@@ -105,20 +110,22 @@ class LayoutCosts:
     def _seconds_at(self, samples: int, first: int) -> RunSeconds:
         ends = self.stages.starts, self.stages.stops
         found = [self._runs_at(samples, first, recompute, *ends) for recompute in RECOMPUTE]
-        once_s, passed_s = (np.array(part).T for part in zip(*found, strict=True))
-        return RunSeconds(once_s, passed_s)
+        return RunSeconds(*(np.array(part).T for part in zip(*found, strict=True)))
 
     def _runs_at(
         self, samples: int, first: int, recompute: str, starts: IntArray, stops: IntArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the seconds of runs: all work, and forward with input gradient."""
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the seconds of runs as `RunSeconds` has them, for one recomputation."""
         choice = replace(self._choice, first=first, recompute=recompute, microbatch_size=samples)
         times = self.table.seconds(choice, starts, stops)
         if not self.job.training:
-            return times.forward_s, times.forward_s
+            return times.forward_s, times.forward_s, times.forward_s
         gradient = times.input_grad_s + times.recompute_s
         whole = gradient + times.weight_grad_s - times.behind_weight_s
-        return times.forward_s + whole, times.forward_s + np.minimum(gradient, whole)
+        once = times.forward_s + whole
+        comm = times.forward_comm_s + times.backward_comm_s + times.recompute_comm_s
+        bare = np.maximum(once - comm, once / 2)
+        return once, times.forward_s + np.minimum(gradient, whole), bare
 
     # ---- bytes --------------------------------------------------------------------------------------
 

@@ -38,6 +38,8 @@ class Seconds(NamedTuple):
     backward: FloatArray
     input_grad: FloatArray
     weight_grad: FloatArray
+    comm: FloatArray | None = None
+    """Collectives inside the lane, of a forward and a backward; None where no schedule hides them."""
 
     def work(self, apart: str, held: Held) -> FloatArray:
         """Return the (P, N) seconds of work of positions between two weight gradients of one stage."""
@@ -210,6 +212,8 @@ class Pairs:
         work = self.seconds
         forward, backward, input_grad = (np.maximum(part + inside, fetch) for part in work[:3])
         longer = Seconds(forward, backward, input_grad, work.weight_grad)
+        if work.comm is not None:  # how much of what was added is hidden is not known: all of it might be
+            longer = longer._replace(comm=forward + backward)
         sent = np.where(self.zero >= 2, (self.exchange.last + self.exchange.earlier) / self.run, 0.0)
         sent += GATHERS[self.schedule.apart] * fetch
         sent *= len({copy for _, copy in self.held[0]})

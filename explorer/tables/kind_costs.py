@@ -97,7 +97,7 @@ class KindCosts:
         graph = table.graph
         self._sent = [flow_tensors(graph, (a, b), (b, c)) for a, b, c in kinds.pairs]
         runs, pairs = self.size[0], max(1, self.size[1])
-        self.seconds = Rows(4, runs)
+        self.seconds = Rows(5, runs)
         self.memory = Rows(len(Memory._fields), runs)
         self.exchange = Rows(len(Exchange._fields), runs)
         self.transfer = Rows(2, pairs)
@@ -108,7 +108,7 @@ class KindCosts:
         self._node = max(group.devices_per_node for group in table.cluster.nodes)
 
     def seconds_row(self, choice: StageChoice) -> int:
-        """Return the row of F, B, I and W of a choice."""
+        """Return the row of F, B, I and W of a choice, and of what of F and B is collectives of the lane."""
         if choice.expert > 1:
             return self.seconds.row((choice,), self._seconds)
         number = self.table.columns_number(choice)  # equal rows of devices share their columns
@@ -117,10 +117,11 @@ class KindCosts:
     def _seconds(self, choice: StageChoice) -> FloatArray:
         time = self.table.seconds(choice, self._starts, self._stops)
         if not self.table.job.training:
-            return np.array([time.forward_s, *np.zeros((3, len(time.forward_s)))])
+            return np.array([time.forward_s, *np.zeros((4, len(time.forward_s)))])
         gradient = time.input_grad_s + time.recompute_s
         whole = gradient + time.weight_grad_s - time.behind_weight_s
-        return np.array([time.forward_s, whole, gradient, time.weight_grad_s])
+        comm = time.forward_comm_s + time.backward_comm_s + time.recompute_comm_s - time.behind_weight_s
+        return np.array([time.forward_s, whole, gradient, time.weight_grad_s, comm])
 
     def memory_rows(self, copies: int) -> CodedRows:
         """Return the rows of `Memory` of plans with so many copies by the codes of devices and microbatch

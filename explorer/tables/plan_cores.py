@@ -48,7 +48,8 @@ class PlanCores:
 
     def __init__(self, shape: PlanShape) -> None:
         self.shape = shape
-        self._seconds = Rows(4, shape.stages)
+        self._seconds = Rows(5, shape.stages)
+        self._quantities = 5 if shape.schedule.hides else 4
         self._transfer = Rows(3, max(1, shape.stages - 1))
         self._channels = PlanChannels(shape)
         self._ends_of: dict[int, tuple[list[tuple[int, int] | None], IntArray]] = {}
@@ -127,6 +128,8 @@ class PlanCores:
         position, the work of each comes in between.
         """
         spans = busy(of)
+        if of.comm_s is not None:
+            spans -= np.minimum(of.work_s(of.comm_s), spans / 2)
         if not self.shape.schedule.flush:
             return spans
         alone = of.grid.chunks * of.grid.copies == 1
@@ -148,7 +151,7 @@ class PlanCores:
         first edge, those of the busiest channel for one microbatch.
         """
         stage = np.arange(self.shape.stages)[:, None]
-        return Seconds(*self._seconds.of(own, stage)), self._transfer.of(sent, stage[:-1])
+        return Seconds(*self._seconds.of(own, stage, self._quantities)), self._transfer.of(sent, stage[:-1])
 
     def pipelines(
         self, m: FloatArray, seconds: Seconds | None, transfer: FloatArray | None = None
@@ -160,7 +163,7 @@ class PlanCores:
             placement=self.shape.schedule.placement, grid=self.shape.grid, microbatches=m,
             forward_s=parts.forward, backward_s=parts.backward, input_grad_s=parts.input_grad,
             weight_grad_s=parts.weight_grad, transfer_s=none if transfer is None else transfer,
-            options=self.shape.options,
+            options=self.shape.options, comm_s=parts.comm,
         )  # fmt: skip
 
     def _stage_seconds(self, lane: Spread, samples: int, recompute: int) -> FloatArray:

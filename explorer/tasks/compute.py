@@ -17,6 +17,7 @@ from explorer.actions import (
     INPUT_GRAD,
     OFFLOAD,
     OP_CODE,
+    OVERLAP,
     RECOMPUTE,
     RELOAD,
     UPDATE,
@@ -33,7 +34,9 @@ OP_KIND = {"F": F, "B": B, "I": I, "W": W, "U": U, RECOMPUTE: F}
 _OF_CODE = {OP_CODE[op]: op for op in OP_KIND}
 _DOWN = (FORWARD, UPDATE, RECOMPUTE)
 """Ops that go through the sections of a stage from first to last."""
-_BESIDE = (*WHOLE_STAGE, OFFLOAD, RELOAD)
+_MARKS = (*WHOLE_STAGE, OFFLOAD, RELOAD)
+"""Ops that other phases place."""
+_BESIDE = (*_MARKS, OVERLAP)
 """Ops that do not occupy the lane itself."""
 _UPDATE, _RECOMPUTE = OP_CODE[UPDATE], OP_CODE[RECOMPUTE]
 
@@ -56,6 +59,7 @@ def add_compute(work: Lowering) -> Computed:
     by_task, microbatch = _microbatches(work, action, piece, works_on)
     part = _parts(work, action, by_task, microbatch)
     slot = _slots(work, piece, works_on, part)
+    slot = _overlapped(work, slot, _joined(work, row_action, row_lane, row))
     channel = np.array([work.channel_id("lane", lane) for lane in work.pieces.lane.tolist()], dtype=np.int64)
     step = work.actions.columns[2][action] // work.pieces.microbatches[piece]
     work.add(slot, channel[piece], action, step)
@@ -124,7 +128,7 @@ def _count(work: Lowering, action: IntArray, piece: IntArray) -> IntArray:
 
 def _mark_named(work: Lowering, row_action: IntArray, row_lane: IntArray, kept: IntArray) -> None:
     """Note the actions beside the lanes' own, each with the number of tasks before it on its lane."""
-    beside = np.flatnonzero(_of_ops(_BESIDE)[work.actions.columns[0]][row_action])
+    beside = np.flatnonzero(_of_ops(_MARKS)[work.actions.columns[0]][row_action])
     for row in beside.tolist():
         lane = int(row_lane[row])
         before = np.searchsorted(kept, row) - np.searchsorted(kept, np.searchsorted(row_lane, lane))
@@ -183,6 +187,53 @@ def _slots(work: Lowering, piece: IntArray, works_on: IntArray, part: IntArray) 
             work.slot_id(Slot(OP_KIND[op], own.section, own, own, samples, op == RECOMPUTE, int(part[task])))
         )
     return np.array(made, dtype=np.int64)[number] if made else number
+
+
+def _joined(work: Lowering, row_action: IntArray, row_lane: IntArray, row: IntArray) -> IntArray:
+    """Return (2, pairs): the different forwards and backwards that OVERLAP joins on their lanes."""
+    marks = np.flatnonzero((work.actions.columns[0] == OP_CODE[OVERLAP])[row_action])
+    after = np.searchsorted(row, marks)
+    inside = (after > 0) & (after < len(row))
+    marks, after = marks[inside], after[inside]
+    same = (row_lane[row[after - 1]] == row_lane[marks]) & (row_lane[row[after]] == row_lane[marks])
+    forward, backward = work.program[after - 1][same], work.program[after][same]
+    op = work.compute_op
+    fits = (op[forward] == OP_CODE[FORWARD]) & (op[backward] == OP_CODE[BACKWARD])
+    return np.unique(np.stack([forward[fits], backward[fits]]), axis=1)
+
+
+def _overlapped(work: Lowering, slot: IntArray, pairs: IntArray) -> IntArray:
+    """Return the slots with those of overlapped pairs: of equally many samples, nothing made again before."""
+    if not pairs.size:
+        return slot
+    known = list(work.slots)
+    number, first = numbered(*packed([slot[pairs[0]], slot[pairs[1]]]))
+    made = np.array(
+        [
+            work.overlapped_slots(known[slot[forward]], known[slot[backward]])
+            for forward, backward in pairs[:, first].T.tolist()
+        ],
+        dtype=np.int64,
+    ).reshape(-1, 2)[number]
+    fits = made[:, 0] >= 0
+    work.overlaps = pairs[:, fits]
+    slot = slot.copy()
+    slot[work.overlaps] = made[fits].T
+    return slot
+
+
+def wait_together(work: Lowering) -> None:
+    """Make overlapped pairs begin when both can, and whoever waits for their forwards wait for their ends."""
+    if not work.overlaps.size:
+        return
+    forward, backward = work.overlaps
+    after, before = work.edges
+    first, last = np.full((2, work.size), -1, dtype=np.int64)
+    first[backward], last[forward] = forward, backward
+    begins = (first[after] >= 0) & (before != first[after])
+    ends = (last[before] >= 0) & (after != last[before])
+    work.wait(first[after[begins]], before[begins])
+    work.wait(after[ends], last[before[ends]])
 
 
 def _computed(work: Lowering, by_task: IntArray, microbatch: IntArray) -> Computed:

@@ -29,7 +29,7 @@ from explorer.base.errors import PlanError
 from explorer.tasks.assembly import assemble
 from explorer.tasks.assignments import add_assigned
 from explorer.tasks.blocking_transfers import add_blocking
-from explorer.tasks.compute import add_compute
+from explorer.tasks.compute import add_compute, wait_together
 from explorer.tasks.dependencies import add_waits
 from explorer.tasks.gathers import add_gathers
 from explorer.tasks.indexing import NO_INTS, IntArray, Places
@@ -106,6 +106,7 @@ def _add_by_rule(work: Lowering) -> tuple[list[ActivationMove], MadeTasks]:
         raise PlanError(problems)
     if work.order.blocking:
         add_blocking(work)
+    wait_together(work)
     return add_offloads(work, computed.forward), computed.weight_grad
 
 

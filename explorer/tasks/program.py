@@ -19,12 +19,13 @@ from explorer.base.caching import Owner
 from explorer.tasks.placement import Piece, Skeleton
 
 F, B, I, W, U, TRANSFER, REDUCE, GATHER, JOIN = range(9)  # noqa: E741
-WHOLE, OPENING, CLOSING, REMADE_BEFORE, HOST = range(5)
+WHOLE, OPENING, CLOSING, REMADE_BEFORE, HOST, BESIDE = range(6)
 """Parts of a collective: all of it; or, if it runs in parts, those that overlap with work or that work waits
 for. A reduction in buckets opens with the last backward and closes with its last bucket; a gather of sharded
 weights opens with the first block and closes during the work on it and the next. For a backward: what it
 would recompute is made before it, by a separate action. A move of activations to the host, or back
-(`Slot.backward`), counts as a gather as well.
+(`Slot.backward`), counts as a gather as well. A forward and a backward that run as one share its seconds
+(BESIDE).
 """
 
 KINDS = ("F", "B", "I", "W", "U", "transfer", "reduce", "gather", "join")
@@ -41,7 +42,7 @@ class Slot(NamedTuple):
     piece: Piece
     """Piece that computes or sends; the first of a group."""
     peer: Piece
-    """Piece that receives; `piece` itself if nothing is sent."""
+    """Piece that receives; `piece` itself if nothing is sent, or that of the other half (BESIDE)."""
     samples: int
     """Samples worked on or sent."""
     backward: bool = False

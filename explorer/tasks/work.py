@@ -12,7 +12,7 @@ from explorer.base.checkpoints import checkpoint
 from explorer.tasks.indexing import NO_INTS, IntArray, numbered
 from explorer.tasks.lanes import Lanes
 from explorer.tasks.placement import Piece, Skeleton
-from explorer.tasks.program import Slot
+from explorer.tasks.program import BESIDE, WHOLE, Slot
 
 NOWHERE = Piece(-1, -1, -1)
 
@@ -112,12 +112,23 @@ class Lowering:
         """Per task, up to the last compute task: its piece and op; -1 for others."""
         self.in_order = False
         """Whether every microbatch is known to go forward once on a lane, before all else is done with it."""
+        self.overlaps: IntArray = np.empty((2, 0), dtype=np.int64)
+        """Compute tasks that run as one: forwards, and their backwards."""
         self.marks: list[list[tuple[int, Action]]] = [[] for _ in order.lanes]
         """Per lane the actions that are placed by name: (compute tasks before it, action)."""
 
     def slot_id(self, slot: Slot) -> int:
         """Return the number of a slot, a new one if none is equal."""
         return self.slots.setdefault(slot, len(self.slots))
+
+    def overlapped_slots(self, forward: Slot, backward: Slot) -> tuple[int, int]:
+        """Return the numbers of the slots of a forward and a backward that run as one; -1 if they cannot."""
+        if forward.samples != backward.samples or backward.part != WHOLE:
+            return -1, -1
+        return (
+            self.slot_id(forward._replace(peer=backward.piece, part=BESIDE)),
+            self.slot_id(backward._replace(peer=forward.piece, part=BESIDE)),
+        )
 
     def channel_id(self, *name: object) -> int:
         """Return the number of a channel: ("lane", lane), ("wire", from, to), ("group", devices) or

@@ -49,21 +49,22 @@ def stages_of(
 
 
 def runs(schedule: Schedule) -> bool:
-    """Whether ranks can run its order: no values of earlier sweeps."""
-    if schedule.literal or schedule.dispatch:
+    """Whether two ranks can run its order: no values of earlier sweeps."""
+    if schedule.literal or schedule.dispatch or schedule.unmet_even(2, 8):
         return False
-    order = make_order(schedule.name, schedule.placement.shape(schedule.placement.grid(2), 4), steps=2)
+    order = make_order(schedule.name, schedule.placement.shape(schedule.placement.grid(2), 8), steps=2)
     return not any(order.lag)
 
 
 EVERY = tuple(schedule.name for schedule in REGISTERED if runs(schedule))
-"""Every schedule that ranks can run."""
+"""Every schedule that two ranks can run."""
 
 
 def placed(schedule: str, p: int, label: str = "placed", **fields: Any) -> Prepared:
     """A case of the small transformer in the schedule's own placement."""
     names = [layer.name for layer in model_graph(MODEL).layers]
-    stages = placed_stages(schedule, p, names, size=2, options=fields.get("options", ()))
+    size = 1 if REGISTERED.get(schedule).unmet_even(p, 4) else 2
+    stages = placed_stages(schedule, p, names, size=size, options=fields.get("options", ()))
     return real(schedule, p, 1, stages=stages, name=f"{schedule}-{label}", **fields)
 
 

@@ -108,7 +108,7 @@ def four_ranks() -> list[Prepared]:
     cases = [real(name, 4, 1) for name in ("pipedream", "pipedream_2bw", "interleaved_1f1b")]
     cases += [placed(name, 4, optimizer="momentum") for name in EVERY]
     cases += variants(4)
-    cases.append(placed("chimera", 4, options=DOUBLED, label="doubled"))
+    cases += [placed("chimera", 4, options=DOUBLED, label="doubled"), placed("chimera_4", 4)]
     cases += [real(name, 2, 2) for name in SCHEDULES]
     cases += [real(name, 2, 2, turns=True) for name in ("gpipe", "pipedream")]
     gossip = [UpdateChoice(rule="gossip", options=(("topology", name),)) for name in ("ring", "hypercube")]

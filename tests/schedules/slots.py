@@ -57,6 +57,21 @@ def waits_for(order: Order, shape: Shape, action: Action) -> Iterator[Key]:
                     yield (what, other, i, copy, from_sweep)
 
 
+def grouped(actions: Sequence[Action]) -> list[tuple[Action, ...]]:
+    """Actions one by one, but a forward and a backward that OVERLAP joins together."""
+    groups: list[tuple[Action, ...]] = []
+    joins = False
+    for action in actions:
+        if action.op == "OVERLAP":
+            joins = True
+        elif joins:
+            groups[-1] += (action,)
+            joins = False
+        else:
+            groups.append((action,))
+    return groups
+
+
 def makes(action: Action) -> list[Key]:
     names = {"F": ["F"], "B": ["grad", "done"], "I": ["grad"], "W": ["done"], "U": []}[action.op]
     samples = range(action.first_microbatch, action.first_microbatch + action.count)
@@ -76,49 +91,56 @@ def simulate(
     """
     seconds = {"F": 1, "B": 1, "I": 1, "W": 1, "U": 0} | dict(seconds or {})
     weight = weight or [max(shape.microbatches) / count for count in shape.microbatches]
-    left: Counter[Key] = Counter(key for lane in order.lanes for action in lane for key in makes(action))
+    lanes = [grouped(lane) for lane in order.lanes]
+    listed = [action for lane in lanes for group in lane for action in group]
+    left: Counter[Key] = Counter(key for action in listed for key in makes(action))
     after: dict[Action, list[Action]] = defaultdict(list)
     for edge in order.edges:
         after[edge.after].append(edge.before)
     needs_copy = {key for key in left if key[0] == "done"}
     ready: dict[Key, float] = defaultdict(float)
     ended: dict[Action, float] = {}
-    pending = Counter(action for lane in order.lanes for action in lane)
+    pending = Counter(listed)
     made_here: list[set[Key]] = [set() for _ in order.lanes]
     spans: list[list[tuple[float, float, Action]]] = [[] for _ in order.lanes]
+    at = [0] * len(lanes)
     moving = True
     while moving:
         moving = False
-        for lane, actions in enumerate(order.lanes):
-            while len(spans[lane]) < len(actions):
-                action = actions[len(spans[lane])]
+        for lane, groups in enumerate(lanes):
+            while at[lane] < len(groups):
+                group = groups[at[lane]]
+                own = {key for action in group for key in makes(action)}
                 keys = [
-                    key for key in waits_for(order, shape, action) if action.op != "U" or key in needs_copy
+                    key
+                    for action in group
+                    for key in waits_for(order, shape, action)
+                    if (action.op != "U" or key in needs_copy) and key not in own
                 ]
                 if any(left[key] or key not in ready for key in keys):
                     break
-                if any(pending[before] for before in after[action]):
+                if any(pending[before] for action in group for before in after[action]):
                     break
                 start = max(
                     [spans[lane][-1][1] if spans[lane] else 0]
                     + [ready[key] + (transfer_s if key not in made_here[lane] else 0) for key in keys]
-                    + [ended.get(before, 0) for before in after[action]]
+                    + [ended.get(before, 0) for action in group for before in after[action]]
                 )
-                size = weight[action.stage] * action.count if action.op != "U" else 1
-                end = start + seconds[action.op] * size
-                spans[lane].append((start, end, action))
-                pending[action] -= 1
-                ended[action] = max(ended.get(action, 0), end)
-                for key in makes(action):
-                    made_here[lane].add(key)
-                    left[key] -= 1
-                    ready[key] = max(ready[key], end)
+                for action in group:  # a pair begins together, and what it makes is there at its end
+                    size = weight[action.stage] * action.count if action.op != "U" else 1
+                    end = start + seconds[action.op] * size
+                    spans[lane].append((start, end, action))
+                    start = end
+                for action in group:
+                    pending[action] -= 1
+                    ended[action] = max(ended.get(action, 0), end)
+                    for key in makes(action):
+                        made_here[lane].add(key)
+                        left[key] -= 1
+                        ready[key] = max(ready[key], end)
+                at[lane] += 1
                 moving = True
-    blocked = tuple(
-        actions[len(done)]
-        for actions, done in zip(order.lanes, spans, strict=True)
-        if len(done) < len(actions)
-    )
+    blocked = tuple(groups[done][0] for groups, done in zip(lanes, at, strict=True) if done < len(groups))
     return Timeline(tuple(map(tuple, spans)), blocked)
 
 

@@ -30,6 +30,8 @@ MEDIAN_ERROR = {
     "hanayo": 0.06,
     "chimera": 0.03,
     "chimera_4": 0.01,
+    "dualpipe": 0.01,
+    "dualpipe_v": 0.03,
     "bitpipe": 0.01,
     "zb_auto": 0.03,
     "layer_parallel": 0.03,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from explorer.actions import Action, Order, Shape
+from tests.schedules.slots import grouped
 
 Key = tuple[str, int, int, int, int]
 """What is made: a name, stage, microbatch, copy and sweep."""
@@ -50,6 +51,7 @@ def spans_of(order: Order, shape: Shape, costs: Costs) -> list[float]:
 class _Run:
     def __init__(self, order: Order, shape: Shape, costs: Costs) -> None:
         self.order, self.shape, self.costs = order, shape, costs
+        self.lanes = [grouped(lane) for lane in order.lanes]
         self.made: dict[Key, tuple[float, int]] = {}
         self.arrived: dict[tuple[Key, int], float] = {}
         self.wire: dict[tuple[int, int], float] = defaultdict(float)
@@ -62,11 +64,11 @@ class _Run:
         moving = True
         while moving:
             moving = False
-            for lane, actions in enumerate(self.order.lanes):
-                while self.at[lane] < len(actions) and self._act(lane, actions[self.at[lane]]):
+            for lane, groups in enumerate(self.lanes):
+                while self.at[lane] < len(groups) and self._act(lane, groups[self.at[lane]]):
                     self.at[lane] += 1
                     moving = True
-        assert all(at == len(lane) for at, lane in zip(self.at, self.order.lanes, strict=True))
+        assert all(at == len(lane) for at, lane in zip(self.at, self.lanes, strict=True))
 
     def _needs(self, action: Action) -> list[tuple[Key, float]]:
         """Everything an action waits for, with the seconds of its transfer."""
@@ -86,8 +88,10 @@ class _Run:
                     found.append((("grad", stage + 1, n, copy, from_sweep), self.costs.transfer[stage]))
         return found
 
-    def _act(self, lane: int, action: Action) -> bool:
-        keys = self._needs(action)
+    def _act(self, lane: int, group: tuple[Action, ...]) -> bool:
+        """Run an action, or a pair that begins and ends together; tell whether it could."""
+        keys = [pair for action in group for pair in self._needs(action)]
+        action = group[-1]
         if action.op == "U":
             keys = [pair for pair in keys if pair[0] in self.made or self._comes(pair[0])]
         if any(key not in self.made for key, _ in keys):
@@ -100,13 +104,14 @@ class _Run:
         if action.op == "U":
             end = start + (self.costs.after[lane] if action.stage == lowest else 0.0)
         else:
-            end = start + self.costs.of(action)
+            end = start + sum(map(self.costs.of, group))
         self.free[lane] = end
         self.ends[step][lane] = max(self.ends[step][lane], end)
-        names = {"F": ["F"], "B": ["grad", "done"], "I": ["grad"], "W": ["done"], "U": []}[action.op]
-        for n in range(action.first_microbatch, action.first_microbatch + action.count):
-            for name in names:
-                self.made[name, action.stage, n, action.copy, action.sweep] = (end, lane)
+        names = {"F": ["F"], "B": ["grad", "done"], "I": ["grad"], "W": ["done"], "U": []}
+        for item in group:
+            for n in range(item.first_microbatch, item.first_microbatch + item.count):
+                for name in names[item.op]:
+                    self.made[name, item.stage, n, item.copy, item.sweep] = (end, lane)
         return True
 
     def _comes(self, key: Key) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from explorer.actions import OFFLOAD, RECOMPUTE, RELOAD, WHOLE_STAGE, Action
+from explorer.actions import OFFLOAD, OVERLAP, RECOMPUTE, RELOAD, WHOLE_STAGE, Action
 from explorer.tasks.placement import Piece
-from explorer.tasks.program import REMADE_BEFORE, WHOLE, B, F, I, Slot, U, W
+from explorer.tasks.program import BESIDE, REMADE_BEFORE, WHOLE, B, F, I, Slot, U, W
 from tests.support.plain_lowering.work import Lowering, MadeTasks
 
 OP_KIND = {"F": F, "B": B, "I": I, "W": W, "U": U, RECOMPUTE: F}
@@ -20,12 +20,16 @@ _BESIDE = frozenset({*WHOLE_STAGE, OFFLOAD, RELOAD})
 def add_compute(work: Lowering) -> None:
     """Add the tasks of every lane in the order of its actions."""
     makers = {piece: _Maker(work, piece) for held in work.lanes.pieces for piece in held}
+    joins: list[tuple[int, int]] = []
     for lane, actions in enumerate(work.order.lanes):
         held: dict[tuple[int, int], list[_Maker]] = {}
         for piece in work.lanes.pieces[lane]:
             held.setdefault((work.sections[piece.section].stage, piece.copy), []).append(makers[piece])
         program = work.programs[lane]
         for action in actions:
+            if action[0] == OVERLAP:
+                joins.append((lane, len(program)))
+                continue
             if action[0] in _BESIDE:
                 work.marks[lane].append((len(program), action))
                 continue
@@ -34,6 +38,30 @@ def add_compute(work: Lowering) -> None:
                 task = maker.task(action)
                 if task is not None:
                     program.append(task)
+
+    slots = list(work.slots)
+    for lane, at in joins:
+        program = work.programs[lane]
+        if not 0 < at < len(program) or (program[at - 1], program[at]) in work.overlaps:
+            continue
+        one, other = (slots[work.slot[task]] for task in program[at - 1 : at + 1])
+        if (one.kind, other.kind, other.part) == (F, B, WHOLE) and one.samples == other.samples:
+            work.overlaps.append((program[at - 1], program[at]))
+    for forward, backward in work.overlaps:
+        one, other = slots[work.slot[forward]], slots[work.slot[backward]]
+        work.slot[forward] = work.slot_id(one._replace(peer=other.piece, part=BESIDE))
+        work.slot[backward] = work.slot_id(other._replace(peer=one.piece, part=BESIDE))
+
+
+def wait_together(work: Lowering) -> None:
+    """Make overlapped pairs begin when both can, and whoever waits for their forwards wait for their ends."""
+    found = [list(preds) for preds in work.preds]
+    for forward, backward in work.overlaps:
+        found[forward] += [task for task in work.preds[backward] if task != forward]
+        for task, preds in enumerate(work.preds):
+            if forward in preds and task != backward:
+                found[task].append(backward)
+    work.preds[:] = found
 
 
 class _Maker:

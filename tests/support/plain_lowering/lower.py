@@ -27,7 +27,7 @@ from tests.support.plain_lowering.assembly import assemble
 from tests.support.plain_lowering.assignments import add_assigned
 from tests.support.plain_lowering.blocking_transfers import add_blocking
 from tests.support.plain_lowering.collectives import add_gathers, add_reductions
-from tests.support.plain_lowering.compute import add_compute
+from tests.support.plain_lowering.compute import add_compute, wait_together
 from tests.support.plain_lowering.dependencies import add_waits
 from tests.support.plain_lowering.offloads import ActivationMove, add_offloads
 from tests.support.plain_lowering.runs import find_runs
@@ -65,6 +65,7 @@ def _add_by_rule(work: Lowering) -> list[ActivationMove]:
         raise PlanError(problems)
     if work.order.blocking:
         add_blocking(work)
+    wait_together(work)
     return add_offloads(work)
 
 

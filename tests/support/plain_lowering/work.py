@@ -47,6 +47,8 @@ class Lowering:
         self.programs: list[list[int]] = [[] for _ in order.lanes]
         # per lane the actions that are placed by name: (compute tasks before it, action)
         self.marks: list[list[tuple[int, Action]]] = [[] for _ in order.lanes]
+        # compute tasks that run as one: forwards and their backwards
+        self.overlaps: list[tuple[int, int]] = []
         self.shared_lanes: dict[int, tuple[int, ...]] = {}
         self.forward, self.input_grad, self.weight_grad = MadeTasks(), MadeTasks(), MadeTasks()
         # piece -> (low sample, high sample, sweep) -> task
