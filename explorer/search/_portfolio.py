@@ -1,4 +1,4 @@
-"""Parts of a search that take turns: each gets its share, whoever finds what is named.
+"""Parts of a search that take turns: each gets its share, the first part all the rest.
 
 Where seconds end a search, shares are of seconds (of work of its thread), so that each part finds what it
 finds in so many by itself. Else they are of simulations, so that the same problem always runs the same way; a
@@ -13,10 +13,14 @@ from dataclasses import dataclass
 from explorer.base.errors import ExplorerError
 from explorer.search.evaluator import Candidate, Evaluator
 
-THINKING, THINKING_S = 0.004, 0.002
-"""Simulations, or seconds, that a step counts as at least: who waits for others is asked now and then."""
-AHEAD, AHEAD_S = 0.5, 0.05
-"""Simulations, or seconds, of each of the others that the first part is ahead."""
+THINKING, THINKING_S = 0.004, 0.0002
+"""Simulations, or seconds, that a step counts as at least: seconds are about what it takes to ask for one."""
+AHEAD, AHEAD_S = 2.0, 0.2
+"""Simulations, or seconds, that the first part is ahead: no other part has a share in these."""
+
+
+def _always() -> bool:
+    return True
 
 
 @dataclass(kw_only=True)
@@ -27,8 +31,10 @@ class Part:
     """Name of the part, which its candidates carry."""
     steps: Iterator[Candidate | None]
     """Its candidates; it is left alone once they end."""
-    weight: float = 1.0
-    """Share, relative to the others."""
+    share: float = 0.1
+    """Share of all that is used; the first part of a search has what the others leave."""
+    ready: Callable[[], bool] = _always
+    """Tells whether it has something to do; it is not asked otherwise."""
     used: float = 0.0
     """Seconds, or simulations and what thinking counts, that it took so far."""
     ended: bool = False
@@ -42,21 +48,30 @@ def take_turns(
 
     Args:
         evaluator: judge of all candidates.
-        parts: the parts, the one to begin with first.
+        parts: the parts, the one to begin with first: once the others had their shares, it is its turn.
         claim: sets what the whole search proves; parts that claim something of their own space are overruled.
     """
     least, ahead = (THINKING, AHEAD) if evaluator.meter is None else (THINKING_S, AHEAD_S)
-    for part in parts[1:]:
-        part.used = part.weight * ahead
-    while (open_parts := [part for part in parts if not part.ended]) and not evaluator.exhausted:
-        part = min(open_parts, key=lambda item: item.used / item.weight)
-        before = evaluator.used
+    before = evaluator.used  # what goes on between two turns counts for the later one: asking takes long
+    while (part := _next(parts, ahead)) is not None and not evaluator.exhausted:
         evaluator.finder = part.name
         try:
             found = next(part.steps)
         except (StopIteration, ExplorerError):
             part.ended = True  # it has tried everything, or its method does not take the problem
             found = None
-        part.used += max(least, evaluator.used - before)
+        now = evaluator.used
+        part.used, before = part.used + max(least, now - before), now
         claim()
         yield found
+
+
+def _next(parts: list[Part], ahead: float) -> Part | None:
+    """Return the part whose turn it is; None once all have ended."""
+    first, *others = parts
+    ready = [part for part in others if not part.ended and part.ready()]
+    most_behind = min(ready, key=lambda part: part.used / part.share, default=None)
+    if first.ended:
+        return most_behind
+    shared = sum(part.used for part in parts) - ahead
+    return first if most_behind is None or most_behind.used >= most_behind.share * shared else most_behind

@@ -2,10 +2,10 @@
 
 The space is every strategy of even stages (`explorer.search._blocks`): tensor, context and expert
 parallelism, pipeline, replicas, any number of chunks, schedules, microbatch size, recomputation, ZeRO and
-buckets of gradients, on every proposed order of devices. Half of the time goes to its branch and bound, which
-also bounds what is left. Every other registered searcher has a share of a tenth or so, so that the result is
-never worse than what one of them finds in that; what remains goes to moves of stage boundaries and other
-small changes of the best, which leave the space. If there are pins or bans, small changes of the start come
+buckets of gradients, on every proposed order of devices. Every other registered searcher has a tenth of the
+time, so that the result is never worse than what one of them finds in that, and so have moves of stage
+boundaries and other small changes of the best, which leave the space. What these leave goes to the branch and
+bound, which also bounds what is not yet tried. If there are pins or bans, small changes of the start come
 first: they respect them by construction. One evaluator judges and keeps everything.
 """
 
@@ -31,8 +31,10 @@ from explorer.strategies.moves import move_boundary
 from explorer.strategy import Strategy
 
 NAME, RULE, BRANCHES, MOVES = "auto", "rule of thumb", "branch and bound", "small changes"
-BRANCHES_WEIGHT, MOVES_WEIGHT = 5.0, 2.0
-"""Shares where every other searcher has 1: a tenth, once those that cost a few plans have ended."""
+SHARE, MOVES_SHARE = 0.1, 0.1
+"""Shares of every other searcher, and of small changes; the branch and bound has the rest."""
+BUNCH = 8
+"""Steps of the branch and bound in one turn, where seconds count: many take less than to ask for one."""
 MOST_TASKS = 20_000
 """Microbatches times stages of the largest even plan: some hundreds of milliseconds of simulation."""
 
@@ -65,9 +67,10 @@ def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[C
     search = BranchAndBound(problem, evaluator)
     if problem.rules and evaluator.best is not None:
         yield from islice(descend(problem, evaluator, evaluator.best), patience)
-    parts = [Part(name=BRANCHES, steps=search.run(), weight=BRANCHES_WEIGHT)]
+    branches = search.run() if evaluator.meter is None else _bunched(search.run())
+    parts = [Part(name=BRANCHES, steps=branches)]
     parts += [
-        Part(name=item.name, steps=_steps(problem, evaluator, item))
+        Part(name=item.name, steps=_steps(problem, evaluator, item), share=SHARE)
         for item in SEARCHERS
         if item.name != NAME
     ]
@@ -77,6 +80,16 @@ def auto(problem: Problem, evaluator: Evaluator, *, patience: int) -> Iterator[C
             yield evaluator.evaluate(strategy, label)
     search.claim()
     yield None
+
+
+def _bunched(steps: Iterator[Candidate | None]) -> Iterator[Candidate | None]:
+    """Yield every candidate, but of the steps that found none only every so many."""
+    waited = 0
+    for found in steps:
+        waited += 1
+        if found is not None or waited == BUNCH:
+            waited = 0
+            yield found
 
 
 def _steps(problem: Problem, evaluator: Evaluator, searcher: Searcher) -> Iterator[Candidate | None]:
@@ -103,25 +116,24 @@ def _steps(problem: Problem, evaluator: Evaluator, searcher: Searcher) -> Iterat
 
 def _moves(problem: Problem, evaluator: Evaluator, others: list[Part]) -> Part:
     """Return the part that improves the best by small changes, anew whenever another part finds a better."""
-    part = Part(name=MOVES, steps=iter(()), weight=MOVES_WEIGHT)
+    tried: Candidate | None = None
+
+    def ready() -> bool:
+        return evaluator.best is not tried or all(other.ended for other in others)
 
     def steps() -> Iterator[Candidate | None]:
-        tried: Candidate | None = None
-        while True:
-            best = evaluator.best
-            if best is None or best is tried:
-                if all(other.ended for other in others):
-                    return
-                yield None
-                continue
+        nonlocal tried
+        while (best := evaluator.best) is not None and best is not tried:
             for found in chain(improve(problem, evaluator), descend(problem, evaluator, best)):
                 yield found
-                if evaluator.best is not None and evaluator.best.finder != MOVES:
+                now = evaluator.best
+                if now is not best and now is not None and now.finder != MOVES:
                     break
-            tried = evaluator.best
+            else:
+                tried = evaluator.best
+                yield None
 
-    part.steps = steps()
-    return part
+    return Part(name=MOVES, steps=steps(), share=MOVES_SHARE, ready=ready)
 
 
 def improve(problem: Problem, evaluator: Evaluator) -> Iterator[Candidate | None]:

@@ -33,7 +33,7 @@ class Clock:
     def time(self) -> float:
         return self.now
 
-    def part(self, name: str, weight: float, step_s: float, evaluations: int = 0) -> Part:
+    def part(self, name: str, share: float, step_s: float, evaluations: int = 0) -> Part:
         def steps() -> Iterator[None]:
             while True:
                 self.now += step_s
@@ -41,7 +41,7 @@ class Clock:
                 self.evaluator.evaluations += evaluations
                 yield None
 
-        return Part(name=name, steps=steps(), weight=weight)
+        return Part(name=name, steps=steps(), share=share)
 
     def run(self, parts: list[Part], seconds: float) -> dict[str, float]:
         """Shares of the seconds, by part."""
@@ -52,28 +52,40 @@ class Clock:
 
 
 def test_shares_are_of_seconds_where_these_end_a_search(problem: Problem) -> None:
-    """Whatever a step takes, and whether it evaluates anything."""
+    """Whatever a step takes, and whether it evaluates anything; the first part has what is left."""
     clock = Clock(problem, seconds=True)
-    parts = [clock.part("a", 5.0, 0.011), clock.part("b", 1.0, 0.3, 1), clock.part("c", 4.0, 0.005, 3)]
+    parts = [clock.part("a", 0.0, 0.011), clock.part("b", 0.1, 0.3, 1), clock.part("c", 0.4, 0.005, 3)]
     shares = clock.run(parts, 100.0)
     assert shares == pytest.approx({"a": 0.5, "b": 0.1, "c": 0.4}, abs=0.01)
 
 
 def test_else_shares_are_of_evaluations(problem: Problem) -> None:
     clock = Clock(problem, seconds=False)
-    parts = [clock.part("a", 3.0, 1.0, 1), clock.part("b", 1.0, 1.0, 1)]
+    parts = [clock.part("a", 0.0, 1.0, 1), clock.part("b", 0.25, 1.0, 1)]
     assert clock.run(parts, 400.0) == pytest.approx({"a": 0.75, "b": 0.25}, abs=0.01)
 
 
 def test_who_waits_takes_no_time_from_the_others(problem: Problem) -> None:
+    """It is not even asked, and has its whole share once it has something to do."""
     clock = Clock(problem, seconds=True)
-    parts = [clock.part("works", 1.0, 0.02), clock.part("waits", 9.0, 1e-6)]
-    assert clock.run(parts, 10.0)["waits"] < 0.01
+    waits = clock.part("waits", 0.5, 0.02)
+    waits.ready = lambda: clock.now >= 10.0
+    parts = [clock.part("works", 0.0, 0.02), waits]
+    assert "waits" not in clock.run(parts, 10.0)
+    assert clock.run(parts, 40.0)["waits"] == pytest.approx(0.5, abs=0.01)
+
+
+def test_the_first_part_has_all_that_ended_parts_leave(problem: Problem) -> None:
+    clock = Clock(problem, seconds=True)
+    short = clock.part("short", 0.5, 0.02)
+    short.steps = islice(short.steps, 10)
+    shares = clock.run([clock.part("first", 0.0, 0.02), short], 100.0)
+    assert shares["short"] == pytest.approx(0.002, rel=1e-3)
 
 
 @pytest.mark.parametrize("seconds", [True, False])
 def test_the_first_part_begins(problem: Problem, seconds: bool) -> None:
     clock = Clock(problem, seconds=seconds)
-    parts = [clock.part("first", 0.1, 0.001, 1), clock.part("second", 9.0, 0.001, 1)]
+    parts = [clock.part("first", 0.0, 0.001, 1), clock.part("second", 0.9, 0.001, 1)]
     list(islice(take_turns(clock.evaluator, parts, lambda: None), 1))
     assert list(clock.spent) == ["first"]
