@@ -37,6 +37,10 @@ CAMPAIGNS = {
     "brute_force": Campaign(
         "Searches of random small problems against brute force", ("--problems", "25", "--sample", "60")
     ),
+    "engines": Campaign(
+        "Our engine and torch's, seconds a step and greatest difference of gradients",
+        ("2", "4", "--named", "--rounds", "3"),
+    ),
 }
 
 

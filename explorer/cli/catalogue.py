@@ -22,7 +22,7 @@ _REGISTRIES = {
 }
 
 
-_COLUMNS = ("group", "name", "title", "placement", "needs", "space", "loses")
+_COLUMNS = ("group", "name", "title", "placement", "torch_name", "needs", "space", "loses")
 """Columns that a table of plug-ins shows, if the plug-ins state them."""
 
 

@@ -50,7 +50,7 @@ def run_validate(options: argparse.Namespace) -> int:
     if options.json:
         emit_json("validate", asdict(comparison))
     else:
-        print(_text(comparison))
+        print(comparison_text(comparison))
     return 5 if comparison.verdict == "too noisy" else 0
 
 
@@ -82,7 +82,8 @@ def _tell(event: Mapping[str, Any]) -> None:
         say(f"explorer: {event.get('case', 'run')}: round {event.get('round')}")
 
 
-def _text(comparison: Comparison) -> str:
+def comparison_text(comparison: Comparison) -> str:
+    """Write a comparison as `explorer validate` shows it."""
     rows = [("", "predicted", "measured")]
     for key, show in (("step_time_s", _seconds), ("speedup", _ratio)):
         rows.append((key.removesuffix("_s"), show(comparison.predicted[key]), show(comparison.measured[key])))
@@ -93,6 +94,11 @@ def _text(comparison: Comparison) -> str:
         lines.append(f"speedup over   {comparison.baseline}")
     if comparison.numerics_ok is not None:
         lines.append(f"numerics       {'equal' if comparison.numerics_ok else 'DIFFERENT'}")
+    lines += [
+        f"engine         {run.engine}: {format_seconds(run.step_time_s)} a step from idle to idle,"
+        f" gradients within {run.gradient:.0e} of one process"
+        for run in comparison.engines
+    ]
     lines += [f"validated      {text}" for text in comparison.validated]
     lines += [f"not validated  {text}" for text in comparison.not_validated]
     return "\n".join(lines)

@@ -154,12 +154,8 @@ def problems(resolved: Resolved) -> list[str]:
 
 def _only_in_order(order: Order) -> list[str]:
     """Return what torch's runtime cannot express and the capability table does not name."""
-    checks = (
-        (len(order.lag) > 1, "several sweeps: torch runs every microbatch once"),
-        (bool(order.edges), "dependencies that the schedule adds: torch waits for tensors only"),
-    )
-    named = [f"{text}; leave them out of the order" for text in named_actions(order)]
-    return [*(text for wrong, text in checks if wrong), *named]
+    added = ["dependencies that the schedule adds: torch waits for tensors only"] if order.edges else []
+    return [*added, *(f"{text}; leave them out of the order" for text in named_actions(order))]
 
 
 @EXPORTERS.add(

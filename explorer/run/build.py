@@ -226,6 +226,8 @@ def unsupported_by_torch(case: RunCase) -> list[str]:
     if rules:
         return [f"the update rule {', '.join(sorted(rules))}"]
     sections = case.skeleton.sections
+    if any(section.full_recompute for section in sections):
+        return ["full recomputation"]
     if len(sections) == 1:
         even = len({b - a for a, b in pairwise(sections[0].offsets)}) == 1
         plain = even and not sections[0].round_robin and case.order.flush

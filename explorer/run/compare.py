@@ -56,6 +56,18 @@ class StageTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EngineRun:
+    """The same steps from the same weights on one engine."""
+
+    engine: str
+    """interpreter or torch."""
+    step_time_s: float
+    """Seconds of a step from idle to idle, in the shortest round."""
+    gradient: float
+    """Largest relative error of the first step's gradients against one process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """The result of `explorer validate`."""
 
@@ -91,6 +103,8 @@ class Comparison:
     """Number of measured rounds."""
     error_spread_pct: float = 0.0
     """Distance of the quartiles of the rounds' own errors, in per cent; 0 for fewer than two rounds."""
+    engines: list[EngineRun] = field(default_factory=list)
+    """Our engine and torch's in the same launch; [] if torch's did not run."""
     machine: dict[str, Any] = field(default_factory=dict)
     """What the run timed of its machine, the fields of `explorer.calibrate.runs.MachineTimes`, from which it
     was predicted; {} if compute was slept.
@@ -231,6 +245,11 @@ def numerics_of(rows: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, float]
             if "numerics" in record:
                 found[name] = max(found.get(name, 0.0), float(record["numerics"][name]))
     return found
+
+
+def unstamped_makespan(rows: Sequence[Sequence[Mapping[str, Any]]]) -> float:
+    """Return the seconds of a case without stamps: those of the slowest rank, in the shortest round."""
+    return min(float(max(rank[n]["seconds"] for rank in rows)) for n in range(len(rows[0])))
 
 
 def relative_pct(predicted: float, measured: float) -> float:

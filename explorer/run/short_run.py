@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -18,7 +18,7 @@ from explorer.run import compare
 from explorer.run.baselines import baseline_of
 from explorer.run.build import Prepared, prepare, unsupported_by_torch
 from explorer.run.calibrate import Calibrated, calibrate, machine_times, uncalibrated
-from explorer.run.compare import Comparison, StageTime
+from explorer.run.compare import Comparison, EngineRun, StageTime
 from explorer.run.experiment import Experiment, update_rules
 from explorer.run.launch import RunResult, device_of
 from explorer.run.likeness import Scaled, UnitSize, scale
@@ -167,12 +167,14 @@ def _compare_short(
     numerics = compare.numerics_of(rows("numerics"))
     ok = numerics.get("gradient", 1.0) <= compare.GRADIENT_TOLERANCE
     validated = [*scaled.validated, "gradients and weights against one process"]
-    if engine == "torch":
-        found = rows("torch")
-        engine_s = min(_engine_times(found))
-        difference = compare.relative_pct(engine_s, seen.makespan_s)
-        ok = ok and compare.numerics_of(found).get("first", 1.0) <= compare.GRADIENT_TOLERANCE
-        validated.append(f"the same order on torch's own runtime: equal gradients, {difference:+.1f} % time")
+    engines = _engine_runs(main, seen.makespan_s, rows) if engine == "torch" else []
+    if engines:
+        own, torchs = engines
+        difference = compare.relative_pct(torchs.step_time_s, own.step_time_s)
+        equal = torchs.gradient <= compare.GRADIENT_TOLERANCE
+        ok = ok and equal
+        words = f"{'equal' if equal else 'DIFFERENT'} gradients, {difference:+.1f} % time"
+        validated.append(f"the same order on torch's own runtime: {words}")
     contention = min(known[0].cpu_share, seen.cpu_share, base.cpu_share)
     error = compare.relative_pct(expected, speedup)
     errors = [compare.relative_pct(a, b) for a, b in zip(ours, seen.rounds_s, strict=True)]
@@ -195,6 +197,7 @@ def _compare_short(
         numerics=numerics,
         stages=_stage_times(scaled, compare.predicted_stages(main), seen.stages),
         rounds=len(seen.rounds_s),
+        engines=engines,
         error_spread_pct=compare.spread(errors),
     )  # fmt: skip
 
@@ -208,6 +211,19 @@ def _stage_times(
     ]
 
 
-def _engine_times(rows: list[list[dict[str, Any]]]) -> list[float]:
-    """Return, per round, the slowest rank's seconds of a case without stamps."""
-    return [max(rank[number]["seconds"] for rank in rows) for number in range(len(rows[0]))]
+def _engine_runs(
+    main: Prepared, makespan_s: float, rows: Callable[[str], list[list[dict[str, Any]]]]
+) -> list[EngineRun]:
+    """Return what our engine and torch's took for the plan's likeness, and how true their gradients are."""
+    found, steps = rows("torch"), main.case.order.steps
+    return [
+        EngineRun(
+            engine=name,
+            step_time_s=seconds / steps,
+            gradient=compare.numerics_of(checked).get("first", math.inf),
+        )
+        for name, seconds, checked in (
+            ("interpreter", makespan_s, rows("numerics")),
+            ("torch", compare.unstamped_makespan(found), found),
+        )
+    ]

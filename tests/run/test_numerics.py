@@ -186,16 +186,3 @@ def test_2bw_reads_the_version_before_the_last() -> None:
     lanes = RankLanes(real("pipedream_2bw", 2, 1).program)
     reads = find_reads(lanes, [lanes.plan(i) for i in range(2)])
     assert all(found[n] == max(0, n // 4 - 1) for found in reads.version.values() for n in range(12))
-
-
-@pytest.mark.slow
-def test_torchs_own_engines_make_the_same_gradients() -> None:
-    shapes = {"gpipe": (2, 1), "1f1b": (2, 1), "interleaved_1f1b": (2, 1)}
-    cases = [real(name, *shape, name=f"torch-{name}", optimizer="adamw") for name, shape in shapes.items()]
-    cases.append(real("gpipe", 1, 2, name="torch-ddp"))
-    result = run(RunSpec(ranks=2, cases=tuple(replace(item.case, engine="torch") for item in cases)))
-    for item in cases:
-        for rank in result.ranks:
-            numerics = rank["cases"][item.case.name][0]["numerics"]
-            assert numerics["compared"] > 0
-            assert max(numerics["gradient"], numerics["weight"]) < 1e-10, item.case.name

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from explorer.base.errors import InputError
+from explorer.cli.running import comparison_text
 from explorer.cluster_profiles import load_cluster
 from explorer.models import load_model
 from explorer.plan import Resolved, load_plan, make_plan, resolve
 from explorer.run import make_experiment, validate
-from explorer.run.compare import CONFIRMED, OFF, TOO_NOISY
+from explorer.run.compare import CONFIRMED, GRADIENT_TOLERANCE, OFF, TOO_NOISY
 from explorer.run.likeness import SMALL
 from explorer.strategies.uniform import uniform
 from explorer.workload import default_workload
@@ -50,6 +51,23 @@ def test_the_short_run_of_a_plan_for_32_devices() -> None:
         assert min(found.parts[side].values()) >= 0
     assert any("tensor parallelism: 4" in text for text in found.not_validated)
     assert {"start", "ready", "round", "case", "step", "done"} <= {event["event"] for event in seen}
+
+
+@pytest.mark.slow
+def test_torchs_engine_beside_ours_in_one_launch() -> None:
+    found = validate(plan(stages=2, microbatches=8), steps=1, engine="torch", ranks=2, size=SMALL)
+    assert [run.engine for run in found.engines] == ["interpreter", "torch"]
+    assert all(run.step_time_s > 0 and run.gradient <= GRADIENT_TOLERANCE for run in found.engines)
+    own, other = found.engines
+    difference = 100 * (other.step_time_s / own.step_time_s - 1)
+    assert (
+        f"the same order on torch's own runtime: equal gradients, {difference:+.1f} % time" in found.validated
+    )
+    assert found.numerics_ok is True
+    for row in asdict(found)["engines"]:
+        assert set(row) == {"engine", "step_time_s", "gradient"}
+    lines = [line for line in comparison_text(found).splitlines() if line.startswith("engine ")]
+    assert [line.split()[1] for line in lines] == ["interpreter:", "torch:"]
 
 
 @pytest.mark.parametrize(

@@ -42,3 +42,11 @@ def test_the_list_says_the_group(capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(capsys.readouterr().out)["schedules"]
     assert [row["group"] for row in rows] == [group_of(SCHEDULES.get(row["name"])).name for row in rows]
     assert [row["name"] for row in rows] == [item.name for _, found in grouped() for item in found]
+
+
+def test_the_list_says_the_name_in_torch(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "schedules"]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    start, end = head.index("torch_name"), head.index("needs")
+    shown = {line[head.index("name") :].split()[0]: line[start:end].strip() for line in lines}
+    assert shown == {item.name: item.torch_name for item in SCHEDULES}
