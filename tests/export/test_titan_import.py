@@ -197,8 +197,8 @@ def body(lines: str) -> str:
         (body("config.training.seq_len = int(os.environ['SEQ'])"), ["training.seq_len"]),
         (body("config.training.seq_len = LENGTH"), ["training.seq_len is computed (LENGTH)"]),
         (
-            body("config.parallelism.pipeline_parallel_schedule = 'DualPipeV'\nconfig.training.seq_len = X"),
-            ["'DualPipeV'", "1F1B", "seq_len is computed (X)"],
+            body("config.parallelism.pipeline_parallel_schedule = 'TriplePipe'\nconfig.training.seq_len = X"),
+            ["'TriplePipe'", "1F1B", "seq_len is computed (X)"],
         ),
     ],
 )

@@ -102,6 +102,7 @@ def test_a_lane_survives_without_layers(bench: Explorer) -> None:
 
 @pytest.mark.parametrize("name", [item.name for item in SCHEDULES if not item.literal])
 def test_every_schedule_can_be_picked_and_left_again(bench: Explorer, name: str) -> None:
+    bench.set(microbatch_size=1)
     bench.set(schedule=name)
     assert not bench.error
     assert bench.strategy.job.schedule == name

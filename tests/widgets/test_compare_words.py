@@ -28,7 +28,6 @@ def from_the_start(bench: Explorer) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "line"),
     [
-        ("schedule", "gpipe", "schedule: 1f1b → gpipe"),
         ("recompute", "full", "recomputation: none → full"),
         ("zero", "2", "ZeRO level: 0 → 2"),
         ("microbatch_size", 2, "microbatch of a replica: 4 → 2"),
@@ -45,6 +44,16 @@ def test_one_change_is_one_line_and_its_reverse_the_other_way(
     subject, change = line.split(": ")
     assert differences(before, bench.now()) == [f"{subject}: {' → '.join(reversed(change.split(' → ')))}"]
     assert differences(bench.now(), bench.now()) == []
+
+
+def test_another_schedule_is_told_by_its_name_and_what_differs_in_the_two_orders(bench: Explorer) -> None:
+    before = bench.now()
+    bench.set(schedule="gpipe")
+    said = differences(bench.now(), before)
+    assert said[0] == "schedule: 1f1b → gpipe"
+    assert "activations" in said[1]
+    assert len(said) == 3, "what is kept, and where the orders part"
+    assert differences(before, bench.now())[0] == "schedule: gpipe → 1f1b"
 
 
 def test_another_cut_is_told_by_its_degrees_and_how_many_layers_move(bench: Explorer) -> None:
