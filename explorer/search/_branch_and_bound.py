@@ -15,25 +15,21 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
 from operator import itemgetter
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from explorer.base.errors import ExplorerError
-from explorer.schedules.spec import Schedule
 from explorer.search._blocks import (
-    Before,
     Block,
     has_grids,
-    layouts_of,
     least_of_layout,
     make_block,
-    schedules_of,
 )
+from explorer.search._closed_blocks import Closed, can_be_built, closed_blocks
 from explorer.search._devices import DeviceOrder
 from explorer.search._frames import Frames
-from explorer.search._groups import Family, Point, points_of
+from explorer.search._groups import Family, Point, points_of, slowness
 from explorer.search._layout_costs import LayoutCosts
 from explorer.search.evaluator import EXHAUSTED, FRONTIER_OF, GAP, Candidate, Evaluator
 from explorer.search.problem import Problem
@@ -43,8 +39,6 @@ from explorer.tables import Estimator, StageTable
 FloatArray = npt.NDArray[np.float64]
 BOUND = "strategies of even stages"
 """Name of the space that the bound holds for."""
-MANY_ROWS, MANY_TASKS = 1_000_000, 100_000
-"""Devices of all stages together, and forwards of all stages, that make a point count as twice as bad."""
 PAUSE, LOOK_AHEAD, FIRST_LOOK = 1, 6, 40
 """Handfuls of groups looked at between two yields, between two simulations, and before the first at most."""
 MOST_HOPELESS = 4
@@ -95,7 +89,7 @@ class BranchAndBound:
     def __init__(self, problem: Problem, evaluator: Evaluator) -> None:
         self.problem, self.evaluator = problem, evaluator
         self._serial = count()
-        self._closed = _closed(problem)[::-1]
+        self._closed = closed_blocks(problem)[::-1]
         """Blocks not yet made, the most promising last."""
         self._costs: dict[tuple[DeviceOrder, Degrees], LayoutCosts | None] = {}
         """Costs of layouts looked at; None for those none of whose strategies is worth it."""
@@ -289,7 +283,7 @@ class BranchAndBound:
             ):
                 self._costs[key] = costs
         except ExplorerError:
-            if _can_be_built(self.problem, closed):
+            if can_be_built(self.problem, closed):
                 self._give_up(self._floor)
 
     def _give_up(self, bound: float) -> None:
@@ -351,7 +345,7 @@ class BranchAndBound:
         for point in points:
             if self._worth(point.bound):
                 own = next(self._serial)
-                key = point.guess * (1.0 + _slowness(self.problem, point))
+                key = point.guess * (1.0 + slowness(self.problem, point))
                 heapq.heappush(self._points, (key, own, point))
                 self._open(own, point.bound)
         left.open[groups] = False
@@ -406,60 +400,3 @@ class BranchAndBound:
                 with suppress(ExplorerError):
                     strategy = point.strategy(self.problem)
                     self.evaluator.ahead((strategy,) if strategy is not None else ())
-
-
-def _can_be_built(problem: Problem, closed: Closed) -> bool:
-    """Tell whether the devices and the model allow a layout, whatever the tables say."""
-    try:
-        closed.layout.check(problem.graph, problem.needed_cluster, problem.job, closed.order)
-    except ExplorerError:
-        return False
-    return True
-
-
-def _slowness(problem: Problem, point: Point) -> float:
-    """Return the share by which a point counts as worse since it takes long to simulate."""
-    p, d, v, size, _ = point.block.grids[point.group].tolist()
-    tasks = problem.job.global_batch // (size * d) * p * v
-    rows = p * d * v * point.block.costs.row
-    return float(rows / MANY_ROWS + tasks / MANY_TASKS)
-
-
-class Closed(NamedTuple):
-    """A block that is not yet made; the smallest is the most promising."""
-
-    late: int
-    """Number of unusual choices: a schedule besides 1F1B, context or expert parallelism."""
-    number: int
-    """Position of its order among those proposed."""
-    place: int
-    """Position of its schedule."""
-    rank: int
-    """Position of its layout."""
-    order: DeviceOrder
-    layout: Degrees
-    schedule: Schedule
-    before: Before
-    """Orders before its own, whose strategies it must not repeat."""
-
-
-def _closed(problem: Problem) -> list[Closed]:
-    """Return every block of the space, the most promising first."""
-    orders = problem.orders()
-    schedules = schedules_of(problem)
-    found = []
-    for number, order in enumerate(orders):
-        before = tuple((len(other), _common(order, other)) for other in orders[:number])
-        for rank, layout in enumerate(layouts_of(problem, order)):
-            for place, schedule in enumerate(schedules):
-                late = (place > 1) + (layout.context > 1) + (layout.expert > 1)
-                found.append(Closed(late, number, place, rank, order, layout, schedule, before))
-    return sorted(found, key=lambda item: item[:4])
-
-
-def _common(one: DeviceOrder, other: DeviceOrder) -> int:
-    """Count the devices with which two orders begin alike."""
-    for i, (a, b) in enumerate(zip(one, other, strict=False)):
-        if a != b:
-            return i
-    return min(len(one), len(other))

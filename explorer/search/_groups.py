@@ -30,6 +30,8 @@ PREFER = 1e-6
 """Share by which each ZeRO level, and buckets, count as slower, all else equal."""
 HOPELESS = 1e100
 """What a missing byte counts for where nothing fits: such points come after all others."""
+MANY_ROWS, MANY_TASKS = 1_000_000, 100_000
+"""Devices of all stages together, and forwards of all stages, that make a point count as twice as bad."""
 TIGHT = 2.0
 """Factor by which points that seem not to fit, but may, count as slower."""
 
@@ -165,3 +167,11 @@ def _speed_up(problem: Problem, block: Block, group: int) -> float:
     if not min(speeds) or max(speeds) == min(speeds):
         return 0.0
     return min(speeds) / (sum(speeds) / len(speeds))
+
+
+def slowness(problem: Problem, point: Point) -> float:
+    """Return the share by which a point counts as worse since it takes long to simulate."""
+    p, d, v, size, _ = point.block.grids[point.group].tolist()
+    tasks = problem.job.global_batch // (size * d) * p * v
+    rows = p * d * v * point.block.costs.row
+    return float(rows / MANY_ROWS + tasks / MANY_TASKS)
