@@ -122,12 +122,12 @@ class PlanError(InputError):
 
 
 class DeadlockError(PlanError):
-    """A cycle in program order and dependencies; `cycle` names the actions on it in order."""
+    """A cycle in program order and dependencies; `cycle` names the actions on it, each before the next."""
 
     def __init__(self, cycle: Sequence[str]) -> None:
         self.cycle = tuple(cycle)
         chain = " -> ".join((*self.cycle, self.cycle[0]))
-        super().__init__([f"deadlock: each waits for the next: {chain}"])
+        super().__init__([f"deadlock: each has to run before the next: {chain}"])
 
 
 class InfeasibleError(ExplorerError):
