@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -98,6 +98,26 @@ def order(shape: Shape, *, steps: int) -> Order:
     A stage DAG runs as the chain of its stage numbers, which keeps every dependency.
     """
     ranks = len(positions_of(shape))
+
+    def both(forwards: Actions, backwards: Actions, rank: int, later: int) -> Actions:
+        return alternate(forwards, backwards, 2 * (ranks - rank - 1) + later)
+
+    return in_rounds_of_chunks(shape, steps, BACKWARD, both)
+
+
+def in_rounds_of_chunks(
+    shape: Shape, steps: int, backward: str, both: Callable[[Actions, Actions, int, int], Actions]
+) -> Order:
+    """Return the order whose lanes pass microbatches in rounds, chunk after chunk, forward and backward.
+
+    Args:
+        shape: the pipeline.
+        steps: number of training steps.
+        backward: what brings gradients back: B, or I.
+        both: function from a lane's forwards, its backwards, its rank, and the (v - 1) q forwards of all but
+            its last chunk in a round, to its actions.
+    """
+    ranks = len(positions_of(shape))
     microbatches = shape.microbatches[0] // turns(shape, 0)
     per_round = microbatches // rounds(microbatches, ranks)
 
@@ -105,13 +125,11 @@ def order(shape: Shape, *, steps: int) -> Order:
         if not places:
             return Actions.of(())
         stages = [place.stage for place in places]
-        rank, chunks = stages[0], len(stages)
-        ahead = 2 * (ranks - rank - 1) + (chunks - 1) * per_round
         numbers = numbers_of(shape, places[0], step)
         actions = passes(FORWARD, stages, numbers, per_round)
         if shape.training:
-            backwards = passes(BACKWARD, stages[::-1], numbers, per_round)
-            actions = alternate(actions, backwards, ahead)
+            backwards = passes(backward, stages[::-1], numbers, per_round)
+            actions = both(actions, backwards, stages[0], (len(stages) - 1) * per_round)
         return Actions.joined([actions, updates(shape, places, step)])
 
     chunks = shape.stages // ranks

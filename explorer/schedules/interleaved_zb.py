@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from explorer.actions import FORWARD, INPUT_GRAD, OP_CODE, WEIGHT_GRAD, Actions, Order, Place, Shape
+from explorer.actions import INPUT_GRAD, OP_CODE, WEIGHT_GRAD, Actions, Order, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
 from explorer.schedules._bounds import one_way_split
-from explorer.schedules._common import each_step, numbers_of, turns, updates
 from explorer.schedules._in_flight import after_forwards
-from explorer.schedules.interleaved import NEEDS, alternate, passes, rounds
+from explorer.schedules.interleaved import NEEDS, alternate, in_rounds_of_chunks
 from explorer.schedules.needs import positions_of
 from explorer.schedules.pipelines import FloatArray, InFlight, IntArray, Pipelines, with_path
 from explorer.schedules.placements import LOOP, Grid, Placement
@@ -67,24 +66,11 @@ def order(shape: Shape, *, steps: int) -> Order:
     every lane keeps at most (v - 1) q + p chunks, from F to W.
     """
     ranks = len(positions_of(shape))
-    microbatches = shape.microbatches[0] // turns(shape, 0)
-    per_round = microbatches // rounds(microbatches, ranks)
 
-    def lane(places: tuple[Place, ...], step: int) -> Actions:
-        if not places:
-            return Actions.of(())
-        stages = [place.stage for place in places]
-        rank, chunks = stages[0], len(stages)
-        numbers = numbers_of(shape, places[0], step)
-        actions = passes(FORWARD, stages, numbers, per_round)
-        if shape.training:
-            gradients = passes(INPUT_GRAD, stages[::-1], numbers, per_round)
-            ahead = ranks - rank - 1 + (chunks - 1) * per_round
-            actions = behind(alternate(actions, gradients, ahead), rank)
-        return Actions.joined([actions, updates(shape, places, step)])
+    def both(forwards: Actions, gradients: Actions, rank: int, later: int) -> Actions:
+        return behind(alternate(forwards, gradients, ranks - rank - 1 + later), rank)
 
-    chunks = shape.stages // ranks
-    return Order(lanes=each_step(shape, steps, lane), steps=steps, options={"chunks": chunks})
+    return in_rounds_of_chunks(shape, steps, INPUT_GRAD, both)
 
 
 def behind(actions: Actions, lag: int) -> Actions:
