@@ -4,6 +4,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
+# `make test` deals the files of tests out to so many processes.
+WORKERS ?= 2
 # `make test-all` runs this share of the slower tests, chosen by this number: a new choice every day.
 SHARE ?= 1
 SEED ?= $(shell date -u +%Y%m%d)
@@ -20,7 +22,7 @@ explore: $(VENV)/.app ## JupyterLab open on your copy of notebooks/explore.ipynb
 
 test: $(VENV)/.dev ## the tests but the slowest, with what they need installed first (ARGS="-k board" goes to pytest)
 	@scripts/chromium.sh $(VENV) || true
-	EXPLORER_REQUIRE_BROWSER=1 $(BIN)/python -m pytest -m "not slow" $(ARGS)
+	EXPLORER_REQUIRE_BROWSER=1 $(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist loadfile $(ARGS)
 
 test-all: $(VENV)/.dev ## the slower rest (SHARE=0.3 of it, chosen by SEED=7)
 	@scripts/chromium.sh $(VENV) || true
