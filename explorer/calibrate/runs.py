@@ -24,8 +24,8 @@ from explorer.calibrate.numbers import CLASSES, numbers_of
 from explorer.calibrate.operators import Operator, kind_named
 from explorer.cluster import Cluster
 from explorer.costs.collectives import collective_seconds, transfer_seconds
-from explorer.costs.compute import update_seconds
 from explorer.costs.graph_work import CLASSES as CLASSES_OF
+from explorer.costs.update_time import update_seconds
 from explorer.graph import Work
 
 SCHEMA = "explorer.validate/1"

@@ -20,7 +20,6 @@ physics. The arrays made here are read-only and shared.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -29,13 +28,13 @@ from numpy.typing import NDArray
 from explorer.base.caching import MEBIBYTE, remembered
 from explorer.base.errors import InputError
 from explorer.base.units import dtype_bytes
-from explorer.cluster import Curve, DeviceKind
+from explorer.cluster import DeviceKind
+from explorer.costs.efficiency import curve_of, effective_size
 from explorer.costs.graph_work import NAMES, IntArray, WorkTable, work_table
 from explorer.costs.measured import Array, MeasuredRows, measured_rows
 from explorer.costs.memory_arrays import graph_arrays
 from explorer.costs.products import product_seconds
 from explorer.graph import LayerGraph
-from explorer.workload import OPTIMIZERS
 
 COSTS_KEPT = 512
 """Layer costs of whole graphs that are remembered: 50 KB each for a thousand layers."""
@@ -105,57 +104,6 @@ def layer_costs(
     for array in costs:
         array.flags.writeable = False
     return costs
-
-
-@remembered(4096)
-def update_seconds(kind: DeviceKind, *, elements: float, optimizer: str, precision: str) -> float:
-    """Return the seconds of one optimizer step over `elements` trainable scalars: bound by the memory moved.
-
-    Raises:
-        InputError: the optimizer or precision is unknown.
-    """
-    found = updates_seconds(
-        kind, elements=np.asarray([elements], dtype=float), optimizer=optimizer, precision=precision
-    )
-    return float(found[0])
-
-
-def updates_seconds(kind: DeviceKind, *, elements: Array, optimizer: str, precision: str) -> Array:
-    """Return the seconds of many optimizer steps, as `update_seconds`.
-
-    Raises:
-        InputError: the optimizer or precision is unknown.
-    """
-    if optimizer not in OPTIMIZERS:
-        raise InputError(
-            f"unknown optimizer {optimizer!r}",
-            key="optimizer",
-            found=optimizer,
-            allowed=", ".join(OPTIMIZERS),
-        )
-    wide = max(1.0, dtype_bytes(precision) / 4)
-    return _moving_seconds(kind, elements * OPTIMIZERS[optimizer].moved_bytes * wide)
-
-
-def predicting_seconds(kind: DeviceKind, *, elements: float, optimizer: str, precision: str) -> float:
-    """Return the seconds of writing a copy of `elements` trainable scalars, moved on by some updates.
-
-    It is bound by the memory moved, and reads no gradient: the weight (its fp32 master if it is narrower) and
-    every state of the optimizer are read, the copy is written in the precision of compute. In fp32 that is 12
-    bytes for each scalar with momentum, where an update moves 20.
-    """
-    width, states = dtype_bytes(precision), OPTIMIZERS[optimizer].states
-    if not states:
-        return 0.0  # nothing says where the weights go
-    moved = elements * (max(4.0, width) * (1 + states) + width)
-    return float(_moving_seconds(kind, np.asarray([moved]))[0])
-
-
-def _moving_seconds(kind: DeviceKind, moved_bytes: Array) -> Array:
-    """Return the seconds of kernels that only move memory; those that move nothing do not run."""
-    effective = _effective(_curve(kind, "memory"), moved_bytes)
-    seconds = effective / kind.memory_bandwidth_bytes_per_s + kind.launch_overhead_s
-    return np.where(moved_bytes <= 0, 0.0, seconds)
 
 
 def device_costs(
@@ -321,7 +269,7 @@ def _physics(
     flops = table.flops * (samples * work)
     moved = table.moved_elements * (samples * work * wide)
     moved += (table.parameter_elements * wide + table.parameter_bytes) * work
-    memory = _effective(_curve(kind, "memory"), moved) / kind.memory_bandwidth_bytes_per_s
+    memory = effective_size(curve_of(kind, "memory"), moved) / kind.memory_bandwidth_bytes_per_s
     seconds = np.empty_like(flops)
     for name, columns in zip(NAMES, table.classes, strict=True):
         if len(columns):
@@ -330,7 +278,7 @@ def _physics(
         _set_products(seconds, table, kind, samples, precision, work, split)
     np.maximum(seconds, memory, out=seconds)
     summed = table.summed_elements * (work * wide)
-    seconds += _effective(_curve(kind, "memory"), summed) / kind.memory_bandwidth_bytes_per_s
+    seconds += effective_size(curve_of(kind, "memory"), summed) / kind.memory_bandwidth_bytes_per_s
     seconds += kind.launch_overhead_s * table.kernels
     host = kind.software.host_issue_s * table.kernels
     idle = ~table.active | (samples * work <= 0)
@@ -343,10 +291,10 @@ def _physics(
 def _compute(kind: DeviceKind, name: str, precision: str, flops: Array) -> Array:
     """Return seconds by FLOPs and curve, shape (3, layers of the class)."""
     peak = _peak(kind, name, precision)
-    seconds = _effective(_curve(kind, name), flops) / peak
+    seconds = effective_size(curve_of(kind, name), flops) / peak
     backward = dict(kind.efficiency).get(f"{name}_backward")
     if backward is not None:
-        seconds[1:] = _effective(backward, flops[1:]) / peak
+        seconds[1:] = effective_size(backward, flops[1:]) / peak
     return seconds
 
 
@@ -391,30 +339,3 @@ def _peak(kind: DeviceKind, name: str, precision: str) -> float:
     if name == "memory" and dtype_bytes(precision) < 4 and "fp32" in dict(kind.peak_flops_per_s):
         return kind.peak("fp32")
     return kind.peak(precision)
-
-
-def _curve(kind: DeviceKind, name: str) -> Curve | None:
-    """Return the curve of a class; attention and convolutions without their own take that of products.
-
-    For `memory` the curve is over bytes, so its FLOPs run at peak: they seldom bind.
-    """
-    curves = dict(kind.efficiency)
-    return curves.get(name) or (curves.get("matmul") if name != "memory" else None)
-
-
-def _effective(curve: Curve | None, size: Array) -> Array:
-    """Return size over efficiency: a size that takes as long at peak. Never falls as the size grows."""
-    if curve is None:
-        return size
-    logs, fractions, floors = _prepared(curve)
-    at = np.log(np.maximum(size, 1e-300))
-    effective: Array = size / np.interp(at, logs, fractions)
-    return np.maximum(effective, floors[np.searchsorted(logs, at, side="right")])
-
-
-@lru_cache(maxsize=256)
-def _prepared(curve: Curve) -> tuple[Array, Array, Array]:
-    """Return the logarithms of the sizes, fractions, and the longest effective size up to each point."""
-    sizes, fractions = np.asarray(curve.points, dtype=float).T
-    floors = np.concatenate([[0.0], np.maximum.accumulate(sizes / fractions)])
-    return np.log(sizes), fractions, floors

@@ -11,7 +11,7 @@ ranks make the copy, took 2.7 times as long as that, so real runs of `spectrain`
 
 from __future__ import annotations
 
-from explorer.costs.compute import predicting_seconds
+from explorer.costs.update_time import predicting_seconds
 from explorer.pricing.pricer import Pricer, SlotPrice
 from explorer.reads import reading_of
 from explorer.tasks.program import B, F, I, Program, Slot

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from explorer.base.errors import InputError
 from explorer.base.units import dtype_bytes
 from explorer.cluster import Cluster
-from explorer.costs.compute import update_seconds
 from explorer.costs.memory import StageMemory
+from explorer.costs.update_time import update_seconds
 from explorer.graph import LayerGraph
 from explorer.pricing.gradient_sync import (
     gather_price,

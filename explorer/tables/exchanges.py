@@ -16,9 +16,9 @@ import numpy as np
 from explorer.base.units import dtype_bytes
 from explorer.cluster import DeviceKind
 from explorer.costs.collectives import CollectiveLines, lowest_line
-from explorer.costs.compute import updates_seconds
 from explorer.costs.memory_arrays import graph_arrays
 from explorer.costs.memory_counts import Counts
+from explorer.costs.update_time import updates_seconds
 from explorer.graph import LayerGraph
 from explorer.pricing.gradient_sync import Steps, gathered_bytes, updated_elements
 from explorer.pricing.layer_columns import FloatArray

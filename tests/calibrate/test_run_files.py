@@ -17,7 +17,7 @@ from explorer.calibrate.numbers import shifted
 from explorer.calibrate.runs import SCHEMA, LayerTime, MachineTimes, machine_evidence, run_evidence
 from explorer.cluster import Cluster
 from explorer.costs.collectives import collective_seconds, transfer_seconds
-from explorer.costs.compute import update_seconds
+from explorer.costs.update_time import update_seconds
 from explorer.graph import Work
 from tests.calibrate.machines import CPU, GPU, machine
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from explorer.base.errors import InputError
 from explorer.cluster import Curve, DeviceKind
 from explorer.cluster_profiles import cluster_names, load_cluster
-from explorer.costs.compute import layer_times, update_seconds
+from explorer.costs.compute import layer_times
+from explorer.costs.update_time import update_seconds
 from explorer.graph import Layer, LayerGraph, Measured, Parameter, Tensor, Use, Work
 
 IDEAL = DeviceKind(

@@ -8,7 +8,7 @@ import pytest
 
 import explorer
 from explorer.base.caching import remembered
-from explorer.costs.compute import update_seconds
+from explorer.costs.update_time import update_seconds
 from explorer.graph import Dim, Layer, LayerGraph, Parameter, Tensor, Use, Work
 from explorer.simulation.report import Report
 from explorer.strategy import REPLICA, Mesh, Sharding, Slice, Stage, Strategy, single

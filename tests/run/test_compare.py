@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from explorer.costs.collectives import collective_seconds
-from explorer.costs.compute import update_seconds
+from explorer.costs.update_time import update_seconds
 from explorer.run.build import prepare
 from explorer.run.calibrate import calibrate
 from explorer.run.compare import (

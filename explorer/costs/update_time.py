@@ -1,0 +1,64 @@
+"""Seconds of optimizer steps: bound by the memory that they move."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from explorer.base.caching import remembered
+from explorer.base.errors import InputError
+from explorer.base.units import dtype_bytes
+from explorer.cluster import DeviceKind
+from explorer.costs.efficiency import curve_of, effective_size
+from explorer.costs.measured import Array
+from explorer.workload import OPTIMIZERS
+
+
+@remembered(4096)
+def update_seconds(kind: DeviceKind, *, elements: float, optimizer: str, precision: str) -> float:
+    """Return the seconds of one optimizer step over `elements` trainable scalars: bound by the memory moved.
+
+    Raises:
+        InputError: the optimizer or precision is unknown.
+    """
+    found = updates_seconds(
+        kind, elements=np.asarray([elements], dtype=float), optimizer=optimizer, precision=precision
+    )
+    return float(found[0])
+
+
+def updates_seconds(kind: DeviceKind, *, elements: Array, optimizer: str, precision: str) -> Array:
+    """Return the seconds of many optimizer steps, as `update_seconds`.
+
+    Raises:
+        InputError: the optimizer or precision is unknown.
+    """
+    if optimizer not in OPTIMIZERS:
+        raise InputError(
+            f"unknown optimizer {optimizer!r}",
+            key="optimizer",
+            found=optimizer,
+            allowed=", ".join(OPTIMIZERS),
+        )
+    wide = max(1.0, dtype_bytes(precision) / 4)
+    return _moving_seconds(kind, elements * OPTIMIZERS[optimizer].moved_bytes * wide)
+
+
+def predicting_seconds(kind: DeviceKind, *, elements: float, optimizer: str, precision: str) -> float:
+    """Return the seconds of writing a copy of `elements` trainable scalars, moved on by some updates.
+
+    It is bound by the memory moved, and reads no gradient: the weight (its fp32 master if it is narrower) and
+    every state of the optimizer are read, the copy is written in the precision of compute. In fp32 that is 12
+    bytes for each scalar with momentum, where an update moves 20.
+    """
+    width, states = dtype_bytes(precision), OPTIMIZERS[optimizer].states
+    if not states:
+        return 0.0  # nothing says where the weights go
+    moved = elements * (max(4.0, width) * (1 + states) + width)
+    return float(_moving_seconds(kind, np.asarray([moved]))[0])
+
+
+def _moving_seconds(kind: DeviceKind, moved_bytes: Array) -> Array:
+    """Return the seconds of kernels that only move memory; those that move nothing do not run."""
+    effective = effective_size(curve_of(kind, "memory"), moved_bytes)
+    seconds = effective / kind.memory_bandwidth_bytes_per_s + kind.launch_overhead_s
+    return np.where(moved_bytes <= 0, 0.0, seconds)
