@@ -33,7 +33,17 @@ Builder = Callable[..., LayerGraph]
 """A zoo builder: takes `sequence_length` (None for the default), then its own options, by keyword."""
 
 _NOT_ZOO = frozenset(
-    {"builder", "factory", "hf", "partitioning", "pipedream", "saved", "synthetic", "torch_export"}
+    {
+        "builder",
+        "captured_program",
+        "factory",
+        "hf",
+        "partitioning",
+        "pipedream",
+        "saved",
+        "synthetic",
+        "torch_export",
+    }
 )
 """Files that read models or help to build them, so listing the zoo imports neither torch nor pydantic."""
 

@@ -9,7 +9,7 @@ from explorer.graph import Dim, Layer, Parameter, Tensor, Use
 from explorer.models._counting import BorderTraffic, KeptInside, kept_inside, kept_outside, work
 from explorer.models._grouping import OperationGroup
 from explorer.models._naming import Names
-from explorer.models._program import TracedProgram, TracedValue
+from explorer.models._program import Operation, TracedProgram, TracedValue
 
 _UNEVEN = frozenset({"lookup", "softmax", "pool"})
 """Categories whose last axis needs more than the einsum rule to be split."""
@@ -23,6 +23,10 @@ class GraphParts(NamedTuple):
     layers: tuple[Layer, ...]
     tensors: tuple[Tensor, ...]
     parameters: tuple[Parameter, ...]
+    operations: Mapping[str, tuple[Operation, ...]]
+    """Operations by layer."""
+    tensor_of: Mapping[str, str]
+    """Tensors by the value of the program that they are."""
 
 
 def emit(
@@ -68,6 +72,7 @@ class _Emitter:
         self.tensors: dict[str, Tensor] = {}
         self.parameters: dict[str, Parameter] = {}
         self.layers: dict[str, Layer] = {}
+        self.operations: dict[str, tuple[Operation, ...]] = {}
         self.tensor_of: dict[str, str] = {}
         self.read = {name for item in groups for name in item.reads} | set(program.outputs)
 
@@ -78,9 +83,11 @@ class _Emitter:
         for item in self.groups:
             layer = self._layer(item, self._name(item))
             self.layers[layer.name] = layer
+            self.operations[layer.name] = item.operations
         used = {use.name for layer in self.layers.values() for use in (*layer.reads, *layer.writes)}
         tensors = tuple(item for item in self.tensors.values() if item.name in used)
-        return GraphParts(tuple(self.layers.values()), tensors, tuple(self.parameters.values()))
+        parameters = tuple(self.parameters.values())
+        return GraphParts(tuple(self.layers.values()), tensors, parameters, self.operations, self.tensor_of)
 
     def _sizes(self, atoms: Iterable[int]) -> tuple[float, ...]:
         return tuple(float(self.names.size(atom)) for atom in atoms)

@@ -159,7 +159,7 @@ def _chain(module: Any, calls: Sequence[_Call], canonical: Mapping[str, str], bl
         Parameter(name=n, shape=tuple(map(float, known[n].shape)), trainable=known[n].requires_grad)
         for n in used
     )
-    return GraphParts(tuple(layers), tuple(tensors), parameters)
+    return GraphParts(tuple(layers), tuple(tensors), parameters, {}, {})
 
 
 def _layer(

@@ -8,6 +8,7 @@ positions, rotary tables) is the same for every sample and on every device, and 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from explorer.models._axes import Axes, TensorAxes
 
@@ -76,6 +77,8 @@ class Operation:
     """Values that autograd keeps."""
     mask: bool = False
     """Whether it keeps a boolean mask of its result (dropout)."""
+    node: str = ""
+    """Node of the exported graph that computes it; for an operator inside a region, the region's."""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -109,3 +112,5 @@ class TracedProgram:
     """Values that the caller passes in."""
     outputs: list[str] = field(default_factory=list)
     """Values that the caller receives."""
+    seen: dict[str, Any] = field(default_factory=dict)
+    """What every node of the exported graph gives: a `Ref`, several, or a plain value."""

@@ -36,7 +36,7 @@ def read_program(
     for node in exported.graph.nodes:
         if node.op == "placeholder":
             bound[node] = reader.placeholder(node, paths.get(node.name), node.name in constants)
-    results = reader.run(exported.graph_module, exported.graph, bound, {}, gradient=True)
+    results = reader.run(exported.graph_module, exported.graph, bound, {}, gradient=True, outermost=True)
     wanted = set(signature.user_outputs)
     for node, ref in zip(_output_nodes(exported.graph), _flat(results), strict=False):
         if isinstance(ref, Ref) and ref.kind == VALUE and getattr(node, "name", "") in wanted:
@@ -90,6 +90,7 @@ class _Reader:
         self._parameter_name, self._trainable = parameter_name, trainable
         self._latest: dict[str, TracedValue] = {}
         self._whole: dict[str, tuple[TensorAxes, int]] = {}
+        self._node = ""
 
     def placeholder(self, node: Any, path: str | None, constant: bool) -> Any:  # noqa: FBT001
         """Classify an input of the graph: a parameter, a constant, or a value that the caller passes in."""
@@ -162,6 +163,7 @@ class _Reader:
         owner: Mapping[str, Any],
         *,
         gradient: bool,
+        outermost: bool = False,
     ) -> Any:
         """Read one graph with its placeholders bound and return the result of its output node."""
         env = dict(bound)
@@ -174,6 +176,8 @@ class _Reader:
             return self._current(env.get(arg)) if hasattr(arg, "op") and hasattr(arg, "meta") else arg
 
         for node in graph.nodes:
+            if outermost:
+                self._node = node.name
             if node.op == "output":
                 return look(node.args[0])
             if node.op == "get_attr":
@@ -181,6 +185,8 @@ class _Reader:
             elif node.op == "call_function":
                 args, kwargs = look(node.args), look(node.kwargs)
                 env[node] = self._call(node, args, kwargs, owner, gradient)
+            if outermost:
+                self.program.seen[node.name] = env.get(node)
         return None
 
     def _attribute(self, module: Any, node: Any) -> Any:
@@ -269,6 +275,7 @@ class _Reader:
                 weight_grad_flops=to_weight,
                 keeps=_keeps(bare, refs, found[0]) if wanted else (),
                 mask=wanted and operators.kept(bare) == "mask",
+                node=self._node,
             )
         )
         return found

@@ -46,6 +46,27 @@ class Stack:
         return f"{self.path}.{index}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenBlocks:
+    """A ModuleList of which someone chose the items to keep."""
+
+    path: str
+    """Dotted path of the list."""
+    count: int
+    """Number of its items."""
+    keep: tuple[int, ...]
+    """Items to keep, in their order."""
+
+    @property
+    def kinds(self) -> tuple[int, ...]:
+        """Structure of every item, which nobody asks for here: all are of their own."""
+        return tuple(range(self.count))
+
+    def block(self, index: int) -> str:
+        """Return the path of an item."""
+        return f"{self.path}.{index}"
+
+
 def find_stacks(module: Any) -> tuple[Stack, ...]:
     """Find the outermost ModuleLists some of whose items are equal in structure."""
     from torch import nn
@@ -123,7 +144,7 @@ def _is_index(values: Mapping[int, Any]) -> bool:
 
 
 @contextmanager
-def reduced(module: Any, stacks: Sequence[Stack]) -> Iterator[None]:
+def reduced(module: Any, stacks: Sequence[Stack | ChosenBlocks]) -> Iterator[None]:
     """Reduce `module`, inside the context, to the items that are kept, and its configuration accordingly."""
     from torch import nn
 

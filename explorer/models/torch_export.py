@@ -20,9 +20,10 @@ from explorer.base.errors import InputError
 from explorer.graph import Defaults, Dim, Layer, LayerGraph, Parameter, Tensor, Use, Work
 from explorer.models._emission import GraphParts, emit
 from explorer.models._grouping import group
+from explorer.models._program import TracedProgram
 from explorer.models._reading import read_program
 from explorer.models._repeat import NotRepeatable, repeat
-from explorer.models._stacks import Stack, find_stacks, reduced
+from explorer.models._stacks import ChosenBlocks, Stack, find_stacks, reduced
 
 if TYPE_CHECKING:
     from torch import nn
@@ -57,16 +58,16 @@ def capture(
     Raises:
         InputError: the module cannot be run on its inputs, or parameters were lost on the way.
     """
-    request = _Request(module, tuple(args), dict(kwargs or {}))
+    request = Request(module, tuple(args), dict(kwargs or {}))
     stacks = tuple(s for s in find_stacks(module) if len(s.keep) < len(s.kinds)) if shorten else ()
     graph, note = _first_that_works(request, stacks, name, defaults or Defaults())
     graph = replace(graph, source=f"{source}{note}")
     graph = _with_unused(graph, request)
     _check_parameters(graph, request)
-    return _with_loss(graph) if loss else graph
+    return with_loss(graph) if loss else graph
 
 
-class _Request:
+class Request:
     """A module with its inputs and the canonical names of its parameters."""
 
     def __init__(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -87,7 +88,7 @@ class _Request:
 
 
 def _first_that_works(
-    request: _Request, stacks: Sequence[Stack], name: str, defaults: Defaults
+    request: Request, stacks: Sequence[Stack], name: str, defaults: Defaults
 ) -> tuple[LayerGraph, str]:
     """Try training mode before evaluation mode, repeated before full depth, exported before run."""
     problem: Exception | None = None
@@ -122,30 +123,48 @@ def _first_that_works(
 
 
 def _exported(
-    request: _Request, stacks: Sequence[Stack], name: str, defaults: Defaults, *, training: bool
+    request: Request, stacks: Sequence[Stack], name: str, defaults: Defaults, *, training: bool
 ) -> LayerGraph:
-    import torch
+    with exporting(request.module, stacks, training=training):
+        _, parts = read_layers(request, stacks, export(request))
+    return ordered(repeat(graph_of_parts(name, parts, defaults), stacks))
 
-    module = request.module
+
+@contextmanager
+def exporting(module: Any, stacks: Sequence[Stack | ChosenBlocks], *, training: bool) -> Iterator[None]:
+    """Bring a module, inside the context, into the state in which it is exported and read."""
     with _mode(module, training=training), reduced(module, stacks), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = torch.export.export(module, request.args, request.kwargs, strict=False)
-        path = _original_path(stacks)
-        read = read_program(program, parameter_name=request.parameter_name, trainable=request.trainable)
-        leaves = {item for item, child in module.named_modules() if not any(child.children())}
-        blocks = _blocks(module, stacks)
-        groups = group(read, leaves=leaves, block_of=lambda item: path(_block_of(item, blocks)))
-        parts = emit(read, groups, path=path, trainable=request.trainable)
-    return _ordered(repeat(_graph(name, parts, defaults), stacks))
+        yield
 
 
-def _graph(name: str, parts: GraphParts, defaults: Defaults) -> LayerGraph:
+def export(request: Request) -> Any:
+    """Export the module of a request, as it is now, as a `torch.export.ExportedProgram`."""
+    import torch
+
+    return torch.export.export(request.module, request.args, request.kwargs, strict=False)
+
+
+def read_layers(
+    request: Request, stacks: Sequence[Stack | ChosenBlocks], program: Any
+) -> tuple[TracedProgram, GraphParts]:
+    """Read an exported program as layers, named as at full depth."""
+    module, path = request.module, original_path(stacks)
+    read = read_program(program, parameter_name=request.parameter_name, trainable=request.trainable)
+    leaves = {item for item, child in module.named_modules() if not any(child.children())}
+    blocks = _blocks(module, stacks)
+    groups = group(read, leaves=leaves, block_of=lambda item: path(_block_of(item, blocks)))
+    return read, emit(read, groups, path=path, trainable=request.trainable)
+
+
+def graph_of_parts(name: str, parts: GraphParts, defaults: Defaults) -> LayerGraph:
+    """Make the graph of layers that were read."""
     return LayerGraph(
         name=name, layers=parts.layers, tensors=parts.tensors, parameters=parts.parameters, defaults=defaults
     )
 
 
-def _ordered(graph: LayerGraph) -> LayerGraph:
+def ordered(graph: LayerGraph) -> LayerGraph:
     """Sort tensors and parameters by first use, however the graph was made."""
     tensors = dict.fromkeys(use.name for layer in graph.layers for use in (*layer.reads, *layer.writes))
     parameters = dict.fromkeys(use.name for layer in graph.layers for use in layer.parameters)
@@ -167,7 +186,7 @@ def _mode(module: Any, *, training: bool) -> Iterator[None]:
             item.training = mode
 
 
-def _original_path(stacks: Sequence[Stack]) -> Callable[[str], str]:
+def original_path(stacks: Sequence[Stack | ChosenBlocks]) -> Callable[[str], str]:
     """Return a function from module paths to those with the item numbers at full depth."""
     tables = [(stack.path + ".", stack.keep) for stack in stacks]
 
@@ -183,7 +202,7 @@ def _original_path(stacks: Sequence[Stack]) -> Callable[[str], str]:
     return path
 
 
-def _blocks(module: Any, stacks: Sequence[Stack]) -> list[str]:
+def _blocks(module: Any, stacks: Sequence[Stack | ChosenBlocks]) -> list[str]:
     """Return the paths (as exported) of all items of stacks, found again in the module as it is now."""
     paths = [stack.path for stack in stacks] or [stack.path for stack in find_stacks(module)]
     return [f"{path}.{i}" for path in paths for i in range(len(module.get_submodule(path)))]
@@ -194,7 +213,7 @@ def _block_of(path: str, blocks: Sequence[str]) -> str:
     return next((block for block in blocks if bare == block or bare.startswith(block + ".")), "")
 
 
-def _with_unused(graph: LayerGraph, request: _Request) -> LayerGraph:
+def _with_unused(graph: LayerGraph, request: Request) -> LayerGraph:
     missing = [name for name in request.parameters if name not in graph.parameter]
     if not missing:
         return graph
@@ -210,7 +229,7 @@ def _with_unused(graph: LayerGraph, request: _Request) -> LayerGraph:
     return replace(graph, layers=(*graph.layers, layer), parameters=(*graph.parameters, *parameters))
 
 
-def _check_parameters(graph: LayerGraph, request: _Request) -> None:
+def _check_parameters(graph: LayerGraph, request: Request) -> None:
     """Check that every parameter of the full model is there with as many elements, and no other."""
     expected = {name: item.numel() for name, item in request.parameters.items()}
     found = {item.name: round(item.elements) for item in graph.parameters}
@@ -225,7 +244,7 @@ def _check_parameters(graph: LayerGraph, request: _Request) -> None:
         )
 
 
-def _with_loss(graph: LayerGraph) -> LayerGraph:
+def with_loss(graph: LayerGraph) -> LayerGraph:
     """Append a cross entropy over the last axis of the first tensor that a layer makes and nobody reads."""
     kept = {name for layer in graph.layers for name in layer.saves if not graph.tensor[name].backward}
     ends = [

@@ -1,0 +1,277 @@
+"""Layer modules: runs of a captured program's layers, each as one torch module with named tensors.
+
+What crosses from one module to another are the tensors of the LayerGraph, whole, by name. Views of them, and
+what depends on neither inputs nor parameters (masks, positions), are computed again wherever they are needed.
+Parameters are inputs, so that a caller passes the version, or the shard, that it means. Dropout passes
+everything: a run is compared with another one.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from explorer.base.errors import InputError
+from explorer.models.captured_program import LOSS, CapturedProgram
+from explorer.run.own.criterion import output_loss, token_loss
+
+if TYPE_CHECKING:
+    import torch
+
+LABELS = "labels"
+"""Input of the cross entropy that a capture appends."""
+TOTAL = "loss.total"
+"""What a module with an output of the model gives beside its tensors: the loss, summed over samples."""
+_RATES = frozenset({"p", "dropout_p", "dropout"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerModule:
+    """Some layers of a captured program."""
+
+    layers: tuple[str, ...]
+    """Layers, in the order of the graph."""
+    reads: tuple[str, ...]
+    """Tensors that it needs from others: inputs of the model, and what other layers write."""
+    parameters: tuple[str, ...]
+    """Parameters that it uses."""
+    writes: tuple[str, ...]
+    """Tensors that it gives; with an output of the model `TOTAL` as well."""
+    module: Any
+    """`torch.fx.GraphModule` that takes `reads`, then `parameters`, and returns `writes`."""
+
+    def __call__(
+        self, tensors: Mapping[str, torch.Tensor], parameters: Mapping[str, torch.Tensor]
+    ) -> dict[str, torch.Tensor]:
+        """Run the layers.
+
+        Args:
+            tensors: what it reads, by name, and perhaps more.
+            parameters: what it uses, by name, and perhaps more.
+        """
+        given = [tensors[name] for name in self.reads] + [parameters[name] for name in self.parameters]
+        return dict(zip(self.writes, self.module(*given), strict=True))
+
+
+def layer_module(
+    program: CapturedProgram,
+    layers: Collection[str],
+    *,
+    writes: Sequence[str] | None = None,
+    device: torch.device | None = None,
+) -> LayerModule:
+    """Make the module of some layers.
+
+    Args:
+        program: the captured program.
+        layers: names of its layers; none may lie between two of them on a path.
+        writes: tensors to give; None for all that other layers read.
+        device: where its constants lie and what it makes is made; None for where the module was captured.
+
+    Raises:
+        InputError: an unknown layer, or an operator that draws random numbers.
+    """
+    unknown = [name for name in layers if name not in program.graph.index]
+    if unknown:
+        raise InputError(
+            f"the captured model has no layer {unknown[0]!r}", key="layers", found=unknown[0],
+            allowed=f"layers of {program.graph.name}",
+        )  # fmt: skip
+    return _Builder(program, frozenset(layers), device).build(writes)
+
+
+def layer_modules(program: CapturedProgram, *, device: torch.device | None = None) -> dict[str, LayerModule]:
+    """Make one module for every layer of a captured program, by name."""
+    return {item.name: layer_module(program, (item.name,), device=device) for item in program.graph.layers}
+
+
+class _Builder:
+    """Copies the nodes of some layers, and of what they need, into a graph of their own."""
+
+    def __init__(self, program: CapturedProgram, layers: frozenset[str], device: torch.device | None) -> None:
+        from torch import fx
+
+        self.program, self.layers, self.device = program, layers, device
+        self.nodes = {node.name: node for node in program.module.graph.nodes}
+        self.graph = fx.Graph()
+        self.attributes: dict[str, Any] = {}
+        self.made: dict[str, Any] = {}
+        self.reads: dict[str, Any] = {}
+        self.parameters: dict[str, Any] = {}
+        # what is read comes before the first mark, parameters before the second, all else before the end
+        self.marks = [self.graph.call_function(len, ((),)) for _ in range(2)]
+        self.end = self.graph.output(())
+
+    def build(self, writes: Sequence[str] | None) -> LayerModule:
+        from torch import fx
+
+        program, graph = self.program, self.program.graph
+        layers = tuple(layer.name for layer in graph.layers if layer.name in self.layers)
+        given: dict[str, Any] = {}
+        wanted = self._crossing(layers) if writes is None else writes
+        for name in wanted:
+            if program.loss and name == LOSS:
+                continue
+            given[name] = self._copy(self.nodes[program.made_at[name]])
+        total = self._total()
+        if total is not None:
+            given[TOTAL] = total
+        self.end.args = (tuple(given.values()),)
+        for mark in self.marks:
+            self.graph.erase_node(mark)
+        self.graph.lint()
+        return LayerModule(
+            layers=layers, reads=tuple(self.reads), parameters=tuple(self.parameters), writes=tuple(given),
+            module=fx.GraphModule(self.attributes, self.graph),
+        )  # fmt: skip
+
+    def _crossing(self, layers: Sequence[str]) -> list[str]:
+        """List the tensors of some layers that other layers read."""
+        graph = self.program.graph
+        written = [use.name for name in layers for use in graph.layer[name].writes]
+        return [
+            name
+            for name in written
+            if any(reader not in self.layers for reader in graph.consumers.get(name, ()))
+        ]
+
+    # -- the loss ---------------------------------------------------------------------------------
+
+    def _total(self) -> Any:
+        """Return the node of the loss over the outputs that these layers make; None if they make none."""
+        program = self.program
+        parts = []
+        if program.loss:
+            if LOSS in self.layers:
+                logits = self._copy(self.nodes[self._logits()])
+                labels = self._input(self.reads, LABELS)
+                parts.append(self._call(token_loss, (logits, labels)))
+        else:
+            for number, name in enumerate(program.outputs):
+                made = program.made_at.get(program.tensor_at.get(name, ""), "")
+                if program.layer_of.get(self._maker(made)) in self.layers and self._differentiable(name):
+                    args = (self._copy(self.nodes[name]), number, program.samples)
+                    parts.append(self._call(output_loss, args))
+        total = parts[0] if parts else None
+        for part in parts[1:]:
+            total = self._call(operator.add, (total, part))
+        return total
+
+    def _logits(self) -> str:
+        read = self.program.graph.layer[LOSS].reads[0].name
+        return next(name for name in self.program.outputs if self.program.tensor_at.get(name) == read)
+
+    def _maker(self, node: str) -> str:
+        """Return the node that computes what a node gives: itself, or the one whose results it picks from."""
+        while node and node not in self.program.layer_of:
+            before = self.nodes[node].all_input_nodes
+            node = before[0].name if before else ""
+        return node
+
+    def _differentiable(self, node: str) -> bool:
+        value = self.nodes[node].meta["val"]
+        tensor = self.program.tensor_at.get(node, "")
+        return bool(value.dtype.is_floating_point) and self.program.graph.tensor[tensor].backward
+
+    # -- nodes ------------------------------------------------------------------------------------
+
+    def _copy(self, node: Any) -> Any:
+        """Copy a node with all it needs, in the order of the program."""
+        stack = [node]
+        while stack:
+            item = stack[-1]
+            if item.name in self.made:
+                stack.pop()
+                continue
+            outside = self._outside(item)
+            waiting = [] if outside else [n for n in item.all_input_nodes if n.name not in self.made]
+            if waiting:
+                stack.extend(reversed(waiting))
+                continue
+            self.made[item.name] = self._input(self.reads, outside) if outside else self._node(item)
+            stack.pop()
+        return self.made[node.name]
+
+    def _outside(self, node: Any) -> str:
+        """Return the tensor that a node gives if another layer, or the caller, makes it; else ''."""
+        program = self.program
+        tensor = program.tensor_at.get(node.name, "")
+        if not tensor or program.made_at[tensor] != node.name:
+            return ""
+        layer = program.layer_of.get(self._maker(node.name))
+        return tensor if layer is None or layer not in self.layers else ""
+
+    def _node(self, node: Any) -> Any:
+        program = self.program
+        if node.op == "placeholder":
+            if node.name in program.parameter_of:
+                name = program.parameter_of[node.name]
+                return self._input(self.parameters, name)
+            if node.name in program.constants:
+                return self._attribute(node.name, program.constants[node.name])
+            return self._input(self.reads, node.name)
+        if node.op == "get_attr":
+            found = program.module
+            for part in node.target.split("."):
+                found = getattr(found, part)
+            return self._attribute("of_" + node.target.replace(".", "_"), found)
+        _check_repeatable(node)
+        with self.graph.inserting_before(self.end):
+            made = self.graph.node_copy(node, lambda item: self.made[item.name])
+        _keep_everything(made)
+        if self.device is not None and "device" in made.kwargs:
+            made.kwargs = {**made.kwargs, "device": self.device}
+        return made
+
+    def _call(self, function: Any, args: tuple[Any, ...]) -> Any:
+        with self.graph.inserting_before(self.end):
+            return self.graph.call_function(function, args)
+
+    def _input(self, inputs: dict[str, Any], name: str) -> Any:
+        """Return the placeholder of a tensor or a parameter."""
+        if name not in inputs:
+            with self.graph.inserting_before(self.marks[inputs is self.parameters]):
+                inputs[name] = self.graph.placeholder(name.replace(".", "_"))
+        return inputs[name]
+
+    def _attribute(self, name: str, value: Any) -> Any:
+        if name not in self.attributes:
+            move = self.device is not None and hasattr(value, "to")
+            self.attributes[name] = value.to(self.device) if move else value
+        with self.graph.inserting_before(self.end):
+            return self.graph.get_attr(name)
+
+
+def _check_repeatable(node: Any) -> None:
+    """Refuse operators that draw random numbers, which no two runs would draw alike."""
+    import torch
+
+    tags = getattr(node.target, "tags", ())
+    schema = getattr(node.target, "_schema", None)
+    known = schema is not None and _RATES & {item.name for item in schema.arguments}
+    if torch.Tag.nondeterministic_seeded in tags and not known:
+        raise InputError(
+            f"{node.target} draws random numbers", key="model", found=str(node.target),
+            allowed="dropout, which a run leaves out; other random numbers cannot be compared",
+        )  # fmt: skip
+
+
+def _keep_everything(node: Any) -> None:
+    """Let a dropout, or the dropout inside of an operator, drop nothing."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        return
+    names = [item.name for item in schema.arguments]
+    for rate in _RATES & set(names):
+        place = names.index(rate)
+        if "dropout" not in str(node.target) and rate == "p":
+            continue
+        if place < len(node.args):
+            node.args = (*node.args[:place], 0.0, *node.args[place + 1 :])
+        elif rate in node.kwargs:
+            node.kwargs = {**node.kwargs, rate: 0.0}
+
+
+__all__ = ["LABELS", "TOTAL", "LayerModule", "layer_module", "layer_modules"]
