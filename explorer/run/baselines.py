@@ -14,8 +14,12 @@ BASELINES = ("data_parallel", "single", "even")
 
 
 def baseline_of(asked: str | Resolved | None, scaled: Scaled, size: UnitSize) -> tuple[str, JobStrategy]:
-    """Return the name and strategy of the baseline, on the same runnable model."""
-    name = asked if asked is not None else ("data_parallel" if len(scaled.strategy.stages) > 1 else "single")
+    """Return the name and strategy of the baseline, on the same runnable model.
+
+    If none is asked for: data parallelism for a pipeline of as many samples as ranks, else one process.
+    """
+    deals = len(scaled.strategy.stages) > 1 and scaled.job.global_batch >= scaled.ranks
+    name = asked if asked is not None else ("data_parallel" if deals else "single")
     if name == "even":
         return name, _even(scaled)
     if name == "data_parallel":

@@ -10,12 +10,13 @@ import torch
 
 from explorer.base.errors import InputError, PlanError
 from explorer.run.held_weights import HeldWeights
-from explorer.run.lane import Interval, LaneTask, RankLanes, Transfer
+from explorer.run.lane import LaneTask, RankLanes, Transfer
 from explorer.run.mailbox import Mailbox
 from explorer.run.model import HEAD
 from explorer.run.modules import DTYPES, run_units, sample_tokens
 from explorer.run.spec import RunCase
 from explorer.run.split_backward import input_half, weight_half
+from explorer.run.sweeps import Interval, first_guess
 from explorer.tasks.placement import Piece
 
 
@@ -26,7 +27,8 @@ class Compute(HeldWeights):
         super().__init__(case, lanes, lane, device)
         self.into = self._flows_into()
         self.split = {task.piece for task in self.plans[lane].tasks if task.op == "I"}
-        self.data = sample_tokens(self.model, 0, self._samples(), device)
+        samples = lanes.program.order.steps * lanes.sweeps.batch_samples
+        self.data = lanes.sweeps.rows(sample_tokens(self.model, 0, samples, device))
 
     def reset(self) -> None:
         """Go back to the initial weights, with nothing under way."""
@@ -44,11 +46,6 @@ class Compute(HeldWeights):
                 for unit in self.case.flow_units[f]:
                     found[target][unit] = f
         return found
-
-    def _samples(self) -> int:
-        section = self.skeleton.sections[0]
-        count = self.lanes.program.shape.microbatches[section.stage]
-        return self.lanes.program.order.steps * count * section.microbatch_samples
 
     # -- messages ---------------------------------------------------------------------------------
 
@@ -111,7 +108,7 @@ class Compute(HeldWeights):
         again = self.skeleton.sections[piece.section].full_recompute
         inputs = {}
         for unit, flow in self.into[piece.section].items():
-            rows = self.forwards.take((flow, piece.section, unit), interval).detach()
+            rows = self._boundary(self.forwards, (flow, piece.section, unit), interval)
             inputs[unit] = rows.requires_grad_(self.training and self.skeleton.flows[flow].gradient)
         with torch.set_grad_enabled(self.training and not again):
             made = self._run_units(piece, number, interval, inputs)
@@ -119,6 +116,14 @@ class Compute(HeldWeights):
         if HEAD in (self.model.units[u].kind for u in made):
             self.losses.append(float(made[len(self.model.units) - 1].detach()))
         self._hand_on(piece, interval, made)
+
+    def _boundary(self, box: Mailbox, key: tuple[int, ...], interval: Interval) -> torch.Tensor:
+        """Take what neighbours left for some samples; the first guess where nothing was made before."""
+        source = self.lanes.sweeps.source(interval)
+        if source is not None:
+            return box.take(key, source).detach()
+        like = torch.empty(self._shape(interval), dtype=DTYPES[self.model.dtype], device=self.device)
+        return torch.zeros_like(like) if box is self.backwards else first_guess(like)
 
     def _run_units(
         self, piece: Piece, number: int, interval: Interval, inputs: dict[int, torch.Tensor]
@@ -139,6 +144,8 @@ class Compute(HeldWeights):
 
     def _hand_on(self, piece: Piece, interval: Interval, made: dict[int, torch.Tensor]) -> None:
         """Pass outputs to sections on this lane directly, to others through the outbox."""
+        if not self.lanes.sweeps.is_read(interval):
+            return
         for f, flow in enumerate(self.skeleton.flows):
             if flow.source != piece.section:
                 continue
@@ -178,7 +185,7 @@ class Compute(HeldWeights):
         for f, flow in enumerate(self.skeleton.flows):
             if flow.source == piece.section and flow.gradient:
                 for unit in self.case.flow_units[f]:
-                    rows = self.backwards.take((f, unit), interval)
+                    rows = self._boundary(self.backwards, (f, unit), interval)
                     came[unit] = came[unit] + rows if unit in came else rows
         last = len(self.model.units) - 1
         outputs = [made[unit] for unit in came] + ([made[last]] if last in made else [])
@@ -216,7 +223,8 @@ class Compute(HeldWeights):
         for unit, rows in found.items():
             if rows is None:
                 raise PlanError([f"nothing that section {piece.section} makes depends on unit {unit}"])
-            self.backwards.put((self.into[piece.section][unit], unit), interval, rows)
+            if self.lanes.sweeps.is_read(interval):
+                self.backwards.put((self.into[piece.section][unit], unit), interval, rows)
 
     # -- result -----------------------------------------------------------------------------------
 

@@ -1,304 +1,283 @@
 """Emulation: the results a case should compute, in one process, without wires, collectives or an interpreter.
 
-Samples are worked on in their order, in the finest parts into which some stage cuts them. Which weights a
-stage reads for a part, and which updates apply its gradient, is replayed here from the actions of the lanes
-by the rules' plain definitions (`UpdateHistory`), not by the functions that the ranks use. Only the
-arithmetic of an update rule and of predicted weights is shared with them. Synchronous schedules reduce to
-plain gradient accumulation, asynchronous ones to their rule (PipeDream: stashed weights, an update per
-microbatch; 2BW: the version before the last).
+Samples are worked on in their order, in the finest parts into which some stage cuts them. Who works on a
+part, which weights it reads and which update applies its gradient is replayed by plain definitions
+(`explorer.run.replay`), not by the functions that the ranks use; a parameter's mean gradient is that over all
+samples of an update, whoever worked on them. Only the arithmetic of units, optimizers, update rules and
+predicted weights is shared with the ranks. Synchronous schedules reduce to plain gradient accumulation,
+asynchronous ones to their rule (PipeDream: stashed weights, an update per microbatch; 2BW: the version before
+the last), sweeps to sections that each work on what their neighbours made a sweep before.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import pairwise
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
-from explorer.actions import ReadRule
-from explorer.base.errors import InputError
 from explorer.reads.predicted import predict
 from explorer.run.compute import Compute
-from explorer.run.lane import Interval, LaneTask
-from explorer.run.modules import Weights, initial_weights, run_units, sample_tokens
+from explorer.run.modules import DTYPES, Weights, initial_weights, run_units, sample_tokens
 from explorer.run.optimizers import Optimizer
-from explorer.tasks.placement import Piece
+from explorer.run.replay import Replay, Span
+from explorer.run.spec import RunCase
+from explorer.run.sweeps import first_guess
+from explorer.tasks.skeleton import Piece
 from explorer.updates import GRADIENTS, WEIGHTS, rule_of
 
 FLOOR = 1e-2
 """Gradients smaller than this share of the model's largest are compared with that share of it."""
 
 
-class UpdateHistory:
-    """Updates and reads of one piece, replayed from the tasks of its lane in their order."""
-
-    def __init__(self, tasks: list[LaneTask]) -> None:
-        self.spans: list[Interval] = []
-        """Samples that each update names."""
-        self.before: dict[tuple[str, int], int] = {}
-        """(F or backward, microbatch) -> updates made before it."""
-        for task in tasks:
-            if task.op == "U":
-                self.spans.append(task.span)
-            for n in task.numbers:
-                self.before["F" if task.op == "F" else "B", n] = len(self.spans)
-
-    def version(self, rule: ReadRule, op: str, n: int, step: int, first: UpdateHistory) -> int:
-        """Count the updates that have gone into the weights that an action reads, by the definition of the
-        rule.
-        """
-        if rule.name in ("latest", "predicted"):
-            return self.before[op, n]
-        if rule.name == "stash":
-            return self.before["F", n]
-        if rule.name == "vertical":
-            return first.before["F", n]
-        if rule.name == "buffered":
-            return max(0, step - rule.parameter)
-        raise InputError(
-            f"weights read by the rule {rule} cannot be judged yet", key="read_rule", found=str(rule)
-        )
-
-
 class Emulation:
     """The whole model, with all pieces, in one process."""
 
-    def __init__(self, run: Compute) -> None:
-        self.run, self.model, self.case = run, run.model, run.case
-        self.sections = run.skeleton.sections
-        self.holders = run.skeleton.holders
-        self.read_rule = run.case.order.read_rule
-        self.tasks: list[LaneTask] = [task for plan in run.plans for task in plan.tasks]
-        self.pieces = tuple(dict.fromkeys(task.piece for task in self.tasks))
-        self.history = {
-            piece: UpdateHistory([task for task in self.tasks if task.piece == piece])
-            for piece in self.pieces
-        }
-        start = initial_weights(self.model, range(len(self.model.units)), run.device)
-        self.names = {piece: run._names(piece.section) for piece in self.pieces}
+    def __init__(self, case: RunCase, device: torch.device) -> None:
+        self.books, self.case, self.device = Replay(case), case, device
+        self.model = self.books.model
+        self.last = len(self.model.units) - 1
+        self.pieces = tuple(self.books.workers)
+        self.rules = {name: rule_of(choice) for name, choice in self.books.choices.items()}
+        start = initial_weights(self.model, range(len(self.model.units)), device)
         # per version: weights, and what the optimizer's next update would subtract from them
-        self.weights: dict[Piece, list[Weights]] = {
-            piece: [{name: start[name] for name in self.names[piece]}] for piece in self.pieces
-        }
-        self.directions: dict[Piece, list[Weights]] = {
-            piece: [{name: torch.zeros_like(start[name]) for name in self.names[piece]}]
-            for piece in self.pieces
-        }
-        self.optimizers = {
-            piece: Optimizer(self.case.optimizer, self.case.learning_rate) for piece in self.pieces
-        }
-        self.own: dict[tuple[Piece, str, Interval], torch.Tensor] = {}
+        self.weights: dict[Piece, list[Weights]] = {}
+        self.directions: dict[Piece, list[Weights]] = {}
+        for piece in self.pieces:
+            names = self.books.names[piece.section]
+            self.weights[piece] = [{name: start[name] for name in names}]
+            self.directions[piece] = [{name: torch.zeros_like(start[name]) for name in names}]
+        self.optimizers = {piece: Optimizer(case.optimizer, case.learning_rate) for piece in self.pieces}
+        self.own: dict[tuple[Piece, str, Span], torch.Tensor] = {}
         """Sums of gradients over the samples of an update that a piece worked on."""
-        self.worked: dict[tuple[Piece, Interval], int] = defaultdict(int)
+        self.worked: dict[tuple[Piece, Span], int] = defaultdict(int)
         """Number of these samples."""
         self.states: dict[tuple[Piece, str], Any] = {}
-        self.gradients: dict[tuple[Piece, str, Interval], torch.Tensor] = {}
+        self.gradients: dict[tuple[Piece, str, Span], torch.Tensor] = {}
         """Gradients handed to the optimizer of a piece, by the update for which they were made."""
-        self.workers = self._workers()
-        self.groups = self._groups()
-        self.sequences = [
-            sorted({span for piece in group.pieces for span in self.history[piece].spans})
-            for group in self.holders
-        ]
+        self.values: dict[tuple[int, int], torch.Tensor] = {}
+        """(first sample of a part, unit) -> its output, of orders with sweeps."""
+        self.slopes: dict[tuple[int, int], torch.Tensor] = {}
+        """The same, gradients of the outputs."""
         self.done: dict[Piece, int] = defaultdict(int)
-        self.taken: dict[tuple[Piece, int], int] = defaultdict(int)
-        self.averaged: dict[int, int] = defaultdict(int)
+        self.taken: dict[tuple[Piece, str], int] = defaultdict(int)
+        self.averaged: dict[str, int] = defaultdict(int)
         self.losses: list[float] = []
-
-    def _workers(self) -> dict[tuple[int, int], list[Piece]]:
-        """Return (section, microbatch) -> the pieces that run its forward."""
-        found: dict[tuple[int, int], list[Piece]] = defaultdict(list)
-        for task in self.tasks:
-            for number in task.numbers if task.op == "F" else ():
-                found[task.piece.section, number].append(task.piece)
-        return found
-
-    def _groups(self) -> dict[Piece, list[int]]:
-        found: dict[Piece, list[int]] = defaultdict(list)
-        for g, group in enumerate(self.holders):
-            for piece in group.pieces:
-                found[piece].append(g)
-        return found
 
     def finish(self) -> None:
         """Run all samples."""
-        for low, high in self._parts():
+        for low, high in self.books.parts():
             self._work(low, high)
             for piece in self.pieces:
-                spans = self.history[piece].spans
+                spans = self.books.workers[piece].spans
                 while self.done[piece] < len(spans) and spans[self.done[piece]][1] <= high:
                     self._update(piece, spans[self.done[piece]])
                     self._average()
         for piece in self.pieces:
             self._update_rest(piece)
 
-    def _parts(self) -> list[Interval]:
-        """List the finest cuts: all borders of all microbatches of all pieces."""
-        cuts = {0}
-        for (section, number), pieces in self.workers.items():
-            for piece in pieces:
-                cuts.update(self.sections[section].interval(piece.replica, number))
-        return list(pairwise(sorted(cuts)))
-
     # -- work -------------------------------------------------------------------------------------
 
     def _work(self, low: int, high: int) -> None:
         """Run forward and backward of some samples through the whole model."""
-        weights: Weights = {}
-        later: Weights = {}
-        owner: dict[str, Piece] = {}
-        used: list[Piece] = []
-        for section, shape in enumerate(self.sections):
-            number = low // shape.microbatch_samples
-            piece = next(p for p in self.workers[section, number] if self._covers(p, number, low))
-            used.append(piece)
-            first = self.history[used[0]]
-            for name, value in self._read(piece, "F", number, first).items():
-                weights[name] = value.detach().clone().requires_grad_()
-                owner.setdefault(name, piece)
-            if self.run.training:
-                later.update(self._read(piece, "B", number, first))
-        tokens = sample_tokens(self.model, low, high, self.run.device)
-        loss = run_units(self.model, range(len(self.model.units)), weights, {}, tokens)[
-            len(self.model.units) - 1
-        ]
-        self.losses.append(float(loss.detach()))
-        if not self.run.training:
-            return
-        for name, value in later.items():
-            weights[name].data.copy_(value)  # activations stay those of the forward, weights are read anew
-        found = torch.autograd.grad(loss, list(weights.values()), allow_unused=True)
-        for name, gradient in zip(weights, found, strict=True):
-            if gradient is not None:
-                self._add(owner[name], name, gradient, low)
-        for piece in used:
-            self.worked[piece, self._span(piece, low)] += high - low
+        used = [self.books.worker_of(section, low) for section in range(len(self.books.sections))]
+        weights = [self._leaves(piece, low, used[0]) for piece in used]
+        at = self.books.batches.data(low)
+        tokens = sample_tokens(self.model, at, at + high - low, self.device)
+        if self.books.batches.sweeps == 1:
+            found = self._together(used, weights, tokens, low)
+        else:
+            found = self._apart(used, weights, tokens, low)
+        for piece, gradients in zip(used, found, strict=True):
+            span = self.books.update_of(piece, low)
+            for name, gradient in gradients.items():
+                key = (piece, name, span)
+                self.own[key] = self.own[key] + gradient if key in self.own else gradient
+            self.worked[piece, span] += high - low
 
-    def _read(self, piece: Piece, op: str, number: int, first: UpdateHistory) -> Weights:
+    def _leaves(self, piece: Piece, sample: int, first: Piece) -> Weights:
+        """Return copies of the weights that a forward of a sample reads, to differentiate by."""
+        read = self._read(piece, "F", sample, first)
+        return {name: value.detach().clone().requires_grad_() for name, value in read.items()}
+
+    def _turn_back(self, used: list[Piece], weights: list[Weights], sample: int) -> None:
+        """Write the weights that the backward reads where the forward's stood: activations stay those of the
+        forward.
+        """
+        for piece, leaves in zip(used, weights, strict=True):
+            for name, value in self._read(piece, "B", sample, used[0]).items():
+                leaves[name].data.copy_(value)
+
+    def _together(
+        self, used: list[Piece], weights: list[Weights], tokens: torch.Tensor, low: int
+    ) -> list[Weights]:
+        """Differentiate the loss of some samples at once, through all sections."""
+        made: dict[int, torch.Tensor] = {}
+        for piece, leaves in zip(used, weights, strict=True):
+            made.update(run_units(self.model, self.case.sections[piece.section], leaves, made, tokens))
+        self.losses.append(float(made[self.last].detach()))
+        if not self.case.shape.training:
+            return [{} for _ in used]
+        self._turn_back(used, weights, low)
+        flat = [leaf for leaves in weights for leaf in leaves.values()]
+        gradients: Iterable[torch.Tensor | None] = torch.autograd.grad(
+            made[self.last], flat, allow_unused=True
+        )
+        found = iter(gradients)
+        pairs = [{name: next(found) for name in leaves} for leaves in weights]
+        return [{name: g for name, g in part.items() if g is not None} for part in pairs]
+
+    def _apart(
+        self, used: list[Piece], weights: list[Weights], tokens: torch.Tensor, low: int
+    ) -> list[Weights]:
+        """Differentiate section by section, each given what its neighbours made so many sweeps before."""
+        batches = self.books.batches
+        source = low - self.books.lag(low) * batches.samples
+        guessed = self.books.lag(low) > low // batches.samples % batches.sweeps
+        inputs: list[dict[int, torch.Tensor]] = []
+        made: list[dict[int, torch.Tensor]] = []
+        shape = (len(tokens), self.model.seq, self.model.d_model)
+        guess = first_guess(torch.empty(shape, dtype=DTYPES[self.model.dtype], device=self.device))
+        for piece, leaves in zip(used, weights, strict=True):
+            given = {
+                unit: (guess if guessed else self.values[source, unit]).detach().clone().requires_grad_()
+                for unit in self._reads(piece.section)
+            }
+            inputs.append(given)
+            made.append(run_units(self.model, self.case.sections[piece.section], leaves, given, tokens))
+            self.values.update({(low, unit): x.detach() for unit, x in made[-1].items()})
+        self.losses.append(float(made[-1][self.last].detach()))
+        if not self.case.shape.training:
+            return [{} for _ in used]
+        self._turn_back(used, weights, low)
+        nothing = torch.zeros_like(guess)
+        found: list[Weights] = [{} for _ in used]
+        outside = {unit for given in inputs for unit in given}
+        for s in reversed(range(len(used))):
+            units = [unit for unit in made[s] if unit in outside]
+            came = [nothing if guessed else self.slopes.get((source, unit), nothing) for unit in units]
+            loss = [made[s][self.last]] if self.last in made[s] else []
+            roots = [*(made[s][unit] for unit in units), *loss]
+            wanted = {**dict(weights[s]), **{str(unit): x for unit, x in inputs[s].items()}}
+            slopes: Iterable[torch.Tensor | None] = torch.autograd.grad(
+                roots, list(wanted.values()), [*came, *[None] * len(loss)], allow_unused=True
+            )
+            for name, g in zip(wanted, slopes, strict=True):
+                if g is not None and name in weights[s]:
+                    found[s][name] = g
+                elif g is not None:
+                    key = (low, int(name))
+                    self.slopes[key] = self.slopes[key] + g if key in self.slopes else g
+        return found
+
+    def _reads(self, section: int) -> list[int]:
+        """List the units of other sections whose outputs a section reads."""
+        units = self.case.sections[section]
+        read = {source for unit in units for source in self.model.units[unit].reads}
+        return sorted(read - set(units))
+
+    def _read(self, piece: Piece, op: str, sample: int, first: Piece) -> Weights:
         """Return the weights that an action reads, as its rule defines them."""
-        section = self.sections[piece.section]
-        if not self.run.training:
+        if not self.case.shape.training:
             return self.weights[piece][0]
-        step = number // self.case.shape.microbatches[section.stage]
-        version = self.history[piece].version(self.read_rule, op, number, step, first)
-        weights = self.weights[piece][version]
-        if self.read_rule.name != "predicted":
+        version = self.books.version(piece, op, sample, first)
+        weights, rule = self.weights[piece][version], self.case.order.read_rule
+        if rule.name != "predicted":
             return weights
-        ahead = (self.read_rule.parameter,) * 2
-        if self.read_rule.horizons:
-            ahead = self.read_rule.horizons[section.stage]
+        ahead = (rule.parameter,) * 2
+        if rule.horizons:
+            ahead = rule.horizons[self.books.sections[piece.section].stage]
         slope, rate = self.directions[piece][version], self.case.learning_rate
         return {n: predict(w.detach(), slope[n], rate, ahead[op == "B"]) for n, w in weights.items()}
 
-    def _covers(self, piece: Piece, number: int, sample: int) -> bool:
-        low, high = self.sections[piece.section].interval(piece.replica, number)
-        return low <= sample < high
-
-    def _span(self, piece: Piece, sample: int) -> Interval:
-        """Return the samples of the update that applies the gradient of one sample; (-1, -1) if none does."""
-        spans = self.history[piece].spans
-        return next((item for item in spans if item[0] <= sample < item[1]), (-1, -1))
-
-    def _add(self, piece: Piece, name: str, gradient: torch.Tensor, sample: int) -> None:
-        key = (piece, name, self._span(piece, sample))
-        self.own[key] = self.own[key] + gradient if key in self.own else gradient
-
     # -- updates ----------------------------------------------------------------------------------
 
-    def _update(self, piece: Piece, span: Interval) -> None:
-        """Make a new version: the entries of its groups up to this span, in sequence, then what it holds
-        alone.
-        """
+    def _update(self, piece: Piece, span: Span) -> None:
+        """Make a new version: every parameter by its rule, from the gradients of the updates up to this."""
         fresh = {name: w.detach().clone().requires_grad_() for name, w in self.weights[piece][-1].items()}
-        grouped: set[str] = set()
-        for group in self.groups[piece]:
-            names = self.run.group_names[group]
-            rule, sequence = rule_of(self.holders[group].update), self.sequences[group]
+        for name in fresh:
+            rule, sequence = self.rules[name], self.books.updates[name]
             reached = sequence.index(span) + 1
             if rule.exchanges == GRADIENTS:
-                for count in range(self.taken[piece, group] + 1, max(0, reached - rule.delay) + 1):
+                for count in range(self.taken[piece, name] + 1, max(0, reached - rule.delay) + 1):
                     if count % rule.period == 0:
-                        self._step_by_rule(piece, fresh, group, sequence[count - 1], received=True)
-                self.taken[piece, group] = max(0, reached - rule.delay)
+                        self._step(piece, fresh, name, sequence[count - 1], received=True)
+                self.taken[piece, name] = max(0, reached - rule.delay)
             kept = rule.exchanges == WEIGHTS or reached % rule.period > 0
-            if rule.exchanges == WEIGHTS and grouped.issuperset(names):
-                continue  # of groups that exchange in turn the first one has stepped already
-            grouped.update(names)
             if kept or reached <= rule.delay:
-                self._step_by_rule(piece, fresh, group, span, own=kept)
-        alone = [name for name in self.names[piece] if name not in grouped]
-        self._step(piece, fresh, {n: self._mean(self.pieces, n, span) for n in alone}, span)
+                self._step(piece, fresh, name, span, own=kept)
         self.weights[piece].append(fresh)
         self.directions[piece].append(self._directions(piece, fresh))
         self.done[piece] += 1
 
     def _directions(self, piece: Piece, weights: Weights) -> Weights:
-        if self.read_rule.name != "predicted":
+        if self.case.order.read_rule.name != "predicted":
             return {}
         return {name: self.optimizers[piece].direction(name, w).clone() for name, w in weights.items()}
 
-    def _mean(self, pieces: tuple[Piece, ...], name: str, span: Interval) -> torch.Tensor | None:
-        """Return the mean gradient over all samples of an update; the pieces named may have worked on it."""
-        found = [self.own[p, name, span] for p in dict.fromkeys(pieces) if (p, name, span) in self.own]
+    def _mean(self, name: str, span: Span) -> torch.Tensor | None:
+        """Return a parameter's mean gradient over all samples of an update, whoever worked on them."""
+        holders = self.books.holders[name]
+        found = [self.own[p, name, span] for p in holders if (p, name, span) in self.own]
         return sum(found[1:], found[0]) / (span[1] - span[0]) if found else None
 
-    def _step_by_rule(
+    def _step(
         self,
         piece: Piece,
         weights: Weights,
-        group: int,
-        span: Interval,
+        name: str,
+        span: Span,
         *,
         received: bool = False,
         own: bool = False,
     ) -> None:
-        """Update the parameters of a group by what its rule makes of the gradients of an update."""
-        rule, made = rule_of(self.holders[group].update), {}
-        for name in self.run.group_names[group]:
-            mean = self._mean(self.holders[group].pieces, name, span) if received else None
-            total = self.own.get((piece, name, span)) if own else None
-            alone = None if total is None else total / self.worked[piece, span]
-            state = self.states.get((piece, name))
-            made[name], self.states[piece, name] = rule.gradient(weights[name].detach(), alone, mean, state)
-        self._step(piece, weights, made, span)
-
-    def _step(self, piece: Piece, weights: Weights, given: Any, span: Interval) -> None:
-        found = {name: g for name, g in given.items() if g is not None}
-        self.gradients.update({(piece, name, span): g for name, g in found.items()})
-        self.optimizers[piece].step(weights, found)
+        """Update a parameter by what its rule makes of the gradients of an update."""
+        mean = self._mean(name, span) if received else None
+        total = self.own.get((piece, name, span)) if own else None
+        alone = None if total is None else total / self.worked[piece, span]
+        state = self.states.get((piece, name))
+        made, self.states[piece, name] = self.rules[name].gradient(weights[name].detach(), alone, mean, state)
+        if made is not None:
+            self.gradients[piece, name, span] = made
+            self.optimizers[piece].step(weights, {name: made})
 
     def _average(self) -> None:
-        """Average the weights of groups whose pieces have all made an update that an average follows."""
-        for g, group in enumerate(self.holders):
-            rule = rule_of(group.update)
+        """Average the weights of parameters all of whose holders have made an update that an average
+        follows.
+        """
+        for name, pieces in self.books.holders.items():
+            rule = self.rules[name]
             if rule.exchanges != WEIGHTS:
                 continue
-            count = min(self.done[piece] for piece in group.pieces)
-            turn, turns = group.turn
-            exchange = count // rule.period - 1
-            if count == self.averaged[g] or count % rule.period or exchange % turns != turn:
+            count = min(self.done[piece] for piece in pieces)
+            if count == self.averaged[name] or count % rule.period:
                 continue
-            self.averaged[g] = count
-            span = self.sequences[g][count - 1]
-            for name in self.run.group_names[g]:
-                parts = [self.weights[p][count][name].detach() * self.worked[p, span] for p in group.pieces]
-                mean = sum(parts[1:], parts[0]) / sum(self.worked[p, span] for p in group.pieces)
-                for piece in group.pieces:
-                    held, state = self.weights[piece][count][name].data, self.states.get((piece, name))
-                    new, self.states[piece, name] = rule.average(held.clone(), None, mean, state)
-                    held.copy_(new)
+            self.averaged[name] = count
+            rounds = rule.partners(len(pieces)) if rule.partners else ((tuple(range(len(pieces))),),)
+            exchange = count // rule.period - 1
+            for members in rounds[exchange % len(rounds)] if rounds else ():
+                self._average_over(name, [pieces[i] for i in members], count)
+
+    def _average_over(self, name: str, pieces: list[Piece], count: int) -> None:
+        """Give some pieces the mean of their weights after so many updates, by the samples each worked on."""
+        span, rule = self.books.updates[name][count - 1], self.rules[name]
+        parts = [self.weights[p][count][name].detach() * self.worked[p, span] for p in pieces]
+        mean = sum(parts[1:], parts[0]) / sum(self.worked[p, span] for p in pieces)
+        for piece in pieces:
+            held, state = self.weights[piece][count][name].data, self.states.get((piece, name))
+            new, self.states[piece, name] = rule.average(held.clone(), None, mean, state)
+            held.copy_(new)
 
     def _update_rest(self, piece: Piece) -> None:
         """Apply what is still under way when the last update has been made."""
-        for group in self.groups[piece]:
-            rule, sequence = rule_of(self.holders[group].update), self.sequences[group]
-            if rule.exchanges == WEIGHTS or not self.history[piece].spans:
+        for name in self.weights[piece][-1]:
+            rule, sequence = self.rules[name], self.books.updates[name]
+            if rule.exchanges == WEIGHTS or not self.books.workers[piece].spans:
                 continue
-            for count in range(self.taken[piece, group] + 1, len(sequence) + 1):
+            for count in range(self.taken[piece, name] + 1, len(sequence) + 1):
                 if count % rule.period == 0:
-                    last = self.weights[piece][-1]
-                    self._step_by_rule(piece, last, group, sequence[count - 1], received=True)
+                    self._step(piece, self.weights[piece][-1], name, sequence[count - 1], received=True)
 
 
 def compare_with_emulation(run: Compute) -> dict[str, float]:
@@ -310,7 +289,7 @@ def compare_with_emulation(run: Compute) -> dict[str, float]:
     An error is a tensor's largest difference over its own largest entry (or `FLOOR` of the largest gradient
     of all).
     """
-    right = Emulation(run)
+    right = Emulation(run.case, run.device)
     right.finish()
     largest = max((float(g.abs().max()) for g in right.gradients.values()), default=0.0)
     gradient = first = 0.0
@@ -340,4 +319,4 @@ def compare_with_emulation(run: Compute) -> dict[str, float]:
     }
 
 
-__all__ = ["Emulation", "UpdateHistory", "compare_with_emulation"]
+__all__ = ["Emulation", "compare_with_emulation"]

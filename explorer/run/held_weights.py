@@ -14,11 +14,12 @@ import torch
 import torch.distributed as dist
 
 from explorer.base.errors import InputError
-from explorer.run.lane import Interval, RankLanes, Reduction
+from explorer.run.lane import RankLanes, Reduction
 from explorer.run.model import parameter_names
 from explorer.run.modules import Weights, initial_weights
 from explorer.run.optimizers import Optimizer
 from explorer.run.spec import RunCase
+from explorer.run.sweeps import Interval
 from explorer.run.weight_reads import find_reads
 from explorer.tasks.placement import Piece
 from explorer.updates import WEIGHTS, rule_of

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from explorer.base.errors import InputError
+from explorer.run.sweeps import Interval, Sweeps
 from explorer.tasks.placement import Piece
 from explorer.tasks.program import (
     CLOSING,
@@ -33,8 +34,6 @@ from explorer.tasks.program import (
 
 Wire = tuple[str, int, int]
 """("wire" or "signal", sending rank, receiving rank)."""
-Interval = tuple[int, int]
-"""Samples [low, high), counted on over the steps of a program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +130,7 @@ class RankLanes:
                 allowed="every layer on its stage's own devices",
             )
         self.program = program
+        self.sweeps = Sweeps(program)
         self.sections = program.skeleton.sections
         self.lane_of = {
             piece: lane
@@ -146,9 +146,9 @@ class RankLanes:
         for task, before in enumerate(self.preds):
             for item in before:
                 self.consumers[item].append(task)
-        self.updates = {
-            (self.slot(task).piece, int(program.microbatch[task])): task for task in self._of_kind(U)
-        }
+        self.updates: dict[tuple[Piece, int], list[int]] = defaultdict(list)
+        for task in self._of_kind(U):
+            self.updates[self.slot(task).piece, int(program.microbatch[task])].append(task)
         self._earlier: Counter[tuple[Wire, Slot, int, int]] = Counter()
         self.transfers = {task: self._transfer(task) for task in self._of_kind(TRANSFER)}
         self.reductions = {task: self._reduction(task) for task in self._of_kind(REDUCE)}
@@ -212,7 +212,8 @@ class RankLanes:
         action, slot = self.program.actions[int(self.program.action[task])], self.slot(task)
         section = self.sections[slot.piece.section]
         span = range(action.first_microbatch, action.first_microbatch + action.count)
-        return tuple(n for n in span if not section.round_robin or n % section.replicas == slot.piece.replica)
+        own = [n for n in span if not section.round_robin or n % section.replicas == slot.piece.replica]
+        return tuple(self.sweeps.number(section.stage, n, action.sweep) for n in own)
 
     def _interval(self, task: int) -> Interval:
         """Return the samples of a compute task, first to last."""
@@ -228,9 +229,11 @@ class RankLanes:
         source, target = int(program.lane[task]), int(program.peer[task])
         made = self._worked_on(self.preds[task], slot, source, reads=slot.backward)
         if not made:  # implied by the order of the sending lane
-            section = self.sections[slot.piece.section]
-            made = [section.interval(slot.piece.replica, int(program.microbatch[task]))]
-        asked = self._worked_on(self.consumers[task], slot, target, reads=not slot.backward)
+            made = [self._implied(task)]
+        asked = [
+            self.sweeps.source(interval) or interval
+            for interval in self._worked_on(self.consumers[task], slot, target, reads=not slot.backward)
+        ]
         low = max(min(a for a, _ in made), min(a for a, _ in asked))
         high = min(max(b for _, b in made), max(b for _, b in asked))
         wire: Wire = ("wire", source, target)
@@ -247,6 +250,17 @@ class RankLanes:
             interval=(low, high),
             slot=int(program.slot[task]),
         )
+
+    def _implied(self, task: int) -> Interval:
+        """Return the samples of a transfer that waits for nothing of its own."""
+        slot = self.slot(task)
+        section = self.sections[slot.piece.section]
+        number = int(self.program.microbatch[task])
+        if self.sweeps.count > 1:
+            reader = next(i for i in self.consumers[task] if i in self.position)
+            sweep = self.program.actions[int(self.program.action[reader])].sweep
+            number = self.sweeps.number(section.stage, number, sweep - self.sweeps.lag[sweep])
+        return section.interval(slot.piece.replica, number)
 
     def _worked_on(self, tasks: Iterable[int], slot: Slot, lane: int, *, reads: bool) -> list[Interval]:
         """Return the samples of those tasks at one end of a transfer, on a lane: its readers or its source.
@@ -268,7 +282,9 @@ class RankLanes:
         pieces = self.program.skeleton.holders[slot.where].pieces
         ranks = tuple(sorted({self.lane_of[piece] for piece in pieces}))
         first = int(self.program.microbatch[task])
-        update = next(self.updates[piece, first] for piece in pieces if (piece, first) in self.updates)
+        updates = next(self.updates[piece, first] for piece in pieces if (piece, first) in self.updates)
+        near = {*self.consumers[task], *self.preds[task]}  # of several sweeps, the one that needs it
+        update = next((item for item in updates if item in near), updates[0])
         return Reduction(
             task=task, group=slot.where, ranks=ranks, span=self._span(update),
             slot=int(self.program.slot[task]),
@@ -277,8 +293,9 @@ class RankLanes:
     def _span(self, task: int) -> Interval:
         """Return the samples that a U applies."""
         action = self.program.actions[int(self.program.action[task])]
-        size = self.sections[self.slot(task).piece.section].microbatch_samples
-        low = action.first_microbatch * size
+        section = self.sections[self.slot(task).piece.section]
+        size = section.microbatch_samples
+        low = self.sweeps.number(section.stage, action.first_microbatch, action.sweep) * size
         return low, low + action.count * size
 
     def _signals(self) -> Iterable[Transfer]:

@@ -12,7 +12,7 @@ from collections.abc import Hashable
 import torch
 
 from explorer.base.errors import RunError
-from explorer.run.lane import Interval
+from explorer.run.sweeps import Interval
 
 
 class Mailbox:

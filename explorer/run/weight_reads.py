@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from explorer.actions import NAMED, OFFLOAD, RECOMPUTE, RELOAD, Action
 from explorer.base.errors import InputError
 from explorer.reads import Reading, reading_of
-from explorer.run.lane import Interval, LanePlan, RankLanes
+from explorer.run.lane import LanePlan, RankLanes
+from explorer.run.sweeps import Interval, Sweeps
 from explorer.tasks.placement import Piece
 from explorer.tasks.program import Program
 from explorer.tasks.versions import Counted, count_versions
@@ -38,16 +39,16 @@ def require_computable(program: Program) -> None:
     """Refuse a program whose numbers no rank can compute, before any is started.
 
     Raises:
-        InputError: sweeps, a reduction that is not an all-reduce, or a backward on other weights than those
-            of its forward that is split or recomputes.
+        InputError: values of a sweep that several others read, a reduction that is not an all-reduce, or a
+            backward on other weights than those of its forward that is split or recomputes.
     """
     order = program.order
     dry = "; a dry run (engine dry) plays its times"
-    if any(action.sweep for lane in order.lanes for action in lane):
+    sources = [sweep - lag for sweep, lag in enumerate(Sweeps(program).lag) if lag <= sweep]
+    if len(set(sources)) < len(sources):
         raise InputError(
-            f"sweeps over the same samples cannot be run: only the last is plain training{dry}",
-            key="schedule", found=f"{1 + max(a.sweep for lane in order.lanes for a in lane)} sweeps",
-            allowed="one sweep",
+            f"values of one sweep that several later ones read cannot be run{dry}",
+            key="lag", found=", ".join(map(str, order.lag)), allowed="one reader for every sweep",
         )  # fmt: skip
     own = {RECOMPUTE, OFFLOAD, RELOAD} & {action.op for lane in order.lanes for action in lane}
     if own:
@@ -78,7 +79,7 @@ def _moves(program: Program) -> bool:
         return reading.make is not None
     for places, lane in zip(program.shape.lanes, program.order.lanes, strict=True):
         for stage, copy in {(place.stage, place.copy) for place in places}:
-            actions = [a for a in lane if a.stage == stage and a.copy == copy]
+            actions = list(Sweeps(program).numbered([a for a in lane if a.stage == stage and a.copy == copy]))
             found = _counted(program, actions, stage, None)
             if any(read != found.forward[n] for (_, n), read in found.backward.items()):
                 return True
@@ -125,7 +126,8 @@ def _versions(program: Program, lane: int, piece: Piece, first: dict[int, int]) 
     ]
     if not program.shape.training:
         return Counted(1, 0, defaultdict(int), defaultdict(int))
-    return _counted(program, actions, section.stage, first if section.stage else None)
+    numbered = list(Sweeps(program).numbered(actions))
+    return _counted(program, numbered, section.stage, first if section.stage else None)
 
 
 def _counted(program: Program, actions: list[Action], stage: int, first: dict[int, int] | None) -> Counted:

@@ -10,7 +10,7 @@ from explorer.models.synthetic import chain
 from explorer.run.build import Prepared, prepare
 from explorer.run.model import ModelSpec, model_graph, transformer
 from explorer.schedules import SCHEDULES as REGISTERED
-from explorer.schedules import Schedule, make_order
+from explorer.schedules import Schedule
 from explorer.strategy import JobStrategy, Mesh, Stage, UpdateChoice
 from explorer.workload import Job
 from tests.support.clusters import with_software
@@ -49,11 +49,8 @@ def stages_of(
 
 
 def runs(schedule: Schedule) -> bool:
-    """Whether two ranks can run its order: no values of earlier sweeps."""
-    if schedule.literal or schedule.dispatch or schedule.unmet_even(2, 8):
-        return False
-    order = make_order(schedule.name, schedule.placement.shape(schedule.placement.grid(2), 8), steps=2)
-    return not any(order.lag)
+    """Whether two ranks can run its order."""
+    return not (schedule.literal or schedule.dispatch or schedule.unmet_even(2, 8))
 
 
 EVERY = tuple(schedule.name for schedule in REGISTERED if runs(schedule))

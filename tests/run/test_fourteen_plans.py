@@ -18,7 +18,6 @@ from explorer.run.spec import REAL
 from tests.test_plans import PLANS
 
 REFUSED = {
-    "07-layer-parallel": "sweeps over the same samples cannot be run",
     "13-two-jobs": "2 jobs where one is needed",
     "14-swarm": "has no order: it decides places while time runs",
 }
@@ -62,7 +61,9 @@ def test_a_likeness_that_no_schedule_orders_is_refused_as_such(monkeypatch: pyte
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["02-graphpipe", "04-pipedream", "06-cyclic", "09-mixtral", "11-tied"])
+@pytest.mark.parametrize(
+    "name", ["02-graphpipe", "04-pipedream", "06-cyclic", "07-layer-parallel", "09-mixtral", "11-tied"]
+)
 def test_a_verdict(name: str) -> None:
     path = next(path for path in PLANS if path.stem == name)
     found = validate(load_plan(path), steps=1, ranks=2, size=SMALL, warmup_rounds=0)

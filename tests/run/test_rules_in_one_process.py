@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -19,23 +19,17 @@ from explorer.run.interpreter import Hooks, Interpreter
 from explorer.run.lane import RankLanes
 from explorer.run.model import HEAD
 from explorer.run.modules import initial_weights, run_units, sample_tokens
+from explorer.run.replay import Replay
+from explorer.run.sweeps import first_guess
 from explorer.run.weight_reads import Reads
 from explorer.strategy import UpdateChoice
 from explorer.updates import UPDATES
-from tests.run.programs import MODEL, real
+from tests.run.programs import MODEL, placed, real
 
 CPU = torch.device("cpu")
+pytestmark = pytest.mark.usefixtures("one_thread")
 NUMBERS = {"buffered": "(1)", "predicted": "(2)"}
 """With which rules that have one are tried."""
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Small tensors gain nothing from threads, and wait for them where the machine is busy."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 class NoMessages:
@@ -100,8 +94,7 @@ def test_a_wrong_horizon_is_found() -> None:
 
 
 def emulated(prepared: Prepared) -> Emulation:
-    run = Compute(prepared.case, RankLanes(prepared.program), 0, CPU)
-    found = Emulation(run)
+    found = Emulation(prepared.case, CPU)
     found.finish()
     return found
 
@@ -205,13 +198,38 @@ def test_the_emulation_counts_versions_by_itself() -> None:
         ("pipedream", lambda n, s: n - (1 - s)),
         ("pipedream_2bw", lambda n, _: n // 4 - 1),
     ):
-        found = emulated(real(schedule, 2, 1))
-        first = found.history[found.pieces[0]]
-        for piece, history in found.history.items():
-            stage = found.sections[piece.section].stage
+        books = Replay(real(schedule, 2, 1).case)
+        for piece in books.workers:
+            stage = books.sections[piece.section].stage
             for n in range(12):
-                seen = history.version(found.read_rule, "F", n, n // 4, first)
-                assert seen == max(0, rule(n, stage))
+                assert books.version(piece, "F", 2 * n, books.worker_of(0, 2 * n)) == max(0, rule(n, stage))
+
+
+@pytest.mark.parametrize("sweeps", [1, 2, 3])
+def test_layer_parallel_by_hand(sweeps: int) -> None:
+    """Sweeps on what the neighbours made before, an update after each; the last is plain training."""
+    prepared = placed("layer_parallel", 2, options=(("sweeps", sweeps),), steps=1)
+    found = emulated(prepared)
+    weights = [start()]
+    tokens = sample_tokens(MODEL, 0, 8, CPU)
+    cut = len(prepared.case.sections[0])
+    between = first_guess(torch.empty(8, MODEL.seq, MODEL.d_model, dtype=torch.float64))
+    back = torch.zeros_like(between)
+    for _ in range(sweeps):
+        now = weights[-1]
+        given = between.clone().requires_grad_()
+        made = run_units(MODEL, range(cut), now, {}, tokens)[cut - 1]
+        loss = run_units(MODEL, range(cut, len(MODEL.units)), now, {cut - 1: given}, tokens)
+        first = torch.autograd.grad(made, list(now.values()), back, allow_unused=True)
+        last = torch.autograd.grad(loss[len(MODEL.units) - 1], [given, *now.values()], allow_unused=True)
+        parts = [a if b is None else b for a, b in zip(first, last[1:], strict=True)]
+        weights.append(moved(now, [g / 8 for g in parts if g is not None]))
+        between, back = made.detach(), last[0]
+    weights.append(moved(weights[-1], gradients(weights[-1], 0, 8)))
+    for held in found.weights.values():
+        assert len(held) == sweeps + 2
+        for mine, theirs in zip(held, weights, strict=True):
+            assert all(torch.allclose(w, theirs[n], rtol=1e-9, atol=1e-12) for n, w in mine.items())
 
 
 def test_spectrain_looks_as_far_ahead_as_the_paper_says() -> None:

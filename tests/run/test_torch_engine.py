@@ -66,12 +66,13 @@ def test_all_that_torch_names_is_among_them(launch: tuple[list[Prepared], RunRes
 
 @pytest.mark.parametrize("schedule", sorted(set(EVERY) - {"spectrain"}))
 def test_what_torch_cannot_run_is_said(schedule: str) -> None:
-    """Copies of stages and weights of several versions; everything else runs."""
+    """Copies of stages, weights of several versions and sweeps; everything else runs."""
     case = on_torch(schedule, 2).case
     problems = " and ".join(unsupported_by_torch(case))
     assert ("copies of every stage" in problems) == (case.shape.copies > 1)
     assert ("one weight version" in problems) == (not case.order.flush)
-    assert bool(problems) == (case.shape.copies > 1 or not case.order.flush)
+    assert ("several sweeps" in problems) == bool(case.order.lag)
+    assert bool(problems) == (case.shape.copies > 1 or not case.order.flush or bool(case.order.lag))
 
 
 def recomputing(schedule: str) -> Prepared:

@@ -1,0 +1,238 @@
+"""Runs that are wrong on purpose: whatever a rank does otherwise than planned, the numerics must say so.
+
+Every mutant changes one thing in what ranks are told or do; the referee (`explorer.run.replay`) is not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from explorer.base.caching import Hashed
+from explorer.run.build import Prepared
+from explorer.run.compare import GRADIENT_TOLERANCE
+from explorer.run.compute import Compute
+from explorer.run.lane import RankLanes
+from explorer.run.replay import Replay
+from explorer.run.sweeps import first_guess
+from explorer.strategy import UpdateChoice
+from tests.run.programs import MODEL, placed, real
+from tests.run.threads import Later, Threads, on_threads, worst
+
+Change = Callable[[Compute], None]
+Patch = pytest.MonkeyPatch
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+CASES: dict[str, Callable[[], Prepared]] = {
+    "pipeline": lambda: real("1f1b", 2, 1),
+    "replicas": lambda: real("gpipe", 1, 2),
+    "both": lambda: real("1f1b", 2, 2, steps=2),
+    "turns": lambda: real("gpipe", 1, 2, turns=True),
+    "four": lambda: real("gpipe", 1, 4, microbatches=2),
+    "versions": lambda: real("pipedream", 2, 1),
+    "buffers": lambda: real("pipedream_2bw", 2, 1),
+    "copies": lambda: placed("chimera", 2),
+    "halves": lambda: placed("zb_h1", 2),
+    "sweeps": lambda: placed("layer_parallel", 2),
+    "local": lambda: real("gpipe", 1, 2, updates=(UpdateChoice(rule="local_sgd", options=(("period", 2),)),)),
+    "gossip": lambda: real("gpipe", 1, 4, microbatches=2, updates=(UpdateChoice(rule="gossip"),)),
+    "predicted": lambda: real("spectrain", 2, 1, optimizer="momentum"),
+    "fp32": lambda: real("1f1b", 2, 1, model=replace(MODEL, dtype="fp32")),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_not_changed_passes(name: str) -> None:
+    records = on_threads(CASES[name]())
+    assert worst(records) < (1e-10 if name != "fp32" else GRADIENT_TOLERANCE)
+    assert all(record["left"] == 0 and record["numerics"]["compared"] for record in records)
+
+
+def older(run: Compute) -> None:
+    """Every weight version one too old."""
+    reads = run.reads
+    run.reads = replace(
+        reads,
+        version={p: {n: max(0, v - 1) for n, v in found.items()} for p, found in reads.version.items()},
+        backward={p: {key: max(0, v - 1) for key, v in found.items()} for p, found in reads.backward.items()},
+        several=True,
+    )
+
+
+def newer(run: Compute) -> None:
+    """Every backward reads the newest version, whatever its forward read."""
+    read = run._read
+
+    def latest(piece: Any, number: int, op: str) -> Any:
+        return read(piece, number, op) if op == "F" else run.versions[piece][run.made[piece]]
+
+    run._read = latest  # type: ignore[method-assign]
+
+
+def lost(run: Compute) -> None:
+    """The gradient of one microbatch never reaches its update."""
+    add = run._add
+
+    def but_one(piece: Any, number: int, found: Any) -> None:
+        add(piece, number, {} if number == 1 else found)
+
+    run._add = but_one  # type: ignore[method-assign]
+
+
+def twice(run: Compute) -> None:
+    """The gradient of one microbatch counts twice."""
+    add = run._add
+
+    def again(piece: Any, number: int, found: Any) -> None:
+        add(piece, number, {n: g if g is None or number != 1 else 2 * g for n, g in found.items()})
+
+    run._add = again  # type: ignore[method-assign]
+
+
+def scaled(run: Compute) -> None:
+    """Gradients one per cent too large, on one rank."""
+    add = run._add
+
+    def larger(piece: Any, number: int, found: Any) -> None:
+        add(piece, number, {n: g if g is None or run.lane else 1.01 * g for n, g in found.items()})
+
+    run._add = larger  # type: ignore[method-assign]
+
+
+def swapped(run: Compute) -> None:
+    """Samples of every message in the wrong order."""
+    deliver = run.deliver
+
+    def reverse(item: Any, message: torch.Tensor) -> None:
+        deliver(item, message.flip(-3) if item.flow >= 0 else message)
+
+    run.deliver = reverse  # type: ignore[method-assign]
+
+
+def same_slice(run: Compute) -> None:
+    """Every replica works on the samples of the first."""
+    interval = run._interval
+
+    def first(piece: Any, number: int) -> Any:
+        return interval(piece._replace(replica=0), number)
+
+    run._interval = first  # type: ignore[method-assign]
+
+
+def swapped_parameters(run: Compute) -> None:
+    """Two parameters of one size change places in what is reduced."""
+    reduced = run.reduced
+
+    def exchanged(item: Any, total: torch.Tensor) -> None:
+        names = run.group_names[item.group]
+        sizes = [run.current[name].numel() for name in names]
+        parts = list(total.split(sizes))
+        a = next(i for i, size in enumerate(sizes) if sizes.count(size) > 1)
+        b = sizes.index(sizes[a], a + 1)
+        parts[a], parts[b] = parts[b], parts[a]
+        reduced(item, torch.cat(parts))
+
+    run.reduced = exchanged  # type: ignore[method-assign]
+
+
+def never(run: Compute) -> None:
+    """One update is left out."""
+    step, calls = run._apply, []
+
+    def but_one(span: Any, gradients: Any) -> None:
+        calls.append(span)
+        step(span, {} if len(calls) == 1 else gradients)
+
+    run._apply = but_one  # type: ignore[method-assign]
+
+
+def no_lag(run: Compute) -> None:
+    """Sweeps work on the first guess for ever."""
+    boundary = run._boundary
+
+    def guess(box: Any, key: Any, interval: Any) -> torch.Tensor:
+        found = boundary(box, key, interval)
+        return first_guess(found) if box is run.forwards else torch.zeros_like(found)
+
+    run._boundary = guess  # type: ignore[method-assign]
+
+
+MUTANTS: list[tuple[Change, tuple[str, ...]]] = [
+    (older, ("pipeline", "both", "versions", "buffers", "copies", "halves", "sweeps", "predicted")),
+    (newer, ("versions", "buffers")),
+    (lost, tuple(CASES)),
+    (twice, tuple(CASES)),
+    (scaled, tuple(CASES)),
+    (swapped, ("pipeline", "versions", "buffers", "copies", "halves", "sweeps", "predicted", "fp32")),
+    (same_slice, ("replicas", "four")),
+    (swapped_parameters, ("replicas", "both", "turns", "four", "copies", "local", "gossip")),
+    (never, tuple(CASES)),
+    (no_lag, ("sweeps",)),
+]
+
+
+@pytest.mark.parametrize(("change", "name"), [(change, name) for change, names in MUTANTS for name in names])
+def test_a_wrong_rank_is_found(change: Change, name: str) -> None:
+    assert worst(on_threads(CASES[name](), change)) > GRADIENT_TOLERANCE
+
+
+def wrong_span(patch: Patch) -> None:
+    """Updates name one microbatch less than they should."""
+    span = RankLanes._span
+
+    def shorter(self: RankLanes, task: int) -> Any:
+        low, high = span(self, task)
+        return low, max(low + 1, high - self.sections[self.slot(task).piece.section].microbatch_samples)
+
+    patch.setattr(RankLanes, "_span", shorter)
+
+
+def wrong_peers(patch: Patch) -> None:
+    """Ranks reduce in pairs where all should."""
+    reduce = Threads.reduce
+
+    def pairs(self: Threads, members: tuple[int, ...], buffer: torch.Tensor, *, op: Any) -> Later | None:
+        half = members[:2] if self.rank in members[:2] else members[2:]
+        return reduce(self, half, buffer, op=op)
+
+    patch.setattr(Threads, "reduce", pairs)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        *((wrong_span, name) for name in ("pipeline", "both", "versions", "buffers", "copies", "sweeps")),
+        (wrong_peers, "four"),
+    ],
+)
+def test_wrong_orders_to_the_ranks_are_found(
+    change: Callable[[Patch], None], name: str, monkeypatch: Patch
+) -> None:
+    change(monkeypatch)
+    assert worst(on_threads(CASES[name]())) > GRADIENT_TOLERANCE
+
+
+def test_a_group_without_one_of_its_holders_is_found() -> None:
+    """Who holds a parameter is no matter of the groups that reduce it."""
+    prepared = CASES["four"]()
+    skeleton = prepared.case.skeleton
+    (group,) = skeleton.holders
+    halves = (group.pieces[:2], group.pieces[2:])
+    wrong = replace(skeleton, holders=tuple(group._replace(pieces=Hashed(half)) for half in halves))
+    records = on_threads(replace(prepared, case=replace(prepared.case, skeleton=wrong)))
+    assert worst(records) > GRADIENT_TOLERANCE
+
+
+def test_the_referee_knows_nothing_of_the_ranks_books() -> None:
+    """Neither lanes' plans nor reads nor the tasks they were lowered to."""
+    import explorer.run.replay as module
+
+    used = {name for name in vars(module) if not name.startswith("_")}
+    assert not used & {"RankLanes", "LaneTask", "find_reads", "HeldWeights", "Compute", "Sweeps", "lower"}
+    assert Replay(CASES["pipeline"]().case).workers

@@ -1,0 +1,124 @@
+"""Ranks as threads of one process: the real interpreter and backend over messages that never leave it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from queue import Queue
+from typing import Any
+
+import torch
+
+from explorer.run.build import Prepared
+from explorer.run.compute import Compute
+from explorer.run.emulate import compare_with_emulation
+from explorer.run.interpreter import Hooks, Interpreter
+from explorer.run.lane import RankLanes, Wire
+
+CPU = torch.device("cpu")
+PATIENCE_S = 60.0
+"""Longest wait for a message: a mutant may well wait for one that never comes."""
+
+
+class Post:
+    """Where all ranks leave messages, and what they add to collectives."""
+
+    def __init__(self, wires: list[Wire]) -> None:
+        self.wires: dict[Wire, Queue[torch.Tensor]] = {wire: Queue() for wire in wires}
+        self.given: dict[tuple[tuple[int, ...], int], list[torch.Tensor]] = defaultdict(list)
+        self.changed = threading.Condition()
+
+
+@dataclass
+class Later:
+    """A call under way."""
+
+    wait: Callable[[], None]
+
+
+@dataclass
+class Threads:
+    """What one rank sees of the others: the calls of `Transport` that the interpreter makes."""
+
+    rank: int
+    post: Post
+    calls: dict[tuple[int, ...], int] = field(default_factory=lambda: defaultdict(int))
+
+    def send(self, wire: Wire, message: torch.Tensor) -> None:
+        """Leave a message."""
+        self.post.wires[wire].put(message.clone())
+
+    def receive(self, wire: Wire, buffer: torch.Tensor) -> Later:
+        """Take the wire's next message when it is waited for."""
+
+        def wait() -> None:
+            buffer.copy_(self.post.wires[wire].get(timeout=PATIENCE_S))
+
+        return Later(wait)
+
+    def reduce(self, members: tuple[int, ...], buffer: torch.Tensor, *, op: Any) -> Later | None:
+        """Add to the group's next collective; the sum is there when all have added."""
+        del op
+        if len(members) == 1:
+            return None
+        key = (members, self.calls[members])
+        self.calls[members] += 1
+        with self.post.changed:
+            self.post.given[key].append(buffer.clone())
+            self.post.changed.notify_all()
+
+        def wait() -> None:
+            with self.post.changed:
+                if not self.post.changed.wait_for(
+                    lambda: len(self.post.given[key]) == len(members), PATIENCE_S
+                ):
+                    raise TimeoutError(f"a member of {members} never came")
+                buffer.copy_(torch.stack(self.post.given[key]).sum(dim=0))
+
+        return Later(wait)
+
+    def finish_sends(self) -> None:
+        """Nothing is kept back."""
+
+
+def on_threads(
+    prepared: Prepared, change: Callable[[Compute], None] = lambda _: None
+) -> list[dict[str, Any]]:
+    """Run a case on as many threads as it has lanes; return the ranks' records with their numerics.
+
+    Args:
+        prepared: the case.
+        change: done to each rank's backend before it runs.
+    """
+    lanes = RankLanes(prepared.case.lowered())
+    post, count = Post(lanes.wires), len(lanes.program.programs)
+    runs = [Compute(prepared.case, lanes, rank, CPU) for rank in range(count)]
+    failed: list[BaseException] = []
+
+    def play(rank: int) -> None:
+        hooks = Hooks(status=lambda *_: None, before=lambda _: None, step=lambda _: None)
+        transport: Any = Threads(rank, post)
+        try:
+            Interpreter(lanes.plan(rank), runs[rank], transport, hooks).run(time.perf_counter())
+        except BaseException as error:  # noqa: BLE001 - raised again where the test is
+            failed.append(error)
+
+    for run in runs:
+        change(run)
+        run.reset()
+    ranks = [threading.Thread(target=play, args=(rank,), daemon=True) for rank in range(count)]
+    for rank in ranks:
+        rank.start()
+    for rank in ranks:
+        rank.join(2 * PATIENCE_S)
+    if failed:
+        raise failed[0]
+    return [{**run.record(), "numerics": compare_with_emulation(run)} for run in runs]
+
+
+def worst(records: list[dict[str, Any]]) -> float:
+    """Return the largest error of gradients and weights over all ranks."""
+    return max(max(r["numerics"]["gradient"], r["numerics"]["weight"]) for r in records)
