@@ -23,7 +23,8 @@ from explorer.base.caching import (
 )
 from explorer.simulation import one_job
 from explorer.strategies.degrees import RECOMPUTE, Degrees
-from explorer.tables import Estimator
+from explorer.tables import DegreesColumns, Estimator, estimates
+from explorer.tables.stage_lanes import COLUMNS
 
 
 def test_identity_cache_forgets_all_when_full() -> None:
@@ -94,7 +95,28 @@ def test_caches_bounded_by_bytes_hold_a_quarter_of_a_gibibyte_at_most() -> None:
     assert sum(item.most_bytes for item in bounds) <= 256 * MEBIBYTE
     held = {item.function.rpartition(".")[2]: item.held_bytes() for item in bounds}
     assert all(held[item.function.rpartition(".")[2]] <= item.most_bytes for item in bounds)
-    assert min(held[name] for name in ("count_grids", "layer_columns", "layer_costs", "_sharded")) > 0
+    filled = ("count_grids", "layer_columns", "layer_costs", "_sharded", "COLUMNS")
+    assert min(held[name] for name in filled) > 0
+
+
+def test_an_estimator_begins_anew_when_its_costs_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, cluster = explorer.load_model("gpt2-small"), explorer.load_cluster("dgx-a100-128")
+    job = explorer.default_workload(graph).job
+    plans = [
+        DegreesColumns.of([Degrees(stages=stages, tensor=tensor, replicas=4) for tensor in (1, 2, 4)])
+        for stages in (8, 6, 4, 3, 2)
+    ]
+    whole = Estimator(graph, cluster, job)
+    expected = [whole.of(item) for item in plans]
+    monkeypatch.setattr(estimates, "MOST_BYTES", whole.held_bytes // 2)
+    small = Estimator(graph, cluster, job)
+    held = []
+    for item, right in zip(plans * 2, expected * 2, strict=True):
+        COLUMNS.forget()
+        assert np.array_equal(small.of(item), right)
+        held.append(small.held_bytes)
+    assert any(b < a for a, b in itertools.pairwise(held)), "it did begin anew"
+    assert max(held) <= whole.held_bytes
 
 
 def test_items_of_same_are_told_apart_by_identity() -> None:

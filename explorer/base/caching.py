@@ -230,31 +230,62 @@ def remembered(
     return decorate
 
 
+class Recent:
+    """Values by key, of which all arrays together are no larger than so many bytes.
+
+    The value asked for longest ago is forgotten first; the last one stays whatever its size.
+    """
+
+    def __init__(self, name: str, most_bytes: int, limit: int) -> None:
+        """Start empty.
+
+        Args:
+            name: module and name of what makes the values, for `BOUNDS`.
+            most_bytes: bytes of all arrays.
+            limit: most values.
+        """
+        self._most_bytes, self._limit = most_bytes, limit
+        self._kept: OrderedDict[Hashable, tuple[object, Any, int]] = OrderedDict()
+        self.forget = self._kept.clear
+        BOUNDS.append(Bound(name, most_bytes, self.held_bytes))
+
+    def held_bytes(self) -> int:
+        """Return the bytes of the arrays that it holds."""
+        return sum(size for _, _, size in list(self._kept.values()))
+
+    def get(self, key: Hashable, make: Callable[[], T], given: Sequence[object] = ()) -> T:
+        """Return the value of a key, made if it is not there.
+
+        Args:
+            key: names the value.
+            make: function that makes it.
+            given: what it was made from: stays alive beside it, and does not count.
+        """
+        hit = self._kept.get(key)
+        if hit is not None:
+            with suppress(KeyError):  # another thread may have forgotten it just now
+                self._kept.move_to_end(key)
+            found: T = hit[1]
+            return found
+        checkpoint()
+        made = make()
+        self._kept[key] = given, made, array_bytes(made, given)
+        while len(self._kept) > 1 and (len(self._kept) > self._limit or self.held_bytes() > self._most_bytes):
+            self._kept.popitem(last=False)
+        return made
+
+
 def _bounded(function: Callable[P, T], limit: int, most_bytes: int) -> Callable[P, T]:
-    kept: OrderedDict[Hashable, tuple[object, T, int]] = OrderedDict()
+    recent = Recent(f"{function.__module__}.{function.__name__}", most_bytes, limit)
 
     @wraps(function)
     def call(*arguments: P.args, **named: P.kwargs) -> T:
         given = (*arguments, *named.values())
         values = [item if type(item) in _BY_VALUE else _identity(item) for item in given]
         key = (*values, _NAMED, *named) if named else tuple(values)
-        hit = kept.get(key)
-        if hit is not None:
-            with suppress(KeyError):  # another thread may have forgotten it just now
-                kept.move_to_end(key)
-            return hit[1]
-        checkpoint()
-        made = function(*arguments, **named)
-        kept[key] = given, made, array_bytes(made, given)
-        while len(kept) > 1 and (len(kept) > limit or held_bytes() > most_bytes):
-            kept.popitem(last=False)
-        return made
+        return recent.get(key, lambda: function(*arguments, **named), given)
 
-    def held_bytes() -> int:
-        return sum(size for _, _, size in list(kept.values()))
-
-    BOUNDS.append(Bound(f"{function.__module__}.{function.__name__}", most_bytes, held_bytes))
-    call.forget = kept.clear  # type: ignore[attr-defined]
+    call.forget = recent.forget  # type: ignore[attr-defined]
     return call
 
 

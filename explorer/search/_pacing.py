@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from explorer.base.checkpoints import Stopped, watched
+from explorer.base.collector import collected
 
 T = TypeVar("T")
 
@@ -119,7 +120,8 @@ class _Worker(Generic[T]):
     def _check(self) -> None:
         """Wait while nobody asks, and end when told to."""
         while self._held and not self._stopped:
-            self._may_go.wait()
+            with collected():
+                self._may_go.wait()
         if self._stopped:
             raise Stopped
 

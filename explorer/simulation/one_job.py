@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from explorer.actions import Order, Shape
+from explorer.base.collector import uncollected
 from explorer.base.errors import PlanError
 from explorer.cluster import Cluster
 from explorer.framework import cluster_under
@@ -35,7 +36,7 @@ from explorer.simulation.report import Report, Timeline, build_report, times_at
 from explorer.strategies.framework_choices import strategy_under
 from explorer.strategy import JobStrategy
 from explorer.tasks.lanes import find_lanes
-from explorer.tasks.lower import lower, uncollected
+from explorer.tasks.lower import lower
 from explorer.tasks.placement import PlacedStrategy, Skeleton, place
 from explorer.tasks.program import Program
 from explorer.tasks.program_tables import derived

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -121,9 +122,23 @@ def _states(cluster: Cluster, stage: Stage) -> Iterator[str]:
         yield f"reshard {stage.reshard} with ZeRO {stage.zero}: it concerns levels 2 and 3 only"
     if stage.density < 1 and stage.zero:
         yield f"a density of {stage.density:g} with ZeRO {stage.zero}: sparse states are not sharded"
+    if stage.zero and len(stage.meshes) > 1 and (shared := _shared_in_group(stage)):
+        yield (
+            f"several copies on devices {some(shared)} under ZeRO {stage.zero}, which gives each device one"
+            " part; put the copies on different devices, or take zero: 0"
+        )
     kinds = [kind for _, kind, _ in kinds_of(cluster, stage)] if stage.offload else []
     for name in dict.fromkeys(kind.name for kind in kinds if not kind.host_bandwidth_bytes_per_s):
         yield f"offload from {name}, whose bandwidth to its host (host_bandwidth_bytes_per_s) is not known"
+
+
+def _shared_in_group(stage: Stage) -> list[int]:
+    """Return the devices that are several times in one of the groups over which ZeRO shards."""
+    rows = [row for mesh in stage.meshes for row in mesh.rows]
+    size = stage.zero_replicas or len(rows)
+    groups = [rows[first : first + size] for first in range(0, len(rows), size)]
+    counts = [Counter(device for row in group for device in row) for group in groups]
+    return sorted({device for count in counts for device, times in count.items() if times > 1})
 
 
 def _layouts(graph: LayerGraph, stage: Stage) -> Iterator[str]:

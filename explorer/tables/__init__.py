@@ -16,6 +16,7 @@
     degrees_columns arrays of degrees                   plan_group    plans of one schedule and grid, together
     plan_shape      what these have in common           plan_cores    spans of their positions
     plan_swaps      their exchanges                     plan_memory   bytes of their fullest device
+    stage_rows      costs of the stages of one cut      spreads       how devices share a position
     run_kinds       stages of equal content             kind_costs    costs of these under many choices
     exchange_pairs  exchanges beside work               distinct      distinct combinations of columns
 

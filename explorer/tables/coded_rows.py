@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
+from explorer.tables.distinct import distinct_values
 from explorer.tasks.skeleton import FloatArray, IntArray
 
 
@@ -22,8 +23,8 @@ class Codes:
 
     def of_array(self, values: IntArray | FloatArray) -> IntArray:
         """Return the numbers of an array of which few values differ."""
-        distinct, place = np.unique(values, return_inverse=True)
-        return self.of(distinct.tolist())[place.reshape(-1)]
+        different, place = distinct_values(values)
+        return self.of(different.tolist())[place]
 
 
 class CodedRows:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from explorer.tasks.skeleton import IntArray
+from explorer.tasks.skeleton import FloatArray, IntArray
 
 DENSE = 1 << 20
 """Codes up to which a table over all of them is made, whatever the number of rows."""
+FEW = 16
+"""Distinct values up to which an array is gone through for each of them, rather than sorted."""
 
 
 class Distinct(NamedTuple):
@@ -31,7 +33,7 @@ def distinct(*columns: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Distinc
     """Return the distinct combinations of columns of whole numbers from 0 on.
 
     >>> distinct(np.array([3, 0, 3]), np.array([1, 1, 1]))
-    Distinct(first=array([1, 0]), place=array([1, 0, 1]))
+    Distinct(first=array([0, 1]), place=array([0, 1, 0]))
     """
     spans = [int(column.max(initial=0)) + 1 for column in columns]
     room = 1
@@ -49,9 +51,31 @@ def distinct(*columns: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Distinc
     if room > max(DENSE, 4 * rows):
         _, first, place = np.unique(code, return_index=True, return_inverse=True)
         return Distinct(first, place.reshape(-1))
-    where = np.full(room, -1, dtype=np.int64)
-    where[code[::-1]] = np.arange(rows - 1, -1, -1)
-    found = np.flatnonzero(where >= 0)
-    first = where[found]
-    where[found] = np.arange(len(found))
-    return Distinct(first, where[code])
+    number = np.arange(rows)
+    where = np.empty(room, dtype=np.int64)  # only read where it was written
+    where[code[::-1]] = number[::-1]
+    earliest = where[code]
+    begins = earliest == number
+    return Distinct(number[begins], (np.cumsum(begins) - 1)[earliest])
+
+
+def distinct_values(values: FloatArray | IntArray) -> tuple[npt.NDArray[Any], IntArray]:
+    """Return the distinct values of an array, which are few, and of each value its place among them.
+
+    >>> distinct_values(np.array([0.5, 2.0, 0.5]))
+    (array([0.5, 2. ]), array([0, 1, 0]))
+    """
+    found: list[float] = []
+    place = np.zeros(len(values), dtype=np.int64)
+    left = np.arange(len(values))
+    while len(left) and len(found) < FEW:
+        value = values[left[0]]
+        other = values[left] != value
+        place[left[~other]] = len(found)
+        found.append(value)
+        left = left[other]
+    if len(left):
+        more, at = np.unique(values[left], return_inverse=True)
+        place[left] = len(found) + at.reshape(-1)
+        found += more.tolist()
+    return np.array(found, dtype=values.dtype), place

@@ -22,22 +22,27 @@ from typing import NamedTuple
 
 import numpy as np
 
+from explorer.base.caching import MEBIBYTE
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
 from explorer.schedules import SCHEDULES
+from explorer.schedules.placements import Grid, Placement
 from explorer.strategies.degrees import Degrees
 from explorer.tables.degrees_columns import DegreesColumns, Scheduled
 from explorer.tables.distinct import distinct
 from explorer.tables.kind_costs import KindCosts
 from explorer.tables.plan_group import PlanGroup
 from explorer.tables.run_kinds import Cut, RunKinds
+from explorer.tables.stage_rows import StageRows
 from explorer.tables.stage_table import StageTable
 from explorer.tasks.skeleton import FloatArray
 from explorer.workload import Job
 
 MOST_GROUPS = 4096
-"""Groups of plans that are kept; they are small beside the tables, which stay."""
+"""Groups of plans that are kept."""
+MOST_BYTES = 128 * MEBIBYTE
+"""Bytes of costs of one estimator, beyond which it begins anew."""
 _Key = tuple[Scheduled, int, int, tuple[int, ...]]
 
 
@@ -73,9 +78,19 @@ class Estimator:
             table: the cost table to ask; None makes one.
         """
         self.table = table or StageTable(graph, cluster, job)
-        self._kinds = RunKinds(graph)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin with no costs of stages; what the table remembers stays."""
+        self._kinds = RunKinds(self.table.graph)
         self._costs = KindCosts(self.table, self._kinds)
+        self._rows: dict[object, StageRows] = {}
         self._groups: dict[_Key, PlanGroup] = {}
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the costs of stages that it holds."""
+        return self._costs.held_bytes + sum(rows.held_bytes for rows in self._rows.values())
 
     def one(self, degrees: Degrees) -> Estimates:
         """Return the estimates of one plan, as arrays of one value."""
@@ -128,21 +143,23 @@ class Estimator:
 
     def _prepare(self, keys: list[_Key]) -> None:
         """Make the groups that are new; costs are asked of all kinds of runs at once, so these come first."""
-        if len(self._groups) > MOST_GROUPS:
-            self._groups.clear()
-        new = [key for key in keys if key not in self._groups]
-        cuts = {key: self._cut(key) for key in new}
-        if self._costs.size != (len(self._kinds.starts), len(self._kinds.pairs)):
-            self._costs = KindCosts(self.table, self._kinds)
-            self._groups.clear()
-            cuts |= {key: self._cut(key) for key in keys}
+        if len(self._groups) > MOST_GROUPS or self.held_bytes > MOST_BYTES:
+            self._begin()
+        cuts = {key: self._cut(key) for key in keys if key not in self._groups}
+        if cuts:
+            self._costs.grow()
         for key, cut in cuts.items():
             (name, options), stages, chunks, _ = key
             schedule = SCHEDULES.get(name).with_options(dict(options))
-            grid = schedule.placement.grid(stages, chunks)
-            self._groups[key] = PlanGroup(
-                self._costs, schedule, schedule.read_options(dict(options)), grid, cut
-            )
+            rows = self._rows_of(schedule.placement, schedule.placement.grid(stages, chunks), cut)
+            self._groups[key] = PlanGroup(rows, schedule, schedule.read_options(dict(options)))
+
+    def _rows_of(self, placement: Placement, grid: Grid, cut: Cut) -> StageRows:
+        """Return the rows of stages, which all schedules that place them alike share."""
+        key = placement.held(grid), cut.bounds
+        if key not in self._rows:
+            self._rows[key] = StageRows(self._costs, placement, grid, cut)
+        return self._rows[key]
 
     def _cut(self, key: _Key) -> Cut:
         (name, options), stages, chunks, bounds = key

@@ -52,11 +52,7 @@ class Seconds(NamedTuple):
 
 def summed_at(held: Held, values: FloatArray) -> FloatArray:
     """Return the (P, N) sums of (S, N) values over the stages at each position, which all have as many."""
-    stages = np.array([[stage for stage, _ in pairs] for pairs in held])
-    found: FloatArray = values[stages[:, 0]]
-    for column in stages.T[1:]:
-        found += values[column]
-    return found
+    return _summed(values, np.array([[stage for stage, _ in pairs] for pairs in held]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -151,19 +147,38 @@ def after_seconds(
     """
     guess = np.zeros((len(held), last.shape[1]))
     lower = np.zeros_like(guess)
-    for position, pairs in enumerate(held):
-        stages = list(dict.fromkeys(stage for stage, _ in pairs))
-        first, updates = stages[0], exchange.update[stages].sum(axis=0)
-        longest, reduced = last[first], last[first]
-        behind = np.zeros(last.shape[1])
-        for before, stage in pairwise(stages):
+    for positions, stages in _by_count(held):
+        first = stages[:, 0]
+        own, updates = last[first], _summed(exchange.update, stages)
+        longest = own
+        reduced, behind = own, np.zeros_like(own)
+        for before, stage in pairwise(stages.T):
             if ready is not None:
                 reduced, behind = reduced + last[stage], behind + ready[before]
                 longest = np.maximum(longest, reduced - behind)
-        guess[position] = longest + updates + exchange.gather[stages].sum(axis=0)
-        own = np.maximum(last[first] + exchange.update[first], updates) + exchange.gather[first]
-        lower[position] = own if sure else updates
+        guess[positions] = longest + updates + _summed(exchange.gather, stages)
+        alone = np.maximum(own + exchange.update[first], updates) + exchange.gather[first]
+        lower[positions] = alone if sure else updates
     return guess, lower
+
+
+def _by_count(held: Held) -> list[tuple[list[int], IntArray]]:
+    """Return positions with equally many different stages, and these, as (positions, stages)."""
+    groups: dict[int, tuple[list[int], list[list[int]]]] = {}
+    for position, pairs in enumerate(held):
+        stages = list(dict.fromkeys(stage for stage, _ in pairs))
+        positions, rows = groups.setdefault(len(stages), ([], []))
+        positions.append(position)
+        rows.append(stages)
+    return [(positions, np.array(rows, dtype=np.int64)) for positions, rows in groups.values()]
+
+
+def _summed(values: FloatArray, stages: IntArray) -> FloatArray:
+    """Return the (P, N) sums of (S, N) values over (P, K) stages."""
+    found: FloatArray = values[stages[:, 0]]
+    for column in stages.T[1:]:
+        found += values[column]
+    return found
 
 
 class Pairs:

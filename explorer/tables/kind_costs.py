@@ -16,7 +16,7 @@ import numpy as np
 
 from explorer.pricing.gradient_sync import reduction_steps
 from explorer.pricing.routes import lane_route
-from explorer.tables.borders import flow_tensors
+from explorer.tables.borders import Tensors, flow_tensors
 from explorer.tables.coded_rows import CodedRows, Codes
 from explorer.tables.run_kinds import RunKinds
 from explorer.tables.stage_choice import StageChoice
@@ -25,29 +25,83 @@ from explorer.tasks.skeleton import FloatArray, IntArray
 
 
 class Rows:
-    """A matrix of some quantities: rows by key, each a (quantities, columns) array, made when first asked."""
+    """A matrix of some quantities: rows by key, each a (quantities, columns) array, made when first asked.
+
+    Values lie column by column, so that one column of many rows is read from little memory.
+    """
 
     def __init__(self, quantities: int, columns: int) -> None:
         self.columns = columns
         self._row_of: dict[tuple[Any, ...], int] = {}
-        self._values = np.zeros((quantities, 16, columns))
+        self._values = np.zeros((quantities, columns, 16))
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the matrix."""
+        return self._values.nbytes
 
     def row(self, key: tuple[Any, ...], make: Callable[..., FloatArray]) -> int:
         """Return the number of a row; if it is new, `make(*key)` fills it."""
         found = self._row_of.get(key)
         if found is None:
             made = make(*key)
-            found = len(self._row_of)
-            if found == self._values.shape[1]:
-                self._values = np.concatenate([self._values, np.zeros_like(self._values)], axis=1)
-            self._values[:, found] = made
-            self._row_of[key] = found
+            found = self._new(key)
+            self._values[:, :, found] = made
+        return found
+
+    def _new(self, key: tuple[Any, ...]) -> int:
+        found = len(self._row_of)
+        if found == self._values.shape[2]:
+            self._values = np.concatenate([self._values, np.zeros_like(self._values)], axis=2)
+        self._row_of[key] = found
         return found
 
     def of(self, rows: IntArray, columns: IntArray, first: int | None = None) -> FloatArray:
         """Return the (quantities, ...) values at rows and columns that broadcast; of the first quantities."""
-        place = rows * self.columns + columns
-        return np.take(self._values[:first].reshape(len(self._values[:first]), -1), place, axis=1)
+        values = self._values[:first]
+        place = columns * values.shape[2] + rows
+        found: FloatArray = np.take(values.reshape(len(values), -1), place, axis=1)
+        return found
+
+    def whole(self, rows: IntArray, first: int | None = None) -> FloatArray:
+        """Return the (quantities, columns, n) values of n rows; of the first quantities."""
+        return np.take(self._values[:first], rows, axis=2)
+
+
+class GrowingRows(Rows):
+    """Rows to which columns are added; a row is filled as far as there are columns whenever it is asked."""
+
+    def __init__(self, quantities: int) -> None:
+        super().__init__(quantities, 0)
+        self._values = np.zeros((quantities, 4, 16))
+        self._filled = np.zeros(16, dtype=np.int64)
+
+    def widen(self, columns: int) -> None:
+        """Have so many columns from now on."""
+        self.columns = columns
+        quantities, there, rows = self._values.shape
+        if columns > there:
+            grown = np.zeros((quantities, max(columns, 2 * there), rows))
+            grown[:, :there] = self._values
+            self._values = grown
+
+    def row(self, key: tuple[Any, ...], make: Callable[..., FloatArray]) -> int:
+        """Return the number of a row; `make(*key, n)` fills its columns from the n-th on, if it lacks any."""
+        found = self._row_of.get(key)
+        if found is None:
+            found = self._new(key)
+            if found == len(self._filled):
+                self._filled = np.concatenate([self._filled, np.zeros_like(self._filled)])
+        first = int(self._filled[found])
+        if first < self.columns:
+            self._values[:, first : self.columns, found] = make(*key, first)
+            self._filled[found] = self.columns
+        return found
+
+    def unfilled(self, rows: IntArray) -> list[int]:
+        """Return the places in an array of rows of those that lack columns."""
+        found: list[int] = np.flatnonzero(self._filled[rows] < self.columns).tolist()
+        return found
 
 
 class Memory(NamedTuple):
@@ -88,34 +142,47 @@ class Exchange(NamedTuple):
 
 
 class KindCosts:
-    """Costs of all kinds of runs that are known when it is made."""
+    """Costs of all kinds of runs; new kinds are added to what is known of the others (`grow`)."""
 
     def __init__(self, table: StageTable, kinds: RunKinds) -> None:
         self.table, self.kinds = table, kinds
-        self._starts, self._stops = np.array(kinds.starts), np.array(kinds.stops)
-        self.size = len(kinds.starts), len(kinds.pairs)
-        graph = table.graph
-        self._sent = [flow_tensors(graph, (a, b), (b, c)) for a, b, c in kinds.pairs]
-        runs, pairs = self.size[0], max(1, self.size[1])
-        self.seconds = Rows(5, runs)
-        self.memory = Rows(len(Memory._fields), runs)
-        self.exchange = Rows(len(Exchange._fields), runs)
-        self.transfer = Rows(2, pairs)
+        self._starts, self._stops = np.zeros((2, 0), dtype=np.int64)
+        self._sent: list[Tensors] = []
+        """Tensors that go from one run of a pair to the other."""
+        self.seconds = GrowingRows(5)
+        self.memory = GrowingRows(len(Memory._fields))
+        self.exchange = GrowingRows(len(Exchange._fields))
+        self.transfer = GrowingRows(2)
         self.spreads, self.sizes = Codes(), Codes()
         """Codes of devices and of microbatch sizes, for `memory_rows`."""
         self._memory_rows: dict[int, CodedRows] = {}
         self._shared: dict[Hashable, float] = {}
         self._node = max(group.devices_per_node for group in table.cluster.nodes)
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all matrices."""
+        every = self.seconds, self.memory, self.exchange, self.transfer
+        return sum(rows.held_bytes for rows in every)
+
+    def grow(self) -> None:
+        """Add the kinds of runs and of pairs that are new."""
+        self._starts, self._stops = np.array(self.kinds.starts), np.array(self.kinds.stops)
+        new = self.kinds.pairs[len(self._sent) :]
+        self._sent += [flow_tensors(self.table.graph, (a, b), (b, c)) for a, b, c in new]
+        for rows in (self.seconds, self.memory, self.exchange):
+            rows.widen(len(self._starts))
+        self.transfer.widen(len(self._sent))
+
     def seconds_row(self, choice: StageChoice) -> int:
         """Return the row of F, B, I and W of a choice, and of what of F and B is collectives of the lane."""
         if choice.expert > 1:
             return self.seconds.row((choice,), self._seconds)
         number = self.table.columns_number(choice)  # equal rows of devices share their columns
-        return self.seconds.row((number,), lambda _: self._seconds(choice))
+        return self.seconds.row((number,), lambda _, first: self._seconds(choice, first))
 
-    def _seconds(self, choice: StageChoice) -> FloatArray:
-        time = self.table.seconds(choice, self._starts, self._stops)
+    def _seconds(self, choice: StageChoice, first: int) -> FloatArray:
+        time = self.table.seconds(choice, self._starts[first:], self._stops[first:])
         if not self.table.job.training:
             return np.array([time.forward_s, *np.zeros((4, len(time.forward_s)))])
         gradient = time.input_grad_s + time.recompute_s
@@ -133,8 +200,9 @@ class KindCosts:
         """Return the row of `Memory` of a choice."""
         return self.memory.row((choice,), self._memory)
 
-    def _memory(self, choice: StageChoice) -> FloatArray:
-        found, samples = self.table.memory(choice, self._starts, self._stops), choice.microbatch_size
+    def _memory(self, choice: StageChoice, first: int) -> FloatArray:
+        found = self.table.memory(choice, self._starts[first:], self._stops[first:])
+        samples = choice.microbatch_size
         training, again = self.table.job.training, choice.recompute != "none"
         forward = found.activation_bytes_per_sample
         buffers = found.buffer_bytes + found.buffer_bytes_per_sample * samples
@@ -154,10 +222,11 @@ class KindCosts:
         """Return the row of `Exchange` of a choice."""
         return self.exchange.row((choice,), self._exchange)
 
-    def _exchange(self, choice: StageChoice) -> FloatArray:
+    def _exchange(self, choice: StageChoice, first: int) -> FloatArray:
+        starts, stops = self._starts[first:], self._stops[first:]
         if not self.table.job.training:
-            return np.zeros((len(Exchange._fields), len(self._starts)))
-        found, three = self.table.exchange(choice, self._starts, self._stops), choice.zero == 3
+            return np.zeros((len(Exchange._fields), len(starts)))
+        found, three = self.table.exchange(choice, starts, stops), choice.zero == 3
         return np.array(
             Exchange(
                 last=found.reduce_s,
@@ -175,9 +244,9 @@ class KindCosts:
         """Return the row of transfers forward and back between stages whose first ranks are given."""
         return self.transfer.row((choice, source, target), self._transfer)
 
-    def _transfer(self, choice: StageChoice, source: int, target: int) -> FloatArray:
-        ends = choice.at(source), choice.at(target)
-        both = [self.table.crossings.flows(*ends, self._sent, backward=way) or [0.0] for way in (False, True)]
+    def _transfer(self, choice: StageChoice, source: int, target: int, first: int) -> FloatArray:
+        ends, sent = (choice.at(source), choice.at(target)), self._sent[first:]
+        both = [self.table.crossings.flows(*ends, sent, backward=way) for way in (False, True)]
         return np.array(both)
 
     def crowd(self, row: int, source: int, target: int, replicas: int) -> float:

@@ -12,7 +12,9 @@ from collections import defaultdict
 import numpy as np
 
 from explorer.pricing.routes import Route, lane_route
-from explorer.tables.plan_shape import PlanShape, Spread, devices_of
+from explorer.schedules.placements import Grid, Placement
+from explorer.tables.kind_costs import KindCosts
+from explorer.tables.spreads import Spread, devices_of
 from explorer.tasks.skeleton import FloatArray
 
 MOST_ROUTES = 512
@@ -20,14 +22,14 @@ MOST_ROUTES = 512
 
 
 class PlanChannels:
-    """Wires and ports of plans of one shape; keeps what it was asked for."""
+    """Wires and ports of stages on one grid; keeps what it was asked for."""
 
-    def __init__(self, shape: PlanShape) -> None:
-        self.shape = shape
-        placement, grid = shape.schedule.placement, shape.grid
+    def __init__(self, costs: KindCosts, placement: Placement, grid: Grid) -> None:
+        self._costs, self._grid = costs, grid
+        self._edges = placement.stages(grid) - 1
         self._ways = [
             (stage, ends)
-            for stage in range(shape.stages - 1)
+            for stage in range(self._edges)
             for copy in range(grid.copies)
             for ends in self._both(
                 placement.position(stage, copy, grid), placement.position(stage + 1, copy, grid)
@@ -43,10 +45,10 @@ class PlanChannels:
 
     def _times_on_wires(self) -> FloatArray:
         """Return the (wires, edges) times that each edge counts on each wire, different rows only."""
-        rows: dict[tuple[int, int], FloatArray] = defaultdict(lambda: np.zeros(self.shape.stages - 1))
+        rows: dict[tuple[int, int], FloatArray] = defaultdict(lambda: np.zeros(self._edges))
         for stage, ends in self._ways:
             rows[ends][stage] += 1.0
-        return _different(list(rows.values()), self.shape.stages - 1)
+        return _different(list(rows.values()), self._edges)
 
     def seconds(self, lane: Spread, transfer_s: FloatArray) -> float:
         """Return the seconds of the busiest wire or port for a microbatch of every copy, over the copies.
@@ -58,16 +60,16 @@ class PlanChannels:
         if not self._ways or not transfer_s.any():
             return 0.0
         found = (self._wires @ transfer_s).max(initial=0.0)
-        if lane[0] * lane[1] == 1 and self.shape.costs.table.crossings.transfers in ("", "direct"):
+        if lane[0] * lane[1] == 1 and self._costs.table.crossings.transfers in ("", "direct"):
             if lane not in self._ports:
                 self._ports[lane] = self._find_ports(lane)
             shares, latency = self._ports[lane]
             found = max(found, (shares @ np.maximum(0.0, transfer_s - latency)).max(initial=0.0))
-        return float(found) / self.shape.grid.copies
+        return float(found) / self._grid.copies
 
     def _find_ports(self, lane: Spread) -> tuple[FloatArray, FloatArray]:
         """Return the (ports, edges) shares of a port's time that edges take, and their latencies."""
-        edges, size = self.shape.stages - 1, devices_of(lane)
+        edges, size = self._edges, devices_of(lane)
         latency, shares = np.zeros(edges), defaultdict[str, FloatArray](lambda: np.zeros(edges))
         if len(self._ways) * lane[5] <= MOST_ROUTES:
             for stage, (a, b) in self._ways:
@@ -79,7 +81,7 @@ class PlanChannels:
         return _different(list(shares.values()), edges), latency
 
     def _route(self, source: int, target: int) -> Route:
-        table = self.shape.costs.table
+        table = self._costs.table
         return lane_route(table.cluster, (table.devices[source],), (table.devices[target],))
 
 

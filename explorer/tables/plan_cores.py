@@ -11,13 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from explorer.schedules.pipelines import Pipelines, busy, with_path
-from explorer.tables.coded_rows import CodedRows
 from explorer.tables.degrees_columns import DegreesColumns
 from explorer.tables.distinct import Distinct
 from explorer.tables.exchange_pairs import Seconds
-from explorer.tables.kind_costs import Rows
-from explorer.tables.plan_channels import PlanChannels
-from explorer.tables.plan_shape import CHUNK, PlanShape, Spread, choice_of, devices_of
+from explorer.tables.plan_shape import CHUNK, PlanShape
+from explorer.tables.spreads import Spread
 from explorer.tasks.skeleton import FloatArray, IntArray
 
 CROWDED = 0.1
@@ -44,35 +42,19 @@ class Cores(NamedTuple):
 
 
 class PlanCores:
-    """Cores of plans of one shape; keeps the seconds and transfers of stages that it was asked for."""
+    """Cores of plans of one shape."""
 
     def __init__(self, shape: PlanShape) -> None:
         self.shape = shape
-        self._seconds = Rows(5, shape.stages)
         self._quantities = 5 if shape.schedule.hides else 4
-        self._transfer = Rows(3, max(1, shape.stages - 1))
-        self._channels = PlanChannels(shape)
-        self._ends_of: dict[int, tuple[list[tuple[int, int] | None], IntArray]] = {}
-        self._own_rows, self._sent_rows = CodedRows(3), CodedRows(2)
 
     def rows(
         self, columns: DegreesColumns, names: list[Spread], lanes: Distinct, core: Distinct
     ) -> tuple[FloatArray, tuple[IntArray, IntArray]]:
         """Return (U,) microbatches of cores, and their rows of seconds and of transfers."""
-        lane, size, recompute = self.shape.coded(columns, names, lanes, core)
-        samples, again = columns.microbatch_size[core.first], columns.recompute[core.first]
+        samples = columns.microbatch_size[core.first]
         m = self.shape.job.global_batch / (samples * columns.replicas[core.first])
-        place = lanes.place[core.first]
-
-        def own(n: int) -> int:
-            return self._seconds.row((names[place[n]], int(samples[n]), int(again[n])), self._stage_seconds)
-
-        def sent(n: int) -> int:
-            return self._transfer.row((names[place[n]], int(samples[n])), self._transfers)
-
-        return m, (
-            self._own_rows.rows((lane, size, recompute), own), self._sent_rows.rows((lane, size), sent)
-        )  # fmt: skip
+        return m, self.shape.rows.of_cores(columns, names, lanes, core)
 
     def of(self, m: FloatArray, rows: tuple[IntArray, IntArray]) -> Cores:
         """Return the spans of U cores.
@@ -150,8 +132,8 @@ class PlanCores:
         These are what a transfer takes alone, and where those of all replicas share links; and, beside the
         first edge, those of the busiest channel for one microbatch.
         """
-        stage = np.arange(self.shape.stages)[:, None]
-        return Seconds(*self._seconds.of(own, stage, self._quantities)), self._transfer.of(sent, stage[:-1])
+        rows, edges = self.shape.rows, self.shape.stages - 1
+        return Seconds(*rows.seconds.whole(own, self._quantities)), rows.transfer.whole(sent)[:, :edges]
 
     def pipelines(
         self, m: FloatArray, seconds: Seconds | None, transfer: FloatArray | None = None
@@ -165,43 +147,6 @@ class PlanCores:
             weight_grad_s=parts.weight_grad, transfer_s=none if transfer is None else transfer,
             options=self.shape.options, comm_s=parts.comm,
         )  # fmt: skip
-
-    def _stage_seconds(self, lane: Spread, samples: int, recompute: int) -> FloatArray:
-        choice = choice_of(lane, samples=samples, recompute=recompute, replicas=lane[5] if lane[2] > 1 else 1)
-        rows = self.shape.by_position(
-            devices_of(lane), lambda first: self.shape.costs.seconds_row(choice.at(first))
-        )
-        return self.shape.costs.seconds.of(rows, self.shape.cut.runs)
-
-    def _transfers(self, lane: Spread, samples: int) -> FloatArray:
-        """Return (3, S - 1) seconds of transfers, as `stage_arrays` has them."""
-        choice = choice_of(lane, samples=samples, replicas=lane[5] if lane[2] > 1 else 1)
-        ends, place = self._ends(devices_of(lane))
-        costs, row = self.shape.costs, choice.row_devices
-        numbers = np.array([costs.transfer_row(choice, *pair) if pair else 0 for pair in ends])[place]
-        crowds = np.array([costs.crowd(row, *pair, lane[5]) if pair else 0.0 for pair in ends])[place]
-        pairs = self.shape.cut.pairs if len(self.shape.cut.pairs) else np.zeros(1, dtype=np.int64)
-        both = costs.transfer.of(numbers, pairs) * (crowds > 0)
-        alone, kept = both.min(axis=0), np.zeros(both.shape[1])
-        kept[0] = self._channels.seconds(lane, alone)
-        return np.array([alone, both.max(axis=0) * crowds, kept])
-
-    def _ends(self, size: int) -> tuple[list[tuple[int, int] | None], IntArray]:
-        """Return the different (first rank that sends, that receives) of transfers between positions of so
-        many devices, moved together to the first devices where links look alike; None for those on the same
-        devices; and per transfer its place among them.
-        """
-        if size not in self._ends_of:
-            home, period = self.shape.home * size, self.shape.period
-            a, b = home[:-1], home[1:]
-            back = np.minimum(a, b) // period * period if period else np.zeros_like(a)
-            ends: dict[tuple[int, int] | None, int] = {}
-            pairs = zip((a - back).tolist(), (b - back).tolist(), strict=True)
-            place = [ends.setdefault(None if x == y else (x, y), len(ends)) for x, y in pairs]
-            if not place:
-                place = [ends.setdefault(None, 0)]
-            self._ends_of[size] = list(ends), np.array(place, dtype=np.int64)
-        return self._ends_of[size]
 
 
 def _ports(home: IntArray, m: FloatArray, transfer: FloatArray, positions: int) -> FloatArray:

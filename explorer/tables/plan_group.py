@@ -19,28 +19,25 @@ import numpy as np
 
 from explorer.framework_files import load_framework
 from explorer.schedules import Schedule
-from explorer.schedules.placements import Grid
 from explorer.schedules.spec import ROUNDING
 from explorer.tables.degrees_columns import DegreesColumns
-from explorer.tables.distinct import Distinct, distinct
+from explorer.tables.distinct import Distinct, distinct, distinct_values
 from explorer.tables.exchange_pairs import Pairs, Swaps
-from explorer.tables.kind_costs import KindCosts
 from explorer.tables.plan_cores import Cores, PlanCores
 from explorer.tables.plan_memory import PlanMemory
-from explorer.tables.plan_shape import CHUNK, PlanShape, Spread
+from explorer.tables.plan_shape import CHUNK, PlanShape
 from explorer.tables.plan_swaps import PlanSwaps
-from explorer.tables.run_kinds import Cut
+from explorer.tables.spreads import Spread
+from explorer.tables.stage_rows import StageRows
 from explorer.tasks.skeleton import FloatArray, IntArray
 
 
 class PlanGroup:
-    """Plans of one schedule on equally many positions and chunks; keeps what it was asked."""
+    """Plans of one schedule on equally many positions and chunks."""
 
-    def __init__(
-        self, costs: KindCosts, schedule: Schedule, options: Mapping[str, Any], grid: Grid, cut: Cut
-    ) -> None:
-        """Start with nothing known; the arguments are those of `PlanShape`."""
-        self.shape = PlanShape(costs, schedule, options, grid, cut)
+    def __init__(self, rows: StageRows, schedule: Schedule, options: Mapping[str, Any]) -> None:
+        """Prepare; the arguments are those of `PlanShape`."""
+        self.shape = PlanShape(rows, schedule, options)
         self._cores, self._swaps = PlanCores(self.shape), PlanSwaps(self.shape)
         self._memory = PlanMemory(self.shape)
         framework = load_framework(self.shape.job.framework)
@@ -78,9 +75,8 @@ class PlanGroup:
         guess, lower = np.zeros((2, len(columns)))
         if self.shape.job.training:
             bucket = np.where(columns.bucket_bytes > 0, columns.bucket_bytes, self._bucket_bytes)
-            sizes, code = np.unique(bucket, return_inverse=True)
-            swap = distinct(lanes.place, columns.zero, code.reshape(-1))
-            swaps = self._swaps.of(columns, names, lanes, swap, sizes[code.reshape(-1)])
+            swap = distinct(lanes.place, columns.zero, distinct_values(bucket)[1])
+            swaps = self._swaps.of(columns, names, lanes, swap, bucket)
             times = np.broadcast_to(self.shape.schedule.updates(self._cores.pipelines(m, None)), m.shape)
             self._put_together(guess, lower, cores, swaps, core.place, swap.place, times)
             self._pairs(guess, lower, cores, swaps, core.place, swap.place, m, rows)

@@ -9,7 +9,8 @@ from explorer.schedules.spec import ROUNDING
 from explorer.tables.degrees_columns import DegreesColumns
 from explorer.tables.distinct import Distinct, distinct
 from explorer.tables.kind_costs import Memory
-from explorer.tables.plan_shape import CHUNK, PlanShape, Spread, choice_of, devices_of
+from explorer.tables.plan_shape import CHUNK, PlanShape
+from explorer.tables.spreads import Spread, choice_of, devices_of
 from explorer.tasks.skeleton import FloatArray, IntArray
 
 
@@ -42,6 +43,8 @@ class PlanMemory:
         sizes = costs.sizes.of_array(columns.microbatch_size[kept.first])
         codes = (devices, sizes, columns.recompute[kept.first], zero)
         rows = costs.memory_rows(self.shape.grid.copies).rows(codes, make)
+        for n in costs.memory.unfilled(rows):
+            make(n)
         m = self.shape.job.global_batch / (columns.microbatch_size * columns.replicas)[kept.first]
         capacity, reserved = self._room(names, lanes.place[kept.first])
         found = np.zeros((4, kept.size))

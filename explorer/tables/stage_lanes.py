@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
+from explorer.base.caching import MEBIBYTE, Recent
 from explorer.cluster import Cluster, DeviceKind
 from explorer.graph import LayerGraph
 from explorer.pricing.layer_columns import Sharded, sharded_of
@@ -20,6 +21,9 @@ from explorer.strategy import Stage
 from explorer.tables.stage_choice import StageChoice
 
 T = TypeVar("T")
+
+COLUMNS = Recent("explorer.tables.stage_lanes.COLUMNS", most_bytes=32 * MEBIBYTE, limit=4096)
+"""Columns of whole graphs on rows of devices, of all tables."""
 
 
 class LaneRow(NamedTuple):
@@ -47,6 +51,7 @@ class StageLanes:
         self.period = period_of(cluster, devices)
         self._names = tuple(layer.name for layer in graph.layers)
         self._known: dict[object, object] = {}
+        self._own = object()  # tells its columns from those of others
 
     def once(self, key: object, make: Callable[[], T]) -> T:
         """Return what was made for a key; make it if it is new."""
@@ -54,6 +59,10 @@ class StageLanes:
             self._known[key] = make()
         found: T = self._known[key]  # type: ignore[assignment]
         return found
+
+    def recent(self, key: object, make: Callable[[], T]) -> T:
+        """Return the columns that were made for a key; make them if they are new, or were forgotten."""
+        return COLUMNS.get((self._own, key), make)
 
     def check_choice(self, choice: StageChoice) -> None:
         """Refuse a choice.

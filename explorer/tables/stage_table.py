@@ -176,7 +176,7 @@ class StageTable:
             InputError: the model or the cluster does not allow the choice.
         """
         number = self.columns_number(choice)
-        return self._lanes.once(("columns", number), lambda: self._columns(choice))
+        return self._lanes.recent(("columns", number), lambda: self._columns(choice))
 
     def columns_number(self, choice: StageChoice) -> int:
         """Return a number that two choices share if their columns are the same."""
@@ -215,7 +215,7 @@ class StageTable:
                 kinds=kinds, precision=precision, samples=float(choice.microbatch_size),
             )  # fmt: skip
 
-        found = self._lanes.once(("layers", *self._alike(choice)), make)
+        found = self._lanes.recent(("layers", *self._alike(choice)), make)
         return seconds_columns(
             self.graph, row.sharded, found, row.kinds, choice.overlap, choice.recompute, self.positions
         )

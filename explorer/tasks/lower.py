@@ -16,15 +16,14 @@ An order that says itself which replica works on what (`Order.assignments`) has 
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
 from explorer.actions import Action, Order, Shape
 from explorer.base.checkpoints import checkpoint
+from explorer.base.collector import uncollected
 from explorer.base.errors import PlanError
 from explorer.tasks.assembly import assemble
 from explorer.tasks.assignments import add_assigned
@@ -108,18 +107,6 @@ def _add_by_rule(work: Lowering) -> tuple[list[ActivationMove], MadeTasks]:
         add_blocking(work)
     wait_together(work)
     return add_offloads(work, computed.forward), computed.weight_grad
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Switch the cycle collector off: many small objects that all stay make it search in vain."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _extra_edges(work: Lowering) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import pytest
 
 import explorer
 from explorer.base.checkpoints import Stopped, checkpoint, watched
+from explorer.base.collector import uncollected
 from explorer.graph import LayerGraph
 from explorer.search import SEARCHERS, Evaluator, Problem, search
 from explorer.search import _pacing as pacing
@@ -67,6 +69,25 @@ def test_nothing_is_computed_while_nobody_asks() -> None:
     assert slow.passed <= before + 1, "it is held at its next checkpoint"
     slow.let_go = True
     assert [item for item in steps if item is not NOT_YET] == ["second"]
+
+
+def test_who_is_held_hands_the_cycle_collector_back() -> None:
+    slow = Slow()
+    inside: list[bool] = []
+
+    def steps() -> Iterator[str]:
+        with uncollected():
+            yield from slow.steps()
+            inside.append(gc.isenabled())
+
+    paced_steps = paced(steps(), 0.01)
+    assert next(item for item in paced_steps if item is not NOT_YET) == "first"
+    assert next(paced_steps) is NOT_YET
+    until(gc.isenabled)
+    slow.let_go = True
+    assert [item for item in paced_steps if item is not NOT_YET] == ["second"]
+    assert inside == [False], "while it works the collector is off"
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize("asked", [0, 1, 2])

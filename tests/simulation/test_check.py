@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer
-from explorer.base.errors import InputError
+from explorer.base.errors import InputError, PlanError
 from explorer.simulation.check import MOST_ROUNDS, check
+from explorer.strategies.degrees import Degrees
 from explorer.strategy import Boundary, JobStrategy, Mesh, Sharding, Slice, Stage, Strategy, Sync
 from tests.random_plans import Case, even_cases, pipeline, uneven_cases
 
@@ -149,3 +150,25 @@ def test_a_slice_needs_a_dimension_and_all_of_the_layer() -> None:
 def test_impossible_values_refuse_themselves(make: Callable[[], object]) -> None:
     with pytest.raises(InputError):
         make()
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+@pytest.mark.parametrize(("apart", "zero_replicas"), [(False, 0), (True, 0), (False, 2)])
+def test_zero_gives_a_device_one_part(zero: int, apart: bool, zero_replicas: int) -> None:
+    """Copies of a stage may share devices unless ZeRO shards over both."""
+    graph, cluster = explorer.load_model("gpt2-small"), explorer.load_cluster("dgx-a100")
+    workload = explorer.default_workload(graph)
+    strategy = Degrees(stages=2, replicas=2, schedule="chimera").build(graph, cluster, workload.job)
+    stages = [
+        replace(
+            stage, zero=zero, zero_replicas=zero_replicas * (zero > 0),
+            meshes=stage.meshes if apart else stage.meshes[:1] * 2,
+        )
+        for stage in strategy.job.stages
+    ]  # fmt: skip
+    changed = strategy.with_job(strategy.job.with_stages(stages))
+    if zero and not apart and not zero_replicas:
+        with pytest.raises(PlanError, match=r"several copies on devices 0, 1 under ZeRO"):
+            explorer.simulate(graph, cluster, workload, changed)
+    else:
+        assert explorer.simulate(graph, cluster, workload, changed).step_time_s > 0
