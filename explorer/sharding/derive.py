@@ -46,6 +46,9 @@ class Inner:
     """Tensor that gives the buffer its shape: read 0, 1, ..., or write -1, -2, ...."""
     without: State = BROADCAST
     """Axis of that tensor that the buffer lacks; BROADCAST if none."""
+    also: tuple[int, ...] = ()
+    """Further axes of that tensor of which the buffer has no part (`factor` counts them): other mesh axes may
+    split them."""
     factor: float = 1.0
     """Elements per remaining element, including the split over its own mesh axis."""
     dtype: str = "fp32"

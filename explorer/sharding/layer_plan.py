@@ -33,6 +33,9 @@ PLANS_KEPT = 8192
 """Plans of distinct layers that are remembered, some 2 KB each."""
 
 
+_GROWING = ("all_gather", "reduce_scatter")
+
+
 class TemplateGroup(NamedTuple):
     """Layers with a common layout and mesh."""
 
@@ -136,7 +139,7 @@ def make_plan(
     """
     layer = template.layer
     _check(template)
-    chosen = [_signature(layer, i, axis, group, (follow or {}).get(i)) for i, axis in enumerate(axes)]
+    chosen = [signature_over(layer, i, axis, group, (follow or {}).get(i)) for i, axis in enumerate(axes)]
     sizes = sizes_of(layer)
     write_sizes = tuple(
         tuple(sizes.get(dim, size) for dim, size in zip(use.dims or ("",) * len(shape), shape, strict=True))
@@ -181,7 +184,18 @@ def _is_replicated(signature: Signature, axis: Axis) -> bool:
     return not signature.dims and not axis.carved
 
 
-def _signature(layer: Layer, i: int, axis: Axis, group: TemplateGroup, follow: State | None) -> Signature:
+def signature_over(
+    layer: Layer, i: int, axis: Axis, group: TemplateGroup, follow: State | None = None
+) -> Signature:
+    """Return the signature of a layer over one mesh axis.
+
+    Args:
+        layer: the layer.
+        i: position of the mesh axis.
+        axis: the mesh axis.
+        group: the layer's layout and mesh.
+        follow: state of its inputs that an elementwise layer adopts.
+    """
     if i not in group.own:
         # Another mesh over the same devices: along an axis it lacks, devices differ in samples or tokens.
         tokens = None
@@ -270,10 +284,20 @@ def _exchanges(
             sizes, others = shapes[role][k], list(placements[role][k])
             plain = list(axes)
             plain[i], others[i] = replace(axes[i], carved=False), BROADCAST
+            # the buffer has nothing of the axis that it lacks, and what is gathered earlier is whole by now
+            done = [_has(chosen[j], way, inner) for j in range(i)] if inner.op in _GROWING else []
+            for j, state in enumerate(others):
+                if state == inner.without or state in inner.also or (j < len(done) and done[j]):
+                    others[j] = BROADCAST
             kept = math.prod(size for position, size in enumerate(sizes) if position != inner.without)
             elements = kept * inner.factor * share(tuple(others), sizes, plain)
             found.append(Exchange(inner.op, i, elements, inner.dtype))
     return tuple(found)
+
+
+def _has(signature: Signature, way: str, inner: Inner) -> bool:
+    """Tell whether a signature has the same collective inside."""
+    return any(item.op == inner.op and item.tensor == inner.tensor for item in getattr(signature, way))
 
 
 def _notes(

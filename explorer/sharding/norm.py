@@ -46,8 +46,10 @@ def _with_statistics(
     for dim in normalised:  # statistics have none of the normalised dimensions
         across *= sizes[dim] if dim not in dims else 1.0
 
+    gone = tuple(i for i, dim in enumerate(layer.reads[0].dims) if dim in normalised)
+
     def statistics(factor: float) -> Inner:
-        return Inner(op="all_reduce", tensor=0, without=signature.reads[0], factor=factor / across)
+        return Inner(op="all_reduce", tensor=0, without=signature.reads[0], also=gone, factor=factor / across)
 
     return replace(
         signature, forward=tuple(map(statistics, forward)), backward=tuple(map(statistics, backward))

@@ -1,0 +1,242 @@
+"""Boxing: conversions of a tensor between layouts on real ranks, forward and backward as sharding plans them.
+
+A tensor that a layer has written is converted once for every state in which layers read it. In the backward
+the gradients that its readers leave are added before they are converted, so three readers of a broadcast
+cost one all-reduce (`explorer.sharding.traffic`). Both are one node of autograd's graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from explorer.run.sharded.collectives import AllReduce, exchange
+from explorer.run.sharded.mesh import RankMesh
+from explorer.run.sharded.pieces import Dimensions, Indices, array_axis
+from explorer.sharding.reshard import Step, reshard
+from explorer.sharding.states import BROADCAST, PARTIAL, Axis, TensorPlacement
+from explorer.sharding.traffic import forward_steps
+
+
+class Want(NamedTuple):
+    """How a reader wants a tensor, and how it leaves its gradient."""
+
+    placement: TensorPlacement
+    """State over every mesh axis in which it reads."""
+    gradient: TensorPlacement
+    """State in which it leaves the gradient."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boxer:
+    """The conversions of one tensor on one rank."""
+
+    name: str
+    """The tensor."""
+    shape: tuple[int, ...]
+    """Its whole shape, samples first."""
+    sizes: tuple[float, ...]
+    """Sizes in which pieces are counted."""
+    axes: tuple[Axis, ...]
+    """The mesh axes."""
+    mesh: RankMesh
+    """This rank's lines, one for each of `axes`."""
+    dimensions: Dimensions
+    """Pieces of its axes."""
+
+    def cut(self, whole: torch.Tensor, placement: TensorPlacement) -> torch.Tensor:
+        """Return this rank's piece of the whole tensor; a partial sum is all on the first rank."""
+        for position, indices in enumerate(self._indices(placement, self.mesh.place)):
+            whole = _take(whole, position, indices)
+        if any(s == PARTIAL and self.mesh.place[a] for a, s in enumerate(placement)):
+            return torch.zeros_like(whole)
+        return whole
+
+    def convert(self, x: torch.Tensor, source: TensorPlacement, steps: Sequence[Step]) -> torch.Tensor:
+        """Run some conversions on this rank's piece."""
+        now = list(source)
+        for step in steps:
+            x = self._step(x, now, step)
+            now[step.axis] = step.target
+        return x
+
+    def forward(
+        self, x: torch.Tensor, origin: TensorPlacement, wants: Sequence[TensorPlacement]
+    ) -> dict[TensorPlacement, torch.Tensor]:
+        """Return a written tensor in all wanted states."""
+        there = {origin: x}
+        wanted = tuple(dict.fromkeys(wants))
+        for k, steps in forward_steps(origin, wanted, self.sizes, self.axes):
+            source = next(s for s in there if reshard(s, wanted[k], self.sizes, self.axes) == steps)
+            there[wanted[k]] = self.convert(there[source], source, steps)
+        return there
+
+    def backward(
+        self, left: Sequence[tuple[TensorPlacement, torch.Tensor]], goal: TensorPlacement
+    ) -> torch.Tensor:
+        """Return the sum of its readers' gradients in the state that its writer needs."""
+        partial = [any(item[a] == PARTIAL for item, _ in left) for a in range(len(self.axes))]
+        joined: dict[TensorPlacement, torch.Tensor] = {}
+        for item, gradient in _added(left):
+            target = tuple(PARTIAL if partial[a] else s for a, s in enumerate(item))
+            made = self.convert(gradient, item, reshard(item, target, self.sizes, self.axes))
+            joined[target] = joined[target] + made if target in joined else made
+        ends = [
+            self.convert(gradient, item, reshard(item, goal, self.sizes, self.axes))
+            for item, gradient in joined.items()
+        ]
+        return sum(ends[1:], ends[0])
+
+    # -- one conversion ---------------------------------------------------------------------------
+
+    def _indices(self, placement: Sequence[int], place: Sequence[int]) -> list[Indices]:
+        return self.dimensions.indices(self.name, self.shape, tuple(placement), place)
+
+    def _peers(self, placement: Sequence[int], a: int, position: int) -> list[Indices]:
+        """Return the indices along an axis that every rank of the line along `a` has."""
+        found = []
+        for c in range(self.mesh.lines[a].size):
+            place = (*self.mesh.place[:a], c, *self.mesh.place[a + 1 :])
+            found.append(self._indices(placement, place)[position])
+        return found
+
+    def _step(self, x: torch.Tensor, now: Sequence[int], step: Step) -> torch.Tensor:
+        a, line = step.axis, self.mesh.lines[step.axis]
+        after = [*now[:a], step.target, *now[a + 1 :]]
+        if step.op == "all_reduce":
+            return AllReduce(line).forward(x)
+        if step.op == "pad":
+            return self._padded(x, now, step)
+        source, target = array_axis(step.source), array_axis(step.target)
+        if step.op == "slice":
+            return self._sliced(x, now, after, target or 0)
+        if step.op == "all_gather":
+            pieces = self._peers(now, a, source or 0)
+            shapes = [_resized(x.shape, source or 0, len(piece)) for piece in pieces]
+            parts = exchange(line, "all_gather", [x] * line.size, shapes)
+            return _joined(parts, source or 0, pieces)
+        outgoing = self._outgoing(x, now, after, a, target or 0)
+        mine = outgoing[line.place].shape
+        if step.op == "reduce_scatter":
+            parts = exchange(line, "reduce_scatter", outgoing, [mine] * line.size)
+            return _total(parts)
+        pieces = self._peers(now, a, source or 0)
+        shapes = [_resized(mine, source or 0, len(piece)) for piece in pieces]
+        return _joined(exchange(line, "all_to_all", outgoing, shapes), source or 0, pieces)
+
+    def _sliced(
+        self, x: torch.Tensor, now: Sequence[int], after: Sequence[int], position: int
+    ) -> torch.Tensor:
+        held = self._indices(now, self.mesh.place)[position]
+        kept = self._indices(after, self.mesh.place)[position]
+        return _take(x, position, np.searchsorted(held, kept))
+
+    def _outgoing(
+        self, x: torch.Tensor, now: Sequence[int], after: Sequence[int], a: int, position: int
+    ) -> list[torch.Tensor]:
+        """Cut a tensor into the pieces along an axis that the ranks of a line keep."""
+        held = self._indices(now, self.mesh.place)[position]
+        return [_take(x, position, np.searchsorted(held, kept)) for kept in self._peers(after, a, position)]
+
+    def _padded(self, x: torch.Tensor, now: Sequence[int], step: Step) -> torch.Tensor:
+        if step.source == BROADCAST:  # one rank keeps it, the others have zeros
+            return x if self.mesh.place[step.axis] == 0 else torch.zeros_like(x)
+        position = array_axis(step.source) or 0
+        whole = [*now[: step.axis], BROADCAST, *now[step.axis + 1 :]]
+        wanted = self._indices(whole, self.mesh.place)[position]
+        held = self._indices(now, self.mesh.place)[position]
+        found = x.new_zeros(_resized(x.shape, position, len(wanted)))
+        return found.index_copy(position, _index(np.searchsorted(wanted, held), x.device), x)
+
+
+class _Arrival(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        boxer: Boxer,
+        origin: TensorPlacement,
+        goal: TensorPlacement,
+        wants: Sequence[Want],
+        x: torch.Tensor,
+    ) -> tuple[torch.Tensor, ...]:
+        ctx.boxer, ctx.goal, ctx.wants = boxer, goal, wants
+        ctx.set_materialize_grads(False)
+        with boxer.mesh.meter.about("forward", boxer.name):
+            found = boxer.forward(x, origin, [want.placement for want in wants])
+        return tuple(found[want.placement].view_as(found[want.placement]) for want in wants)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
+        pairs = zip(ctx.wants, gradients, strict=True)
+        left = [(want.gradient, g.contiguous()) for want, g in pairs if g is not None]
+        with ctx.boxer.mesh.meter.about("backward", ctx.boxer.name):
+            return None, None, None, None, ctx.boxer.backward(left, ctx.goal) if left else None
+
+
+def arrive(
+    boxer: Boxer, x: torch.Tensor, origin: TensorPlacement, goal: TensorPlacement, wants: Sequence[Want]
+) -> dict[Want, torch.Tensor]:
+    """Convert a written tensor for its readers; a backward adds and converts what they leave.
+
+    Args:
+        boxer: its conversions.
+        x: this rank's piece as it was written.
+        origin: the state in which it was written.
+        goal: the state in which its writer needs the gradient.
+        wants: how layers read it, each way once.
+    """
+    if not wants:
+        return {}
+    if not x.requires_grad:
+        with boxer.mesh.meter.about("forward", boxer.name):
+            found = boxer.forward(x, origin, [want.placement for want in wants])
+        return {want: found[want.placement] for want in wants}
+    made = _Arrival.apply(boxer, origin, goal, wants, x)  # type: ignore[no-untyped-call]
+    return dict(zip(wants, made, strict=True))
+
+
+def _added(
+    left: Sequence[tuple[TensorPlacement, torch.Tensor]],
+) -> list[tuple[TensorPlacement, torch.Tensor]]:
+    found: dict[TensorPlacement, torch.Tensor] = {}
+    for item, gradient in left:
+        found[item] = found[item] + gradient if item in found else gradient
+    return list(found.items())
+
+
+def _index(indices: Indices, device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(np.ascontiguousarray(indices)).to(device)
+
+
+def _take(x: torch.Tensor, position: int, indices: Indices) -> torch.Tensor:
+    """Return some indices of an axis, without a copy if they are one run."""
+    count = len(indices)
+    if count == x.shape[position]:
+        return x
+    if count and indices[-1] - indices[0] == count - 1:
+        return x.narrow(position, int(indices[0]), count)
+    return x.index_select(position, _index(indices, x.device))
+
+
+def _joined(parts: Sequence[torch.Tensor], position: int, pieces: Sequence[Indices]) -> torch.Tensor:
+    """Join pieces along an axis in the order of their indices; of one that several have the first counts."""
+    joined, order = torch.cat(list(parts), position), np.concatenate(pieces)
+    _, first = np.unique(order, return_index=True)
+    if len(first) == len(order) and (np.diff(first) > 0).all():
+        return joined
+    return joined.index_select(position, _index(first, joined.device))
+
+
+def _resized(shape: Sequence[int], position: int, size: int) -> tuple[int, ...]:
+    return (*shape[:position], size, *shape[position + 1 :])
+
+
+def _total(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    total = parts[0].clone()
+    for part in parts[1:]:
+        total += part
+    return total

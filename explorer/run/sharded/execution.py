@@ -1,0 +1,295 @@
+"""Execution of sharded layers on a rank: each on its pieces, and between them the planned conversions.
+
+`GraphSharding` says for every layer what it reads and writes over each mesh axis, and this runs exactly that:
+what is sent is what `ShardedLayers` lists. Gradients of parameters that are partial sums are left so until
+`add_up`, once an update, as a plan counts them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from explorer.base.errors import InputError
+from explorer.graph import Layer, LayerGraph
+from explorer.run.sharded import attention, windows
+from explorer.run.sharded import kinds as k
+from explorer.run.sharded.boxing import Boxer, Want, arrive
+from explorer.run.sharded.here import Here
+from explorer.run.sharded.mesh import RankMesh
+from explorer.run.sharded.pieces import Dimensions
+from explorer.run.sharded.sums import block_sum
+from explorer.sharding.derive import Signature
+from explorer.sharding.layer_plan import signature_over
+from explorer.sharding.stage import GraphSharding, Request
+from explorer.sharding.states import BROADCAST, PARTIAL, TensorPlacement
+
+Tensors = dict[str, torch.Tensor]
+
+COMPUTE: dict[str, k.Compute] = {
+    "linear": k.contract,
+    "matmul": k.contract,
+    "einsum": k.contract,
+    "scores": k.contract,
+    "context": k.contract,
+    "elementwise": k.pointwise,
+    "add": k.pointwise,
+    "norm": k.normalise,
+    "softmax": k.softmax,
+    "embedding": k.look_up,
+    "loss": k.cross_entropy,
+    "attention": attention.attend,
+    "conv": windows.convolve,
+    "pool": k.mean,
+}
+"""What each kind of layer computes on a rank."""
+
+
+class Stored(NamedTuple):
+    """How a rank stores a parameter."""
+
+    placement: TensorPlacement
+    """Its state over every mesh axis: split where all its layers split it."""
+    gradient: TensorPlacement
+    """State in which its gradient is left until it is added up."""
+    sums: tuple[tuple[int, int], ...]
+    """(mesh axis, devices to add) that make the gradient whole."""
+
+
+class Made(NamedTuple):
+    """An output: this rank's piece, and its state."""
+
+    value: torch.Tensor
+    placement: TensorPlacement
+    gradient: TensorPlacement
+    """State in which its gradient is wanted."""
+
+
+class ShardedExecution:
+    """Some layers of a graph on one rank of a mesh.
+
+    Args:
+        graph: the model.
+        request: layout, mesh axes and exceptions.
+        mesh: this rank's lines; `mesh_axes` says which the request needs.
+        samples: samples that the ranks of the mesh work on together.
+        layers: names of the layers to run; all if None.
+        options: per layer what the graph does not say of it, see `Here.options`.
+
+    Raises:
+        InputError: a kind of layer that cannot be run, or a mesh of other axes.
+    """
+
+    def __init__(
+        self,
+        graph: LayerGraph,
+        request: Request,
+        mesh: RankMesh,
+        *,
+        samples: int,
+        layers: Sequence[str] | None = None,
+        options: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        self.graph, self.mesh = graph, mesh
+        self.whole = GraphSharding(graph, request)
+        self.axes = self.whole.axes
+        if (wanted := mesh_axes(graph, request)) != mesh.axes:
+            raise InputError("another mesh", key="mesh", found=str(mesh.axes), allowed=str(wanted))
+        chosen = set(layers) if layers is not None else {layer.name for layer in graph.layers}
+        self.layers = tuple(layer for layer in graph.layers if layer.name in chosen)
+        self.inside = {graph.index[layer.name] for layer in self.layers}
+        self._check()
+        carved = math.prod(axis.size for axis in self.axes if axis.carved)
+        self.replica_samples = samples / carved
+        self.shapes = {t.name: (samples, *map(int, t.shape)) for t in graph.tensors}
+        self.shapes |= {p.name: (1, *map(int, p.shape)) for p in graph.parameters}
+        self.signatures = {i: self._signatures(i) for i in range(len(graph.layers))}
+        held = {
+            (i, position): self._held(i, position)
+            for i, layer in enumerate(graph.layers)
+            for position in range(len(layer.parameters))
+        }
+        self.dimensions = Dimensions(self.whole, held)
+        self.position = {t.name: i for i, t in enumerate(graph.tensors)}
+        self.uses = self._uses()
+        self.stored = {name: self._stored(uses) for name, uses in self.uses.items()}
+        self.here = {layer.name: self._here(layer, options or {}) for layer in self.layers}
+
+    def _check(self) -> None:
+        if unknown := [layer for layer in self.layers if layer.kind not in COMPUTE]:
+            raise InputError(
+                f"layers of kind {unknown[0].kind!r} cannot be run sharded",
+                key=f"layers.{unknown[0].name}",
+                found=unknown[0].kind,
+                allowed=", ".join(sorted(COMPUTE)),
+            )
+
+    # -- states -----------------------------------------------------------------------------------
+
+    def _signatures(self, i: int) -> tuple[Signature, ...]:
+        """Return the signatures of a layer's plan, one per mesh axis; elementwise layers may follow."""
+        layer, plan, group = self.graph.layers[i], self.whole.plans[i], self.whole.group(i)
+        found = []
+        for a, axis in enumerate(self.axes):
+            reads = tuple(placement[a] for placement in plan.reads)
+            signature = signature_over(layer, a, axis, group)
+            if signature.reads != reads:
+                signature = signature_over(layer, a, axis, group, reads[0])
+            found.append(signature)
+        return tuple(found)
+
+    def _held(self, i: int, position: int) -> TensorPlacement:
+        return tuple(signature.parameters[position] for signature in self.signatures[i])
+
+    def _uses(self) -> dict[str, list[tuple[int, int]]]:
+        found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for i in sorted(self.inside):
+            for position, use in enumerate(self.graph.layers[i].parameters):
+                found[use.name].append((i, position))
+        return dict(found)
+
+    def _want(self, i: int, position: int) -> Want:
+        signatures = self.signatures[i]
+        return Want(
+            tuple(item.parameters[position] for item in signatures),
+            tuple(item.parameter_gradients[position] for item in signatures),
+        )
+
+    def _stored(self, uses: Sequence[tuple[int, int]]) -> Stored:
+        wants = [self._want(*use) for use in uses]
+        placement, gradient, sums = [], [], []
+        for a, axis in enumerate(self.axes):
+            states = {want.placement[a] for want in wants}
+            state = states.pop() if len(states) == 1 else BROADCAST
+            left = {want.gradient[a] for want in wants}
+            made = state if state >= 0 else BROADCAST if left == {BROADCAST} else PARTIAL
+            count = axis.size if made == PARTIAL else 1
+            if state >= 0:
+                count = max(self.signatures[i][a].summands for i, _ in uses)
+            placement.append(state)
+            gradient.append(made)
+            sums += [(a, count)] if count > 1 else []
+        return Stored(tuple(placement), tuple(gradient), tuple(sums))
+
+    def _here(self, layer: Layer, options: Mapping[str, Mapping[str, Any]]) -> Here:
+        i = self.graph.index[layer.name]
+        return Here(
+            layer=layer, plan=self.whole.plans[i], signatures=self.signatures[i], mesh=self.mesh,
+            dimensions=self.dimensions, shapes=self.shapes, options=options.get(layer.name, {}),
+        )  # fmt: skip
+
+    def boxer(self, name: str) -> Boxer:
+        """Return the conversions of a tensor or a parameter."""
+        shape = self.shapes[name]
+        sizes = self.whole.rest(self.position[name]).sizes if name in self.position else shape[1:]
+        return Boxer(
+            name=name, shape=shape, sizes=sizes, axes=self.axes, mesh=self.mesh, dimensions=self.dimensions
+        )
+
+    # -- inputs and weights -----------------------------------------------------------------------
+
+    def cut_input(self, name: str, whole: torch.Tensor) -> torch.Tensor:
+        """Return this rank's piece of a tensor as it rests between its layers."""
+        return self.boxer(name).cut(whole, self.whole.rest(self.position[name]).placement)
+
+    def cut_weight(self, name: str, whole: torch.Tensor) -> torch.Tensor:
+        """Return this rank's piece of a parameter."""
+        return self.boxer(name).cut(whole.unsqueeze(0), self.stored[name].placement).squeeze(0)
+
+    def add_up(self, gradients: Mapping[str, torch.Tensor]) -> Tensors:
+        """Return the gradients of parameters made whole: partial sums are added over the ranks."""
+        found = {}
+        for name, gradient in gradients.items():
+            total = gradient
+            with self.mesh.meter.about("update", name):
+                for a, count in self.stored[name].sums:
+                    total = block_sum(self.mesh.lines[a], total, count)
+            found[name] = total
+        return found
+
+    # -- forward ----------------------------------------------------------------------------------
+
+    def forward(
+        self, inputs: Mapping[str, torch.Tensor], weights: Mapping[str, torch.Tensor]
+    ) -> dict[str, Made]:
+        """Run the layers on this rank's pieces; a backward of the outputs runs the planned backward.
+
+        Args:
+            inputs: tensors that other layers or the input pipeline write, as they rest.
+            weights: this rank's pieces of the parameters.
+
+        Returns:
+            What nobody reads, as it was written, and what layers outside read, as it rests.
+        """
+        at: dict[str, dict[Want, torch.Tensor]] = {}
+        found: dict[str, Made] = {}
+        for name, x in inputs.items():
+            rest = self.whole.rest(self.position[name]).placement
+            at[name] = arrive(self.boxer(name), x, rest, rest, self._wants(name))
+        held = self._weights(weights)
+        for layer in self.layers:
+            here = self.here[layer.name]
+            plan = here.plan
+            reads = [
+                at[use.name][Want(*states)]
+                for use, *states in zip(layer.reads, plan.reads, plan.read_gradients, strict=True)
+            ]
+            own = [held[layer.name, use.name] for use in layer.parameters]
+            with self.mesh.meter.about("forward", layer.name):
+                y = COMPUTE[layer.kind](here, reads, own)
+            self._take_in(layer, y, at, found)
+        return found
+
+    def _take_in(
+        self, layer: Layer, y: torch.Tensor, at: dict[str, dict[Want, torch.Tensor]], found: dict[str, Made]
+    ) -> None:
+        """Convert a layer's output for its readers; keep it if nobody, or somebody outside, reads it."""
+        name, plan = layer.writes[0].name, self.here[layer.name].plan
+        origin, goal = plan.writes[0], plan.write_gradients[0]
+        wants = self._wants(name)
+        readers = self.whole.wires.readers[self.position[name]]
+        rest = self.whole.rest(self.position[name]).placement
+        outside = any(i not in self.inside for i, _ in readers)
+        if outside:
+            wants = tuple(dict.fromkeys((*wants, Want(rest, rest))))
+        at[name] = arrive(self.boxer(name), y, origin, goal, wants)
+        if outside:
+            found[name] = Made(at[name][Want(rest, rest)], rest, rest)
+        elif not readers:
+            found[name] = Made(y, origin, goal)
+
+    def _wants(self, name: str) -> tuple[Want, ...]:
+        """Return the ways in which the layers here read a tensor, in their order."""
+        found: dict[Want, None] = {}
+        for i, position in self.whole.wires.readers[self.position[name]]:
+            if i in self.inside:
+                plan = self.whole.plans[i]
+                found[Want(plan.reads[position], plan.read_gradients[position])] = None
+        return tuple(found)
+
+    def _weights(self, weights: Mapping[str, torch.Tensor]) -> dict[tuple[str, str], torch.Tensor]:
+        """Return every layer's pieces of its parameters."""
+        found = {}
+        for name, uses in self.uses.items():
+            stored, wants = self.stored[name], [self._want(*use) for use in uses]
+            plain = Want(stored.placement, stored.gradient)
+            pieces = {plain: weights[name]}
+            if other := tuple(dict.fromkeys(want for want in wants if want != plain)):
+                all_ways = (plain, *other) if plain in wants else other
+                made = arrive(
+                    self.boxer(name), weights[name].unsqueeze(0), stored.placement, stored.gradient, all_ways
+                )
+                pieces = {want: x.squeeze(0) for want, x in made.items()}
+            for (i, _), want in zip(uses, wants, strict=True):
+                found[self.graph.layers[i].name, name] = pieces[want]
+        return found
+
+
+def mesh_axes(graph: LayerGraph, request: Request) -> tuple[tuple[str, int], ...]:
+    """Return names and sizes of the mesh axes that a request runs over, those carved out last."""
+    whole = GraphSharding(graph, request)
+    return tuple((axis.name, axis.size) for axis in whole.axes)

@@ -1,0 +1,142 @@
+"""Mesh of ranks: a line of ranks along every mesh axis through this rank, and a meter of what they send."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from explorer.base.errors import InputError
+
+Coordinates = tuple[int, ...]
+"""Place of a rank along every axis of a mesh."""
+
+
+@dataclass(slots=True)
+class Meter:
+    """Bytes that this rank sent to others, by what they were sent for."""
+
+    sent: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+    """(way, operation, mesh axis, what for) -> bytes."""
+    times: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+    """The same keys -> number of operations."""
+    _way: str = ""
+    what: str = ""
+    """What is sent now."""
+
+    def count(self, op: str, axis: str, sent: int) -> None:
+        """Count one operation."""
+        key = (self._way, op, axis, self.what)
+        self.sent[key] += sent
+        self.times[key] += 1
+
+    def apart(self, op: str, name: str, axis: str, sent: int) -> None:
+        """Count bytes of an operation that has just been counted under a name of their own."""
+        self.sent[self._way, op, axis, self.what] -= sent
+        self.sent[self._way, name, axis, self.what] += sent
+
+    @contextmanager
+    def about(self, way: str, what: str) -> Iterator[None]:
+        """Count what is sent inside under a way (`forward`, `backward`) and what it is for."""
+        before = self._way, self.what
+        self._way, self.what = way, what
+        try:
+            yield
+        finally:
+            self._way, self.what = before
+
+    def clear(self) -> None:
+        """Forget everything counted so far."""
+        self.sent.clear()
+        self.times.clear()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Line:
+    """The ranks along one mesh axis, of which this is one."""
+
+    axis: str
+    """Name of the mesh axis."""
+    ranks: tuple[int, ...]
+    """Ranks in the order of their places."""
+    place: int
+    """Place of this rank among them."""
+    group: Any
+    """Their process group; None for a line of one."""
+    meter: Meter
+    """Where bytes are counted."""
+
+    @property
+    def size(self) -> int:
+        """Number of ranks."""
+        return len(self.ranks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RankMesh:
+    """This rank's place in a mesh, and its line along every axis."""
+
+    axes: tuple[tuple[str, int], ...]
+    """Names and sizes, the slowest first."""
+    place: Coordinates
+    """Place of this rank along every axis."""
+    lines: tuple[Line, ...]
+    """Its line along every axis."""
+    meter: Meter
+    """Bytes that this rank sent over any of them."""
+    device: torch.device
+    """Device on which its tensors live."""
+
+
+def open_mesh(
+    axes: Sequence[tuple[str, int]], ranks: Sequence[int], *, device: torch.device | None = None
+) -> RankMesh:
+    """Make the lines of a mesh; every rank of the default process group calls it with the same arguments.
+
+    Args:
+        axes: names and sizes, the slowest first.
+        ranks: ranks in row-major order of their coordinates.
+        device: device of the tensors; the CPU if None.
+
+    Returns:
+        The mesh as this rank sees it.
+
+    Raises:
+        InputError: another number of ranks than the mesh has, or this rank is not among them.
+    """
+    sizes = [size for _, size in axes]
+    if math.prod(sizes) != len(ranks):
+        raise InputError(
+            f"a mesh of {dict(axes)} has {math.prod(sizes)} ranks",
+            key="ranks",
+            found=len(ranks),
+            allowed=str(math.prod(sizes)),
+        )
+    me, meter = dist.get_rank(), Meter()
+    if me not in ranks:
+        raise InputError(f"rank {me} is not in the mesh", key="ranks", found=me, allowed=str(tuple(ranks)))
+    grid = dict(zip(itertools.product(*map(range, sizes)), ranks, strict=True))
+    place = next(where for where, rank in grid.items() if rank == me)
+    lines = tuple(_line(grid, place, a, name, meter) for a, (name, _) in enumerate(axes))
+    where = device or torch.device("cpu")
+    return RankMesh(axes=tuple(axes), place=place, lines=lines, meter=meter, device=where)
+
+
+def _line(grid: dict[Coordinates, int], place: Coordinates, a: int, name: str, meter: Meter) -> Line:
+    """Make the process groups of all lines along an axis, in one order on all ranks; keep one's own."""
+    members: dict[Coordinates, list[int]] = {}
+    for where, rank in grid.items():
+        members.setdefault((*where[:a], *where[a + 1 :]), []).append(rank)
+    mine = (*place[:a], *place[a + 1 :])
+    group = None
+    for key, ranks in members.items():
+        made = dist.new_group(ranks) if len(ranks) > 1 else None
+        group = made if key == mine else group
+    return Line(axis=name, ranks=tuple(members[mine]), place=place[a], group=group, meter=meter)
