@@ -17,6 +17,7 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import wraps
+from threading import Lock
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
@@ -246,12 +247,18 @@ class Recent:
         """
         self._most_bytes, self._limit = most_bytes, limit
         self._kept: OrderedDict[Hashable, tuple[object, Any, int]] = OrderedDict()
-        self.forget = self._kept.clear
+        self._held_bytes, self._lock = 0, Lock()
         BOUNDS.append(Bound(name, most_bytes, self.held_bytes))
 
     def held_bytes(self) -> int:
         """Return the bytes of the arrays that it holds."""
-        return sum(size for _, _, size in list(self._kept.values()))
+        return self._held_bytes
+
+    def forget(self) -> None:
+        """Forget all values."""
+        with self._lock:
+            self._kept.clear()
+            self._held_bytes = 0
 
     def get(self, key: Hashable, make: Callable[[], T], given: Sequence[object] = ()) -> T:
         """Return the value of a key, made if it is not there.
@@ -269,9 +276,16 @@ class Recent:
             return found
         checkpoint()
         made = make()
-        self._kept[key] = given, made, array_bytes(made, given)
-        while len(self._kept) > 1 and (len(self._kept) > self._limit or self.held_bytes() > self._most_bytes):
-            self._kept.popitem(last=False)
+        size = array_bytes(made, given)
+        with self._lock:
+            if key in self._kept:  # another thread made it meanwhile
+                self._held_bytes -= self._kept.pop(key)[2]
+            self._kept[key] = given, made, size
+            self._held_bytes += size
+            while len(self._kept) > 1 and (
+                len(self._kept) > self._limit or self._held_bytes > self._most_bytes
+            ):
+                self._held_bytes -= self._kept.popitem(last=False)[1][2]
         return made
 
 
