@@ -29,8 +29,8 @@ from explorer.base.errors import InputError
 IntArray = npt.NDArray[np.int64]
 
 FORWARD, BACKWARD, INPUT_GRAD, WEIGHT_GRAD, UPDATE = OPS = ("F", "B", "I", "W", "U")
-NAMED = (UNSHARD, RESHARD, REDUCE_GRAD, RECOMPUTE, OFFLOAD, RELOAD, OVERLAP) = (
-    "UNSHARD", "RESHARD", "REDUCE_GRAD", "RECOMPUTE", "OFFLOAD", "RELOAD", "OVERLAP"
+NAMED = (UNSHARD, RESHARD, REDUCE_GRAD, RECOMPUTE, OFFLOAD, RELOAD, OVERLAP, FREE) = (
+    "UNSHARD", "RESHARD", "REDUCE_GRAD", "RECOMPUTE", "OFFLOAD", "RELOAD", "OVERLAP", "FREE"
 )  # fmt: skip
 """Actions that a schedule may leave to lowering."""
 WHOLE_STAGE = frozenset({UNSHARD, RESHARD, REDUCE_GRAD})
@@ -192,9 +192,26 @@ _NONE = np.empty((6, 0), dtype=np.int64)
 
 _PLACE = r"(?:~(\d{1,9}))?(?:\^(\d{1,9}))?$"
 _ACTION = re.compile(
-    rf"^(\d{{1,9}})([FBIWU]|{RECOMPUTE}|{OFFLOAD}|{RELOAD}|{OVERLAP})(\d{{1,9}})(?:-(\d{{1,9}}))?{_PLACE}"
+    rf"^(\d{{1,9}})([FBIWU]|{RECOMPUTE}|{OFFLOAD}|{RELOAD}|{OVERLAP}|{FREE})(\d{{1,9}})(?:-(\d{{1,9}}))?{_PLACE}"
 )
 _OF_STAGE = re.compile(rf"^(\d{{1,9}})({'|'.join(sorted(WHOLE_STAGE))})(\d{{0,9}})(){_PLACE}")
+
+
+def with_free(actions: Iterable[Action]) -> set[int]:
+    """Return which actions are an OFFLOAD whose room a FREE gives back: their positions.
+
+    >>> sorted(with_free(map(parse_action, "0OFFLOAD0 0OFFLOAD1 0FREE0 0RELOAD0 0OFFLOAD0".split())))
+    [0]
+    """
+    moving: dict[Action, int] = {}
+    found: set[int] = set()
+    for at, action in enumerate(actions):
+        if action.op == OFFLOAD:
+            moving[action] = at
+        elif action.op == FREE and (begun := moving.pop(action._replace(op=OFFLOAD), None)) is not None:
+            found.add(begun)
+    return found
+
 
 MOST_MICROBATCHES = 1_000_000
 """Most microbatches of one action, and of all actions in a text: a mistyped number must not exhaust the
@@ -284,6 +301,8 @@ class Shape:
     """Per stage: bytes that a microbatch in flight holds on a device, from its F to its B or I."""
     waiting_bytes: tuple[float, ...] = ()
     """Per stage: those of these bytes that wait from I to W, if the backward is split."""
+    host_s: tuple[float, ...] = ()
+    """Per stage: seconds in which `activation_bytes` go to the host, or come back; inf if they cannot."""
     memory_cap_bytes: tuple[float, ...] = ()
     """Per lane: bytes of its smallest device that are left for microbatches in flight."""
 

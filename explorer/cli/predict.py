@@ -212,6 +212,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "delay": list(report.delay),
         "pass": report.pass_name,
         "settled": report.settled,
+        "order_gap": report.order_gap,
         "overflows": [{"device": o.device, "over_bytes": o.over_bytes} for o in report.overflows],
     }
 
@@ -242,6 +243,13 @@ def report_text(report: Report, bands: Mapping[str, Band] | None = None) -> str:
         ),
         ("fits", "yes" if report.feasible else "NO"),
     ]
+    if report.order_gap is not None:
+        above = (
+            f"at most {report.order_gap:.1%} above the shortest"
+            if report.order_gap > 1e-6
+            else "the shortest"
+        )
+        head.append(("order", f"{above} in this memory"))
     if bands is not None:
         peak = max(report.peak_memory_bytes)
         head.append(("most memory", format_bytes(peak) + within("peak_memory_bytes", format_bytes)))

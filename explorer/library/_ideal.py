@@ -48,6 +48,10 @@ class Ideal:
     """Bytes/s between any two devices."""
     transfer_s: float = 0.0
     """Seconds of one microbatch's transfer from stage to stage, whatever its size."""
+    memory_bytes: float = 1e18
+    """Bytes of every device."""
+    host_s: float = 0.0
+    """Seconds in which a stage's activations of one microbatch go to the host; 0: there is no way."""
     recompute: str = "none"
     """Recomputation: none or full."""
     updates: tuple[UpdateChoice, ...] = ()
@@ -69,7 +73,10 @@ class Ideal:
             parameter_bytes=self.parameter_bytes,
         )
         job = Job(global_batch=self.m * self.replicas, precision="fp32", optimizer="none")
-        cluster = free_cluster(self.p * self.replicas, self.bandwidth_bytes_per_s, self.transfer_s)
+        cluster = free_cluster(
+            self.p * self.replicas, self.bandwidth_bytes_per_s, self.transfer_s, self.host_s,
+            self.memory_bytes,
+        )  # fmt: skip
         strategy = uniform(
             graph, cluster, job, stages=self.p, replicas=self.replicas, chunks=self.chunks,
             microbatch_size=1, schedule=self.schedule, options=self.options, recompute=self.recompute,
@@ -115,13 +122,22 @@ class Ideal:
 
 
 @cache
-def free_cluster(devices: int, bandwidth_bytes_per_s: float = 1e30, latency_s: float = 0.0) -> Cluster:
-    """Return equal devices without overheads, all joined by links of one bandwidth and latency."""
+def free_cluster(
+    devices: int,
+    bandwidth_bytes_per_s: float = 1e30,
+    latency_s: float = 0.0,
+    host_s: float = 0.0,
+    memory_bytes: float = 1e18,
+) -> Cluster:
+    """Return equal devices without overheads, all joined by links of one bandwidth and latency, each to its
+    host by one that takes `host_s` seconds for a byte (0: none).
+    """
     kind = DeviceKind(
         name="unit",
-        memory_bytes=1e18,
+        memory_bytes=memory_bytes,
         memory_bandwidth_bytes_per_s=1e18,
         peak_flops_per_s=(("fp32", 1e18),),
+        host_bandwidth_bytes_per_s=1 / host_s if host_s else 0.0,
     )
     wire = Level(
         name="wire", kind="nvlink", scope="all", latency_s=latency_s,

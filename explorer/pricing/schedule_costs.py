@@ -6,6 +6,7 @@ Greedy and optimal schedules place an action where it fits in time and in memory
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from explorer.pricing.pricer import Pricer
 from explorer.strategy import RESHARD_RUN
 from explorer.tasks.lanes import Lanes
 from explorer.tasks.placement import Piece
-from explorer.tasks.program import TRANSFER, F, I, Slot, W
+from explorer.tasks.program import GATHER, HOST, TRANSFER, F, I, Slot, W
 
 
 class ScheduleCosts(NamedTuple):
@@ -26,6 +27,7 @@ class ScheduleCosts(NamedTuple):
     transfer_s: tuple[float, ...]
     activation_bytes: tuple[float, ...]
     waiting_bytes: tuple[float, ...]
+    host_s: tuple[float, ...]
     memory_cap_bytes: tuple[float, ...]
 
 
@@ -62,6 +64,7 @@ def schedule_costs(pricer: Pricer, lanes: Lanes, edges: tuple[tuple[int, int], .
         transfer_s=tuple(_transfer_seconds(pricer, leaving[source], target) for source, target in edges),
         activation_bytes=held(lambda item: item.activation_bytes_per_sample),
         waiting_bytes=held(lambda item: item.waiting_bytes_per_sample),
+        host_s=by_stage(lambda i: _host_seconds(pricer, i)),
         memory_cap_bytes=tuple(
             _room(pricer, devices, pieces)
             for devices, pieces in zip(lanes.devices, lanes.pieces, strict=True)
@@ -86,6 +89,15 @@ def _transfer_seconds(pricer: Pricer, flows: Sequence[int], target: int) -> floa
                 total += pricer.price(Slot(TRANSFER, f, sender, receiver, samples)).seconds
                 break  # the targets of a flow share their devices
     return total
+
+
+def _host_seconds(pricer: Pricer, section: int) -> float:
+    """Return the seconds in which a microbatch's activations go to the host; inf if its link is not known."""
+    slot = _slot(pricer, GATHER, section)._replace(part=HOST)
+    known = all(
+        pricer.cluster.kind_of(device).host_bandwidth_bytes_per_s for device in pricer.row(slot.piece)
+    )
+    return pricer.price(slot).seconds if known else math.inf
 
 
 def _room(pricer: Pricer, devices: tuple[int, ...], pieces: tuple[Piece, ...]) -> float:

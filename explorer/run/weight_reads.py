@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from explorer.actions import NAMED, OFFLOAD, RECOMPUTE, RELOAD, Action
+from explorer.actions import FREE, NAMED, OFFLOAD, RECOMPUTE, RELOAD, Action
 from explorer.base.errors import InputError
 from explorer.reads import Reading, reading_of
 from explorer.run.lane import LanePlan, RankLanes
@@ -50,7 +50,7 @@ def require_computable(program: Program) -> None:
             f"values of one sweep that several later ones read cannot be run{dry}",
             key="lag", found=", ".join(map(str, order.lag)), allowed="one reader for every sweep",
         )  # fmt: skip
-    own = {RECOMPUTE, OFFLOAD, RELOAD} & {action.op for lane in order.lanes for action in lane}
+    own = {RECOMPUTE, OFFLOAD, FREE, RELOAD} & {action.op for lane in order.lanes for action in lane}
     if own:
         raise InputError(
             f"{' and '.join(sorted(own))} as actions of their own cannot be run{dry}",

@@ -12,8 +12,9 @@ settled. Variables t are starts, T is the seconds from step to step:
     t(F_j, s + 1) >= t(c_j) + x, and back; t(c_j) >= t(c_(j-1)) + x on the wire
     held (j + 1) - sum over i < j of [(held - waiting) y(I_i < F_j) + waiting y(W_i < F_j)] <= room
 
-The second and third line make its relaxation as tight as the work of a stage. HiGHS solves it from a known
-order on; a limit in nodes gives the same answer on every machine, one in seconds does not.
+The second and third line make its relaxation as tight as the work of a stage. Moves of activations to the
+host are in `_milp_moves`. HiGHS solves it from a known order on; a limit in nodes gives the same answer on
+every machine, one in seconds does not.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ import math
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
 from explorer.actions import BACKWARD, FORWARD, INPUT_GRAD, WEIGHT_GRAD
 from explorer.base.formats import parse_json
+from explorer.schedules._milp_moves import Starts
+from explorer.schedules._milp_program import Program
 from explorer.schedules._step_clock import ROUNDING, Chain, LaneWork, Work
 
-Terms = dict[int, float]
-"""Coefficients by column."""
 GRACE_S = 5.0
 """Seconds beyond its own limit after which the other process is ended."""
 
@@ -46,36 +47,11 @@ class Solved(NamedTuple):
     """Seconds from step to step that no order takes less."""
 
 
-@dataclass(slots=True)
-class Program:
-    """Columns and rows, as they are added."""
-
-    lower: list[float] = field(default_factory=list)
-    upper: list[float] = field(default_factory=list)
-    whole: list[int] = field(default_factory=list)
-    rows: list[tuple[float, Terms]] = field(default_factory=list)
-    """At least so much, of the sum of these terms."""
-
-    def column(self, lower: float, upper: float, *, binary: bool = False) -> int:
-        """Add a variable."""
-        self.lower.append(lower)
-        self.upper.append(upper)
-        if binary:
-            self.whole.append(len(self.lower) - 1)
-        return len(self.lower) - 1
-
-    def at_least(self, least: float, *terms: tuple[int, float]) -> None:
-        """Add a row; columns may come several times."""
-        found: Terms = {}
-        for column, factor in terms:
-            found[column] = found.get(column, 0.0) + factor
-        self.rows.append((least, found))
-
-
 def size_of(chain: Chain, *, split: bool) -> int:
     """Return the number of binaries."""
     m = chain.microbatches
-    return chain.stages * (3 if split else 1) * m * (m - 1) // 2
+    moves = (5 if split else 4) * sum(not math.isinf(seconds) for seconds in chain.host_s)
+    return (chain.stages * (3 if split else 1) + moves) * m * (m - 1) // 2
 
 
 def solve(
@@ -127,6 +103,7 @@ def scaled(chain: Chain, factor: float) -> Chain:
         input_grad_s=times(chain.input_grad_s),
         weight_grad_s=times(chain.weight_grad_s),
         transfer_s=times(chain.transfer_s),
+        host_s=times(chain.host_s),
     )
 
 
@@ -165,6 +142,7 @@ class Model:
             for early, late in combinations(self.ops, 2)
             for i, j in combinations(range(m), 2)
         }
+        self.moves = Starts(self.program, chain, self.ops, self.start, period_s).moving()
         for s in range(chain.stages):
             self._sequence(s)
             self._work(s)
@@ -231,6 +209,7 @@ class Model:
             if waiting:
                 freed += [(self.first[s, WEIGHT_GRAD, FORWARD, i, j], waiting) for i in range(j)]
             row = [(column, size / held) for column, size in freed]
+            row += self.moves[s].away_at(j) if s in self.moves else []
             self.program.at_least(j + 1 - chain.room[s] / held * (1 + ROUNDING), *row)
 
     def _wire(self, source: int, target: int, op: str) -> None:
@@ -254,13 +233,20 @@ class Model:
         """Return the binaries of an order: column and value."""
         place = {(s, *work): at for s, lane in enumerate(lanes) for at, work in enumerate(lane)}
         return [
-            (y, float(place[s, late, i] < place[s, early, j]))
-            for (s, late, early, i, j), y in self.first.items()
+            *(
+                (y, float(place[s, late, i] < place[s, early, j]))
+                for (s, late, early, i, j), y in self.first.items()
+            ),
+            *(choice for s, moves in self.moves.items() for choice in moves.choices(lanes[s])),
         ]
 
     def order(self, values: list[float]) -> LaneWork:
         """Return the order that the binaries stand for."""
-        return tuple(tuple(self._lane(s, values)) for s in range(self.chain.stages))
+        lanes = [tuple(self._lane(s, values)) for s in range(self.chain.stages)]
+        return tuple(
+            tuple(self.moves[s].placed(lane, values)) if s in self.moves else lane
+            for s, lane in enumerate(lanes)
+        )
 
     def _lane(self, s: int, values: list[float]) -> Iterator[Work]:
         def before(op: str, j: int) -> int:

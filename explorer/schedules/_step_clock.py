@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from explorer.actions import BACKWARD, FORWARD, INPUT_GRAD, WEIGHT_GRAD, Shape
+from explorer.actions import BACKWARD, FORWARD, FREE, INPUT_GRAD, OFFLOAD, RELOAD, WEIGHT_GRAD, Shape
 from explorer.schedules._list_scheduler import costs_of
 from explorer.schedules.pipelines import FloatArray
 
@@ -41,6 +41,8 @@ class Chain:
     """Per stage: the part of it that stays until W."""
     room: tuple[float, ...]
     """Per stage: most that it may hold; inf for any."""
+    host_s: tuple[float, ...]
+    """Per stage: seconds in which what a microbatch holds goes to the host, or comes back; inf for never."""
 
     @property
     def stages(self) -> int:
@@ -73,10 +75,13 @@ class Chain:
     def peak(self, stage: int, work: Iterable[Work]) -> float:
         """Return the most that a stage holds while it works in this order."""
         held, waiting = self.held[stage], self.waiting[stage]
-        change = {FORWARD: held, BACKWARD: -held, INPUT_GRAD: waiting - held, WEIGHT_GRAD: -waiting}
+        change = {
+            FORWARD: held, BACKWARD: -held, INPUT_GRAD: waiting - held, WEIGHT_GRAD: -waiting,
+            FREE: -held, RELOAD: held,
+        }  # fmt: skip
         level = most = 0.0
         for op, _ in work:
-            level += change[op]
+            level += change.get(op, 0.0)
             most = max(most, level)
         return most
 
@@ -116,6 +121,7 @@ def chain_of(shape: Shape, limit: int) -> Chain:
         held=held,
         waiting=waiting,
         room=tuple(room),
+        host_s=shape.host_s or (math.inf,) * p,
     )
 
 
@@ -155,6 +161,31 @@ def seconds_of(chain: Chain, lanes: LaneWork) -> Seconds:
     return Seconds(period, float(ends[-1].max()))
 
 
+class HostMoves:
+    """Moves of one stage to its host and back, one after the other each way."""
+
+    def __init__(self, none: FloatArray, seconds: float) -> None:
+        self.seconds, self.none = seconds, none
+        self.out_s = self.back_s = none
+        self.gone: dict[int, FloatArray] = {}
+        """Per microbatch: when it has left."""
+        self.here: dict[tuple[str, int], FloatArray] = {}
+        """Per backward or input gradient: when what it reads is back."""
+
+    def ordered(self, op: str, number: int, free_s: FloatArray) -> FloatArray:
+        """Begin a move, or wait for one, where a stage comes to it; return when the stage goes on."""
+        if op == OFFLOAD:
+            self.out_s = np.maximum(self.out_s, free_s) + self.seconds
+            self.gone[number] = self.out_s
+        elif op == RELOAD:
+            begun_s = np.maximum(np.maximum(self.back_s, free_s), self.gone[number])
+            self.back_s = begun_s + self.seconds
+            self.here[BACKWARD, number] = self.here[INPUT_GRAD, number] = self.back_s
+        else:
+            return np.maximum(free_s, self.gone[number])
+        return free_s
+
+
 def _ends(chain: Chain, lanes: LaneWork) -> FloatArray | None:
     """Return the (p + 1, p) ends of stages, begun with each stage alone, and with all of them at once."""
     p = chain.stages
@@ -163,12 +194,17 @@ def _ends(chain: Chain, lanes: LaneWork) -> FloatArray | None:
     free = list(np.where(begun_with, 0.0, -np.inf))
     wires: dict[tuple[int, int], FloatArray] = {}
     made: dict[tuple[str, int, int], FloatArray] = {}
+    moves = [HostMoves(none, seconds) for seconds in chain.host_s]
     at, moving = [0] * p, True
     while moving:
         moving = False
         for s in range(p):
             while at[s] < len(lanes[s]):
                 op, number = lanes[s][at[s]]
+                if op in (OFFLOAD, FREE, RELOAD):
+                    free[s] = moves[s].ordered(op, number, free[s])
+                    at[s] += 1
+                    continue
                 other = _waits_on(op, s, p)
                 start = free[s]
                 if other is not None:
@@ -178,7 +214,7 @@ def _ends(chain: Chain, lanes: LaneWork) -> FloatArray | None:
                     begun = np.maximum(made[what, other, number], wires.get((other, s), none))
                     wires[other, s] = begun + chain.transfer_s[min(s, other)]
                     start = np.maximum(start, wires[other, s])
-                free[s] = start + chain.seconds(op, s)
+                free[s] = np.maximum(start, moves[s].here.get((op, number), none)) + chain.seconds(op, s)
                 if op != WEIGHT_GRAD:
                     made[FORWARD if op == FORWARD else INPUT_GRAD, s, number] = free[s]
                 at[s] += 1

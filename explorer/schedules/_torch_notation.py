@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 
 from explorer.actions import (
+    FREE,
     NAMED,
     OFFLOAD,
     OVERLAP,
@@ -62,7 +63,7 @@ def named_actions(order: Order) -> list[str]:
     return [
         *([f"{placed} in an order of compute actions (it places them itself)"] if placed else []),
         *([f"{RECOMPUTE} apart from the backward"] if RECOMPUTE in found else []),
-        *(["activations moved to the host and back"] if found & {OFFLOAD, RELOAD} else []),
+        *(["activations moved to the host and back"] if found & {OFFLOAD, FREE, RELOAD} else []),
     ]
 
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from explorer.actions import (
     BACKWARD,
     FORWARD,
+    FREE,
     INPUT_GRAD,
     NAMED,
     OFFLOAD,
@@ -200,7 +201,7 @@ def _named_problems(actions: Sequence[Action]) -> Iterator[str]:
             yield from _gathering(found)
         if REDUCE_GRAD in named:
             yield from _reducing(found)
-        if named & {RECOMPUTE, OFFLOAD, RELOAD}:
+        if named & {RECOMPUTE, OFFLOAD, RELOAD, FREE}:
             yield from _between(found)
 
 
@@ -244,21 +245,26 @@ def _reducing(actions: list[Action]) -> Iterator[str]:
             yield f"{action} before REDUCE_GRAD of {made}"
 
 
-_AFTER = {RECOMPUTE: (FORWARD, RELOAD), OFFLOAD: (FORWARD, RELOAD), RELOAD: (OFFLOAD,)}
+_AFTER = {
+    RECOMPUTE: (FORWARD, RELOAD), OFFLOAD: (FORWARD, RELOAD), FREE: (OFFLOAD,), RELOAD: (OFFLOAD, FREE),
+}  # fmt: skip
 """Ops that may precede each op of a microbatch, so that activations are not used while they are away."""
 
 
 def _between(actions: list[Action]) -> Iterator[str]:
     """Check that recomputation and moves lie between the forward and the backward, in a possible order."""
     state: dict[tuple[int, int], str] = {}
+    sent = {action._replace(op=FREE) for action in actions if action.op == OFFLOAD}
     for action in actions:
+        if action.op == FREE and action not in sent:
+            yield f"{action} of other microbatches than any OFFLOAD"
         for n in (
             _samples(action) if action.op not in (RESHARD, UNSHARD, REDUCE_GRAD, UPDATE, OVERLAP) else ()
         ):
             before = state.get((n, action.sweep), "")
             if before not in _AFTER.get(action.op, (before,)):
                 yield f"{action} not between the forward and the backward of microbatch {n}, or twice"
-            elif before == OFFLOAD and action.op != RELOAD:
+            elif before in (OFFLOAD, FREE) and action.op not in (RELOAD, FREE):
                 yield f"{action} while the activations of microbatch {n} are with the host"
             state[n, action.sweep] = action.op
 

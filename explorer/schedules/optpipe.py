@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from explorer.schedules._common import LaneOrders, each_step_at_once
 from explorer.schedules._in_flight import level
 from explorer.schedules._list_scheduler import Caps, costs_of, list_schedule
 from explorer.schedules._milp import size_of, solve
+from explorer.schedules._moved_away import with_moves
 from explorer.schedules._split_backward import rejoined
 from explorer.schedules._step_clock import ROUNDING, Chain, LaneWork, Work, best_of, chain_of
 from explorer.schedules.pipelines import FloatArray, Pipelines
@@ -36,6 +38,8 @@ from explorer.schedules.placements import LINE
 
 EXACT = 1e-6
 """Relative gap up to which an order counts as the shortest: the solver's own tolerance."""
+WIDER = (1.0, 1.25, 1.5, 2.0, 3.0)
+"""Multiples of the room for which lists are made where activations may leave."""
 PATIENCE = (0.25, 0.5, 0.75, 1.0)
 """Settings of the list scheduler that are tried."""
 
@@ -51,15 +55,20 @@ OPTIONS = (
     Option(name="nodes", default=1000, help="most nodes of the branch and bound", minimum=0),
     Option(
         name="choices",
-        default=150,
+        default=20_000,
         help="most pairs whose order is left to the solver; above, the best known order is taken",
         minimum=0,
     ),
     Option(
         name="seconds",
-        default=0.0,
-        help="most seconds of the solver; 0 is any. Its answer then depends on the machine",
+        default=10.0,
+        help="most seconds of the solver; 0 is any. What it has not decided by then depends on the machine",
         minimum=0,
+    ),
+    Option(
+        name="offload",
+        default=False,
+        help="whether activations may go to the host and come back, over the devices' links to it",
     ),
 )
 
@@ -107,19 +116,23 @@ def order(
     limit: int = 0,
     split: bool = True,
     nodes: int = 1000,
-    choices: int = 150,
-    seconds: float = 0.0,
+    choices: int = 20_000,
+    seconds: float = 10.0,
+    offload: bool = False,
 ) -> Order:
     """Order a step so that steps follow each other as fast as they can.
 
     The solver (see `_milp`) begins with the best order of all other schedules that keeps the cap, and is not
-    asked if that one is as short as any can be. The order says by how much it exceeds what none is below
+    asked if that one is as short as any can be. With `offload` microbatches may leave for the host (OFFLOAD,
+    FREE, RELOAD), each as the solver decides. The order says by how much it exceeds what none is below
     (`gap`), and whether it is the shortest.
 
     Raises:
         InputError: a stage has no room for one microbatch.
     """
-    found = _shortest(shape, limit, split=split, nodes=nodes, choices=choices, seconds=seconds)
+    found = _shortest(
+        shape, limit, split=split, nodes=nodes, choices=choices, seconds=seconds, offload=offload
+    )
     gap = max(0.0, found.period_s / found.bound_s - 1) if found.bound_s else 0.0
 
     def make(step: int) -> LaneOrders:
@@ -135,14 +148,19 @@ def order(
 
 
 @lru_cache(maxsize=64)
-def _shortest(shape: Shape, limit: int, *, split: bool, nodes: int, choices: int, seconds: float) -> Found:
+def _shortest(
+    shape: Shape, limit: int, *, split: bool, nodes: int, choices: int, seconds: float, offload: bool
+) -> Found:
     """Return the shortest order that is found."""
     chain = chain_of(shape, limit)
+    if not offload:
+        chain = replace(chain, host_s=(math.inf,) * chain.stages)
     if not shape.training:
         forwards = tuple((FORWARD, n) for n in range(chain.microbatches))
         return Found((forwards,) * chain.stages, 0.0, 0.0)
     _require_room(chain)
-    known = best_of(chain, [*_in_turn(chain, split=split), *_lists(shape, chain, split=split)])
+    listed = [*_in_turn(chain, split=split), *_lists(shape, chain, split=split)]
+    known = best_of(chain, [*listed, *(moved for lanes in listed for moved in with_moves(chain, lanes))])
     bound_s = chain.least_s()
     if known.period_s <= bound_s * (1 + EXACT) or size_of(chain, split=split) > choices:
         return Found(known.lanes, known.period_s, bound_s)
@@ -168,14 +186,21 @@ def _in_turn(chain: Chain, *, split: bool) -> Iterator[LaneWork]:
 
 
 def _lists(shape: Shape, chain: Chain, *, split: bool) -> Iterator[LaneWork]:
-    """Yield the orders of list schedules under the cap, and those of all other schedules."""
+    """Yield the orders of list schedules under the cap, and those of all other schedules.
+
+    Where activations may leave, lists are made under wider caps as well.
+    """
     costs = replace(costs_of(shape, split=split), wires=True)
-    capped = () if math.inf in chain.room else [chain.room[places[0].stage] for places in shape.lanes]
-    caps = Caps(held=chain.held, waiting=chain.waiting if split else (), room=capped)
-    made = [
-        list_schedule(shape, costs, caps=caps, patience=part).lanes
-        for part in PATIENCE[-1 if not split else 0 :]
-    ]
+    wider = WIDER if any(seconds < math.inf for seconds in chain.host_s) else WIDER[:1]
+    made = []
+    for part, times in product(PATIENCE[-1 if not split else 0 :], wider):
+        capped = [times * chain.room[places[0].stage] for places in shape.lanes]
+        caps = Caps(
+            held=chain.held,
+            waiting=chain.waiting if split else (),
+            room=() if math.inf in capped else capped,
+        )
+        made.append(list_schedule(shape, costs, caps=caps, patience=part).lanes)
     made += [
         make_order(item.name, shape).lanes
         for item in SCHEDULES

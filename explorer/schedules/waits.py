@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from explorer.actions import (
     BACKWARD,
     FORWARD,
+    FREE,
     INPUT_GRAD,
     NAMED,
     OFFLOAD,
@@ -20,6 +21,7 @@ from explorer.actions import (
     Action,
     Order,
     Shape,
+    with_free,
 )
 from explorer.schedules.check import coverage
 
@@ -62,19 +64,23 @@ def over_full(order: Order, shape: Shape) -> Iterator[str]:
     held = shape.activation_bytes
     kept = shape.waiting_bytes or (0.0,) * shape.stages
     for lane, (actions, room) in enumerate(zip(order.lanes, shape.memory_cap_bytes, strict=True)):
-        level = 0.0
-        for action in actions:
+        level = leaving = 0.0
+        freed = with_free(actions)
+        for at, action in enumerate(actions):
             whole, waiting = held[action.stage] * action.count, kept[action.stage] * action.count
             level += {
-                FORWARD: whole, RELOAD: whole, BACKWARD: -whole, OFFLOAD: -whole,
+                FORWARD: whole, RELOAD: whole, BACKWARD: -whole, FREE: -whole,
                 INPUT_GRAD: waiting - whole, WEIGHT_GRAD: -waiting,
             }.get(action.op, 0.0)  # fmt: skip
+            leaving += whole if action.op == OFFLOAD and at not in freed else 0.0
             if level > room * (1 + ROUNDING):
                 yield (
                     f"lane {lane}: {action} needs {level:.4g} bytes of activations, its devices have room for"
                     f" {max(room, 0.0):.4g}"
                 )
                 break
+            if action.op not in NAMED:  # what has no FREE is gone when the action after its OFFLOAD is done
+                level, leaving = level - leaving, 0.0
 
 
 class _Run:

@@ -130,6 +130,12 @@ class Report(Owner):
         return self.memo("peaks", lambda: tuple([sum(x[:_GIVEN_BACK]) for x in self.memory_parts_bytes]))
 
     @property
+    def order_gap(self) -> float | None:
+        """Share by which the order may exceed the shortest in its memory; None if its schedule says none."""
+        gap: float | None = self.timeline.program.order.options.get("gap")
+        return gap
+
+    @property
     def allocated_memory_bytes(self) -> tuple[float, ...]:
         """Per lane: tensors of one device at its peak, as an allocator counts them."""
         return tuple(sum(parts[:_TENSORS]) for parts in self.memory_parts_bytes)

@@ -14,6 +14,7 @@ from explorer.actions import (
     ALL_OPS,
     BACKWARD,
     FORWARD,
+    FREE,
     INPUT_GRAD,
     OFFLOAD,
     OP_CODE,
@@ -34,7 +35,7 @@ OP_KIND = {"F": F, "B": B, "I": I, "W": W, "U": U, RECOMPUTE: F}
 _OF_CODE = {OP_CODE[op]: op for op in OP_KIND}
 _DOWN = (FORWARD, UPDATE, RECOMPUTE)
 """Ops that go through the sections of a stage from first to last."""
-_MARKS = (*WHOLE_STAGE, OFFLOAD, RELOAD)
+_MARKS = (*WHOLE_STAGE, OFFLOAD, FREE, RELOAD)
 """Ops that other phases place."""
 _BESIDE = (*_MARKS, OVERLAP)
 """Ops that do not occupy the lane itself."""

@@ -70,6 +70,9 @@ def test_what_is_no_action(text: str) -> None:
         ("0F0 0RECOMPUTE0 0RECOMPUTE0 0B0", "0RECOMPUTE0 not between"),
         ("0F0 0OFFLOAD0 0B0", "0B0 while the activations of microbatch 0 are with the host"),
         ("0F0 0RELOAD0 0B0", "0RELOAD0 not between"),
+        ("0F0 0FREE0 0B0", "0FREE0 of other microbatches than any OFFLOAD"),
+        ("0F0 0OFFLOAD0 0FREE0 0B0", "0B0 while the activations of microbatch 0 are with the host"),
+        ("0F0 0OFFLOAD0 0RELOAD0 0FREE0 0B0", "0FREE0 not between"),
         ("0F0 0OFFLOAD0 0OFFLOAD0 0RELOAD0 0B0", "0OFFLOAD0 not between"),
         ("0F0 0OFFLOAD0 0RECOMPUTE0 0RELOAD0 0B0", "0RECOMPUTE0 not between"),
         ("1UNSHARD 0F0 0B0", "a place that the lane does not hold"),
@@ -216,6 +219,37 @@ def test_a_slow_link_is_waited_for() -> None:
     assert away.step_time_s - plain.step_time_s == pytest.approx(7 * SECONDS, rel=1e-6)
     assert away.exposed_communication_s["host"] == pytest.approx(7 * SECONDS, rel=1e-6)
     assert away.traffic_bytes == plain.traffic_bytes
+
+
+def test_the_lane_waits_where_the_room_is_needed() -> None:
+    """A move of 2.5 ms hides behind F1 and F2 but for half a millisecond; its room is free for F3."""
+    kinds = tuple(replace(kind, host_bandwidth_bytes_per_s=2**20 / 2.5e-3) for kind in CLUSTER.device_kinds)
+    cluster = replace(CLUSTER, device_kinds=kinds)
+    graph = chain([SECONDS], parameter_bytes=1.0, activation_bytes=1.0, saved_bytes=2.0**20)
+    job = Job(global_batch=4, precision="fp32", optimizer="none")
+    made = uniform(graph, cluster, job, stages=1, microbatch_size=1, schedule="gpipe")
+
+    def run_of(lanes: str) -> Report:
+        literal = replace(made.job, schedule="custom", options=(("lanes", lanes),))
+        return simulate(graph, cluster, Workload(jobs=(job,)), made.with_job(literal))
+
+    behind = "0B3 0RELOAD0 0B2 0B1 0B0"
+    plain = run_of("0F0 0F1 0F2 0F3 0B3 0B2 0B1 0B0")
+    late = run_of(f"0F0 0OFFLOAD0 0F1 0F2 0FREE0 0F3 {behind}")
+    soon = run_of(f"0F0 0OFFLOAD0 0F1 0F2 0F3 {behind}")
+    size = plain.timeline.prices.memory[0].activation_bytes_per_sample
+    held = [report.memory_parts_bytes[0][ACTIVATIONS] / size for report in (plain, late, soon)]
+    assert held == [4.0, 3.0, 3.0]
+    assert late.step_time_s - plain.step_time_s == pytest.approx(0.5 * SECONDS, rel=1e-6)
+    assert soon.step_time_s - plain.step_time_s == pytest.approx(1.5 * SECONDS, rel=1e-6)
+
+
+def test_room_is_taken_again_when_what_left_has_gone() -> None:
+    """RELOAD behind FREE begins when that move has ended, not before: both of 5 ms, F1 of 1 ms between."""
+    slow = 2.0**20 / (5 * SECONDS) / 2**30
+    plain = moving("0F0 0F1 0F2 0B1 0B0 0B2")
+    found = moving("0F0 0OFFLOAD0 0F1 0F2 0FREE0 0RELOAD0 0B1 0B0 0B2", slow)
+    assert found.step_time_s - plain.step_time_s == pytest.approx((3 + 3) * SECONDS, rel=1e-6)
 
 
 def test_a_link_of_unknown_bandwidth_is_refused() -> None:

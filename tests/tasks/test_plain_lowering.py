@@ -183,12 +183,16 @@ def with_named(data: st.DataObject, lane: Sequence[Action]) -> tuple[Action, ...
     """A lane that moves activations, recomputes, gathers and reduces by name at some places."""
     found: list[Action] = []
     moved: set[tuple[int, int, int]] = set()
+    sent: list[Action] = []
     named = data.draw(st.booleans())
     for place_, action in enumerate(lane):
         key = (action.stage, action.copy, action.first_microbatch)
         if named and (not place_ or lane[place_ - 1].stage != action.stage) and action.op != "U":
             found.append(action._replace(op="UNSHARD", count=1))
+        if sent and data.draw(st.booleans()):
+            found.append(sent.pop(0)._replace(op="FREE"))
         if action.op in ("B", "I"):
+            sent = [other for other in sent if other._replace(op="F") != action._replace(op="F")]
             if key in moved:
                 found.append(action._replace(op="RELOAD"))
             if data.draw(st.booleans()):
@@ -199,6 +203,7 @@ def with_named(data: st.DataObject, lane: Sequence[Action]) -> tuple[Action, ...
         if action.op == "F" and data.draw(st.booleans()):
             moved.add(key)
             found.append(action._replace(op="OFFLOAD"))
+            sent.append(action)
     return tuple(found)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.actions import OFFLOAD, OVERLAP, RECOMPUTE, RELOAD, WHOLE_STAGE, Action
+from explorer.actions import FREE, OFFLOAD, OVERLAP, RECOMPUTE, RELOAD, WHOLE_STAGE, Action
 from explorer.tasks.placement import Piece
 from explorer.tasks.program import BESIDE, REMADE_BEFORE, WHOLE, B, F, I, Slot, U, W
 from tests.support.plain_lowering.work import Lowering, MadeTasks
@@ -13,7 +13,7 @@ _DOWN = ("F", "U", RECOMPUTE)
 """Ops that go through the sections of a stage from first to last."""
 
 
-_BESIDE = frozenset({*WHOLE_STAGE, OFFLOAD, RELOAD})
+_BESIDE = frozenset({*WHOLE_STAGE, OFFLOAD, FREE, RELOAD})
 """Ops that do not occupy the lane itself."""
 
 
