@@ -111,7 +111,7 @@ def device_costs(
     kind: DeviceKind,
     layers: IntArray,
     *,
-    samples: float,
+    samples: float | Array,
     precision: str,
     work: Array,
     split: Array,
@@ -121,8 +121,8 @@ def device_costs(
     Args:
         graph: the model.
         kind: the device.
-        layers: positions of layers; one may come several times, with other shares.
-        samples: samples of one call.
+        layers: positions of layers; one may come several times, with other shares or samples.
+        samples: samples of one call, or of each layer's.
         precision: compute precision of the workload.
         work: per layer of `layers` the share of its work.
         split: as in `layer_costs`, per layer of `layers`.
@@ -173,8 +173,8 @@ def settled(
             seconds = seconds * rows.degree * work[at]
         times[:, at] = seconds
         slack[:, at] = 0.0
-    unwanted = graph.memo("costs.unwanted", lambda: _unwanted(graph))[:, layers]
-    times[unwanted] = slack[unwanted] = 0.0
+    left_out = unwanted_gradients(graph)[:, layers]
+    times[left_out] = slack[left_out] = 0.0
     return LayerCosts(times, slack)
 
 
@@ -237,6 +237,11 @@ def _hosted(times: Array, host: Array, block: IntArray) -> Array:
     return result
 
 
+def unwanted_gradients(graph: LayerGraph) -> NDArray[np.bool_]:
+    """Return per direction and layer whether it takes no time since no weight needs that gradient."""
+    return graph.memo("costs.unwanted", lambda: _unwanted(graph))
+
+
 def _unwanted(graph: LayerGraph) -> NDArray[np.bool_]:
     """Return gradients, shape (3, layers), in measured seconds that frozen weights (LoRA) make needless.
 
@@ -259,7 +264,7 @@ def _unwanted(graph: LayerGraph) -> NDArray[np.bool_]:
 def _physics(
     table: WorkTable,
     kind: DeviceKind,
-    samples: float,
+    samples: float | Array,
     precision: str,
     work: Array | float,
     split: Array | None,
@@ -302,7 +307,7 @@ def _set_products(
     seconds: Array,
     table: WorkTable,
     kind: DeviceKind,
-    samples: float,
+    samples: float | Array,
     precision: str,
     work: Array | float,
     split: Array | None,
@@ -317,6 +322,7 @@ def _set_products(
     share = np.broadcast_to(np.asarray(work, dtype=float), known.shape)[columns]
     shares = np.ones((3, len(columns))) if split is None else split[:, columns]
     batch, wide, deep = (_whole(size * part) for size, part in zip((batch, wide, deep), shares, strict=True))
+    samples = np.broadcast_to(np.asarray(samples, dtype=float), known.shape)[columns]
     rows = _whole(rows * samples * share / shares.prod(axis=0))
     forward = product_seconds(kind, precision, batch, rows, wide, deep)
     back = product_seconds(kind, precision, batch, rows, deep, wide)

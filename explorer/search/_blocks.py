@@ -8,7 +8,7 @@ objective that hold for the whole group. Groups that cannot fit, whatever they d
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -185,35 +185,39 @@ def _shared_evenly(
     problem: Problem, order: DeviceOrder, costs: LayoutCosts, frame: Frame, *, bare: bool
 ) -> FloatArray:
     """Return the (rows,) bounds of an objective if positions share all work evenly."""
-    sizes, place = np.unique(frame.size, return_inverse=True)
-    work = np.array([costs.alone_s(samples, bare=bare) for samples in sizes.tolist()])[place.reshape(-1)]
+    alone = costs.alone
+    work = (alone.bare if bare else alone.once)[np.searchsorted(alone.sizes, frame.size)]
     p, used = frame.positions[frame.grid], (frame.positions * frame.replicas)[frame.grid] * costs.row
     return Rates(problem, order).least(work * frame.count / p * ROUNDING, np.zeros(len(p)), used)
 
 
-def least_of_layout(problem: Problem, order: DeviceOrder, costs: LayoutCosts, frames: Frames) -> float:
-    """Return what no strategy under a layout is better than: its work, shared evenly, under any schedule."""
-    found, bare = math.inf, any(item.hides for item in schedules_of(problem))
-    rates, batch = Rates(problem, order), problem.job.global_batch
-    most = min(len(order) // costs.row, frames.stages.most)
-    grids = [(p, frames.replicas(len(order) // (costs.row * p))) for p in range(1, most + 1)]
-    grids = [(p, d) for p, d in grids if d * costs.row % costs.layout.expert == 0]
-    for samples in divisors(batch):
-        some = [(p, d) for p, d in grids if batch % (d * samples) == 0]
-        if some:
-            p, d = np.array(some).T
-            step_s = costs.alone_s(samples, bare=bare) * (batch // (d * samples)) / p * ROUNDING
-            found = min(found, float(rates.least(step_s, np.zeros(len(p)), p * d * costs.row).min()))
-    return found
+def least_of_layout(
+    problem: Problem, order: DeviceOrder, costs: LayoutCosts, frames: Frames, schedules: Sequence[Schedule]
+) -> float:
+    """Return what no strategy under a layout is better than, whichever of the schedules it follows.
+
+    Positions share all work evenly at best, and where every step ends with all gradients one microbatch
+    passes all layers and comes back.
+    """
+    positions, replicas = np.array(frames.even_grids(len(order), costs.row)).reshape(-1, 2).T
+    allowed = replicas * costs.row % costs.layout.expert == 0
+    alone, batch = costs.alone, problem.job.global_batch
+    grid, size = np.nonzero((batch % np.multiply.outer(replicas, alone.sizes) == 0) & allowed[:, None])
+    if not len(grid):
+        return math.inf
+    p, d = positions[grid], replicas[grid]
+    work = (alone.bare if any(item.hides for item in schedules) else alone.once)[size]
+    step_s = work * (batch // (d * alone.sizes[size])) / p
+    if problem.job.training and all(item.flush for item in schedules):
+        np.maximum(step_s, alone.passed[size], out=step_s)
+    least = Rates(problem, order).least(step_s * ROUNDING, np.zeros(len(p)), p * d * costs.row)
+    return float(least.min())
 
 
 def has_grids(order: DeviceOrder, layout: Degrees, frames: Frames) -> bool:
     """Tell whether any number of positions leaves devices over which a layout's experts can be spread."""
     row = layout.tensor * layout.context
-    most = min(len(order) // row, frames.stages.most)
-    return any(
-        frames.replicas(len(order) // (row * p)) * row % layout.expert == 0 for p in range(1, most + 1)
-    )
+    return any(d * row % layout.expert == 0 for _, d in frames.even_grids(len(order), row))
 
 
 def _there(problem: Problem, costs: LayoutCosts, frame: Frame, before: Before) -> BoolArray:

@@ -25,15 +25,15 @@ from explorer.search._blocks import (
     has_grids,
     least_of_layout,
     make_block,
+    schedules_of,
 )
-from explorer.search._closed_blocks import Closed, can_be_built, closed_blocks
+from explorer.search._closed_blocks import Closed, ClosedBlocks, Key, can_be_built, closed_blocks
 from explorer.search._devices import DeviceOrder
 from explorer.search._frames import Frames
 from explorer.search._groups import Family, Point, points_of, slowness
 from explorer.search._layout_costs import LayoutCosts
 from explorer.search.evaluator import EXHAUSTED, FRONTIER_OF, GAP, Candidate, Evaluator
 from explorer.search.problem import Problem
-from explorer.strategies.degrees import Degrees
 from explorer.tables import Estimator, StageTable
 
 FloatArray = npt.NDArray[np.float64]
@@ -45,8 +45,8 @@ MOST_HOPELESS = 4
 """Points that are simulated, though they cannot fit, to say how close they come."""
 AT_ONCE = 24
 """Groups of one block that are looked at together."""
-AT_A_TIME, LAYOUTS_AT_A_TIME = 32, 3
-"""Blocks, and new layouts, that are opened between two simulations at most."""
+AT_A_TIME, LAYOUTS_AT_A_TIME = 16, 6
+"""Blocks that are made, and layouts that are looked at, between two simulations at most."""
 NOT_PROVEN = "not proven"
 """What is said of a frontier that may lack strategies of the space."""
 NEAR = 1.02
@@ -89,10 +89,14 @@ class BranchAndBound:
     def __init__(self, problem: Problem, evaluator: Evaluator) -> None:
         self.problem, self.evaluator = problem, evaluator
         self._serial = count()
-        self._closed = closed_blocks(problem)[::-1]
-        """Blocks not yet made, the most promising last."""
-        self._costs: dict[tuple[DeviceOrder, Degrees], LayoutCosts | None] = {}
-        """Costs of layouts looked at; None for those none of whose strategies is worth it."""
+        self._closed = ClosedBlocks(closed_blocks(problem))
+        """Blocks not yet made."""
+        self._schedules = schedules_of(problem)
+        self._costs: dict[Key, LayoutCosts] = {}
+        """Costs of layouts looked at, as long as some of their blocks are not made."""
+        self._layouts: dict[int, Key] = {}
+        """Those layouts by number."""
+        self._numbers: dict[Key, int] = {}
         self._estimators: dict[DeviceOrder, Estimator] = {}
         self._frames = Frames(problem)
         self._blocks: list[tuple[float, int]] = []
@@ -109,7 +113,7 @@ class BranchAndBound:
         self._corrected: set[int] = set()
         """Points whose guess was corrected by that of their group."""
         self._bounds: dict[int, float] = {}
-        """Bound of every open block and point, by number."""
+        """Bound of every open layout, block and point, by number."""
         self._least: list[tuple[float, int]] = []
         """(bound, number), the least first; numbers that are no longer open are dropped when they come up."""
         self._floor = problem.lower_bound() or 0.0
@@ -125,7 +129,7 @@ class BranchAndBound:
         """Return what no strategy of the space is better than."""
         best = self.evaluator.best
         found = math.inf if best is None else best.value
-        if self._closed:
+        if self._closed.unseen is not None:
             found = min(found, self._floor)
         return max(self._floor, min(found, self._lost, self._weakest()[0]))
 
@@ -148,8 +152,8 @@ class BranchAndBound:
 
     def run(self) -> Iterator[Candidate | None]:
         """Open nodes until none is left; yield after every simulation and every few groups."""
-        while self._closed and not self._closed[-1].late:
-            yield from self._make_block()
+        while (usual := self._closed.usual) is not None:
+            yield from self._make_block(usual)
         looked, most = 0, FIRST_LOOK
         while not self.done and not self.evaluator.exhausted:
             if self._left and (not self._points or (looked < most and not self._ripe)):
@@ -166,18 +170,23 @@ class BranchAndBound:
                 self.claim()
                 yield found
             if self.evaluator.best is not None and self._left:
-                self._raise_bound()
+                yield from self._raise_bound()
                 yield None
         self.claim()
         yield None
 
     def _open_more(self) -> Iterator[None]:
-        """Open the next layout, and some blocks of layouts that are open already, which is quick."""
-        known = len(self._costs)
+        """Look at some more layouts, then make blocks of those whose bound is least."""
+        for _ in range(LAYOUTS_AT_A_TIME):
+            if (unseen := self._closed.unseen) is not None:
+                yield from self._look_at(unseen)
         for _ in range(AT_A_TIME):
-            yield from self._make_block()
-            if len(self._costs) >= known + LAYOUTS_AT_A_TIME:
+            number = min(self._layouts, key=self._bounds.__getitem__, default=None)
+            if number is None:
                 return
+            block = self._closed.first_of(self._layouts[number])
+            if block is not None:
+                yield from self._make_block(block)
 
     @property
     def _known(self) -> bool:
@@ -222,7 +231,10 @@ class BranchAndBound:
     def _gap(self, best: float) -> dict[str, float]:
         """Return by what the best is above its bound: by kind of open node what is due to it."""
         least = {"could not be looked at": self._lost}
-        least["layouts not yet opened"] = self._floor if self._closed else math.inf
+        least["layouts not yet looked at"] = self._floor if self._closed.unseen else math.inf
+        least["layouts not yet looked at closely"] = min(
+            (self._bounds[number] for number in self._layouts), default=math.inf
+        )
         least["groups not yet looked at closely"] = min(
             (self._bounds[number] for number in self._left), default=math.inf
         )
@@ -243,48 +255,64 @@ class BranchAndBound:
         """Whether no node is left."""
         return not (self._closed or self._left or self._points)
 
-    def _make_block(self) -> Iterator[None]:
-        """Open the most promising closed block; yield between its steps."""
-        if not self._closed:
+    def _make_block(self, closed: Closed) -> Iterator[None]:
+        """Make a block, unless its layout is not worth it; yield between its steps."""
+        key = closed.key
+        if key not in self._costs:
+            yield from self._look_at(closed)
+        costs, best = self._costs.get(key), self.evaluator.best
+        if costs is None:
             return
-        closed = self._closed[-1]
-        yield from self._look_at(closed)
-        costs, best = self._costs[closed.order, closed.layout], self.evaluator.best
-        if costs is not None:
-            made: Block | None = None
-            try:
-                for found in make_block(
-                    self.problem, closed.number, closed.order, costs, closed.schedule, closed.before,
-                    self._frames.of(closed.schedule, len(closed.order), costs.row),
-                    best.value if best is not None and self._known else math.inf,
-                ):  # fmt: skip
-                    yield
-                    made = found
-            except ExplorerError:
-                self._give_up(self._floor)
-            if made is not None:
-                self._push(Left(made), next(self._serial))
-        self._closed.pop()
+        number = self._numbers[key]
+        if self._known and not self._worth(self._bounds[number]):
+            self._leave(key)
+            return
+        made: Block | None = None
+        try:
+            for found in make_block(
+                self.problem, closed.number, closed.order, costs, closed.schedule, closed.before,
+                self._frames.of(closed.schedule, len(closed.order), costs.row),
+                best.value if best is not None and self._known else math.inf,
+            ):  # fmt: skip
+                yield
+                made = found
+        except ExplorerError:
+            self._give_up(self._bounds[number])
+        if made is not None:
+            self._push(Left(made), next(self._serial))
+        if not self._closed.take(closed):
+            self._leave(key)
         yield
 
     def _look_at(self, closed: Closed) -> Iterator[None]:
-        """Make the costs of a layout, unless none of its plans is worth it; yield between the steps."""
-        key = closed.order, closed.layout
-        if key in self._costs:
-            return
-        self._costs[key] = None
-        if not has_grids(closed.order, closed.layout, self._frames):
-            return
-        try:
-            costs = LayoutCosts(self._estimator(closed.order), closed.layout)
-            yield
-            if not self._known or self._worth(
-                least_of_layout(self.problem, closed.order, costs, self._frames)
-            ):
+        """Make the costs of a layout, unless none of its strategies is worth it; yield between the steps."""
+        key = closed.key
+        bound = math.inf
+        if has_grids(closed.order, closed.layout, self._frames):
+            try:
+                costs = LayoutCosts(self._estimator(closed.order), closed.layout)
+                yield
+                bound = least_of_layout(self.problem, closed.order, costs, self._frames, self._schedules)
                 self._costs[key] = costs
-        except ExplorerError:
-            if can_be_built(self.problem, closed):
-                self._give_up(self._floor)
+            except ExplorerError:
+                if can_be_built(self.problem, closed):
+                    self._give_up(self._floor)
+        self._closed.see(key)
+        if bound < math.inf and (not self._known or self._worth(bound)):
+            self._numbers[key] = number = next(self._serial)
+            self._layouts[number] = key
+            self._open(number, max(bound, self._floor))
+        else:
+            self._leave(key)
+        yield
+
+    def _leave(self, key: Key) -> None:
+        """Forget a layout: all its blocks are made, or not worth it."""
+        self._closed.drop(key)
+        self._costs.pop(key, None)
+        number = self._numbers.pop(key, -1)
+        self._layouts.pop(number, None)
+        self._bounds.pop(number, None)
 
     def _give_up(self, bound: float) -> None:
         """Leave a node with a bound open for good: what is in it could not be looked at."""
@@ -324,10 +352,14 @@ class BranchAndBound:
         guesses = left.block.guess[groups]
         self._take_apart(left, groups[guesses <= max(limit, float(guesses[0]))].tolist(), number)
 
-    def _raise_bound(self) -> None:
-        """Take the groups of a block apart on which the bound of the whole space rests."""
+    def _raise_bound(self) -> Iterator[None]:
+        """Look closer at what the bound of the whole space rests on."""
         _, number = self._weakest()
-        if number in self._left:
+        if number in self._layouts:
+            block = self._closed.first_of(self._layouts[number])
+            if block is not None:
+                yield from self._make_block(block)
+        elif number in self._left:
             left = self._left[number]
             groups = np.flatnonzero(left.open)
             lower = left.block.lower[groups]

@@ -71,12 +71,23 @@ class Frames:
         self._batch = problem.job.global_batch
         self._divisors = np.array(divisors(self._batch), dtype=np.int64)
         self._frames: dict[tuple[str, int, int], Frame] = {}
+        self._grids: dict[int, list[tuple[int, int]]] = {}
         self._allowed: dict[tuple[str, int, int], BoolArray] = {}
         self._saved: dict[tuple[str, int, int], npt.NDArray[np.float64]] = {}
 
     def replicas(self, most: int) -> int:
         """Return the most replicas, up to `most`, that divide the batch; 1 where none do."""
         return int(self._divisors[bisect_right(self._divisors.tolist(), max(1, most)) - 1])
+
+    def even_grids(self, devices: int, row: int) -> list[tuple[int, int]]:
+        """Return all (positions, replicas) on so many devices, of which each replica takes `row` of a
+        position.
+        """
+        rows = devices // row
+        if rows not in self._grids:
+            most = min(rows, self.stages.most)
+            self._grids[rows] = [(p, self.replicas(rows // p)) for p in range(1, most + 1)]
+        return self._grids[rows]
 
     def of(self, schedule: Schedule, devices: int, row: int) -> Frame:
         """Return the frame of a schedule.

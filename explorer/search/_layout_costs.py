@@ -8,6 +8,7 @@ whichever way it is cut, and asking a table for all of them takes hardly longer 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 
 from explorer.cluster import Cluster
 from explorer.search._even_stages import EvenStages, IntArray
+from explorer.search.exhaustive import divisors
 from explorer.strategies.degrees import RECOMPUTE, Degrees
 from explorer.tables import Estimator, StageChoice
 
@@ -41,6 +43,17 @@ class RunSeconds(NamedTuple):
     """Of all its work but the collectives that another microbatch's may hide, at most half."""
 
 
+class WholeModel(NamedTuple):
+    """(sizes,): seconds of one microbatch on all layers if nothing is recomputed, where they take least."""
+
+    sizes: IntArray
+    """Samples of a microbatch: all divisors of the batch."""
+    once: FloatArray
+    passed: FloatArray
+    bare: FloatArray
+    """As `RunSeconds` has them."""
+
+
 class LayoutCosts:
     """Costs of a model under one layout on devices of one cluster.
 
@@ -58,7 +71,6 @@ class LayoutCosts:
         self.table.sharding(self._choice)  # raises where the model cannot be laid out like this
         self.places = self._find_places(self.table.devices)
         self._seconds: dict[tuple[int, int], RunSeconds] = {}
-        self._alone: dict[tuple[int, bool], float] = {}
         self._bytes: RunBytes | None = None
 
     @property
@@ -90,17 +102,28 @@ class LayoutCosts:
         found = [self.seconds(samples, place) for place in range(len(self.places))]
         return RunSeconds(*(np.minimum.reduce(part) for part in zip(*found, strict=True)))
 
-    def alone_s(self, samples: int, *, bare: bool = False) -> float:
-        """Return the seconds of all layers if nothing is recomputed, at the place where they take least; or
-        `RunSeconds.bare` of them.
-        """
-        key, part = (samples, bare), 2 if bare else 0
-        if key not in self._alone:
+    @cached_property
+    def alone(self) -> WholeModel:
+        """Return the seconds of all layers for every size of a microbatch."""
+        sizes = divisors(self.job.global_batch)
+        found = [self._alone_at(sizes, first) for first in self.places]
+        return WholeModel(
+            np.array(sizes), *(np.minimum.reduce(part) for part in zip(*found, strict=True))
+        )  # fmt: skip
+
+    def _alone_at(self, sizes: list[int], first: int) -> list[FloatArray]:
+        """Return `once`, `passed` and `bare` of `WholeModel` at one place."""
+        whole = self.table.whole(replace(self._choice, first=first), tuple(sizes))
+        if whole is None:
             ends = self.stages.starts[[self.stages.whole]], self.stages.stops[[self.stages.whole]]
-            self._alone[key] = min(
-                float(self._runs_at(samples, first, RECOMPUTE[0], *ends)[part][0]) for first in self.places
-            )
-        return self._alone[key]
+            rows = [self._runs_at(samples, first, RECOMPUTE[0], *ends) for samples in sizes]
+            return [np.concatenate(part) for part in zip(*rows, strict=True)]
+        if not self.job.training:
+            return [whole.forward] * 3
+        both = whole.input_grad + whole.weight_grad - whole.behind_weight
+        once = whole.forward + both
+        passed = whole.forward + np.minimum(whole.input_grad, both)
+        return [once, passed, np.maximum(once - whole.comm, once / 2)]
 
     def most_s(self, samples: int) -> FloatArray:
         """Return the (recomputations,) seconds of all layers, on the place where they take longest."""

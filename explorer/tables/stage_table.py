@@ -30,6 +30,7 @@ from explorer.tables.run_memory import RunCounts, RunMemory
 from explorer.tables.stage_choice import StageChoice
 from explorer.tables.stage_crossings import StageCrossings
 from explorer.tables.stage_lanes import StageLanes
+from explorer.tables.whole_model import WholeSeconds, whole_seconds
 from explorer.tasks.skeleton import IntArray
 from explorer.workload import Job
 
@@ -142,6 +143,18 @@ class StageTable:
             return self.columns(choice).runs(starts, stops)
         parts = self._by_experts(choice, starts, stops)
         return _joined([(m, self.columns(c).runs(starts[m], stops[m])) for c, m in parts])
+
+    def whole(self, choice: StageChoice, sizes: tuple[int, ...]) -> WholeSeconds | None:
+        """Return the seconds of all layers for microbatches of many sizes, if nothing is recomputed; None
+        where only `seconds` tells.
+
+        Raises:
+            InputError: the model or the cluster does not allow the choice.
+        """
+        if self._prices is not layer_columns or not self.positions.ordered or choice.overlap:
+            return None
+        row = self._lanes.row(self._lanes.lane(choice))
+        return whole_seconds(self.graph, self.cluster, row, sizes, self.job.precision)
 
     def memory(self, choice: StageChoice, starts: IntArray, stops: IntArray) -> RunMemory:
         """Return the bytes on one device.
