@@ -101,7 +101,9 @@ Spot = tuple[float, float]
 
 def drag_boundary(page: Page, number: int, rest_ms: float) -> None:
     """Give one block over a boundary: the handle goes a chip's width to the left."""
-    x, y = seen(page, ".b-lanes .b-handle", number)
+    lane = number % (page.page.locator(".b-lanes [data-lane]").count() - 1)
+    seen(page, ".b-lanes [data-lane]", lane)
+    x, y = seen(page, f".b-lanes [data-lane='{lane}'] .b-handle", 0)
     width = page.page.evaluate(
         """([x, y]) => {
           const lane = document.elementFromPoint(x, y).closest("[data-lane]");
@@ -125,10 +127,10 @@ DRAGS = {"boundary": drag_boundary, "block out of its run": drag_block}
 
 
 def seen(page: Page, selector: str, number: int) -> Spot:
-    """Where an element is on the screen, scrolled to if it is not."""
+    """Where an element is on the screen, scrolled to if it is not; a far lane is built a frame later."""
+    page.page.wait_for_selector(selector, state="attached")
     found = page.spot(selector, number)
-    if found is None:
-        raise AssertionError(f"nothing is {selector}")
+    assert found is not None
     return found
 
 

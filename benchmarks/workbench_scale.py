@@ -12,13 +12,13 @@ import asyncio
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from explorer.explain import reasons
 from widgets import Explorer
 from widgets.edits import move_layers, shift_boundary
 from widgets.paint import paint, paint_rest
+from widgets.reasons import Reasons
 from widgets.session import Point
 
 ROUNDS = 5
@@ -97,19 +97,21 @@ def drops(explorer: Explorer, name: str, edit: Callable[[Point, int], Point]) ->
 
 
 def why(explorer: Explorer) -> None:
-    """Print what the reasons take, and the longest pause that a gesture may meet."""
-    now = explorer.now()
-    own, slices = now.inputs, []
-    found: Iterator[Any] = reasons(own.graph, own.cluster, own.workload, now.strategy, now.report)
-    said = 0
-    while True:
-        begun = time.process_time()
-        item = next(found, found)
+    """Print what the reasons take, and the longest slice: a gesture may have to wait for its end."""
+    found, slices, walls = Reasons(), [], []
+    found.settled(explorer.now(), None)
+    work = found.work(explorer.now())
+    while found.under_way:
+        begun, wall = time.process_time(), time.perf_counter()
+        next(work, None)
         slices.append((time.process_time() - begun) * 1e3)
-        if item is found:
-            break
-        said += item is not None
-    row("Why: a slice", slices, f"{said} reasons in {sum(slices) / 1e3:.1f} s, {len(slices)} slices")
+        walls.append((time.perf_counter() - wall) * 1e3)
+    row(
+        "Why: a slice",
+        slices,
+        f"{len(found.rows)} reasons in {sum(slices) / 1e3:.1f} s, {len(slices)} slices",
+    )
+    row("Why: a slice (on the clock)", walls)
 
 
 async def search(explorer: Explorer) -> None:

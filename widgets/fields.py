@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from explorer.base.units import DTYPE_BYTES
@@ -14,7 +15,7 @@ from explorer.strategies.degrees import RECOMPUTE, ZERO_LEVELS, Degrees
 from explorer.strategies.model_axes import splittable
 
 from .edits import degrees_of
-from .schedule_choice import choices, schedule_options
+from .schedule_choice import Choice, choices_at_hand, schedule_options
 from .session import Point
 from .update_choice import update_fields
 
@@ -34,6 +35,7 @@ def bar_view(
     can_undo: bool,
     can_redo: bool,
     comparing: bool = False,
+    former: Point | None = None,
 ) -> dict[str, Any]:
     """Make `Controls.view`.
 
@@ -46,6 +48,7 @@ def bar_view(
         can_undo: whether Undo is enabled.
         can_redo: whether Redo is enabled.
         comparing: whether there is a plan B.
+        former: state whose schedules may stand in for those of `point` until it is drawn again.
     """
     degrees = degrees_of(point) if point else None
     model = point.inputs.model.reference if point else asked["model"]
@@ -55,7 +58,7 @@ def bar_view(
         _place("cluster", "Cluster", cluster_names(), cluster, typed),
     ]
     if point is not None and degrees is not None:
-        for part in (_work, _degrees, _schedule, _choices):
+        for part in (_work, _degrees, partial(_schedule, choices_at_hand(point, former)), _choices):
             fields += part(point, degrees)
     for field in fields:
         key = field["key"]
@@ -136,7 +139,7 @@ def _degrees(point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
         yield _number(key, key.capitalize(), getattr(degrees, key), _DEGREES[key], name)
 
 
-def _schedule(point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
+def _schedule(found: tuple[Choice, ...], point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
     """Yield the field of the schedule: every registered one, those that are impossible with what they
     need.
     """
@@ -148,9 +151,9 @@ def _schedule(point: Point, degrees: Degrees) -> Iterator[dict[str, Any]]:
             "title": choice.title,
             "group": choice.group,
         }
-        for choice in choices(point)
+        for choice in found
     ]
-    shown = next(choice.title for choice in choices(point) if choice.name == degrees.schedule)
+    shown = next(choice.title for choice in found if choice.name == degrees.schedule)
     yield {
         "key": "schedule", "label": "Schedule", "kind": "select", "value": degrees.schedule, "options": rows,
         "width_px": 128, "title": shown,

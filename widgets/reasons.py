@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
+from explorer.base.pacing import NotYet, paced
 from explorer.explain import Sentence, ordered, reasons
 from explorer.views import reasons_view, verdict_view
 
@@ -20,6 +22,8 @@ MOST_KEPT = 8
 """Plans whose reasons are remembered."""
 LONGEST_S = 10.0
 """Seconds of work on the reasons for one plan, without pauses, after which no more are looked for."""
+SLICE_S = 0.03
+"""Seconds of work between two pauses, however long one change takes to be simulated."""
 
 
 class Reasons:
@@ -50,7 +54,7 @@ class Reasons:
         self.under_way = known is None
 
     def work(self, now: Point) -> Iterator[None]:
-        """Find the reasons, with a pause after every change tried and every reason found."""
+        """Find the reasons, with a pause after every change tried, every reason found and every `SLICE_S`."""
         if self.under_way:
             try:
                 yield from self._found(now)
@@ -62,18 +66,20 @@ class Reasons:
         found: list[Sentence] = []
         job, own = now.strategy.job, now.inputs
         begun, spent = self._clock(), 0.0
-        for said in reasons(
+        steps = reasons(
             own.graph, own.cluster, own.workload, now.strategy, now.report,
             allowed=lambda changed: not released(now.holds, job, changed.job),
-        ):  # fmt: skip
-            if said is not None:
-                found.append(said)
-                self._add(now, said)
-            spent += self._clock() - begun
-            if spent > LONGEST_S:
-                break  # a plan so large that one change takes seconds: what was found stands
-            yield
-            begun = self._clock()
+        )  # fmt: skip
+        with closing(paced(steps, SLICE_S)) as slices:
+            for said in slices:
+                if said is not None and not isinstance(said, NotYet):
+                    found.append(said)
+                    self._add(now, said)
+                spent += self._clock() - begun
+                if spent > LONGEST_S:
+                    break  # a plan so large that one change takes seconds: what was found stands
+                yield
+                begun = self._clock()
         self._finish(now, ordered(tuple(found)))
 
     def _add(self, now: Point, said: Sentence) -> None:

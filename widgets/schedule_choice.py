@@ -73,6 +73,16 @@ def choices(point: Point) -> tuple[Choice, ...]:
     return known
 
 
+def choices_at_hand(point: Point, former: Point | None) -> tuple[Choice, ...]:
+    """Return the choices of a state if they are known, else those of the state before: to ask what every
+    schedule needs takes longer than all else that a gesture waits for. Without a state before they are made.
+    """
+    for state in (point, former):
+        if state is not None and "schedules" in state.outcome.kept:
+            return choices(state)
+    return choices(point)
+
+
 def _choice(point: Point, schedule: Schedule, shape: Shape, group: str) -> Choice:
     problem = ""
     try:

@@ -97,7 +97,7 @@ class Showing:
         if now.note.endswith("now 1f1b") and before is not None:
             bench.parts.board.notice = {"level": "info", "text": now.note}
         paint(bench.parts, bench.history, self.comparisons)
-        self.redraw()
+        self.redraw(former=before)
         if not self._soon.later(lambda: self._follow(now)):
             at_once(lambda: self._follow(now))
         self._idle.later(lambda: self._quiet(now))
@@ -116,6 +116,8 @@ class Showing:
             return
         yield from paint_rest(bench.parts, now, bench.run_panel.errors(now))
         self.mark()
+        yield
+        self.redraw()
         for panel in bench.panels:
             yield
             self.guard(partial(panel.settled, now))
@@ -142,13 +144,18 @@ class Showing:
         if point is self._bench.history.now:
             at_once(lambda: self._quiet(point))
 
-    def redraw(self) -> None:
-        """Draw bar and sentence; the rest is drawn when the state changes."""
+    def redraw(self, former: Point | None = None) -> None:
+        """Draw bar and sentence; the rest is drawn when the state changes.
+
+        Args:
+            former: state whose schedules are offered until the next drawing, if those of the present one are
+                not known: a gesture waits for this.
+        """
         bench = self._bench
         bar = bar_view(
             bench.history.now, asked=self.asked, typed=self.typed, errors=self.errors, busy=self._busy(),
             can_undo=bench.history.can_undo, can_redo=bench.history.can_redo,
-            comparing=bench.history.now is not None and bench.history.now.other is not None,
+            comparing=bench.history.now is not None and bench.history.now.other is not None, former=former,
         )  # fmt: skip
         if bar != bench.parts.controls.view or self.errors:
             bench.parts.controls.view = bar

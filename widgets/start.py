@@ -1,14 +1,22 @@
-"""Initial strategy: one that fits, found among even ones by estimates and confirmed by a simulation."""
+"""Initial strategy: one that fits, found among even ones by estimates and confirmed by a simulation.
+
+A placement is easiest to follow and to move by hand in a short pipeline: the simplest one that fits is shown,
+even where a search finds something faster. Where none fits as it is, seconds decide: the plan that searches
+cost first (`explorer.search.first_plans`) competes with what fits by thrift.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import NamedTuple
 
 from explorer.base.errors import ExplorerError
 from explorer.base.units import dtype_bytes
+from explorer.search.evaluator import Candidate, Evaluator
+from explorer.search.first_plans import first_plans
 from explorer.search.microbatches import NEAR
+from explorer.search.problem import Problem
 from explorer.simulation.simulate import simulate
 from explorer.strategies.cuts import units
 from explorer.strategies.degrees import Degrees
@@ -40,21 +48,38 @@ class _Guess(NamedTuple):
 
 
 def start_strategy(inputs: Inputs) -> Strategy:
-    """Try pipeline x data parallel first, then tensor parallelism, ZeRO or recomputation, until it fits.
+    """Try short pipelines x data parallel first, then tensor parallelism, until one fits as it is.
 
-    Of several that fit the one with the least of all these is taken (among long pipelines of one length the
-    fastest), with its fastest microbatch size. Where none of them fits, experts and ZeRO-3 are tried too
-    (`_closest`); the board then says what would help.
+    Of several that fit the one with the least of all these is taken, with its fastest microbatch size. If it
+    takes a long pipeline, ZeRO or recomputation to fit, the fastest of the simplest such shape (among long
+    pipelines of one length the fastest) and of the rule of thumb is taken. Where none of them fits, experts
+    and ZeRO-3 are tried too (`_closest`); the board then says what would help.
 
     Raises:
         ExplorerError: no even strategy can be made at all.
     """
     estimator = Estimator(inputs.graph, inputs.cluster, inputs.job)
-    for guess in islice(_fitting(inputs, estimator), _MOST_CONFIRMED):
-        best = _with_microbatch(inputs, estimator, guess.degrees)
-        if best is not None and not best.over_bytes:
+    guesses = islice(_fitting(inputs, estimator), _MOST_CONFIRMED)
+    first = next(guesses, None)
+    ruled = None if first is not None and _is_plain(first.degrees) else _by_rule(inputs)
+    limit = ruled.outcome.step_time_s if ruled is not None else float("inf")
+    for guess in chain(() if first is None else (first,), guesses):
+        best = _with_microbatch(inputs, estimator, guess.degrees, limit)
+        if best is not None and not best.over_bytes and best.step_s < limit:
             return _built(inputs, best.degrees)
-    return _built(inputs, _closest(inputs, estimator))
+    return ruled.strategy if ruled is not None else _built(inputs, _closest(inputs, estimator))
+
+
+def _is_plain(degrees: Degrees) -> bool:
+    """Tell whether a shape fits without what makes it long, slow or hard to follow."""
+    return degrees.stages < _LONG and degrees.zero == 0 and degrees.recompute == "none"
+
+
+def _by_rule(inputs: Inputs) -> Candidate | None:
+    """Return the plan that a search would cost first, if it fits."""
+    problem = Problem(graph=inputs.graph, cluster=inputs.cluster, workload=inputs.workload)
+    found = first_plans(problem, Evaluator(problem=problem))
+    return next((item for item in found if item is not None and item.outcome.feasible), None)
 
 
 def _fitting(inputs: Inputs, estimator: Estimator) -> Iterator[_Guess]:
@@ -92,11 +117,13 @@ def _alike(guesses: list[_Guess], room: float) -> list[_Guess]:
     return [guess for guess in guesses if guess.over_bytes <= allowed]
 
 
-def _with_microbatch(inputs: Inputs, estimator: Estimator, degrees: Degrees) -> _Guess | None:
+def _with_microbatch(
+    inputs: Inputs, estimator: Estimator, degrees: Degrees, limit_s: float = float("inf")
+) -> _Guess | None:
     """Return what a simulation says of the degrees with their fastest microbatch size.
 
     Sizes lack no memory, or hardly more than the smallest does; those of nearly the fastest guess are
-    simulated. None if none can be.
+    simulated. None if none can be, or none seems to take less than `limit_s`.
     """
     share = inputs.job.global_batch // degrees.replicas
     sizes = [2**k for k in range(max(1, share & -share).bit_length())]
@@ -106,8 +133,10 @@ def _with_microbatch(inputs: Inputs, estimator: Estimator, degrees: Degrees) -> 
     guesses = sorted(
         (guess for guess in guesses if guess.over_bytes <= allowed), key=lambda guess: guess.step_s
     )
-    near = [guess for guess in guesses if guess.step_s <= _TIED * guesses[0].step_s]
-    tried = [_simulated(inputs, guess.degrees) for guess in near[:_MOST_CONFIRMED]]
+    least = _TIED * min(limit_s, guesses[0].step_s) if guesses else 0.0
+    tried = [_simulated(inputs, guess.degrees) for guess in guesses if guess.step_s <= least][
+        :_MOST_CONFIRMED
+    ]
     return min(
         (guess for guess in tried if guess is not None),
         key=lambda guess: (max(0.0, guess.over_bytes - allowed), guess.step_s),

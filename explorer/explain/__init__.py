@@ -5,7 +5,7 @@ One file per subject. Each topic is a generator that tries changes and arrives a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 from explorer.base.errors import InfeasibleError
 from explorer.cluster import Cluster
@@ -34,7 +34,7 @@ def reasons(
     report: Report,
     *,
     allowed: Callable[[Strategy], bool] = lambda _: True,
-) -> Iterator[Sentence | None]:
+) -> Generator[Sentence | None, None, None]:
     """Yield sentences as they are found, and None after every change that was tried, so the caller can stop.
 
     One simulation lies between two of them.

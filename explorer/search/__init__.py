@@ -16,10 +16,10 @@ from types import ModuleType
 from typing import Any
 
 from explorer.base.errors import InputError
+from explorer.base.pacing import NotYet, paced
 from explorer.base.registry import Registry
 from explorer.search._jobs import MOST_PROCESSES, jobs_of
 from explorer.search._outcomes import objective_value
-from explorer.search._pacing import NotYet, paced
 from explorer.search.evaluator import (
     FRONTIER_OF,
     GAP,

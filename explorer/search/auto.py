@@ -19,11 +19,11 @@ from explorer.base.errors import ExplorerError
 from explorer.base.registry import Option
 from explorer.search import SEARCHERS, Searcher, Space
 from explorer.search._branch_and_bound import BranchAndBound
-from explorer.search._first_plans import first_plans
 from explorer.search._portfolio import Part, take_turns
 from explorer.search._thrift import thriftier
 from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.exhaustive import divisors
+from explorer.search.first_plans import first_plans
 from explorer.search.local import descend
 from explorer.search.problem import ANY, Problem
 from explorer.strategies.cuts import units

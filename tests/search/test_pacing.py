@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 import explorer
+from explorer.base import pacing
 from explorer.base.checkpoints import Stopped, checkpoint, watched
 from explorer.base.collector import uncollected
+from explorer.base.pacing import NOT_YET, paced
 from explorer.graph import LayerGraph
 from explorer.search import SEARCHERS, Evaluator, Problem, search
-from explorer.search import _pacing as pacing
-from explorer.search._pacing import NOT_YET, paced
 
 NAMES = SEARCHERS.names()
 Build = Callable[..., LayerGraph]

@@ -161,7 +161,13 @@ class WidgetPage:
         mouse.move(x + 9, y)
         mouse.move(*to, steps=8)
         if release:
-            mouse.up()
+            self.release()
+        self.settle()
+
+    def release(self) -> None:
+        """Let go, and wait until the board no longer waits for an answer before it draws its estimate."""
+        self.page.mouse.up()
+        self.page.wait_for_function("() => !document.querySelector('.b-lane.target, .b-chip.hole')")
         self.settle()
 
     def slowness(self) -> float:

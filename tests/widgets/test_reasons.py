@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
 import explorer as core
+from explorer.base.checkpoints import checkpoint
 from explorer.explain import Sentence
 from explorer.views import verdict_view
 from explorer.views.tiles import figures, with_measured
@@ -86,6 +90,52 @@ def test_they_are_replaced_one_by_one_in_place(bench: Explorer) -> None:
         seen.add(sum(row["old"] for row in found))
     assert len(seen) > 3, "not all at once"
     assert bench.showing.reasons.verdict
+
+
+def test_a_gesture_need_not_wait_for_a_long_simulation(
+    bench: Explorer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = bench.history.now
+    may_end = [False]
+
+    def slow(*_asked: Any, **_more: Any) -> Iterator[Sentence | None]:
+        while not may_end[0]:
+            checkpoint()
+            time.sleep(0.0005)
+        yield Sentence(topic="memory", text="found")
+
+    monkeypatch.setattr("widgets.reasons.reasons", slow)
+    found = Reasons()
+    found.settled(now, None)
+    work = found.work(now)
+    for _ in range(3):
+        next(work)
+    assert found.rows == [], "it pauses while one change is still being simulated"
+    may_end[0] = True
+    for _ in work:
+        pass
+    assert [row["key"] for row in found.rows] == ["memory"]
+
+
+def test_a_drop_ends_a_simulation_under_way(bench: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+
+    def endless(*_asked: Any, **_more: Any) -> Iterator[Sentence | None]:
+        try:
+            while True:
+                checkpoint()
+                time.sleep(0.0005)
+        finally:
+            ended.set()
+        yield None
+
+    monkeypatch.setattr("widgets.reasons.reasons", endless)
+    found = Reasons()
+    found.settled(bench.history.now, None)
+    work = found.work(bench.history.now)
+    next(work)
+    work.close()
+    assert ended.wait(60)
 
 
 def test_undo_shows_the_known_reasons_at_once(bench: Explorer) -> None:

@@ -14,8 +14,15 @@ from explorer.schedules import SCHEDULES
 from explorer.schedules.placements import ANY
 from explorer.strategies.bare_shape import bare_shape
 from widgets import Explorer
-from widgets.edits import FALLBACK_SCHEDULE
-from widgets.schedule_choice import OPTION, Choice, choices, degrees_shown, with_schedule
+from widgets.edits import FALLBACK_SCHEDULE, set_field
+from widgets.schedule_choice import (
+    OPTION,
+    Choice,
+    choices,
+    choices_at_hand,
+    degrees_shown,
+    with_schedule,
+)
 from widgets.session import Point
 
 NAMES = SCHEDULES.names()
@@ -186,3 +193,26 @@ def test_a_framework_is_chosen(benches: dict[str, Explorer]) -> None:
     bench.controls.send_intent("set", key="framework", value="")
     assert bench.report.step_time_s == step
     bench.go(before)
+
+
+def test_a_gesture_is_answered_with_the_choices_at_hand_and_the_bar_follows(
+    benches: dict[str, Explorer],
+) -> None:
+    before = benches["even"].now()
+    asked = choices(before)
+    after = set_field(before, "microbatch_size", 2)
+    assert "schedules" not in after.outcome.kept
+    assert choices_at_hand(after, before) is asked
+    assert "schedules" not in after.outcome.kept, "nothing was asked"
+    assert choices_at_hand(after, None) == choices(after)
+    assert choices_at_hand(after, before) is choices(after), "once they are known they are shown"
+
+
+def test_the_bar_ends_with_what_the_state_shown_can_have(benches: dict[str, Explorer]) -> None:
+    bench = benches["even"]
+    bench.set(stages=3)
+    try:
+        offered = {row["value"]: row["disabled"] for row in field(bench, "schedule")["options"]}
+        assert offered == {item.name: bool(item.problem) for item in choices(bench.now())}
+    finally:
+        bench.undo()

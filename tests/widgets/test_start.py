@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from explorer.search.evaluator import Evaluator
+from explorer.search.first_plans import first_plans
+from explorer.search.problem import Problem
 from explorer.simulation.simulate import simulate
 from explorer.strategies.degrees import Degrees
+from explorer.strategies.degrees_reading import read_degrees
 from widgets.inputs import Inputs, load_inputs
 from widgets.start import start_strategy
 
@@ -42,7 +46,7 @@ def test_what_cannot_fit_uses_all_devices_and_is_not_beaten_in_both(model: str) 
 
 
 def test_thousands_of_devices_take_few_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Estimates choose; a handful of what they choose is simulated, and what is shown is a pipeline."""
+    """Estimates choose; a handful of what they choose is simulated."""
     calls = 0
 
     def counted(*given: Any) -> Any:
@@ -51,15 +55,38 @@ def test_thousands_of_devices_take_few_simulations(monkeypatch: pytest.MonkeyPat
         return simulate(*given)
 
     monkeypatch.setattr("widgets.start.simulate", counted)
+    monkeypatch.setattr("explorer.search.evaluator.simulate", counted)
     own = inputs("llama3-405b", "hgx-h100-2048")
     strategy = start_strategy(own)
     assert calls <= 4
     report = simulate(own.graph, own.cluster, own.workload, strategy)
     assert report.feasible
     assert len(strategy.job.devices) == 16_384
-    assert len(strategy.job.stages) > 1
     # Megatron's answer is of this kind: as many devices as a node share a layer
     assert strategy.job.stages[0].meshes[0].size("tensor") == 8
+
+
+@pytest.mark.parametrize(
+    ("model", "cluster"),
+    [("llama3-405b", "hgx-h100-2048"), ("awd-lm", "dgx-a100-128"), ("deepseek-v2", "hgx-h100-2048")],
+)
+def test_where_no_short_pipeline_fits_it_is_no_slower_than_what_a_search_costs_first(
+    model: str, cluster: str
+) -> None:
+    own = inputs(model, cluster)
+    problem = Problem(graph=own.graph, cluster=own.cluster, workload=own.workload)
+    ruled = [item for item in first_plans(problem, Evaluator(problem=problem)) if item is not None][-1]
+    assert ruled.outcome.feasible
+    found = simulate(own.graph, own.cluster, own.workload, start_strategy(own))
+    assert found.feasible
+    assert found.step_time_s <= ruled.outcome.step_time_s
+
+
+def test_a_short_pipeline_that_fits_as_it_is_comes_first() -> None:
+    """Something faster may be there: the workbench begins where a placement is easy to follow."""
+    found = read_degrees(start_strategy(inputs("llama3-8b", "dgx-a100-128")))
+    assert found is not None
+    assert (found.stages, found.chunks, found.zero, found.recompute) == (4, 1, 0, "none")
 
 
 @pytest.mark.parametrize("model", ["mixtral-8x7b", "deepseek-v3", "resnet50"])

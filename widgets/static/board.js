@@ -2414,7 +2414,8 @@ var Nearness = class {
         }
         changed2();
       },
-      { root, rootMargin: "300px 0px" }
+      { root, rootMargin: root ? "160px 0px" : "300px 0px" }
+      // in a box that scrolls, some five lanes
     );
   }
   watch(element) {
@@ -2426,7 +2427,7 @@ var Nearness = class {
 };
 
 // src/board/draw.js
-var LAZY_LANES = 64;
+var LAZY_LANES = 24;
 var MAKE = { lane: makeLane, links: makeLinks, group: makeGroup };
 var DRAW = { lane: drawLane, links: drawLinks, group: drawGroup };
 function drawBoard(ctx) {
@@ -2849,6 +2850,37 @@ function attachGestures(ctx) {
   ctx.stopGestures = finish;
 }
 
+// src/board/hold.js
+var HOLD_MS = 60;
+var Hold = class {
+  /** @param {import("./index.js").BoardContext} ctx */
+  constructor(ctx) {
+    this.ctx = ctx;
+    this.timer = 0;
+  }
+  get on() {
+    return this.timer !== 0;
+  }
+  begin() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.end(), HOLD_MS);
+  }
+  /** The answer is there, or takes too long: draw what is known. */
+  end() {
+    this.drop(() => this.ctx.show());
+  }
+  /** The preview is over, for the tiles as well. @param {() => void} [draw] */
+  drop(draw = () => {
+  }) {
+    const { preview } = this.ctx;
+    clearTimeout(this.timer);
+    this.timer = 0;
+    this.ctx.preview = null;
+    draw();
+    if (preview) tellPreview(this.ctx, null);
+  }
+};
+
 // src/board/keyboard.js
 var PAGE_LANES = 8;
 function attachKeyboard(ctx) {
@@ -3133,6 +3165,7 @@ var BoardContext = class {
     this.scaleKey = null;
     this.optimistic = null;
     this.preview = null;
+    this.hold = new Hold(this);
     this.focusKey = null;
     this.anchor = null;
     this.afterAnswer = null;
@@ -3248,8 +3281,7 @@ var BoardContext = class {
     this.catalog = new Catalog(blocks);
     this.optimistic = null;
     if (first) return;
-    if (this.preview) tellPreview(this, null);
-    this.preview = null;
+    this.hold.drop();
     queueMicrotask(() => this.stopGestures?.());
   }
   select(positions) {
@@ -3284,6 +3316,11 @@ var BoardContext = class {
     if (this.model.get("theme") !== theme) this.sync.set("theme", theme);
   }
   draw() {
+    if (!this.hold.on) this.show();
+    else if (this.pending) this.showState();
+    else this.hold.end();
+  }
+  show() {
     this.read();
     const { view } = this;
     const ready = Boolean(view.lanes?.length && this.catalog.layers.length);
@@ -3314,7 +3351,8 @@ var BoardContext = class {
   }
   /** Show what a move would do; `null` ends it. @param {any} carried see `previewOf` */
   setPreview(carried) {
-    if (!carried && !this.preview) return;
+    if (!carried && (this.hold.on || !this.preview)) return;
+    if (this.hold.on) this.hold.end();
     this.message = "";
     this.preview = carried && previewOf(this, carried);
     considerSoon(this, this.preview);
@@ -3371,22 +3409,24 @@ var BoardContext = class {
     const on = !lane.locked;
     this.commit(withLock(this.view, id, on), "lock", { lane: id, on }, () => `${lane.name} ${on ? "locked" : "unlocked"}`);
   }
-  /** Show a view until the answer comes, send the intent, and say what came of it. */
+  /**
+   * Send the intent, show a view until the answer comes, and say what came of it. What was dropped shows already where
+   * it goes: a moment is left to the answer before the board is drawn twice.
+   */
   commit(view, kind, fields, words) {
-    const was = this.preview;
     const notice = this.model.get("notice");
     this.dropAt ??= this.inputAt ?? performance.now();
     performance.clearMarks("sx-drop");
     performance.mark("sx-drop", { startTime: this.dropAt });
-    this.preview = null;
     this.message = "";
     this.optimistic = view;
     this.sync.send(kind, fields);
     this.afterAnswer = () => {
       if ((this.model.get("notice") ?? null) === (notice ?? null)) this.say(words());
     };
+    if (this.preview?.view && this.pending) this.hold.begin();
+    else this.hold.drop();
     this.draw();
-    if (was) tellPreview(this, null);
   }
   /** From the gesture to the frame that shows the answer, for benchmarks: a measure named `sx-repaint`. */
   measureRepaint() {
@@ -3413,7 +3453,7 @@ var BoardContext = class {
     clearTimeout(this.greying);
     this.stopGestures?.();
     this.closeMenu?.(false);
-    if (this.preview) tellPreview(this, null);
+    this.hold.drop();
     this.closeRoot();
     this.root.remove();
   }

@@ -14,7 +14,7 @@ import { drawIdeal, drawRuler } from "./ruler.js";
 import { Nearness } from "./scroll.js";
 
 /** Lanes beyond this many are only built near the part that is seen. */
-const LAZY_LANES = 64;
+const LAZY_LANES = 24;
 
 const MAKE = { lane: makeLane, links: makeLinks, group: makeGroup };
 const DRAW = { lane: drawLane, links: drawLinks, group: drawGroup };

@@ -10,6 +10,7 @@ import { afterPaint, drawBoard } from "./draw.js";
 import { moved } from "./estimate.js";
 import { attachGestures } from "./gestures.js";
 import { drawHead, laneWords, makeHead } from "./head.js";
+import { Hold } from "./hold.js";
 import { allPinned, boundaryRefusal, pinnedPositions, refusal, withLock, withPins } from "./holds.js";
 import { attachKeyboard } from "./keyboard.js";
 import { fitScale } from "./layout.js";
@@ -35,6 +36,7 @@ class BoardContext {
     this.scaleKey = null;
     this.optimistic = null; // view drawn until Python answers
     this.preview = null; // what `previewOf` makes, while something is carried
+    this.hold = new Hold(this);
     this.focusKey = null;
     this.anchor = null; // flat position where a shift-range starts
     this.afterAnswer = null; // says the result of the last move, once known
@@ -159,8 +161,7 @@ class BoardContext {
     this.catalog = new Catalog(blocks);
     this.optimistic = null;
     if (first) return;
-    if (this.preview) tellPreview(this, null);
-    this.preview = null;
+    this.hold.drop();
     queueMicrotask(() => this.stopGestures?.());
   }
 
@@ -202,6 +203,12 @@ class BoardContext {
   }
 
   draw() {
+    if (!this.hold.on) this.show();
+    else if (this.pending) this.showState();
+    else this.hold.end();
+  }
+
+  show() {
     this.read();
     const { view } = this;
     const ready = Boolean(view.lanes?.length && this.catalog.layers.length);
@@ -234,7 +241,8 @@ class BoardContext {
 
   /** Show what a move would do; `null` ends it. @param {any} carried see `previewOf` */
   setPreview(carried) {
-    if (!carried && !this.preview) return;
+    if (!carried && (this.hold.on || !this.preview)) return;
+    if (this.hold.on) this.hold.end();
     this.message = "";
     this.preview = carried && previewOf(this, carried);
     considerSoon(this, this.preview);
@@ -294,22 +302,24 @@ class BoardContext {
     this.commit(withLock(this.view, id, on), "lock", { lane: id, on }, () => `${lane.name} ${on ? "locked" : "unlocked"}`);
   }
 
-  /** Show a view until the answer comes, send the intent, and say what came of it. */
+  /**
+   * Send the intent, show a view until the answer comes, and say what came of it. What was dropped shows already where
+   * it goes: a moment is left to the answer before the board is drawn twice.
+   */
   commit(view, kind, fields, words) {
-    const was = this.preview;
     const notice = this.model.get("notice");
     this.dropAt ??= this.inputAt ?? performance.now();
     performance.clearMarks("sx-drop");
     performance.mark("sx-drop", { startTime: this.dropAt });
-    this.preview = null;
     this.message = "";
     this.optimistic = view;
     this.sync.send(kind, fields);
     this.afterAnswer = () => {
       if ((this.model.get("notice") ?? null) === (notice ?? null)) this.say(words());
     };
+    if (this.preview?.view && this.pending) this.hold.begin();
+    else this.hold.drop();
     this.draw();
-    if (was) tellPreview(this, null);
   }
 
   /** From the gesture to the frame that shows the answer, for benchmarks: a measure named `sx-repaint`. */
@@ -339,7 +349,7 @@ class BoardContext {
     clearTimeout(this.greying);
     this.stopGestures?.();
     this.closeMenu?.(false);
-    if (this.preview) tellPreview(this, null);
+    this.hold.drop();
     this.closeRoot();
     this.root.remove();
   }

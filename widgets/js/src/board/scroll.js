@@ -78,7 +78,7 @@ export class Nearness {
         }
         changed();
       },
-      { root, rootMargin: "300px 0px" },
+      { root, rootMargin: root ? "160px 0px" : "300px 0px" }, // in a box that scrolls, some five lanes
     );
   }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import suppress
 from typing import Generic, TypeVar
 
@@ -32,7 +32,7 @@ class NotYet:
 NOT_YET = NotYet()
 
 
-def paced(steps: Generator[T, None, None], pause_s: float | None = None) -> Iterator[T | NotYet]:
+def paced(steps: Generator[T, None, None], pause_s: float | None = None) -> Generator[T | NotYet, None, None]:
     """Yield steps, and `NOT_YET` whenever one takes longer than a pause (or than the rest of it).
 
     Where there are no threads, as in a browser's Python, steps take as long as they take.
@@ -78,7 +78,7 @@ class _Worker(Generic[T]):
     def start(self) -> bool:
         """Begin; False where there are no threads."""
         run = contextvars.copy_context().run
-        self._thread = threading.Thread(target=run, args=(self._work,), daemon=True, name="search steps")
+        self._thread = threading.Thread(target=run, args=(self._work,), daemon=True, name="steps")
         try:
             self._thread.start()
         except RuntimeError:

@@ -1,0 +1,39 @@
+// After a drop: its preview shows already where it goes, so it stands a moment for the answer. What Python says by then
+// is the only thing drawn; to draw the page's own estimate in between would keep the answer waiting.
+
+import { tellPreview } from "./preview.js";
+
+/** So long an answer is waited for before the estimate is drawn. */
+const HOLD_MS = 60;
+
+export class Hold {
+  /** @param {import("./index.js").BoardContext} ctx */
+  constructor(ctx) {
+    this.ctx = ctx;
+    this.timer = 0;
+  }
+
+  get on() {
+    return this.timer !== 0;
+  }
+
+  begin() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.end(), HOLD_MS);
+  }
+
+  /** The answer is there, or takes too long: draw what is known. */
+  end() {
+    this.drop(() => this.ctx.show());
+  }
+
+  /** The preview is over, for the tiles as well. @param {() => void} [draw] */
+  drop(draw = () => {}) {
+    const { preview } = this.ctx;
+    clearTimeout(this.timer);
+    this.timer = 0;
+    this.ctx.preview = null;
+    draw();
+    if (preview) tellPreview(this.ctx, null);
+  }
+}
