@@ -224,6 +224,14 @@ def append_line(path: str | Path, line: bytes, *, what: str = "file") -> None:
             os.close(handle)
 
 
+def cache_folder() -> Path:
+    """Return `EXPLORER_CACHE`, else `strategy-explorer` in the user's cache folder; it need not exist."""
+    if own := os.environ.get("EXPLORER_CACHE"):
+        return Path(own)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "strategy-explorer"
+
+
 def make_folder(path: Path) -> None:
     """Make a folder and those above it, if they are missing.
 

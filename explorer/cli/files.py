@@ -11,8 +11,8 @@ from explorer.base.formats import json_text
 from explorer.base.units import format_bytes, format_seconds
 from explorer.cli.inputs import add_json, add_trust, trust_of
 from explorer.cli.output import emit_json, say
-from explorer.cli.predict import predict
 from explorer.plan import load_plan
+from explorer.search.baselines import predict
 from explorer.simulation.check import check
 
 

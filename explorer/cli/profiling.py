@@ -20,7 +20,10 @@ def add_commands(commands: Any) -> None:
     """Add `profile`."""
     parser = commands.add_parser("profile", help="measure this machine and write a cluster profile")
     parser.add_argument(
-        "-o", "--output", required=True, metavar="FILE", help="profile to write (.yaml or .json)"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="profile to write (.yaml or .json); default: kept in the cache folder, for `explorer validate`",
     )
     parser.add_argument("--devices", default="auto", choices=("auto", "cpu", "cuda"))
     parser.add_argument("--ranks", type=int, help="processes; default: one for each GPU or core")
@@ -31,14 +34,21 @@ def add_commands(commands: Any) -> None:
 
 def run_profile(options: argparse.Namespace) -> int:
     """Measure, write, and read back the profile written."""
-    from explorer.profiling import profile_machine
+    from explorer.profiling import keep_profile, profile_machine
+    from explorer.profiling.kept import NAME
+    from explorer.profiling.machine import chosen
 
-    path = Path(options.output)
-    _check_writable(path)
+    path = Path(options.output) if options.output else None
+    if path is not None:
+        _check_writable(path)
     cluster = profile_machine(
-        path.stem, devices=options.devices, ranks=options.ranks, quick=options.quick, on_event=_tell
-    )
-    save_cluster(cluster, path)
+        path.stem if path else NAME,
+        devices=options.devices, ranks=options.ranks, quick=options.quick, on_event=_tell,
+    )  # fmt: skip
+    if path is None:
+        path = keep_profile(cluster, chosen(options.devices, options.ranks)[0])
+    else:
+        save_cluster(cluster, path)
     cluster = load_cluster(path)
     if options.json:
         emit_json("profile", {"file": str(path), "cluster": to_plain(cluster)})

@@ -8,13 +8,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explorer.base.units import format_seconds
+from explorer.base.units import format_bytes, format_seconds
 from explorer.cli.calibrating import add_history, check_history, tell_broken
 from explorer.cli.inputs import add_json, add_trust, trust_of
 from explorer.cli.output import emit_json, say, table
 from explorer.plan import Resolved, load_plan
 
 if TYPE_CHECKING:
+    from explorer.cluster import Cluster
     from explorer.run.compare import Comparison
 
 
@@ -25,6 +26,9 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("--steps", type=int, default=7, help="measured rounds, interleaved with the baseline")
     parser.add_argument("--engine", default="interpreter", choices=("interpreter", "torch", "dry"))
     parser.add_argument("--baseline", default="", help="plan file; else chosen to suit the plan")
+    parser.add_argument(
+        "--profile", metavar="FILE", help="profile of this machine; default: what `explorer profile` kept"
+    )
     add_history(parser)
     add_trust(parser)
     add_json(parser)
@@ -43,6 +47,7 @@ def run_validate(options: argparse.Namespace) -> int:
         steps=options.steps,
         engine=options.engine,
         baseline=_baseline(options),
+        profile=_profile(options),
         on_event=_tell,
     )
     if options.history:
@@ -62,6 +67,16 @@ def _baseline(options: argparse.Namespace) -> str | Resolved | None:
     return load_plan(name, trust=trust_of(options)) if name and name not in BASELINES else name or None
 
 
+def _profile(options: argparse.Namespace) -> Cluster | None:
+    """Return the profile of this machine with which its cost model is judged; None if there is none."""
+    from explorer.cluster_profiles import load_cluster
+    from explorer.profiling import device_here, kept_profile
+
+    if options.profile:
+        return load_cluster(options.profile)
+    return None if options.engine == "dry" else kept_profile(device_here(least=2))
+
+
 def _remember(comparison: Comparison, resolved: Resolved, options: argparse.Namespace) -> None:
     from explorer.calibrate.history import TOO_NOISY
     from explorer.calibrate.records import add, run_record
@@ -78,8 +93,9 @@ def _remember(comparison: Comparison, resolved: Resolved, options: argparse.Name
 
 def _tell(event: Mapping[str, Any]) -> None:
     """Print progress worth a line: rounds as they end, on rank 0."""
-    if event.get("kind") == "round" and not event.get("rank"):
-        say(f"explorer: {event.get('case', 'run')}: round {event.get('round')}")
+    if event.get("event") == "round" and not event.get("rank"):
+        number = int(event["number"])
+        say(f"explorer: {'warming up' if number < 0 else f'round {number + 1}'}")
 
 
 def comparison_text(comparison: Comparison) -> str:
@@ -92,6 +108,9 @@ def comparison_text(comparison: Comparison) -> str:
     lines = [table(rows), "", f"verdict        {comparison.verdict} (contention {comparison.contention:.2f})"]
     if comparison.baseline:
         lines.append(f"speedup over   {comparison.baseline}")
+    if comparison.plan_speedup is not None:
+        lines.append(f"the plan's own {_ratio(comparison.plan_speedup)} predicted on its devices")
+    lines += _cost_lines(comparison)
     if comparison.numerics_ok is not None:
         lines.append(f"numerics       {'equal' if comparison.numerics_ok else 'DIFFERENT'}")
     lines += [
@@ -102,6 +121,26 @@ def comparison_text(comparison: Comparison) -> str:
     lines += [f"validated      {text}" for text in comparison.validated]
     lines += [f"not validated  {text}" for text in comparison.not_validated]
     return "\n".join(lines)
+
+
+def _cost_lines(comparison: Comparison) -> list[str]:
+    """Say what the machine's profile predicted, and what memory was counted."""
+    found = comparison.costs
+    lines = [f"cost model     {comparison.costs_missing}"] * bool(comparison.costs_missing)
+    if found is not None:
+        lines.append(
+            f"cost model     {found.verdict}: compute {_seconds(found.predicted['compute_s'])} predicted,"
+            f" {_seconds(found.measured['compute_s'])} measured ({found.error_pct:+.1f} %),"
+            f" step {_seconds(found.predicted['step_time_s'])} ({found.step_error_pct:+.1f} %), speedup"
+            f" {_ratio(found.predicted['speedup'])}, by {found.profile}"
+        )
+    for item in comparison.memory:
+        error = 100 * (item.predicted_bytes / item.measured_bytes - 1)
+        lines.append(
+            f"memory         rank {item.rank}: {format_bytes(item.predicted_bytes)} of tensors predicted,"
+            f" {format_bytes(item.measured_bytes)} counted ({error:+.1f} %)"
+        )
+    return lines
 
 
 def _seconds(value: float | None) -> str:

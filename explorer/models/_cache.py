@@ -10,14 +10,13 @@ import contextlib
 import gzip
 import hashlib
 import json
-import os
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from explorer.base.errors import InputError
-from explorer.base.files import make_folder, read_bytes, unpack, write_bytes
+from explorer.base.files import cache_folder, make_folder, read_bytes, unpack, write_bytes
 from explorer.base.formats import parse_json
 from explorer.graph import Defaults, Dim, Layer, LayerGraph, Parameter, Tensor, Use, Work
 
@@ -39,14 +38,6 @@ UNREADABLE = (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, T
 """Errors that `decode` raises if the data are no graph."""
 
 
-def folder() -> Path:
-    """Return `EXPLORER_CACHE`, else `strategy-explorer` in the user's cache folder."""
-    if own := os.environ.get("EXPLORER_CACHE"):
-        return Path(own)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "strategy-explorer"
-
-
 def key(content: Mapping[str, Any]) -> str:
     """Return the name under which a graph made from `content` (plain data) is kept.
 
@@ -61,7 +52,7 @@ def key(content: Mapping[str, Any]) -> str:
 def load(name: str) -> LayerGraph | None:
     """Load the graph kept under `name`; None if there is none or it cannot be read."""
     try:
-        return decode(read_bytes(folder() / f"{name}.json.gz"))
+        return decode(read_bytes(cache_folder() / f"{name}.json.gz"))
     except UNREADABLE:
         return None
 
@@ -69,8 +60,8 @@ def load(name: str) -> LayerGraph | None:
 def save(name: str, data: bytes) -> None:
     """Keep an encoded graph; a cache that cannot be written is no reason to fail."""
     with contextlib.suppress(InputError):
-        make_folder(folder())
-        write_bytes(folder() / f"{name}.json.gz", data)
+        make_folder(cache_folder())
+        write_bytes(cache_folder() / f"{name}.json.gz", data)
 
 
 class _Table:

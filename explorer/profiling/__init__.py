@@ -15,12 +15,15 @@ from typing import Any
 
 from explorer.cluster import Cluster
 from explorer.profiling.assemble import assemble
+from explorer.profiling.kept import device_here, keep_profile, kept_path, kept_profile
 from explorer.profiling.machine import chosen, this_host
 from explorer.profiling.sizes import CUDA, survey_of
 from explorer.run.launch import RunResult, start
 from explorer.run.spec import RunSpec, Survey
 
-__all__ = ["ROUNDS", "profile_machine", "profile_of"]
+__all__ = [
+    "ROUNDS", "device_here", "keep_profile", "kept_path", "kept_profile", "profile_machine", "profile_of"
+]  # fmt: skip
 
 ROUNDS = 7
 QUICK_ROUNDS = 3

@@ -9,7 +9,7 @@ from typing import Any
 
 from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup, Software, Source
 from explorer.cluster_profiles import cluster_names, load_cluster
-from explorer.costs.graph_work import HALF
+from explorer.costs.graph_work import BACKWARD_PRODUCTS, HALF
 from explorer.framework import OURS
 from explorer.profiling import curve_fits
 from explorer.profiling.curve_fits import Key, MedianSeconds
@@ -19,6 +19,8 @@ from explorer.run.profile_correction import same_device
 PCIE_MOST = 64e9
 """Bytes/s in one direction that no PCIe 5.0 x16 slot reaches: faster links are NVLink."""
 _SAME_MEMORY = 0.1  # a card reports a few per cent less memory than its data sheet
+
+_BACKWARD = ("attention_backward", "conv_backward")
 
 Found = Mapping[Key, MedianSeconds]
 
@@ -176,12 +178,12 @@ def _efficiency(kind: DeviceKind, found: Found, where: str) -> tuple[DeviceKind,
     precision = _precisions(found)[0]
     peak, overhead = kind.peak(precision), kind.launch_overhead_s
     curves = {"matmul": curve_fits.curve(_flops_seconds(found, "product", precision), peak, overhead)}
-    for what in ("attention", "conv"):
+    for what in ("attention", "conv", *_BACKWARD):
         if work := _flops_seconds(found, what, precision):
             curves[what] = curve_fits.curve(work, peak, overhead)
     curves["memory"] = curve_fits.curve(_moved_seconds(found), kind.memory_bandwidth_bytes_per_s, overhead)
     kind = replace(kind, efficiency=tuple(curves.items()))
-    spread = _band(found, "product", "attention", "conv", "memory")
+    spread = _band(found, "product", "attention", "conv", *_BACKWARD, "memory")
     what = f"products, attention and convolutions in {precision}, copies, by size"
     how = [_measured("efficiency", where, None, what, spread)]
     if not kind.compute_units:
@@ -268,8 +270,9 @@ def _overhead(first: Mapping[str, Any], found: Found) -> float:
 
 
 def _flops_seconds(found: Found, what: str, precision: str) -> dict[float, float]:
+    halves = 2.0 if what == "conv_backward" else 1.0  # each of its two gradients is priced by itself
     pairs = [
-        (flops_of(what, key.size), timing.seconds)
+        (flops_of(what, key.size), timing.seconds / halves)
         for key, timing in found.items()
         if key.what == what and key.precision == precision
     ]
@@ -283,8 +286,14 @@ def _moved_seconds(found: Found) -> dict[float, float]:
 
 
 def flops_of(what: str, size: tuple[int, ...]) -> float:
-    """Count FLOPs: 2 m n k for a product, half of 4 h t^2 w for causal attention, 18 s c^2 e^2 for a conv."""
+    """Count FLOPs: 2 m n k for a product, half of 4 h t^2 w for causal attention, 18 s c^2 e^2 for a conv.
+
+    The backward of an attention has five products where the forward has two; of the two gradients of a
+    convolution each is one.
+    """
     a, b, c = size
+    if what == "attention_backward":
+        return 2 * BACKWARD_PRODUCTS * flops_of("attention", size)
     if what == "product":
         return 2.0 * a * b * c
     return HALF * 4.0 * a * b * b * c if what == "attention" else 18.0 * a * b * b * c * c

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from explorer.base.errors import InputError
+from explorer.base.errors import InputError, PlanError
 from explorer.plan import Resolved, load_plan
 from explorer.run.likeness import Scaled, UnitSize, scale
 from explorer.strategy import JobStrategy, Mesh, Stage
@@ -32,6 +32,30 @@ def baseline_of(asked: str | Resolved | None, scaled: Scaled, size: UnitSize) ->
         ranks=scaled.ranks, size=size,
     )  # fmt: skip
     return "plan", _onto(scaled, likeness.strategy)
+
+
+def planned_speedup(resolved: Resolved, name: str, asked: str | Resolved | None) -> float | None:
+    """Return the speedup that is predicted for the plan itself, on its own devices, over the same baseline.
+
+    Args:
+        resolved: the plan.
+        name: name of the baseline, as `baseline_of` returns it.
+        asked: the baseline's own plan if that is what it is.
+
+    Returns:
+        The baseline's step time over the plan's; None if the plan's devices cannot run the baseline.
+    """
+    from explorer.search.baselines import baseline_of as planned
+    from explorer.search.baselines import predict
+
+    try:
+        if name == "plan":
+            base = predict(load_plan(asked) if isinstance(asked, str) else asked or resolved)
+        else:
+            base = planned(resolved, {"data_parallel": "dp"}.get(name, name))[1]
+        return base.step_time_s / predict(resolved).step_time_s
+    except (InputError, PlanError):
+        return None
 
 
 def _one_stage(scaled: Scaled, devices: tuple[int, ...]) -> JobStrategy:

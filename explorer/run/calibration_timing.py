@@ -21,6 +21,12 @@ from explorer.run.transport import Transport
 REPEATS = 3
 """Messages and collectives of one size in one round."""
 
+Pair = tuple[float, float]
+
+
+def _since(begin: Pair, end: Pair) -> Pair:
+    return end[0] - begin[0], end[1] - begin[1]
+
 
 class Stopwatch:
     """Timer of everything requested, once per call of `measure`."""
@@ -44,11 +50,12 @@ class Stopwatch:
     def measure(self) -> dict[str, Any]:
         """Time everything requested, and return the seconds and the share of a core that this rank got."""
         cpu, wall = time.thread_time(), time.perf_counter()
-        units = {str(samples): self._units(samples) for samples in self.asked.samples}
+        both = {str(samples): self._units(samples) for samples in self.asked.samples}
         update = self._update()
         share = (time.thread_time() - cpu) / max(time.perf_counter() - wall, 1e-9)
         return {
-            "units": units,
+            "units": {samples: wall for samples, (wall, _) in both.items()},
+            "worked": {samples: worked for samples, (_, worked) in both.items()},
             "update_s": update,
             "cpu_share": share,
             "messages": {str(size): self._message(size) for size in self.asked.message_bytes},
@@ -60,13 +67,20 @@ class Stopwatch:
             torch.cuda.synchronize(self.device)
         return time.perf_counter()
 
-    def _units(self, samples: int) -> list[tuple[float, float]]:
-        """Return the (forward, backward) seconds of every unit."""
+    def _clocks(self) -> Pair:
+        """Return the seconds of the wall, and those that the core has worked for this thread (GPU: the
+        wall's).
+        """
+        wall = self._now()
+        return wall, wall if self.device.type == "cuda" else time.thread_time()
+
+    def _units(self, samples: int) -> tuple[list[Pair], list[Pair]]:
+        """Return the (forward, backward) seconds of every unit: of the wall, and those the core worked."""
         self.transport.barrier()
         tokens = sample_tokens(self.model, 0, samples, self.device)
         inputs: list[torch.Tensor | None] = []
         outputs: list[torch.Tensor] = []
-        forward = []
+        forward: list[Pair] = []
         for unit, own in zip(self.model.units, self.own, strict=True):
             x: torch.Tensor | None = None
             for source in unit.reads:
@@ -74,22 +88,25 @@ class Stopwatch:
                 x = value if x is None else x + value
             if x is not None:
                 x = x.detach().requires_grad_()
-            begin = self._now()
+            begin = self._clocks()
             made = unit_forward(self.model, unit, own, x, tokens)
-            forward.append(self._now() - begin)
+            forward.append(_since(begin, self._clocks()))
             inputs.append(x)
             outputs.append(made)
-        backward = [0.0] * len(outputs)
+        backward: list[Pair] = [(0.0, 0.0)] * len(outputs)
         for i in reversed(range(len(outputs))):
             x = inputs[i]
             wanted = [*(() if x is None else (x,)), *self.own[i].values()]
             came = None if outputs[i].dim() == 0 else torch.ones_like(outputs[i])
-            begin = self._now()
+            begin = self._clocks()
             found = torch.autograd.grad(outputs[i], wanted, came)
             # a microbatch adds its gradients to those of earlier ones
             torch._foreach_add_(self.sums[i], found[len(wanted) - len(self.sums[i]) :])
-            backward[i] = self._now() - begin
-        return list(zip(forward, backward, strict=True))
+            backward[i] = _since(begin, self._clocks())
+        wall, worked = (
+            [(f[clock], b[clock]) for f, b in zip(forward, backward, strict=True)] for clock in (0, 1)
+        )
+        return wall, worked
 
     def _update(self) -> float:
         held = {name: w.detach().clone() for name, w in self.weights.items()}

@@ -11,6 +11,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from explorer.run.build import Prepared, begins, parts_of, step_times
+from explorer.run.cost_check import CostCheck, RankBytes
 
 QUIET = 0.8
 """Smallest share of a core that a rank must get for a verdict."""
@@ -109,6 +110,14 @@ class Comparison:
     """What the run timed of its machine, the fields of `explorer.calibrate.runs.MachineTimes`, from which it
     was predicted; {} if compute was slept.
     """
+    costs: CostCheck | None = None
+    """Whether the times of the parts are what the cost model says of this machine; None if nothing tells."""
+    costs_missing: str = ""
+    """Reason why nothing tells, with the way out; empty if `costs` does."""
+    memory: list[RankBytes] = field(default_factory=list)
+    """Peak bytes of the ranks' tensors, predicted and counted; [] if compute was slept."""
+    plan_speedup: float | None = None
+    """Speedup predicted for the plan itself, on its own devices, over the same baseline; None if unknown."""
 
 
 def measure(

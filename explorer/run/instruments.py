@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from explorer.base.errors import InputError
+from explorer.cluster import Cluster
 from explorer.plan import Resolved
 from explorer.run.baselines import BASELINES
 from explorer.run.dry_run import DRY_RANKS, dry_run
@@ -40,6 +41,7 @@ def make_experiment(
     ranks: int | None = None,
     size: UnitSize | None = None,
     warmup_rounds: int = WARMUP_ROUNDS,
+    profile: Cluster | None = None,
 ) -> Experiment:
     """Make the launch that validates a plan.
 
@@ -51,6 +53,8 @@ def make_experiment(
         ranks: most processes; None for as many as can be timed here.
         size: size of the runnable model.
         warmup_rounds: rounds before them that are discarded (a dry run needs none).
+        profile: a profile of this machine (`explorer.profiling.kept_profile`), whose prediction is compared
+            as well; None if there is none.
 
     Raises:
         InputError: a plan or option that cannot be run.
@@ -60,8 +64,13 @@ def make_experiment(
     if rounds < 1:
         raise InputError(f"{rounds} rounds", key="steps", found=rounds, allowed=">= 1")
     if engine == "dry":
+        if profile is not None:
+            raise InputError(
+                "a dry run computes nothing that a profile could predict",
+                key="profile", found=profile.name, allowed="engine interpreter or torch",
+            )  # fmt: skip
         return dry_run(resolved, rounds=min(rounds, 3), ranks=ranks or DRY_RANKS)
     return short_run(
         resolved, rounds=rounds, engine=engine, baseline=baseline, ranks=ranks or available_ranks(),
-        size=size or UnitSize(), warmup_rounds=warmup_rounds,
+        size=size or UnitSize(), warmup_rounds=warmup_rounds, profile=profile,
     )  # fmt: skip

@@ -2,7 +2,8 @@
 
 Device work is repeated until the clock can resolve it, on GPUs inside a CUDA graph, so that the host's own
 pace, which is measured separately, is not included. On processors a timing during which the system gave the
-core to others is discarded.
+core to others is discarded, and weights and inputs come from memory, not from the cache of the core: a
+training step last touched them a microbatch ago.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ SHORTEST_S = 0.002
 """Seconds that repeated device work lasts at least."""
 LONGEST_S = 0.5
 """Seconds above which a thing is timed only once in a round."""
+COLD_BYTES = 1 << 26
+"""Bytes of copies of an operand that a processor reads in turn, so that none of them waits in its cache."""
 ISSUED = 200
 """Small kernels in one timing of the host."""
 WHOLE_SHARE = 0.95
@@ -101,6 +104,7 @@ class Surveyor:
                 ("product", self.asked.products, self._product),
                 ("attention", self.asked.attentions, self._attention),
                 ("conv", self.asked.convolutions, self._convolution),
+                *self._backward_kinds(),
             ):
                 for size in sizes:
                     item = _Item(what, precision, size)
@@ -112,6 +116,15 @@ class Surveyor:
             yield _Item("launch", "", ()), self._launch
             largest = max(self.asked.moved_bytes, default=1 << 24) // 2
             yield _Item("host_copy", "", (largest,)), lambda: self._host_copy(largest)
+
+    def _backward_kinds(self) -> list[tuple[str, tuple[tuple[int, int, int], ...], Callable[[_Item], Timed]]]:
+        """Return backwards that are not products of the forward's kind; on GPUs those are not measured."""
+        if self.device.type == "cuda":
+            return []
+        return [
+            ("attention_backward", self.asked.attentions, self._attention_backward),
+            ("conv_backward", self.asked.convolutions, self._convolution_backward),
+        ]
 
     def _timed(self, item: _Item, make: Callable[[_Item], Timed]) -> float:
         """Return the seconds of one repetition, the median of a few."""
@@ -162,14 +175,41 @@ class Surveyor:
 
     def _product(self, item: _Item) -> Timed:
         rows, columns, depth = item.size
-        left, right = self._random(item, rows, depth), self._random(item, columns, depth)
+        left = self._random(item, rows, depth)
         made = torch.empty(rows, columns, device=self.device, dtype=left.dtype)
-        return lambda: torch.mm(left, right.t(), out=made)  # as a linear layer: weights are (columns, depth)
+        weights = self._cold(lambda: self._random(item, columns, depth))
+        return lambda: torch.mm(left, next(weights).t(), out=made)  # a linear layer's are (columns, depth)
+
+    def _cold(self, make: Callable[[], torch.Tensor]) -> Iterator[torch.Tensor]:
+        """Return copies of an operand in turn, on GPUs the one again and again."""
+        first = make()
+        size = first.numel() * first.element_size()
+        copies = 1 if self.device.type == "cuda" else max(1, COLD_BYTES // size)
+        return itertools.cycle([first, *(make() for _ in range(copies - 1))])
 
     def _attention(self, item: _Item) -> Timed:
         heads, tokens, width = item.size
         q, k, v = (self._random(item, 1, heads, tokens, width) for _ in range(3))
         return lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    def _attention_backward(self, item: _Item) -> Timed:
+        heads, tokens, width = item.size
+        given = [self._random(item, 1, heads, tokens, width).requires_grad_() for _ in range(3)]
+        with torch.enable_grad():
+            made = F.scaled_dot_product_attention(given[0], given[1], given[2], is_causal=True)
+        came = torch.ones_like(made)
+        return lambda: torch.autograd.grad(made, given, came, retain_graph=True)
+
+    def _convolution_backward(self, item: _Item) -> Timed:
+        samples, channels, edge = item.size
+        given = [
+            self._random(item, *shape).requires_grad_()
+            for shape in ((samples, channels, edge, edge), (channels, channels, 3, 3))
+        ]
+        with torch.enable_grad():
+            made = F.conv2d(given[0], given[1], padding=1)
+        came = torch.ones_like(made)
+        return lambda: torch.autograd.grad(made, given, came, retain_graph=True)
 
     def _convolution(self, item: _Item) -> Timed:
         samples, channels, edge = item.size
@@ -178,9 +218,9 @@ class Surveyor:
         return lambda: F.conv2d(image, weight, padding=1)
 
     def _move(self, item: _Item) -> Timed:
-        read = torch.zeros(max(1, item.size[0] // 8), device=self.device)
-        written = torch.empty_like(read)
-        return lambda: torch.add(read, 1.0, out=written)
+        reads = self._cold(lambda: torch.zeros(max(1, item.size[0] // 8), device=self.device))
+        written = torch.empty_like(next(reads))
+        return lambda: torch.add(next(reads), 1.0, out=written)
 
     def _launch(self) -> float:
         """Return the device seconds of an empty kernel."""

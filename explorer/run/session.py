@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 
 from explorer.run import guard
+from explorer.run.allocated import counted, prepare_counting
 from explorer.run.interpreter import Backend, Hooks, Interpreter
 from explorer.run.lane import LanePlan, RankLanes
 from explorer.run.sleeper import Sleeper
@@ -38,8 +39,7 @@ def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
     if spec.pin:
         _pin(spec.ranks)
     urgent = bool(spec.cases) and all(case.kind == DRY for case in spec.cases) and hurry()
-    if spec.calibration is not None or any(case.kind != DRY for case in spec.cases):
-        import_for_backward()
+    _prepare(spec)
     transport = connect(spec.group_timeout_s, spec.device)
     desk.events.send("ready", device=str(transport.device), name=_device_name(transport.device))
     players = [_player(case, i, spec, desk, transport) for i, case in enumerate(spec.cases)]
@@ -86,6 +86,14 @@ def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
     transport.barrier()
     transport.close()
     return result
+
+
+def _prepare(spec: RunSpec) -> None:
+    """Do once what takes seconds the first time, before anything is timed."""
+    if spec.calibration is not None or any(case.kind != DRY for case in spec.cases):
+        import_for_backward()
+    if any(case.count_bytes for case in spec.cases):
+        prepare_counting()
 
 
 def import_for_backward() -> None:
@@ -155,7 +163,12 @@ def _player(
     def play() -> dict[str, Any]:
         if compute is not None:
             compute.reset()
-        record = _play(plan, compute, transport, hooks, case, desk)
+        if compute is not None and case.count_bytes:
+            with counted(transport.device, compute.current.values()) as found:
+                record = _play(plan, compute, transport, hooks, case, desk)
+            record["peak_bytes"] = found.peak
+        else:
+            record = _play(plan, compute, transport, hooks, case, desk)
         if compute is not None:
             if case.check:
                 desk.status(COMPUTING, "the comparison with one process", sum(case.seconds))

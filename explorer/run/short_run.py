@@ -15,13 +15,27 @@ from explorer.graph import LayerGraph
 from explorer.plan import Resolved
 from explorer.reads import reading_of
 from explorer.run import compare
-from explorer.run.baselines import baseline_of
+from explorer.run.baselines import baseline_of, planned_speedup
 from explorer.run.build import Prepared, prepare, unsupported_by_torch
 from explorer.run.calibrate import Calibrated, calibrate, machine_times, uncalibrated
 from explorer.run.compare import Comparison, EngineRun, StageTime
+from explorer.run.cost_check import (
+    COST_TOLERANCE_PCT,
+    PROCESSOR,
+    CostCheck,
+    RankBytes,
+    clock_of,
+    layer_seconds,
+    measured_compute,
+    predicted_compute,
+    priced_by,
+    rank_bytes,
+    unfit,
+)
 from explorer.run.experiment import Experiment, update_rules
 from explorer.run.launch import RunResult, device_of
 from explorer.run.likeness import Scaled, UnitSize, scale
+from explorer.run.operators import by_operator, operator_graph
 from explorer.run.spec import Calibration, RunSpec
 from explorer.simulation.check import check_job
 from explorer.strategy import JobStrategy
@@ -38,8 +52,12 @@ def short_run(
     ranks: int,
     size: UnitSize,
     warmup_rounds: int = WARMUP_ROUNDS,
+    profile: Cluster | None = None,
 ) -> Experiment:
-    """Run the plan's likeness, its baseline and their calibration for real, in turn."""
+    """Run the plan's likeness, its baseline and their calibration for real, in turn.
+
+    `profile`: what this machine's profile says of it, to compare with; None if there is none.
+    """
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
     if problems := check_job(resolved.graph, resolved.cluster, job, strategy):
         raise PlanError(problems)
@@ -52,7 +70,8 @@ def short_run(
     plain = _prepared("numerics", scaled, scaled.strategy, rough, check=True, once=True)
     reading = reading_of(plain.case.order.read_rule)
     check = replace(plain.case, optimizer="momentum" if reading.make else "sgd", learning_rate=0.01)
-    cases = [check, main.case, against.case]
+    counted = replace(main.case, name="bytes", once=True, count_bytes=True)
+    cases = [check, counted, main.case, against.case]
     twin = None
     if engine == "torch":
         if problems := unsupported_by_torch(main.case):
@@ -78,8 +97,17 @@ def short_run(
 
     def finish(result: RunResult) -> Comparison:
         known = [learn(result, only) for only in (None, *range(rounds))]
-        machine = to_plain(machine_times(known[0], device_of(result)))
-        return replace(_compare_short(result, scaled, known, other, name, engine), machine=machine)
+        device = device_of(result)
+        found = _compare_short(result, scaled, known, other, name, engine)
+        missing = unfit(profile, ranks=scaled.ranks, device=device)
+        return replace(
+            found,
+            machine=to_plain(machine_times(known[0], device)),
+            costs=None if missing or profile is None else _costs(result, scaled, other, name, found, profile),
+            costs_missing=missing,
+            memory=_memory(result, scaled),
+            plan_speedup=planned_speedup(resolved, name, baseline),
+        )
 
     return Experiment(spec=spec, finish=finish, learn=learn)
 
@@ -200,6 +228,55 @@ def _compare_short(
         engines=engines,
         error_spread_pct=compare.spread(errors),
     )  # fmt: skip
+
+
+def _costs(
+    result: RunResult, scaled: Scaled, other: JobStrategy, name: str, found: Comparison, profile: Cluster
+) -> CostCheck:
+    """Compare what was measured with what the machine's profile says of the operators of the run."""
+    graph, clock = operator_graph(scaled.model), clock_of(device_of(result))
+    rows = [rank["cases"]["strategy"] for rank in result.ranks]
+    rough = uncalibrated(scaled.ranks)
+
+    def priced(strategy: JobStrategy, **fields: Any) -> Prepared:
+        run = _prepared("profile", scaled, strategy, rough, **fields)
+        return priced_by(run, graph, by_operator(strategy, graph), profile)
+
+    main, against = priced(scaled.strategy), priced(other, everywhere=name == "single")
+    step_s, compute_s = compare.predicted_step(main), predicted_compute(main)
+    worked_s = measured_compute(main, rows, clock)
+    error = compare.relative_pct(compute_s, worked_s)
+    taken_s = found.measured["step_time_s"] or 0.0
+    return CostCheck(
+        profile=f"{profile.name}: {profile.title}",
+        clock=clock,
+        predicted={
+            "step_time_s": step_s, "speedup": compare.predicted_step(against) / step_s,
+            "compute_s": compute_s,
+        },
+        measured={
+            "step_time_s": taken_s, "speedup": found.measured["speedup"], "compute_s": worked_s,
+        },
+        error_pct=error,
+        step_error_pct=compare.relative_pct(step_s, taken_s),
+        verdict=compare.verdict_of(
+            contention=1.0 if clock == PROCESSOR else found.contention, numerics_ok=None, error_pct=error,
+            tolerance_pct=COST_TOLERANCE_PCT,
+        ),
+        layers=layer_seconds(
+            graph, profile, [unit.name for unit in scaled.model.units],
+            [row["worked"] for rank in result.ranks for row in rank["calibration"]],
+            precision=scaled.job.precision,
+        ),
+    )  # fmt: skip
+
+
+def _memory(result: RunResult, scaled: Scaled) -> list[RankBytes]:
+    """Compare the counted peak of every rank with the predicted one."""
+    graph, rough = operator_graph(scaled.model), uncalibrated(scaled.ranks)
+    run = _prepared("bytes", scaled, scaled.strategy, rough)
+    priced = priced_by(run, graph, by_operator(scaled.strategy, graph), rough)
+    return rank_bytes(priced, [rank["cases"]["bytes"] for rank in result.ranks])
 
 
 def _stage_times(

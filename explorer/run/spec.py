@@ -84,6 +84,8 @@ class RunCase:
     """Whether to compare gradients and weights with a plain emulation in one process."""
     once: bool = False
     """Whether to run it before all rounds, once, untimed (the numerics)."""
+    count_bytes: bool = False
+    """Whether to count the peak bytes of tensors, which takes too long to time the run as well."""
     engine: str = "interpreter"
     """`interpreter` or `torch` (DistributedDataParallel, torch.distributed.pipelining)."""
 

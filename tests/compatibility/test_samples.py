@@ -14,10 +14,11 @@ import pytest
 import explorer
 from explorer.calibrate.files import read_evidence
 from explorer.calibrate.history import Entry, read
-from explorer.cli.predict import predict, report_json
+from explorer.cli.predict import report_json
 from explorer.cluster_profiles import load_cluster
 from explorer.models import saved
 from explorer.plan import Resolved
+from explorer.search.baselines import predict
 from explorer.simulation.lane_memory import MEMORY_PARTS, memory_by_lane
 from explorer.simulation.report import Report
 from explorer.strategy import Strategy

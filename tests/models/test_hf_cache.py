@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from explorer.base.files import cache_folder
 from explorer.models import _cache, hf
 
 pytest.importorskip("torch")
@@ -127,6 +128,6 @@ def test_a_flipped_bit_never_raises(where: float, bit: int) -> None:
 def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("EXPLORER_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert _cache.folder() == tmp_path / "strategy-explorer"
+    assert cache_folder() == tmp_path / "strategy-explorer"
     monkeypatch.setenv("EXPLORER_CACHE", str(tmp_path / "own"))
-    assert _cache.folder() == tmp_path / "own"
+    assert cache_folder() == tmp_path / "own"

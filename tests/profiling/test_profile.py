@@ -12,7 +12,7 @@ from explorer.base.errors import InputError
 from explorer.cli.main import main
 from explorer.cluster_profiles import load_cluster, save_cluster
 from explorer.costs.collectives import transfer_seconds
-from explorer.profiling import profile_machine
+from explorer.profiling import keep_profile, kept_path, kept_profile, profile_machine
 from explorer.profiling.assemble import assemble, flops_of, kind_name
 from explorer.profiling.machine import Host, chosen, this_host
 from explorer.profiling.sizes import survey_of
@@ -108,6 +108,25 @@ def test_flops_of_what_is_timed() -> None:
     assert flops_of("product", (2, 3, 5)) == 60
     assert flops_of("attention", (2, 10, 4)) == 0.5 * (2 * 2 * 10 * 10 * 4 * 2)
     assert flops_of("conv", (2, 3, 5)) == 2 * (2 * 3 * 3 * 9) * 25
+    assert flops_of("conv_backward", (2, 3, 5)) == flops_of("conv", (2, 3, 5))
+    assert flops_of("attention_backward", (2, 10, 4)) == 2.5 * flops_of("attention", (2, 10, 4))
+
+
+def test_backwards_that_were_timed_are_priced_as_timed() -> None:
+    """Seconds of a backward by its own curve: attention in one, convolutions in two."""
+    size = (4, 64, 32)
+    more = [
+        {"what": what, "precision": "fp32", "size": list(size), "seconds": flops_of(what, size) / rate}
+        for what, rate in (
+            ("attention", 5e10), ("attention_backward", 2e10), ("conv", 8e10), ("conv_backward", 2.5e10),
+        )
+    ]  # fmt: skip
+    kind = assemble("mine", HOST, [CPU], [*rows(1e11, 2e10, 4e9, 1e-9), *more]).device_kinds[0]
+    curves = dict(kind.efficiency)
+    assert curves["attention_backward"].at(flops_of("attention_backward", size)) == pytest.approx(
+        0.2, rel=1e-3
+    )
+    assert curves["conv_backward"].at(flops_of("conv", size)) == pytest.approx(0.5, rel=1e-3)
 
 
 def test_names_of_device_kinds() -> None:
@@ -160,6 +179,39 @@ def test_two_ranks_measure_this_machine(tmp_path: Path) -> None:
     assert load_cluster(tmp_path / "here.yaml").device_count == 2
 
 
+# ------------------------------------------------------------------------------------------------ kept
+
+
+def test_a_kept_profile_is_found_again_on_this_machine_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXPLORER_CACHE", str(tmp_path))
+    made = assemble("this-machine", HOST, [CPU, CPU], rows(1e11, 2e10, 4e9, 1e-6))
+    assert kept_profile("cpu") is None
+    assert keep_profile(made, "cpu") == kept_path("cpu")
+    assert kept_profile("cpu") == made
+    assert kept_profile("cuda") is None
+    with monkeypatch.context() as other:
+        other.setattr("explorer.profiling.kept._torch_version", lambda: "0.0")
+        assert kept_profile("cpu") is None
+    kept_path("cpu").write_text("no profile")
+    assert kept_profile("cpu") is None
+
+
+@pytest.mark.parametrize(("output", "kept"), [([], True), (["-o", "mine.yaml"], False)])
+def test_a_profile_is_kept_unless_a_file_is_named(
+    output: list[str], kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    made = assemble("made", HOST, [CPU], rows(1e11, 2e10, 4e9, 1e-6))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EXPLORER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("explorer.profiling.profile_machine", lambda _name, **_: made)
+    assert main(["profile", "--devices", "cpu", *output]) == 0
+    assert (kept_profile("cpu") == made) is kept
+    assert (tmp_path / "mine.yaml").exists() is not kept
+    assert "written to" in capsys.readouterr().out
+
+
 # ------------------------------------------------------------------------------------------ bad arguments
 
 
@@ -171,7 +223,6 @@ def test_two_ranks_measure_this_machine(tmp_path: Path) -> None:
         (["-o", "x.yaml", "--ranks", "0", "--devices", "cpu"], "0 ranks"),
         (["-o", "x.yaml", "--ranks", "100000", "--devices", "cpu"], "100000 ranks"),
         (["-o", "x.yaml", "--devices", "tpu"], "tpu"),
-        ([], "-o"),
     ],
 )
 def test_bad_arguments_are_one_line_before_anything_is_measured(

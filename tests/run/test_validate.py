@@ -9,10 +9,12 @@ import pytest
 
 from explorer.base.errors import InputError
 from explorer.cli.running import comparison_text
+from explorer.cluster import Cluster
 from explorer.cluster_profiles import load_cluster
 from explorer.models import load_model
 from explorer.plan import Resolved, load_plan, make_plan, resolve
 from explorer.run import make_experiment, validate
+from explorer.run.calibrate import uncalibrated
 from explorer.run.compare import CONFIRMED, GRADIENT_TOLERANCE, OFF, TOO_NOISY
 from explorer.run.likeness import SMALL
 from explorer.strategies.uniform import uniform
@@ -50,7 +52,32 @@ def test_the_short_run_of_a_plan_for_32_devices() -> None:
         assert set(found.parts[side]) == {"compute", "communication", "bubble", "overhead"}
         assert min(found.parts[side].values()) >= 0
     assert any("tensor parallelism: 4" in text for text in found.not_validated)
+    assert found.costs is None
+    assert "explorer profile" in found.costs_missing
+    assert [item.rank for item in found.memory] == [0, 1]
+    assert all(abs(item.predicted_bytes / item.measured_bytes - 1) < 0.3 for item in found.memory)
+    assert found.plan_speedup is not None
+    assert found.plan_speedup > 0
     assert {"start", "ready", "round", "case", "step", "done"} <= {event["event"] for event in seen}
+
+
+def test_a_profile_of_this_machine_answers_whether_its_costs_are_true() -> None:
+    """Both errors stand side by side; a device a thousand times as fast is found out."""
+    kind = replace(uncalibrated(2).device_kinds[0], name="cpu", peak_flops_per_s=(("fp32", 1e15),))
+    rough = uncalibrated(2)
+    nodes = tuple(replace(group, device_kind="cpu") for group in rough.nodes)
+    profile = Cluster(name="mine", title="fast", device_kinds=(kind,), nodes=nodes, levels=rough.levels)
+    found = validate(plan(stages=2, microbatches=8), steps=1, ranks=2, size=SMALL, profile=profile)
+    assert found.costs is not None
+    assert found.costs_missing == ""
+    assert (found.costs.profile, found.costs.clock) == ("mine: fast", "processor")
+    assert found.costs.verdict == OFF
+    assert found.costs.error_pct < -50
+    assert {item.layer for item in found.costs.layers} >= {"embed", "stage0.0", "head"}
+    said = comparison_text(found)
+    assert "cost model     off" in said
+    assert "the plan's own" in said
+    assert said.count("\nmemory ") == 2
 
 
 @pytest.mark.slow
@@ -76,6 +103,7 @@ def test_torchs_engine_beside_ours_in_one_launch() -> None:
         ({"engine": "magic"}, "unknown engine"),
         ({"rounds": 0}, "0 rounds"),
         ({"baseline": "no-such-file.yaml", "ranks": 2}, "no-such-file"),
+        ({"engine": "dry", "profile": uncalibrated(2)}, "a dry run computes nothing"),
     ],
 )
 def test_wrong_options(options: dict[str, object], said: str) -> None:
