@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -26,7 +27,7 @@ from explorer.run.sharded.sums import block_sum
 from explorer.sharding.derive import Signature
 from explorer.sharding.layer_plan import signature_over
 from explorer.sharding.stage import GraphSharding, Request
-from explorer.sharding.states import BROADCAST, PARTIAL, TensorPlacement
+from explorer.sharding.states import BROADCAST, PARTIAL, Axis, TensorPlacement
 
 Tensors = dict[str, torch.Tensor]
 
@@ -182,6 +183,11 @@ class ShardedExecution:
             dimensions=self.dimensions, shapes=self.shapes, options=options.get(layer.name, {}),
         )  # fmt: skip
 
+    @property
+    def plain_axes(self) -> tuple[Axis, ...]:
+        """The mesh axes for what has no samples: parameters."""
+        return tuple(replace(axis, carved=False) for axis in self.axes)
+
     def boxer(self, name: str) -> Boxer:
         """Return the conversions of a tensor or a parameter."""
         shape = self.shapes[name]
@@ -195,6 +201,11 @@ class ShardedExecution:
     def cut_input(self, name: str, whole: torch.Tensor) -> torch.Tensor:
         """Return this rank's piece of a tensor as it rests between its layers."""
         return self.boxer(name).cut(whole, self.whole.rest(self.position[name]).placement)
+
+    def resting_shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of this rank's piece of a tensor between its layers."""
+        placement = self.whole.rest(self.position[name]).placement
+        return tuple(map(len, self.dimensions.indices(name, self.shapes[name], placement, self.mesh.place)))
 
     def cut_weight(self, name: str, whole: torch.Tensor) -> torch.Tensor:
         """Return this rank's piece of a parameter."""

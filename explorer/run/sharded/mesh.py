@@ -58,7 +58,7 @@ class Meter:
         self.times.clear()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Line:
     """The ranks along one mesh axis, of which this is one."""
 
@@ -96,14 +96,19 @@ class RankMesh:
 
 
 def open_mesh(
-    axes: Sequence[tuple[str, int]], ranks: Sequence[int], *, device: torch.device | None = None
+    axes: Sequence[tuple[str, int]],
+    ranks: Sequence[int],
+    *,
+    device: torch.device | None = None,
+    all_grids: Sequence[Sequence[int]] = (),
 ) -> RankMesh:
-    """Make the lines of a mesh; every rank of the default process group calls it with the same arguments.
+    """Make the lines of a mesh; every rank of the default process group calls it at the same time.
 
     Args:
         axes: names and sizes, the slowest first.
         ranks: ranks in row-major order of their coordinates.
         device: device of the tensors; the CPU if None.
+        all_grids: the ranks of all meshes that are made at once, the same on all ranks; only this one if ().
 
     Returns:
         The mesh as this rank sees it.
@@ -122,21 +127,19 @@ def open_mesh(
     me, meter = dist.get_rank(), Meter()
     if me not in ranks:
         raise InputError(f"rank {me} is not in the mesh", key="ranks", found=me, allowed=str(tuple(ranks)))
-    grid = dict(zip(itertools.product(*map(range, sizes)), ranks, strict=True))
-    place = next(where for where, rank in grid.items() if rank == me)
-    lines = tuple(_line(grid, place, a, name, meter) for a, (name, _) in enumerate(axes))
+    place = list(itertools.product(*map(range, sizes)))[list(ranks).index(me)]
+    lines = []
+    for a, (name, _) in enumerate(axes):
+        for grid in all_grids or (ranks,):
+            made = _lines_along(sizes, grid, a)
+            lines += [Line(name, row, place[a], group, meter) for row, group in made if me in row]
     where = device or torch.device("cpu")
-    return RankMesh(axes=tuple(axes), place=place, lines=lines, meter=meter, device=where)
+    return RankMesh(axes=tuple(axes), place=place, lines=tuple(lines), meter=meter, device=where)
 
 
-def _line(grid: dict[Coordinates, int], place: Coordinates, a: int, name: str, meter: Meter) -> Line:
-    """Make the process groups of all lines along an axis, in one order on all ranks; keep one's own."""
+def _lines_along(sizes: Sequence[int], ranks: Sequence[int], a: int) -> list[tuple[tuple[int, ...], Any]]:
+    """Make the process groups of all lines of a mesh along an axis."""
     members: dict[Coordinates, list[int]] = {}
-    for where, rank in grid.items():
+    for where, rank in zip(itertools.product(*map(range, sizes)), ranks, strict=True):
         members.setdefault((*where[:a], *where[a + 1 :]), []).append(rank)
-    mine = (*place[:a], *place[a + 1 :])
-    group = None
-    for key, ranks in members.items():
-        made = dist.new_group(ranks) if len(ranks) > 1 else None
-        group = made if key == mine else group
-    return Line(axis=name, ranks=tuple(members[mine]), place=place[a], group=group, meter=meter)
+    return [(tuple(row), dist.new_group(row) if len(row) > 1 else None) for row in members.values()]

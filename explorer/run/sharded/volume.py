@@ -14,6 +14,7 @@ from explorer.graph import COMPUTE
 from explorer.run.sharded.execution import ShardedExecution
 from explorer.run.sharded.kinds import is_by_channel
 from explorer.sharding.reshard import wire_factor
+from explorer.sharding.states import share
 
 Key = tuple[str, str, str]
 """(way, operation, mesh axis): `forward`, `backward` or `update`."""
@@ -46,6 +47,13 @@ def predicted_bytes(run: ShardedExecution, precision: str) -> dict[Key, float]:
         for axis, count in sums:
             sent = wire_factor("all_reduce", count) * scalars * _word(parameter.dtype, precision)
             found["update", "all_reduce", axis] += sent  # type: ignore[assignment]
+    for name, stored in run.stored.items():
+        parameter = run.graph.parameter[name]
+        for a, count in stored.sums:
+            if run.axes[a].carved:  # replicas of each other, whose gradients data parallelism adds up
+                scalars = share(stored.placement, parameter.shape, run.plain_axes) * parameter.elements
+                sent = wire_factor("all_reduce", count) * scalars * _word(parameter.dtype, precision)
+                found["update", "all_reduce", run.axes[a].name] += sent  # type: ignore[assignment]
     return {key: sent for key, sent in found.items() if sent}
 
 

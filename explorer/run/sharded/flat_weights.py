@@ -1,0 +1,154 @@
+"""Flat weights: the parameters of one holders group on a rank, whole or sharded over replicas (ZeRO, HSDP).
+
+With ZeRO over k replicas (Rajbhandari et al., 2020) a rank keeps the optimizer's states of its k-th of the
+flat parameters. Levels 1 and 2 gather the updated parts after an update; level 3 holds no more than its part
+between the actions that need the weights: what autograd has saved is the same storage, emptied and filled
+again. Gradients are scattered while they are added; with k below all replicas (HSDP, MiCS) the parts are then
+added over the groups. The flat tensor is padded to a multiple of k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from explorer.run.sharded.mesh import Meter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ShardLines:
+    """The ranks over which a group's weights are sharded, and those with the same part."""
+
+    inner: Any
+    """Process group of the ranks that have a part each; None for one."""
+    place: int
+    """Place of this rank among them."""
+    size: int
+    """Number of parts."""
+    outer: Any
+    """Process group of the ranks with the same part; None for one."""
+    copies: int
+    """Number of ranks with the same part."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class FlatWeights:
+    """Parameters of one group on one rank."""
+
+    level: int
+    """ZeRO level, 1 to 3."""
+    lines: ShardLines
+    """Where the parts are."""
+    meter: Meter
+    """Where bytes are counted."""
+    weights: dict[str, torch.Tensor] = field(default_factory=dict)
+    """Leaves by name: views of the flat tensor."""
+    gathers: int = 0
+    """Gathers so far."""
+    reductions: int = 0
+    """Reductions so far."""
+    _flat: torch.Tensor = field(init=False)
+    _part: torch.Tensor = field(init=False)
+    _sum: torch.Tensor | None = None
+    _users: int = 0
+
+    def fill(self, values: Mapping[str, torch.Tensor]) -> None:
+        """Take over initial values, by name."""
+        whole = torch.cat([x.detach().reshape(-1) for x in values.values()])
+        each = -(-whole.numel() // self.lines.size)
+        self._flat = whole.new_zeros(each * self.lines.size)
+        self._flat[: whole.numel()] = whole
+        self._part = self._mine().clone()
+        start = 0
+        for name, x in values.items():
+            self.weights[name] = self._flat[start : start + x.numel()].view(x.shape).detach().requires_grad_()
+            start += x.numel()
+        if self.level == 3:
+            self._empty()
+
+    @property
+    def part(self) -> torch.Tensor:
+        """This rank's part."""
+        return self._part
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of gathered weights that are held now."""
+        return self._flat.untyped_storage().size()
+
+    def _mine(self) -> torch.Tensor:
+        each = self._flat.numel() // self.lines.size
+        return self._flat[self.lines.place * each : (self.lines.place + 1) * each]
+
+    # -- weights ----------------------------------------------------------------------------------
+
+    def begin_gather(self) -> Any:
+        """Begin to gather all parts; return what to wait for."""
+        storage = self._flat.untyped_storage()
+        if not storage.size():
+            storage.resize_(self._flat.numel() * self._flat.element_size())
+        self._users += 1
+        self.gathers += 1
+        if self.lines.size == 1:
+            self._flat.data.copy_(self._part)
+            return None
+        sent = self._part.numel() * self._part.element_size() * (self.lines.size - 1)
+        self.meter.count("all_gather", "replica", sent)
+        # `data` has a version of its own: graphs under way see the same values, in place
+        return dist.all_gather_into_tensor(self._flat.data, self._part, group=self.lines.inner, async_op=True)
+
+    def release(self) -> None:
+        """Give gathered weights back if no other gather counts on them."""
+        self._users -= 1
+        if self.level == 3 and not self._users:
+            self._empty()
+
+    def _empty(self) -> None:
+        self._flat.untyped_storage().resize_(0)
+
+    # -- gradients --------------------------------------------------------------------------------
+
+    def begin_reduce(self, gradients: Mapping[str, torch.Tensor]) -> tuple[Any, torch.Tensor, torch.Tensor]:
+        """Begin to add up gradients, each rank its part; return (what to wait for, part, flat)."""
+        each = self._part.numel()
+        flat = self._part.new_zeros(each * self.lines.size)
+        start = 0
+        for name, leaf in self.weights.items():
+            if name in gradients:
+                flat[start : start + leaf.numel()] = gradients[name].reshape(-1)
+            start += leaf.numel()
+        self.reductions += 1
+        if self.lines.size == 1:
+            return None, flat.clone(), flat
+        self.meter.count("reduce_scatter", "replica", each * flat.element_size() * (self.lines.size - 1))
+        part = flat.new_empty(each)
+        return dist.reduce_scatter_tensor(part, flat, group=self.lines.inner, async_op=True), part, flat
+
+    def add(self, part: torch.Tensor) -> None:
+        """Take a part of the sum in; over several groups of replicas it is added up first."""
+        if self.lines.copies > 1:
+            sent = 2 * part.numel() * part.element_size() * (self.lines.copies - 1) // self.lines.copies
+            self.meter.count("all_reduce", "replica", sent)
+            dist.all_reduce(part, group=self.lines.outer)
+        self._sum = part if self._sum is None else self._sum + part
+
+    def take_sum(self) -> torch.Tensor:
+        """Return the sum of gradients since the last update, and begin anew."""
+        found = torch.zeros_like(self._part) if self._sum is None else self._sum
+        self._sum = None
+        return found
+
+
+def whole_parts(
+    parts: Sequence[torch.Tensor], weights: Mapping[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """Return tensors by name from the parts of their flat form."""
+    flat, found, start = torch.cat(list(parts)), {}, 0
+    for name, leaf in weights.items():
+        found[name] = flat[start : start + leaf.numel()].view(leaf.shape)
+        start += leaf.numel()
+    return found

@@ -1,0 +1,165 @@
+"""Plans of a small decoder whose own layers run on lanes of several ranks."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import torch
+
+from explorer.cluster_profiles import load_cluster
+from explorer.graph import LayerGraph
+from explorer.models.builder import GraphBuilder
+from explorer.run.build import Prepared, prepare
+from explorer.schedules import SCHEDULES
+from explorer.sharding import megatron_layout
+from explorer.strategy import REPLICA, JobStrategy, Mesh, Stage
+from explorer.workload import Job
+from tests.sharding.checking import without_internals
+
+SEQ, EMBED, HEADS, VOCAB, BATCH = 8, 8, 4, 16, 8
+DTYPE = torch.float64
+
+
+class Case(NamedTuple):
+    """A plan to run."""
+
+    name: str
+    schedule: str
+    p: int
+    """Lanes in a row."""
+    d: int = 1
+    """Replicas."""
+    axes: tuple[tuple[str, int], ...] = ()
+    layout: tuple[tuple[str, str], ...] = ()
+    fields: Mapping[str, Any] = MappingProxyType({})
+    """Further fields of every stage."""
+    microbatches: int = 4
+    optimizer: str = "sgd"
+
+    @property
+    def ranks(self) -> int:
+        found = self.p * self.d
+        for _, size in self.axes:
+            found *= size
+        return found
+
+
+def decoder(blocks: int = 4, *, tied: bool = False) -> LayerGraph:
+    b = GraphBuilder("decoder")
+    x = b.embedding(
+        "embed", b.input("tokens", {"seq": SEQ}, dtype="int64"), {"vocab": VOCAB}, {"embed": EMBED}
+    )
+    x = b.add_table("positions", x, SEQ)
+    for i in range(blocks):
+        with b.block(f"layers.{i}"):
+            h = b.norm("norm1", x)
+            qkv = b.linear("qkv", h, {"qkv": 3, "heads": HEADS, "head": 2}, bias=True)
+            h = b.attention("core", qkv, heads=HEADS, head=2, causal=True)
+            x = b.add("add1", x, b.linear("o", h, {"embed": EMBED}, over=("heads", "head"), bias=True))
+            h = b.activation("gelu", b.linear("up", b.norm("norm2", x), {"ffn": 16}, bias=True))
+            x = b.add("add2", x, b.linear("down", h, {"embed": EMBED}, over=("ffn",), bias=True))
+    weight = "embed.weight" if tied else ""
+    logits = b.linear("logits", b.norm("norm", x), {"vocab": VOCAB}, weight=weight)
+    b.loss("loss", logits, b.input("targets", {"seq": SEQ}, dtype="int64"))
+    return without_internals(b.build())
+
+
+GRAPH, TIED = decoder(), decoder(tied=True)
+
+
+def weight(name: str) -> torch.Tensor:
+    """The same value wherever it is made."""
+    shape = [int(n) for n in GRAPH.parameter[name].shape]
+    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+    return torch.randn(shape, generator=generator, dtype=DTYPE) / 3
+
+
+def sample(name: str, low: int, high: int) -> torch.Tensor:
+    """Tokens of samples, each from its number alone."""
+    rows = []
+    for number in range(low, high):
+        generator = torch.Generator().manual_seed(zlib.crc32(f"{name}:{number}".encode()))
+        rows.append(torch.randint(VOCAB, (SEQ,), generator=generator))
+    return torch.stack(rows)
+
+
+def plan(case: Case, *, steps: int = 2) -> Prepared:
+    """The case, lowered."""
+    graph = TIED if "tied" in case.name else GRAPH
+    names = [layer.name for layer in graph.layers]
+    placement = SCHEDULES.get(case.schedule).placement
+    grid = placement.grid(case.p)
+    chunks = 2 if case.schedule in ("interleaved_1f1b", "breadth_first") else 1
+    count = case.p * chunks if chunks > 1 else placement.stages(grid)
+    cuts = [round(i * len(names) / count) for i in range(count + 1)]
+    each = case.ranks // case.p
+    axes = ((REPLICA, case.d), *case.axes)
+    stages = tuple(
+        Stage(
+            layers=tuple(names[cuts[i] : cuts[i + 1]]),
+            meshes=tuple(
+                Mesh(devices=tuple(at * each + r for r in range(each)), axes=axes)
+                for at in (
+                    [i % case.p]
+                    if chunks > 1
+                    else [placement.position(i, c, grid) for c in range(grid.copies)]
+                )
+            ),
+            microbatch_samples=BATCH // case.microbatches,
+            layout=case.layout,
+            **case.fields,
+        )
+        for i in range(count)
+    )
+    return prepare(
+        case.name, graph, load_cluster("dgx-a100"),
+        Job(global_batch=BATCH, precision="fp32", optimizer=case.optimizer),
+        JobStrategy(stages=stages, schedule=case.schedule), steps=steps,
+    )  # fmt: skip
+
+
+TENSOR, TWO = (("tensor", 2),), megatron_layout()
+WITH_SEQUENCE = megatron_layout(sequence_parallel=True)
+CASES = (
+    Case("pipeline", "1f1b", 2),
+    Case("tensor", "1f1b", 1, axes=TENSOR, layout=TWO),
+    Case("sequence", "gpipe", 1, axes=TENSOR, layout=WITH_SEQUENCE, optimizer="adam"),
+    Case("data", "1f1b", 1, 2),
+    Case("uneven", "gpipe", 1, 2, fields={"shares": (3.0, 1.0)}, microbatches=2),
+    Case("zero 1", "1f1b", 1, 2, fields={"zero": 1}, optimizer="adam"),
+    Case("zero 2", "1f1b", 1, 2, fields={"zero": 2}, optimizer="momentum"),
+    Case("zero 3", "1f1b", 1, 2, fields={"zero": 3}, optimizer="adam"),
+    Case("recomputed", "1f1b", 1, axes=TENSOR, layout=WITH_SEQUENCE, fields={"recompute": "full"}),
+    Case("offloaded", "1f1b", 2, fields={"offload": ("activations",)}),
+    Case("tied tensor", "1f1b", 1, axes=TENSOR, layout=TWO),
+    Case("tied pipeline", "1f1b", 2),
+    Case("pipeline x tensor", "1f1b", 2, axes=TENSOR, layout=TWO),
+    Case("pipeline x sequence", "interleaved_1f1b", 2, axes=TENSOR, layout=WITH_SEQUENCE),
+    Case(
+        "pipeline x context",
+        "gpipe",
+        2,
+        axes=(("context", 2),),
+        layout=(("seq", "context"), ("ring", "context")),
+    ),
+    Case("pipeline x data", "1f1b", 2, 2),
+    Case("tied pipeline x tensor", "1f1b", 2, axes=TENSOR, layout=TWO),
+    Case("two copies x tensor", "chimera", 2, axes=TENSOR, layout=TWO),
+    Case("data x tensor zero 3", "1f1b", 1, 2, axes=TENSOR, layout=TWO, fields={"zero": 3}),
+    Case("pipeline x zero 2", "1f1b", 2, 2, fields={"zero": 2}),
+    Case(
+        "hybrid zero 3",
+        "1f1b",
+        1,
+        4,
+        fields={"zero": 3, "zero_replicas": 2},
+        microbatches=2,
+        optimizer="adam",
+    ),
+    Case("breadth first zero 3", "breadth_first", 2, 2, fields={"zero": 3}),
+    Case("four stages", "gpipe", 4),
+    Case("tensor 4", "1f1b", 1, axes=(("tensor", 4),), layout=WITH_SEQUENCE),
+)

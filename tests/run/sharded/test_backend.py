@@ -1,0 +1,83 @@
+"""The plan's own layers on lanes of several ranks, in the interpreter's order, against one process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from explorer.base.errors import InputError
+from explorer.run.lane import RankLanes
+from explorer.run.sharded.backend import check_order
+from tests.run.sharded.plans import CASES, GRAPH, Case, plan
+from tests.run.sharded.ranks import on_ranks
+
+Results = list[list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def results(request: pytest.FixtureRequest) -> Results:
+    return on_ranks(request.param, "tests.run.sharded.check_backend:check")
+
+
+def test_weights_and_losses_equal_one_process(results: Results) -> None:
+    for case in (item for rank in results for item in rank):
+        # adam divides rounding by rounding where a gradient is 0 but for it
+        optimizer = next(item.optimizer for item in CASES if item.name == case["name"])
+        assert case["error"] < (1e-9 if optimizer == "adam" else 1e-14), case
+        assert case["moved"] > 1e-3
+        assert case["left"] == 0
+    for cases in zip(*results, strict=True):
+        plans = {item.name: item for item in CASES}
+        copies = 1
+        for axis, size in plans[cases[0]["name"]].axes:
+            copies *= size if axis == "tensor" else 1
+        total = sum(case["losses"] for case in cases)
+        assert total / copies == pytest.approx(cases[0]["wanted"], rel=1e-9), cases[0]["name"]
+
+
+def test_sharded_weights_are_gathered_and_reduced_as_their_level_says(results: Results) -> None:
+    steps, microbatches = 2, 4
+    expected = {
+        "zero 1": (steps, steps),
+        "zero 2": (steps, steps * microbatches),
+        "zero 3": (2 * steps * microbatches, steps * microbatches),
+        "data x tensor zero 3": (2 * steps * microbatches, steps * microbatches),
+        "pipeline x zero 2": (steps, steps * microbatches),
+        "hybrid zero 3": (2 * steps * 2, steps * 2),
+    }
+    for case in (item for rank in results for item in rank if item["name"] in expected):
+        gathers, reductions = expected[case["name"]]
+        assert set(case["gathers"].values()) == {gathers}, case["name"]
+        assert set(case["reductions"].values()) == {reductions}, case["name"]
+
+
+def test_nothing_gathered_is_held_at_the_end(results: Results) -> None:
+    for case in (item for rank in results for item in rank):
+        assert not any(case["kept"]), case["name"]
+
+
+def test_breadth_first_gathers_a_chunk_at_most_twice_and_reduces_it_once(results: Results) -> None:
+    """Lamy-Poirier 2023: with v chunks a device and step has 2 v - 1 gathers and v reductions."""
+    steps, chunks = 2, 2
+    found = [item for rank in results for item in rank if item["name"] == "breadth first zero 3"]
+    for case in found:
+        assert sum(case["gathers"].values()) == steps * (2 * chunks - 1)
+        assert all(count <= 2 * steps for count in case["gathers"].values())
+        assert set(case["reductions"].values()) == {steps}
+    assert len(found) in (0, 4)
+
+
+def test_zero_sends_what_its_closed_form_says(results: Results) -> None:
+    """Each gather and each reduction sends (n - 1) / n of all weights, which divide by 2."""
+    scalars = sum(int(item.elements) for item in GRAPH.parameters)
+    for rank in results:
+        for case in (item for item in rank if item["name"] in ("zero 1", "zero 2", "zero 3")):
+            times = sum(case["gathers"].values()) + sum(case["reductions"].values())
+            assert case["sent"] == times * scalars * 8 / 2
+
+
+def test_orders_that_split_backwards_are_refused() -> None:
+    lanes = RankLanes(plan(Case("split", "zb_h1", 2)).program)
+    with pytest.raises(InputError, match="whole backwards"):
+        check_order(lanes)
