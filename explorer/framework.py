@@ -19,7 +19,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "softmax": ("", "fused", "plain"),
     "accumulation": ("", "fused", "separate"),
     "selective": ("", "attention", "operators", "blocks"),
-    "transfers": ("", "direct", "gather", "broadcast", "best"),
+    "transfers": ("", "direct", "gather", "broadcast", "ordered", "best"),
     "buckets": ("always", "without_pipeline"),
 }
 """Allowed values by field of a framework; the empty text keeps the choice made without a framework."""

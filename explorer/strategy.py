@@ -24,7 +24,7 @@ REPLICA = "replica"
 SPLIT, ROUND_ROBIN = "split", "round_robin"
 RESHARDS = (RESHARD_ACTION, RESHARD_RUN) = ("action", "run")
 """How long ZeRO keeps gathered weights: see `explorer.tasks.runs`."""
-TRANSFERS = ("direct", "gather", "broadcast", "best")
+TRANSFERS = ("direct", "gather", "broadcast", "ordered", "best")
 """How tensors cross from one stage's mesh to another's: see `explorer.pricing.stage_transfers`."""
 OFFLOADS = (OPTIMIZER, ACTIVATIONS) = ("optimizer", "activations")
 """What a stage may keep in host memory."""
@@ -348,8 +348,9 @@ class JobStrategy:
     """Codecs between stages."""
     transfers: str = ""
     """How tensors cross between stages: `direct`, every device is sent what it needs; `gather`, every device
-    is sent a part, and the receivers gather the rest; `broadcast`, in chunks down chains; `best`, the fastest
-    for every transfer. Empty is the framework's choice, `direct` without one.
+    is sent a part, and the receivers gather the rest; `broadcast`, in chunks down chains; `ordered`, the same
+    slice by slice, each from one device, in the order that has its ports busy least; `best`, the fastest for
+    every transfer. Empty is the framework's choice, `direct` without one.
     """
     checkpoint_period_s: float = 0.0
     """Seconds between checkpoints; 0 for none."""

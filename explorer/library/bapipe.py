@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from explorer.cluster import Cluster
 from explorer.graph import Defaults, Dim, Layer, LayerGraph, Measured, Parameter, Tensor, Use
 from explorer.library._ideal import Ideal, free_cluster
@@ -82,7 +84,7 @@ def _whole(graph: LayerGraph, cluster: Cluster, job: Job) -> Strategy:
         paper="Zhao et al., BaPipe: Exploration of Balanced Pipeline Parallelism for DNN Training, 2020",
         year=2020,
         uses=Uses(schedules=("bapipe", "gpipe"), options=("slices of layers",)),
-        missing="its planner, and FBP-AS, whose devices run a forward and a backward at once",
+        missing="its planner",
         claims=(
             Claim(
                 text=f"three equal layers over two devices, the middle one halved: (m + 1) 4.5 s at m = {M}",
@@ -130,6 +132,29 @@ def _whole(graph: LayerGraph, cluster: Cluster, job: Job) -> Strategy:
                     measure=lambda s=s: _variant("1F1B-SNO").activations(s),  # type: ignore[misc]
                 )
                 for s in (0, P - 1)
+            ),
+            Claim(
+                text="FBP-AS, a forward and a backward at once, takes as long: (m + p - 1)(F + B)",
+                published=(M + P - 1) * 3,
+                unit="s",
+                measure=lambda: replace(_variant("FBP-AS"), transfer_s=0.0).report().makespan_s,
+            ),
+            *(
+                Claim(
+                    text=f"FBP-AS keeps 2 (p - s) microbatches on stage s = {s}, twice those of 1F1B-AS",
+                    published=2 * (P - s),
+                    unit="microbatches",
+                    measure=lambda s=s: _variant("FBP-AS").activations(s),  # type: ignore[misc]
+                )
+                for s in range(P)
+            ),
+            Claim(
+                text="FBP-AS waits for no transfer, which passes while the devices compute what it brings",
+                published=0,
+                unit="s",
+                measure=lambda: _lengthened_s("FBP-AS"),
+                why="the paper's accelerators stream what they compute; here a pair of actions is sent when"
+                " it ends: (m + 2 (p - 2)) x",
             ),
             Claim(
                 text="1F1B-AS takes (m + p - 1)(F + B) where transfers are free",

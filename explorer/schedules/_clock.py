@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +47,10 @@ class Clock:
     """Per stage: forwards that are done before the first forward-backward pair (warm-up)."""
     offset: tuple[int, ...]
     """Per stage: tick of its backwards over twice the samples done."""
+
+    def times_ahead(self, times: int) -> Clock:
+        """Return the clock of so many times the forwards ahead."""
+        return replace(self, ahead=tuple(times * ahead for ahead in self.ahead))
 
     def forward(self, stage: int, position: int) -> int:
         """Return the tick of a forward."""

@@ -8,11 +8,12 @@ from explorer.schedules.pipelines import FloatArray, InFlight, IntArray, Moments
 from explorer.schedules.placements import Grid, Placement
 
 
-def clocked(times: int = 1, *, versions: int | None = 0) -> Moments:
+def clocked(times: int = 1, *, beside: int = 0, versions: int | None = 0) -> Moments:
     """Return the moments of 1F1B with `times` as many forwards ahead: before the first backward.
 
     Args:
         times: forwards ahead, in multiples of those of 1F1B.
+        beside: forwards that run beside the first backward.
         versions: further versions of the weights; None for one per further microbatch under way.
     """
 
@@ -22,7 +23,7 @@ def clocked(times: int = 1, *, versions: int | None = 0) -> Moments:
         if grid.chunks > 1 or grid.copies > 1:
             return one_of_each(placement, grid, microbatches, at)
         ahead = times * (grid.positions - 1.0 - at)[:, None]
-        saved = np.minimum(ahead + 1, microbatches)
+        saved = np.minimum(ahead + 1 + beside, microbatches)
         kept = ahead + 0 * microbatches if versions is None else np.full_like(saved, versions)
         return (InFlight(saved[:, None], again=0, versions=kept if versions != 0 else None),)
 

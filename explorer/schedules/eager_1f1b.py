@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from explorer.actions import Actions, Order, Shape
+from explorer.actions import Order, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
 from explorer.schedules._bounds import one_way
-from explorer.schedules._clock import clock_of, one_step
-from explorer.schedules._common import each_step, updates
+from explorer.schedules._clock import clock_of
+from explorer.schedules._clocked_lanes import clocked_lanes
 from explorer.schedules._in_flight import clocked as clocked_in_flight
 from explorer.schedules._paths import clocked
 from explorer.schedules.pipelines import FloatArray, Pipelines, with_path
@@ -53,13 +51,4 @@ def order(shape: Shape, *, steps: int) -> Order:
     microbatches for a round trip instead of one, time for both transfers. As 1F1B, it orders any stage
     DAG and microbatch sizes that differ between stages.
     """
-    plain = clock_of(shape)
-    clock = replace(plain, ahead=tuple(2 * ahead for ahead in plain.ahead))
-    lanes = each_step(
-        shape,
-        steps,
-        lambda places, step: Actions.joined(
-            [one_step(shape, clock, places, step), updates(shape, places, step)]
-        ),
-    )
-    return Order(lanes=lanes, steps=steps)
+    return Order(lanes=clocked_lanes(shape, clock_of(shape).times_ahead(2), steps), steps=steps)

@@ -9,7 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from explorer.actions import FORWARD, INPUT_GRAD, OP_CODE, WEIGHT_GRAD, Action, Actions, Order, Shape
+from explorer.actions import (
+    FORWARD,
+    INPUT_GRAD,
+    OP_CODE,
+    OVERLAP,
+    WEIGHT_GRAD,
+    Action,
+    Actions,
+    Order,
+    Shape,
+)
 from explorer.base.errors import InputError
 from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, ClosedForm, Schedule, make_order
@@ -25,6 +35,7 @@ from explorer.schedules.placements import LINE, Grid, Placement
 from explorer.schedules.two_bp import PAPER, lower_1f1b, lower_gpipe, makespan
 
 OF = Option(name="of", default="1f1b", help="schedule whose backwards are split")
+INNER = Option(name="inner", default="", help="options of that schedule: name=value, separated by spaces")
 FILL = Option(
     name="fill",
     default=False,
@@ -66,7 +77,7 @@ def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
 
 def fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return what depends on the schedule that is split."""
-    inner = _inner(options["of"])
+    inner = _inner(options["of"], options["inner"])
     return {
         "placement": inner.placement,
         "needs": inner.needs,
@@ -96,7 +107,7 @@ def _all_waiting(inner: Schedule) -> Moments:
         name="split_backward",
         title="Any synchronous schedule with weight gradients at the end, or where a device would wait",
         paper=PAPER,
-        options=(OF, FILL, CONCATENATED),
+        options=(OF, INNER, FILL, CONCATENATED),
         placement=LINE,
         variant_of="1f1b_2bp",
         closed_form=ClosedForm(makespan=makespan),
@@ -108,19 +119,25 @@ def _all_waiting(inner: Schedule) -> Moments:
     )
 )
 def order(
-    shape: Shape, *, steps: int, of: str = "1f1b", fill: bool = False, concatenated: bool = False
+    shape: Shape,
+    *,
+    steps: int,
+    of: str = "1f1b",
+    inner: str = "",
+    fill: bool = False,
+    concatenated: bool = False,
 ) -> Order:
-    """Run the order of the schedule `of` under its default options with every B made an I, and W later.
+    """Run the order of the schedule `of` under its options `inner` with every B made an I, and W later.
 
     W runs when the last I of the stage has, for all m microbatches in a row; or, with `fill`, as soon as a
     lane would wait for about as long, at the latest at the end. What W reads is kept until then, beyond what
     the schedule itself keeps. `concatenated` makes one action of what follows in a row: one product over all
     the microbatches.
     """
-    inner = make_order(of, shape, steps=steps)
+    whole = make_order(of, shape, steps=steps, options=dict(_options(inner)))
     if not shape.training:
-        return inner
-    split = split_order(inner, at_the_end)
+        return whole
+    split = split_order(whole, at_the_end)
     if fill:
         split = replace(split, lanes=_filled(shape, split, steps))
     return replace(split, lanes=each_distinct(split.lanes, _concatenated)) if concatenated else split
@@ -165,26 +182,50 @@ def _concatenated(lane: Sequence[Action]) -> Actions:
     return Actions(joined)
 
 
-def _inner(name: str) -> Schedule:
-    """Return the schedule whose backwards are to be split.
+def _options(text: str) -> tuple[tuple[str, str], ...]:
+    """Return the names and values of options.
+
+    >>> _options("k=2 q=1")
+    (('k', '2'), ('q', '1'))
 
     Raises:
-        InputError: there is none of that name, or it cannot be split.
+        InputError: a part of the text is no name and value.
     """
-    schedule = SCHEDULES.get(name)
-    if problem := _unsplittable(name):
+    found = [part.partition("=") for part in text.split()]
+    if wrong := [name for name, sign, value in found if not (name and sign and value)]:
+        raise InputError(
+            f"option inner is {text!r}, where {wrong[0]!r} has no value", key="inner", found=text,
+            allowed="name=value, separated by spaces",
+        )  # fmt: skip
+    return tuple((name, value) for name, _, value in found)
+
+
+def _inner(name: str, text: str) -> Schedule:
+    """Return the schedule whose backwards are to be split, under its options.
+
+    Raises:
+        InputError: there is none of that name, it cannot be split, or does not know the options.
+    """
+    options = _options(text)
+    schedule = SCHEDULES.get(name).with_options(dict(options))
+    schedule.read_options(dict(options))
+    if problem := _unsplittable(name, options):
         able = [item.name for item in SCHEDULES if not item.costly and not _unsplittable(item.name)]
         raise InputError(f"{name} {problem}", key="of", found=name, allowed=", ".join(able))
     return schedule
 
 
 @cache
-def _unsplittable(name: str) -> str:
+def _unsplittable(name: str, options: tuple[tuple[str, str], ...] = ()) -> str:
     """Say why the backwards of a schedule cannot be split; "" if they can."""
-    schedule = SCHEDULES.get(name)
-    if schedule.dispatch or schedule.literal or not schedule.flush or schedule.under is not None:
+    if name == "split_backward":
+        return "is no schedule of its own"
+    schedule = SCHEDULES.get(name).with_options(dict(options))
+    if schedule.dispatch or schedule.literal or not schedule.flushes(dict(options)):
         return "is no synchronous schedule with an order of its own"
-    order = make_order(name, small_shape(schedule))
+    order = make_order(name, small_shape(schedule), options=dict(options))
+    if any(action.op == OVERLAP for lane in order.lanes for action in lane):
+        return "runs whole backwards beside forwards"
     if any(action.op == INPUT_GRAD for lane in order.lanes for action in lane):
         return "splits its backwards itself"
     return "runs several sweeps, or adds dependencies" if len(order.lag) > 1 or order.edges else ""

@@ -74,13 +74,13 @@ def two_ranks() -> list[Prepared]:
 
 def variants(ranks: int) -> list[Prepared]:
     """Schedules under options that change what their default does."""
-    options = {
-        "cyclic": ("rule", "v2"), "graphpipe": ("k", "2"), "bapipe": ("variant", "1F1B-SNO"),
-        "optpipe": ("limit", 1),
-    }  # fmt: skip
+    options = (
+        ("cyclic", "rule", "v2"), ("graphpipe", "k", "2"), ("bapipe", "variant", "1F1B-SNO"),
+        ("bapipe", "variant", "FBP-AS"), ("optpipe", "limit", 1),
+    )  # fmt: skip
     return [
         placed(name, ranks, f"{key} {value}", options=((key, value),), steps=4)
-        for name, (key, value) in options.items()
+        for name, key, value in options
     ]
 
 

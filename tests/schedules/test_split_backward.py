@@ -135,7 +135,7 @@ def test_takes_the_placement_and_needs_of_what_it_splits() -> None:
     ("name", "why"),
     [
         ("zb_h1", "splits its backwards itself"),
-        ("split_backward", "no synchronous schedule"),
+        ("split_backward", "no schedule of its own"),
         ("pipedream", "no synchronous schedule"),
         ("custom", "no synchronous schedule"),
         ("layer_parallel", "several sweeps"),
@@ -146,6 +146,41 @@ def test_refuses_what_cannot_be_split(name: str, why: str) -> None:
     with pytest.raises(InputError, match=why) as caught:
         split(name, line(2, 4))
     assert "1f1b" in str(caught.value)
+
+
+OPTIONS = [
+    ("graphpipe", "k=2", {"k": "2"}),
+    ("bapipe", "variant=1F1B-SO", {"variant": "1F1B-SO"}),
+    ("bapipe", "variant=1F1B-SNO", {"variant": "1F1B-SNO"}),
+    ("1f1b", "blocking=true", {"blocking": True}),
+    ("spp", "", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "options"), OPTIONS)
+@pytest.mark.parametrize("fill", [False, True])
+def test_options_go_to_what_is_split(name: str, text: str, options: dict[str, object], fill: bool) -> None:
+    shape = line(3, 6)
+    order = make_order("split_backward", shape, options={"of": name, "inner": text, "fill": fill})
+    plain = make_order(name, shape, options=options)
+    assert order.blocking == plain.blocking
+    for lane, before in zip(order.lanes, plain.lanes, strict=True):
+        assert [a._replace(op="B") if a.op == "I" else a for a in lane if a.op != "W"] == list(before)
+    assert coverage(order, shape) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("1f1b", "blocking", "'blocking' has no value"),
+        ("1f1b", "k=2", "1f1b has no option 'k'"),
+        ("bapipe", "variant=no", "option variant is 'no'"),
+        ("bapipe", "variant=FBP-AS", "runs whole backwards beside forwards"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(name: str, text: str, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        make_order("split_backward", line(3, 6), options={"of": name, "inner": text})
 
 
 def test_actions_of_a_forward_pass_alone_stay() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from explorer.actions import Shape
 from explorer.base.errors import InputError
 from explorer.library._ideal import Ideal
-from explorer.schedules import SCHEDULES, Schedule, make_order
+from explorer.schedules import SCHEDULES, Pipeline, Schedule, make_order
 from explorer.schedules._list_scheduler import costs_of, list_schedule
 from explorer.schedules.check import coverage
 from tests.schedules.shapes import dags, line, placed, replicated
@@ -221,6 +221,27 @@ def test_transfers_cost_what_the_variant_says(p: int, m: int, back: float, x: fl
     assert Ideal(
         p=p, m=m, schedule="1f1b", backward_s=back, transfer_s=x
     ).report().makespan_s == pytest.approx(bapipe("1F1B-AS", p, m, back, x).report().makespan_s)
+
+
+@pytest.mark.parametrize(("p", "m", "back", "x"), [(*sizes, x) for *sizes, x in PIPELINES if x < 1])
+def test_a_forward_and_a_backward_at_once(p: int, m: int, back: float, x: float) -> None:
+    """FBP-AS: the closed form, and its microbatches at every stage."""
+    spec = SCHEDULES.get("bapipe").with_options({"variant": "FBP-AS"})
+    assert spec.closed_form
+    even = Pipeline(p=p, m=m, input_grad_s=back, transfer_s=x)
+    ideal = bapipe("FBP-AS", p, m, back, x)
+    assert ideal.report().makespan_s == pytest.approx(spec.closed_form.of(even))
+    assert [ideal.activations(s) for s in range(p)] == [min(m, 2 * (p - s)) for s in range(p)]
+    order = make_order("bapipe", line(p, m), options={"variant": "FBP-AS"})
+    pairs = [sum(action.op == "OVERLAP" for action in lane) for lane in order.lanes]
+    assert pairs == [max(0, m - 2 * (p - s) + 1) for s in range(p)]
+
+
+def test_a_forward_and_a_backward_at_once_take_a_chain() -> None:
+    shape = replace(line(3, 4), edges=((0, 2), (1, 2)))
+    with pytest.raises(InputError, match="chain of stages"):
+        make_order("bapipe", shape, options={"variant": "FBP-AS"})
+    assert make_order("bapipe", shape).lanes == make_order("1f1b", shape).lanes
 
 
 @pytest.mark.parametrize("variant", ["1F1B-AS", "1F1B-SNO", "1F1B-SO"])
