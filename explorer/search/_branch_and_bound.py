@@ -32,6 +32,7 @@ from explorer.search._devices import DeviceOrder
 from explorer.search._frames import Frames
 from explorer.search._groups import Family, Point, points_of, slowness
 from explorer.search._layout_costs import LayoutCosts
+from explorer.search._uneven_stages import UnevenStages
 from explorer.search.evaluator import EXHAUSTED, FRONTIER_OF, GAP, Candidate, Evaluator
 from explorer.search.problem import Problem
 from explorer.tables import Estimator, StageTable
@@ -49,6 +50,8 @@ AT_A_TIME, LAYOUTS_AT_A_TIME = 16, 6
 """Blocks that are made, and layouts that are looked at, between two simulations at most."""
 NOT_PROVEN = "not proven"
 """What is said of a frontier that may lack strategies of the space."""
+GOOD = 1.25
+"""Factor by which a strategy may be slower than the best, for uneven stages of its group to be tried."""
 NEAR = 1.02
 """Factor by which a point's guess may exceed that of all unopened groups to be simulated at once."""
 
@@ -99,6 +102,8 @@ class BranchAndBound:
         self._numbers: dict[Key, int] = {}
         self._estimators: dict[DeviceOrder, Estimator] = {}
         self._frames = Frames(problem)
+        self._uneven, self._cut = UnevenStages(problem), set[Family]()
+        """Uneven stages, and groups for which they were looked for."""
         self._blocks: list[tuple[float, int]] = []
         """(guess, number) of open blocks; those that are no longer open are dropped when they come up."""
         self._left: dict[int, Left] = {}
@@ -238,7 +243,7 @@ class BranchAndBound:
         least["groups not yet looked at closely"] = min(
             (self._bounds[number] for number in self._left), default=math.inf
         )
-        for _, number, point in self._points:
+        for number, point in ((number, point) for _, number, point in self._points if not point.bounds):
             fits = "" if point.seems_to_fit else " that may not fit"
             words = f"{point.block.schedule.name}{fits}, not simulated"
             least[words] = min(least.get(words, math.inf), self._bounds[number])
@@ -422,6 +427,21 @@ class BranchAndBound:
         if found is not None:
             self._ratios[point.family] = found.outcome.step_time_s / point.step_s
         yield found
+        if found is not None and not point.bounds:
+            yield from self._cut_anew(point, found.outcome.step_time_s)
+
+    def _cut_anew(self, point: Point, step_s: float) -> Iterator[None]:
+        """Offer the best uneven stages of a point's group, if it was good itself."""
+        best, key = self.evaluator.best, point.family
+        if best is None or not self._known or key in self._cut or step_s > GOOD * best.outcome.step_time_s:
+            return
+        self._cut.add(key)
+        with suppress(ExplorerError):
+            for other in self._uneven.points(point.block, point.group, best.value):
+                number = next(self._serial)
+                self._bounds[number] = other.bound  # it is no member of the space that is bounded
+                heapq.heappush(self._points, (other.guess, number, other))
+        yield None
 
     def _ask_ahead(self) -> None:
         """Have the next points simulated by other processes, if there are any."""

@@ -21,7 +21,7 @@ from explorer.search.problem import Problem, respecting
 from explorer.strategies.degrees import EXCHANGES, USUAL_BUCKET_BYTES, ZERO_LEVELS, Degrees
 from explorer.strategies.shares import shared_by_speed
 from explorer.strategy import Strategy
-from explorer.tables import DegreesColumns, Estimates
+from explorer.tables import DegreesColumns, Estimates, Estimator
 
 IntArray = npt.NDArray[np.int64]
 Family = tuple[int, Degrees, str, int]
@@ -58,6 +58,8 @@ class Point:
     """Bound of its objective."""
     seems_to_fit: bool
     """Whether its guess of memory fits; its bound does."""
+    bounds: tuple[int, ...] = ()
+    """First layers of its stages, and the number of layers; () if they are even."""
 
     @property
     def degrees(self) -> Degrees:
@@ -74,13 +76,13 @@ class Point:
     def label(self) -> str:
         """Short name; states the devices if they are not the first ones in order."""
         degrees = self.degrees
-        shared = ", samples by speed" if self.by_speed else ""
-        return degrees.label + on_devices(self.block.order[: degrees.devices]) + shared
+        words = ", samples by speed" * self.by_speed + ", uneven stages" * bool(self.bounds)
+        return degrees.label + on_devices(self.block.order[: degrees.devices]) + words
 
     def strategy(self, problem: Problem) -> Strategy | None:
         """Return the strategy, cut differently if needed to respect pins and bans; None if no cut does."""
         graph, cluster, job, degrees = problem.graph, problem.needed_cluster, problem.job, self.degrees
-        cuts = cut_bounds(problem, degrees.stage_count)[1:-1]
+        cuts = (self.bounds or cut_bounds(problem, degrees.stage_count))[1:-1]
         found = degrees.build(graph, cluster, job, devices=self.block.order, cuts=cuts)
         if self.by_speed:
             found = found.with_job(shared_by_speed(graph, cluster, job.precision, found.job))
@@ -121,6 +123,42 @@ def points_of(problem: Problem, block: Block, groups: Sequence[int]) -> list[Poi
             lower = float(block.lower[group])
             points.append(replace(point, by_speed=True, step_s=step_s, guess=value, bound=lower))
     return points
+
+
+def points_cut_at(
+    problem: Problem, block: Block, group: int, zero: int, bounds: tuple[int, ...], estimator: Estimator
+) -> tuple[list[Point], float]:
+    """Return the points of a group with given stages, and the bytes that the one that needs least lacks.
+
+    Args:
+        problem: the search problem.
+        block: a block.
+        group: a group of it.
+        zero: ZeRO level.
+        bounds: first layers of the stages, and the number of layers.
+        estimator: estimates of plans on its devices.
+    """
+    rows = [row for row in _rows(problem, block, group) if row[1] == zero]
+    of_group, levels, buckets = np.array(rows, dtype=np.int64).T
+    columns = _columns(block, of_group, levels, buckets)
+    found = estimator.of(columns, bounds)
+    used = np.asarray(columns.stages * columns.replicas * columns.context * columns.tensor)
+    rates = Rates(problem, block.order)
+    guess = rates.least(found.step_s, found.memory_bytes, used)
+    bound = rates.least(found.step_lower_s, found.memory_lower_bytes, used)
+    may, seems = _fits(problem, found)
+    points = [
+        Point(
+            block=block, group=group, zero=zero, bucket_bytes=USUAL_BUCKET_BYTES * int(buckets[row]),
+            by_speed=False, step_s=float(found.step_s[row]), bound=float(bound[row]), bounds=bounds,
+            guess=float(guess[row]), seems_to_fit=True,
+        )
+        for row in np.flatnonzero(may & seems).tolist()
+    ]  # fmt: skip
+    over = float(found.over_bytes.min())
+    if problem.memory_limit_bytes:
+        over = max(over, float(found.memory_bytes.min()) - problem.memory_limit_bytes)
+    return points, over
 
 
 def _rows(problem: Problem, block: Block, group: int) -> list[tuple[int, int, int]]:
