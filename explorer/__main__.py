@@ -1,7 +1,8 @@
 """The programs `explorer` and `python -m explorer`: how the process begins and ends.
 
 Ctrl-C and the signals by which systems end a process (TERM, HUP) interrupt a command, which tidies up; while
-modules are still being imported there is nothing to tidy. Exit status: 128 + the signal, as shells count.
+modules are still being imported there is nothing to tidy. A second signal does not disturb the tidying, a
+third one ends it. Exit status: 128 + the signal, as shells count.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from typing import NoReturn
 
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
+PATIENT = 2
+"""Signals that a command may take to tidy up."""
+
 
 def main() -> int:
     """Run the command line; the exit status."""
@@ -23,21 +27,25 @@ def main() -> int:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, *_ENDING)}
     received: list[int] = []
 
-    def interrupt(number: int, _frame: FrameType | None) -> NoReturn:
+    def interrupt(number: int, frame: FrameType | None) -> None:
         received.append(number)
-        raise KeyboardInterrupt
+        if len(received) > PATIENT:
+            _leave(received[0], frame)
+        if len(received) == 1:
+            raise KeyboardInterrupt
 
     usual = [number for number in _ENDING if before[number] is signal.SIG_DFL]  # others: nohup, a caller's
-    for number in (signal.SIGINT, *usual):
-        if before[number] is not signal.SIG_IGN:
-            signal.signal(number, _leave)
+    heard = [number for number in (signal.SIGINT, *usual) if before[number] is not signal.SIG_IGN]
+    for number in heard:
+        signal.signal(number, _leave)
     try:
         import explorer.cli.main  # noqa: F401 - takes most of the time
     finally:
-        signal.signal(signal.SIGINT, before[signal.SIGINT])
-        for number in usual:
+        for number in heard:
             signal.signal(number, interrupt)
     status = _command()
+    for number in heard if received else ():  # Python itself has still to end
+        signal.signal(number, signal.SIG_IGN)
     return 128 + received[0] if received and status == 128 + signal.SIGINT else status
 
 

@@ -41,6 +41,10 @@ CAMPAIGNS = {
         "Our engine and torch's, seconds a step and greatest difference of gradients",
         ("2", "4", "--named", "--rounds", "3"),
     ),
+    "faults": Campaign(
+        "Random faults while a plan is validated, and how each of them ends",
+        ("--trials", "72", "--seed", "7"),
+    ),
 }
 
 

@@ -7,6 +7,7 @@ rank still exist; torchrun's ranks run in sessions of their own, so nothing else
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ import signal
 import threading
 import time
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ from explorer.run.spec import Fault
 LOOK_EVERY_S = 0.25
 ORPHANED = 9
 """Exit status of a rank whose launcher is gone."""
+INTERRUPTS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""Signals that ask a program to end."""
 _TRIES, _PAUSE_S = 20, 0.05
 
 _ECHOES = (
@@ -66,6 +70,29 @@ def block_sigterm() -> None:
     """Block SIGTERM in this thread and all that it starts: call it before any other thread exists."""
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+
+@contextlib.contextmanager
+def held_back() -> Iterator[None]:
+    """Let nothing interrupt the block: SIGINT, SIGTERM and SIGHUP that come meanwhile are handled after it.
+
+    Only the main thread handles signals; elsewhere nothing need be done.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.getsignal(number) for number in INTERRUPTS}
+    heard = [number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)]
+    for number in heard:
+        signal.signal(number, lambda got, _frame: came.append(got))
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, before[number])
+        if came:
+            signal.raise_signal(came[0])
 
 
 def watch(events: Events, *, launcher: tuple[int, float] | None, folder: Path) -> None:

@@ -12,8 +12,8 @@ import contextlib
 import logging
 import os
 import re
-import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -29,21 +29,23 @@ import psutil
 from explorer.base.errors import RunError
 from explorer.base.files import read_tail, read_text, write_text
 from explorer.base.formats import json_text, parse_json
-from explorer.run.guard import process_start
+from explorer.run.guard import held_back, process_start
+from explorer.run.leftovers import Leftovers, disk_is_full, ranks_below
 from explorer.run.spec import RunSpec, write_spec
 from explorer.run.status import StatusPages
-from explorer.run.watchdog import Watchdog
+from explorer.run.watchdog import LOOK_EVERY_S, Watchdog, look_at
 
 POLL_S = 0.05
 LOG_BYTES = 2**20
 """Bytes read from the end of the log."""
 RESULT_BYTES = 2**30
 """Most bytes of a rank's result."""
-TERM_WAIT_S = 1.5
+LOOPBACK_S = 5.0
+"""Longest wait for a connection to this machine itself."""
 SETTLE_S = 1.0
 """Seconds to wait after the first fault for reports of the other ranks, before the cause is chosen."""
 _FAILED = re.compile(
-    r"exitcode\s*:\s*(-?\d+)\s*\(pid:\s*(\d+)\)|exitcode: (-?\d+)\) local_rank: \d+ \(pid: (\d+)\)"
+    r"exitcode\s*:\s*(-?\d+)\s*\(pid:\s*(\d+)\)|exitcode: (-?\d+)\) local_rank: (\d+) \(pid: (\d+)\)"
 )
 
 logger = logging.getLogger(__name__)
@@ -115,16 +117,25 @@ class RunHandle:
     """A run under way: `poll`, `events`, `stream`, `stop`, `result`. Also a context manager that stops it."""
 
     def __init__(self, spec: RunSpec) -> None:
+        require_loopback()
         self.spec = spec
-        self.folder = Path(tempfile.mkdtemp(prefix="explorer-run-"))
+        self._left = Leftovers()
+        # runs when the handle is dropped and when Python ends
+        self._finalizer = weakref.finalize(self, self._left.end)
+        with held_back():
+            self.folder = self._left.folder = Path(tempfile.mkdtemp(prefix="explorer-run-"))
         self._began = time.monotonic()
         self._seen: list[Event] = []
         self._read_to = 0
-        self._pids: dict[int, int] = {}
+        self._pids = self._left.pids
         self._done: dict[int, Event] = {}
         self._faults: dict[int, Event] = {}
         self._first_trouble_s = 0.0
-        self._watchdog = Watchdog(spec.ranks, spec.patience_s)
+        longest_s = max((s for case in spec.cases for s in case.seconds), default=0.0)
+        self._watchdog = Watchdog(spec.ranks, spec.patience_s, longest_s=longest_s)
+        self._looked_s = 0.0
+        self._stopped_s = 0.0
+        self._starting: dict[int, int] = {}
         self._error: RunError | None = None
         self._stopped = False
         self._result: RunResult | None = None
@@ -135,14 +146,13 @@ class RunHandle:
         write_spec(spec, self.folder / "spec.json")
         self._log = (self.folder / "log").open("wb")
         logger.info("starting %d ranks in %s", spec.ranks, self.folder)
-        self.process = subprocess.Popen(
-            command(spec, self.folder / "spec.json"),
-            stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT,
-            # torchrun's temporary files go with the folder
-            env=environment() | {"TMPDIR": str(self.folder)}, start_new_session=True,
-        )  # fmt: skip
-        # runs when the handle is dropped and when Python ends
-        self._finalizer = weakref.finalize(self, _end, self.process, self._pids, self.folder)
+        with held_back():
+            self.process = self._left.process = subprocess.Popen(
+                command(spec, self.folder / "spec.json"),
+                stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT,
+                # torchrun's temporary files go with the folder
+                env=environment() | {"TMPDIR": str(self.folder)}, start_new_session=True,
+            )  # fmt: skip
 
     def __enter__(self) -> Self:
         return self
@@ -269,10 +279,18 @@ class RunHandle:
                 rank=event["rank"],
                 log=event["log"],
             )
+        status = self.process.returncode
+        if status is not None and status < 0:
+            return RunError(f"torchrun {_how(status)}", log=log)
         if silent := self._silent(log):
             rank, how = silent
             doing = self.pages.read(rank).text
             return RunError(f"rank {rank} {how}" + (f" during {doing}" if doing else ""), rank=rank, log=log)
+        if ended := next((event for event in self._seen if event["event"] == "ended"), None):
+            rank = int(ended["rank"])
+            doing = self.pages.read(rank).text
+            text = f"rank {rank} was ended by {ended['reason']}" + (f" during {doing}" if doing else "")
+            return RunError(text, rank=rank, log=log)
         if self._faults:
             event = next(iter(self._faults.values()))
             return RunError(
@@ -280,24 +298,37 @@ class RunHandle:
                 rank=event["rank"],
                 log=event["log"],
             )
-        status = self.process.returncode
-        return RunError(f"the ranks did not start (torchrun ended with {status}): {_last_line(log)}", log=log)
+        full = " (its disk is full)" if disk_is_full(self.folder) else ""
+        return RunError(f"the ranks did not start: torchrun {_how(status)}{full}: {_reason(log)}", log=log)
 
     def _silent(self, log: str) -> tuple[int, str] | None:
         """Return a rank that died without a word, and how; None if there is none."""
         codes: dict[int, int] = {}
+        ranks = dict(self._starting)
         for match in _FAILED.finditer(log):
-            code, pid = (match[1], match[2]) if match[1] else (match[3], match[4])
+            code, pid = (match[1], match[2]) if match[1] else (match[3], match[5])
             codes.setdefault(int(pid), int(code))
+            if match[4]:
+                ranks.setdefault(int(match[4]), int(pid))
         spoke = {*self._done, *self._faults, *(e["rank"] for e in self._seen if e["event"] == "ended")}
-        for rank, pid in sorted(self._pids.items(), key=lambda pair: pair[1] not in codes):
+        for rank, pid in sorted({**ranks, **self._pids}.items(), key=lambda pair: pair[1] not in codes):
             if rank not in spoke and (pid in codes or not process_start(pid)):
-                return rank, _how(codes.get(pid))
+                full = " (the disk is full)" if disk_is_full(self.folder) else ""
+                return rank, _how(codes.get(pid)) + full
         return None
 
     def _stuck(self) -> RunError | None:
-        """Return the verdict of the watchdog."""
-        found = self._watchdog.judge(self.pages.read, self._pids, self._done)
+        """Return the verdict of the watchdog, or that torchrun itself is stopped."""
+        now = time.monotonic()
+        if len(self._pids) < self.spec.ranks and now - self._looked_s > LOOK_EVERY_S:
+            self._looked_s = now
+            self._starting = ranks_below(self.process.pid)
+            agent = look_at(self.process.pid)
+            self._stopped_s = (self._stopped_s or now) if agent is not None and agent.stopped else 0.0
+        if self._stopped_s and now - self._stopped_s > self.spec.patience_s:
+            return RunError("torchrun is stopped by a signal; the run was ended", log=self.log())
+        pids = {**self._starting, **self._pids}
+        found = self._watchdog.judge(self.pages.read, pids, self._done)
         return RunError(f"{found}; the run was ended", rank=found.rank, log=self.log()) if found else None
 
 
@@ -305,9 +336,11 @@ def _where(event: Event) -> str:
     return f" at {event['at']}" if event.get("at") else ""
 
 
-def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1].strip() if lines else "no output"
+def _reason(text: str) -> str:
+    """Return the last line that says something: torchrun closes what it prints with rules."""
+    lines = [line.strip() for line in text.splitlines() if re.search(r"\w", line)]
+    errors = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b", line)]
+    return (errors or lines or ["no output"])[-1]
 
 
 def _how(code: int | None) -> str:
@@ -320,37 +353,17 @@ def _how(code: int | None) -> str:
     return f"left with exit status {code}"
 
 
-def _end(process: subprocess.Popen[bytes], pids: dict[int, int], folder: Path) -> None:
-    """End ranks first, then torchrun (killed first, it would leave them), then all others."""
-    family: dict[int, psutil.Process] = {}
-    for pid in (process.pid, *pids.values()):
-        _add_family(pid, family, folder)
-    ranks = [item for pid, item in family.items() if pid != process.pid]
-    for item in (*ranks, *(item for pid, item in family.items() if pid == process.pid)):
-        _signal(item, signal.SIGTERM)
-        _signal(item, signal.SIGCONT)
-    _, alive = psutil.wait_procs(list(family.values()), timeout=TERM_WAIT_S)
-    for pid in (process.pid, *pids.values()):  # includes whatever was started meanwhile
-        _add_family(pid, family, folder)
-    for item in alive:
-        _signal(item, signal.SIGKILL)
-    psutil.wait_procs(alive, timeout=TERM_WAIT_S)
-    process.poll()
-    shutil.rmtree(folder, ignore_errors=True)
+def require_loopback() -> None:
+    """Refuse a machine on which processes cannot reach each other: torchrun would try for minutes.
 
-
-def _add_family(pid: int, family: dict[int, psutil.Process], folder: Path) -> None:
-    """Add a process of ours and all below it; leave alone a number that has passed to a foreign process."""
+    Raises:
+        RunError: no connection to this machine's own address.
+    """
     try:
-        found = psutil.Process(pid)
-        if str(folder) in " ".join(found.cmdline()):
-            family[pid] = found
-        for child in found.children(recursive=True) if pid in family else ():
-            family[child.pid] = child
-    except psutil.Error:
-        return
-
-
-def _signal(process: psutil.Process, number: int) -> None:
-    with contextlib.suppress(psutil.Error):
-        process.send_signal(number)
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            socket.create_connection(server.getsockname()[:2], timeout=LOOPBACK_S).close()
+    except OSError as error:
+        raise RunError(
+            f"ranks cannot reach each other: no connection to 127.0.0.1 ({error.strerror or error});"
+            " bring the loopback interface up (ip link set lo up)"
+        ) from None

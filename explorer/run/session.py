@@ -18,6 +18,8 @@ from explorer.run.spec import DRY, RunCase, RunSpec
 from explorer.run.status import COMPUTING, IDLE, WAITING
 from explorer.run.transport import Transport, connect
 
+CROWDED_ROUNDS = 3
+"""Rounds, warm-up included, in which a rank must have been crowded for the run to end early."""
 LEAD_S = 0.01
 """Seconds from the last rank's arrival at the barrier to the common start."""
 
@@ -64,28 +66,54 @@ def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
         if case.once:
             result["cases"][case.name].append(play())
             desk.events.send("case", name=case.name, round=-1)
+    best_share = 0.0
     for number in range(spec.warmup_rounds + spec.rounds):
-        measured = number >= spec.warmup_rounds
-        desk.events.send("round", number=number - spec.warmup_rounds)
-        if calibrator is not None:
-            desk.status(WAITING, "calibration", 0.0)
-            times = calibrator.measure()
-            result["calibration"] += [times] * measured
-            desk.events.send("load", share=times["cpu_share"], round=number - spec.warmup_rounds)
-        for case, play in zip(spec.cases, players, strict=True):
-            if case.once:
-                continue
-            record = play()
-            result["cases"][case.name] += [record] * measured
-            desk.events.send("case", name=case.name, round=number - spec.warmup_rounds)
-        if surveyor is not None:
-            rows = surveyor.measure()
-            result["survey"] += [rows] * measured
-            desk.events.send("survey", round=number - spec.warmup_rounds)
+        share = _round(number - spec.warmup_rounds, spec, players, calibrator, surveyor, result, desk)
+        best_share = max(best_share, share)
+        if calibrator is not None and number >= spec.warmup_rounds and number + 1 >= CROWDED_ROUNDS:
+            worst_share = -transport.largest(-best_share)
+            if worst_share < spec.quiet_share:
+                desk.events.send("crowded", share=worst_share, round=number - spec.warmup_rounds)
+                break
     desk.status(IDLE)
     transport.barrier()
     transport.close()
     return result
+
+
+def _round(
+    number: int,
+    spec: RunSpec,
+    players: list[Callable[[], dict[str, Any]]],
+    calibrator: Any,
+    surveyor: Any,
+    result: dict[str, Any],
+    desk: Reports,
+) -> float:
+    """Run every case once, with what is timed beside them; keep the records of rounds from 0 on.
+
+    Returns:
+        The share of a core that this rank got while it was calibrated; 1 if it was not.
+    """
+    measured, share = number >= 0, 1.0
+    desk.events.send("round", number=number)
+    if calibrator is not None:
+        desk.status(WAITING, "calibration", 0.0)
+        times = calibrator.measure()
+        result["calibration"] += [times] * measured
+        share = float(times["cpu_share"])
+        desk.events.send("load", share=share, round=number)
+    for case, play in zip(spec.cases, players, strict=True):
+        if case.once:
+            continue
+        record = play()
+        result["cases"][case.name] += [record] * measured
+        desk.events.send("case", name=case.name, round=number)
+    if surveyor is not None:
+        rows = surveyor.measure()
+        result["survey"] += [rows] * measured
+        desk.events.send("survey", round=number)
+    return share
 
 
 def _prepare(spec: RunSpec) -> None:

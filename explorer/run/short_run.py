@@ -89,6 +89,7 @@ def short_run(
         calibration=_calibration(scaled, (main, against)),
         group_timeout_s=max(600.0, 10 + 5 * max(main.case.seconds)),
         pin=True,
+        quiet_share=compare.QUIET,
     )
 
     def learn(result: RunResult, only: int | None = None) -> Calibrated:
@@ -96,12 +97,15 @@ def short_run(
         return calibrate(scaled.model, rows, ranks=scaled.ranks, optimizer=scaled.job.optimizer, only=only)
 
     def finish(result: RunResult) -> Comparison:
-        known = [learn(result, only) for only in (None, *range(rounds))]
+        done = min(len(rank["calibration"]) for rank in result.ranks)
+        known = [learn(result, only) for only in (None, *range(done))]
         device = device_of(result)
         found = _compare_short(result, scaled, known, other, name, engine)
         missing = unfit(profile, ranks=scaled.ranks, device=device)
+        words = [f"{rounds} rounds: after {done} the machine was too crowded"] if done < rounds else []
         return replace(
             found,
+            not_validated=[*found.not_validated, *words],
             machine=to_plain(machine_times(known[0], device)),
             costs=None if missing or profile is None else _costs(result, scaled, other, name, found, profile),
             costs_missing=missing,

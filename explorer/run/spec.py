@@ -155,7 +155,13 @@ class RunSpec:
     group_timeout_s: float = 600.0
     """Seconds after which a rank that waits for others gives up; the launcher's watchdog is faster."""
     patience_s: float = 5.0
-    """Seconds that an action may show no sign of life, beyond five times its predicted seconds."""
+    """Seconds after which a stopped rank is told; a run may show no sign of life for twice as long, or for
+    five times its longest task.
+    """
+    quiet_share: float = 0.0
+    """Share of a core below which a rank is crowded: rounds end early if some rank was in every one so far; 0
+    runs all of them.
+    """
     pin: bool = False
     """Whether every rank gets a core of its own."""
     device: str = "auto"

@@ -1,14 +1,17 @@
-"""Watchdog: tells a rank that stands still from one that is slow, however busy the machine is.
+"""Watchdog: tells a run that stands still from one that is slow, however busy the machine is.
 
 A rank shows life in two ways: its status page changes, or the thread that wrote it uses the processor. On a
 machine with a dozen other programs everything takes a dozen times as long, but both go on; a rank that hangs,
 or that waits for a message that never comes, shows neither. So seconds alone never condemn a rank: they are
-counted from the last sign of life.
+counted from the last sign of life of *any* rank, and the limit grows with the machine's load. A rank that a
+signal has stopped is told at once, whatever the others do.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import time
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
@@ -16,12 +19,14 @@ from typing import NamedTuple
 
 import psutil
 
-from explorer.run.status import COMPUTING, IDLE, STARTING, WAITING, Status
+from explorer.run.status import COMPUTING, IDLE, STARTING, Status
 
 LOOK_EVERY_S = 1.0
 """Seconds between checks of the processes of ranks whose page stands still."""
-LIMITS_S = {STARTING: 180.0, WAITING: 22.0, IDLE: 180.0}
-"""Seconds without a sign of life of *any* rank after which a rank in this state stands still."""
+STILL, TASKS, APART = 2.0, 5.0, 3.0
+"""A run stands still after so many times the patience without a sign of life, or after so many times its
+longest task (whichever is longer), while ranks start and end after so many times that: they read files then.
+"""
 SPIN_LIMIT_S = 600.0
 """Most processor seconds of one action beyond fifty times its predicted seconds."""
 
@@ -76,9 +81,12 @@ class Watchdog:
 
     Args:
         ranks: number of ranks.
-        patience_s: an action may show no life for five times its predicted seconds and this.
+        patience_s: seconds after which a stopped rank is told; a run may show no life for twice as long.
+        longest_s: predicted seconds of the run's longest task: it may show no life for five times as long,
+            on a loaded machine for as many times more.
         look: returns what the system reports about a process, or None if it is gone.
         clock: returns seconds that only ever grow.
+        load: returns how many programs each core has to do, at least 1.
     """
 
     def __init__(
@@ -86,10 +94,13 @@ class Watchdog:
         ranks: int,
         patience_s: float,
         *,
+        longest_s: float = 0.0,
         look: Callable[[int], Process | None] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        load: Callable[[], float] | None = None,
     ) -> None:
-        self.patience_s, self.look, self.clock = patience_s, look or look_at, clock
+        self.patience_s, self.longest_s = patience_s, longest_s
+        self.look, self.clock, self.load = look or look_at, clock, load or load_per_core
         now = clock()
         self._lives = [_Life(-1, now, now, now) for _ in range(ranks)]
 
@@ -107,7 +118,7 @@ class Watchdog:
         states = {rank: pages(rank) for rank in range(len(self._lives)) if rank not in done}
         for rank, status in states.items():
             self._notice(self._lives[rank], status, pids.get(rank), now)
-        return self._alone(states, now) or self._all_together(states, now)
+        return self._stopped(states, now) or self._spinning(states, now) or self._still(states, now)
 
     def _notice(self, life: _Life, status: Status, pid: int | None, now: float) -> None:
         """Take in what a rank shows about itself."""
@@ -121,30 +132,68 @@ class Watchdog:
         if found and (before is None or found.cpu_s > before.cpu_s) and not found.stopped:
             life.alive_s = now
 
-    def _alone(self, states: Mapping[int, Status], now: float) -> Stuck | None:
-        """Return a rank that stands still whatever the others do: stopped, or within an action of its own."""
+    def _stopped(self, states: Mapping[int, Status], now: float) -> Stuck | None:
+        """Return a rank that a signal has stopped."""
         for rank, status in states.items():
             life = self._lives[rank]
-            still_s = now - life.alive_s
-            stopped = life.process is not None and life.process.stopped
-            limit_s = self.patience_s + 5 * status.predicted_s
-            spins = now - life.changed_s > SPIN_LIMIT_S + 50 * status.predicted_s
-            if status.state == COMPUTING and (still_s > limit_s or spins):
-                shown_s = still_s if still_s > limit_s else now - life.changed_s
-                return Stuck(rank, status.text, shown_s, status.predicted_s, stopped)
-            if stopped and still_s > self.patience_s:
-                return Stuck(rank, _doing(status), still_s, 0.0, stopped=True)
+            if life.process is not None and life.process.stopped and now - life.alive_s > self.patience_s:
+                shown = status.predicted_s if status.state == COMPUTING else 0.0
+                return Stuck(rank, _doing(status), now - life.alive_s, shown, stopped=True)
         return None
 
-    def _all_together(self, states: Mapping[int, Status], now: float) -> Stuck | None:
-        """Return one of the ranks that all wait, for each other or for something that never comes."""
-        still = {rank: now - self._lives[rank].alive_s for rank in states}
-        if not states or any(
-            still[rank] <= LIMITS_S.get(status.state, float("inf")) for rank, status in states.items()
-        ):
+    def _spinning(self, states: Mapping[int, Status], now: float) -> Stuck | None:
+        """Return a rank that computes one action for ever."""
+        for rank, status in states.items():
+            spins_s = now - self._lives[rank].changed_s
+            if status.state == COMPUTING and spins_s > SPIN_LIMIT_S + 50 * status.predicted_s:
+                return Stuck(rank, status.text, spins_s, status.predicted_s, stopped=False)
+        return None
+
+    def _still(self, states: Mapping[int, Status], now: float) -> Stuck | None:
+        """Return who holds up a run in which no rank shows life."""
+        if not states:
             return None
-        rank = max(states, key=lambda r: (states[r].state == STARTING, states[r].state != IDLE, still[r]))
-        return Stuck(rank, _doing(states[rank]), still[rank], 0.0, stopped=False)
+        quiet_s = min(now - self._lives[rank].alive_s for rank in states)
+        apart = any(status.state in (STARTING, IDLE) for status in states.values())
+        if quiet_s <= STILL * self.patience_s or quiet_s <= self._limit_s(states) * (APART if apart else 1.0):
+            return None
+        rank = culprit(states)
+        status = states[rank]
+        shown = status.predicted_s if status.state == COMPUTING else 0.0
+        return Stuck(rank, _doing(status), now - self._lives[rank].alive_s, shown, stopped=False)
+
+    def _limit_s(self, states: Mapping[int, Status]) -> float:
+        """Return the seconds that a run without a sign of life is given."""
+        longest_s = max(self.longest_s, *(status.predicted_s for status in states.values()))
+        return max(STILL * self.patience_s, TASKS * longest_s * max(1.0, self.load()))
+
+
+def culprit(states: Mapping[int, Status]) -> int:
+    """Return the rank that holds up the others: one that has all it needs for what it does, else one that is
+    behind the others, else the one at the end of a chain of ranks that wait for each other.
+    """
+    for state in (COMPUTING, STARTING):
+        found = [rank for rank, status in states.items() if status.state == state]
+        if found:
+            return found[0]
+    rank, seen = min(states, key=lambda r: (states[r].state == IDLE, r)), set[int]()
+    while rank not in seen:
+        seen.add(rank)
+        waits = _WAITS.search(states[rank].text)
+        if waits and int(waits[1]) in states:
+            rank = int(waits[1])
+    return rank
+
+
+_WAITS = re.compile(r"waits for rank (\d+)")
+
+
+def load_per_core() -> float:
+    """Return how many programs each core has to do, on average over the last minute; at least 1."""
+    try:
+        return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    except (OSError, AttributeError):
+        return 1.0
 
 
 def look_at(pid: int) -> Process | None:
