@@ -38,6 +38,8 @@ _NOT_ZOO = frozenset(
         "captured_program",
         "factory",
         "hf",
+        "module_source",
+        "modules",
         "partitioning",
         "pipedream",
         "saved",

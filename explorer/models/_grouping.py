@@ -83,6 +83,21 @@ def group(
     return _merge(found, set(program.outputs))
 
 
+def group_modules(program: TracedProgram, *, block_of: Callable[[str], str]) -> list[OperationGroup]:
+    """Make one layer of all operations of a module without submodules, called the module's path.
+
+    Args:
+        program: a program in which such modules alone compute.
+        block_of: function from a module path to its block.
+    """
+    return [
+        OperationGroup(
+            operations=(part := tuple(run)), kind=_kind(list(part)), owner=path, block=block_of(path)
+        )
+        for path, run in groupby(program.operations, key=lambda item: item.owner)
+    ]
+
+
 def _expert_modules(operations: Sequence[Operation]) -> list[str]:
     """Return the modules that multiply with a stack of matrices, one per expert."""
     return sorted(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from explorer.base.errors import InputError
 from explorer.graph import Defaults, LayerGraph
@@ -52,32 +52,55 @@ def graph_of(
     Raises:
         InputError: a model that transformers does not know, or values from which it cannot be built.
     """
-    os.environ["HF_HUB_OFFLINE"] = "1"
     import torch
+
+    with torch.device("meta"):
+        built = build(data, sequence_length=sequence_length, file=file)
+    import transformers
+
+    kind, kwargs = type(built.module).__name__, built.inputs
+    length = next((int(x.shape[-1]) for key, x in kwargs.items() if key.endswith("input_ids")), 0)
+    versions = f"{kind} of transformers {transformers.__version__}, torch {torch.__version__}"
+    graph = capture(
+        built.module,
+        kwargs=kwargs,
+        name=name,
+        source=f"Hugging Face configuration {name!r}: {versions}",
+        defaults=_defaults(length),
+        loss=built.loss,
+        shorten=shorten,
+    )
+    _check_positions(graph, built.config, file)
+    return graph
+
+
+class Built(NamedTuple):
+    """A model built from a configuration."""
+
+    module: Any
+    """The module, on the device that is the default."""
+    inputs: dict[str, Any]
+    """Example inputs of one sample, by name, on the meta device."""
+    loss: bool
+    """Whether its first output is logits."""
+    config: Any
+    """Its configuration."""
+
+
+def build(data: Mapping[str, Any], *, sequence_length: int | None, file: str = "") -> Built:
+    """Build the module of one configuration; arguments and errors as `graph_of`."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
     import transformers
 
     transformers.logging.set_verbosity_error()
     config = _config(data, file)
     kind = _model_class(data, config, file)
     try:
-        with torch.device("meta"):
-            module = kind(config)
+        module = kind(config)
     except Exception as error:
         raise _refused(data, error, file) from error
-    kwargs = _inputs(module, config, sequence_length, file)
-    length = next((int(x.shape[-1]) for key, x in kwargs.items() if key.endswith("input_ids")), 0)
-    versions = f"{kind.__name__} of transformers {transformers.__version__}, torch {torch.__version__}"
-    graph = capture(
-        module,
-        kwargs=kwargs,
-        name=name,
-        source=f"Hugging Face configuration {name!r}: {versions}",
-        defaults=_defaults(length),
-        loss=kind.__name__.endswith(_HEADS),
-        shorten=shorten,
-    )
-    _check_positions(graph, config, file)
-    return graph
+    inputs = _inputs(module, config, sequence_length, file)
+    return Built(module, inputs, kind.__name__.endswith(_HEADS), config)
 
 
 def _config(data: Mapping[str, Any], file: str) -> Any:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.base.errors import InputError
 from explorer.graph import Defaults, LayerGraph
+from explorer.models._emission import GraphParts
 from explorer.models._operators import FREE
-from explorer.models._program import VALUE, Ref
+from explorer.models._program import VALUE, Ref, TracedProgram
 from explorer.models._stacks import ChosenBlocks, find_stacks
 from explorer.models.torch_export import (
     Request,
@@ -57,8 +58,26 @@ class CapturedProgram:
     """Example of every other placeholder, for one sample."""
     outputs: tuple[str, ...]
     """Nodes whose values the module returns."""
+    shapes: Mapping[str, tuple[int, ...]]
+    """Shape of every tensor that layers pass on, for one sample."""
+    training: bool
+    """Whether it was captured in training mode; else in evaluation mode."""
     loss: bool
     """Whether the LayerGraph ends with a cross entropy of the first output that the module lacks."""
+
+    def value_at(self, tensor: str) -> Tensor:
+        """Return the fake tensor that a tensor of the LayerGraph is."""
+        found: Tensor = _values(self.module.graph)[self.made_at[tensor]]
+        return found
+
+    @property
+    def shapes_for_several(self) -> Mapping[str, tuple[int, ...]]:
+        """Shape of every tensor that layers pass on, for as many samples as it was captured with."""
+        return _shapes(self.module, self.made_at)
+
+
+def _values(graph: Any) -> dict[str, Any]:
+    return {node.name: node.meta.get("val") for node in graph.nodes}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +94,8 @@ class Capturing:
     """Name of the graph."""
     loss: bool = False
     """Whether to append a cross entropy of the first output."""
-    training: bool = True
-    """Whether to capture it in training mode."""
+    by_module: bool = False
+    """Whether every module without submodules is a layer, as in modules of the zoo."""
 
     def blocks(self) -> tuple[ChosenBlocks, ...]:
         """Return the lists of blocks that may be shortened, whole."""
@@ -99,25 +118,34 @@ def capture_program(
         InputError: a module that torch.export refuses, that computes otherwise for several samples, or that
             writes into its own tensors where it cannot be cut.
     """
+    problem: InputError | None = None
+    for training in (True, False):  # as a LayerGraph is captured: what cannot be trained is evaluated
+        try:
+            return _captured(source, samples, keep, training=training)
+        except InputError as error:
+            problem = problem or error
+    raise problem or InputError("nothing was captured", key="model", found=source.name)
+
+
+def _captured(
+    source: Capturing, samples: int, keep: Sequence[ChosenBlocks], *, training: bool
+) -> CapturedProgram:
     chosen = {item.path: item for item in keep}
     stacks = tuple(chosen.get(item.path, item) for item in source.blocks())
     request = Request(source.module, source.args, dict(source.kwargs))
-    with exporting(source.module, stacks, training=source.training):
+    with exporting(source.module, stacks, training=training):
         program = _functional(_exported(request, source))
-        read, parts = read_layers(request, stacks, program)
+        read, parts = read_layers(request, stacks, program, by_module=source.by_module)
         graph = several = ordered(graph_of_parts(source.name, parts, Defaults()))
+        made_at, tensor_at = _tensors(read, parts)
+        shapes = _shapes(program, made_at)
         if samples != 1:
             more = Request(source.module, *_repeated(source, samples))
             program = _functional(_exported(more, source))
-            read, parts = read_layers(more, stacks, program)
+            read, parts = read_layers(more, stacks, program, by_module=source.by_module)
             several = ordered(graph_of_parts(source.name, parts, Defaults()))
+            made_at, tensor_at = _tensors(read, parts)
     _check_alike(graph, several, samples)
-    made_at: dict[str, str] = {}
-    tensor_at: dict[str, str] = {}
-    for node, ref in read.seen.items():
-        if isinstance(ref, Ref) and ref.kind == VALUE and ref.name in parts.tensor_of:
-            tensor = tensor_at[node] = parts.tensor_of[ref.name]
-            made_at.setdefault(tensor, node)
     paths = program.graph_signature.inputs_to_parameters
     return CapturedProgram(
         graph=with_loss(graph) if source.loss else graph,
@@ -130,8 +158,26 @@ def capture_program(
         constants=_constants(program, source),
         inputs=_inputs(program, request),
         outputs=_outputs(program),
+        shapes=shapes,
+        training=training,
         loss=source.loss,
     )
+
+
+def _tensors(read: TracedProgram, parts: GraphParts) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the first node of every tensor, and the tensor of every node that gives one or a view of it."""
+    made_at: dict[str, str] = {}
+    tensor_at: dict[str, str] = {}
+    for node, ref in read.seen.items():
+        if isinstance(ref, Ref) and ref.kind == VALUE and ref.name in parts.tensor_of:
+            tensor = tensor_at[node] = parts.tensor_of[ref.name]
+            made_at.setdefault(tensor, node)
+    return made_at, tensor_at
+
+
+def _shapes(program: Any, made_at: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
+    values = _values(program.graph)
+    return {tensor: tuple(map(int, values[node].shape)) for tensor, node in made_at.items()}
 
 
 def _exported(request: Request, source: Capturing) -> Any:

@@ -20,10 +20,13 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from explorer.base.errors import InputError
 from explorer.graph import Defaults, LayerGraph
+
+if TYPE_CHECKING:
+    from torch import nn
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +52,32 @@ def load(
     Raises:
         InputError: no such module or callable, an error raised by it, or a result of another kind.
     """
+    result = _made(reference, sequence_length, settings)
+    return result if isinstance(result, LayerGraph) else _captured(result, reference, sequence_length)
+
+
+def load_module(
+    reference: str,
+    *,
+    sequence_length: int | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
+    """Load the module that `module.path:factory` returns, with its example inputs by position and by name.
+
+    Runs code and raises as `load`; a factory that returns a LayerGraph has no module.
+    """
+    result = _made(reference, sequence_length, settings)
+    if isinstance(result, LayerGraph):
+        raise InputError(
+            f"{reference} returned a LayerGraph, which has no code to run",
+            key=reference,
+            found="LayerGraph",
+            allowed="(torch.nn.Module, inputs), or --engine likeness",
+        )
+    return _module_of(result, reference)
+
+
+def _made(reference: str, sequence_length: int | None, settings: Mapping[str, str] | None) -> Any:
     factory = _find(reference)
     options: dict[str, Any] = {**(settings or {})}
     if sequence_length is not None:
@@ -56,12 +85,9 @@ def load(
     _check_options(factory, options, reference)
     logger.warning("running the code of %s", reference)
     try:
-        result = factory(**options)
+        return factory(**options)
     except Exception as error:
         raise _failed(reference, "calling it", error) from error
-    if isinstance(result, LayerGraph):
-        return result
-    return _captured(result, reference, sequence_length)
 
 
 def _find(reference: str) -> Callable[..., Any]:
@@ -127,9 +153,21 @@ def _check_options(factory: Callable[..., Any], options: dict[str, Any], referen
 
 
 def _captured(result: Any, reference: str, sequence_length: int | None) -> LayerGraph:
-    from torch import nn
-
     from explorer.models.torch_export import capture
+
+    module, args, kwargs = _module_of(result, reference)
+    return capture(
+        module,
+        args,
+        kwargs,
+        name=reference.rpartition(":")[2],
+        source=f"factory {reference}",
+        defaults=Defaults(sequence_length=sequence_length or 0),
+    )
+
+
+def _module_of(result: Any, reference: str) -> tuple[nn.Module, tuple[Any, ...], dict[str, Any]]:
+    from torch import nn
 
     parts = list(result) if isinstance(result, tuple) else []
     module, inputs = parts if len(parts) == 2 else (None, None)
@@ -149,14 +187,7 @@ def _captured(result: Any, reference: str, sequence_length: int | None) -> Layer
         )
     args, kwargs = ((), inputs) if isinstance(inputs, dict) else (tuple(inputs), {})
     _check_one_sample([*args, *kwargs.values()], reference)
-    return capture(
-        module,
-        args,
-        kwargs,
-        name=reference.rpartition(":")[2],
-        source=f"factory {reference}",
-        defaults=Defaults(sequence_length=sequence_length or 0),
-    )
+    return module, args, kwargs
 
 
 def _kind(result: Any) -> str:

@@ -63,6 +63,12 @@ def load(
     return _cache.decode(encoded)
 
 
+def read_configuration(path: str | Path) -> dict[str, Any]:
+    """Read the configuration at `path`; raises as `load`."""
+    _versions()
+    return _read(_file(Path(path)))
+
+
 def _file(path: Path) -> Path:
     file = path / "config.json" if is_folder(path) else path
     if not exists(file):

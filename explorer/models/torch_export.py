@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from explorer.base.errors import InputError
 from explorer.graph import Defaults, Dim, Layer, LayerGraph, Parameter, Tensor, Use, Work
 from explorer.models._emission import GraphParts, emit
-from explorer.models._grouping import group
+from explorer.models._grouping import group, group_modules
 from explorer.models._program import TracedProgram
 from explorer.models._reading import read_program
 from explorer.models._repeat import NotRepeatable, repeat
@@ -146,14 +146,21 @@ def export(request: Request) -> Any:
 
 
 def read_layers(
-    request: Request, stacks: Sequence[Stack | ChosenBlocks], program: Any
+    request: Request, stacks: Sequence[Stack | ChosenBlocks], program: Any, *, by_module: bool = False
 ) -> tuple[TracedProgram, GraphParts]:
-    """Read an exported program as layers, named as at full depth."""
+    """Read an exported program as layers, named as at full depth; `by_module`: every leaf module is one."""
     module, path = request.module, original_path(stacks)
     read = read_program(program, parameter_name=request.parameter_name, trainable=request.trainable)
     leaves = {item for item, child in module.named_modules() if not any(child.children())}
     blocks = _blocks(module, stacks)
-    groups = group(read, leaves=leaves, block_of=lambda item: path(_block_of(item, blocks)))
+
+    def block_of(item: str) -> str:
+        return path(_block_of(item, blocks))
+
+    if by_module:
+        groups = group_modules(read, block_of=block_of)
+    else:
+        groups = group(read, leaves=leaves, block_of=block_of)
     return read, emit(read, groups, path=path, trainable=request.trainable)
 
 

@@ -19,6 +19,7 @@ from explorer.passes.timing import Timing
 from explorer.pricing import Pricer, Prices, price
 from explorer.reads import optimizer_problem
 from explorer.run.model import ModelSpec
+from explorer.run.own.own_model import OwnModel
 from explorer.run.spec import DRY, REAL, RunCase
 from explorer.run.weight_reads import require_computable
 from explorer.schedules import SCHEDULES, make_order
@@ -64,7 +65,7 @@ def prepare(
     strategy: JobStrategy,
     *,
     steps: int,
-    model: ModelSpec | None = None,
+    model: ModelSpec | OwnModel | None = None,
     scale: float = 1.0,
     **fields: Any,
 ) -> Prepared:
@@ -109,7 +110,7 @@ def prepare(
         seconds=tuple(seconds.tolist()),
         model=model,
         sections=tuple(tuple(layers.tolist()) for layers in placement.layers) if model else (),
-        flow_units=_flow_units(graph, placement) if model else (),
+        flow_units=_flow_units(graph, placement, model) if model else (),
         optimizer=job.optimizer if model else "sgd",
         **fields,
     )
@@ -119,8 +120,10 @@ def prepare(
     )  # fmt: skip
 
 
-def _flow_units(graph: LayerGraph, placement: PlacedStrategy) -> tuple[tuple[int, ...], ...]:
-    """Return, per flow, the layers (units) whose outputs it carries."""
+def _flow_units(
+    graph: LayerGraph, placement: PlacedStrategy, model: ModelSpec | OwnModel
+) -> tuple[tuple[int, ...], ...]:
+    """Return, per flow, the keys of what it carries."""
     index, producer = graph.index, graph.producer
     found = []
     for tensors in placement.flow_tensors:
@@ -128,7 +131,8 @@ def _flow_units(graph: LayerGraph, placement: PlacedStrategy) -> tuple[tuple[int
             raise InputError(
                 "a layer cut into slices cannot be run yet", key="slices", allowed="whole layers"
             )
-        found.append(tuple(sorted(index[producer[graph.tensors[t].name]] for t, _ in tensors)))
+        names = [graph.tensors[t].name for t, _ in tensors]
+        found.append(model.keys_of(names, {index[producer[name]] for name in names}))
     return tuple(found)
 
 
@@ -220,8 +224,8 @@ def unsupported_by_torch(case: RunCase) -> list[str]:
     """List the reasons why torch's own machinery (see `explorer.run.engines`) cannot run a case; [] if it
     can.
     """
-    if case.model is None or any(unit.tied for unit in case.model.units):
-        return ["tied weights"]
+    if not isinstance(case.model, ModelSpec) or any(unit.tied for unit in case.model.units):
+        return ["tied weights" if isinstance(case.model, ModelSpec) else "a model's own layers"]
     rules = {group.update.rule for group in case.skeleton.holders} - {PLAIN.rule}
     if rules:
         return [f"the update rule {', '.join(sorted(rules))}"]

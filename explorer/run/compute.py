@@ -8,12 +8,11 @@ from typing import Any
 
 import torch
 
-from explorer.base.errors import InputError, PlanError
+from explorer.base.errors import InputError
 from explorer.run.held_weights import HeldWeights
 from explorer.run.lane import LaneTask, RankLanes, Transfer
 from explorer.run.mailbox import Mailbox
-from explorer.run.model import HEAD
-from explorer.run.modules import DTYPES, run_units, sample_tokens
+from explorer.run.packing import empty, pack, unpack
 from explorer.run.spec import RunCase
 from explorer.run.split_backward import input_half, weight_half
 from explorer.run.sweeps import Interval, first_guess
@@ -28,7 +27,8 @@ class Compute(HeldWeights):
         self.into = self._flows_into()
         self.split = {task.piece for task in self.plans[lane].tasks if task.op == "I"}
         samples = lanes.program.order.steps * lanes.sweeps.batch_samples
-        self.data = lanes.sweeps.rows(sample_tokens(self.model, 0, samples, device))
+        data = self.units.samples(0, samples, device)
+        self.data = {name: lanes.sweeps.rows(rows) for name, rows in data.items()}
 
     def reset(self) -> None:
         """Go back to the initial weights, with nothing under way."""
@@ -39,47 +39,49 @@ class Compute(HeldWeights):
         self.losses: list[float] = []
 
     def _flows_into(self) -> dict[int, dict[int, int]]:
-        """Return, per section: unit read from outside -> flow that brings it."""
+        """Return, per section: key of what is read from outside -> flow that brings it."""
         found: dict[int, dict[int, int]] = defaultdict(dict)
         for f, flow in enumerate(self.skeleton.flows):
             for target in flow.targets:
-                for unit in self.case.flow_units[f]:
-                    found[target][unit] = f
+                for key in self.case.flow_units[f]:
+                    found[target][key] = f
         return found
 
     # -- messages ---------------------------------------------------------------------------------
 
-    def _shape(self, interval: Interval) -> tuple[int, int, int]:
-        return interval[1] - interval[0], self.model.seq, self.model.d_model
+    def _keys(self, item: Transfer) -> list[int]:
+        """List the keys of what a message carries: gradients come back for some only."""
+        keys = self.case.flow_units[item.flow]
+        return [key for key in keys if not item.backward or self.units.differentiable(key)]
+
+    def _blank(self, key: int, interval: Interval) -> torch.Tensor:
+        return self.units.blank(key, interval[1] - interval[0], self.device)
 
     def message(self, item: Transfer) -> torch.Tensor:
-        """Join the rows of all units of a flow, one after the other."""
+        """Join the rows of all that a flow carries."""
         if item.flow < 0:
             return torch.zeros(1, device=self.device)
         box = self.backwards if item.backward else self.outbox
-        parts = [box.take((item.flow, unit), item.interval) for unit in self.case.flow_units[item.flow]]
-        return parts[0].contiguous() if len(parts) == 1 else torch.stack(parts)
+        return pack([box.take((item.flow, key), item.interval) for key in self._keys(item)])
 
     def buffer(self, item: Transfer) -> torch.Tensor:
         """Make a buffer for such a message."""
         if item.flow < 0:
             return torch.zeros(1, device=self.device)
-        units = len(self.case.flow_units[item.flow])
-        shape = self._shape(item.interval)
-        full = shape if units == 1 else (units, *shape)
-        return torch.empty(full, dtype=DTYPES[self.model.dtype], device=self.device)
+        return empty([self._blank(key, item.interval) for key in self._keys(item)])
 
     def deliver(self, item: Transfer, message: torch.Tensor) -> None:
         """Put a message where its readers look for it."""
         if item.flow < 0:
             return
-        units = self.case.flow_units[item.flow]
-        for unit, rows in zip(units, message if len(units) > 1 else (message,), strict=True):
+        keys = self._keys(item)
+        parts = unpack(message, [self._blank(key, item.interval) for key in keys])
+        for key, rows in zip(keys, parts, strict=True):
             if item.backward:
-                self.backwards.put((item.flow, unit), item.interval, rows)
+                self.backwards.put((item.flow, key), item.interval, rows)
             else:
                 for target in self.skeleton.flows[item.flow].targets:
-                    self.forwards.put((item.flow, target, unit), item.interval, rows)
+                    self.forwards.put((item.flow, target, key), item.interval, rows)
 
     def gather(self, task: int, slot: int) -> None:
         """Do nothing: sharded weights do not run here, since scaling a plan removes them."""
@@ -107,14 +109,15 @@ class Compute(HeldWeights):
         interval = self._interval(piece, number)
         again = self.skeleton.sections[piece.section].full_recompute
         inputs = {}
-        for unit, flow in self.into[piece.section].items():
-            rows = self._boundary(self.forwards, (flow, piece.section, unit), interval)
-            inputs[unit] = rows.requires_grad_(self.training and self.skeleton.flows[flow].gradient)
+        for key, flow in self.into[piece.section].items():
+            rows = self._boundary(self.forwards, (flow, piece.section, key), interval)
+            back = self.skeleton.flows[flow].gradient and self.units.differentiable(key)
+            inputs[key] = rows.requires_grad_(self.training and back)
         with torch.set_grad_enabled(self.training and not again):
             made = self._run_units(piece, number, interval, inputs)
         self.saved[piece, number] = (inputs, None if again else made)
-        if HEAD in (self.model.units[u].kind for u in made):
-            self.losses.append(float(made[len(self.model.units) - 1].detach()))
+        if self.units.loss in made:
+            self.losses.append(float(made[self.units.loss].detach()))
         self._hand_on(piece, interval, made)
 
     def _boundary(self, box: Mailbox, key: tuple[int, ...], interval: Interval) -> torch.Tensor:
@@ -122,7 +125,7 @@ class Compute(HeldWeights):
         source = self.lanes.sweeps.source(interval)
         if source is not None:
             return box.take(key, source).detach()
-        like = torch.empty(self._shape(interval), dtype=DTYPES[self.model.dtype], device=self.device)
+        like = self._blank(key[-1], interval)
         return torch.zeros_like(like) if box is self.backwards else first_guess(like)
 
     def _run_units(
@@ -130,17 +133,18 @@ class Compute(HeldWeights):
     ) -> dict[int, torch.Tensor]:
         # what a backward recomputes it computes with the weights that its forward read (see `find_reads`)
         weights = self._read(piece, number, "F")
-        tokens = self.data[interval[0] : interval[1]]
+        data = {name: rows[interval[0] : interval[1]] for name, rows in self.data.items()}
         units = self.case.sections[piece.section]
         if piece not in self.split or not torch.is_grad_enabled():
-            return run_units(self.model, units, weights, inputs, tokens)
+            return self.units.run(units, weights, inputs, data)
         # the graph is cut after embeddings: their gradients belong to the second half of the backward
-        first = [unit for unit in units if not self.model.units[unit].reads]
-        tables = run_units(self.model, first, weights, {}, tokens)
-        cut = {unit: made.detach().requires_grad_() for unit, made in tables.items()}
-        self.tables[piece, number] = tuple((tables[unit], cut[unit]) for unit in first)
-        rest = [unit for unit in units if unit not in cut]
-        return {**cut, **run_units(self.model, rest, weights, {**inputs, **cut}, tokens)}
+        first = self.units.first(units)
+        tables = self.units.run(first, weights, {}, data)
+        apart = [key for key, made in tables.items() if made.requires_grad and key != self.units.loss]
+        cut = {**tables, **{key: tables[key].detach().requires_grad_() for key in apart}}
+        self.tables[piece, number] = tuple((tables[key], cut[key]) for key in apart)
+        rest = [unit for unit in units if unit not in set(first)]
+        return {**cut, **self.units.run(rest, weights, {**inputs, **cut}, data)}
 
     def _hand_on(self, piece: Piece, interval: Interval, made: dict[int, torch.Tensor]) -> None:
         """Pass outputs to sections on this lane directly, to others through the outbox."""
@@ -150,14 +154,14 @@ class Compute(HeldWeights):
             if flow.source != piece.section:
                 continue
             here = self._parts_here(flow.targets[0], piece.copy, interval)
-            for unit in self.case.flow_units[f]:
-                rows = made[unit].detach()
+            for key in self.case.flow_units[f]:
+                rows = made[key].detach()
                 for low, high in here:
                     for target in flow.targets:
                         part = rows[low - interval[0] : high - interval[0]]
-                        self.forwards.put((f, target, unit), (low, high), part)
+                        self.forwards.put((f, target, key), (low, high), part)
                 if sum(high - low for low, high in here) < interval[1] - interval[0]:
-                    self.outbox.put((f, unit), interval, rows)
+                    self.outbox.put((f, key), interval, rows)
 
     def _parts_here(self, section: int, copy: int, interval: Interval) -> list[Interval]:
         """List the parts of some samples that pieces of `section` on this lane work on."""
@@ -184,12 +188,13 @@ class Compute(HeldWeights):
         came: dict[int, torch.Tensor] = {}
         for f, flow in enumerate(self.skeleton.flows):
             if flow.source == piece.section and flow.gradient:
-                for unit in self.case.flow_units[f]:
-                    rows = self._boundary(self.backwards, (f, unit), interval)
-                    came[unit] = came[unit] + rows if unit in came else rows
-        last = len(self.model.units) - 1
-        outputs = [made[unit] for unit in came] + ([made[last]] if last in made else [])
-        return inputs, outputs, [*came.values(), *([None] if last in made else [])]
+                for key in filter(self.units.differentiable, self.case.flow_units[f]):
+                    rows = self._boundary(self.backwards, (f, key), interval)
+                    came[key] = came[key] + rows if key in came else rows
+        loss = [made[self.units.loss]] if self.units.loss in made else []
+        kept = [key for key in came if made[key].requires_grad]
+        outputs = [*(made[key] for key in kept), *loss]
+        return inputs, outputs, [*(came[key] for key in kept), *(None for _ in loss)]
 
     def _backward(self, piece: Piece, number: int) -> None:
         if piece in self.split:  # its graph is cut, for others of its microbatches
@@ -220,11 +225,10 @@ class Compute(HeldWeights):
 
     def _send_back(self, piece: Piece, number: int, found: Mapping[int, torch.Tensor | None]) -> None:
         interval = self._interval(piece, number)
-        for unit, rows in found.items():
-            if rows is None:
-                raise PlanError([f"nothing that section {piece.section} makes depends on unit {unit}"])
+        for key, rows in found.items():
             if self.lanes.sweeps.is_read(interval):
-                self.backwards.put((self.into[piece.section][unit], unit), interval, rows)
+                given = torch.zeros_like(self._blank(key, interval)) if rows is None else rows
+                self.backwards.put((self.into[piece.section][key], key), interval, given)
 
     # -- result -----------------------------------------------------------------------------------
 

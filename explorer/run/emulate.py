@@ -19,11 +19,12 @@ import torch
 
 from explorer.reads.predicted import predict
 from explorer.run.compute import Compute
-from explorer.run.modules import DTYPES, Weights, initial_weights, run_units, sample_tokens
+from explorer.run.modules import Samples, Weights
 from explorer.run.optimizers import Optimizer
 from explorer.run.replay import Replay, Span
 from explorer.run.spec import RunCase
 from explorer.run.sweeps import first_guess
+from explorer.run.units import units_of
 from explorer.tasks.skeleton import Piece
 from explorer.updates import GRADIENTS, WEIGHTS, rule_of
 
@@ -37,10 +38,11 @@ class Emulation:
     def __init__(self, case: RunCase, device: torch.device) -> None:
         self.books, self.case, self.device = Replay(case), case, device
         self.model = self.books.model
-        self.last = len(self.model.units) - 1
+        self.units = units_of(self.model)
+        self.last = self.units.loss
         self.pieces = tuple(self.books.workers)
         self.rules = {name: rule_of(choice) for name, choice in self.books.choices.items()}
-        start = initial_weights(self.model, range(len(self.model.units)), device)
+        start = self.units.weights(range(len(self.model.units)), device)
         # per version: weights, and what the optimizer's next update would subtract from them
         self.weights: dict[Piece, list[Weights]] = {}
         self.directions: dict[Piece, list[Weights]] = {}
@@ -84,11 +86,11 @@ class Emulation:
         used = [self.books.worker_of(section, low) for section in range(len(self.books.sections))]
         weights = [self._leaves(piece, low, used[0]) for piece in used]
         at = self.books.batches.data(low)
-        tokens = sample_tokens(self.model, at, at + high - low, self.device)
+        data = self.units.samples(at, at + high - low, self.device)
         if self.books.batches.sweeps == 1:
-            found = self._together(used, weights, tokens, low)
+            found = self._together(used, weights, data, low)
         else:
-            found = self._apart(used, weights, tokens, low)
+            found = self._apart(used, weights, data, low)
         for piece, gradients in zip(used, found, strict=True):
             span = self.books.update_of(piece, low)
             for name, gradient in gradients.items():
@@ -109,57 +111,88 @@ class Emulation:
             for name, value in self._read(piece, "B", sample, used[0]).items():
                 leaves[name].data.copy_(value)
 
-    def _together(
-        self, used: list[Piece], weights: list[Weights], tokens: torch.Tensor, low: int
-    ) -> list[Weights]:
+    def _together(self, used: list[Piece], weights: list[Weights], data: Samples, low: int) -> list[Weights]:
         """Differentiate the loss of some samples at once, through all sections."""
-        made: dict[int, torch.Tensor] = {}
-        for piece, leaves in zip(used, weights, strict=True):
-            made.update(run_units(self.model, self.case.sections[piece.section], leaves, made, tokens))
-        self.losses.append(float(made[self.last].detach()))
+        loss = self._loss(used, weights, data)
+        self.losses.append(float(loss.detach()))
         if not self.case.shape.training:
             return [{} for _ in used]
         self._turn_back(used, weights, low)
         flat = [leaf for leaves in weights for leaf in leaves.values()]
-        gradients: Iterable[torch.Tensor | None] = torch.autograd.grad(
-            made[self.last], flat, allow_unused=True
-        )
+        gradients: Iterable[torch.Tensor | None] = torch.autograd.grad(loss, flat, allow_unused=True)
         found = iter(gradients)
         pairs = [{name: next(found) for name in leaves} for leaves in weights]
         return [{name: g for name, g in part.items() if g is not None} for part in pairs]
 
-    def _apart(
-        self, used: list[Piece], weights: list[Weights], tokens: torch.Tensor, low: int
-    ) -> list[Weights]:
+    def _loss(self, used: list[Piece], weights: list[Weights], data: Samples) -> torch.Tensor:
+        """Return the loss of some samples as the model itself computes it, or section by section if those who
+        share a weight read different ones.
+        """
+        if self._agree(weights):
+            merged: Weights = {}
+            for leaves in weights:
+                merged = {**leaves, **merged}
+            whole = self.units.whole(merged, data)
+            if whole is not None:
+                return whole
+        made: dict[int, torch.Tensor] = {}
+        total = torch.zeros((), device=self.device)
+        for piece, leaves in zip(used, weights, strict=True):
+            made.update(self.units.run(self.case.sections[piece.section], leaves, made, data))
+            if self.last in made:
+                total = total + made.pop(self.last)
+        return total
+
+    def _agree(self, weights: list[Weights]) -> bool:
+        """Tell whether all who share a weight read the same one, and share its gradient at once."""
+        plain = all(
+            rule.exchanges == GRADIENTS and rule.period == 1 and not rule.delay
+            for rule in self.rules.values()
+        )
+        first: Weights = {}
+        for name, leaf in ((name, leaf) for leaves in weights for name, leaf in leaves.items()):
+            if not plain or not torch.equal(first.setdefault(name, leaf), leaf):
+                return False
+        return True
+
+    def _apart(self, used: list[Piece], weights: list[Weights], data: Samples, low: int) -> list[Weights]:
         """Differentiate section by section, each given what its neighbours made so many sweeps before."""
         batches = self.books.batches
         source = low - self.books.lag(low) * batches.samples
         guessed = self.books.lag(low) > low // batches.samples % batches.sweeps
         inputs: list[dict[int, torch.Tensor]] = []
         made: list[dict[int, torch.Tensor]] = []
-        shape = (len(tokens), self.model.seq, self.model.d_model)
-        guess = first_guess(torch.empty(shape, dtype=DTYPES[self.model.dtype], device=self.device))
+        count = len(next(iter(data.values())))
+
+        def blank(key: int) -> torch.Tensor:
+            return self.units.blank(key, count, self.device)
+
         for piece, leaves in zip(used, weights, strict=True):
+            units = self.case.sections[piece.section]
             given = {
-                unit: (guess if guessed else self.values[source, unit]).detach().clone().requires_grad_()
-                for unit in self._reads(piece.section)
+                key: (first_guess(blank(key)) if guessed else self.values[source, key])
+                .detach()
+                .clone()
+                .requires_grad_(self.units.differentiable(key))
+                for key in self.units.reads(units)
             }
             inputs.append(given)
-            made.append(run_units(self.model, self.case.sections[piece.section], leaves, given, tokens))
+            made.append(self.units.run(units, leaves, given, data))
             self.values.update({(low, unit): x.detach() for unit, x in made[-1].items()})
-        self.losses.append(float(made[-1][self.last].detach()))
+        self.losses.append(sum(float(part[self.last].detach()) for part in made if self.last in part))
         if not self.case.shape.training:
             return [{} for _ in used]
         self._turn_back(used, weights, low)
-        nothing = torch.zeros_like(guess)
         found: list[Weights] = [{} for _ in used]
         outside = {unit for given in inputs for unit in given}
         for s in reversed(range(len(used))):
-            units = [unit for unit in made[s] if unit in outside]
-            came = [nothing if guessed else self.slopes.get((source, unit), nothing) for unit in units]
+            keys = [key for key in made[s] if key in outside and made[s][key].requires_grad]
+            known = {} if guessed else self.slopes
+            came = [known.get((source, key), torch.zeros_like(made[s][key])) for key in keys]
             loss = [made[s][self.last]] if self.last in made[s] else []
-            roots = [*(made[s][unit] for unit in units), *loss]
-            wanted = {**dict(weights[s]), **{str(unit): x for unit, x in inputs[s].items()}}
+            roots = [*(made[s][key] for key in keys), *loss]
+            inner = {str(key): x for key, x in inputs[s].items() if x.requires_grad}
+            wanted = {**weights[s], **inner}
             slopes: Iterable[torch.Tensor | None] = torch.autograd.grad(
                 roots, list(wanted.values()), [*came, *[None] * len(loss)], allow_unused=True
             )
@@ -170,12 +203,6 @@ class Emulation:
                     key = (low, int(name))
                     self.slopes[key] = self.slopes[key] + g if key in self.slopes else g
         return found
-
-    def _reads(self, section: int) -> list[int]:
-        """List the units of other sections whose outputs a section reads."""
-        units = self.case.sections[section]
-        read = {source for unit in units for source in self.model.units[unit].reads}
-        return sorted(read - set(units))
 
     def _read(self, piece: Piece, op: str, sample: int, first: Piece) -> Weights:
         """Return the weights that an action reads, as its rule defines them."""

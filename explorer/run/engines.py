@@ -69,7 +69,7 @@ def torch_player(case: RunCase, desk: Says, transport: Transport) -> Callable[[]
     lanes = RankLanes(case.lowered())
     local = Compute(case, lanes, transport.rank, transport.device)
     modules = {
-        piece.section: Units(local.model, case.sections[piece.section], local.versions[piece][0])
+        piece.section: Units(_stand_ins(local), case.sections[piece.section], local.versions[piece][0])
         for piece in local.pieces
     }
     step = (
@@ -97,6 +97,13 @@ def torch_player(case: RunCase, desk: Says, transport: Transport) -> Callable[[]
     return play
 
 
+def _stand_ins(local: Compute) -> ModelSpec:
+    """Return the model of a case that `unsupported_by_torch` lets pass."""
+    if not isinstance(local.model, ModelSpec):
+        raise InputError("torch's engine runs stand-ins only", key="engine", allowed="interpreter")
+    return local.model
+
+
 def _load(local: Compute, modules: dict[int, Units]) -> None:
     for module in modules.values():
         for name, parameter in zip(module.names, module.held, strict=True):
@@ -106,7 +113,7 @@ def _load(local: Compute, modules: dict[int, Units]) -> None:
 
 def _update(local: Compute, modules: dict[int, Units], optimizer: Optimizer, number: int) -> None:
     """Apply mean gradients, and record them where the comparison looks."""
-    batch = local.data.shape[0] // local.case.order.steps
+    batch = local.data["tokens"].shape[0] // local.case.order.steps
     span = (number * batch, (number + 1) * batch)
     for module in modules.values():
         found = module.gradients()
@@ -135,7 +142,7 @@ def _data_parallel(local: Compute, modules: dict[int, Units], transport: Transpo
             low, high = section.interval(transport.rank, n)
             if isinstance(wrapped, nn.parallel.DistributedDataParallel):
                 wrapped.require_backward_grad_sync = n + 1 == (number + 1) * count
-            (wrapped(local.data[low:high]) * scale).backward()
+            (wrapped(local.data["tokens"][low:high]) * scale).backward()
 
     return step
 
@@ -145,8 +152,8 @@ def _pipeline(local: Compute, modules: dict[int, Units]) -> Callable[[int], None
     from torch.distributed.pipelining import PipelineStage
     from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 
-    model, case = local.model, local.case
-    batch = local.data.shape[0] // case.order.steps
+    model, case = _stand_ins(local), local.case
+    batch = local.data["tokens"].shape[0] // case.order.steps
     last = len(case.sections) - 1
     head = _Head(model, modules, last)
     stages = [

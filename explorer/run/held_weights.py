@@ -15,11 +15,11 @@ import torch.distributed as dist
 
 from explorer.base.errors import InputError
 from explorer.run.lane import RankLanes, Reduction
-from explorer.run.model import parameter_names
-from explorer.run.modules import Weights, initial_weights
+from explorer.run.modules import Weights
 from explorer.run.optimizers import Optimizer
 from explorer.run.spec import RunCase
 from explorer.run.sweeps import Interval
+from explorer.run.units import units_of
 from explorer.run.weight_reads import find_reads
 from explorer.tasks.placement import Piece
 from explorer.updates import WEIGHTS, rule_of
@@ -36,6 +36,7 @@ class HeldWeights:
         if case.model is None:
             raise InputError(f"case {case.name!r} has no model", key="model", found=None, allowed="a model")
         self.case, self.model, self.lanes, self.lane, self.device = case, case.model, lanes, lane, device
+        self.units = units_of(case.model)
         self.skeleton = lanes.program.skeleton
         self.plans = [lanes.plan(i) for i in range(len(lanes.program.programs))]
         self.reads = find_reads(lanes, self.plans)
@@ -59,7 +60,7 @@ class HeldWeights:
     def reset(self) -> None:
         """Go back to the initial weights, so that every round runs the same numbers."""
         units = sorted({u for piece in self.pieces for u in self.case.sections[piece.section]})
-        self.current: Weights = initial_weights(self.model, units, self.device)
+        self.current: Weights = self.units.weights(units, self.device)
         self.optimizer = Optimizer(self.case.optimizer, self.case.learning_rate)
         self.versions: dict[Piece, dict[int, Weights]] = {
             piece: {0: {name: self.current[name] for name in self.names[piece]}} for piece in self.pieces
@@ -76,10 +77,7 @@ class HeldWeights:
         self.applied: dict[tuple[str, Interval], torch.Tensor] = {}
 
     def _names(self, section: int) -> tuple[str, ...]:
-        units = (self.model.units[u] for u in self.case.sections[section])
-        return tuple(
-            dict.fromkeys(name for unit in units for name in parameter_names(self.model, unit).values())
-        )
+        return self.model.parameters_of(self.case.sections[section])
 
     def _group_names(self) -> list[tuple[str, ...]]:
         """Return, per holders group, its parameters: those that all its sections have and no others share."""

@@ -8,7 +8,7 @@ in `explorer.run.modules`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from explorer.base.errors import InputError
@@ -89,6 +89,16 @@ class ModelSpec:
     def element_bytes(self) -> int:
         """Bytes of one scalar."""
         return 8 if self.dtype == "fp64" else 4
+
+    def parameters_of(self, units: Iterable[int]) -> tuple[str, ...]:
+        """Return the parameters of some units, each once."""
+        names = (name for u in units for name in parameter_names(self, self.units[u]).values())
+        return tuple(dict.fromkeys(names))
+
+    def keys_of(self, tensors: Iterable[str], layers: Iterable[int]) -> tuple[int, ...]:
+        """Return what a flow carries, as numbers: the units that made it."""
+        del tensors
+        return tuple(sorted(layers))
 
 
 def transformer(

@@ -17,6 +17,10 @@ from explorer.run.model import BLOCK, CONV, EMBED, HEAD, ModelSpec, Unit, parame
 
 Weights = dict[str, torch.Tensor]
 """Parameters by their name in the model."""
+Samples = dict[str, torch.Tensor]
+"""Data by name; the first axis are the samples."""
+Made = dict[int, torch.Tensor]
+"""Tensors by key (see `explorer.run.units`); the first axis are the samples, except for the loss."""
 
 DTYPES = {"fp32": torch.float32, "fp64": torch.float64}
 
@@ -118,4 +122,13 @@ def run_units(
     return made
 
 
-__all__ = ["DTYPES", "Weights", "initial_weights", "run_units", "sample_tokens", "unit_forward"]
+__all__ = [
+    "DTYPES",
+    "Made",
+    "Samples",
+    "Weights",
+    "initial_weights",
+    "run_units",
+    "sample_tokens",
+    "unit_forward",
+]

@@ -14,7 +14,6 @@ from itertools import pairwise
 
 from explorer.actions import Order, Shape
 from explorer.base.errors import InputError
-from explorer.run.model import ModelSpec, parameter_names
 from explorer.run.spec import RunCase
 from explorer.tasks.skeleton import Piece, SectionShape
 from explorer.updates import PLAIN, Chosen
@@ -71,7 +70,7 @@ class Replay:
         self.model = case.model
         self.sections, self.order, self.shape = case.skeleton.sections, case.order, case.shape
         self.batches = batches_of(case.order, case.shape, self.sections)
-        self.names = [_parameters(case.model, units) for units in case.sections]
+        self.names = [case.model.parameters_of(units) for units in case.sections]
         self.copy_of: dict[tuple[int, int], int] = {}
         """(stage, first sample of a microbatch) -> the copy that runs its forward."""
         self.workers = self._workers()
@@ -181,8 +180,3 @@ class Replay:
             # partners of a parameter that several sections use may all belong to one of them
             found[name] = rules.get(sections, partly if len(sections) > 1 else PLAIN)
         return found
-
-
-def _parameters(model: ModelSpec, units: tuple[int, ...]) -> tuple[str, ...]:
-    names = (name for u in units for name in parameter_names(model, model.units[u]).values())
-    return tuple(dict.fromkeys(names))

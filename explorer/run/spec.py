@@ -17,6 +17,7 @@ from explorer.base.errors import InputError
 from explorer.base.files import read_text, write_text
 from explorer.base.formats import json_text, parse_json
 from explorer.run.model import ModelSpec, Unit
+from explorer.run.own.own_model import OwnModel, own_model
 from explorer.tasks.lower import lower
 from explorer.tasks.placement import Flow, Holders, Piece, SectionShape, Skeleton
 from explorer.tasks.program import Program
@@ -68,12 +69,12 @@ class RunCase:
     """Per slot of the program: predicted seconds, for which a dry case sleeps and which the watchdog
     expects.
     """
-    model: ModelSpec | None = None
+    model: ModelSpec | OwnModel | None = None
     """For a real case: the model to compute."""
     sections: tuple[tuple[int, ...], ...] = ()
     """For a real case, per section: its units."""
     flow_units: tuple[tuple[int, ...], ...] = ()
-    """For a real case, per flow: the units whose outputs it carries."""
+    """For a real case, per flow: the keys of what it carries (see `explorer.run.units`)."""
     optimizer: str = "sgd"
     """sgd, momentum, adam, adamw or none."""
     learning_rate: float = 0.05
@@ -221,7 +222,7 @@ def from_data(data: Mapping[str, Any]) -> RunSpec:
     values["cases"] = tuple(_case(item) for item in data["cases"])
     values["faults"] = tuple(Fault(**item) for item in data["faults"])
     timed = data["calibration"]
-    values["calibration"] = timed and Calibration(**{**_tuples(timed), "model": _model(timed["model"])})
+    values["calibration"] = timed and Calibration(**{**_tuples(timed), "model": _stand_ins(timed["model"])})
     asked = data["survey"]
     values["survey"] = asked and Survey(**_tuples(asked))
     return RunSpec(**values)
@@ -284,10 +285,23 @@ def _actions(text: str) -> tuple[Action, ...]:
     return few_enough(map(parse_action, text.split()))
 
 
-def _model(data: Mapping[str, Any]) -> ModelSpec:
+def _model(data: Mapping[str, Any]) -> ModelSpec | OwnModel:
+    if "reference" in data:
+        return own_model(_nested_tuples(data))
+    return _stand_ins(data)
+
+
+def _stand_ins(data: Mapping[str, Any]) -> ModelSpec:
     values = dict(data)
     values["units"] = tuple(Unit(**_tuples(item)) for item in data["units"])
     return ModelSpec(**values)
+
+
+def _nested_tuples(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the mapping with every list in it as a tuple, except for those inside of mappings."""
+    values = _tuples(data)
+    values["tensors"] = tuple(_tuples(item) for item in data["tensors"])
+    return values
 
 
 def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,6 +56,8 @@ def input_half(
     Returns:
         The gradients of `inputs`, None for one that no output depends on, and what waits for `weight_half`.
     """
+    # torch detaches in place, which no view allows
+    outputs = [tensor.clone() if tensor._is_view() else tensor for tensor in outputs]
     roots = [tensor.grad_fn for tensor in outputs if tensor.grad_fn is not None]
     late = {name: weight for name, weight in weights.items() if weight.dim() > 1}
     early = {name: weight for name, weight in weights.items() if name not in late}

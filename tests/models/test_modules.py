@@ -1,0 +1,70 @@
+"""Modules of the zoo: their capture has the layers, the parameters and the wiring of the zoo's graph."""
+
+from __future__ import annotations
+
+from math import prod
+
+import pytest
+
+from explorer.graph import LayerGraph
+from explorer.models import SOURCES, load_model
+from explorer.models.captured_program import Capturing, capture_program
+from explorer.models.modules import MODULES, module_of
+
+SMALL = {
+    "gpt": [
+        ("gpt", {"layers": "2", "embed": "32", "heads": "4", "vocab": "50"}, 8),
+        ("gpt", {"layers": "2", "embed": "32", "heads": "4", "vocab": "50", "tied": "false"}, 8),
+    ],
+    "llama": [
+        (
+            "llama",
+            {"layers": "2", "embed": "32", "heads": "4", "kv_heads": "2", "ffn": "48", "vocab": "50"},
+            8,
+        ),
+        (
+            "llama",
+            {
+                "layers": "2",
+                "embed": "32",
+                "heads": "4",
+                "kv_heads": "0",
+                "head": "16",
+                "ffn": "48",
+                "tied": "true",
+            },
+            8,
+        ),
+    ],
+    "resnet": [("resnet50", {}, None)],
+}
+"""Small graphs of each family."""
+
+CASES = [case for cases in SMALL.values() for case in cases]
+
+
+def wiring(graph: LayerGraph, names: dict[str, str]) -> dict[str, tuple[set[str], int]]:
+    """Return, per layer, the layers whose tensors it reads, and how many parameters it holds."""
+    found = {}
+    for layer in graph.layers:
+        before = {names[graph.producer[use.name]] for use in layer.reads if use.name in graph.producer}
+        size = sum(prod(graph.parameter[use.name].shape) for use in layer.parameters)
+        found[names[layer.name]] = before, round(size)
+    return found
+
+
+def test_every_family_has_a_small_case() -> None:
+    assert set(SMALL) == set(MODULES.names())
+    assert set(MODULES.names()) <= {item.family for item in SOURCES}
+
+
+@pytest.mark.parametrize(("name", "settings", "tokens"), CASES)
+def test_capture_has_the_layers_of_the_graph(name: str, settings: dict[str, str], tokens: int | None) -> None:
+    graph = load_model(name, settings=settings, sequence_length=tokens)
+    family = MODULES.get(SOURCES.get(name).family)
+    module, inputs = module_of(family.name, graph)
+    program = capture_program(Capturing(module=module, kwargs=inputs, name=name, by_module=True), samples=2)
+    names = {layer.name: family.layer(layer.name) for layer in program.graph.layers}
+    assert list(names.values()) == [layer.name for layer in graph.layers]
+    assert wiring(program.graph, names) == wiring(graph, {layer.name: layer.name for layer in graph.layers})
+    assert program.graph.parameter_count == graph.parameter_count

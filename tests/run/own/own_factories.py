@@ -1,0 +1,31 @@
+"""Modules of users, which own layers are tested on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class Skip(nn.Module):
+    """Linear layers with a connection over all of them, batch normalisation, dropout and two outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 8)
+        self.norm, self.drop = nn.BatchNorm1d(8), nn.Dropout(0.5)
+        self.head, self.side = nn.Linear(8, 4), nn.Linear(8, 1)
+        self.register_buffer("scale", torch.linspace(0.5, 1.5, 8), persistent=False)
+
+    def forward(self, x: Any, mask: Any) -> Any:
+        x = torch.relu(self.first(x)) * self.scale
+        y = self.drop(self.norm(self.second(x)))
+        y = torch.where(mask > 0, torch.relu(y), 0.1 * y)
+        y = self.third(y) + x
+        return self.head(y), self.side(y)
+
+
+def skip() -> Any:
+    """A user's module with inputs by name."""
+    return Skip(), {"x": torch.zeros(1, 6), "mask": torch.ones(1, 8, dtype=torch.long)}
