@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from explorer.actions import BACKWARD, FORWARD, FREE, INPUT_GRAD, OFFLOAD, RELOAD, WEIGHT_GRAD, Shape
-from explorer.schedules._list_scheduler import costs_of
+from explorer.schedules._assumed_costs import costs_of
 from explorer.schedules.pipelines import FloatArray
 
 ROUNDING = 1e-9

@@ -21,8 +21,9 @@ from itertools import product
 from typing import Any
 
 from explorer.actions import BACKWARD, FORWARD, INPUT_GRAD, WEIGHT_GRAD, Action, Place, Shape
+from explorer.schedules._assumed_costs import Caps, Costs
 from explorer.schedules._common import LaneOrders, roles, turns
-from explorer.schedules._list_scheduler import UNFINISHED, Caps, Choice, Costs, Lane, Queue, Run, TimedOrder
+from explorer.schedules._list_scheduler import UNFINISHED, Choice, Lane, Queue, Run, TimedOrder
 
 GREEDY = (0.25, 0.5, 0.75, 1.0)
 """Patience of orders that run whatever can start first."""

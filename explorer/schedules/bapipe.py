@@ -50,7 +50,7 @@ def at_once_makespan(of: Pipeline) -> float | None:
 
 def guess_at_once(of: Pipelines, lower: FloatArray) -> FloatArray:
     """Return the (P, N) guesses: all work, and what neighbours send each other between two pairs."""
-    x = of.transfer_s.max(axis=0, initial=0.0)
+    x = of.longest_transfer_s
     return np.asarray(np.maximum(lower, one_way(of) + np.maximum(of.microbatches - 2, 0) * x))
 
 

@@ -8,10 +8,11 @@ import numpy as np
 
 from explorer.actions import Order, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
+from explorer.schedules._assumed_costs import Caps, Costs
 from explorer.schedules._bounds import opposed
 from explorer.schedules._common import LaneOrders, each_step_at_once
 from explorer.schedules._in_flight import one_copy
-from explorer.schedules._list_scheduler import Caps, Costs, list_schedule
+from explorer.schedules._list_scheduler import list_schedule
 from explorer.schedules.needs import positions_of
 from explorer.schedules.pipelines import FloatArray, Pipelines, busy
 from explorer.schedules.placements import BIDIRECTIONAL_VEE
@@ -45,7 +46,7 @@ def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
     again = np.maximum((units - 1) * (p - 2) - 1, 0)
     bubble = _idle_s(p, units * p - m, forward, backward)
     bubble += again * np.maximum(backward - forward, (forward - backward) / 2)
-    wires = (5 * p - 7 + (units - 1) * (4 * p - 5)) * of.transfer_s.max(axis=0, initial=0.0)
+    wires = (5 * p - 7 + (units - 1) * (4 * p - 5)) * of.longest_transfer_s
     return np.asarray(np.maximum(lower, busy(of).max(axis=0) + bubble + wires))
 
 

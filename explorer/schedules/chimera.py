@@ -53,7 +53,7 @@ def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
     p, copies = of.grid.positions, of.grid.copies
     pairs = 1 if p % copies else copies / 2
     forward, backward = of.forward_s.mean(axis=0), of.backward_s.mean(axis=0)
-    x = of.transfer_s.max(axis=0, initial=0.0)
+    x = of.longest_transfer_s
     bubble = max(p / pairs - 2, 0) * np.maximum(forward, backward) + (3 * p - 4) * x
     return np.asarray(np.maximum(lower, busy(of).max(axis=0) + bubble))
 

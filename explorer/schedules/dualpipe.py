@@ -122,7 +122,7 @@ def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
     bubble -= np.minimum(np.maximum((half - 1) * (gradient - forward), 0.0), forward)
     wires = m * (2 - 1 / half if chunks == 1 else 4 - 4 / half)
     wires += max(2 * half - 5, -1) if chunks == 1 else half - 5
-    x = of.transfer_s.max(axis=0, initial=0.0)
+    x = of.longest_transfer_s
     return np.asarray(np.maximum(lower, busy(of).max(axis=0) + bubble + wires * x))
 
 

@@ -6,10 +6,11 @@ import numpy as np
 
 from explorer.actions import Order, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
+from explorer.schedules._assumed_costs import Caps, Costs, costs_of
 from explorer.schedules._bounds import one_way
 from explorer.schedules._common import LaneOrders, each_step_at_once
 from explorer.schedules._in_flight import level
-from explorer.schedules._list_scheduler import Caps, Costs, costs_of, list_schedule
+from explorer.schedules._list_scheduler import list_schedule
 from explorer.schedules.needs import positions_of
 from explorer.schedules.pipelines import FloatArray, Pipelines, busy, with_path
 from explorer.schedules.placements import SNAKE
@@ -32,7 +33,7 @@ def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
     """
     m, p, v = of.microbatches, of.grid.positions, of.grid.chunks
     forward, backward = of.forward_s.mean(axis=0), of.backward_s.mean(axis=0)
-    x = of.transfer_s.max(axis=0, initial=0.0)
+    x = of.longest_transfer_s
     whole = np.maximum(0, -(-m // p) * p - m) * v * (forward + backward) / 2
     short = 2 * (p - 1) * np.maximum(forward, backward)
     long = 2 * (p - 1) * forward + 2 * (1 - 1 / p) * m * np.abs(backward - forward) + whole

@@ -28,7 +28,7 @@ def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
     forward, inputs, weights = (
         part.mean(axis=0) for part in (of.forward_s, of.input_grad_s, of.weight_grad_s)
     )
-    x = of.transfer_s.max(axis=0, initial=0.0)
+    x = of.longest_transfer_s
     short = (v - 1) * np.maximum(p - of.microbatches, 0)
     both = (p - 1) * (forward + inputs - weights) + short * (forward + inputs) + ((v + 3) * p - 4) * x
     back = (p - 1) * inputs + short * forward + ((v + 1) * p - 2) * x

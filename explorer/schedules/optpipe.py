@@ -25,10 +25,11 @@ from explorer.actions import (
 from explorer.base.errors import InputError
 from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, Needs, Schedule, make_order
+from explorer.schedules._assumed_costs import Caps, costs_of
 from explorer.schedules._bounds import gradients, one_way_split
 from explorer.schedules._common import LaneOrders, each_step_at_once
 from explorer.schedules._in_flight import level
-from explorer.schedules._list_scheduler import Caps, costs_of, list_schedule
+from explorer.schedules._list_scheduler import list_schedule
 from explorer.schedules._milp import size_of, solve
 from explorer.schedules._moved_away import with_moves
 from explorer.schedules._split_backward import rejoined

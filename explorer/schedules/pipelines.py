@@ -60,6 +60,11 @@ class Pipelines:
         return len(self.microbatches)
 
     @cached_property
+    def longest_transfer_s(self) -> FloatArray:
+        """(N,): the longest x; 0 of a single stage."""
+        return np.asarray(self.transfer_s.max(axis=0, initial=0.0))
+
+    @cached_property
     def once_s(self) -> FloatArray:
         """(S, N): F + B."""
         return self.forward_s + self.backward_s

@@ -23,10 +23,10 @@ from explorer.actions import (
 from explorer.base.errors import InputError
 from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, ClosedForm, Schedule, make_order
+from explorer.schedules._assumed_costs import costs_of
 from explorer.schedules._bounds import gradients, one_way_split
 from explorer.schedules._common import LaneOrders, each_step_at_once
 from explorer.schedules._in_flight import clocked, then_waiting
-from explorer.schedules._list_scheduler import costs_of
 from explorer.schedules._split_backward import at_the_end, each_distinct, split_order
 from explorer.schedules._zero_bubble import filled
 from explorer.schedules.groups import small_shape

@@ -8,9 +8,10 @@ import numpy as np
 
 from explorer.actions import Order, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Pipeline, Schedule
+from explorer.schedules._assumed_costs import Caps, costs_of
 from explorer.schedules._bounds import one_way
 from explorer.schedules._common import LaneOrders, each_step_at_once
-from explorer.schedules._list_scheduler import Caps, costs_of, list_schedule
+from explorer.schedules._list_scheduler import list_schedule
 from explorer.schedules.pipelines import FloatArray, InFlight, IntArray, one_of_each
 from explorer.schedules.placements import LINE, Grid, Placement
 

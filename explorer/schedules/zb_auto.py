@@ -10,11 +10,11 @@ import numpy as np
 from explorer.actions import OP_CODE, UPDATE, Actions, Edge, Order, Shape
 from explorer.base.registry import Option
 from explorer.schedules import SCHEDULES, Schedule
+from explorer.schedules._assumed_costs import Caps, Costs, costs_of
 from explorer.schedules._bounds import one_way_split
 from explorer.schedules._clock import Clock, clock_of
 from explorer.schedules._common import LaneOrders, each_step_at_once, roles, turns
 from explorer.schedules._in_flight import level
-from explorer.schedules._list_scheduler import Caps, Costs, costs_of
 from explorer.schedules._paths import split_by_clock
 from explorer.schedules._split_backward import levelled_step, rejoined
 from explorer.schedules._zero_bubble import shortest

@@ -33,7 +33,7 @@ def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
     forward, inputs, weights = (
         part.mean(axis=0) for part in (of.forward_s, of.input_grad_s, of.weight_grad_s)
     )
-    x = of.transfer_s.max(axis=0, initial=0.0)
+    x = of.longest_transfer_s
     short, filled = np.maximum(p - m, 0.0), np.clip(m - p, 0.0, p - 1.0)
     around = 2 * short * forward + 2 * (p - 1) * inputs - 2 * filled * weights
     around += (4 * (p - 1) + 2 * np.maximum(filled - 1, 0)) * x

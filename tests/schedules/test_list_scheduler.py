@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from explorer.actions import Order, Shape
 from explorer.schedules import make_order
-from explorer.schedules._list_scheduler import Caps, Costs, costs_of, list_schedule
+from explorer.schedules._assumed_costs import Caps, Costs, costs_of
+from explorer.schedules._list_scheduler import list_schedule
 from explorer.schedules.check import coverage
 from explorer.schedules.custom import lanes_text
 from tests.schedules.shapes import dags, line, looped, placed

@@ -15,7 +15,8 @@ from explorer.actions import Shape
 from explorer.base.errors import InputError
 from explorer.library._ideal import Ideal
 from explorer.schedules import SCHEDULES, Pipeline, Schedule, make_order
-from explorer.schedules._list_scheduler import costs_of, list_schedule
+from explorer.schedules._assumed_costs import costs_of
+from explorer.schedules._list_scheduler import list_schedule
 from explorer.schedules.check import coverage
 from tests.schedules.shapes import dags, line, placed, replicated
 from tests.schedules.slots import peak_in_flight, simulate
