@@ -19,6 +19,8 @@ from explorer.sharding.states import BROADCAST, PARTIAL, SAMPLE, Axis, State
 def experts(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None:
     """Return the signature of experts that read (tokens, scores), and write tokens and what they keep."""
     signature = einsum(layer, dims, axis)
+    if set(dims) & _mixed(layer):
+        return None  # what goes in and comes out by the same name is mixed on the way
     if signature is None or "experts" not in dims or not layer.reads:
         return signature
     if not axis.carved and "seq" not in layer.reads[0].dims:
@@ -40,6 +42,13 @@ def experts(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None
         forward=(exchange, exchange),
         backward=(exchange, exchange),
     )
+
+
+def _mixed(layer: Layer) -> set[str]:
+    """Return the dimensions that the first read, the first write and the weights have: not `experts`."""
+    read, written = set(layer.reads[0].dims if layer.reads else ()), set(layer.writes[0].dims)
+    held = {dim for use in layer.parameters for dim in use.dims}
+    return read & written & held
 
 
 def active_experts(layer: Layer) -> float:

@@ -1,9 +1,9 @@
 """Normalisation and softmax: free along all dimensions but the normalised ones, which need statistics.
 
 Split along a normalised dimension (one that is not splittable) the statistics are all-reduced, in fp32:
-mean and square forward, the two sums of its gradient backward; of a softmax the maximum and the sum
-forward, one sum backward. Split along another (Megatron's sequence parallelism) the gradients of scale and
-shift become partial sums, by the einsum rule.
+mean and square forward, the two sums of its gradient backward (one of each for RMS); of a softmax the
+maximum and the sum forward, one sum backward. Split along another (Megatron's sequence parallelism) the
+gradients of scale and shift become partial sums, by the einsum rule.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from explorer.sharding.states import BROADCAST, Axis
 
 @RULES.add("norm", title="free along what is not normalised, else with all-reduced statistics")
 def norm(layer: Layer, dims: tuple[str, ...], axis: Axis) -> Signature | None:
-    """Return the signature of a layer, RMS or batch normalisation."""
-    return _with_statistics(layer, dims, axis, forward=(2.0,), backward=(2.0,))
+    """Return the signature of a layer, RMS or batch normalisation; RMS has no mean, and no shift."""
+    fixed = {dim.name for dim in layer.dims if not dim.splittable}
+    by_square = len(layer.parameters) == 1 and bool(set(layer.parameters[0].dims) & fixed)
+    numbers = (1.0,) if by_square else (2.0,)
+    return _with_statistics(layer, dims, axis, forward=numbers, backward=numbers)
 
 
 @RULES.add("softmax", title="free along other dimensions than its own, else with all-reduced statistics")

@@ -56,13 +56,34 @@ class Boxer:
             return torch.zeros_like(whole)
         return whole
 
-    def convert(self, x: torch.Tensor, source: TensorPlacement, steps: Sequence[Step]) -> torch.Tensor:
-        """Run some conversions on this rank's piece."""
+    def convert(
+        self, x: torch.Tensor, source: TensorPlacement, steps: Sequence[Step], *, added: bool = False
+    ) -> torch.Tensor:
+        """Run some conversions on this rank's piece.
+
+        Where several devices have the same indices (fewer key-value heads than devices), each has all of a
+        value, but its own share of a gradient, which is to be `added` up: it goes to the first of them.
+        """
         now = list(source)
         for step in steps:
-            x = self._step(x, now, step)
+            x = self._step(x, now, step, added=added)
             now[step.axis] = step.target
+            position = array_axis(step.target)
+            if (
+                added
+                and position is not None
+                and not self._holders(step.axis, position)[self.mesh.place[step.axis]]
+            ):
+                x = torch.zeros_like(x)
         return x
+
+    def _once(self, pieces: Sequence[Indices], a: int, position: int) -> list[Indices]:
+        """Return what the ranks of a line send of values: of equal pieces the first rank its own."""
+        holders = self._holders(a, position)
+        return [piece[: len(piece) * first] for piece, first in zip(pieces, holders, strict=True)]
+
+    def _holders(self, a: int, position: int) -> tuple[bool, ...]:
+        return self.dimensions.first_holders(self.name, position, self.shape[position], a)
 
     def forward(
         self, x: torch.Tensor, origin: TensorPlacement, wants: Sequence[TensorPlacement]
@@ -83,10 +104,11 @@ class Boxer:
         joined: dict[TensorPlacement, torch.Tensor] = {}
         for item, gradient in _added(left):
             target = tuple(PARTIAL if partial[a] else s for a, s in enumerate(item))
-            made = self.convert(gradient, item, reshard(item, target, self.sizes, self.axes))
+            steps = reshard(item, target, self.sizes, self.axes)
+            made = self.convert(gradient, item, steps, added=True)
             joined[target] = joined[target] + made if target in joined else made
         ends = [
-            self.convert(gradient, item, reshard(item, goal, self.sizes, self.axes))
+            self.convert(gradient, item, reshard(item, goal, self.sizes, self.axes), added=True)
             for item, gradient in joined.items()
         ]
         return sum(ends[1:], ends[0])
@@ -104,7 +126,7 @@ class Boxer:
             found.append(self._indices(placement, place)[position])
         return found
 
-    def _step(self, x: torch.Tensor, now: Sequence[int], step: Step) -> torch.Tensor:
+    def _step(self, x: torch.Tensor, now: Sequence[int], step: Step, *, added: bool) -> torch.Tensor:
         a, line = step.axis, self.mesh.lines[step.axis]
         after = [*now[:a], step.target, *now[a + 1 :]]
         if step.op == "all_reduce":
@@ -116,15 +138,21 @@ class Boxer:
             return self._sliced(x, now, after, target or 0)
         if step.op == "all_gather":
             pieces = self._peers(now, a, source or 0)
+            if not added:
+                pieces = self._once(pieces, a, source or 0)
+                x = x.narrow(source or 0, 0, len(pieces[line.place]))
             shapes = [_resized(x.shape, source or 0, len(piece)) for piece in pieces]
             parts = exchange(line, "all_gather", [x] * line.size, shapes)
             return _joined(parts, source or 0, pieces)
+        pieces = self._peers(now, a, source or 0) if step.op == "all_to_all" else []
+        if pieces and not added:
+            pieces = self._once(pieces, a, source or 0)
+            x = x.narrow(source or 0, 0, len(pieces[line.place]))
         outgoing = self._outgoing(x, now, after, a, target or 0)
         mine = outgoing[line.place].shape
         if step.op == "reduce_scatter":
             parts = exchange(line, "reduce_scatter", outgoing, [mine] * line.size)
             return _total(parts)
-        pieces = self._peers(now, a, source or 0)
         shapes = [_resized(mine, source or 0, len(piece)) for piece in pieces]
         return _joined(exchange(line, "all_to_all", outgoing, shapes), source or 0, pieces)
 
@@ -223,10 +251,13 @@ def _take(x: torch.Tensor, position: int, indices: Indices) -> torch.Tensor:
 
 
 def _joined(parts: Sequence[torch.Tensor], position: int, pieces: Sequence[Indices]) -> torch.Tensor:
-    """Join pieces along an axis in the order of their indices; of one that several have the first counts."""
+    """Join pieces along an axis in the order of their indices; of one that several have the sum counts."""
     joined, order = torch.cat(list(parts), position), np.concatenate(pieces)
-    _, first = np.unique(order, return_index=True)
-    if len(first) == len(order) and (np.diff(first) > 0).all():
+    known, first, place = np.unique(order, return_index=True, return_inverse=True)
+    if len(first) < len(order):
+        total = joined.new_zeros(_resized(joined.shape, position, len(known)))
+        return total.index_add(position, _index(place, joined.device), joined)
+    if (np.diff(first) > 0).all():
         return joined
     return joined.index_select(position, _index(first, joined.device))
 

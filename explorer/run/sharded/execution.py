@@ -17,7 +17,7 @@ import torch
 
 from explorer.base.errors import InputError
 from explorer.graph import Layer, LayerGraph
-from explorer.run.sharded import attention, windows
+from explorer.run.sharded import attention, routing, windows
 from explorer.run.sharded import kinds as k
 from explorer.run.sharded.boxing import Boxer, Want, arrive
 from explorer.run.sharded.here import Here
@@ -46,6 +46,8 @@ COMPUTE: dict[str, k.Compute] = {
     "attention": attention.attend,
     "conv": windows.convolve,
     "pool": k.mean,
+    "router": routing.score,
+    "experts": routing.mix,
 }
 """What each kind of layer computes on a rank."""
 
@@ -119,6 +121,9 @@ class ShardedExecution:
         self.uses = self._uses()
         self.stored = {name: self._stored(uses) for name, uses in self.uses.items()}
         self.here = {layer.name: self._here(layer, options or {}) for layer in self.layers}
+        for here in self.here.values():
+            k.check_heads(here)
+            _check_enough(here)
 
     def _check(self) -> None:
         if unknown := [layer for layer in self.layers if layer.kind not in COMPUTE]:
@@ -251,16 +256,22 @@ class ShardedExecution:
             ]
             own = [held[layer.name, use.name] for use in layer.parameters]
             with self.mesh.meter.about("forward", layer.name):
-                y = COMPUTE[layer.kind](here, reads, own)
-            self._take_in(layer, y, at, found)
+                made = COMPUTE[layer.kind](here, reads, own)
+            for number, y in enumerate(made if isinstance(made, tuple) else (made,)):
+                self._take_in(layer, number, y, at, found)
         return found
 
     def _take_in(
-        self, layer: Layer, y: torch.Tensor, at: dict[str, dict[Want, torch.Tensor]], found: dict[str, Made]
+        self,
+        layer: Layer,
+        number: int,
+        y: torch.Tensor,
+        at: dict[str, dict[Want, torch.Tensor]],
+        found: dict[str, Made],
     ) -> None:
         """Convert a layer's output for its readers; keep it if nobody, or somebody outside, reads it."""
-        name, plan = layer.writes[0].name, self.here[layer.name].plan
-        origin, goal = plan.writes[0], plan.write_gradients[0]
+        name, plan = layer.writes[number].name, self.here[layer.name].plan
+        origin, goal = plan.writes[number], plan.write_gradients[number]
         wants = self._wants(name)
         readers = self.whole.wires.readers[self.position[name]]
         rest = self.whole.rest(self.position[name]).placement
@@ -304,3 +315,20 @@ def mesh_axes(graph: LayerGraph, request: Request) -> tuple[tuple[str, int], ...
     """Return names and sizes of the mesh axes that a request runs over, those carved out last."""
     whole = GraphSharding(graph, request)
     return tuple((axis.name, axis.size) for axis in whole.axes)
+
+
+def _check_enough(here: Here) -> None:
+    """Refuse a dimension with fewer units than the devices of several mesh axes that split it.
+
+    Raises:
+        InputError: some units would be held twice, which sharding knows of one mesh axis only.
+    """
+    for dim, size in here.sizes.items():
+        over = here.over(dim)
+        if len(over) > 1 and size < math.prod(here.mesh.axes[a][1] for a in over):
+            raise InputError(
+                f"{dim!r} of {here.layer.name!r} has fewer units than its mesh axes have devices",
+                key="layout",
+                found=f"{size} over {' and '.join(here.mesh.axes[a][0] for a in over)}",
+                allowed="one mesh axis, or no more devices than units",
+            )

@@ -64,10 +64,10 @@ class Here:
         """Return the indices of the k-th write that this rank (or the one at `place`) makes."""
         return self._indices(self.layer.writes[k], self.plan.writes[k], place)
 
-    def held_indices(self, k: int) -> list[Indices]:
-        """Return the indices of the k-th parameter that this rank holds."""
+    def held_indices(self, k: int, place: Sequence[int] | None = None) -> list[Indices]:
+        """Return the indices of the k-th parameter that this rank (or the one at `place`) holds."""
         placement = tuple(signature.parameters[k] for signature in self.signatures)
-        return self._indices(self.layer.parameters[k], placement, None)[1:]
+        return self._indices(self.layer.parameters[k], placement, place)[1:]
 
     def neighbours(self, a: int) -> list[tuple[int, ...]]:
         """Return the coordinates of all ranks of the line along a mesh axis, in order."""

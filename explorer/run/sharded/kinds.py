@@ -8,6 +8,7 @@ options of the layer.
 
 from __future__ import annotations
 
+import itertools
 import math
 import string
 from collections.abc import Callable, Sequence
@@ -20,11 +21,12 @@ import torch.nn.functional as F  # noqa: N812 - torch's own habit
 from explorer.base.errors import InputError
 from explorer.graph import Use
 from explorer.run.sharded.here import Here
+from explorer.run.sharded.pieces import Indices
 from explorer.run.sharded.sums import largest, once, summed, summed_for_all
 
 Tensors: TypeAlias = Sequence[torch.Tensor]
-Compute: TypeAlias = Callable[[Here, Tensors, Tensors], torch.Tensor]
-"""Function from (the layer here, pieces of its reads, pieces of its parameters) to its first write."""
+Compute: TypeAlias = Callable[[Here, Tensors, Tensors], torch.Tensor | tuple[torch.Tensor, ...]]
+"""Function from (the layer here, pieces of its reads, of its parameters) to its writes that are read."""
 
 FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "gelu": F.gelu,
@@ -33,8 +35,9 @@ FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
     "product": torch.mul,
+    "mul": lambda gate, up: F.silu(gate) * up,
 }
-"""Pointwise functions by the last part of a layer's name, where no option says which."""
+"""Pointwise functions by the last word of a layer's name, where no option says which."""
 
 
 def contract(here: Here, reads: Tensors, weights: Tensors) -> torch.Tensor:
@@ -90,12 +93,36 @@ def _shared_heads(
 
 def head_places(here: Here, queries: int, keys: int) -> torch.Tensor:
     """Return for every query head here the place of its key-value head here."""
+    wanted, held = _heads_at(here, queries, keys, here.mesh.place)
+    return torch.from_numpy(np.searchsorted(held, wanted))
+
+
+def _heads_at(here: Here, queries: int, keys: int, place: Sequence[int]) -> tuple[Indices, Indices]:
+    """Return the key-value heads that the query heads of a rank need, and those that it has."""
     q, k = here.layer.reads[queries], here.layer.reads[keys]
     at_q = q.dims.index("heads") + 1
     at_k = (k.dims.index("kv_heads") if "kv_heads" in k.dims else k.dims.index("heads")) + 1
     ratio = here.shapes[q.name][at_q] // here.shapes[k.name][at_k]
-    wanted = here.read_indices(queries)[at_q] // ratio
-    return torch.from_numpy(np.searchsorted(here.read_indices(keys)[at_k], wanted))
+    return here.read_indices(queries, place)[at_q] // ratio, here.read_indices(keys, place)[at_k]
+
+
+def check_heads(here: Here) -> None:
+    """Refuse unequal shares that part query heads from their key-value heads; all ranks come to the same.
+
+    Raises:
+        InputError: a rank would lack a key-value head.
+    """
+    if here.layer.kind != "attention" or len(here.layer.reads) < 2:
+        return
+    for place in itertools.product(*(range(size) for _, size in here.mesh.axes)):
+        wanted, held = _heads_at(here, 0, 1, place)
+        if not np.isin(wanted, held).all():
+            raise InputError(
+                f"a rank would have query heads of {here.layer.name!r} without their key-value heads",
+                key="axis_shares",
+                found=f"{len(held)} key-value heads for {len(wanted)} query heads",
+                allowed="shares that divide the key-value heads as they divide the query heads",
+            )
 
 
 def _aligned(x: torch.Tensor, use: Use, target: Use) -> torch.Tensor:
@@ -105,12 +132,13 @@ def _aligned(x: torch.Tensor, use: Use, target: Use) -> torch.Tensor:
     return x.permute(order).reshape(shape)
 
 
-def pointwise(here: Here, reads: Tensors, weights: Tensors) -> torch.Tensor:
-    """Apply the layer's own function, or add up."""
+def pointwise(here: Here, reads: Tensors, weights: Tensors) -> torch.Tensor | tuple[torch.Tensor, ...]:
+    """Apply the layer's own function, or add up; rotary positions rotate all that is read."""
     layer = here.layer
-    function = here.options.get("function") or FUNCTIONS.get(
-        layer.name.rpartition(".")[2].rstrip("0123456789")
-    )
+    if len(layer.writes) > 1:
+        return tuple(_rotated(here, k, x) for k, x in enumerate(reads))
+    word = layer.name.rpartition(".")[2].rstrip("0123456789").rpartition("_")[2]
+    function = here.options.get("function") or FUNCTIONS.get(word)
     if function is not None:
         found: torch.Tensor = function(*reads, *weights)
         return found
@@ -122,6 +150,17 @@ def pointwise(here: Here, reads: Tensors, weights: Tensors) -> torch.Tensor:
             allowed=f"an option `function`, or a name that ends in {', '.join(FUNCTIONS)}",
         )
     return sum(reads[1:], reads[0])
+
+
+def _rotated(here: Here, k: int, x: torch.Tensor) -> torch.Tensor:
+    """Rotate pairs of a head's scalars by angles that grow with the position (Su et al., RoFormer, 2021)."""
+    half = x.shape[-1] // 2
+    speed = 10000.0 ** (-torch.arange(half, dtype=x.dtype, device=x.device) / half)
+    positions = torch.from_numpy(here.read_indices(k)[1]).to(x)
+    angle = (positions.unsqueeze(-1) * speed).unsqueeze(1)
+    one, other = x[..., :half], x[..., half : 2 * half]
+    turned = (one * angle.cos() - other * angle.sin(), one * angle.sin() + other * angle.cos())
+    return torch.cat((*turned, x[..., 2 * half :]), -1)
 
 
 def normalise(here: Here, reads: Tensors, weights: Tensors) -> torch.Tensor:

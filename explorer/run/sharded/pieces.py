@@ -125,6 +125,11 @@ class Dimensions:
         sides = tuple((self.axes[i].size, self.axes[i].shares) for i in over)
         return masks(size, sides)[over.index(a)]
 
+    def first_holders(self, name: str, position: int, size: int, a: int) -> tuple[bool, ...]:
+        """Tell for each device along a mesh axis whether no device before it has the same indices."""
+        table = self.mask(name, position, size, a)
+        return tuple(not (table[:c] == table[c]).all(1).any() for c in range(len(table)))
+
     def indices(
         self, name: str, shape: Sequence[int], placement: TensorPlacement, place: Sequence[int]
     ) -> list[Indices]:

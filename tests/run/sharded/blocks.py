@@ -103,6 +103,63 @@ def fused() -> Block:
     return Block(without_internals(b.build()), dense, "o")
 
 
+def llama() -> Block:
+    """Queries and keys with rotary positions, and a gated feed-forward."""
+    seq, embed, heads, head = 8, 8, 4, 4
+    b = GraphBuilder("llama")
+    x = b.linear("in", b.input("x", {"seq": seq, "inputs": 8}), {"embed": embed}, over=("inputs",))
+    h = b.norm("norm", x, bias=False)
+    q = b.linear("q", h, {"heads": heads, "head": head})
+    k, v = (b.linear(name, h, {"kv_heads": 2, "head": head}) for name in "kv")
+    q, k = b.rope("rope", q, k)
+    k, v = (item.seen_as("kv_seq", "kv_heads", "head") for item in (k, v))
+    h = b.attention("core", q, k, v, heads=heads, head=head, causal=True)
+    x = b.add("add", x, b.linear("o", h, {"embed": embed}, over=("heads", "head")))
+    gate, up = (b.linear(name, x, {"ffn": 16}) for name in ("gate", "up"))
+    b.linear("down", b.elementwise("silu_mul", gate, up, saves="inputs"), {"embed": embed}, over=("ffn",))
+
+    def dense(inputs: dict[str, torch.Tensor], w: Weights) -> torch.Tensor:
+        x = inputs["x"] @ w["in.weight"].T
+        h = F.rms_norm(x, (embed,), w["norm.weight"], 1e-5)
+        turn = torch.polar(
+            torch.ones(seq, 2, dtype=torch.float64),
+            torch.arange(seq)[:, None] * torch.tensor([1.0, 0.01], dtype=torch.float64),
+        )
+
+        def project(name: str) -> torch.Tensor:
+            return torch.einsum("zse,hde->zhsd", h, w[f"{name}.weight"])
+
+        def rotated(x: torch.Tensor) -> torch.Tensor:
+            made = torch.complex(x[..., :2], x[..., 2:]) * turn.to(x.dtype.to_complex())
+            return torch.cat((made.real, made.imag), -1)
+
+        q, k, v = rotated(project("q")), rotated(project("k")), project("v")
+        k, v = (item.repeat_interleave(2, 1) for item in (k, v))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + torch.einsum("zhsd,ehd->zse", mixed, w["o.weight"])
+        return (F.silu(x @ w["gate.weight"].T) * (x @ w["up.weight"].T)) @ w["down.weight"].T
+
+    return Block(without_internals(b.build()), dense, "down")
+
+
+def experts() -> Block:
+    """A router and gated experts, two for each token."""
+    b = GraphBuilder("experts")
+    x = b.linear("in", b.input("x", {"seq": 8, "inputs": 8}), {"embed": 8}, over=("inputs",))
+    scores = b.router("router", x, 4)
+    b.add("add", x, b.experts("experts", x, scores, ffn=16, active=2))
+
+    def dense(inputs: dict[str, torch.Tensor], w: Weights) -> torch.Tensor:
+        x = inputs["x"] @ w["in.weight"].T
+        chance = torch.softmax(x @ w["router.weight"].T, -1)
+        kept = torch.zeros_like(chance).scatter(-1, chance.topk(2).indices, 1.0) * chance
+        gate, up = (torch.einsum("zse,nfe->zsnf", x, w[f"experts.{name}"]) for name in ("gate", "up"))
+        made = torch.einsum("zsnf,nef->zsne", F.silu(gate) * up, w["experts.down"])
+        return x + (made * kept.unsqueeze(-1)).sum(2)
+
+    return Block(without_internals(b.build()), dense, "add")
+
+
 def convolutions() -> Block:
     """Two convolutions, a norm by channel, an addition and a classifier."""
     b = GraphBuilder("convolutions")
@@ -124,4 +181,11 @@ def convolutions() -> Block:
     return Block(without_internals(b.build()), dense, "head")
 
 
-BLOCKS = {"mlp": mlp, "transformer": transformer, "fused": fused, "convolutions": convolutions}
+BLOCKS = {
+    "mlp": mlp,
+    "transformer": transformer,
+    "fused": fused,
+    "llama": llama,
+    "experts": experts,
+    "convolutions": convolutions,
+}
