@@ -17,6 +17,7 @@ def add_commands(commands: Any) -> None:
     parser.add_argument("plan")
     parser.add_argument("--to", required=True, help="a name from `explorer list exporters`")
     parser.add_argument("-o", "--output", required=True, metavar="DIR")
+    parser.add_argument("--launcher", default="", help="scheduler to write a job for: slurm (torchrun)")
     add_trust(parser)
     add_json(parser)
     parser.set_defaults(run=run_export)
@@ -37,7 +38,7 @@ def run_export(options: argparse.Namespace) -> int:
     from explorer.export import export, notes
 
     resolved = load_plan(options.plan, trust=trust_of(options))
-    files = export(resolved, options.to, Path(options.output))
+    files = export(resolved, options.to, Path(options.output), launcher=options.launcher)
     differences = notes(resolved, options.to)
     for text in differences:
         say(f"explorer: not exact: {text}")

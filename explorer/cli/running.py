@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from explorer.base.errors import InputError
 from explorer.base.units import format_bytes, format_seconds
 from explorer.cli.calibrating import add_history, check_history, tell_broken
 from explorer.cli.inputs import add_json, add_trust, trust_of
@@ -18,16 +19,27 @@ if TYPE_CHECKING:
     from explorer.cluster import Cluster
     from explorer.run.compare import Comparison
 
+STEPS = 7
+"""Measured rounds of a run."""
+
 
 def add_commands(commands: Any) -> None:
     """Add `validate`."""
     parser = commands.add_parser("validate", help="run a plan for real, briefly, and compare")
     parser.add_argument("plan")
-    parser.add_argument("--steps", type=int, default=7, help="measured rounds, interleaved with the baseline")
-    parser.add_argument("--engine", default="interpreter", choices=("interpreter", "torch", "dry"))
+    parser.add_argument(
+        "--steps", type=int, help=f"measured rounds, interleaved with the baseline; default {STEPS}"
+    )
+    parser.add_argument("--engine", choices=("interpreter", "torch", "dry"))
     parser.add_argument("--baseline", default="", help="plan file; else chosen to suit the plan")
     parser.add_argument(
         "--profile", metavar="FILE", help="profile of this machine; default: what `explorer profile` kept"
+    )
+    parser.add_argument(
+        "--from",
+        dest="results",
+        metavar="DIR",
+        help="results of `export --to torchrun`, in place of a run here",
     )
     add_history(parser)
     add_trust(parser)
@@ -42,14 +54,17 @@ def run_validate(options: argparse.Namespace) -> int:
     resolved = load_plan(options.plan, trust=trust_of(options))
     if options.history:
         check_history(Path(options.history))
-    comparison = validate(
-        resolved,
-        steps=options.steps,
-        engine=options.engine,
-        baseline=_baseline(options),
-        profile=_profile(options),
-        on_event=_tell,
-    )
+    if options.results:
+        comparison = _of_results(resolved, options)
+    else:
+        comparison = validate(
+            resolved,
+            steps=STEPS if options.steps is None else options.steps,
+            engine=options.engine or "interpreter",
+            baseline=_baseline(options),
+            profile=_profile(options),
+            on_event=_tell,
+        )
     if options.history:
         _remember(comparison, resolved, options)
     if options.json:
@@ -57,6 +72,25 @@ def run_validate(options: argparse.Namespace) -> int:
     else:
         print(comparison_text(comparison))
     return 5 if comparison.verdict == "too noisy" else 0
+
+
+def _of_results(resolved: Resolved, options: argparse.Namespace) -> Comparison:
+    """Compare with what a cluster measured.
+
+    Raises:
+        InputError: an option of a run here is given as well.
+    """
+    from explorer.cluster_profiles import load_cluster
+    from explorer.run.results import validate_results
+
+    for name in ("steps", "engine", "baseline"):
+        if getattr(options, name) not in (None, ""):
+            raise InputError(
+                f"--{name} was chosen when the folder was exported",
+                key=f"--{name}", found=getattr(options, name), allowed="only without --from",
+            )  # fmt: skip
+    profile = load_cluster(options.profile) if options.profile else None
+    return validate_results(resolved, Path(options.results), profile=profile)
 
 
 def _baseline(options: argparse.Namespace) -> str | Resolved | None:

@@ -41,10 +41,11 @@ __all__ = [
 EXPORTERS: Registry[Exporter] = Registry("exporter", "explorer.export")
 
 
-def export(resolved: Resolved, name: str, directory: Path) -> list[Path]:
+def export(resolved: Resolved, name: str, directory: Path, *, launcher: str = "") -> list[Path]:
     """Write a plan for the target called `name` into a directory, which is made if it is missing.
 
-    Files there are replaced only if an earlier export wrote them and nobody changed them since.
+    Files there are replaced only if an earlier export wrote them and nobody changed them since. `launcher`
+    names a scheduler for which a job is written as well.
 
     Returns:
         The files of the target, in the order in which it names them.
@@ -53,23 +54,29 @@ def export(resolved: Resolved, name: str, directory: Path) -> list[Path]:
         InputError: the target is unknown, or the directory cannot be written or holds somebody's files.
         PlanError: everything that is wrong with the plan, or everything that the target cannot express.
     """
-    return write_files(directory, name, preview(resolved, name))
+    return write_files(directory, name, preview(resolved, name, launcher=launcher))
 
 
-def preview(resolved: Resolved, name: str) -> dict[str, str]:
+def preview(resolved: Resolved, name: str, *, launcher: str = "") -> dict[str, str]:
     """Return file name -> text of what `export` would write.
 
     Raises:
-        InputError: the target is unknown.
+        InputError: the target is unknown, or has no such launcher.
         PlanError: as `export`.
     """
     entry = EXPORTERS.get(name)
+    if launcher and launcher not in entry.launchers:
+        known = ", ".join(entry.launchers)
+        raise InputError(
+            f"{name} writes no job for {launcher!r}",
+            key="--launcher", found=launcher, allowed=known or "none: start its files yourself",
+        )  # fmt: skip
     graphs = dict(resolved.graphs) if len(resolved.graphs) > 1 else next(iter(resolved.graphs.values()))
     if problems := check(graphs, resolved.cluster, resolved.plan.workload, resolved.plan.strategy):
         raise PlanError(problems)
     if problems := refusals(resolved, name):
         raise PlanError(problems)
-    return dict(entry.function(resolved))
+    return dict(entry.function(resolved, launcher=launcher) if launcher else entry.function(resolved))
 
 
 def refusals(resolved: Resolved, name: str) -> list[str]:

@@ -70,8 +70,7 @@ def torchrun_script(nodes: Sequence[Node], *, comments: Sequence[str], prepare: 
         lines += ['case "$NODE_RANK" in']
         lines += [f"  {i}) {'; '.join(_of_node(node))} ;;" for i, node in enumerate(nodes)]
         lines += ['  *) echo "run.sh: the plan has no node $NODE_RANK" >&2; exit 2 ;;', "esac"]
-    if equal:
-        lines += [_CHECK]
+    lines += [_CHECK if equal else _ORDERED]
     lines += [_RENDEZVOUS, prepare.strip(), _START.format(program=program)]
     return "\n".join(line for line in lines if line) + "\n"
 
@@ -91,6 +90,8 @@ _USAGE = """#
 #   NPROC        ranks on this node, one for each of its devices that are used
 #   MASTER_ADDR  address of node 0; needed with several nodes
 #   MASTER_PORT  a free port there (default 29500)
+#   RDZV         static (default): nodes are NODE_RANK; c10d: they meet there in any order, all alike
+#   LOCAL_ADDR   with c10d, the address by which others reach this node, if its name does not resolve
 #   PYTHON       interpreter (default python3)"""
 
 _CHECK = """if [ $((NNODES * NPROC)) -ne "$RANKS" ]; then
@@ -98,8 +99,20 @@ _CHECK = """if [ $((NNODES * NPROC)) -ne "$RANKS" ]; then
   exit 2
 fi"""
 
+_ORDERED = """if [ "${RDZV:-static}" = c10d ]; then
+  echo "run.sh: c10d numbers nodes as it likes, and those of this plan differ; leave RDZV unset" >&2
+  exit 2
+fi"""
+
 _RENDEZVOUS = """if [ "$NNODES" -eq 1 ]; then
   RENDEZVOUS=(--standalone)
+elif [ "${RDZV:-static}" = c10d ]; then
+  : "${MASTER_ADDR:?run.sh: set MASTER_ADDR to the address of node 0}"
+  RENDEZVOUS=(--nnodes "$NNODES" --rdzv-backend c10d --rdzv-id "${RDZV_ID:-explorer}")
+  RENDEZVOUS+=(--rdzv-endpoint "$MASTER_ADDR:${MASTER_PORT:-29500}")
+  if [ "$NODE_RANK" -eq 0 ]; then RENDEZVOUS+=(--rdzv-conf is_host=1)
+  else RENDEZVOUS+=(--rdzv-conf is_host=0); fi
+  if [ -n "${LOCAL_ADDR:-}" ]; then RENDEZVOUS+=(--local-addr "$LOCAL_ADDR"); fi
 else
   : "${MASTER_ADDR:?run.sh: set MASTER_ADDR to the address of node 0}"
   RENDEZVOUS=(--nnodes "$NNODES" --node-rank "$NODE_RANK")

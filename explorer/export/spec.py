@@ -35,5 +35,7 @@ class Exporter(Spec):
     """Reads the target's files back; None if they cannot be."""
     main: str = ""
     """Name of the file in a folder that `read` is given."""
+    launchers: tuple[str, ...] = ()
+    """Schedulers for which it writes a job besides; its function then takes one of them as `launcher`."""
     keeps: str = PLAN
     """How much of a plan comes back: the whole `plan`, its `stages` and order, or the `order` alone."""

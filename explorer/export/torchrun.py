@@ -1,8 +1,9 @@
 """A folder that runs the plan's likeness with our own worker under `torchrun`, on any cluster with torch.
 
 The likeness (see `explorer.run.likeness`) keeps stages, replicas, schedule and order, one rank for each lane
-of the plan, and lets small layers stand for the model's own. On every node of the plan: `bash run.sh`. Each
-rank leaves its stamps and numerics in `out/nodeN/result-RANK.json`.
+of the plan, and lets small layers stand for the model's own. On every node of the plan: `bash run.sh`, or
+once `sbatch job.sbatch`. Each rank leaves its stamps and numerics in `out/nodeN/result-RANK.json`, which
+`explorer validate plan.yaml --from out` compares with the prediction (`explorer.run.results`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 
 from explorer.base.errors import PlanError
 from explorer.export import EXPORTERS, notes
-from explorer.export._script import nodes_of, torchrun_script
+from explorer.export._script import Node, nodes_of, torchrun_script
 from explorer.export._source import SourceText
 from explorer.export._support import Capabilities, nearly, no, yes
 from explorer.export.features import FEATURES
@@ -21,8 +22,8 @@ from explorer.export.spec import Exporter
 from explorer.plan import Resolved
 
 SPEC = "spec.json"
-ROUNDS = 5
-"""Measured rounds; each runs the strategy and, for comparison, one process alone."""
+SLURM = "slurm"
+SBATCH = "job.sbatch"
 
 _SAME = "the worker runs the order that the simulator lowers"
 _LANE = "the ranks of a lane are one rank in the run; the plan beside it keeps them"
@@ -83,38 +84,67 @@ def read(source: SourceText) -> Resolved:
         capabilities=CAPABILITIES,
         read=read,
         main=PLAN,
+        launchers=(SLURM,),
     )
 )
-def write(resolved: Resolved) -> dict[str, str]:
-    """Write `run.sh`, `spec.json` and `plan.yaml`.
+def write(resolved: Resolved, launcher: str = "") -> dict[str, str]:
+    """Write `run.sh`, `spec.json` and `plan.yaml`, and for Slurm `job.sbatch`.
 
     Raises:
         InputError: the shape cannot be run.
         PlanError: stages go back and forth between nodes.
     """
-    from explorer.run.instruments import make_experiment
+    from explorer.run.results import exported, lanes_of
     from explorer.run.spec import to_data
     from explorer.run.status import PAGE_BYTES
 
-    strategy = resolved.plan.strategy.job
-    devices = list(
-        dict.fromkeys(row[0] for stage in strategy.stages for mesh in stage.meshes for row in mesh.rows)
-    )
-    spec = make_experiment(resolved, rounds=ROUNDS, ranks=len(devices), baseline="single").spec
+    devices = lanes_of(resolved)
+    nodes = nodes_of(resolved.cluster, devices)
+    spec = exported(resolved).spec
     if spec.ranks != len(devices):
         raise PlanError([f"torchrun cannot run {len(devices)} lanes on {spec.ranks} ranks"])
     said = [f"not the same as in the plan: {text}" for text in notes(resolved, "torchrun")]
     script = torchrun_script(
-        nodes_of(resolved.cluster, devices),
+        nodes,
         comments=(
             f"Runs the likeness of {PLAN} on {spec.ranks} ranks: its stages and order, small layers.",
-            "Needs strategy-explorer on every node; results: out/nodeN/result-RANK.json.",
+            "Needs torch and strategy-explorer on every node; results: out/nodeN/result-RANK.json.",
+            f"Afterwards, with all nodes' results in one folder: explorer validate {PLAN} --from out",
             *said,
         ),
         prepare=_PREPARE.format(page=PAGE_BYTES),
         program=f'-m explorer.run.worker "$OUT/{SPEC}"',
     )
-    return {"run.sh": script, SPEC: json.dumps(to_data(spec)) + "\n", **plan_files(resolved)}
+    files = {"run.sh": script, SPEC: json.dumps(to_data(spec)) + "\n", **plan_files(resolved)}
+    if launcher == SLURM:
+        files[SBATCH] = _sbatch(nodes, on_gpus=resolved.cluster.kind_of(devices[0]).compute_units > 0)
+    return files
+
+
+def _sbatch(nodes: list[Node], *, on_gpus: bool) -> str:
+    """Write the job that starts `run.sh` once on every node, in the plan's order."""
+    what = "gpus-per-node" if on_gpus else "cpus-per-task"
+    most = max(max(node.devices) + 1 for node in nodes) if on_gpus else max(node.ranks for node in nodes)
+    return _SBATCH.format(nodes=len(nodes), what=what, most=most)
+
+
+_SBATCH = """\
+#!/usr/bin/env bash
+# usage, in this folder, which all nodes must see:   sbatch job.sbatch
+# Options given to sbatch go before those below; its environment reaches run.sh (PYTHON, MASTER_PORT, RDZV).
+#SBATCH --job-name=explorer-validate
+#SBATCH --nodes={nodes}
+#SBATCH --ntasks-per-node=1
+#SBATCH --{what}={most}
+#SBATCH --time=00:20:00
+#SBATCH --output=slurm-%j.out
+set -euo pipefail
+cd "$SLURM_SUBMIT_DIR"
+MASTER_ADDR="${{MASTER_ADDR:-$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)}}"
+MASTER_PORT="${{MASTER_PORT:-$((20000 + SLURM_JOB_ID % 20000))}}"
+export MASTER_ADDR MASTER_PORT
+exec srun --kill-on-bad-exit=1 bash run.sh
+"""
 
 
 # The worker reports into the folder of its specification: one for each node, so a shared file system

@@ -7,6 +7,7 @@ One launch runs many cases, in rounds.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -167,6 +168,8 @@ class RunSpec:
     """Whether every rank gets a core of its own."""
     device: str = "auto"
     """cpu, cuda, or auto: cuda if there is a device for every rank."""
+    plan: str = ""
+    """Mark of the plan it validates, by which its results are known elsewhere; empty if they stay here."""
 
     def __post_init__(self) -> None:
         names = [case.name for case in self.cases]
@@ -201,6 +204,12 @@ def read_spec(path: Path) -> RunSpec:
         raise error.within(file=str(path)) from None
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise InputError(f"is not a run specification: {error!r}", file=str(path), allowed=SCHEMA) from None
+
+
+def mark_of(spec: RunSpec) -> str:
+    """Hash a specification, 16 hex digits: results of equal marks are of the same run."""
+    text = json_text(to_data(spec), indent=None)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def to_data(spec: RunSpec) -> dict[str, Any]:
@@ -313,4 +322,4 @@ def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
     return {key: convert(value) for key, value in data.items()}
 
 
-__all__ = ["Calibration", "Fault", "RunCase", "RunSpec", "Survey", "read_spec", "write_spec"]
+__all__ = ["Calibration", "Fault", "RunCase", "RunSpec", "Survey", "mark_of", "read_spec", "write_spec"]

@@ -15,7 +15,7 @@ from explorer.base.files import write_text
 from explorer.base.formats import json_text
 from explorer.base.plain_data import read_json
 from explorer.run import guard
-from explorer.run.spec import RunSpec, read_spec
+from explorer.run.spec import RunSpec, mark_of, read_spec
 from explorer.run.status import IDLE, STARTING, StatusPages
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
         guard.watch(desk.events, launcher=_launcher(spec_file.parent), folder=spec_file.parent)
         desk.status(STARTING)
         spec = read_spec(spec_file)
-        result = _work(spec, desk)
+        result = _work(spec, desk) | {"plan": spec.plan, "spec": mark_of(spec)}
         write_text(spec_file.parent / f"result-{rank}.json", json_text(result, indent=None))
         desk.status(IDLE)
         desk.events.send("done")

@@ -7,16 +7,23 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from socket import socket
 from typing import Any
 
 import pytest
 
-from explorer.base.errors import PlanError
+from explorer.base.errors import InputError, PlanError
+from explorer.cli.main import main
 from explorer.cluster import Cluster
 from explorer.cluster_profiles import load_cluster
 from explorer.export import export, preview
 from explorer.export._script import nodes_of
+from explorer.plan import save_plan
+from explorer.run.instruments import make_experiment
+from explorer.run.results import ROUNDS, exported, read_results, validate_results
+from explorer.run.spec import mark_of
 from tests.export.samples import UNIFORM, resolved, uniform
 
 
@@ -123,9 +130,153 @@ def test_ranks_are_numbered_node_by_node(four_nodes: Cluster) -> None:
         nodes_of(four_nodes, [0, 8, 1])
 
 
+def test_nodes_may_meet_in_any_order(tmp_path: Path) -> None:
+    plan = resolved(cluster="dgx-a100-4", stages=4, replicas=8, microbatches=8)
+    script = written(plan, tmp_path)
+    for node in (0, 2):
+        done = dry(script, NODE_RANK=str(node), MASTER_ADDR="first", RDZV="c10d", LOCAL_ADDR="10.0.0.7")
+        assert "--nnodes 4 --rdzv-backend c10d --rdzv-id explorer --rdzv-endpoint first:29500" in done.stdout
+        assert f"--rdzv-conf is_host={int(node == 0)} --local-addr 10.0.0.7" in done.stdout
+        assert "--node-rank" not in done.stdout
+    uneven = written(resolved(cluster="dgx-a100-4", stages=12, microbatches=16), tmp_path / "uneven")
+    done = dry(uneven, NODE_RANK="0", MASTER_ADDR="first", RDZV="c10d")
+    assert (done.returncode, "leave RDZV unset" in done.stderr) == (2, True)
+
+
+def test_slurm_starts_the_script_once_on_every_node(tmp_path: Path) -> None:
+    plan = resolved(cluster="dgx-a100-4", stages=4, replicas=8, microbatches=8)
+    export(plan, "torchrun", tmp_path, launcher="slurm")
+    job = tmp_path / "job.sbatch"
+    asked = [line for line in job.read_text().splitlines() if line.startswith("#SBATCH")]
+    assert {"#SBATCH --nodes=4", "#SBATCH --ntasks-per-node=1", "#SBATCH --gpus-per-node=8"} <= set(asked)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name, text in (
+        ("python3", 'if [ "$1" != -c ]; then echo "$*"; fi'),
+        ("scontrol", "echo first; echo second"),
+        ("srun", 'shift; for n in 0 1 2 3; do SLURM_NODEID=$n "$@"; done'),
+    ):
+        (tools / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tools / name).chmod(0o755)
+    given = {key: value for key, value in environment().items() if key != "PYTHON"}
+    given |= {"PATH": f"{tools}:{given['PATH']}", "SLURM_SUBMIT_DIR": str(tmp_path)}
+    given |= {"SLURM_JOB_ID": "40001", "SLURM_JOB_NODELIST": "first,second"}
+    done = subprocess.run(["bash", str(job)], env=given, capture_output=True, text=True, check=True)
+    calls = done.stdout.splitlines()
+    assert len(calls) == 4
+    for node, call in enumerate(calls):
+        assert f"--nnodes 4 --node-rank {node} --master-addr first --master-port 20001 " in call
+
+
+def test_a_launcher_that_a_target_does_not_have() -> None:
+    with pytest.raises(InputError, match=r"writes no job for 'pbs'.*slurm"):
+        preview(uniform("1f1b"), "torchrun", launcher="pbs")
+    with pytest.raises(InputError, match=r"plan writes no job for 'slurm'.*none"):
+        preview(uniform("1f1b"), "plan", launcher="slurm")
+
+
+# -------------------------------------------------------------------------------------------- results
+
+
+def claim(of: Any, folder: Path, **fields: Any) -> None:
+    """Leave what ranks would leave, without anything measured."""
+    spec = exported(of).spec
+    for rank in range(spec.ranks):
+        place = folder / f"node{rank % 2}"
+        place.mkdir(parents=True, exist_ok=True)
+        result = {"cases": {}, "plan": spec.plan, "spec": mark_of(spec), **fields}
+        (place / f"result-{rank}.json").write_text(json.dumps(result))
+        (place / "events").write_text(json.dumps({"event": "ready", "rank": rank, "name": "cpu"}) + "\n")
+
+
+def test_results_are_found_in_the_folder_or_above_it(tmp_path: Path) -> None:
+    plan = uniform("1f1b")
+    claim(plan, tmp_path / "out")
+    experiment = exported(plan)
+    for folder in (tmp_path, tmp_path / "out"):
+        found = read_results(folder, experiment)
+        assert len(found.ranks) == experiment.spec.ranks
+        assert found.events[0]["name"] == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"plan": "0" * 16}, "is the result of another plan"),
+        ({"spec": "0" * 16}, "another version of the package exported it"),
+        ({"cases": 3}, "is not the result of a rank"),
+    ],
+)
+def test_results_of_something_else_are_refused_in_one_line(
+    fields: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = uniform("1f1b")
+    claim(plan, tmp_path / "out", **fields)
+    save_plan(plan.plan, plan.graphs, tmp_path / "plan.yaml")
+    assert main(["validate", str(tmp_path / "plan.yaml"), "--from", str(tmp_path / "out")]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+
+
+def test_results_that_are_not_all_there_are_refused(tmp_path: Path) -> None:
+    plan = uniform("1f1b")
+    with pytest.raises(InputError, match="no such folder"):
+        validate_results(plan, tmp_path / "none")
+    claim(plan, tmp_path)
+    next(tmp_path.glob("*/result-1.json")).unlink()
+    with pytest.raises(InputError, match="rank 1 of 4 ranks left no result"):
+        validate_results(plan, tmp_path)
+
+
+def test_a_run_elsewhere_keeps_the_settings_it_was_exported_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = uniform("1f1b")
+    save_plan(plan.plan, plan.graphs, tmp_path / "plan.yaml")
+    assert main(["validate", str(tmp_path / "plan.yaml"), "--from", str(tmp_path), "--steps", "3"]) == 2
+    assert "--steps was chosen when the folder was exported" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rendezvous", ["static", "c10d"])
+def test_two_agents_on_one_host_stand_for_two_nodes(
+    rendezvous: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each starts one rank as on a node of its own; what both leave is compared as if it had run here."""
+    from explorer.run.likeness import SMALL
+
+    small = partial(make_experiment, size=SMALL, warmup_rounds=0)
+    monkeypatch.setattr("explorer.run.results.make_experiment", small)
+    plan = resolved(stages=2, microbatches=2)
+    script = written(plan, tmp_path)
+    with socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    agents = [
+        subprocess.Popen(
+            ["bash", str(script)],
+            env=environment(
+                NNODES="2", NPROC="1", NODE_RANK=str(node), MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
+                RDZV=rendezvous, LOCAL_ADDR="127.0.0.1", GLOO_SOCKET_IFNAME="lo",
+            ),
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )
+        for node in range(2)
+    ]  # fmt: skip
+    said = [agent.communicate(timeout=500)[0] for agent in agents]
+    assert [agent.returncode for agent in agents] == [0, 0], "\n".join(text[-1500:] for text in said)
+    assert all((tmp_path / "out" / f"node{node}").is_dir() for node in range(2))
+    found = validate_results(plan, tmp_path / "out")
+    assert found.numerics_ok is True
+    assert (found.rounds, found.baseline) == (ROUNDS, "single")
+    assert [item.rank for item in found.memory] == [0, 1]
+    with pytest.raises(InputError, match="another plan"):
+        validate_results(resolved(stages=2, microbatches=4), tmp_path / "out")
+
+
 @pytest.mark.slow
 def test_two_ranks_run_it(tmp_path: Path) -> None:
-    from explorer.run.instruments import make_experiment
     from explorer.run.likeness import SMALL
     from explorer.run.spec import write_spec
 

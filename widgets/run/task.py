@@ -116,6 +116,7 @@ class RunTask:
             RuntimeError: no event loop.
         """
         from explorer import run
+        from explorer.profiling import device_here, kept_profile
         from explorer.run.likeness import UnitSize
 
         self.stop()
@@ -125,6 +126,7 @@ class RunTask:
             rounds=rounds,
             warmup_rounds=WARMUP_ROUNDS,
             size=UnitSize(step_s=STEP_S),
+            profile=None if engine == "dry" else kept_profile(device_here(least=2)),
         )
         self._turn += 1
         turn, handle = self._turn, run.start(experiment.spec)

@@ -1,0 +1,143 @@
+"""A slice run: a rank's own layers alone, on modules whose answer is known."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from explorer.base.errors import InputError
+from explorer.cluster_profiles import load_cluster
+from explorer.models.captured_program import Capturing, capture_program
+from explorer.plan import Resolved, make_plan
+from explorer.run.compare import OFF
+from explorer.run.slice_run import one_thread, run_slice
+from explorer.strategies.uniform import uniform
+from explorer.workload import default_workload
+from tests.run.test_cost_check import machine
+
+WIDTH = 64
+
+
+class Block(nn.Module):
+    """Two products around a gelu, beside what goes in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.act = nn.LayerNorm(WIDTH), nn.GELU()
+        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+    def forward(self, x: Any) -> Any:
+        return x + self.down(self.act(self.up(self.norm(x))))
+
+
+class Stack(nn.Module):
+    """A table, blocks and a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(50, WIDTH), nn.Linear(WIDTH, 50, bias=False)
+        self.layers = nn.ModuleList(Block() for _ in range(4))
+
+    def forward(self, tokens: Any) -> Any:
+        x = self.embed(tokens)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+@pytest.fixture(scope="module")
+def source() -> Capturing:
+    return Capturing(
+        module=Stack(), kwargs={"tokens": torch.zeros(1, 32, dtype=torch.long)}, name="stack", loss=True
+    )
+
+
+def plan(source: Capturing, *, optimizer: str = "adam", **shape: Any) -> Resolved:
+    graph, cluster = capture_program(source).graph, load_cluster("dgx-a100")
+    workload = default_workload(graph).with_job(global_batch=32, optimizer=optimizer, precision="fp32")
+    strategy = uniform(graph, cluster, workload.job, **shape)
+    made = make_plan("stack", graph, "dgx-a100", cluster, workload, strategy)
+    return Resolved(plan=made, graphs={"model": graph}, cluster=cluster)
+
+
+@pytest.mark.parametrize(("schedule", "rank"), [("1f1b", 1), ("gpipe", 2), ("interleaved_1f1b", 0)])
+def test_a_rank_alone_holds_what_the_plan_says(source: Capturing, schedule: str, rank: int) -> None:
+    """Activations, weights, gradients and states of every microbatch in flight, to some per cent."""
+    chunks = {"chunks": 2} if schedule == "interleaved_1f1b" else {}
+    stages = 2 if chunks else 4
+    asked = plan(source, stages=stages, microbatches=8, schedule=schedule, **chunks)
+    found = run_slice(asked, source, rank=rank, microbatches=4 if chunks else 6)
+    assert (found.rank, len(found.stages)) == (rank, 2 if chunks else 1)
+    assert found.memory.measured_bytes == pytest.approx(found.memory.predicted_bytes, rel=0.12)
+    assert {item.action[0] for item in found.actions} == {"F", "B", "U"}
+    assert (found.device, found.clock, found.verdict, found.predicted_s) == ("cpu", "processor", "", None)
+    assert "explorer profile" in found.costs_missing
+    assert ("microbatches of a step", "8", "4" if chunks else "6") in found.shortened
+
+
+def test_gradients_are_summed_over_the_microbatches_of_a_step(source: Capturing) -> None:
+    """As many backwards as forwards, and one update of each stage in each step."""
+    found = run_slice(plan(source, stages=2, microbatches=4), source, rank=1, microbatches=4)
+    count = {item.action: item.count for item in found.actions}
+    assert count["F1"] == count["B1"] == 4 * count["U1"]
+    assert {item.layer for item in found.layers} >= {"head", "layers.3.up"}
+    assert all(item.samples == 8 for item in found.layers)
+
+
+def test_replicas_have_their_part_of_the_samples(source: Capturing) -> None:
+    found = run_slice(plan(source, stages=2, replicas=2, microbatches=4), source, rank=0, microbatches=4)
+    assert {item.samples for item in found.layers} == {4}
+
+
+def test_a_profile_that_is_wrong_is_found_out(source: Capturing) -> None:
+    fast = machine(1, peak_flops_per_s=(("fp32", 1e15),), memory_bandwidth_bytes_per_s=1e15)
+    found = run_slice(plan(source, stages=2, microbatches=4), source, rank=0, microbatches=4, profile=fast)
+    assert found.error_pct is not None
+    assert found.error_pct < -30
+    assert found.verdict == OFF
+    assert found.profile.startswith("mine: ")
+    assert asdict(found)["actions"][0]["predicted_s"] > 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [
+        ({"stages": 2, "microbatches": 4, "recompute": "full"}, "full recomputation"),
+        ({"replicas": 2, "microbatches": 4, "zero": 2}, "ZeRO level 2"),
+        ({"stages": 2, "microbatches": 4, "schedule": "zb_h1"}, "without split backwards"),
+    ],
+)
+def test_what_no_rank_can_do_alone_is_refused(source: Capturing, shape: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        run_slice(plan(source, **shape), source)
+
+
+def test_ranks_and_models_that_are_not_there(source: Capturing) -> None:
+    asked = plan(source, stages=2, microbatches=4)
+    with pytest.raises(InputError, match="the plan has no rank 7"):
+        run_slice(asked, source, rank=7)
+    plain = nn.Sequential(nn.Linear(4, 4))
+    other = replace(source, module=plain, kwargs={}, args=(torch.zeros(1, 4),), loss=False)
+    with pytest.raises(InputError, match="the module has no layer"):
+        run_slice(asked, other)
+
+
+def test_more_than_there_is_is_refused_before_anything_starts(
+    source: Capturing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("explorer.run.slice_run.free_bytes", lambda _device: 1024.0)
+    told: list[str] = []
+    with pytest.raises(InputError, match=r"the rank needs .* of tensors, and 1.0 KiB are free here"):
+        run_slice(plan(source, stages=2, microbatches=4), source, tell=told.append)
+    assert not told
+
+
+def test_threads_are_as_before() -> None:
+    before = torch.get_num_threads()
+    with one_thread():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == before
