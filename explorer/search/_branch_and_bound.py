@@ -35,6 +35,7 @@ from explorer.search._layout_costs import LayoutCosts
 from explorer.search._uneven_stages import UnevenStages
 from explorer.search.evaluator import EXHAUSTED, FRONTIER_OF, GAP, Candidate, Evaluator
 from explorer.search.problem import Problem
+from explorer.strategy import Strategy
 from explorer.tables import Estimator, StageTable
 
 FloatArray = npt.NDArray[np.float64]
@@ -113,8 +114,8 @@ class BranchAndBound:
         """Step time over its guess, of the point simulated last, by block and group."""
         self._closest = 0
         """Points simulated only to say how close they come."""
-        self._asked: set[int] = set()
-        """Points that other processes were asked for."""
+        self._strategies: dict[int, Strategy | None] = {}
+        """Strategies of points that other processes were asked for."""
         self._corrected: set[int] = set()
         """Points whose guess was corrected by that of their group."""
         self._bounds: dict[int, float] = {}
@@ -406,15 +407,16 @@ class BranchAndBound:
         if not self._worth(self._bounds[number]):
             self._bounds.pop(number)
             return
-        ratio = self._ratios.get(point.family, 1.0)
-        if ratio > 1.0 and number not in self._corrected:
+        ratio = self._correction(number, point)
+        if ratio > 1.0:
             self._corrected.add(number)
             heapq.heappush(self._points, (key * ratio, number, point))
             return
         strategy = None
         with suppress(ExplorerError):
-            strategy = point.strategy(self.problem)
+            strategy = self._built(number, point)
             self.evaluator.refused += strategy is None
+        self._strategies.pop(number, None)
         if strategy is None:
             self._bounds.pop(number)
             return
@@ -446,9 +448,24 @@ class BranchAndBound:
     def _ask_ahead(self) -> None:
         """Have the next points simulated by other processes, if there are any."""
         jobs = self.evaluator.jobs
-        for _, number, point in heapq.nsmallest(jobs.limit // 2, self._points) if jobs is not None else ():
-            if number not in self._asked and self._worth(self._bounds[number]):
-                self._asked.add(number)
+        if jobs is None:
+            return
+        soon = heapq.nsmallest(jobs.limit, self._points)
+        soon.sort(key=lambda item: item[0] * self._correction(item[1], item[2]))
+        self._strategies = {n: self._strategies[n] for _, n, _ in soon if n in self._strategies}
+        found = []
+        for _, number, point in soon[: jobs.limit // 2]:
+            if self._worth(self._bounds[number]):
                 with suppress(ExplorerError):
-                    strategy = point.strategy(self.problem)
-                    self.evaluator.ahead((strategy,) if strategy is not None else ())
+                    found.append(self._built(number, point))
+        self.evaluator.ahead([strategy for strategy in found if strategy is not None], instead=True)
+
+    def _correction(self, number: int, point: Point) -> float:
+        """Return what the guess of a point is to be multiplied by, as points of its group took longer."""
+        return 1.0 if number in self._corrected else max(1.0, self._ratios.get(point.family, 1.0))
+
+    def _built(self, number: int, point: Point) -> Strategy | None:
+        """Return the strategy of a point, built once while it is open."""
+        if number not in self._strategies:
+            self._strategies[number] = point.strategy(self.problem)
+        return self._strategies[number]

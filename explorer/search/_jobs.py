@@ -42,7 +42,13 @@ logger = logging.getLogger(__name__)
 MOST_PROCESSES = 256
 """Most processes of one machine."""
 AHEAD = 8
-"""Strategies costed ahead for every process; 64 where nobody says how many there are."""
+"""Strategies that are looked ahead for every process; 64 where nobody says how many there are."""
+AT_ONCE = 3
+"""Strategies that a process of this machine is given at once: one that it costs, and what comes next. The
+others wait here, so that those that are no longer wanted need not be costed.
+"""
+KEPT = 1024
+"""Most strategies that are given away or were costed ahead and not asked for yet."""
 WAIT_S = 0.05
 """Seconds that a search waits for an executor of others before it costs a strategy itself."""
 PATIENCE_S = 120.0
@@ -96,13 +102,21 @@ class Jobs:
     def __init__(self, problem: Problem, executor: Executor | None = None, *, processes: int = 0) -> None:
         self.problem = problem
         self.limit = AHEAD * (processes or 8)
+        """Strategies that one part of a search may look ahead."""
         self.helps = executor is None
+        self._room = AT_ONCE * (processes - 1) if self.helps else self.limit
+        """Strategies that are given away at once."""
         self.failure = ""
         """Why the executor is used no more; "" while it is."""
         self._silent_since = 0.0
         """Moment of the first wait in vain since the last answer; 0 if there was none."""
         self._key = uuid.uuid4().hex
+        self._wishes: dict[str, dict[Strategy, None]] = {}
+        """Strategies to be costed ahead, by part of the search, the soonest first."""
         self._waiting: OrderedDict[Strategy, Future[Outcome | Refusal | str]] = OrderedDict()
+        """Strategies given away, and those costed ahead."""
+        self._away: list[Future[Outcome | Refusal | str]] = []
+        """Of these, what was not costed when it was last looked at."""
         # without what they remember: that is large, and changes while it is sent
         self._asked = Asked(
             replace(problem.graph), replace(problem.needed_cluster), problem.workload, problem.objective,
@@ -113,21 +127,61 @@ class Jobs:
             initializer=_begin, initargs=(self._key, self._asked),
         )  # fmt: skip
 
-    def ask(self, strategy: Strategy) -> None:
-        """Have a strategy costed, if there is room."""
-        if self.failure or strategy in self._waiting:
-            return
-        while len(self._waiting) >= self.limit:
-            self._waiting.popitem(last=False)[1].cancel()  # asked for long ago, and not wanted since
-        try:
-            self._waiting[strategy] = self._submit(strategy, None)
-        except Exception as error:  # noqa: BLE001 - whatever an executor of others raises
-            self._fail(error)
+    def ask(self, strategies: Iterable[Strategy], part: str = "", *, instead: bool = False) -> None:
+        """Have strategies costed, as far as there is room.
+
+        Args:
+            strategies: strategies, the one wanted soonest first.
+            part: part of the search that wants them.
+            instead: whether it no longer wants what it asked for before.
+        """
+        wishes = self._wishes.setdefault(part, {})
+        if instead:
+            wishes.clear()
+        for strategy in strategies:
+            if strategy not in self._waiting:
+                wishes[strategy] = None
+        while len(wishes) > self.limit:
+            del wishes[next(iter(wishes))]  # asked for long ago, and not wanted since
+        self._give()
+
+    def _give(self) -> None:
+        """Give away what is wanted soonest, the parts in turns, until nobody has room."""
+        self._away = [job for job in self._away if not job.done()]
+        while not self.failure and len(self._away) < self._room:
+            strategy = self._next_wish()
+            if strategy is None:
+                return
+            while len(self._waiting) >= KEPT:
+                self._waiting.popitem(last=False)[1].cancel()
+            try:
+                job = self._waiting[strategy] = self._submit(strategy, None)
+            except Exception as error:  # noqa: BLE001 - whatever an executor of others raises
+                self._fail(error)
+                return
+            if not job.done():
+                self._away.append(job)
+
+    def _next_wish(self) -> Strategy | None:
+        """Take the next wish of the part whose turn it is; None if there is none."""
+        for part, wishes in list(self._wishes.items()):
+            if wishes:
+                self._wishes[part] = self._wishes.pop(part)  # the last one next time
+                strategy = next(iter(wishes))
+                self._forget(strategy)
+                return strategy
+        return None
+
+    def _forget(self, strategy: Strategy) -> None:
+        for wishes in self._wishes.values():
+            wishes.pop(strategy, None)
 
     def take(self, strategy: Strategy) -> Outcome | Refusal | None:
         """Return what became of a strategy; None if it has to be costed here."""
         job = self._waiting.pop(strategy, None)
-        if job is None or (self.helps and job.cancel()):
+        self._forget(strategy)
+        self._give()
+        if job is None or self.failure or (self.helps and job.cancel()):
             return None
         while self.helps and not job.done() and self._help():
             pass
@@ -163,10 +217,11 @@ class Jobs:
         return found
 
     def drop(self, strategies: Iterable[Strategy]) -> None:
-        """Give up strategies that nobody will ask for."""
+        """Give up strategies that nobody will ask for, unless they are being costed."""
         for strategy in strategies:
-            if strategy in self._waiting:
-                self._waiting.pop(strategy).cancel()
+            self._forget(strategy)
+            if strategy in self._waiting and self._waiting[strategy].cancel():
+                del self._waiting[strategy]
 
     def _submit(self, strategy: Strategy, asked: Asked | None) -> Future[Outcome | Refusal | str]:
         job = self._executor.submit(judge, self._key, strategy, asked)
@@ -175,14 +230,15 @@ class Jobs:
         return job
 
     def _help(self) -> bool:
-        """Cost here what waits longest among what nobody has begun; False if there is nothing."""
-        for strategy, job in self._waiting.items():
-            if not job.done() and job.cancel():
-                own: Future[Outcome | Refusal | str] = Future()
-                own.set_result(_outcome(self.problem, strategy))
-                self._waiting[strategy] = own
-                return True
-        return False
+        """Cost here what would be given away next; False if there is nothing."""
+        strategy = self._next_wish()
+        if strategy is None:
+            return False
+        own: Future[Outcome | Refusal | str] = Future()
+        own.set_result(_outcome(self.problem, strategy))
+        self._waiting[strategy] = own
+        self._give()
+        return True
 
     def _send(self) -> None:
         """Send the problem with all strategies that came back because nobody knew it."""
@@ -191,6 +247,8 @@ class Jobs:
                 self._waiting[strategy] = self._submit(strategy, self._asked)
 
     def _fail(self, error: BaseException) -> None:
+        if self.failure:
+            return
         text = str(error) or type(error).__name__
         if isinstance(error, TimeoutError | CancelledError):
             text = "it was cancelled" if isinstance(error, CancelledError) else "it does not answer"
@@ -200,6 +258,7 @@ class Jobs:
 
     def close(self) -> None:
         """Give up what is still waiting, and end the processes that are its own."""
+        self._wishes.clear()
         while self._waiting:
             self._waiting.popitem()[1].cancel()
         if self.helps:

@@ -238,17 +238,22 @@ class Evaluator:
                 if not isinstance(wanted := self._wanted(strategy, "", recut=recut), Miss)
             )
 
-    def ahead(self, strategies: Iterable[Strategy], *, recut: bool = True) -> None:
+    def ahead(self, strategies: Iterable[Strategy], *, recut: bool = True, instead: bool = False) -> None:
         """Have strategies costed that will probably be evaluated soon, by other processes, if there are any.
 
         This changes no result and counts nothing.
+
+        Args:
+            strategies: strategies, the one evaluated soonest first.
+            recut: as `evaluate` takes it.
+            instead: whether the part of the search that asks wants only these from now on.
         """
         if self.jobs is None or self.exhausted:
             return
-        for strategy in strategies:
-            wanted = self._wanted(strategy, "", recut=recut)
-            if not isinstance(wanted, Miss):
-                self.jobs.ask(wanted[0])
+        wanted = [self._wanted(strategy, "", recut=recut) for strategy in strategies]
+        self.jobs.ask(
+            [item[0] for item in wanted if not isinstance(item, Miss)], self.finder, instead=instead
+        )
 
     def _wanted(self, strategy: Strategy, label: str, *, recut: bool) -> tuple[Strategy, str] | Miss:
         """Put a strategy under the problem's schedule, and cut it to respect pins and bans."""

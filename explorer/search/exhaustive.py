@@ -189,7 +189,8 @@ def _next(problem: Problem, evaluator: Evaluator, pending: list[_Pending]) -> It
         if not first.group:
             if evaluator.jobs is not None:
                 behind = heapq.nsmallest(evaluator.jobs.limit // 2, pending)
-                evaluator.ahead(item.point.strategy(problem) for item in behind if not item.group)
+                soon = [item.point.strategy(problem) for item in behind if not item.group]
+                evaluator.ahead(soon, instead=True)
             yield evaluator.evaluate(first.point.strategy(problem), first.point.label)
             return
         thriftiest = first.group[-1]

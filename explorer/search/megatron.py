@@ -9,6 +9,7 @@ all may be used.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from explorer.base.errors import ExplorerError
 from explorer.base.registry import Option
@@ -18,6 +19,7 @@ from explorer.search.evaluator import Candidate, Evaluator
 from explorer.search.problem import Problem
 from explorer.strategies.cuts import units
 from explorer.strategies.degrees import RECOMPUTE, Degrees
+from explorer.strategy import Strategy
 
 
 @SEARCHERS.add(
@@ -46,15 +48,17 @@ def megatron(problem: Problem, evaluator: Evaluator, *, recompute: str) -> Itera
     for tensor, stages in _by_size(problem):
         replicas = problem.device_count // (tensor * stages)
         found = False
-        for microbatch in (1, 2, 4, 8, 16):
-            for chunks in _chunks(problem, stages):
-                degrees = Degrees(
-                    tensor=tensor, stages=stages, replicas=replicas, chunks=chunks,
-                    microbatch_size=microbatch, recompute=recompute,
-                )  # fmt: skip
-                candidate = _try(problem, evaluator, degrees)
-                found = found or (candidate is not None and candidate.outcome.feasible)
-                yield candidate
+        tries = [
+            Degrees(
+                tensor=tensor, stages=stages, replicas=replicas, chunks=chunks,
+                microbatch_size=microbatch, recompute=recompute,
+            )
+            for microbatch in (1, 2, 4, 8, 16)
+            for chunks in _chunks(problem, stages)
+        ]  # fmt: skip
+        for candidate in evaluator.evaluate_all(_built(problem, tries)):
+            found = found or (candidate is not None and candidate.outcome.feasible)
+            yield candidate
         if found:
             return
 
@@ -75,9 +79,11 @@ def _chunks(problem: Problem, stages: int) -> tuple[int, ...]:
     return (1, 2) if stages > 1 and len(units(problem.graph)) >= 2 * stages else (1,)
 
 
-def _try(problem: Problem, evaluator: Evaluator, degrees: Degrees) -> Candidate | None:
-    try:
-        strategy = degrees.build(problem.graph, problem.needed_cluster, problem.job, devices=problem.order)
-    except ExplorerError:
-        return None  # this microbatch does not divide the batch
-    return evaluator.evaluate(strategy, degrees.label + on_devices(problem.order[: degrees.devices]))
+def _built(problem: Problem, tries: list[Degrees]) -> Iterator[tuple[Strategy, str]]:
+    """Yield the strategies of degrees, with their labels, without those that the job does not allow."""
+    for degrees in tries:
+        with suppress(ExplorerError):  # this microbatch does not divide the batch
+            strategy = degrees.build(
+                problem.graph, problem.needed_cluster, problem.job, devices=problem.order
+            )
+            yield strategy, degrees.label + on_devices(problem.order[: degrees.devices])

@@ -29,6 +29,8 @@ Held = tuple[tuple[tuple[int, int], ...], ...]
 """(stage, copy) pairs at positions."""
 GATHERS = {"round": 2, "backward": 1, "weight": 0}
 """Gathers of ZeRO 3 between two weight gradients of a stage, by `Schedule.apart`."""
+Shared = tuple[tuple[int, FloatArray], ...]
+"""(stage, (N,) seconds) in which it reduces parameters that it shares with later stages, once."""
 
 
 class Seconds(NamedTuple):
@@ -77,6 +79,8 @@ class Swaps:
     """Rows of `Exchange`."""
     rows: IntArray
     """(U,): rows of the store."""
+    shared: Shared
+    """What stages reduce of parameters that they share with later ones."""
 
     @staticmethod
     def of(
@@ -116,7 +120,10 @@ class Swaps:
         reduced = np.where(zero >= 2, exchange.last + exchange.earlier, 0.0)
         sent = reduced + GATHERS[schedule.apart] * exchange.fetch
         sent *= grid.copies  # every copy's microbatches are reduced on all of them
-        each = summed_at(inner, sent).max(axis=0)
+        busy = summed_at(inner, sent)
+        for (place, _), seconds in zip(ends, shared_s, strict=False):
+            np.maximum(busy[place], seconds * (zero >= 2), out=busy[place])
+        each = busy.max(axis=0)
         apart = exchange.inside.any(axis=0) | exchange.expert_earlier.any(axis=0)
         first = [pairs[0][0] for pairs in inner]
         same = np.array_equal(guess, lower)
@@ -125,6 +132,7 @@ class Swaps:
             beside=np.where(apart, np.inf, exchange.fetch.max(axis=0)),
             earlier=exchange.earlier[first] if exchange.earlier.any() else None,
             chunk=last.max(axis=0) * (grid.chunks > 1),
+            shared=tuple((stage, seconds) for (_, stage), seconds in zip(ends, shared_s, strict=False)),
         )  # fmt: skip
 
     def exchange(self, some: IntArray, stages: Sequence[int]) -> Exchange:
@@ -193,6 +201,7 @@ class Pairs:
         exchange: Exchange,
         zero: IntArray,
         m: FloatArray,
+        shared: Shared = (),
     ) -> None:
         """Take the arrays of N plans.
 
@@ -204,9 +213,10 @@ class Pairs:
             exchange: of stages.
             zero: (N,) ZeRO levels.
             m: (N,) microbatches.
+            shared: what stages reduce of parameters that they share.
         """
         self.schedule, self.held, self.home, self.seconds = schedule, held, home, seconds
-        self.exchange, self.zero, self.m = exchange, zero, m
+        self.exchange, self.zero, self.m, self.shared = exchange, zero, m, shared
         self.stages = [[stage for stage, _ in pairs] for pairs in held]
         chunks = len({stage for stage, _ in held[0]})
         grid = Grid(positions=len(held), chunks=chunks, copies=len({copy for _, copy in held[0]}))
@@ -232,7 +242,11 @@ class Pairs:
         sent = np.where(self.zero >= 2, (self.exchange.last + self.exchange.earlier) / self.run, 0.0)
         sent += GATHERS[self.schedule.apart] * fetch
         sent *= len({copy for _, copy in self.held[0]})
-        more = np.maximum(0.0, self._summed(sent) - longer.work(self.schedule.apart, self.held))[self.home]
+        busy = self._summed(sent)
+        for stage, seconds in self.shared:
+            position = self.home[stage]
+            np.maximum(busy[position], seconds * (self.zero >= 2) / self.run, out=busy[position])
+        more = np.maximum(0.0, busy - longer.work(self.schedule.apart, self.held))[self.home]
         more /= len(self.held[0])
         return longer._replace(backward=longer.backward + more, weight_grad=longer.weight_grad + more)
 

@@ -92,7 +92,8 @@ class PlanCores:
                 guess = self.shape.schedule.guessed(of, spans)
                 sent = _ports(self.shape.home, m[some], crowded, positions)
                 full = np.minimum(1.0, sent / guess[0])
-                if full.max(initial=0.0) > CROWDED:
+                full[full <= CROWDED] = 0.0
+                if full.any():
                     of = self.pipelines(m[some], seconds, crowded * (1.0 + full))
                     guess = self.shape.schedule.guessed(of, self.shape.schedule.lower(of))
                 np.maximum(guess[0], sent, out=guess[0])

@@ -22,7 +22,7 @@ from explorer.schedules import Schedule
 from explorer.schedules.spec import ROUNDING
 from explorer.tables.degrees_columns import DegreesColumns
 from explorer.tables.distinct import Distinct, distinct, distinct_values
-from explorer.tables.exchange_pairs import Pairs, Swaps
+from explorer.tables.exchange_pairs import Pairs, Shared, Swaps
 from explorer.tables.plan_cores import Cores, PlanCores
 from explorer.tables.plan_memory import PlanMemory
 from explorer.tables.plan_shape import CHUNK, PlanShape
@@ -154,6 +154,7 @@ class PlanGroup:
             made = Pairs(
                 self.shape.schedule, self.shape.held, self.shape.home, seconds,
                 swaps.exchange(other, range(self.shape.stages)), swaps.zero[other], m[one],
+                self._shared(swaps, other, transfers[1]),
             )  # fmt: skip
             of = self._cores.pipelines(m[one], made.with_exchanges(), transfers[1])
             spans = self.shape.schedule.guessed(of, self.shape.schedule.lower(of))
@@ -163,3 +164,12 @@ class PlanGroup:
             mine = (pairs.place >= start) & (pairs.place < start + CHUNK)
             place = pairs.place[mine] - start
             guess[found[mine]], lower[found[mine]] = likely[place], sure[place]
+
+    @staticmethod
+    def _shared(swaps: Swaps, some: IntArray, transfer_s: FloatArray) -> Shared:
+        """Return what stages reduce of parameters that they share: far from each other, and so over links
+        that carry what goes from stage to stage as well.
+        """
+        longest = transfer_s.max(axis=0, initial=0.0)
+        parts = [(stage, seconds[some]) for stage, seconds in swaps.shared]
+        return tuple((stage, seconds + longest * (seconds > 0)) for stage, seconds in parts)

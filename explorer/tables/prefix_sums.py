@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from explorer.base.caching import remembered
+from explorer.base.caching import MEBIBYTE, remembered
 from explorer.cluster import DeviceKind
 from explorer.costs.measured import measured_and_not
 from explorer.graph import LayerGraph
@@ -136,7 +136,7 @@ def _again(
     )
 
 
-@remembered(SUMS_KEPT)
+@remembered(SUMS_KEPT, most_bytes=16 * MEBIBYTE)
 def seconds_columns(
     graph: LayerGraph,
     sharded: Sharded,

@@ -197,7 +197,7 @@ def test_a_process_that_dies_is_said(problem: Problem, caplog: pytest.LogCapture
     alone, _ = judged(problem, None)
     with jobs_of(problem, 2, None) as jobs:
         assert jobs is not None
-        jobs.ask(next(strategies(problem))[0])
+        jobs.ask([next(strategies(problem))[0]])
         for process in jobs._executor._processes.values():  # type: ignore[attr-defined]
             process.kill()
         assert judged(problem, jobs)[0] == alone

@@ -209,6 +209,19 @@ def test_guesses_are_close_and_in_order() -> None:
     assert kendall(found.step_s, step) > 0.95
 
 
+@pytest.mark.parametrize("zero", [2, 3])
+def test_what_stages_share_is_exchanged_for_every_microbatch(zero: int) -> None:
+    """GPT-2's first and last stage share their embedding: over slow links it decides under ZeRO 2 and 3."""
+    graph, devices = model("gpt2-small"), cluster("ethernet-10g-4x4")
+    workload = default_workload(graph).with_job(global_batch=32)
+    degrees = Degrees(stages=6, replicas=2, microbatch_size=1, zero=zero)
+    found = Estimator(graph, devices, workload.job).one(degrees)
+    strategy = degrees.build(graph, devices, workload.job)
+    step = simulate(graph, devices, workload, strategy).step_time_s
+    assert found.step_lower_s[0] <= step
+    assert found.step_s[0] == pytest.approx(step, rel=0.1)
+
+
 def kendall(one: FloatArray, other: FloatArray) -> float:
     """Kendall's tau: the share of pairs in the same order less those in the opposite one."""
     i, j = np.triu_indices(len(one), 1)
