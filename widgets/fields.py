@@ -87,8 +87,10 @@ def _place(
         return {"key": key, "label": f"{label}: {brief}", "kind": "text", "value": shown,
                 "width_px": 190, "title": f"A bundled name, or a {what}. Press Enter."}  # fmt: skip
     known = list(names)
-    options = [*known, *([value] if value and value not in known else []), OTHER]
-    return {"key": key, "label": label, "kind": "select", "value": value, "options": _options(options)}
+    options = _options([*known, *([value] if value and value not in known else []), OTHER])
+    if not value:  # the devices that the model's file brings, or the usual ones
+        options.insert(0, {"value": "", "label": "as usual" if key == "cluster" else "choose…"})
+    return {"key": key, "label": label, "kind": "select", "value": value, "options": options}
 
 
 _DEGREES = {

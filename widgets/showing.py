@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Protocol
 
+from explorer.base.compiling import expect
 from explorer.base.errors import ExplorerError
 
 from .accuracy import Accuracy
@@ -28,6 +29,10 @@ from .session import History, Point
 HOLD_S = 1.0
 """Seconds after a sign of a gesture under way in which no idle work begins: it may be dropped at any
 moment.
+"""
+EDITS = 40
+"""Edits that follow one: their simulations are counted on, so that what times the tasks of a large plan is
+compiled in the background before the next drop, not after a dozen of them.
 """
 FOLLOW_S = 0.04
 """Seconds that the page has to draw an answer before the other views are made: both need the same cores."""
@@ -98,6 +103,7 @@ class Showing:
             bench.parts.board.notice = {"level": "info", "text": now.note}
         paint(bench.parts, bench.history, self.comparisons)
         self.redraw(former=before)
+        expect(EDITS * now.report.timeline.program.size)
         if not self._soon.later(lambda: self._follow(now)):
             at_once(lambda: self._follow(now))
         self._idle.later(lambda: self._quiet(now))

@@ -38,7 +38,7 @@ def communication(asked: Asked) -> Steps[Sentence]:
     total = sum(seconds for seconds, _ in parts)
     share = asked.share(total)
     detail = ", ".join(f"{format_seconds(s)} {_NAMES[kind]}{_over(asked, kind)}" for s, kind in parts)
-    lead = f"The busiest device waits for communication {share:.0%} of the step"
+    lead = f"The busiest device waits for communication {share:.{1 if share < 0.01 else 0}%} of the step"
     if share <= WORTH:
         said = f"{lead} ({format_seconds(total)}): no change could gain more."
         return Sentence(topic="communication", text=said)

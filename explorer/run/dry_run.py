@@ -14,6 +14,7 @@ from explorer.run.compare import Comparison, Measurement
 from explorer.run.experiment import Experiment, update_rules
 from explorer.run.launch import RunResult
 from explorer.run.spec import RunSpec
+from explorer.run.timelines import RunTimeline, run_timeline
 from explorer.strategy import JobStrategy, Mesh, Stage
 
 DRY_RANKS = 32
@@ -50,7 +51,10 @@ def dry_run(resolved: Resolved, *, rounds: int, ranks: int = DRY_RANKS, steps: i
         seen = compare.measure(main, [rank["cases"]["dry"] for rank in result.ranks], scale=1 / stretch)
         return _compare_dry(plain, seen, stretch, words)
 
-    return Experiment(spec=spec, finish=finish)
+    def timeline(result: RunResult) -> RunTimeline:
+        return run_timeline(plain, [rank["cases"]["dry"] for rank in result.ranks], scale=1 / stretch)
+
+    return Experiment(spec=spec, finish=finish, timeline=timeline)
 
 
 def _within(strategy: JobStrategy, ranks: int) -> tuple[JobStrategy, list[str]]:

@@ -12,6 +12,7 @@ from explorer.run.calibrate import Calibrated
 from explorer.run.compare import Comparison
 from explorer.run.launch import RunResult
 from explorer.run.spec import RunSpec
+from explorer.run.timelines import RunTimeline
 from explorer.strategy import JobStrategy
 from explorer.updates import UpdateRule, chosen, rule_of
 
@@ -28,6 +29,8 @@ class Experiment:
     """Function that returns what the launch measured of its own machine and model; None if compute was
     slept.
     """
+    timeline: Callable[[RunResult], RunTimeline] | None = None
+    """Function that returns when its ranks did what, beside the prediction; None if they were not timed."""
 
 
 def update_rules(strategy: JobStrategy) -> list[UpdateRule]:

@@ -37,6 +37,7 @@ from explorer.run.launch import RunResult, device_of
 from explorer.run.likeness import Scaled, UnitSize, scale
 from explorer.run.operators import by_operator, operator_graph
 from explorer.run.spec import Calibration, RunSpec
+from explorer.run.timelines import RunTimeline, run_timeline
 from explorer.simulation.check import check_job
 from explorer.strategy import JobStrategy
 
@@ -113,7 +114,12 @@ def short_run(
             plan_speedup=planned_speedup(resolved, name, baseline),
         )
 
-    return Experiment(spec=spec, finish=finish, learn=learn)
+    def timeline(result: RunResult) -> RunTimeline:
+        known = learn(result)
+        shown = _prepared("strategy", scaled, scaled.strategy, known.cluster, graph=known.graph)
+        return run_timeline(shown, [rank["cases"]["strategy"] for rank in result.ranks])
+
+    return Experiment(spec=spec, finish=finish, learn=learn, timeline=timeline)
 
 
 def _likeness_prepared(scaled: Scaled, cluster: Cluster, ranks: int) -> Prepared:

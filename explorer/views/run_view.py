@@ -5,10 +5,11 @@ Errors are errors of the prediction: predicted over measured, minus 1.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from explorer.base.units import format_seconds
+from explorer.base.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from explorer.run import Comparison
@@ -16,9 +17,12 @@ if TYPE_CHECKING:
 
 _LARGE = 0.25
 """Error above which a part is marked."""
+MEMORY_TOLERANCE = 0.05
+"""Error of the predicted peak of tensors up to which it counts as confirmed."""
 _MATTERS = 0.03
 """Share of a step above which a part's error is marked."""
 _ORDER = ("compute", "communication", "bubble", "overhead")
+_ENGINES = {"interpreter": "this interpreter", "torch": "torch's own pipelining"}
 _NUMERICS: dict[bool | None, str] = {
     True: "Gradients and weights equal those of one process",
     False: "Gradients or weights differ from those of one process",
@@ -40,6 +44,14 @@ def comparison_view(found: Comparison) -> dict[str, Any]:
                 "error": error_of(item.predicted_s, item.measured_s),
             }
             for item in found.stages
+        ],
+        "engines": [
+            {
+                "name": _ENGINES.get(item.engine, item.engine),
+                "step_s": item.step_time_s,
+                "gradient": item.gradient if math.isfinite(item.gradient) else None,
+            }
+            for item in found.engines
         ],
         "checks": _checks(found),
         "validated": list(found.validated),
@@ -123,6 +135,8 @@ def figure_words(found: Comparison) -> str:
             f" Speedup over {found.baseline.replace('_', ' ')} {seen:.2f}, predicted {expected:.2f}"
             f" ({signed(expected / seen - 1)})."
         )
+    if found.plan_speedup is not None:
+        text += f" Of the plan itself, on its own devices, {found.plan_speedup:.2f} is predicted."
     return text
 
 
@@ -247,4 +261,31 @@ def _checks(found: Comparison) -> list[dict[str, Any]]:
         f"The error of {what}, {signed(error / 100)}, is {'within' if inside else 'outside'} ±{most:.0f} %"
     )
     rows.append({"ok": None if found.verdict == TOO_NOISY else inside, "text": words + "."})
+    return [*rows, *_cost_checks(found)]
+
+
+def _cost_checks(found: Comparison) -> list[dict[str, Any]]:
+    """Return whether the cost model is true of this machine: compute by its profile, bytes of tensors."""
+    from explorer.run.compare import CONFIRMED, OFF
+
+    rows: list[dict[str, Any]] = []
+    if found.costs is not None:
+        told = found.costs
+        predicted, measured = told.predicted["compute_s"], told.measured["compute_s"]
+        if predicted is not None and measured is not None:
+            text = (
+                f"Compute of a step by the profile {told.profile}: {format_seconds(predicted)} predicted,"
+                f" {format_seconds(measured)} measured ({signed(told.error_pct / 100)})."
+            )
+            rows.append({"ok": {CONFIRMED: True, OFF: False}.get(told.verdict), "text": text})
+    elif found.costs_missing:
+        rows.append({"ok": None, "text": f"Costs of this machine: {found.costs_missing}"})
+    if found.memory:
+        worst = max(found.memory, key=lambda item: abs(item.predicted_bytes / item.measured_bytes - 1))
+        error = worst.predicted_bytes / worst.measured_bytes - 1
+        text = (
+            f"Peak bytes of tensors, of rank {worst.rank}: {format_bytes(worst.predicted_bytes)} predicted,"
+            f" {format_bytes(worst.measured_bytes)} counted ({signed(error)}, the worst rank)."
+        )
+        rows.append({"ok": abs(error) <= MEMORY_TOLERANCE, "text": text})
     return rows

@@ -37,7 +37,7 @@ FloatTable = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Structure:
+class BarStructure:
     """Everything that does not depend on durations: one entry per bar, by lane and task."""
 
     task: IntArray
@@ -81,7 +81,7 @@ def report_rows(report: Report) -> FloatTable:
 def _bars(report: Report) -> tuple[FloatTable, IntArray]:
     """Return rows of all bars, and the task of each."""
     line, steps = report.timeline, shown_steps(report)
-    fixed = line.program.memo(f"views.bars {steps}", lambda: _structure(line.program, steps))
+    fixed = line.program.memo(f"views.bars {steps}", lambda: bar_structure(line.program, steps))
     rows = fixed.columns.copy()
     rows[:, 0] = line.timing.start_s[fixed.task]
     rows[:, 1] = line.timing.end_s[fixed.task]
@@ -89,7 +89,7 @@ def _bars(report: Report) -> tuple[FloatTable, IntArray]:
     return _with_recompute(report, rows, fixed)
 
 
-def _with_recompute(report: Report, rows: FloatTable, fixed: _Structure) -> tuple[FloatTable, IntArray]:
+def _with_recompute(report: Report, rows: FloatTable, fixed: BarStructure) -> tuple[FloatTable, IntArray]:
     """Split the recomputing front part of a backward into a bar of its own, before it."""
     part = _recompute_share(report)[fixed.slot]
     again = np.flatnonzero(part > 0)
@@ -151,7 +151,8 @@ def _critical_view(report: Report, task: IntArray) -> dict[str, Any] | None:
     }
 
 
-def _structure(program: Program, steps: int) -> _Structure:
+def bar_structure(program: Program, steps: int) -> BarStructure:
+    """Return what is the same of the bars of a program's first steps whenever they run."""
     task = np.flatnonzero((program.kind != JOIN) & (program.step < steps) & (program.lane >= 0))
     lane = program.lane[task]
     if program.other_lanes:
@@ -172,7 +173,7 @@ def _structure(program: Program, steps: int) -> _Structure:
     columns[:, 6] = np.where(update, -1, program.microbatch[task])
     columns[:, 7] = np.where(columns[:, 6] < 0, 0, by_action[program.action[task] + 1])
     columns[:, 8] = program.peer[task]
-    return _Structure(task=task, slot=slot, columns=columns)
+    return BarStructure(task=task, slot=slot, columns=columns)
 
 
 def _slot_columns(program: Program) -> FloatTable:

@@ -348,6 +348,7 @@ class TimelineView(Strict):
     omitted: NotRequired[str | None]
     critical: NotRequired[CriticalView | None]
     fixed: NotRequired[str | None]
+    of_run: NotRequired[bool]
 
 
 class Row(Strict):
@@ -546,6 +547,9 @@ class RankRow(Strict):
     doing: str
     round: str
     step_s: float | None
+    memory_bytes: int | None
+    at_s: float | None
+    of_s: float | None
 
 
 class Contention(Strict):
@@ -561,7 +565,7 @@ class Progress(Strict):
 
     share: float
     elapsed_s: float
-    left_s: float | None
+    left_s: float
     phase: str
     said: str
     other: str | None
@@ -608,6 +612,14 @@ class Check(Strict):
     text: str
 
 
+class EngineRow(Strict):
+    """The same steps on one engine."""
+
+    name: str
+    step_s: float
+    gradient: float | None
+
+
 class RunVerdict(Strict):
     """What a run says of the prediction."""
 
@@ -623,6 +635,7 @@ class RunResultView(Strict):
     verdict: RunVerdict
     rows: list[RunPart]
     stages: list[StageError]
+    engines: list[EngineRow]
     checks: list[Check]
     validated: list[str]
     not_validated: list[str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from pydantic import TypeAdapter
 sys.path.insert(0, str(Path(__file__).parents[1] / "widgets"))
 from sample_run import comparison
 
-from explorer.run.compare import CONFIRMED, OFF, TOO_NOISY, WRONG
+from explorer.run.compare import CONFIRMED, OFF, TOO_NOISY, WRONG, EngineRun
+from explorer.run.cost_check import CostCheck, RankBytes
 from explorer.run.profile_correction import Change, Correction
 from explorer.views.run_view import calibration_view, comparison_view, error_of
 from tests.support import view_shapes as shapes
@@ -128,3 +130,51 @@ def test_calibration_says_what_it_would_do_or_why_not() -> None:
     same = Change(what="pcie", before=1.0, after=1.0, quantity="fraction")
     idle = calibration_view(Correction(cluster=some.cluster, changes=(same,)), step_s=6.4, now_s=6.4)
     assert not idle["possible"]
+
+
+def test_both_engines_are_shown_ours_first() -> None:
+    runs = [
+        EngineRun(engine="interpreter", step_time_s=0.33, gradient=2e-7),
+        EngineRun(engine="torch", step_time_s=0.3, gradient=math.inf),
+    ]
+    assert view()["engines"] == []
+    found = view(engine="torch", engines=runs)["engines"]
+    assert [(item["name"], item["step_s"], item["gradient"]) for item in found] == [
+        ("this interpreter", 0.33, 2e-7),
+        ("torch's own pipelining", 0.3, None),
+    ]
+
+
+@pytest.mark.parametrize(("verdict", "ok"), [(CONFIRMED, True), (OFF, False), (TOO_NOISY, None)])
+def test_what_the_profile_of_this_machine_said_is_a_check_of_its_own(verdict: str, ok: bool | None) -> None:
+    costs = CostCheck(
+        profile="this-machine", clock="processor", predicted={"compute_s": 0.9}, measured={"compute_s": 1.0},
+        error_pct=-10.0, step_error_pct=-8.0, verdict=verdict, layers=[],
+    )  # fmt: skip
+    row = next(item for item in view(costs=costs)["checks"] if "this-machine" in item["text"])
+    assert row["ok"] is ok
+    assert "900 ms predicted, 1 s measured (−10.0\u00a0%)" in row["text"]
+
+
+def test_why_nothing_tells_the_costs_of_this_machine_is_said() -> None:
+    row = view(costs_missing="no profile of this machine is kept: explorer profile --keep")["checks"][-1]
+    assert row["ok"] is None
+    assert "explorer profile --keep" in row["text"]
+
+
+def test_the_worst_rank_stands_for_the_memory() -> None:
+    ranks = [
+        RankBytes(rank=0, predicted_bytes=100 * 2**20, measured_bytes=100 * 2**20),
+        RankBytes(rank=1, predicted_bytes=90 * 2**20, measured_bytes=100 * 2**20),
+    ]
+    row = view(memory=ranks)["checks"][-1]
+    assert row["ok"] is False
+    assert "of rank 1" in row["text"]
+    assert view(memory=ranks[:1])["checks"][-1]["ok"] is True
+
+
+def test_the_plans_own_speedup_is_told_beside_that_of_what_was_run() -> None:
+    assert (
+        "Of the plan itself, on its own devices, 3.10 is predicted."
+        in view(plan_speedup=3.1)["verdict"]["text"]
+    )

@@ -106,6 +106,9 @@ def running_view(ranks: int = 4, **more: Any) -> dict[str, Any]:
             "doing": ("0F3", "1B2 waits for rank 2", "2B0", "", "", "")[i % 6],
             "round": "Round 2 of 3",
             "step_s": 0.351 + 0.01 * i if i % 6 < 3 else None,
+            "memory_bytes": (412 + 7 * i) * 2**20,
+            "at_s": 0.31 + 0.02 * i if i % 6 < 3 else None,
+            "of_s": 1.24 if i % 6 < 3 else None,
         }
         for i in range(ranks)
     ]

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from explorer.base.errors import InputError
 from explorer.views import board_view
-from widgets import Board, Tiles
+from widgets import Board, Explorer, Tiles
 from widgets.ahead import Ahead, placed
 from widgets.jobs import Idle, at_once
 from widgets.opening import first_point
 from widgets.quiet import quiet
+from widgets.showing import EDITS
 
 
 def idle(failed: Any = None) -> Idle:
@@ -241,3 +242,14 @@ def test_the_answer_goes_out_before_what_others_show_of_it() -> None:
     board.on_intent(handler)
     board.send_intent("undo")
     assert sent == ["Board", "Tiles"]
+
+
+def test_the_edits_that_follow_are_counted_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what times the tasks of a large plan is compiled before it is moved about."""
+    counted: list[int] = []
+    monkeypatch.setattr("widgets.showing.expect", counted.append)
+    bench = Explorer("gpt2-small", "dgx-a100", global_batch=32, session=False)
+    bench.set(stages=4)
+    sizes = [point.report.timeline.program.size for point in bench.history.points]
+    assert counted == [EDITS * size for size in sizes]
+    bench.close()

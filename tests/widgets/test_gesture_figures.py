@@ -53,6 +53,21 @@ def test_the_parts_of_a_drop_add_up_to_it(gestures: Any) -> None:
     assert parts["kib"] == pytest.approx(4196 / 1024)
 
 
+def test_nested_work_is_counted_once() -> None:
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        from gestures_trace import own_ms
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+    task = {"name": "task", "ts": 0, "dur": 20_000, "tdur": 15_000}
+    layouts = [{"name": "layout", "ts": at, "dur": 4_000, "tdur": 3_000} for at in (1_000, 9_000)]
+    script = {"name": "script", "ts": 9_500, "dur": 1_000, "tdur": 1_000}
+    late = {"name": "late", "ts": 40_000, "dur": 1_000, "tdur": 1_000}
+    found = own_ms([script, late, *layouts, task], 0, 30_000)
+    assert found == {"task": 9, "layout": 5, "script": 1}
+    assert sum(found.values()) == 15
+
+
 def test_the_models_have_the_blocks_they_are_named_for() -> None:
     point = first_point("benchmarks.gestures_models:hundred", "dgx-a100")
     assert len(blocks_view(point.scene)) == 100

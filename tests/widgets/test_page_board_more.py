@@ -368,7 +368,7 @@ def test_a_drag_near_the_edge_scrolls_the_lanes(tall: WidgetPage) -> None:
     page.wait_for_function("document.querySelector('.b-stage').scrollTop > 300")
     target = page.locator(".b-lane.target").get_attribute("data-lane")
     assert int(target or 0) > 20, "what is under the pointer follows the scrolling"
-    page.mouse.up()
+    tall.release()
     at = page.evaluate("document.querySelector('.b-stage').scrollTop")
     tall.settle()
     assert page.evaluate("document.querySelector('.b-stage').scrollTop") == at, "it stops with the drag"

@@ -63,9 +63,13 @@ def test_ranks_are_rows_with_words_and_progress_is_a_bar(open_page: Open) -> Non
     show(page, sample.running_view(6))
     rows = page.page.locator(".run-ranks tbody tr")
     assert rows.count() == 6
-    assert rows.nth(1).inner_text().split("\t") == [
-        "rank 1", "◐waiting", "1B2 waits for rank 2", "Round 2 of 3", "361\u00a0ms"
+    assert [cell.strip() for cell in rows.nth(1).inner_text().split("\t")] == [
+        "rank 1", "◐waiting", "1B2 waits for rank 2", "Round 2 of 3", "0.33 of 1.24\u00a0s", "361\u00a0ms",
+        "419\u00a0MiB",
     ]  # fmt: skip
+    filled = rows.nth(1).locator(".run-course i").evaluate("(i) => parseFloat(i.style.width)")
+    assert filled == pytest.approx(100 * 0.33 / 1.24, abs=0.1)
+    assert rows.nth(3).locator(".run-course").inner_text().strip() == "–", "not in an action"
     bar = page.page.locator("[role=progressbar]")
     assert (bar.get_attribute("aria-valuenow"), bar.get_attribute("aria-valuetext")) == (
         "60",

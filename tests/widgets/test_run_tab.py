@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -10,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 from pydantic import TypeAdapter
@@ -19,6 +21,7 @@ import explorer.run
 from explorer.base.errors import InputError, RunError
 from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup
 from explorer.cluster_profiles import load_cluster, save_cluster
+from explorer.passes.static import run_static
 from explorer.run import compare
 from explorer.run.calibrate import calibrate
 from explorer.run.compare import TOO_NOISY, StageTime
@@ -122,6 +125,15 @@ def test_a_run_to_its_end(bench: Explorer, small: None, monkeypatch: pytest.Monk
     assert {row["rank"] for row in seen[-1][1]["progress"]["ranks"]} == {0, 1}
     assert {row["state"] for _, view in seen for row in view["progress"]["ranks"]} & {"computing", "waiting"}
     assert any(view["progress"]["contention"] for _, view in seen)
+    rows = [row for _, view in seen for row in view["progress"]["ranks"]]
+    assert any(row["memory_bytes"] for row in rows)
+    assert all(row["at_s"] <= row["of_s"] for row in rows if row["at_s"] is not None)
+    line = bench.run_panel.timeline
+    assert line is not None
+    for drawn in (line.view, line.view_b):
+        TypeAdapter(shapes.TimelineView).validate_python(drawn)
+    assert (line.view["name"], line.view_b["name"]) == ("predicted", "measured")
+    assert [lane["name"] for lane in line.view_b["lanes"]] == ["rank 0", "rank 1"]
     verdict, view = bench.tiles.view["verdict"], page(bench)
     assert verdict["level"] == "warn"
     assert verdict["text"].startswith("**No verdict, machine too busy: the ranks got ")
@@ -165,6 +177,8 @@ def test_stop_ends_every_rank_and_keeps_the_former_result(bench: Explorer, small
         await asyncio.sleep(0)
 
     asyncio.run(asyncio.wait_for(scenario(), LIMIT_S))
+    assert page(bench)["state"] == "stopped", "said at once"
+    bench.run_panel.task.wait()
     alive = [p for p in pids if psutil.pid_exists(p) and psutil.Process(p).status() != psutil.STATUS_ZOMBIE]
     assert not alive
     view = page(bench)
@@ -248,10 +262,11 @@ def test_every_failure_has_a_way_out(bench: Explorer, message: str, log: str, ac
 
 def progress(now: list[float], *, rounds: int = 2) -> Progress:
     cases = [
-        SimpleNamespace(name=name, once=name == "numerics") for name in ("numerics", "strategy", "baseline")
+        SimpleNamespace(name=name, once=name == "numerics", engine="torch")
+        for name in ("numerics", "strategy", "baseline")
     ]
     spec: Any = SimpleNamespace(cases=cases, warmup_rounds=2, rounds=rounds, ranks=2)
-    return Progress(spec, expected_s=30.0, clock=lambda: now[0])
+    return Progress(spec, expected_s=30.0, starts_s=10.0, clock=lambda: now[0])
 
 
 def test_progress_counts_rounds_that_warm_up_and_cases() -> None:
@@ -270,14 +285,70 @@ def test_progress_counts_rounds_that_warm_up_and_cases() -> None:
 def test_time_left_is_first_expected_then_by_the_pace_of_rounds() -> None:
     now = [0.0]
     found = progress(now)
-    now[0] = 10.0
-    assert found.left_s == 20.0
+    assert found.left_s == 30.0
+    now[0] = 3.0
+    assert found.left_s == pytest.approx(27.0)
     for rank in (0, 1):
         found.note({"event": "round", "rank": rank, "number": -2})
-    now[0] = 14.0
+    now[0] = 7.0
     found.note({"event": "round", "rank": 0, "number": -1})
     assert found.left_s == pytest.approx(12.0), "a quarter took four seconds"
     assert found.round_s == pytest.approx(4.0)
+
+
+def test_what_was_announced_is_corrected_by_how_the_start_goes() -> None:
+    now = [0.0]
+    found = progress(now)
+    now[0] = 7.0
+    assert found.left_s == pytest.approx(53.0), "nobody has started, and it was to take 3.5 s: twice as slow"
+    for rank in (0, 1):
+        found.note({"event": "start", "rank": rank, "pid": 0})
+    assert found.left_s == pytest.approx(53.0)
+    now[0] = 10.5
+    for rank in (0, 1):
+        found.note({"event": "ready", "rank": rank, "device": "cpu", "name": "cpu"})
+    assert found.left_s == pytest.approx(34.5), "it has caught up: half as long again as expected"
+    now[0] = 60.0
+    assert found.left_s == pytest.approx(120.0), "and falls behind: it never ends before it is over"
+
+
+def test_how_far_a_rank_is_is_told_in_predicted_seconds(bench: Explorer) -> None:
+    spec = explorer.run.make_experiment(bench.now().resolved(), engine="dry", rounds=1).spec
+    found = Progress(spec, expected_s=30.0, starts_s=10.0, clock=lambda: 0.0)
+    case = spec.cases[0]
+    program = case.lowered()
+    timing = run_static(program, np.array(case.seconds))
+    tasks = program.programs[1].tolist()
+    names = {task: str(program.actions[int(program.action[task])]) for task in tasks}
+    first = names[tasks[0]]
+    pages: Any = [SimpleNamespace(state=0, text=""), SimpleNamespace(state=1, text=first)]
+    found.look(pages)
+    assert found.rows[1].at_s is None, "before the rounds nothing of it runs"
+    for rank in (0, 1):
+        found.note({"event": "round", "rank": rank, "number": 0})
+    found.look(pages)
+    assert found.rows[0].at_s is None
+    assert found.rows[1].at_s == pytest.approx(timing.start_s[tasks[0]])
+    assert found.rows[1].of_s == pytest.approx(timing.end_s.max())
+    found.note({"event": "step", "rank": 1, "case": "dry", "step": 0})
+    later = next(task for task in tasks if program.step[task] == 1)
+    pages[1] = SimpleNamespace(state=2, text=f"{names[later]} waits for rank 0")
+    found.look(pages)
+    assert found.rows[1].at_s == pytest.approx(timing.start_s[later]), "of the next step"
+    found.note({"event": "case", "rank": 1, "name": "dry", "round": 0})
+    found.look(pages)
+    assert found.rows[1].at_s is None
+
+
+def test_memory_is_what_the_process_holds() -> None:
+    found = progress([0.0])
+    found.note({"event": "start", "rank": 0, "pid": os.getpid()})
+    found.note({"event": "start", "rank": 1, "pid": 2**22 + 1})
+    pages: Any = [SimpleNamespace(state=1, text="0F3")] * 2
+    found.look(pages)
+    held, gone = (row.memory_bytes for row in found.rows)
+    assert held == pytest.approx(psutil.Process().memory_info().rss, rel=0.2)
+    assert gone is None
 
 
 def test_rows_follow_the_ranks() -> None:

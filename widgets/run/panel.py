@@ -8,27 +8,30 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ipywidgets import Layout, VBox
+from ipywidgets import Box, Layout, VBox
 
 from explorer.base.errors import ExplorerError, InputError
 from explorer.calibrate.records import add, run_record
+from explorer.views.run_timeline import run_timeline_view
 from explorer.views.run_view import comparison_view, figure_words, verdict_words
 from widgets.base import Widget
 from widgets.controls import Controls
 from widgets.edits import whole_number
 from widgets.panel import Bench, Panel
 from widgets.session import Point, lazy_point
+from widgets.timeline import Timeline
 
 from .calibrating import Calibration, apply, calibration_of
-from .task import ENGINES, Failed, RunTask
+from .task import ENGINES, Done, Failed, RunTask
 from .view import RunView
 from .words import fix_for, format_seconds_roughly, intro, old_words, progress_view, title_words
 
 _WHAT = {
     "interpreter": "likeness: real compute and messages",
+    "torch": "likeness, then on torch's own pipelining",
     "dry": "dry run: real messages, compute slept",
 }
-_ROUNDS = {"interpreter": 3, "dry": 1}
+_ROUNDS = {"interpreter": 3, "torch": 3, "dry": 1}
 """Rounds of a first impression: about half a minute on two cores."""
 MOST_ROUNDS = 100
 """Most rounds: more show nothing new."""
@@ -50,7 +53,11 @@ class RunPanel(Panel):
         self._calibration: Calibration | None = None
         self.controls = Controls()
         self.page = RunView()
-        self.box = VBox([self.controls, self.page], layout=Layout(width="100%"))
+        self.timeline: Timeline | None = None
+        """What the last run did when; made with the first run, to start with less."""
+        self._below = Box(layout=Layout(width="100%", display="none"))
+        self._drawn: Done | None = None
+        self.box = VBox([self.controls, self.page, self._below], layout=Layout(width="100%"))
         self.draw()
 
     @property
@@ -123,6 +130,7 @@ class RunPanel(Panel):
     def close(self) -> None:
         """End every rank."""
         self.task.stop()
+        self.task.wait()
 
     # -- what a run tells the other views ---------------------------------------------------------
 
@@ -254,6 +262,29 @@ class RunPanel(Panel):
             ],
         }  # fmt: skip
         self.page.view = self._view()
+        self._draw_timeline()
+
+    def _draw_timeline(self) -> None:
+        """Draw what the ranks of the last run did when, under what was predicted; nothing before there is
+        one.
+        """
+        done = self.task.last
+        if done is self._drawn:
+            return
+        self._drawn = done
+        found = done.timeline if done is not None else None
+        self._below.layout.display = "none" if found is None else "block"
+        if found is None:
+            return
+        (view, bars), (view_b, bars_b) = run_timeline_view(found)
+        shown = {"view": view, "bars": bars, "view_b": view_b, "bars_b": bars_b}
+        if self.timeline is None:
+            self.timeline = Timeline(bench=self.page.bench, way_back=self.page.way_back, **shown)
+            self._below.children = (self.timeline,)
+            return
+        with self.timeline.hold_sync():
+            for name, value in shown.items():
+                setattr(self.timeline, name, value)
 
     def _view(self) -> dict[str, Any]:
         task = self.task

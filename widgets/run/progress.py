@@ -6,14 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .course import Course
+
 if TYPE_CHECKING:
     from explorer.run import RunSpec
     from explorer.run.status import Status
+
+OURS = "interpreter"
+"""Engine whose ranks say which action they are in."""
 
 SAY_EVERY_S = 5.0
 """Least seconds between two announcements to a screen reader."""
 _CALIBRATION = "calibration"
 _EARLY = 0.1  # share of the rounds before which their pace says little
+_STARTING = {"start": 0.35, "ready": 0.7}
+"""Share of the seconds before the first round that has gone by when all ranks have told an event."""
 
 
 @dataclass(slots=True)
@@ -34,6 +41,16 @@ class Row:
     """Share of a core that it got in the last round."""
     name: str = ""
     """Name of the device it runs on."""
+    pid: int | None = None
+    """Its process, once it has said so."""
+    memory_bytes: int | None = None
+    """Memory that its process holds now."""
+    cases: int = 0
+    """Cases of the present round (or, before the rounds, of those run once) that it has ended."""
+    at_s: float | None = None
+    """How far it is in its case, in predicted seconds; None outside of one."""
+    of_s: float | None = None
+    """Predicted seconds of that case."""
 
 
 class Progress:
@@ -42,11 +59,14 @@ class Progress:
     Args:
         spec: the specification launched.
         expected_s: seconds it should take, for the time left until its rounds show their pace.
+        starts_s: those of them before the first round.
         clock: seconds, ever rising.
     """
 
-    def __init__(self, spec: RunSpec, *, expected_s: float, clock: Callable[[], float]) -> None:
-        self.spec, self._clock, self._expected_s = spec, clock, expected_s
+    def __init__(
+        self, spec: RunSpec, *, expected_s: float, starts_s: float, clock: Callable[[], float]
+    ) -> None:
+        self.spec, self._clock, self._expected_s, self._starts_s = spec, clock, expected_s, starts_s
         self.began = clock()
         self.rows = [Row() for _ in range(spec.ranks)]
         self.share = 0.0
@@ -54,12 +74,25 @@ class Progress:
         self.first_round: float | None = None
         """When the first round began."""
         self._said, self._said_at = "", -SAY_EVERY_S
+        self._told: dict[str, tuple[set[int], float]] = {}
+        """By event that tells how far the start is: ranks that have told it, and when the last one did."""
+        self._courses = [
+            [Course(case) for case in spec.cases if case.once is once and case.engine == OURS]
+            for once in (False, True)
+        ]
 
     def note(self, event: Mapping[str, Any]) -> None:
         """Take an event of a rank."""
         row, kind, now = self.rows[int(event["rank"])], event.get("event"), self._clock()
-        if kind == "round":
-            row.round = int(event["number"])
+        if kind in _STARTING:
+            ranks, _ = self._told.get(kind, (set(), now))
+            self._told[kind] = ({*ranks, int(event["rank"])}, now)
+        if kind == "start":
+            row.pid = int(event["pid"])
+        elif kind == "case":
+            row.cases, row.last_step = row.cases + 1, None
+        elif kind == "round":
+            row.round, row.cases = int(event["number"]), 0
             self.first_round = now if self.first_round is None else self.first_round
         elif kind == "load":
             row.share = min(1.0, float(event["share"]))
@@ -77,7 +110,7 @@ class Progress:
             self.share = max(share, self.share)
 
     def look(self, pages: Sequence[Status]) -> None:
-        """Take what the ranks report right now."""
+        """Take what the ranks report right now, and what memory their processes hold."""
         from explorer.run.status import COMPUTING, STARTING
 
         for row, page in zip(self.rows, pages, strict=True):
@@ -87,6 +120,17 @@ class Progress:
             row.state, row.doing = names.get(page.state, "waiting"), page.text
             if page.text == _CALIBRATION:  # which the watchdog must not take for an action
                 row.state, row.doing = "computing", "timing layers and messages"
+            row.memory_bytes = resident_bytes(row.pid)
+        for rank, row in enumerate(self.rows):
+            self._place(rank, row)
+
+    def _place(self, rank: int, row: Row) -> None:
+        """Tell how far a rank is in its case, by the action it does or waits for."""
+        courses = self._courses[row.round is None]
+        course = courses[row.cases] if row.cases < len(courses) else None
+        step = row.last_step[1] + 1 if row.last_step is not None else 0
+        at_s = course.at(rank, step, row.doing.partition(" ")[0]) if course is not None else None
+        row.at_s, row.of_s = (at_s, course.end_s) if course is not None and at_s is not None else (None, None)
 
     @property
     def elapsed_s(self) -> float:
@@ -94,12 +138,29 @@ class Progress:
         return self._clock() - self.began
 
     @property
-    def left_s(self) -> float | None:
-        """Seconds it should still take: by the pace of its rounds, or by the expectation before the first."""
+    def left_s(self) -> float:
+        """Seconds it should still take: by the pace of its rounds; before, by the expectation and how much
+        longer than expected this machine takes to start.
+        """
         if self.first_round is not None and self.share > _EARLY:
             return (self._clock() - self.first_round) * (1 - self.share) / self.share
-        left = self._expected_s - self.elapsed_s
-        return left if left > 1 else None
+        return max(0.0, self._stretch * self._expected_s - self.elapsed_s)
+
+    @property
+    def _stretch(self) -> float:
+        """Its seconds over those expected: by the last part of the start that is behind it, or by the next
+        one if that is late.
+        """
+        reached, took_s = 0.0, 0.0
+        for kind, share in _STARTING.items():
+            ranks, when = self._told.get(kind, (set(), 0.0))
+            if len(ranks) == self.spec.ranks:
+                reached, took_s = share, when - self.began
+        if self.first_round is not None:
+            reached, took_s = 1.0, self.first_round - self.began
+        behind = took_s / (reached * self._starts_s) if reached else 1.0
+        due = next((share for share in _STARTING.values() if share > reached), 1.0) * self._starts_s
+        return max(behind, self.elapsed_s / (due if reached < 1.0 else self._expected_s))
 
     @property
     def round_s(self) -> float | None:
@@ -130,6 +191,18 @@ class Progress:
         if phase != self._said and now - self._said_at >= SAY_EVERY_S:
             self._said, self._said_at = phase, now
         return self._said
+
+
+def resident_bytes(pid: int | None) -> int | None:
+    """Return the memory that a process holds; None if it is not there."""
+    import psutil
+
+    if pid is None:
+        return None
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return None
 
 
 def round_words(number: int | None, rounds: int) -> str:

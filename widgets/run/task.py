@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from widgets.inputs import Inputs
@@ -18,10 +19,13 @@ if TYPE_CHECKING:
     from explorer.run import Comparison, Experiment
     from explorer.run.calibrate import Calibrated
     from explorer.run.launch import RunHandle
+    from explorer.run.timelines import RunTimeline
     from explorer.strategy import Strategy
 
-ENGINES = ("interpreter", "dry")
-"""Kinds of run on offer: real compute and transport, or real transport with compute replaced by sleeps."""
+ENGINES = ("interpreter", "torch", "dry")
+"""Kinds of run on offer: real compute and transport; the same, and then on torch's own runtime; or real
+transport with compute replaced by sleeps.
+"""
 WARMUP_ROUNDS = 1
 """Rounds discarded; the first impression must come soon."""
 STEP_S = 1.2
@@ -30,7 +34,7 @@ POLL_S = 0.05
 """Seconds between two looks at the ranks."""
 TELL_EVERY_S = 0.25
 """Seconds between two pictures of a run under way."""
-_PACE = {"interpreter": (9.0, 4.0), "dry": (12.0, 15.0)}
+_PACE = {"interpreter": (9.0, 4.0), "torch": (9.0, 6.0), "dry": (12.0, 15.0)}
 """Seconds until the first round, and of a round, on two busy cores: a guess until something has run here."""
 
 
@@ -50,6 +54,8 @@ class Done:
     """Device that its ranks ran on."""
     ranks: int
     """Number of ranks."""
+    timeline: RunTimeline | None = None
+    """When its ranks did what, beside the prediction; None if they were not timed."""
     wall_s: float
     """Seconds that it took."""
     at: str
@@ -97,6 +103,8 @@ class RunTask:
         self._turn = 0
         self._job: Job | None = None
         self._handle: RunHandle | None = None
+        self._ending: Thread | None = None
+        """Thread that waits until all processes of a stopped run are gone, which takes a second or two."""
 
     @property
     def running(self) -> bool:
@@ -120,6 +128,7 @@ class RunTask:
         from explorer.run.likeness import UnitSize
 
         self.stop()
+        self.wait()
         experiment = run.make_experiment(
             now.resolved(),
             engine=engine,
@@ -131,8 +140,9 @@ class RunTask:
         self._turn += 1
         turn, handle = self._turn, run.start(experiment.spec)
         progress = Progress(
-            experiment.spec, expected_s=self.expected_s(engine, experiment.spec.rounds), clock=self._clock
-        )
+            experiment.spec, expected_s=self.expected_s(engine, experiment.spec.rounds),
+            starts_s=self._pace[engine][0], clock=self._clock,
+        )  # fmt: skip
         try:
             self._job = Job(lambda: self._watch(turn, now, experiment, handle))
         except RuntimeError:
@@ -142,15 +152,23 @@ class RunTask:
         self.state = "running"
 
     def stop(self) -> None:
-        """End every rank and wait until they are gone; do nothing if none runs."""
+        """End every rank, without waiting for it; do nothing if none runs."""
         self._turn += 1
         if self._job is not None:
             self._job.cancel()
             self._job = None
-        if self._handle is not None and not self._handle.done:
-            self._handle.stop()
+        handle = self._handle
+        if handle is not None and not handle.done and self._ending is None:
+            self._ending = Thread(target=handle.stop, name="run ends")
+            self._ending.start()
         if self.running:
             self.state, self.progress, self.asked = "stopped", None, None
+
+    def wait(self) -> None:
+        """Wait until what was stopped is gone."""
+        if self._ending is not None:
+            self._ending.join()
+            self._ending = None
 
     async def _watch(self, turn: int, now: Point, experiment: Experiment, handle: RunHandle) -> None:
         told = -TELL_EVERY_S
@@ -194,7 +212,7 @@ class RunTask:
         assert progress is not None
         if progress.first_round is not None and progress.round_s is not None:
             before = progress.first_round - progress.began
-            self._pace["dry" if comparison.engine == "dry" else "interpreter"] = (before, progress.round_s)
+            self._pace[comparison.engine] = (before, progress.round_s)
         return Done(
             inputs=now.inputs,
             strategy=now.strategy,
@@ -202,6 +220,7 @@ class RunTask:
             known=experiment.learn(result) if experiment.learn else None,
             device=progress.rows[0].name or "cpu",
             ranks=experiment.spec.ranks,
+            timeline=experiment.timeline(result) if experiment.timeline else None,
             wall_s=result.wall_s,
             at=time.strftime("%H:%M"),
         )

@@ -49,7 +49,7 @@ def fix_for(failed: Failed, engine: str) -> Fix:
 def intro(engine: str, expected_s: float) -> list[str]:
     """Say what a run would do and how long it takes."""
     how_long = f"It takes about {format_seconds_roughly(expected_s)}; Stop ends it at any time."
-    return [*(_DRY_RUN if engine == "dry" else _LIKENESS), how_long]
+    return [*_WHAT[engine], how_long]
 
 
 _DRY_RUN = (
@@ -72,6 +72,15 @@ _LIKENESS = (
         " predicted step time and speedup were off, by part. What of the plan it cannot tell is named."
     ),
 )
+_TORCH = (
+    *_LIKENESS,
+    (
+        "After that the same steps run from the same weights on torch's own pipelining, in the same order:"
+        " its seconds and its gradients stand beside ours."
+    ),
+)
+_WHAT = {"dry": _DRY_RUN, "interpreter": _LIKENESS, "torch": _TORCH}
+"""By kind of run."""
 
 
 def format_seconds_roughly(seconds: float) -> str:
@@ -117,6 +126,7 @@ def progress_view(progress: Progress, *, other: bool) -> dict[str, object]:
             {
                 "rank": i, "state": row.state, "doing": row.doing,
                 "round": round_words(row.round, progress.spec.rounds), "step_s": row.step_s,
+                "memory_bytes": row.memory_bytes, "at_s": row.at_s, "of_s": row.of_s,
             }
             for i, row in enumerate(progress.rows)
         ],

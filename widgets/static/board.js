@@ -1051,8 +1051,9 @@ function rowsOf(lanes, collapsed) {
     groups.get(name).push(lane);
   }
   return [...groups].flatMap(([name, members]) => {
-    const folded = name !== "" && collapsed.has(name);
-    const head = name === "" ? [] : [{ type: "group", name, lanes: members, folded }];
+    const alone = name === "" || members.length < 2;
+    const folded = !alone && collapsed.has(name);
+    const head = alone ? [] : [{ type: "group", name, lanes: members, folded }];
     return folded ? head : [...head, ...members.map((lane) => ({ type: "lane", lane, compact }))];
   });
 }
@@ -1441,7 +1442,6 @@ function drawEnd(ctx, element, { lane, preview, isTarget, refused, bad, boundari
   const wide = (changes ? 128 : 62) + (compact ? 56 : 0);
   let left = end * px + (boundaries.length ? 20 : 8);
   if (left < ideal * px + 6 && left + wide > ideal * px) left = ideal * px + 8;
-  if (isTarget && changes) left = Math.min(Math.min(now, then) / ctx.scale_s * px + 10, px - wide - 4);
   const outside = left + wide > px;
   patch(element, {
     class: `b-end${binds ? " binds" : ""}${bad && isTarget ? " bad" : ""}${outside ? " inside" : ""}`,
@@ -2088,6 +2088,7 @@ function drawLink(ctx, div, { link, far }, compact) {
 
 // src/board/overview.js
 var MOST_CUTS = 64;
+var MOST_NAMED = 24;
 function makeOverview(ctx) {
   const parts = {
     strip: h("div", { class: "b-strip" }),
@@ -2127,9 +2128,10 @@ function pick2(ctx, strip, event) {
 function drawOverview(ctx, element) {
   const { catalog, view } = ctx;
   const { parts } = element;
-  if (stale(element, [catalog, ctx.trackPx])) {
+  const named = view.lanes.length <= MOST_NAMED;
+  if (stale(element, [catalog, ctx.trackPx, named])) {
     const [name, time5] = element.children;
-    patch(name.lastChild, { text: `${plural(catalog.layers.length, "layer")}   ▲ ideal cut` });
+    patch(name.lastChild, { text: `${plural(catalog.layers.length, "layer")}${named ? "   ▲ ideal cut" : ""}` });
     patch(time5.firstChild, { text: seconds(catalog.total_s) });
     drawSeams(ctx, parts.seams);
   }
@@ -2218,8 +2220,8 @@ function drawStages(ctx, element) {
     width: until[run.first + run.count] - until[run.first],
     text: `${word}${run.stage}`,
     cls: ""
-  })).filter((mark) => length <= 24 && mark.width * trackPx > 7 * mark.text.length);
-  const ideals = Array.from({ length: length > 24 ? 0 : Math.max(0, length - 1) }, (_, i) => ({
+  })).filter((mark) => length <= MOST_NAMED && mark.width * trackPx > 7 * mark.text.length);
+  const ideals = Array.from({ length: length > MOST_NAMED ? 0 : Math.max(0, length - 1) }, (_, i) => ({
     key: `i${i}`,
     left: (i + 1) / length,
     text: "▲",

@@ -496,6 +496,15 @@ function leftText(left) {
   if (left > 90) return `about ${fixed(left / 60)}${NBSP2}min left`;
   return `about ${Math.max(1, Math.round(left))}${NBSP2}s left`;
 }
+var courseShare = ({ at_s, of_s }) => known(at_s) && known(of_s) && of_s > 0 ? Math.min(1, at_s / of_s) : null;
+function engineText(engines) {
+  if (engines.length < 2) return "";
+  const [own, other] = engines;
+  const change = other.step_s / own.step_s - 1;
+  const than = Math.abs(change) < 5e-4 ? "as long as" : `${percent(Math.abs(change), 1)} ${change < 0 ? "less than" : "more than"}`;
+  const [far, near] = [other, own].map(({ gradient }) => known(gradient) ? gradient.toExponential(0) : DASH);
+  return `The same steps took ${seconds(other.step_s)} on ${other.name}, ${than} on ${own.name} (${seconds(own.step_s)}). Gradients differ from those of one process by ${far} and ${near}.`;
+}
 
 // src/run/calibration.js
 function makeCalibration() {
@@ -542,7 +551,7 @@ function makeCalibration() {
 var SIGNS = { starting: "○", computing: "●", waiting: "◐", done: "✓", failed: "▲" };
 function makeRanks() {
   const body = h("tbody", {});
-  const head = ["rank", "state", "doing", "round", "last step"].map((text) => h("th", { scope: "col", text }));
+  const head = ["rank", "state", "doing", "round", "predicted time", "last step", "memory"].map((text) => h("th", { scope: "col", text }));
   const table = h("table", {}, h("thead", {}, h("tr", {}, head)), body);
   const element = h("div", { class: "sx-tablebox run-ranks", tabindex: "0", role: "region", "aria-label": "Ranks" }, table);
   return {
@@ -552,16 +561,30 @@ function makeRanks() {
     }
   };
 }
-var makeRow = () => h("tr", {}, h("th", { scope: "row" }), h("td", {}, h("i", { "aria-hidden": "true" }), h("span", {})), h("td", {}), h("td", {}), h("td", {}));
-function drawRow(element, { rank, state, doing, round, step_s }) {
-  const [name, how, what, where, took] = element.children;
-  set(element, { "data-rank": rank, "data-state": state });
-  set(name, { text: `rank ${rank}` });
-  set(how.firstChild, { text: SIGNS[state] ?? "", class: `run-sign run-is-${state}` });
-  set(how.lastChild, { text: state, class: `run-is-${state}` });
-  set(what, { text: doing || DASH });
-  set(where, { text: round || DASH });
-  set(took, { text: step_s == null ? DASH : seconds(step_s) });
+var makeRow = () => h(
+  "tr",
+  {},
+  h("th", { scope: "row" }),
+  h("td", {}, h("i", { "aria-hidden": "true" }), h("span", {})),
+  h("td", {}),
+  h("td", {}),
+  h("td", { class: "run-course" }, h("span", { class: "run-meter", "aria-hidden": "true" }, h("i", {})), h("span", {})),
+  h("td", {}),
+  h("td", {})
+);
+function drawRow(element, row) {
+  const [name, how, what, where, course, took, memory] = element.children;
+  set(element, { "data-rank": row.rank, "data-state": row.state });
+  set(name, { text: `rank ${row.rank}` });
+  set(how.firstChild, { text: SIGNS[row.state] ?? "", class: `run-sign run-is-${row.state}` });
+  set(how.lastChild, { text: row.state, class: `run-is-${row.state}` });
+  set(what, { text: row.doing || DASH });
+  set(where, { text: row.round || DASH });
+  const share = courseShare(row);
+  set(course.firstChild.firstChild, { style: { width: `${((share ?? 0) * 100).toFixed(1)}%` } });
+  set(course.lastChild, { text: share == null ? DASH : `${secondsParts(row.at_s, row.of_s).text} of ${seconds(row.of_s)}` });
+  set(took, { text: row.step_s == null ? DASH : seconds(row.step_s) });
+  set(memory, { text: row.memory_bytes == null ? DASH : bytes(row.memory_bytes) });
 }
 
 // src/run/result.js
@@ -585,6 +608,7 @@ function makeResult() {
     body
   );
   const stages = h("p", { class: "run-stages" });
+  const engines = h("p", { class: "run-engines" });
   const checks = h("ul", { class: "run-checks" });
   const more = h("p", { class: "run-more sx-sub" });
   const yes = makeList("Validated", "✓", "ok");
@@ -595,7 +619,7 @@ function makeResult() {
     old,
     verdict,
     about,
-    h("div", { class: "run-columns" }, h("div", { class: "run-left" }, table, stages, more), h("div", { class: "run-right" }, checks, yes.element, no.element))
+    h("div", { class: "run-columns" }, h("div", { class: "run-left" }, table, stages, engines, more), h("div", { class: "run-right" }, checks, yes.element, no.element))
   );
   return {
     element,
@@ -618,6 +642,8 @@ function makeResult() {
       );
       set(stages, { text: stageText(result.stages) });
       stages.hidden = !result.stages.length;
+      set(engines, { text: engineText(result.engines ?? []) });
+      engines.hidden = !engines.textContent;
       keyed(checks, result.checks, (item) => item.text, () => h("li", {}), drawCheck);
       set(more, { text: result.more });
       more.hidden = !result.more;

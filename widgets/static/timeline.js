@@ -1590,6 +1590,7 @@ function buildHead(view) {
   const criticalButton = button2("Critical path", "critical", "Outline the chain that decides the end (C)", () => view.toggle("critical"), "false");
   const editButton = button2("Edit order", "edit-order", "", () => view.editor.toggle(), "false");
   const linksButton = button2("Links", "links", "Show how busy each link is (L)", () => view.toggle("links_shown"), "false");
+  const traceButton = button2("Chrome trace", "trace", "Download the step as a trace for Perfetto or chrome://tracing", () => view.sync.send("trace"));
   head.append(
     h("span", { class: "sx-space" }),
     legend,
@@ -1606,11 +1607,11 @@ function buildHead(view) {
     h(
       "span",
       { class: "sx-acts" },
-      button2("Chrome trace", "trace", "Download the step as a trace for Perfetto or chrome://tracing", () => view.sync.send("trace")),
+      traceButton,
       view.table.button
     )
   );
-  return { head, legend, criticalButton, linksButton, editButton };
+  return { head, title: head.querySelector("h2"), legend, criticalButton, linksButton, editButton, traceButton };
 }
 function drawLegend(legend, plans) {
   const kinds = [...new Set(plans.flatMap((plan) => [...plan.bars.kinds]))].sort((a, b) => a - b);
@@ -1694,6 +1695,7 @@ var Editor = class {
     return this.view.plans?.[0]?.view.fixed ?? null;
   }
   toggle() {
+    if (this.view.ofRun) return void 0;
     if (this.refused && !this.on) return this.view.say(this.refused);
     this.on = !this.on;
     this.cancel();
@@ -1705,6 +1707,7 @@ var Editor = class {
     if (this.refused) this.on = false;
     set(editButton, { "aria-pressed": String(this.on), title: this.refused ?? TITLE });
     editButton.disabled = Boolean(this.refused);
+    editButton.hidden = this.view.ofRun;
     set(head.querySelector(".sx-sub"), { text: this.on ? HINT : "" });
   }
   canMove(found) {
@@ -2028,6 +2031,8 @@ var TimelineView = class {
     const drawn = shown ? drawnLinks(view) : [];
     this.links = shown ? { view, drawn, cells: float32(this.model.get("link_cells")) } : null;
     this.linksButton.hidden = !can;
+    this.traceButton.hidden = this.ofRun;
+    set(this.title, { text: this.ofRun ? "What the ranks did when" : "Timeline" });
     this.criticalButton.hidden = !this.plans.some((plan) => plan.view.critical);
     set(this.linksButton, { "aria-pressed": String(shown) });
     set(this.criticalButton, { "aria-pressed": String(this.critical) });
@@ -2038,6 +2043,10 @@ var TimelineView = class {
     this.criticalCard.show(this.critical ? this.plans : []);
     this.card.show(this.plans, this.microbatch);
     this.paint();
+  }
+  /** Is it of a run, in which nothing can be edited? */
+  get ofRun() {
+    return Boolean(this.plans?.[0]?.view.of_run);
   }
   get critical() {
     return Boolean(this.model.get("critical")) && this.plans.some((plan) => plan.view.critical);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { barShares, errorText, leftText, valueText } from "../src/run/words.js";
+import { barShares, courseShare, engineText, errorText, leftText, valueText } from "../src/run/words.js";
 
 const plain = (text) => text.replaceAll("\u00a0", " ");
 
@@ -40,4 +40,22 @@ test("time left is told roughly", () => {
   assert.equal(plain(leftText(0.2)), "about 1 s left");
   assert.equal(plain(leftText(150)), "about 3 min left");
   assert.equal(leftText(null), "");
+});
+
+test("how far a rank is in its case", () => {
+  assert.equal(courseShare({ at_s: 0.25, of_s: 1 }), 0.25);
+  assert.equal(courseShare({ at_s: 2, of_s: 1 }), 1);
+  assert.equal(courseShare({ at_s: null, of_s: 1 }), null);
+  assert.equal(courseShare({}), null);
+});
+
+test("two engines in one sentence, none for one", () => {
+  const own = { name: "this interpreter", step_s: 0.33, gradient: 2e-7 };
+  const other = { name: "torch's own pipelining", step_s: 0.297, gradient: 3e-7 };
+  assert.equal(
+    plain(engineText([own, other])),
+    "The same steps took 297 ms on torch's own pipelining, 10.0 % less than on this interpreter (330 ms). Gradients differ from those of one process by 3e-7 and 2e-7.",
+  );
+  assert.match(plain(engineText([own, { ...own, gradient: null }])), /330 ms on this interpreter, as long as .* by – and 2e-7/);
+  assert.equal(engineText([]), "");
 });

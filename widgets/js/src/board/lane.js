@@ -215,7 +215,6 @@ function drawEnd(ctx, element, { lane, preview, isTarget, refused, bad, boundari
   const wide = (changes ? 128 : 62) + (compact ? 56 : 0);
   let left = end * px + (boundaries.length ? 20 : 8);
   if (left < ideal * px + 6 && left + wide > ideal * px) left = ideal * px + 8;
-  if (isTarget && changes) left = Math.min((Math.min(now, then) / ctx.scale_s) * px + 10, px - wide - 4);
   const outside = left + wide > px;
   patch(element, {
     class: `b-end${binds ? " binds" : ""}${bad && isTarget ? " bad" : ""}${outside ? " inside" : ""}`,

@@ -48,7 +48,7 @@ export function memoryLevel(lane) {
 }
 
 /**
- * Rows to draw: lanes, with a heading row before each group when there are many lanes; folded groups are one row.
+ * Rows to draw: lanes, with a heading row before each group of several when there are many lanes; folded groups are one row.
  * @param {any[]} lanes @param {Set<string>} collapsed
  * @returns {({type: "lane", lane: any, compact: boolean} | {type: "group", name: string, lanes: any[], folded: boolean})[]}
  */
@@ -62,8 +62,9 @@ export function rowsOf(lanes, collapsed) {
     groups.get(name).push(lane);
   }
   return [...groups].flatMap(([name, members]) => {
-    const folded = name !== "" && collapsed.has(name);
-    const head = name === "" ? [] : [{ type: "group", name, lanes: members, folded }];
+    const alone = name === "" || members.length < 2; // a heading would say what the lane says
+    const folded = !alone && collapsed.has(name);
+    const head = alone ? [] : [{ type: "group", name, lanes: members, folded }];
     return folded ? head : [...head, ...members.map((lane) => ({ type: "lane", lane, compact }))];
   });
 }

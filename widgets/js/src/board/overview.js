@@ -7,6 +7,8 @@ import { patch, pct, stale } from "./patch.js";
 
 /** Beyond this many cuts the shades alone tell the lanes apart. */
 const MOST_CUTS = 64;
+/** Beyond this many lanes neither their numbers nor ideal cuts have room. */
+const MOST_NAMED = 24;
 
 export function makeOverview(ctx) {
   const parts = {
@@ -52,9 +54,10 @@ export function pick(ctx, strip, event) {
 export function drawOverview(ctx, element) {
   const { catalog, view } = ctx;
   const { parts } = element;
-  if (stale(element, [catalog, ctx.trackPx])) {
+  const named = view.lanes.length <= MOST_NAMED;
+  if (stale(element, [catalog, ctx.trackPx, named])) {
     const [name, time] = element.children;
-    patch(name.lastChild, { text: `${plural(catalog.layers.length, "layer")}   ▲ ideal cut` });
+    patch(name.lastChild, { text: `${plural(catalog.layers.length, "layer")}${named ? "   ▲ ideal cut" : ""}` });
     patch(time.firstChild, { text: seconds(catalog.total_s) });
     drawSeams(ctx, parts.seams);
   }
@@ -157,8 +160,8 @@ function drawStages(ctx, element) {
       text: `${word}${run.stage}`,
       cls: "",
     }))
-    .filter((mark) => length <= 24 && mark.width * trackPx > 7 * mark.text.length);
-  const ideals = Array.from({ length: length > 24 ? 0 : Math.max(0, length - 1) }, (_, i) => ({
+    .filter((mark) => length <= MOST_NAMED && mark.width * trackPx > 7 * mark.text.length);
+  const ideals = Array.from({ length: length > MOST_NAMED ? 0 : Math.max(0, length - 1) }, (_, i) => ({
     key: `i${i}`,
     left: (i + 1) / length,
     text: "▲",

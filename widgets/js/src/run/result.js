@@ -1,7 +1,7 @@
 // Predicted against measured: by part with bars, by stage, what was checked, what was validated and what not.
 
 import { bold, h, keyed, set, triangle } from "../common/dom.js";
-import { barShares, errorText, valueText } from "./words.js";
+import { barShares, engineText, errorText, valueText } from "./words.js";
 
 /** The block of the last run that ended. */
 export function makeResult() {
@@ -24,6 +24,7 @@ export function makeResult() {
     body,
   );
   const stages = h("p", { class: "run-stages" });
+  const engines = h("p", { class: "run-engines" });
   const checks = h("ul", { class: "run-checks" });
   const more = h("p", { class: "run-more sx-sub" });
   const yes = makeList("Validated", "✓", "ok");
@@ -34,7 +35,7 @@ export function makeResult() {
     old,
     verdict,
     about,
-    h("div", { class: "run-columns" }, h("div", { class: "run-left" }, table, stages, more), h("div", { class: "run-right" }, checks, yes.element, no.element)),
+    h("div", { class: "run-columns" }, h("div", { class: "run-left" }, table, stages, engines, more), h("div", { class: "run-right" }, checks, yes.element, no.element)),
   );
   return {
     element,
@@ -57,6 +58,8 @@ export function makeResult() {
       );
       set(stages, { text: stageText(result.stages) });
       stages.hidden = !result.stages.length;
+      set(engines, { text: engineText(result.engines ?? []) });
+      engines.hidden = !engines.textContent;
       keyed(checks, result.checks, (item) => item.text, () => h("li", {}), drawCheck);
       set(more, { text: result.more });
       more.hidden = !result.more;

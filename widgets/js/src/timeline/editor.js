@@ -27,6 +27,7 @@ export class Editor {
   }
 
   toggle() {
+    if (this.view.ofRun) return undefined;
     if (this.refused && !this.on) return this.view.say(this.refused);
     this.on = !this.on;
     this.cancel();
@@ -39,6 +40,7 @@ export class Editor {
     if (this.refused) this.on = false;
     set(editButton, { "aria-pressed": String(this.on), title: this.refused ?? TITLE });
     editButton.disabled = Boolean(this.refused);
+    editButton.hidden = this.view.ofRun;
     set(head.querySelector(".sx-sub"), { text: this.on ? HINT : "" });
   }
 

@@ -3,7 +3,7 @@
 import { h, heading, keyed } from "../common/dom.js";
 import { FIRST_WIRE, KIND_NAMES } from "./bars.js";
 
-/** @param {any} view the timeline @returns {{head: Element, legend: Element, criticalButton: Element, linksButton: Element, editButton: Element}} */
+/** @param {any} view the timeline @returns {{head: Element, title: Element, legend: Element, criticalButton: Element, linksButton: Element, editButton: Element, traceButton: Element}} */
 export function buildHead(view) {
   const button = (text, action, title, work, pressed) =>
     h("button", {
@@ -24,6 +24,7 @@ export function buildHead(view) {
   const criticalButton = button("Critical path", "critical", "Outline the chain that decides the end (C)", () => view.toggle("critical"), "false");
   const editButton = button("Edit order", "edit-order", "", () => view.editor.toggle(), "false");
   const linksButton = button("Links", "links", "Show how busy each link is (L)", () => view.toggle("links_shown"), "false");
+  const traceButton = button("Chrome trace", "trace", "Download the step as a trace for Perfetto or chrome://tracing", () => view.sync.send("trace"));
   head.append(
     h("span", { class: "sx-space" }),
     legend,
@@ -40,11 +41,11 @@ export function buildHead(view) {
     h(
       "span",
       { class: "sx-acts" },
-      button("Chrome trace", "trace", "Download the step as a trace for Perfetto or chrome://tracing", () => view.sync.send("trace")),
+      traceButton,
       view.table.button,
     ),
   );
-  return { head, legend, criticalButton, linksButton, editButton };
+  return { head, title: head.querySelector("h2"), legend, criticalButton, linksButton, editButton, traceButton };
 }
 
 /** The kinds of bars that there are, and the bubble. */

@@ -127,6 +127,8 @@ class TimelineView {
     const drawn = shown ? drawnLinks(view) : [];
     this.links = shown ? { view, drawn, cells: float32(this.model.get("link_cells")) } : null;
     this.linksButton.hidden = !can;
+    this.traceButton.hidden = this.ofRun;
+    set(this.title, { text: this.ofRun ? "What the ranks did when" : "Timeline" });
     this.criticalButton.hidden = !this.plans.some((plan) => plan.view.critical);
     set(this.linksButton, { "aria-pressed": String(shown) });
     set(this.criticalButton, { "aria-pressed": String(this.critical) });
@@ -137,6 +139,11 @@ class TimelineView {
     this.criticalCard.show(this.critical ? this.plans : []);
     this.card.show(this.plans, this.microbatch);
     this.paint();
+  }
+
+  /** Is it of a run, in which nothing can be edited? */
+  get ofRun() {
+    return Boolean(this.plans?.[0]?.view.of_run);
   }
 
   get critical() {
