@@ -13,6 +13,7 @@ from explorer.base.units import format_bytes, format_seconds
 from explorer.cli.calibrating import add_history, check_history, tell_broken
 from explorer.cli.inputs import add_json, add_trust, trust_of
 from explorer.cli.output import emit_json, say, table
+from explorer.cli.slicing import run_slice_here
 from explorer.plan import Resolved, load_plan
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--steps", type=int, help=f"measured rounds, interleaved with the baseline; default {STEPS}"
     )
-    parser.add_argument("--engine", choices=("interpreter", "torch", "dry"))
+    parser.add_argument("--engine", choices=("interpreter", "torch", "dry", "slice"))
+    parser.add_argument("--rank", type=int, help="rank that engine slice runs; default: the busiest")
     parser.add_argument("--baseline", default="", help="plan file; else chosen to suit the plan")
     parser.add_argument(
         "--profile", metavar="FILE", help="profile of this machine; default: what `explorer profile` kept"
@@ -52,6 +54,10 @@ def run_validate(options: argparse.Namespace) -> int:
     from explorer.run import validate
 
     resolved = load_plan(options.plan, trust=trust_of(options))
+    if options.engine == "slice":
+        return run_slice_here(resolved, options)
+    if options.rank is not None:
+        raise InputError("only engine slice runs one rank", key="--rank", found=options.rank)
     if options.history:
         check_history(Path(options.history))
     if options.results:

@@ -26,6 +26,7 @@ from explorer.plan import Resolved
 from explorer.run.compare import relative_pct, verdict_of
 from explorer.run.cost_check import COST_TOLERANCE_PCT, PROCESSOR, LayerSeconds, RankBytes, clock_of, unfit
 from explorer.run.own.layer_modules import LABELS, TOTAL, LayerModule, layer_module
+from explorer.simulation.lane_memory import MEMORY_PARTS
 from explorer.simulation.one_job import simulate_job
 from explorer.simulation.report import Report
 from explorer.strategy import Stage
@@ -119,7 +120,7 @@ def run_slice(
         raise InputError(
             f"the plan has no rank {rank}", key="rank", found=rank, allowed=f"0 to {len(report.busy_s) - 1}"
         )
-    expected = report.allocated_memory_bytes[lane]
+    expected = _peak_bytes(report, lane, job)
     _require_room(expected, device)
     stages = resolved.plan.strategy.job.stages
     order = [a for a in report.timeline.program.order.lanes[lane] if a.op in "FBU"]
@@ -227,6 +228,16 @@ def _report(resolved: Resolved, job: Job) -> Report:
             allowed="a schedule without split backwards, or engine interpreter",
         )  # fmt: skip
     return report
+
+
+def _peak_bytes(report: Report, lane: int, job: Job) -> float:
+    """Return the bytes of tensors of a lane: the plan's, or at its update, with Adam's roots, if these are
+    more.
+    """
+    parts = dict(zip(MEMORY_PARTS, report.memory_parts_bytes[lane], strict=True))
+    roots = parts["gradients"] if job.optimizer in ("adam", "adamw") else 0.0
+    update = parts["weights"] + parts["versions"] + parts["gradients"] + parts["optimizer"] + roots
+    return max(report.allocated_memory_bytes[lane], update)
 
 
 def _require_room(needed: float, device: str) -> None:

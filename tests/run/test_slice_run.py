@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ import torch
 from torch import nn
 
 from explorer.base.errors import InputError
+from explorer.cli.main import main
+from explorer.cli.slicing import slice_text
 from explorer.cluster_profiles import load_cluster
 from explorer.models.captured_program import Capturing, capture_program
 from explorer.plan import Resolved, make_plan
@@ -99,7 +103,10 @@ def test_a_profile_that_is_wrong_is_found_out(source: Capturing) -> None:
     assert found.error_pct is not None
     assert found.error_pct < -30
     assert found.verdict == OFF
-    assert found.profile.startswith("mine: ")
+    said = slice_text(found)
+    assert "seconds        off: " in said
+    assert "by mine: " in said
+    assert sum(line.startswith("layer ") for line in said.splitlines()) == 5
     assert asdict(found)["actions"][0]["predicted_s"] > 0
 
 
@@ -134,6 +141,25 @@ def test_more_than_there_is_is_refused_before_anything_starts(
     with pytest.raises(InputError, match=r"the rank needs .* of tensors, and 1.0 KiB are free here"):
         run_slice(plan(source, stages=2, microbatches=4), source, tell=told.append)
     assert not told
+
+
+def test_the_command_line_runs_a_zoo_models_own_layers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("EXPLORER_CACHE", str(tmp_path))  # where no profile is kept
+    shape = ["--stages", "2", "--microbatches", "4", "--global-batch", "4", "--seq-len", "16"]
+    sizes = [part for pair in ("layers=2", "embed=32", "heads=2", "vocab=64") for part in ("--set", pair)]
+    file = str(tmp_path / "plan.yaml")
+    assert main(["simulate", "--model", "gpt", "--cluster", "dgx-a100", *sizes, *shape, "-o", file]) == 0
+    capsys.readouterr()
+    assert main(["validate", file, "--engine", "slice", "--rank", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    found = found.get("validate", found.get("data", found))
+    assert (found["engine"], found["rank"], found["profile"]) == ("slice", 1, "")
+    assert {"norm", "head", "loss"} <= {item["layer"] for item in found["layers"]}
+    for flags in (["--engine", "slice", "--steps", "3"], ["--rank", "0"]):
+        assert main(["validate", file, *flags]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_threads_are_as_before() -> None:
