@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import replace
 from statistics import median
 
-from explorer.base.errors import InputError
+from explorer.base.errors import InputError, PlanError
 from explorer.plan import Resolved
 from explorer.run import compare
 from explorer.run.build import Prepared, prepare
@@ -18,8 +19,10 @@ from explorer.run.timelines import RunTimeline, run_timeline
 from explorer.strategy import JobStrategy, Mesh, Stage
 
 DRY_RANKS = 32
-DRY_ACTION_S = 0.03
-"""Median seconds of a compute action of a dry run after stretching."""
+DRY_ACTION_S = 0.05
+"""Median seconds of a compute action of a dry run after stretching: two hundred times what a rank adds to
+each.
+"""
 DRY_STEPS = 8
 """Most steps of a dry run, for exchanges of update rules that are far apart."""
 DRY_LIMIT_S = 15.0
@@ -39,7 +42,13 @@ def dry_run(resolved: Resolved, *, rounds: int, ranks: int = DRY_RANKS, steps: i
     if steps < wanted:
         words.append(f"exchanges of update rules after more than {steps} steps")
     plain = prepare("dry", resolved.graph, resolved.cluster, job, strategy, steps=steps)
-    stretch = _stretch(plain)
+    whole = min(plain.program.shape.microbatches)
+    plain = _shortened(plain, resolved, steps)
+    if min(plain.program.shape.microbatches) < whole:
+        words.append(
+            f"microbatches of a step: {whole} in the plan, {min(plain.program.shape.microbatches)} here"
+        )
+    job, stretch = plain.job, _stretch(plain)
     main = prepare("dry", resolved.graph, resolved.cluster, job, strategy, steps=steps, scale=stretch)
     longest = max(main.case.seconds)
     spec = RunSpec(
@@ -90,14 +99,40 @@ def _first_replicas(stage: Stage, keep: int) -> Stage:
     )  # fmt: skip
 
 
-def _stretch(plain: Prepared) -> float:
-    """Return the factor that makes actions long against the cost of waking up, and the run not too long."""
+def _shortened(plain: Prepared, resolved: Resolved, steps: int) -> Prepared:
+    """Return the plan with as many of its microbatches as fit into the time of a dry run at the wanted
+    seconds of an action: as many as it has, or the largest even part of them that the plan allows.
+    """
+    best = plain
+    for parts in range(2, min(plain.program.shape.microbatches) + 1):
+        if _action_s(best) * _stretch(best) >= DRY_ACTION_S * (1 - 1e-9):
+            break
+        if any(count % parts for count in plain.program.shape.microbatches):
+            continue
+        job = replace(plain.job, global_batch=plain.job.global_batch // parts)
+        with contextlib.suppress(PlanError):
+            best = prepare("dry", resolved.graph, resolved.cluster, job, plain.strategy, steps=steps)
+    return best
+
+
+def _action_s(plain: Prepared) -> float:
+    """Return the median predicted seconds of the compute actions that count: a thousandth of the longest.
+
+    Raises:
+        InputError: none does.
+    """
     slots = plain.program.slot[[t for tasks in plain.program.programs for t in tasks.tolist()]]
-    seconds = sorted(s for s in plain.prices.seconds[slots].tolist() if s > 0)
+    given = plain.prices.seconds[slots].tolist()
+    seconds = [s for s in given if s > 1e-3 * max(given)]
     if not seconds:
         raise InputError("every action of the plan takes no time", key="model", allowed="a model with costs")
+    return float(median(seconds))
+
+
+def _stretch(plain: Prepared) -> float:
+    """Return the factor that makes actions long against the cost of waking up, and the run not too long."""
     total = float(plain.timing.end_s.max())
-    return float(max(min(DRY_ACTION_S / median(seconds), DRY_LIMIT_S / total), 1.5 / total))
+    return float(max(min(DRY_ACTION_S / _action_s(plain), DRY_LIMIT_S / total), 1.5 / total))
 
 
 def _compare_dry(plain: Prepared, seen: Measurement, stretch: float, words: list[str]) -> Comparison:

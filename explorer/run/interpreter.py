@@ -96,6 +96,7 @@ class Interpreter:
         self.queues: dict[Wire, deque[Transfer]] = {w: deque(q) for w, q in plan.incoming.items()}
         self.ahead: dict[Wire, int] = defaultdict(int)
         self.delivered: set[int] = set()
+        self.taken: set[int] = set()
         self.running: dict[int, deque[tuple[Reduction, Handle, torch.Tensor]]] = defaultdict(deque)
         self.group_of = {task: group for group, tasks in plan.sequences.items() for task in tasks}
 
@@ -136,6 +137,9 @@ class Interpreter:
             if item.task not in self.delivered:
                 self.hooks.status(WAITING, f"{task.name} waits for rank {item.wire[1]}", 0.0)
                 self._receive(item)
+        for item in task.sent:
+            self.hooks.status(WAITING, f"{task.name} waits for rank {item.wire[2]}", 0.0)
+            self._until_taken(item)
         for reduction in task.reductions:
             self.hooks.status(WAITING, f"{task.name} waits for its reduction", 0.0)
             self._finish(self.group_of[reduction], reduction)
@@ -160,6 +164,16 @@ class Interpreter:
         self._post(item.wire)
         self.delivered.add(item.task)
         self.backend.deliver(item, buffer)
+        if item.answered:
+            answer = torch.tensor([item.task], dtype=torch.float64, device=self.transport.device)
+            self.transport.send(item.answer, answer)
+
+    def _until_taken(self, item: Transfer) -> None:
+        """Wait until the receiver of a message says that it has taken it."""
+        while item.task not in self.taken:
+            answer = torch.zeros(1, dtype=torch.float64, device=self.transport.device)
+            self.transport.receive(item.answer, answer).wait()
+            self.taken.add(int(answer.item()))
 
     def _issue(self, position: int) -> None:
         """Issue everything that belongs to a position: messages, collectives, gathers."""

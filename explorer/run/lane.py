@@ -33,7 +33,7 @@ from explorer.tasks.program import (
 )
 
 Wire = tuple[str, int, int]
-"""("wire" or "signal", sending rank, receiving rank)."""
+"""("wire", "signal" or "taken", sending rank, receiving rank)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +52,15 @@ class Transfer:
     """Samples it carries."""
     slot: int
     """Slot of its task; 0 for a signal."""
+    blocking: bool = False
+    """Whether it begins only when the receiver has come to it."""
+    answered: bool = False
+    """Whether the sender waits for its end, of which the receiver tells it."""
+
+    @property
+    def answer(self) -> Wire:
+        """Wire on which the receiver says that it has taken the message."""
+        return "taken", self.wire[2], self.wire[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +105,8 @@ class LaneTask:
     """Tasks of the collectives it needs."""
     gathers: tuple[int, ...]
     """Tasks of the weight gathers it needs."""
+    sent: tuple[Transfer, ...] = ()
+    """Messages of this rank whose end it waits for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +168,8 @@ class RankLanes:
     @property
     def wires(self) -> list[Wire]:
         """Every wire, in one order that all ranks share."""
-        return sorted({item.wire for item in (*self.transfers.values(), *self.signals)})
+        sent = {item.wire for item in (*self.transfers.values(), *self.signals)}
+        return sorted(sent | {item.answer for item in self.transfers.values() if item.answered})
 
     @property
     def groups(self) -> list[tuple[int, ...]]:
@@ -249,6 +261,8 @@ class RankLanes:
             backward=slot.backward,
             interval=(low, high),
             slot=int(program.slot[task]),
+            blocking=program.order.blocking,
+            answered=any(self.position.get(item, (-1, 0))[0] == source for item in self.consumers[task]),
         )
 
     def _implied(self, task: int) -> Interval:
@@ -330,6 +344,11 @@ class RankLanes:
                     if i in self.transfers and self.transfers[i].wire[2] == lane
                 ),
                 *signals,
+            ),
+            sent=tuple(
+                self.transfers[i]
+                for i in before
+                if i in self.transfers and self.transfers[i].answered and self.transfers[i].wire[1] == lane
             ),
             reductions=tuple(i for i in before if i in self.reductions),
             gathers=tuple(i for i in before if program.kind[i] == GATHER and self.slot(i).part != CLOSING),

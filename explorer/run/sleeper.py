@@ -37,6 +37,7 @@ class Sleeper:
         self.group_free: dict[int, float] = {}
         self.gather_due: dict[int, float] = {}
         self.gather_free = 0.0
+        self.free_s = 0.0
 
     def _seconds(self, slot: int) -> float:
         return self.seconds[slot]
@@ -44,6 +45,7 @@ class Sleeper:
     def compute(self, task: LaneTask) -> None:
         """Sleep for the predicted seconds of a task."""
         sleep_until(time.perf_counter() + self._seconds(task.slot))
+        self.free_s = time.perf_counter()
 
     def message(self, item: Transfer) -> torch.Tensor:
         """Return the time at which a transfer is due."""
@@ -58,9 +60,11 @@ class Sleeper:
         return torch.zeros(1, dtype=torch.float64, device=self.device)
 
     def deliver(self, item: Transfer, message: torch.Tensor) -> None:
-        """Wait until the message is due."""
-        del item
-        sleep_until(float(message.item()))
+        """Wait until the message is due; one that blocks began no sooner than this rank had come to it."""
+        due = float(message.item())
+        if item.blocking:
+            due = max(due, self.free_s + self._seconds(item.slot))
+        sleep_until(due)
 
     def contribution(self, item: Reduction) -> torch.Tensor:
         """Return when this rank was ready; the latest of the group begins the collective."""

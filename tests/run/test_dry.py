@@ -37,6 +37,7 @@ def launched_every() -> tuple[list[Prepared], RunResult]:
         dry_placed(item.name, 4, microbatches=m, seconds=0.01)
         for m, item in zip(cycle((8, 16)), ORDERED, strict=False)
     ]
+    cases += [dry_placed("bapipe", 4, microbatches=16, seconds=0.01, options=(("variant", "1F1B-SNO"),))]
     return cases, run(RunSpec(ranks=4, cases=tuple(item.case for item in cases), rounds=2))
 
 

@@ -16,6 +16,7 @@ from explorer.plan import Resolved, load_plan, make_plan, resolve
 from explorer.run import make_experiment, validate
 from explorer.run.calibrate import uncalibrated
 from explorer.run.compare import CONFIRMED, GRADIENT_TOLERANCE, OFF, TOO_NOISY
+from explorer.run.dry_run import DRY_ACTION_S
 from explorer.run.likeness import SMALL
 from explorer.strategies.uniform import uniform
 from explorer.workload import default_workload
@@ -114,6 +115,20 @@ def test_wrong_options(options: dict[str, object], said: str) -> None:
 def test_a_plan_too_large_for_a_dry_run_says_so() -> None:
     with pytest.raises(InputError, match="too large for a dry run"):
         make_experiment(plan(stages=4, microbatches=8), engine="dry", ranks=2)
+
+
+def test_a_long_dry_run_has_fewer_microbatches_and_not_shorter_actions() -> None:
+    """What a rank adds to an action is small only against a long one."""
+    whole = plan(stages=4, microbatches=64)
+    (case,) = make_experiment(whole, engine="dry", rounds=1).spec.cases
+    lanes = [task for lane in case.order.lanes for task in lane]
+    count = case.shape.microbatches[0]
+    assert 64 % count == 0
+    assert 8 <= count < 64
+    assert len(lanes) == 4 * 2 * (2 * count + 1)
+    assert max(case.seconds) >= DRY_ACTION_S
+    short = make_experiment(plan(stages=4, microbatches=8), engine="dry", rounds=1).spec.cases[0]
+    assert short.shape.microbatches[0] == 8
 
 
 def test_a_dry_run_of_fewer_replicas_shards_over_those() -> None:

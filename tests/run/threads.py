@@ -45,6 +45,7 @@ class Threads:
 
     rank: int
     post: Post
+    device: torch.device = CPU
     calls: dict[tuple[int, ...], int] = field(default_factory=lambda: defaultdict(int))
 
     def send(self, wire: Wire, message: torch.Tensor) -> None:
