@@ -137,10 +137,8 @@ class Schedule(Spec):
 
     @property
     def tried(self) -> bool:
-        """Whether those who try every schedule take it: it makes an order of its own at once, which takes no
-        less than its work, so that layouts can be bounded by their work.
-        """
-        return not (self.literal or self.dispatch or self.variant_of or self.costly or self.hides)
+        """Whether those who try every schedule take it: it makes an order of its own at once."""
+        return not (self.literal or self.dispatch or self.variant_of or self.costly)
 
     def with_options(self, options: Mapping[str, Any]) -> Schedule:
         """Return the schedule as it is under some options.

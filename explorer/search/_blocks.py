@@ -197,8 +197,13 @@ def least_of_layout(
     """Return what no strategy under a layout is better than, whichever of the schedules it follows.
 
     Positions share all work evenly at best, and where every step ends with all gradients one microbatch
-    passes all layers and comes back.
+    passes all layers and comes back. Schedules that hide collectives are bounded by the rest of the work, on
+    the grids that they take, so that the bound of all others counts collectives.
     """
+    hiding = [item for item in schedules if item.hides]
+    found = min((_least_hiding(problem, order, costs, frames, item) for item in hiding), default=math.inf)
+    if len(hiding) == len(schedules):
+        return found
     positions, replicas = np.array(frames.even_grids(len(order), costs.row)).reshape(-1, 2).T
     allowed = replicas * costs.row % costs.layout.expert == 0
     alone, batch = costs.alone, problem.job.global_batch
@@ -206,12 +211,21 @@ def least_of_layout(
     if not len(grid):
         return math.inf
     p, d = positions[grid], replicas[grid]
-    work = (alone.bare if any(item.hides for item in schedules) else alone.once)[size]
-    step_s = work * (batch // (d * alone.sizes[size])) / p
+    step_s = alone.once[size] * (batch // (d * alone.sizes[size])) / p
     if problem.job.training and all(item.flush for item in schedules):
         np.maximum(step_s, alone.passed[size], out=step_s)
     least = Rates(problem, order).least(step_s * ROUNDING, np.zeros(len(p)), p * d * costs.row)
-    return float(least.min())
+    return min(found, float(least.min()))
+
+
+def _least_hiding(
+    problem: Problem, order: DeviceOrder, costs: LayoutCosts, frames: Frames, schedule: Schedule
+) -> float:
+    """Return what no strategy under a layout and a schedule that hides collectives is better than."""
+    frame = frames.of(schedule, len(order), costs.row)
+    there = (frame.replicas * costs.row % costs.layout.expert == 0)[frame.grid]
+    least = _shared_evenly(problem, order, costs, frame, bare=True)[there]
+    return float(least.min(initial=math.inf))
 
 
 def has_grids(order: DeviceOrder, layout: Degrees, frames: Frames) -> bool:
