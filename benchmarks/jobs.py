@@ -1,8 +1,10 @@
 """Evaluations a second by one process and by several. `python benchmarks/jobs.py [PROCESSES]`
 
-The same strategies of GPT-3 175B, costed in order through `Evaluator.evaluate_all`, after every process has
-costed some. Wall time shows what was gained where the machine has idle cores; on a crowded one look at the
-CPU seconds: the busiest process of several against the only one is the speed-up that idle cores would give.
+First the same strategies of GPT-3 175B, costed in order through `Evaluator.evaluate_all`, after every process
+has costed some; then a search by `auto`, from its start. Wall time shows what was gained on idle cores;
+on a crowded machine look at the CPU seconds: the busiest process of several against the only one is the
+speed-up that idle cores would give. In a search the first process costs what others have not begun,
+on a crowded machine much of it: the last column shares the CPU seconds of all processes evenly.
 """
 
 from __future__ import annotations
@@ -10,16 +12,18 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from itertools import product
 
 import psutil
 
 import explorer
-from explorer.search import Evaluator, Problem
+from explorer.search import Evaluator, Problem, search
 from explorer.search._jobs import jobs_of
 from explorer.strategy import Strategy
 
-ROUNDS = 3
-ALONE = "--alone"
+ROUNDS = 2
+EVALUATIONS = 150
+"""Of a search."""
 BATCH, DEVICES, FIRST = 64, 64, 24
 
 
@@ -53,8 +57,16 @@ def cpu_s() -> list[float]:
     return [sum(item.cpu_times()[:2]) for item in (me, *me.children(recursive=True))]
 
 
-def measure(processes: int) -> tuple[float, float, int]:
-    """Wall seconds, CPU seconds of the busiest process, and evaluations."""
+def searched(processes: int) -> tuple[float, list[float], int]:
+    """Wall seconds of a search, CPU seconds of every process, and evaluations."""
+    before, begun, used = cpu_s()[0], time.perf_counter(), [0.0]
+    for _ in search(problem_of(), "auto", max_evaluations=EVALUATIONS, jobs=processes):
+        used = cpu_s()
+    return time.perf_counter() - begun, [used[0] - before, *used[1:]], EVALUATIONS
+
+
+def measure(processes: int) -> tuple[float, list[float], int]:
+    """Wall seconds, CPU seconds of every process, and evaluations."""
     problem = problem_of()
     with jobs_of(problem, processes, None) as jobs:
         todo = strategies(problem)
@@ -64,31 +76,36 @@ def measure(processes: int) -> tuple[float, float, int]:
         before, begun = cpu_s(), time.perf_counter()
         count = sum(1 for _ in evaluator.evaluate_all(todo[FIRST:]))
         wall_s = time.perf_counter() - begun
-        return wall_s, max(b - a for a, b in zip(before, cpu_s(), strict=True)), count
+        return wall_s, [b - a for a, b in zip(before, cpu_s(), strict=True)], count
 
 
-def measure_alone(processes: int) -> tuple[float, float, int]:
+def measure_alone(what: str, processes: int) -> tuple[float, list[float], int]:
     """The same in a new process, which remembers nothing."""
-    command = [sys.executable, __file__, ALONE, str(processes)]
-    wall_s, busiest_s, count = subprocess.run(command, capture_output=True, check=True).stdout.split()
-    return float(wall_s), float(busiest_s), int(count)
+    command = [sys.executable, __file__, what, str(processes)]
+    wall_s, count, *used_s = subprocess.run(command, capture_output=True, check=True).stdout.split()
+    return float(wall_s), [float(item) for item in used_s], int(count)
+
+
+MEASURES = {"strategies": measure, "auto": searched}
 
 
 def main() -> None:
     """Print a table."""
-    if sys.argv[1:2] == [ALONE]:
-        print(*measure(int(sys.argv[2])))
+    if sys.argv[1:2] and sys.argv[1] in MEASURES:
+        wall_s, used_s, count = MEASURES[sys.argv[1]](int(sys.argv[2]))
+        print(wall_s, count, *used_s)
         return
     processes = int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    print("| processes | evaluations | wall, s | a second | CPU of the busiest, s | a second of it |")
-    print("|---|---|---|---|---|---|")
-    for _ in range(ROUNDS):
-        for number in (1, processes):
-            wall_s, busiest_s, count = measure_alone(number)
-            print(
-                f"| {number} | {count} | {wall_s:.1f} | {count / wall_s:.1f} | {busiest_s:.1f} |"
-                f" {count / busiest_s:.1f} |"
-            )
+    print("| of | processes | evaluations | wall, s | a second | CPU, s | of the busiest | shared evenly |")
+    print("|---|---|---|---|---|---|---|---|")
+    for what, number in product(MEASURES, (1, processes) * ROUNDS):
+        wall_s, used_s, count = measure_alone(what, number)
+        rates = [count / item for item in (wall_s, max(used_s), sum(used_s) / number)]
+        print(
+            f"| {what} | {number} | {count} | {wall_s:.1f} | {rates[0]:.1f} |"
+            f" {' + '.join(f'{item:.1f}' for item in used_s)} | {rates[1]:.1f} | {rates[2]:.1f} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -132,7 +132,9 @@ def _captured(
 ) -> CapturedProgram:
     chosen = {item.path: item for item in keep}
     stacks = tuple(chosen.get(item.path, item) for item in source.blocks())
+    # parameters are named while the module is whole
     request = Request(source.module, source.args, dict(source.kwargs))
+    more = Request(source.module, *_repeated(source, samples))
     with exporting(source.module, stacks, training=training):
         program = _functional(_exported(request, source))
         read, parts = read_layers(request, stacks, program, by_module=source.by_module)
@@ -140,13 +142,13 @@ def _captured(
         made_at, tensor_at = _tensors(read, parts)
         shapes = _shapes(program, made_at)
         if samples != 1:
-            more = Request(source.module, *_repeated(source, samples))
             program = _functional(_exported(more, source))
             read, parts = read_layers(more, stacks, program, by_module=source.by_module)
             several = ordered(graph_of_parts(source.name, parts, Defaults()))
             made_at, tensor_at = _tensors(read, parts)
+        paths = program.graph_signature.inputs_to_parameters
+        parameter_of = {name: request.parameter_name(path) for name, path in paths.items()}
     _check_alike(graph, several, samples)
-    paths = program.graph_signature.inputs_to_parameters
     return CapturedProgram(
         graph=with_loss(graph) if source.loss else graph,
         module=program.graph_module,
@@ -154,7 +156,7 @@ def _captured(
         layer_of={op.node: layer for layer, ops in parts.operations.items() for op in ops},
         tensor_at=tensor_at,
         made_at=made_at,
-        parameter_of={name: request.parameter_name(path) for name, path in paths.items()},
+        parameter_of=parameter_of,
         constants=_constants(program, source),
         inputs=_inputs(program, request),
         outputs=_outputs(program),

@@ -47,12 +47,16 @@ MOST_HOPELESS = 4
 """Points that are simulated, though they cannot fit, to say how close they come."""
 AT_ONCE = 24
 """Groups of one block that are looked at together."""
-AT_A_TIME, LAYOUTS_AT_A_TIME = 16, 6
-"""Blocks that are made, and layouts that are looked at, between two simulations at most."""
+AT_A_TIME, FEW, LAYOUTS_AT_A_TIME = 16, 10, 8
+"""Blocks that are made between two simulations at most, those while layouts are left to be looked at, and
+these.
+"""
 NOT_PROVEN = "not proven"
 """What is said of a frontier that may lack strategies of the space."""
 GOOD = 1.25
 """Factor by which a strategy may be slower than the best, for uneven stages of its group to be tried."""
+QUICK = 0.02
+"""Slowness of points that are simulated for the sake of the bound alone."""
 NEAR = 1.02
 """Factor by which a point's guess may exceed that of all unopened groups to be simulated at once."""
 
@@ -110,6 +114,8 @@ class BranchAndBound:
         self._left: dict[int, Left] = {}
         """What is left of every open block, by number."""
         self._points: list[tuple[float, int, Point]] = []
+        self._pending: dict[int, Point] = {}
+        """Members of the space that are neither simulated nor left out, by number."""
         self._ratios: dict[Family, float] = {}
         """Step time over its guess, of the point simulated last, by block and group."""
         self._closest = 0
@@ -170,14 +176,15 @@ class BranchAndBound:
                 continue
             looked, most = 0, LOOK_AHEAD
             yield from self._open_more()
-            if self._closed and not self._promising:
-                continue
-            for found in self._simulate() if self._points else ():
+            if self._points and (self._promising or not (self._closed or self._known)):
+                steps = self._simulate()
+            else:
+                steps = self._settle() if not self._closed else iter(())
+            for found in steps:
                 self.claim()
                 yield found
-            if self.evaluator.best is not None and self._left:
+            if self._known and self._left:
                 yield from self._raise_bound()
-                yield None
         self.claim()
         yield None
 
@@ -186,7 +193,7 @@ class BranchAndBound:
         for _ in range(LAYOUTS_AT_A_TIME):
             if (unseen := self._closed.unseen) is not None:
                 yield from self._look_at(unseen)
-        for _ in range(AT_A_TIME):
+        for _ in range(AT_A_TIME if self._closed.unseen is None else FEW):
             number = min(self._layouts, key=self._bounds.__getitem__, default=None)
             if number is None:
                 return
@@ -244,7 +251,7 @@ class BranchAndBound:
         least["groups not yet looked at closely"] = min(
             (self._bounds[number] for number in self._left), default=math.inf
         )
-        for number, point in ((number, point) for _, number, point in self._points if not point.bounds):
+        for number, point in self._pending.items():
             fits = "" if point.seems_to_fit else " that may not fit"
             words = f"{point.block.schedule.name}{fits}, not simulated"
             least[words] = min(least.get(words, math.inf), self._bounds[number])
@@ -358,8 +365,19 @@ class BranchAndBound:
         guesses = left.block.guess[groups]
         self._take_apart(left, groups[guesses <= max(limit, float(guesses[0]))].tolist(), number)
 
+    def _settle(self) -> Iterator[Candidate | None]:
+        """Simulate the point on which the bound of the whole space rests, if that takes little time;
+        else the most promising one. By now none seems to be better than the best.
+        """
+        _, number = self._weakest()
+        point = self._pending.get(number)
+        if point is not None and slowness(self.problem, point) < QUICK and self._worth(self._bounds[number]):
+            yield from self._judge(number, point)
+        elif self._points:
+            yield from self._simulate()
+
     def _raise_bound(self) -> Iterator[None]:
-        """Look closer at what the bound of the whole space rests on."""
+        """Look closer at what the bound of the whole space rests on, if that is a layout or a block."""
         _, number = self._weakest()
         if number in self._layouts:
             block = self._closed.first_of(self._layouts[number])
@@ -371,6 +389,7 @@ class BranchAndBound:
             lower = left.block.lower[groups]
             some = groups[np.argsort(lower, kind="stable")[:AT_ONCE]]
             self._take_apart(left, some.tolist(), number)
+        yield None
 
     def _take_apart(self, left: Left, groups: list[int], number: int) -> None:
         """Replace some groups of a block by their points."""
@@ -385,6 +404,7 @@ class BranchAndBound:
                 own = next(self._serial)
                 key = point.guess * (1.0 + slowness(self.problem, point))
                 heapq.heappush(self._points, (key, own, point))
+                self._pending[own] = point
                 self._open(own, point.bound)
         left.open[groups] = False
         self._push(left, number)
@@ -400,30 +420,42 @@ class BranchAndBound:
     def _simulate(self) -> Iterator[Candidate | None]:
         """Simulate the most promising point, unless a bound leaves it out by now; yield nothing then."""
         key, number, point = heapq.heappop(self._points)
+        if number not in self._bounds:
+            return
         if point.block.hopeless and (self._closest >= MOST_HOPELESS or self.evaluator.best is not None):
-            self._bounds.pop(number)
+            self._drop(number)
             return
         self._closest += point.block.hopeless
         if not self._worth(self._bounds[number]):
-            self._bounds.pop(number)
+            self._drop(number)
             return
         ratio = self._correction(number, point)
         if ratio > 1.0:
             self._corrected.add(number)
             heapq.heappush(self._points, (key * ratio, number, point))
             return
+        yield from self._judge(number, point)
+
+    def _drop(self, number: int) -> None:
+        """Leave a point out."""
+        self._bounds.pop(number)
+        self._pending.pop(number, None)
+
+    def _judge(self, number: int, point: Point) -> Iterator[Candidate | None]:
+        """Simulate a point."""
         strategy = None
         with suppress(ExplorerError):
             strategy = self._built(number, point)
             self.evaluator.refused += strategy is None
         self._strategies.pop(number, None)
         if strategy is None:
-            self._bounds.pop(number)
+            self._drop(number)
             return
         yield None
         self._ask_ahead()
         found = self.evaluator.evaluate(strategy, point.label)
-        bound = self._bounds.pop(number)  # only now: what is said in between still counts it
+        bound = self._bounds[number]
+        self._drop(number)  # only now: what is said in between still counts it
         if self.evaluator.miss is not None and self.evaluator.miss.reason == EXHAUSTED:
             self._give_up(bound)
         if found is not None:
@@ -455,7 +487,7 @@ class BranchAndBound:
         self._strategies = {n: self._strategies[n] for _, n, _ in soon if n in self._strategies}
         found = []
         for _, number, point in soon[: jobs.limit // 2]:
-            if self._worth(self._bounds[number]):
+            if self._worth(self._bounds.get(number, math.inf)):
                 with suppress(ExplorerError):
                     found.append(self._built(number, point))
         self.evaluator.ahead([strategy for strategy in found if strategy is not None], instead=True)

@@ -253,7 +253,8 @@ class Pairs:
     def channels(self, *, alike: bool = True) -> FloatArray:
         """Return the (N,) seconds that exchanges of microbatches take one after the other.
 
-        Every action exchanges by itself where no position stays with a stage (`Schedule.stays`).
+        Every action exchanges by itself, or once for all of them where positions stay with a stage
+        (`Schedule.stays`). The gradients of every copy's microbatches are reduced on all copies.
 
         Args:
             alike: whether devices lie alike everywhere, so that copies exchange no faster than if all were at
@@ -262,15 +263,15 @@ class Pairs:
         copies = len({copy for _, copy in self.held[0]})
         if not self.schedule.flush or (copies > 1 and not alike):
             return np.zeros(len(self.m))
-        exchange, m = self.exchange, self.m / copies
-        reduced = np.where(self.zero >= 2, m, 0.0) * self._summed(exchange.last + exchange.earlier)
-        gathered, tail = 2 * m * self._summed(exchange.fetch), np.zeros(reduced.shape)
+        exchange, m, apart = self.exchange, self.m / copies, self.run == 1
+        times = np.where(self.zero >= 2, self.m / self.run, 0.0)
+        reduced = times * self._summed(exchange.last + exchange.earlier)
+        gathered, tail = np.where(apart, 2 * m, 0.0) * self._summed(exchange.fetch), np.zeros(reduced.shape)
         if copies == 1:
             first = [stages[0] for stages in self.stages]
             gathered += exchange.last[first]
             tail += exchange.update[first] + exchange.gather[first]
-        found = (np.maximum(reduced, gathered) + tail).max(axis=0)
-        return np.where(self.run == 1, found, 0.0)
+        return np.asarray((np.maximum(reduced, gathered) + tail).max(axis=0))
 
     def _summed(self, values: FloatArray) -> FloatArray:
         """Return the (P, N) sums over the stages at each position."""

@@ -1,9 +1,9 @@
 """Backend of a sharded run: the plan's own layers on lanes of several ranks, in the interpreter's order.
 
-It computes forwards, backwards and updates of synchronous orders on this rank's pieces. Weights are those of
-the plan's layers by name; groups of replicas add gradients up, or scatter them (ZeRO 1 to 3, HSDP). With full
-recomputation a backward makes its forward again, collectives included; offloaded activations are on the host
-between the two.
+It computes forwards, backwards (whole or in halves) and updates of orders with flushes on this rank's pieces.
+Weights are those of the plan's layers by name; groups of replicas add gradients up, or scatter them (ZeRO 1
+to 3, HSDP). With full recomputation a backward makes its forward again, collectives included; offloaded
+activations are on the host between the two.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from explorer.run.optimizers import Optimizer
 from explorer.run.sharded.execution import Made, ShardedExecution
 from explorer.run.sharded.flat_weights import FlatWeights, ShardLines
 from explorer.run.sharded.lanes import LanePlace
+from explorer.run.split_backward import Waiting, input_half, weight_half
 from explorer.run.sweeps import Interval
 from explorer.sharding.stage import Request
 from explorer.tasks.placement import Piece, PlacedStrategy
-from explorer.tasks.program import HOST, I, W
+from explorer.tasks.program import HOST
 from explorer.updates import PLAIN
 
 DTYPES = {"fp32": torch.float32, "fp64": torch.float64, "bf16": torch.bfloat16}
@@ -161,6 +162,7 @@ class ShardedBackend:
         self.optimizer = Optimizer(self.model.optimizer, self.model.learning_rate)
         self.forwards, self.backwards, self.outbox = Mailbox(), Mailbox(), Mailbox()
         self.saved: dict[tuple[Piece, int], _Saved] = {}
+        self.halves: dict[tuple[Piece, int], Waiting | tuple[list[torch.Tensor], list[torch.Tensor]]] = {}
         self.sums: dict[str, torch.Tensor] = {}
         self.under_way: dict[int, deque[tuple[Any, torch.Tensor, torch.Tensor]]] = defaultdict(deque)
         self.gathering: dict[int, list[Any]] = {}
@@ -246,9 +248,9 @@ class ShardedBackend:
         if task.op == "U":
             self._update(task.piece, task.span)
         else:
-            run = self._forward if task.op == "F" else self._backward
+            run = {"F": self._forward, "B": self._backward, "I": self._input_grad, "W": self._weight_grad}
             for number in task.numbers:
-                run(task.piece, number)
+                run[task.op](task.piece, number)
         for piece in self._last_reader.get(task.task, ()):
             for flat in self._zero_of(piece):
                 if flat.level == 3:
@@ -318,7 +320,10 @@ class ShardedBackend:
         cut = [(max(low, interval[0]), min(high, interval[1])) for low, high in found]
         return sorted((low, high) for low, high in cut if low < high)
 
-    def _backward(self, piece: Piece, number: int) -> None:
+    def _roots(
+        self, piece: Piece, number: int
+    ) -> tuple[dict[str, torch.Tensor], list[torch.Tensor], list[torch.Tensor]]:
+        """Return saved inputs, the outputs to differentiate, and the gradients that came back for them."""
         interval = self._interval(piece, number)
         inputs, made = self.saved.pop((piece, number))
         if made is None:
@@ -332,18 +337,49 @@ class ShardedBackend:
         for name, item in made.items():
             if name not in self.model.graph.consumers:
                 came[name] = torch.ones_like(item.value)
-        wanted = [name for name, x in inputs.items() if x.requires_grad]
-        names = self.parameters[piece.section]
-        found = torch.autograd.grad(
-            [made[name].value for name in came],
-            [*(inputs[name] for name in wanted), *(self.weights[name] for name in names)],
-            list(came.values()),
-            allow_unused=True,
-        )
-        for name, rows in zip(wanted, found, strict=False):
+        return inputs, [made[name].value for name in came], list(came.values())
+
+    def _held(self, piece: Piece) -> dict[str, torch.Tensor]:
+        return {name: self.weights[name] for name in self.parameters[piece.section]}
+
+    def _backward(self, piece: Piece, number: int) -> None:
+        inputs, outputs, came = self._roots(piece, number)
+        wanted = {name: x for name, x in inputs.items() if x.requires_grad}
+        weights = self._held(piece)
+        found = torch.autograd.grad(outputs, [*wanted.values(), *weights.values()], came, allow_unused=True)
+        self._send_back(piece, number, dict(zip(wanted, found, strict=False)))
+        self._add(dict(zip(weights, found[len(wanted) :], strict=True)))
+
+    def _input_grad(self, piece: Piece, number: int) -> None:
+        """Make the gradients of inputs; a section that has none leaves all of its backward for later."""
+        inputs, outputs, came = self._roots(piece, number)
+        wanted = {name: x for name, x in inputs.items() if x.requires_grad}
+        if not wanted:
+            self.halves[piece, number] = (outputs, came)
+            return
+        found, waiting = input_half(outputs, came, list(wanted.values()), self._held(piece), ())
+        self._send_back(piece, number, dict(zip(wanted, found, strict=True)))
+        self.halves[piece, number] = waiting
+
+    def _weight_grad(self, piece: Piece, number: int) -> None:
+        waiting = self.halves.pop((piece, number))
+        if isinstance(waiting, Waiting):
+            self._add(weight_half(waiting))
+            return
+        outputs, came = waiting
+        weights = self._held(piece)
+        found = torch.autograd.grad(outputs, list(weights.values()), came, allow_unused=True)
+        self._add(dict(zip(weights, found, strict=True)))
+
+    def _send_back(self, piece: Piece, number: int, found: Mapping[str, torch.Tensor | None]) -> None:
+        interval = self._interval(piece, number)
+        for name, rows in found.items():
             source = next(f for f, item in enumerate(self.flows) if name in item and self._reads(f, piece))
-            self.backwards.put((source, name), interval, rows)
-        for name, gradient in zip(names, found[len(wanted) :], strict=True):
+            if rows is not None:
+                self.backwards.put((source, name), interval, rows)
+
+    def _add(self, found: Mapping[str, torch.Tensor | None]) -> None:
+        for name, gradient in found.items():
             if gradient is not None:
                 self.sums[name] = self.sums[name] + gradient if name in self.sums else gradient
 
@@ -418,16 +454,14 @@ def check_order(lanes: RankLanes) -> None:
     """Refuse what this backend cannot run.
 
     Raises:
-        InputError: updates without flushes, split backwards, or update rules of their own.
+        InputError: updates without flushes, or update rules of their own.
     """
-    order, program = lanes.program.order, lanes.program
-    kinds = {int(kind) for kind in program.kind}
-    if not order.flush or kinds & {I, W}:
+    if not lanes.program.order.flush:
         raise InputError(
-            "sharded layers run under orders with flushes and whole backwards",
+            "sharded layers run under orders with flushes",
             key="schedule",
-            found="updates without flushes" if not order.flush else "split backwards",
-            allowed="gpipe, 1f1b, interleaved_1f1b, breadth_first, ...",
+            found="updates without flushes",
+            allowed="gpipe, 1f1b, interleaved_1f1b, breadth_first, zb_h1, ...",
         )
-    if any(group.update != PLAIN for group in program.skeleton.holders):
+    if any(group.update != PLAIN for group in lanes.program.skeleton.holders):
         raise InputError("sharded layers run under one update rule", key="updates", allowed="all_reduce")

@@ -155,9 +155,11 @@ def test_a_module_with_some_blocks_keeps_the_names_of_all() -> None:
     module, inputs = small()
     source = Capturing(module=module, kwargs=inputs, name="m")
     (blocks,) = source.blocks()
-    program = capture_program(source, keep=(replace(blocks, keep=(0, 2)),))
+    program = capture_program(source, samples=2, keep=(replace(blocks, keep=(0, 2)),))
     assert {layer.block for layer in program.graph.layers} == {"", "layers.0", "layers.2"}
     assert "layers.2.qkv.weight" in program.graph.parameter
+    used = {name for part in layer_modules(program).values() for name in part.parameters}
+    assert used == {item.name for item in program.graph.parameters}
     assert len(list(module.get_submodule("layers").children())) == 3
     full = capture_program(source)
     kept = [layer for layer in full.graph.layers if layer.block != "layers.1"]

@@ -16,6 +16,7 @@ from explorer.run.sharded.backend import ShardedBackend, ShardedModel
 from explorer.run.sharded.execution import ShardedExecution
 from explorer.run.sharded.lanes import LaneTransport, open_lanes
 from explorer.run.sharded.mesh import Meter, RankMesh
+from explorer.run.sharded.requests import request_of
 from explorer.run.transport import Transport
 from explorer.sharding.stage import Request
 from tests.run.sharded.plans import BATCH, CASES, GRAPH, TIED, Case, plan, sample, weight
@@ -54,7 +55,7 @@ def one(case: Case) -> dict[str, Any]:
     model = ShardedModel(
         graph=TIED if "tied" in case.name else GRAPH,
         placement=prepared.placement,
-        request=Request(case.layout, case.axes, ()),
+        request=request_of(prepared.strategy),
         weight=weight, sample=sample, dtype="fp64", optimizer=case.optimizer, options={},
         offload=frozenset(offload),
     )  # fmt: skip

@@ -160,6 +160,9 @@ CASES = (
         optimizer="adam",
     ),
     Case("breadth first zero 3", "breadth_first", 2, 2, fields={"zero": 3}),
+    Case("split x sequence", "zb_h1", 2, axes=TENSOR, layout=WITH_SEQUENCE),
+    Case("split there and back x tensor", "zb_v", 2, axes=TENSOR, layout=TWO),
+    Case("split x data", "zb_h1", 2, 2),
     Case("four stages", "gpipe", 4),
     Case("tensor 4", "1f1b", 1, axes=(("tensor", 4),), layout=WITH_SEQUENCE),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from explorer.base.errors import InputError
 from explorer.run.lane import RankLanes
 from explorer.run.sharded.backend import check_order
+from explorer.run.sharded.requests import request_of
+from explorer.strategy import Mesh, Sharding
 from tests.run.sharded.plans import CASES, GRAPH, Case, plan
 from tests.run.sharded.ranks import on_ranks
 
@@ -77,7 +80,21 @@ def test_zero_sends_what_its_closed_form_says(results: Results) -> None:
             assert case["sent"] == times * scalars * 8 / 2
 
 
-def test_orders_that_split_backwards_are_refused() -> None:
-    lanes = RankLanes(plan(Case("split", "zb_h1", 2)).program)
-    with pytest.raises(InputError, match="whole backwards"):
+def test_stages_of_unlike_layouts_are_refused() -> None:
+    case = next(item for item in CASES if item.name == "pipeline x tensor")
+    strategy = plan(case).strategy
+    first, *rest = strategy.stages
+    assert request_of(strategy).layout == case.layout
+    with pytest.raises(InputError, match="laid out differently"):
+        request_of(replace(strategy, stages=(replace(first, layout=()), *rest)))
+    carved = Sharding(
+        layers=("*.up",), layout=(("ffn", "x"),), meshes=(Mesh(devices=(0, 1), axes=(("x", 2),)),)
+    )
+    with pytest.raises(InputError, match="over devices of several lanes"):
+        request_of(replace(strategy, stages=(replace(first, shardings=(carved,)), *rest)))
+
+
+def test_orders_without_flushes_are_refused() -> None:
+    lanes = RankLanes(plan(Case("without", "pipedream", 2)).program)
+    with pytest.raises(InputError, match="orders with flushes"):
         check_order(lanes)
