@@ -30,7 +30,7 @@ from explorer.graph import Work
 
 SCHEMA = "explorer.validate/1"
 """Schema of the files."""
-_SELF_TIMED = ("interpreter", "torch")
+_SELF_TIMED = ("interpreter", "layers", "torch")
 _UNUSABLE = {
     "too noisy": "the machine was too busy; run it again when less else runs",
     "wrong numbers": "it computed wrong numbers",

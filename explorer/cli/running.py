@@ -31,7 +31,12 @@ def add_commands(commands: Any) -> None:
     parser.add_argument(
         "--steps", type=int, help=f"measured rounds, interleaved with the baseline; default {STEPS}"
     )
-    parser.add_argument("--engine", choices=("interpreter", "torch", "dry", "slice"))
+    parser.add_argument(
+        "--engine", choices=("interpreter", "layers", "torch", "dry", "slice"),
+        help="what runs: small stand-ins (interpreter, the default; torch: on torch's own runtime"
+        " as well), the model's own layers, fewer where they take too long (layers, minutes), the order with"
+        " compute slept (dry), or one rank at full size (slice)",
+    )  # fmt: skip
     parser.add_argument("--rank", type=int, help="rank that engine slice runs; default: the busiest")
     parser.add_argument("--baseline", default="", help="plan file; else chosen to suit the plan")
     parser.add_argument(
@@ -157,6 +162,9 @@ def comparison_text(comparison: Comparison) -> str:
         f"engine         {run.engine}: {format_seconds(run.step_time_s)} a step from idle to idle,"
         f" gradients within {run.gradient:.0e} of one process"
         for run in comparison.engines
+    ]
+    lines += [
+        f"shortened      {row.what}: {row.plan} in the plan, {row.here} here" for row in comparison.shortened
     ]
     lines += [f"validated      {text}" for text in comparison.validated]
     lines += [f"not validated  {text}" for text in comparison.not_validated]

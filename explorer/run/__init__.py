@@ -49,7 +49,7 @@ def validate(
     Args:
         resolved_plan: the plan with its inputs.
         steps: measured rounds; in each the calibration, the strategy and the baseline are run in turn.
-        engine: engine: interpreter, torch or dry.
+        engine: interpreter, layers, torch or dry.
         baseline: data_parallel, single, even, a plan or its file; None suits the plan.
         on_event: function called with every event of the ranks.
         options: further arguments of `make_experiment`.

@@ -15,6 +15,8 @@ from explorer.calibrate.runs import LayerTime, MachineTimes
 from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup, Source
 from explorer.graph import Defaults, LayerGraph
 from explorer.run.model import ModelSpec, model_graph
+from explorer.run.own.layer_times import graph_with_times, layer_times, no_graph
+from explorer.run.own.own_model import OwnModel
 from explorer.workload import OPTIMIZERS
 
 
@@ -40,12 +42,13 @@ def uncalibrated(ranks: int, *, flops_per_s: float = 2e10) -> Cluster:
 
 
 def calibrate(
-    model: ModelSpec,
+    model: ModelSpec | OwnModel,
     rows: Iterable[Iterable[Mapping[str, Any]]],
     *,
     ranks: int,
     optimizer: str,
     only: int | None = None,
+    graph: LayerGraph | None = None,
 ) -> Calibrated:
     """Average compute (it adds up, noise included, as in a step), and take medians of messages and
     collectives.
@@ -57,16 +60,21 @@ def calibrate(
         optimizer: the one whose update was timed.
         only: take compute from this round alone, which the same round's steps are then compared with: the
             load of a shared machine drifts.
+        graph: graph of a model's own layers; None for stand-ins.
     """
     every = [list(rank) for rank in rows]
     flat = [row for rank in every for row in rank]
     now = flat if only is None else [rank[only] for rank in every]
-    times = _unit_times(model, now)
+    if isinstance(model, ModelSpec):
+        times = _unit_times(model, now)
+        measured = model_graph(model, name="calibrated", defaults=Defaults(precision="fp32"), times=times)
+    else:
+        measured = graph_with_times(graph or no_graph(), layer_times(model, now))
     messages = _medians(flat, "messages")
     reduces = _medians(flat, "reduces")
     update_s = fmean(row["update_s"] for row in now)
     latency_s, bandwidth = _line(messages)
-    elements = sum(item.elements for item in model_graph(model).parameters)
+    elements = sum(item.elements for item in measured.parameters)
     moved = elements * OPTIMIZERS[optimizer].moved_bytes * model.element_bytes / 4
     cluster = _cluster(
         ranks,
@@ -80,7 +88,7 @@ def calibrate(
     known |= {f"message {size}": seconds for size, seconds in messages.items()}
     known |= {f"reduce {size}": seconds for size, seconds in reduces.items()}
     return Calibrated(
-        graph=model_graph(model, name="calibrated", defaults=Defaults(precision="fp32"), times=times),
+        graph=measured,
         cluster=cluster,
         cpu_share=min((median(row["cpu_share"] for row in rank) for rank in every if rank), default=0.0),
         seconds=known,

@@ -12,11 +12,15 @@ from typing import Any
 import torch
 
 from explorer.run.lane import Wire
-from explorer.run.model import parameter_names
-from explorer.run.modules import initial_weights, sample_tokens, unit_forward
+from explorer.run.model import ModelSpec, parameter_names
+from explorer.run.modules import Weights, sample_tokens, unit_forward
 from explorer.run.optimizers import Optimizer
+from explorer.run.own.layer_timing import time_layers
+from explorer.run.own.own_layers import own_layers
+from explorer.run.own.own_model import OwnModel
 from explorer.run.spec import Calibration
 from explorer.run.transport import Transport
+from explorer.run.units import units_of
 
 REPEATS = 3
 """Messages and collectives of one size in one round."""
@@ -28,6 +32,13 @@ def _since(begin: Pair, end: Pair) -> Pair:
     return end[0] - begin[0], end[1] - begin[1]
 
 
+def _own_weights(model: ModelSpec, weights: Weights) -> list[Weights]:
+    """Return the weights of every unit by its own names."""
+    return [
+        {own: weights[full] for own, full in parameter_names(model, unit).items()} for unit in model.units
+    ]
+
+
 class Stopwatch:
     """Timer of everything requested, once per call of `measure`."""
 
@@ -35,11 +46,8 @@ class Stopwatch:
         self.asked, self.transport = asked, transport
         self.model, self.device = asked.model, transport.device
         units = range(len(self.model.units))
-        self.weights = initial_weights(self.model, units, self.device)
-        self.own = [
-            {own: self.weights[full] for own, full in parameter_names(self.model, unit).items()}
-            for unit in self.model.units
-        ]
+        self.weights = units_of(self.model).weights(units, self.device)
+        self.own = _own_weights(self.model, self.weights) if isinstance(self.model, ModelSpec) else []
         self.sums = [[torch.zeros_like(w) for w in own.values()] for own in self.own]
         self.everyone = tuple(range(transport.ranks))
         n = transport.ranks
@@ -77,6 +85,8 @@ class Stopwatch:
     def _units(self, samples: int) -> tuple[list[Pair], list[Pair]]:
         """Return the (forward, backward) seconds of every unit: of the wall, and those the core worked."""
         self.transport.barrier()
+        if isinstance(self.model, OwnModel):
+            return time_layers(own_layers(self.model), self.weights, samples, self._clocks)
         tokens = sample_tokens(self.model, 0, samples, self.device)
         inputs: list[torch.Tensor | None] = []
         outputs: list[torch.Tensor] = []

@@ -12,6 +12,7 @@ from typing import Any
 
 from explorer.run.build import Prepared, begins, parts_of, step_times
 from explorer.run.cost_check import CostCheck, RankBytes
+from explorer.run.own.shortened import Shortened
 
 QUIET = 0.8
 """Smallest share of a core that a rank must get for a verdict."""
@@ -106,6 +107,8 @@ class Comparison:
     """Distance of the quartiles of the rounds' own errors, in per cent; 0 for fewer than two rounds."""
     engines: list[EngineRun] = field(default_factory=list)
     """Our engine and torch's in the same launch; [] if torch's did not run."""
+    shortened: list[Shortened] = field(default_factory=list)
+    """What runs of the plan's model here, where it is less; [] for stand-ins and slept compute."""
     machine: dict[str, Any] = field(default_factory=dict)
     """What the run timed of its machine, the fields of `explorer.calibrate.runs.MachineTimes`, from which it
     was predicted; {} if compute was slept.

@@ -195,7 +195,7 @@ def layer_seconds(
     """Return predicted and measured seconds of every unit.
 
     Args:
-        graph: the operators, those of a unit in the block of its name.
+        graph: the operators, those of a unit in the block of its name; or the units themselves.
         profile: the machine.
         units: the units in the order of the timings.
         rows: per rank and round: samples -> (forward, backward) of every unit.
@@ -204,6 +204,7 @@ def layer_seconds(
     inside: dict[str, list[int]] = defaultdict(list)
     for position, layer in enumerate(graph.layers):
         inside[layer.block].append(position)
+        inside[layer.name].append(position)
     found = []
     for samples in sorted({int(key) for row in rows for key in row}):
         seconds = layer_costs(graph, profile.device_kinds[0], samples=samples, precision=precision).seconds

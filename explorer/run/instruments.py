@@ -16,7 +16,7 @@ from explorer.run.experiment import Experiment
 from explorer.run.likeness import UnitSize
 from explorer.run.short_run import WARMUP_ROUNDS, short_run
 
-ENGINES = ("interpreter", "torch", "dry")
+ENGINES = ("interpreter", "layers", "torch", "dry")
 
 __all__ = ["BASELINES", "ENGINES", "Experiment", "available_ranks", "dry_run", "make_experiment", "short_run"]
 
@@ -48,10 +48,10 @@ def make_experiment(
     Args:
         resolved: the plan with its inputs.
         rounds: measured rounds, strategy and baseline in turn.
-        engine: one of `ENGINES`.
+        engine: one of `ENGINES`; layers runs the model's own layers, the others stand-ins for them.
         baseline: one of `BASELINES`, a plan or its file; None suits the plan.
         ranks: most processes; None for as many as can be timed here.
-        size: size of the runnable model.
+        size: size of the stand-ins.
         warmup_rounds: rounds before them that are discarded (a dry run needs none).
         profile: a profile of this machine (`explorer.profiling.kept_profile`), whose prediction is compared
             as well; None if there is none.
@@ -67,10 +67,15 @@ def make_experiment(
         if profile is not None:
             raise InputError(
                 "a dry run computes nothing that a profile could predict",
-                key="profile", found=profile.name, allowed="engine interpreter or torch",
+                key="profile", found=profile.name, allowed="engine interpreter, layers or torch",
             )  # fmt: skip
         return dry_run(resolved, rounds=min(rounds, 3), ranks=ranks or DRY_RANKS)
+    if engine == "layers" and size is not None:
+        raise InputError(
+            "own layers have the sizes of their model, and no others",
+            key="size", found=f"width {size.d_model}", allowed="engine interpreter or torch",
+        )  # fmt: skip
     return short_run(
         resolved, rounds=rounds, engine=engine, baseline=baseline, ranks=ranks or available_ranks(),
-        size=size or UnitSize(), warmup_rounds=warmup_rounds, profile=profile,
+        size=None if engine == "layers" else size or UnitSize(), warmup_rounds=warmup_rounds, profile=profile,
     )  # fmt: skip

@@ -18,6 +18,7 @@ from explorer.graph import LayerGraph
 from explorer.pricing import Pricer
 from explorer.run.left_out import left_out
 from explorer.run.model import BLOCK, CONV, EMBED, HEAD, MLP, ModelSpec, Unit, model_graph
+from explorer.run.own.own_model import OwnModel
 from explorer.schedules import SCHEDULES
 from explorer.strategy import JobStrategy, Mesh, Stage, UpdateChoice
 from explorer.tasks.placement import place
@@ -58,7 +59,7 @@ SMALL = UnitSize(d_model=16, heads=2, seq=4, vocab=16, samples=1, step_s=1e-4)
 class Scaled:
     """A plan's likeness that runs on a few ranks."""
 
-    model: ModelSpec
+    model: ModelSpec | OwnModel
     """The model to compute."""
     graph: LayerGraph
     """Graph of the model, not calibrated."""

@@ -35,7 +35,10 @@ from explorer.run.cost_check import (
 from explorer.run.experiment import Experiment, update_rules
 from explorer.run.launch import RunResult, device_of
 from explorer.run.likeness import Scaled, UnitSize, scale
+from explorer.run.model import ModelSpec
 from explorer.run.operators import by_operator, operator_graph
+from explorer.run.own.own_scale import own_scaled
+from explorer.run.own.shortened import Shortened
 from explorer.run.spec import Calibration, RunSpec
 from explorer.run.timelines import RunTimeline, run_timeline
 from explorer.simulation.check import check_job
@@ -51,18 +54,24 @@ def short_run(
     engine: str,
     baseline: str | Resolved | None,
     ranks: int,
-    size: UnitSize,
+    size: UnitSize | None,
     warmup_rounds: int = WARMUP_ROUNDS,
     profile: Cluster | None = None,
 ) -> Experiment:
-    """Run the plan's likeness, its baseline and their calibration for real, in turn.
+    """Run a plan, its baseline and their calibration for real, in turn.
 
+    `size`: size of the stand-ins; None for the model's own layers.
     `profile`: what this machine's profile says of it, to compare with; None if there is none.
     """
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
     if problems := check_job(resolved.graph, resolved.cluster, job, strategy):
         raise PlanError(problems)
-    scaled = scale(resolved.graph, resolved.cluster, job, strategy, ranks=ranks, size=size)
+    shortened: tuple[Shortened, ...] = ()
+    if size is None:
+        scaled, shortened = own_scaled(resolved, ranks=ranks)
+    else:
+        scaled = scale(resolved.graph, resolved.cluster, job, strategy, ranks=ranks, size=size)
+    size = size or UnitSize()
     name, other = baseline_of(baseline, scaled, size)
     rough = uncalibrated(scaled.ranks, flops_per_s=size.flops_per_s)
     main = _likeness_prepared(scaled, rough, ranks)
@@ -95,7 +104,10 @@ def short_run(
 
     def learn(result: RunResult, only: int | None = None) -> Calibrated:
         rows = [rank["calibration"] for rank in result.ranks]
-        return calibrate(scaled.model, rows, ranks=scaled.ranks, optimizer=scaled.job.optimizer, only=only)
+        return calibrate(
+            scaled.model, rows, ranks=scaled.ranks, optimizer=scaled.job.optimizer, only=only,
+            graph=scaled.graph,
+        )  # fmt: skip
 
     def finish(result: RunResult) -> Comparison:
         done = min(len(rank["calibration"]) for rank in result.ranks)
@@ -112,6 +124,7 @@ def short_run(
             costs_missing=missing,
             memory=_memory(result, scaled),
             plan_speedup=planned_speedup(resolved, name, baseline),
+            shortened=list(shortened),
         )
 
     def timeline(result: RunResult) -> RunTimeline:
@@ -244,13 +257,13 @@ def _costs(
     result: RunResult, scaled: Scaled, other: JobStrategy, name: str, found: Comparison, profile: Cluster
 ) -> CostCheck:
     """Compare what was measured with what the machine's profile says of the operators of the run."""
-    graph, clock = operator_graph(scaled.model), clock_of(device_of(result))
+    graph, clock = _operators(scaled), clock_of(device_of(result))
     rows = [rank["cases"]["strategy"] for rank in result.ranks]
     rough = uncalibrated(scaled.ranks)
 
     def priced(strategy: JobStrategy, **fields: Any) -> Prepared:
         run = _prepared("profile", scaled, strategy, rough, **fields)
-        return priced_by(run, graph, by_operator(strategy, graph), profile)
+        return priced_by(run, graph, _by_operator(scaled, strategy, graph), profile)
 
     main, against = priced(scaled.strategy), priced(other, everywhere=name == "single")
     step_s, compute_s = compare.predicted_step(main), predicted_compute(main)
@@ -274,18 +287,27 @@ def _costs(
             tolerance_pct=COST_TOLERANCE_PCT,
         ),
         layers=layer_seconds(
-            graph, profile, [unit.name for unit in scaled.model.units],
+            graph, profile, [layer.name for layer in scaled.graph.layers],
             [row["worked"] for rank in result.ranks for row in rank["calibration"]],
             precision=scaled.job.precision,
         ),
     )  # fmt: skip
 
 
+def _operators(scaled: Scaled) -> LayerGraph:
+    """Return the graph of a run as the cost model prices it: own layers are operators already."""
+    return operator_graph(scaled.model) if isinstance(scaled.model, ModelSpec) else scaled.graph
+
+
+def _by_operator(scaled: Scaled, strategy: JobStrategy, graph: LayerGraph) -> JobStrategy:
+    return by_operator(strategy, graph) if isinstance(scaled.model, ModelSpec) else strategy
+
+
 def _memory(result: RunResult, scaled: Scaled) -> list[RankBytes]:
     """Compare the counted peak of every rank with the predicted one."""
-    graph, rough = operator_graph(scaled.model), uncalibrated(scaled.ranks)
+    graph, rough = _operators(scaled), uncalibrated(scaled.ranks)
     run = _prepared("bytes", scaled, scaled.strategy, rough)
-    priced = priced_by(run, graph, by_operator(scaled.strategy, graph), rough)
+    priced = priced_by(run, graph, _by_operator(scaled, scaled.strategy, graph), rough)
     return rank_bytes(priced, [rank["cases"]["bytes"] for rank in result.ranks])
 
 

@@ -100,7 +100,7 @@ class RunCase:
 class Calibration:
     """What every rank times in each round, all at the same time."""
 
-    model: ModelSpec
+    model: ModelSpec | OwnModel
     """Model whose units are timed one by one, forward and backward."""
     samples: tuple[int, ...]
     """Numbers of samples to time."""
@@ -231,7 +231,7 @@ def from_data(data: Mapping[str, Any]) -> RunSpec:
     values["cases"] = tuple(_case(item) for item in data["cases"])
     values["faults"] = tuple(Fault(**item) for item in data["faults"])
     timed = data["calibration"]
-    values["calibration"] = timed and Calibration(**{**_tuples(timed), "model": _stand_ins(timed["model"])})
+    values["calibration"] = timed and Calibration(**{**_tuples(timed), "model": _model(timed["model"])})
     asked = data["survey"]
     values["survey"] = asked and Survey(**_tuples(asked))
     return RunSpec(**values)
@@ -297,10 +297,6 @@ def _actions(text: str) -> tuple[Action, ...]:
 def _model(data: Mapping[str, Any]) -> ModelSpec | OwnModel:
     if "reference" in data:
         return own_model(_nested_tuples(data))
-    return _stand_ins(data)
-
-
-def _stand_ins(data: Mapping[str, Any]) -> ModelSpec:
     values = dict(data)
     values["units"] = tuple(Unit(**_tuples(item)) for item in data["units"])
     return ModelSpec(**values)

@@ -102,3 +102,16 @@ def test_a_broken_plan_lists_everything(plan: Path, tmp_path: Path, run: Run) ->
     problems = done.json["error"]["problems"]
     assert any("33" in item for item in problems)
     assert any("head" in item for item in problems)
+
+
+def test_own_layers_of_a_graph_without_code_are_refused(tmp_path: Path, run: Run) -> None:
+    path = tmp_path / "vgg.yaml"
+    shape = ["--cluster", "dgx-a100", "--global-batch", "16", "--searcher", "even", "--option", "stages=2"]
+    assert run("search", "--model", "vgg16", *shape, "-o", path).status == 0
+    done = run("validate", path, "--engine", "layers")
+    assert done.status == 2
+    assert done.err.startswith("explorer: engine: 'vgg16' is a graph without code")
+    assert "--engine interpreter" in done.err
+    assert done.err.count("\n") == 1
+    found = run("validate", path, "--engine", "layers", "--json").json["error"]
+    assert (found["key"], found["found"]) == ("engine", "layers")

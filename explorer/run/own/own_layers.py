@@ -136,6 +136,10 @@ class OwnLayers:
         }
         return {**found, LOSS_KEY: made[TOTAL]} if TOTAL in made else found
 
+    def prepare(self, units: Iterable[int], samples: int) -> None:
+        """Make the module of some layers before it is timed."""
+        self._module(samples, tuple(units))
+
     def _module(self, samples: int, layers: tuple[int, ...]) -> LayerModule:
         key = (samples, layers)
         if key not in self._modules:

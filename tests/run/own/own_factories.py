@@ -29,3 +29,34 @@ class Skip(nn.Module):
 def skip() -> Any:
     """A user's module with inputs by name."""
     return Skip(), {"x": torch.zeros(1, 6), "mask": torch.ones(1, 8, dtype=torch.long)}
+
+
+class Block(nn.Module):
+    """A residual block of two linear layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
+
+    def forward(self, x: Any) -> Any:
+        return x + self.down(torch.relu(self.up(x)))
+
+
+class Stack(nn.Module):
+    """Twelve equal blocks between an input and a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.head = nn.Linear(6, 8), nn.Linear(8, 4)
+        self.blocks = nn.ModuleList(Block() for _ in range(12))
+
+    def forward(self, x: Any) -> Any:
+        x = self.first(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+def stack() -> Any:
+    """A user's module whose blocks can be taken away."""
+    return Stack(), {"x": torch.zeros(1, 6)}

@@ -1,0 +1,208 @@
+"""From a plan to what runs here of it with the model's own layers, and what was shortened for that.
+
+Ranks, merged stages, microbatches and shares are those of the plan's likeness (`explorer.run.likeness`); the
+layers are the plan's own. Until a step is short and small enough, samples of a microbatch, tokens and then
+blocks are taken away: blocks in proportion, at least one of every stage, and only whole ones that no stage
+cuts. Widths stay.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from explorer.base.errors import InputError
+from explorer.graph import LayerGraph
+from explorer.models import SOURCES, load_model
+from explorer.models.module_source import has_module
+from explorer.models.modules import MODULES
+from explorer.models.torch_export import UNUSED
+from explorer.plan import Reference, Resolved, located
+from explorer.run.likeness import Scaled, UnitSize, scale
+from explorer.run.own.own_source import OwnSource, own_source
+from explorer.run.own.shortened import Shortened
+from explorer.run.own.shortening import Keep, kept_blocks, sample_flops, whole_blocks
+from explorer.strategy import Stage
+
+STEP_S, FLOPS_PER_S = 4.0, 3e10
+"""Wanted seconds of a step in one process, and FLOP/s that a core is assumed to reach."""
+FEWEST_TOKENS = 16
+"""Tokens of a sample below which none are taken away."""
+COPIES = 14
+"""Copies of all weights that ranks and the comparison with one process hold at a time, per rank."""
+_OWN = UnitSize(samples=1)
+
+
+def own_scaled(
+    resolved: Resolved, *, ranks: int, step_s: float = STEP_S
+) -> tuple[Scaled, tuple[Shortened, ...]]:
+    """Bring a plan down to at most so many ranks, with its model's own layers.
+
+    Args:
+        resolved: the plan.
+        ranks: most ranks.
+        step_s: wanted seconds of a step in one process.
+
+    Raises:
+        InputError: no code behind the plan's model, layers of the plan that the module does not have, or
+            slices of layers.
+    """
+    job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
+    item = _with_code(resolved)
+    if any(stage.slices for stage in strategy.stages):
+        raise InputError(
+            "layers cut into slices over stages do not run yet", key="slices",
+            allowed="whole layers, or --engine interpreter",
+        )  # fmt: skip
+    like = scale(resolved.graph, resolved.cluster, job, strategy, ranks=ranks, size=_OWN)
+    tokens, keep = _short_enough(resolved, item, like, step_s)
+    own = own_source(
+        located(item.reference, resolved.folder), settings=dict(item.settings), sequence_length=tokens,
+        keep=keep,
+    )  # fmt: skip
+    named = _plan_names(item.reference, own, resolved.graph)
+    made = _stages(own.graph, named, resolved, like)
+    shortened = _rows(resolved, like, tokens, own.model.keep)
+    own_words = {"ratio of the stages' times"}
+    lost = [text for text in like.not_validated if not _carried(text)]
+    scaled = replace(
+        like,
+        model=own.model,
+        graph=own.graph,
+        strategy=like.strategy.with_stages(made),
+        validated=(
+            *(text for text in like.validated if text not in own_words),
+            f"the model's own layers: {len(own.graph.layers)} of {len(resolved.graph.layers)}",
+        ),
+        not_validated=tuple(lost),
+    )
+    return scaled, shortened
+
+
+def _with_code(resolved: Resolved) -> Reference:
+    """Return the plan's only model, behind which there is code."""
+    item = resolved.plan.models[0][1]
+    if len(resolved.plan.models) > 1 or not has_module(located(item.reference, resolved.folder)):
+        several = len(resolved.plan.models) > 1
+        raise InputError(
+            "own layers of several models do not run yet" if several
+            else f"{item.reference!r} is a graph without code, so it has no layers of its own to run",
+            key="engine", found="layers",
+            allowed="--engine interpreter, which runs stand-ins; or a plan for a zoo model with a module,"
+            " hf:PATH or module:factory",
+        )  # fmt: skip
+    return item
+
+
+def _carried(text: str) -> bool:
+    """Tell whether own layers carry what a likeness says that it leaves out."""
+    return text.startswith(("the layers themselves", "weights that stages share", "samples of a microbatch",
+                            "tokens of a sample"))  # fmt: skip
+
+
+def _short_enough(
+    resolved: Resolved, item: Reference, like: Scaled, step_s: float
+) -> tuple[int | None, Keep]:
+    """Return the tokens of a sample and the blocks that stay."""
+    graph, batch = resolved.graph, like.job.global_batch
+    most = step_s * FLOPS_PER_S / (3 * batch)
+    memory = 0.5 * _free_bytes() / (4 * COPIES * like.ranks)
+    tokens: int | None = item.sequence_length or None
+    length = graph.defaults.sequence_length
+    if length and sample_flops(graph) > most:
+        fewer = max(FEWEST_TOKENS, min(length, int(length * most / sample_flops(graph))))
+        tokens = 2 ** (fewer.bit_length() - 1) if fewer < length else tokens
+        shorter = _reloaded(resolved, item, tokens)
+        graph = shorter if shorter is not None else graph
+        tokens = tokens if shorter is not None else (item.sequence_length or None)
+    blocks = whole_blocks(resolved.graph, resolved.plan.strategy.job.stages)
+    return tokens, kept_blocks(graph, blocks, flops=most, elements=memory)
+
+
+def _free_bytes() -> float:
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return 4e9
+
+
+def _reloaded(resolved: Resolved, item: Reference, tokens: int | None) -> LayerGraph | None:
+    """Return the plan's graph for samples of so many tokens; None if its source has none."""
+    try:
+        return load_model(
+            located(item.reference, resolved.folder), sequence_length=tokens, settings=dict(item.settings)
+        )
+    except InputError:
+        return None
+
+
+def _plan_names(reference: str, own: OwnSource, graph: LayerGraph) -> dict[str, str]:
+    """Map every layer that runs to the plan's layer that it is.
+
+    Raises:
+        InputError: the plan has no such layer, or has layers that do not run.
+    """
+    known = reference in SOURCES.names()
+    family = MODULES.get(SOURCES.get(reference).family) if known else None
+    named = {item.name: family.layer(item.name) if family else item.name for item in own.graph.layers}
+    strange = [name for name, plan in named.items() if plan not in graph.layer]
+    blocks = {graph.layer[plan].block for plan in named.values() if plan in graph.layer}
+    gone = {f"{path}.{n}" for path, count, kept in own.model.keep for n in set(range(count)) - set(kept)}
+    missing = [
+        item.name
+        for item in graph.layers
+        if item.name not in named.values() and item.block not in gone and item.name != UNUSED
+    ]
+    if strange or missing:
+        raise InputError(
+            f"{(strange or missing)[0]!r} is a layer of {'the module' if strange else 'the plan'} only",
+            key="layers", found=(strange or missing)[0],
+            allowed=f"the same layers in both ({len(blocks)} blocks agree), or --engine interpreter",
+        )  # fmt: skip
+    return named
+
+
+def _stages(graph: LayerGraph, named: Mapping[str, str], resolved: Resolved, like: Scaled) -> list[Stage]:
+    """Return the stages of the run with the layers of the plan's stages for which they stand."""
+    plan = resolved.plan.strategy.job.stages
+    made = []
+    for stage, group in zip(like.strategy.stages, like.groups, strict=True):
+        own = {name for s in group for name in plan[s].all_layers}
+        layers = tuple(item.name for item in graph.layers if named[item.name] in own)
+        if not layers:
+            raise InputError(
+                f"nothing of stage {group[0]} can run", key="stages", found=group[0],
+                allowed="stages with a layer that is not the loss alone",
+            )  # fmt: skip
+        made.append(replace(stage, layers=layers))
+    return made
+
+
+def _rows(
+    resolved: Resolved,
+    like: Scaled,
+    tokens: int | None,
+    keep: Keep,
+) -> tuple[Shortened, ...]:
+    """Return the table of what was shortened."""
+    plan, here = resolved.plan.strategy.job, like.strategy
+    rows = [
+        Shortened(what=f"blocks of {path}", plan=str(count), here=str(len(kept)))
+        for path, count, kept in keep
+    ]
+    length = resolved.graph.defaults.sequence_length
+    job = resolved.plan.workload.job
+    sizes = [Counter(stage.microbatch_samples for stage in item.stages) for item in (plan, here)]
+    for what, before, after in (
+        ("tokens of a sample", length, tokens or length),
+        ("samples of a microbatch", max(sizes[0]), max(sizes[1])),
+        ("samples of a batch", job.global_batch, like.job.global_batch),
+        ("ranks", len(plan.devices), like.ranks),
+    ):
+        if before != after:
+            rows.append(Shortened(what=what, plan=str(before), here=str(after)))
+    if any(item.kind == "dropout" or "dropout" in item.name for item in resolved.graph.layers):
+        rows.append(Shortened(what="dropout", plan="on", here="off"))
+    return tuple(rows)
