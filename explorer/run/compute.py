@@ -12,7 +12,7 @@ from explorer.base.errors import InputError
 from explorer.run.held_weights import HeldWeights
 from explorer.run.lane import LaneTask, RankLanes, Transfer
 from explorer.run.mailbox import Mailbox
-from explorer.run.packing import empty, pack, unpack
+from explorer.run.packing import empty, pack, tensors_of
 from explorer.run.spec import RunCase
 from explorer.run.split_backward import input_half, weight_half
 from explorer.run.sweeps import Interval, first_guess
@@ -75,7 +75,7 @@ class Compute(HeldWeights):
         if item.flow < 0:
             return
         keys = self._keys(item)
-        parts = unpack(message, [self._blank(key, item.interval) for key in keys])
+        parts = tensors_of(message, [self._blank(key, item.interval) for key in keys])
         for key, rows in zip(keys, parts, strict=True):
             if item.backward:
                 self.backwards.put((item.flow, key), item.interval, rows)

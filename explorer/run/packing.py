@@ -33,7 +33,7 @@ def empty(likes: Sequence[torch.Tensor]) -> torch.Tensor:
     return torch.empty(size, dtype=torch.uint8, device=first.device)
 
 
-def unpack(message: torch.Tensor, likes: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def tensors_of(message: torch.Tensor, likes: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Return the tensors of a message."""
     if _alike(likes):
         return [message] if len(likes) == 1 else list(message)

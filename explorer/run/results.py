@@ -90,7 +90,7 @@ def read_results(folder: Path, experiment: Experiment) -> RunResult:
     found: dict[int, Mapping[str, Any]] = {}
     events: list[dict[str, Any]] = []
     for path in (path for place in places for path in sorted(place.glob(_RESULT))):
-        result = _checked(path, experiment)
+        result = read_result(path, experiment)
         rank = path.stem.removeprefix("result-")
         if rank.isdigit():
             found[int(rank)] = result
@@ -107,8 +107,12 @@ def read_results(folder: Path, experiment: Experiment) -> RunResult:
     )
 
 
-def _checked(path: Path, experiment: Experiment) -> Mapping[str, Any]:
-    """Read one rank's result and make sure that it is of this run."""
+def read_result(path: Path, experiment: Experiment) -> Mapping[str, Any]:
+    """Read one rank's result, which must be of this run.
+
+    Raises:
+        InputError: as `validate_results`.
+    """
     result = parse_json(read_text(path, most=RESULT_BYTES), ours=False)
     if not isinstance(result, dict) or not isinstance(result.get("cases"), dict):
         raise InputError("is not the result of a rank", file=str(path))

@@ -160,12 +160,13 @@ def make_block(
     rows, again = np.nonzero(fits)
     size, grid = frame.size[rows], frame.grid[rows]
     least, slow = np.zeros((2, len(rows)))
+    least_of = _least_cut_anew_s if problem.rules else _least_s
     for samples in np.unique(size).tolist():
         mine = np.flatnonzero(size == samples)
         for place in range(len(costs.places)):
             costs.seconds(samples, place)
             yield None
-        least[mine] = _least_s(costs, schedule, frame, rows[mine], again[mine], samples)
+        least[mine] = least_of(costs, schedule, frame, rows[mine], again[mine], samples)
         slow[mine] = costs.most_s(samples)[again[mine]]
     p, d, v, count = frame.positions[grid], frame.replicas[grid], frame.chunks[grid], frame.count[rows]
     used = p * d * costs.row
@@ -285,6 +286,22 @@ def _least_s(
     if training and schedule.flush:  # one microbatch goes down through all stages and back
         np.maximum(longest, passed[costs.stages.whole][again], out=longest)
     return longest
+
+
+def _least_cut_anew_s(
+    costs: LayoutCosts, schedule: Schedule, frame: Frame, rows: IntArray, again: IntArray, samples: int
+) -> FloatArray:
+    """Return the seconds of `_least_s` however the stages are cut, as pins and bans may want them.
+
+    Positions share all work evenly at best, and one microbatch goes down through all stages and back.
+    """
+    once, passed, bare = costs.least_s(samples)
+    whole, grid = costs.stages.whole, frame.grid[rows]
+    work = (bare if schedule.hides else once)[whole][again]
+    found: FloatArray = work * frame.count[rows] / frame.positions[grid]
+    if costs.job.training and schedule.flush:
+        np.maximum(found, passed[whole][again], out=found)
+    return found
 
 
 def cut_bounds(problem: Problem, stages: int) -> list[int]:

@@ -15,9 +15,10 @@ from explorer.cluster_profiles import load_cluster
 from explorer.graph import LayerGraph
 from explorer.schedules import SCHEDULES, Schedule
 from explorer.search import Evaluator, Problem
-from explorer.search._blocks import Block, least_of_layout, schedules_of
+from explorer.search._blocks import Block, cut_bounds, least_of_layout, schedules_of
 from explorer.search._branch_and_bound import BranchAndBound
 from explorer.search._frames import Frames, allowed_counts
+from explorer.search.problem import respecting
 from explorer.search.spaces import even_points, same_training
 from explorer.simulation.simulate import simulate
 from explorer.strategies.degrees import ZERO_LEVELS
@@ -79,6 +80,36 @@ def test_no_group_is_bounded_above_what_is_simulated(seed: int, decoder: Callabl
         least = least_of_layout(problem, block.order, block.costs, frames, schedules_of(problem))
         assert report.step_time_s >= least, degrees.label
     assert simulated == SAMPLE
+
+
+@pytest.mark.parametrize("position", [0, 2, 3])
+def test_bounds_hold_where_pins_want_another_cut(position: int, decoder: Callable[..., LayerGraph]) -> None:
+    """An even cut balances FLOPs, so that another may be faster: here embedding and head take most time."""
+    graph, devices = decoder(3, 64), DEVICES["dgx-1-v100"]
+    problem = replace(
+        drawn(1, decoder), graph=graph, cluster=load_cluster("dgx-1-v100"), devices=devices,
+        pins=(("layers.1.attention.norm", devices[position]),), memory_limit_bytes=0.0,
+    )  # fmt: skip
+    assert sum(_moved_and_bounded(problem, block) for block in opened(problem))
+
+
+def _moved_and_bounded(problem: Problem, block: Block) -> int:
+    """Compare bounds of groups with plans that pins cut anew; return how many there are."""
+    moved = 0
+    for degrees, lower in zip(map(block.degrees, range(len(block.lower))), block.lower, strict=True):
+        if degrees.stage_count == 1 or block.schedule.name not in ("1f1b", "gpipe", "zb_h1"):
+            continue
+        cuts = cut_bounds(problem, degrees.stage_count)[1:-1]
+        even = degrees.build(
+            problem.graph, problem.needed_cluster, problem.job, devices=block.order, cuts=cuts
+        )
+        found = respecting(problem, even)
+        if found is None or found == even:
+            continue
+        moved += 1
+        report = simulate(problem.graph, problem.needed_cluster, problem.workload, found)
+        assert report.step_time_s >= lower, degrees.label
+    return moved
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -141,10 +141,14 @@ def course(found: Iterator[Any]) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_pauses_change_nothing(name: str, problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pause of no time at all: every step is waited for."""
+    """A pause of no time at all: every step is waited for, unless who waits is held up for longer itself."""
     monkeypatch.setattr(pacing, "PAUSE_S", 1e-5)
-    heard = list(search(problem, name, max_evaluations=10))
-    assert any(item.waiting for item in heard)
+    for _ in range(20):
+        heard = list(search(problem, name, max_evaluations=10))
+        if any(item.waiting for item in heard):
+            break
+    else:
+        pytest.fail("no step of twenty searches was waited for")
     assert all(item.new is None for item in heard if item.waiting)
     walls = [item.wall_s for item in heard]
     assert walls == sorted(walls)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,8 @@ from explorer.export import EXPORTERS, import_config
 from explorer.framework_files import load_framework
 from explorer.models import _cache, hf, load_model, partitioning, pipedream, saved
 from explorer.plan import load_plan
+from explorer.run.experiment import Experiment
+from explorer.run.results import exported, read_result
 from explorer.run.spec import read_spec
 from explorer.score.reading import read_table
 from explorer.score.sets._simumax_rows import model_shapes
@@ -41,6 +44,12 @@ def _titan(path: Path) -> object:
 
 def _torchrun(path: Path) -> object:
     return import_config(path, "torchrun", model=None, cluster=None)
+
+
+@lru_cache
+def _experiment() -> Experiment:
+    """What a small plan's exported folder runs."""
+    return exported(load_plan(Path(__file__).parents[1] / "plans" / "03-dapple.yaml"))
 
 
 READERS = (
@@ -69,6 +78,7 @@ READERS = (
     Reader("run or trace", lambda path: read_evidence(path, CLUSTER), ".json"),
     Reader("packed trace", lambda path: read_evidence(path, CLUSTER), ".json.gz"),
     Reader("run specification", read_spec, ".json"),
+    Reader("result of a rank", lambda path: read_result(path, _experiment()), ".json"),
     Reader("rows", lambda path: read_table(path, ("a", "b")), ".csv"),
     Reader("shapes of SimuMax", model_shapes, ".json"),
     Reader("session", lambda path: restore(read_session(path)), ".yaml"),
@@ -92,6 +102,7 @@ OF_MODULES = {
     "explorer.models.pipedream": "PipeDream profile",
     "explorer.models.saved": "saved graph",
     "explorer.plan": "plan",
+    "explorer.run.results": "result of a rank",
     "explorer.run.spec": "run specification",
     "explorer.score.reading": "rows",
     "explorer.score.published": "rows",

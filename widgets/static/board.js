@@ -2855,7 +2855,7 @@ function attachGestures(ctx) {
 // src/board/hold.js
 var HOLD_MS = 60;
 var Hold = class {
-  /** @param {import("./index.js").BoardContext} ctx */
+  /** @param {BoardContext} ctx */
   constructor(ctx) {
     this.ctx = ctx;
     this.timer = 0;

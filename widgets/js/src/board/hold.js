@@ -3,11 +3,13 @@
 
 import { tellPreview } from "./preview.js";
 
+/** @typedef {import("./index.js").BoardContext} BoardContext */
+
 /** So long an answer is waited for before the estimate is drawn. */
 const HOLD_MS = 60;
 
 export class Hold {
-  /** @param {import("./index.js").BoardContext} ctx */
+  /** @param {BoardContext} ctx */
   constructor(ctx) {
     this.ctx = ctx;
     this.timer = 0;
