@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-
-import torch
+from typing import TYPE_CHECKING
 
 from explorer.actions import Action
 from explorer.tasks.program import Program
+
+if TYPE_CHECKING:
+    import torch
 
 Interval = tuple[int, int]
 """Samples [low, high), counted on over batches."""
@@ -96,5 +98,7 @@ def first_guess(like: torch.Tensor) -> torch.Tensor:
     """Return what a boundary of the shape (samples, ...) holds before anything was computed: any fixed
     values that differ from place to place do, the same for every sample.
     """
+    import torch
+
     places = torch.arange(like[0].numel(), dtype=like.dtype, device=like.device)
     return torch.cos(places).view(1, *like.shape[1:]).expand_as(like).clone()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -60,3 +62,12 @@ def test_no_circle() -> None:
 def test_the_check_itself(code: str, found: set[str]) -> None:
     assert set(named(ast.parse(code), "widgets")) == found
     assert set(named(ast.parse("from ..session import Point"), "widgets.run")) == {"widgets.session.Point"}
+
+
+def test_the_workbench_opens_without_what_takes_a_second_to_import() -> None:
+    code = (
+        "import sys; from widgets import Explorer; Explorer('gpt2-small', 'dgx-a100');"
+        " print(*{'torch', 'numba', 'transformers'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
