@@ -140,7 +140,7 @@ _SBATCH = """\
 #SBATCH --output=slurm-%j.out
 set -euo pipefail
 cd "$SLURM_SUBMIT_DIR"
-MASTER_ADDR="${{MASTER_ADDR:-$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)}}"
+MASTER_ADDR="${{MASTER_ADDR:-$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)}}"
 MASTER_PORT="${{MASTER_PORT:-$((20000 + SLURM_JOB_ID % 20000))}}"
 export MASTER_ADDR MASTER_PORT
 exec srun --kill-on-bad-exit=1 bash run.sh

@@ -121,9 +121,13 @@ def verdict_words(found: Comparison) -> str:
     )
 
 
+_RAN = {"dry": "The plan's order, with compute slept,", "layers": "What ran of the model's own layers"}
+"""Beginning of a sentence on what ran, by engine."""
+
+
 def figure_words(found: Comparison) -> str:
     """Write what was measured, together with what was predicted."""
-    what = "The plan's order, with compute slept," if found.engine == "dry" else "Its small likeness"
+    what = _RAN.get(found.engine, "Its small likeness")
     took, guess = found.measured["step_time_s"], found.predicted["step_time_s"]
     if not took or guess is None:
         return ""
@@ -146,6 +150,11 @@ def about_words(found: Comparison) -> str:
         return (
             "What ran: this plan's own order on real ranks with real messages; every computation was replaced"
             " by a sleep of its predicted seconds, and times are told in the plan's seconds."
+        )
+    if found.engine == "layers":
+        return (
+            "What ran: the model's own layers, shortened as the table of the run says, on this machine. Its"
+            " seconds are not the plan's; how true the prediction of them was, is what the run says."
         )
     return (
         "What ran: a likeness of this plan, small layers in the ratio of its stages' times, on this machine."

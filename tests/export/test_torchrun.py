@@ -153,7 +153,7 @@ def test_slurm_starts_the_script_once_on_every_node(tmp_path: Path) -> None:
     tools.mkdir()
     for name, text in (
         ("python3", 'if [ "$1" != -c ]; then echo "$*"; fi'),
-        ("scontrol", "echo first; echo second"),
+        ("scontrol", "echo first; seq 100000"),  # more than a pipe holds: who reads one line only ends it
         ("srun", 'shift; for n in 0 1 2 3; do SLURM_NODEID=$n "$@"; done'),
     ):
         (tools / name).write_text(f"#!/bin/sh\n{text}\n")
