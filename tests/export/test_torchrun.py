@@ -269,7 +269,9 @@ def test_two_agents_on_one_host_stand_for_two_nodes(
     assert all((tmp_path / "out" / f"node{node}").is_dir() for node in range(2))
     found = validate_results(plan, tmp_path / "out")
     assert found.numerics_ok is True
-    assert (found.rounds, found.baseline) == (ROUNDS, "single")
+    assert found.baseline == "single"
+    early = found.rounds < ROUNDS and found.verdict == "too noisy"
+    assert early or found.rounds == ROUNDS
     assert [item.rank for item in found.memory] == [0, 1]
     with pytest.raises(InputError, match="another plan"):
         validate_results(resolved(stages=2, microbatches=4), tmp_path / "out")
