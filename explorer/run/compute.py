@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from explorer.base.errors import InputError
+from explorer.run.handing import Handing
 from explorer.run.held_weights import HeldWeights
 from explorer.run.lane import LaneTask, RankLanes, Transfer
 from explorer.run.mailbox import Mailbox
@@ -24,6 +25,7 @@ class Compute(HeldWeights):
 
     def __init__(self, case: RunCase, lanes: RankLanes, lane: int, device: torch.device) -> None:
         super().__init__(case, lanes, lane, device)
+        self.handing = Handing(self.skeleton, self.pieces)
         self.into = self._flows_into()
         self.split = {task.piece for task in self.plans[lane].tasks if task.op == "I"}
         samples = lanes.program.order.steps * lanes.sweeps.batch_samples
@@ -151,33 +153,9 @@ class Compute(HeldWeights):
         if not self.lanes.sweeps.is_read(interval):
             return
         for f, flow in enumerate(self.skeleton.flows):
-            if flow.source != piece.section:
-                continue
-            here = self._parts_here(flow.targets[0], piece.copy, interval)
-            for key in self.case.flow_units[f]:
-                rows = made[key].detach()
-                for low, high in here:
-                    for target in flow.targets:
-                        part = rows[low - interval[0] : high - interval[0]]
-                        self.forwards.put((f, target, key), (low, high), part)
-                if sum(high - low for low, high in here) < interval[1] - interval[0]:
-                    self.outbox.put((f, key), interval, rows)
-
-    def _parts_here(self, section: int, copy: int, interval: Interval) -> list[Interval]:
-        """List the parts of some samples that pieces of `section` on this lane work on."""
-        shape = self.skeleton.sections[section]
-        size = shape.microbatch_samples
-        found = []
-        for piece in self.pieces:
-            if piece.section != section or piece.copy != copy:
-                continue
-            for n in range(interval[0] // size, (interval[1] - 1) // size + 1):
-                if shape.round_robin and n % shape.replicas != piece.replica:
-                    continue
-                low, high = shape.interval(piece.replica, n)
-                if max(low, interval[0]) < min(high, interval[1]):
-                    found.append((max(low, interval[0]), min(high, interval[1])))
-        return found
+            if flow.source == piece.section:
+                rows = {key: made[key].detach() for key in self.case.flow_units[f]}
+                self.handing.hand_on(f, piece.copy, interval, rows, self.forwards, self.outbox)
 
     def _roots(self, piece: Piece, number: int) -> tuple[Any, list[torch.Tensor], list[torch.Tensor | None]]:
         """Return saved inputs, the outputs to differentiate, and the gradients that came back for them."""

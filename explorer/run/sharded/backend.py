@@ -19,6 +19,7 @@ import torch.distributed as dist
 
 from explorer.base.errors import InputError
 from explorer.graph import LayerGraph
+from explorer.run.handing import Handing
 from explorer.run.lane import LaneTask, RankLanes, Reduction, Transfer
 from explorer.run.mailbox import Mailbox
 from explorer.run.optimizers import Optimizer
@@ -88,6 +89,7 @@ class ShardedBackend:
         self.plan = lanes.plan(where.lane)
         check_order(lanes)
         self.pieces = tuple(dict.fromkeys(task.piece for task in self.plan.tasks))
+        self.handing = Handing(self.skeleton, self.pieces)
         self.names = {
             s: tuple(model.graph.layers[i].name for i in layers.tolist())
             for s, layers in enumerate(model.placement.layers)
@@ -298,27 +300,9 @@ class ShardedBackend:
     def _hand_on(self, piece: Piece, interval: Interval, made: dict[str, Made]) -> None:
         """Pass outputs to sections on this lane directly, to others through the outbox."""
         for f, flow in enumerate(self.skeleton.flows):
-            if flow.source != piece.section:
-                continue
-            here = self._parts_here(flow.targets[0], piece.copy, interval)
-            for name in self.flows[f]:
-                rows = made[name].value.detach()
-                for low, high in here:
-                    part = rows[low - interval[0] : high - interval[0]]
-                    for target in flow.targets:
-                        self.forwards.put((f, target, name), (low, high), part)
-                if sum(high - low for low, high in here) < interval[1] - interval[0]:
-                    self.outbox.put((f, name), interval, rows)
-
-    def _parts_here(self, section: int, copy: int, interval: Interval) -> list[Interval]:
-        """List what pieces of a section on this lane work on, of some samples."""
-        size = self.skeleton.sections[section].microbatch_samples
-        numbers = range(interval[0] // size, (interval[1] - 1) // size + 1)
-        mine = {(task.piece, n) for task in self.plan.tasks if task.op == "F" for n in task.numbers}
-        pairs = [(p, n) for p, n in mine if p.section == section and p.copy == copy and n in numbers]
-        found = [self._interval(*pair) for pair in pairs]
-        cut = [(max(low, interval[0]), min(high, interval[1])) for low, high in found]
-        return sorted((low, high) for low, high in cut if low < high)
+            if flow.source == piece.section:
+                rows = {name: made[name].value.detach() for name in self.flows[f]}
+                self.handing.hand_on(f, piece.copy, interval, rows, self.forwards, self.outbox)
 
     def _roots(
         self, piece: Piece, number: int
