@@ -30,8 +30,8 @@ from explorer.calibrate.history import TOO_NOISY
 from explorer.calibrate.records import add, run_record
 from explorer.plan import Reference, Resolved, make_plan
 from explorer.run import validate
-from explorer.run.compare import CONFIRMED, OFF
-from explorer.run.likeness import UnitSize
+from explorer.run.cases.likeness import UnitSize
+from explorer.run.judging.compare import CONFIRMED, OFF
 from explorer.score.heldout import held_out
 from explorer.score.reading import reference_folder
 from explorer.score.rows import SETS

@@ -17,9 +17,9 @@ import sys
 from explorer.base.errors import ExplorerError
 from explorer.cluster_profiles import load_cluster
 from explorer.models.synthetic import chain
-from explorer.run.build import Prepared, prepare
-from explorer.run.compare import DRY_TOLERANCE_PCT, measure
-from explorer.run.launch import RunResult, run
+from explorer.run.cases.build import Prepared, prepare
+from explorer.run.judging.compare import DRY_TOLERANCE_PCT, measure
+from explorer.run.launching.launch import RunResult, run
 from explorer.run.spec import RunSpec
 from explorer.schedules import SCHEDULES
 from explorer.strategy import JobStrategy, Mesh, Stage

@@ -21,9 +21,9 @@ import torch
 
 from explorer.base.errors import InputError
 from explorer.cluster_profiles import load_cluster
-from explorer.run.build import Prepared, prepare, unsupported_by_torch
-from explorer.run.compare import GRADIENT_TOLERANCE, numerics_of
-from explorer.run.launch import RunResult, run
+from explorer.run.cases.build import Prepared, prepare, unsupported_by_torch
+from explorer.run.judging.compare import GRADIENT_TOLERANCE, numerics_of
+from explorer.run.launching.launch import RunResult, run
 from explorer.run.model import model_graph, transformer
 from explorer.run.spec import RunCase, RunSpec
 from explorer.schedules import SCHEDULES, Schedule

@@ -22,7 +22,7 @@ from explorer.models import load_model
 from explorer.plan import Resolved, make_plan, resolve
 from explorer.profiling import profile_machine
 from explorer.run import validate
-from explorer.run.likeness import UnitSize
+from explorer.run.cases.likeness import UnitSize
 from explorer.strategies.uniform import uniform
 from explorer.workload import default_workload
 

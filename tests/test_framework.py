@@ -23,7 +23,7 @@ from explorer.framework_files import framework_names, load_framework
 from explorer.graph import LayerGraph
 from explorer.models import load_model
 from explorer.plan import fingerprint
-from explorer.run.likeness import scale
+from explorer.run.cases.likeness import scale
 from explorer.search import Problem
 from explorer.search.pipedream import _kind
 from explorer.strategies.framework_choices import strategy_under

@@ -146,9 +146,9 @@ OUTSIDE_THE_READER = {
     "explorer/base/formats.py": "the parsers behind it",
     "explorer/cli/main.py": "the null device, in place of a standard output that is gone",
     "explorer/models/_hf_child.py": "what the parent sends through a pipe",
-    "explorer/run/guard.py": "the ranks' events, one write each",
-    "explorer/run/launch.py": "the log that torchrun writes",
-    "explorer/run/status.py": "pages of memory that ranks share",
+    "explorer/run/launching/guard.py": "the ranks' events, one write each",
+    "explorer/run/launching/launch.py": "the log that torchrun writes",
+    "explorer/run/launching/status.py": "pages of memory that ranks share",
     "explorer/score/reading.py": "tables whose open quotes are mended line by line",
     "widgets/history/filelock.py": "locks, which are no content",
 }

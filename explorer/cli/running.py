@@ -18,7 +18,7 @@ from explorer.plan import Resolved, load_plan
 
 if TYPE_CHECKING:
     from explorer.cluster import Cluster
-    from explorer.run.compare import Comparison
+    from explorer.run.judging.compare import Comparison
 
 STEPS = 7
 """Measured rounds of a run."""
@@ -92,7 +92,7 @@ def _of_results(resolved: Resolved, options: argparse.Namespace) -> Comparison:
         InputError: an option of a run here is given as well.
     """
     from explorer.cluster_profiles import load_cluster
-    from explorer.run.results import validate_results
+    from explorer.run.judging.results import validate_results
 
     for name in ("steps", "engine", "baseline"):
         if getattr(options, name) not in (None, ""):

@@ -12,7 +12,7 @@ from explorer.cli.output import emit_json, say, table
 from explorer.plan import Resolved, located
 
 if TYPE_CHECKING:
-    from explorer.run.cost_check import LayerSeconds
+    from explorer.run.judging.cost_check import LayerSeconds
     from explorer.run.slice_run import SliceCheck
 
 

@@ -1,9 +1,9 @@
 """A folder that runs the plan's likeness with our own worker under `torchrun`, on any cluster with torch.
 
-The likeness (see `explorer.run.likeness`) keeps stages, replicas, schedule and order, one rank for each lane
+The likeness (see `run.cases.likeness`) keeps stages, replicas, schedule and order, one rank for each lane
 of the plan, and lets small layers stand for the model's own. On every node of the plan: `bash run.sh`, or
 once `sbatch job.sbatch`. Each rank leaves its stamps and numerics in `out/nodeN/result-RANK.json`, which
-`explorer validate plan.yaml --from out` compares with the prediction (`explorer.run.results`).
+`explorer validate plan.yaml --from out` compares with the prediction (`explorer.run.judging.results`).
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ def write(resolved: Resolved, launcher: str = "") -> dict[str, str]:
         InputError: the shape cannot be run.
         PlanError: stages go back and forth between nodes.
     """
-    from explorer.run.results import exported, lanes_of
+    from explorer.run.judging.results import exported, lanes_of
+    from explorer.run.launching.status import PAGE_BYTES
     from explorer.run.spec import to_data
-    from explorer.run.status import PAGE_BYTES
 
     devices = lanes_of(resolved)
     nodes = nodes_of(resolved.cluster, devices)

@@ -18,7 +18,7 @@ from explorer.profiling.assemble import assemble
 from explorer.profiling.kept import device_here, keep_profile, kept_path, kept_profile
 from explorer.profiling.machine import chosen, this_host
 from explorer.profiling.sizes import CUDA, survey_of
-from explorer.run.launch import RunResult, start
+from explorer.run.launching.launch import RunResult, start
 from explorer.run.spec import RunSpec, Survey
 
 __all__ = [

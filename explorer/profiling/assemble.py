@@ -14,7 +14,7 @@ from explorer.framework import OURS
 from explorer.profiling import curve_fits
 from explorer.profiling.curve_fits import Key, MedianSeconds
 from explorer.profiling.machine import Host
-from explorer.run.profile_correction import same_device
+from explorer.run.judging.profile_correction import same_device
 
 PCIE_MOST = 64e9
 """Bytes/s in one direction that no PCIe 5.0 x16 slot reaches: faster links are NVLink."""

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from typing import Any
 
 from explorer.plan import Resolved
-from explorer.run.compare import Comparison
 from explorer.run.instruments import Experiment, make_experiment
-from explorer.run.launch import RunHandle, RunResult, run, start
+from explorer.run.judging.compare import Comparison
+from explorer.run.launching.launch import RunHandle, RunResult, run, start
 from explorer.run.spec import Fault, RunSpec
 
 __all__ = [

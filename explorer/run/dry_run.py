@@ -9,13 +9,13 @@ from statistics import median
 
 from explorer.base.errors import InputError, PlanError
 from explorer.plan import Resolved
-from explorer.run import compare
-from explorer.run.build import Prepared, prepare
-from explorer.run.compare import Comparison, Measurement
+from explorer.run.cases.build import Prepared, prepare
 from explorer.run.experiment import Experiment, update_rules
-from explorer.run.launch import RunResult
+from explorer.run.judging import compare
+from explorer.run.judging.compare import Comparison, Measurement
+from explorer.run.judging.timelines import RunTimeline, run_timeline
+from explorer.run.launching.launch import RunResult
 from explorer.run.spec import RunSpec
-from explorer.run.timelines import RunTimeline, run_timeline
 from explorer.strategy import JobStrategy, Mesh, Stage
 
 DRY_RANKS = 32

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from explorer.run.calibrate import Calibrated
-from explorer.run.compare import Comparison
-from explorer.run.launch import RunResult
+from explorer.run.judging.calibrate import Calibrated
+from explorer.run.judging.compare import Comparison
+from explorer.run.judging.timelines import RunTimeline
+from explorer.run.launching.launch import RunResult
 from explorer.run.spec import RunSpec
-from explorer.run.timelines import RunTimeline
 from explorer.strategy import JobStrategy
 from explorer.updates import UpdateRule, chosen, rule_of
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.plan import Resolved
-from explorer.run.baselines import BASELINES
+from explorer.run.cases.baselines import BASELINES
+from explorer.run.cases.likeness import UnitSize
 from explorer.run.dry_run import DRY_RANKS, dry_run
 from explorer.run.experiment import Experiment
-from explorer.run.likeness import UnitSize
 from explorer.run.short_run import WARMUP_ROUNDS, short_run
 
 ENGINES = ("interpreter", "layers", "torch", "dry")

@@ -3,7 +3,7 @@
 A model is a DAG of *units* that pass one tensor of (samples, seq, d_model) each: token embedding,
 transformer block, MLP, convolution over the sequence, and the head with its loss. A unit is one layer of
 the graph, so that a stage of any strategy is a list of units. Torch is not needed here; the modules are
-in `explorer.run.modules`.
+in `explorer.run.ranks.modules`.
 """
 
 from __future__ import annotations

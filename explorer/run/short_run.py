@@ -14,12 +14,15 @@ from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
 from explorer.plan import Resolved
 from explorer.reads import reading_of
-from explorer.run import compare
-from explorer.run.baselines import baseline_of, planned_speedup
-from explorer.run.build import Prepared, prepare, unsupported_by_torch
-from explorer.run.calibrate import Calibrated, calibrate, machine_times, uncalibrated
-from explorer.run.compare import Comparison, EngineRun, StageTime
-from explorer.run.cost_check import (
+from explorer.run.cases.baselines import baseline_of, planned_speedup
+from explorer.run.cases.build import Prepared, prepare, unsupported_by_torch
+from explorer.run.cases.likeness import Scaled, UnitSize, scale
+from explorer.run.cases.operators import by_operator, operator_graph
+from explorer.run.experiment import Experiment, update_rules
+from explorer.run.judging import compare
+from explorer.run.judging.calibrate import Calibrated, calibrate, machine_times, uncalibrated
+from explorer.run.judging.compare import Comparison, EngineRun, StageTime
+from explorer.run.judging.cost_check import (
     COST_TOLERANCE_PCT,
     PROCESSOR,
     CostCheck,
@@ -32,15 +35,12 @@ from explorer.run.cost_check import (
     rank_bytes,
     unfit,
 )
-from explorer.run.experiment import Experiment, update_rules
-from explorer.run.launch import RunResult, device_of
-from explorer.run.likeness import Scaled, UnitSize, scale
+from explorer.run.judging.timelines import RunTimeline, run_timeline
+from explorer.run.launching.launch import RunResult, device_of
 from explorer.run.model import ModelSpec
-from explorer.run.operators import by_operator, operator_graph
 from explorer.run.own.own_scale import own_scaled
 from explorer.run.own.shortened import Shortened
 from explorer.run.spec import Calibration, RunSpec
-from explorer.run.timelines import RunTimeline, run_timeline
 from explorer.simulation.check import check_job
 from explorer.strategy import JobStrategy
 

@@ -23,8 +23,15 @@ from explorer.costs.compute import layer_costs
 from explorer.costs.update_time import update_seconds
 from explorer.models.captured_program import CapturedProgram, Capturing, capture_program, per_sample
 from explorer.plan import Resolved
-from explorer.run.compare import relative_pct, verdict_of
-from explorer.run.cost_check import COST_TOLERANCE_PCT, PROCESSOR, LayerSeconds, RankBytes, clock_of, unfit
+from explorer.run.judging.compare import relative_pct, verdict_of
+from explorer.run.judging.cost_check import (
+    COST_TOLERANCE_PCT,
+    PROCESSOR,
+    LayerSeconds,
+    RankBytes,
+    clock_of,
+    unfit,
+)
 from explorer.run.own.layer_modules import LABELS, TOTAL, LayerModule, layer_module
 from explorer.simulation.lane_memory import MEMORY_PARTS
 from explorer.simulation.one_job import simulate_job
@@ -308,7 +315,7 @@ class _Runner:
     ) -> None:
         import torch
 
-        from explorer.run.optimizers import Optimizer
+        from explorer.run.ranks.optimizers import Optimizer
 
         self.program, self.stages = program, stages
         self.device = torch.device(device)
@@ -443,7 +450,7 @@ class _Runner:
 
     def counted(self, order: list[Any]) -> float:
         """Return the peak bytes of tensors while actions run."""
-        from explorer.run.allocated import counted
+        from explorer.run.ranks.allocated import counted
 
         states = [*self.optimizer.first.values(), *self.optimizer.second.values()]
         with counted(self.device, [*self.weights.values(), *states]) as found:

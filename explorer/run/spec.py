@@ -75,7 +75,7 @@ class RunCase:
     sections: tuple[tuple[int, ...], ...] = ()
     """For a real case, per section: its units."""
     flow_units: tuple[tuple[int, ...], ...] = ()
-    """For a real case, per flow: the keys of what it carries (see `explorer.run.units`)."""
+    """For a real case, per flow: the keys of what it carries (see `explorer.run.ranks.units`)."""
     optimizer: str = "sgd"
     """sgd, momentum, adam, adamw or none."""
     learning_rate: float = 0.05

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from explorer.base.files import write_text
 from explorer.base.formats import json_text
 from explorer.base.plain_data import read_json
-from explorer.run import guard
+from explorer.run.launching import guard
+from explorer.run.launching.status import IDLE, STARTING, StatusPages
 from explorer.run.spec import RunSpec, mark_of, read_spec
-from explorer.run.status import IDLE, STARTING, StatusPages
 
 if TYPE_CHECKING:
-    from explorer.run.guard import Events
+    from explorer.run.launching.guard import Events
 
 FAILED = 1
 
@@ -74,7 +74,7 @@ def _launcher(folder: Path) -> tuple[int, float] | None:
 
 
 def _work(spec: RunSpec, desk: Desk) -> dict[str, Any]:
-    from explorer.run.session import run_session  # imports torch
+    from explorer.run.ranks.session import run_session  # imports torch
 
     return run_session(spec, desk)
 

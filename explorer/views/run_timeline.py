@@ -13,7 +13,7 @@ import numpy as np
 from explorer.views.timeline import BarStructure, FloatTable, bar_structure
 
 if TYPE_CHECKING:
-    from explorer.run.timelines import RunTimeline
+    from explorer.run.judging.timelines import RunTimeline
 
 _FIRST_WIRE = 6
 """Least code of a kind of bar that is on the wire."""

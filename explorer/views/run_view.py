@@ -13,7 +13,7 @@ from explorer.base.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from explorer.run import Comparison
-    from explorer.run.profile_correction import Correction
+    from explorer.run.judging.profile_correction import Correction
 
 _LARGE = 0.25
 """Error above which a part is marked."""
@@ -108,7 +108,7 @@ def error_of(predicted: float | None, measured: float | None) -> float | None:
 
 def verdict_words(found: Comparison) -> str:
     """Write the verdict as a sentence that may precede figures."""
-    from explorer.run.compare import CONFIRMED, OFF, QUIET, TOO_NOISY
+    from explorer.run.judging.compare import CONFIRMED, OFF, QUIET, TOO_NOISY
 
     if found.verdict == TOO_NOISY:
         return (
@@ -210,7 +210,7 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _level(found: Comparison) -> str:
-    from explorer.run.compare import CONFIRMED, WRONG
+    from explorer.run.judging.compare import CONFIRMED, WRONG
 
     return {CONFIRMED: "ok", WRONG: "bad"}.get(found.verdict, "warn")
 
@@ -249,7 +249,7 @@ def _row(name: str, predicted: float | None, measured: float | None) -> dict[str
 
 
 def _checks(found: Comparison) -> list[dict[str, Any]]:
-    from explorer.run.compare import DRY_TOLERANCE_PCT, QUIET, SPEEDUP_TOLERANCE_PCT, TOO_NOISY
+    from explorer.run.judging.compare import DRY_TOLERANCE_PCT, QUIET, SPEEDUP_TOLERANCE_PCT, TOO_NOISY
 
     numerics: Mapping[str, float] = found.numerics
     text = _NUMERICS[found.numerics_ok]
@@ -275,7 +275,7 @@ def _checks(found: Comparison) -> list[dict[str, Any]]:
 
 def _cost_checks(found: Comparison) -> list[dict[str, Any]]:
     """Return whether the cost model is true of this machine: compute by its profile, bytes of tensors."""
-    from explorer.run.compare import CONFIRMED, OFF
+    from explorer.run.judging.compare import CONFIRMED, OFF
 
     rows: list[dict[str, Any]] = []
     if found.costs is not None:

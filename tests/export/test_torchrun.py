@@ -22,7 +22,7 @@ from explorer.export import export, preview
 from explorer.export._script import nodes_of
 from explorer.plan import save_plan
 from explorer.run.instruments import make_experiment
-from explorer.run.results import ROUNDS, exported, read_results, validate_results
+from explorer.run.judging.results import ROUNDS, exported, read_results, validate_results
 from explorer.run.spec import mark_of
 from tests.export.samples import UNIFORM, resolved, uniform
 
@@ -244,10 +244,10 @@ def test_two_agents_on_one_host_stand_for_two_nodes(
     rendezvous: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each starts one rank as on a node of its own; what both leave is compared as if it had run here."""
-    from explorer.run.likeness import SMALL
+    from explorer.run.cases.likeness import SMALL
 
     small = partial(make_experiment, size=SMALL, warmup_rounds=0)
-    monkeypatch.setattr("explorer.run.results.make_experiment", small)
+    monkeypatch.setattr("explorer.run.judging.results.make_experiment", small)
     plan = resolved(stages=2, microbatches=2)
     script = written(plan, tmp_path)
     with socket() as free:
@@ -279,7 +279,7 @@ def test_two_agents_on_one_host_stand_for_two_nodes(
 
 @pytest.mark.slow
 def test_two_ranks_run_it(tmp_path: Path) -> None:
-    from explorer.run.likeness import SMALL
+    from explorer.run.cases.likeness import SMALL
     from explorer.run.spec import write_spec
 
     plan = resolved(stages=2, microbatches=2)

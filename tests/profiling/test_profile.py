@@ -16,9 +16,9 @@ from explorer.profiling import keep_profile, kept_path, kept_profile, profile_ma
 from explorer.profiling.assemble import assemble, flops_of, kind_name
 from explorer.profiling.machine import Host, chosen, this_host
 from explorer.profiling.sizes import survey_of
-from explorer.run.calibrate import Calibrated, uncalibrated
+from explorer.run.judging.calibrate import Calibrated, uncalibrated
+from explorer.run.judging.profile_correction import correct, same_device
 from explorer.run.model import model_graph, transformer
-from explorer.run.profile_correction import correct, same_device
 from explorer.run.spec import RunSpec, Survey, from_data, to_data
 from explorer.workload import Job
 

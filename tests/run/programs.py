@@ -7,7 +7,7 @@ from typing import Any
 from explorer.cluster_profiles import load_cluster
 from explorer.graph import LayerGraph
 from explorer.models.synthetic import chain
-from explorer.run.build import Prepared, prepare
+from explorer.run.cases.build import Prepared, prepare
 from explorer.run.model import ModelSpec, model_graph, transformer
 from explorer.schedules import SCHEDULES as REGISTERED
 from explorer.schedules import Schedule

@@ -8,9 +8,9 @@ import pytest
 
 from explorer.costs.collectives import collective_seconds
 from explorer.costs.update_time import update_seconds
-from explorer.run.build import prepare
-from explorer.run.calibrate import calibrate
-from explorer.run.compare import (
+from explorer.run.cases.build import prepare
+from explorer.run.judging.calibrate import calibrate
+from explorer.run.judging.compare import (
     CONFIRMED,
     OFF,
     TOO_NOISY,

@@ -12,11 +12,11 @@ import torch
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.costs.compute import layer_costs
-from explorer.run.allocated import bytes_of, counted, highest
-from explorer.run.build import prepare
-from explorer.run.calibrate import uncalibrated
-from explorer.run.compare import predicted_step
-from explorer.run.cost_check import (
+from explorer.run.cases.build import prepare
+from explorer.run.cases.operators import by_operator, operator_graph
+from explorer.run.judging.calibrate import uncalibrated
+from explorer.run.judging.compare import predicted_step
+from explorer.run.judging.cost_check import (
     PROCESSOR,
     WALL,
     clock_of,
@@ -38,9 +38,9 @@ from explorer.run.model import (
     model_graph,
     transformer,
 )
-from explorer.run.modules import initial_weights, sample_tokens, unit_forward
-from explorer.run.operators import by_operator, operator_graph
-from explorer.run.optimizers import Optimizer
+from explorer.run.ranks.allocated import bytes_of, counted, highest
+from explorer.run.ranks.modules import initial_weights, sample_tokens, unit_forward
+from explorer.run.ranks.optimizers import Optimizer
 from explorer.strategy import JobStrategy
 from explorer.workload import Job
 from tests.run.programs import stages_of

@@ -10,10 +10,10 @@ import torch
 from explorer.base.errors import ExplorerError, InputError, PlanError
 from explorer.plan import load_plan
 from explorer.run import make_experiment, short_run, validate
-from explorer.run.compare import CONFIRMED, OFF, TOO_NOISY
-from explorer.run.compute import Compute
-from explorer.run.lane import RankLanes
-from explorer.run.likeness import SMALL
+from explorer.run.cases.likeness import SMALL
+from explorer.run.judging.compare import CONFIRMED, OFF, TOO_NOISY
+from explorer.run.ranks.compute import Compute
+from explorer.run.ranks.lane import RankLanes
 from explorer.run.spec import REAL
 from tests.test_plans import PLANS
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.base.errors import InputError
-from explorer.run.lane import LanePlan, RankLanes, Wire
+from explorer.run.ranks.lane import LanePlan, RankLanes, Wire
 from explorer.tasks.program import REDUCE, TRANSFER
 from tests.run.programs import SCHEDULES, real
 

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from explorer.base.errors import RunError
-from explorer.run.launch import RunHandle, start
+from explorer.run.launching.launch import RunHandle, start
 from explorer.run.spec import Fault, RunSpec
 from tests.run.programs import dry
 
@@ -96,7 +96,7 @@ def test_stop_midway_through_the_stream(tmp_path: Path, monkeypatch: pytest.Monk
 
 PARENT = """
 import sys, time
-from explorer.run.launch import start
+from explorer.run.launching.launch import start
 from explorer.run.spec import RunSpec
 from tests.run.test_launch import LONG
 handle = start(RunSpec(ranks=2, cases=(LONG,)))

@@ -8,8 +8,8 @@ import pytest
 
 from explorer.graph import LayerGraph, Parameter
 from explorer.plan import load_plan
-from explorer.run.left_out import CARRIED, LEFT_OUT, left_out
-from explorer.run.likeness import SMALL, scale
+from explorer.run.cases.left_out import CARRIED, LEFT_OUT, left_out
+from explorer.run.cases.likeness import SMALL, scale
 from explorer.strategy import Boundary
 from tests.fields.samples import Sample, decoder, one_stage, pipeline, samples, with_job, with_stages
 from tests.fields.test_every_field import CLASSES, PLANS_OF_A_STRATEGY

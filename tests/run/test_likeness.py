@@ -8,8 +8,8 @@ import pytest
 
 from explorer.cluster_profiles import load_cluster
 from explorer.models import load_model
-from explorer.run.calibrate import uncalibrated
-from explorer.run.likeness import Scaled, scale
+from explorer.run.cases.likeness import Scaled, scale
+from explorer.run.judging.calibrate import uncalibrated
 from explorer.run.model import forward_flops
 from explorer.schedules import SCHEDULES
 from explorer.simulation.check import check_job

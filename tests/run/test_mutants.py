@@ -1,6 +1,6 @@
 """Runs that are wrong on purpose: whatever a rank does otherwise than planned, the numerics must say so.
 
-Every mutant changes one thing in what ranks are told or do; the referee (`explorer.run.replay`) is not told.
+Every mutant changes one thing in what ranks are told or do; the referee (`run.referee.replay`) is not told.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import pytest
 import torch
 
 from explorer.base.caching import Hashed
-from explorer.run.build import Prepared
-from explorer.run.compare import GRADIENT_TOLERANCE
-from explorer.run.compute import Compute
-from explorer.run.lane import RankLanes
-from explorer.run.replay import Replay
-from explorer.run.sweeps import first_guess
+from explorer.run.cases.build import Prepared
+from explorer.run.judging.compare import GRADIENT_TOLERANCE
+from explorer.run.ranks.compute import Compute
+from explorer.run.ranks.lane import RankLanes
+from explorer.run.ranks.sweeps import first_guess
+from explorer.run.referee.replay import Replay
 from explorer.strategy import UpdateChoice
 from tests.run.programs import MODEL, placed, real
 from tests.run.threads import Later, Threads, on_threads, worst
@@ -232,7 +232,7 @@ def test_a_group_without_one_of_its_holders_is_found() -> None:
 
 def test_the_referee_knows_nothing_of_the_ranks_books() -> None:
     """Neither lanes' plans nor reads nor the tasks they were lowered to."""
-    import explorer.run.replay as module
+    import explorer.run.referee.replay as module
 
     used = {name for name in vars(module) if not name.startswith("_")}
     assert not used & {"RankLanes", "LaneTask", "find_reads", "HeldWeights", "Compute", "Sweeps", "lower"}

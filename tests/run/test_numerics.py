@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from explorer.run.build import Prepared
-from explorer.run.compare import GRADIENT_TOLERANCE
-from explorer.run.lane import RankLanes
-from explorer.run.launch import RunResult, run
+from explorer.run.cases.build import Prepared
+from explorer.run.cases.weight_reads import find_reads
+from explorer.run.judging.compare import GRADIENT_TOLERANCE
+from explorer.run.launching.launch import RunResult, run
 from explorer.run.model import transformer
-from explorer.run.modules import initial_weights, run_units, sample_tokens
+from explorer.run.ranks.lane import RankLanes
+from explorer.run.ranks.modules import initial_weights, run_units, sample_tokens
 from explorer.run.spec import RunSpec
-from explorer.run.weight_reads import find_reads
 from explorer.strategy import Mesh, Stage, UpdateChoice
 from explorer.updates import WEIGHTS, rule_of
 from tests.run.programs import EVERY, MODEL, SCHEDULES, placed, real

@@ -14,9 +14,9 @@ from explorer.cluster import Cluster, Curve, DeviceKind, Level, Link, NodeGroup
 from explorer.cluster_profiles import load_cluster, save_cluster
 from explorer.costs.compute import layer_times
 from explorer.costs.update_time import update_seconds
-from explorer.run.calibrate import Calibrated, calibrate
+from explorer.run.judging.calibrate import Calibrated, calibrate
+from explorer.run.judging.profile_correction import correct, same_device
 from explorer.run.model import model_graph, transformer
-from explorer.run.profile_correction import correct, same_device
 from explorer.workload import Job
 
 MODEL = transformer(2, d_model=64, seq=16)

@@ -12,16 +12,16 @@ import torch
 
 from explorer.actions import parse_action
 from explorer.reads import READS
-from explorer.run.build import Prepared
-from explorer.run.compute import Compute
-from explorer.run.emulate import Emulation, compare_with_emulation
-from explorer.run.interpreter import Hooks, Interpreter
-from explorer.run.lane import RankLanes
+from explorer.run.cases.build import Prepared
+from explorer.run.cases.weight_reads import Reads
 from explorer.run.model import HEAD
-from explorer.run.modules import initial_weights, run_units, sample_tokens
-from explorer.run.replay import Replay
-from explorer.run.sweeps import first_guess
-from explorer.run.weight_reads import Reads
+from explorer.run.ranks.compute import Compute
+from explorer.run.ranks.interpreter import Hooks, Interpreter
+from explorer.run.ranks.lane import RankLanes
+from explorer.run.ranks.modules import initial_weights, run_units, sample_tokens
+from explorer.run.ranks.sweeps import first_guess
+from explorer.run.referee.emulate import Emulation, compare_with_emulation
+from explorer.run.referee.replay import Replay
 from explorer.strategy import UpdateChoice
 from explorer.updates import UPDATES
 from tests.run.programs import MODEL, placed, real

@@ -17,7 +17,7 @@ from explorer.cli.slicing import slice_text
 from explorer.cluster_profiles import load_cluster
 from explorer.models.captured_program import Capturing, capture_program
 from explorer.plan import Resolved, make_plan
-from explorer.run.compare import OFF
+from explorer.run.judging.compare import OFF
 from explorer.run.slice_run import one_thread, run_slice
 from explorer.strategies.uniform import uniform
 from explorer.workload import default_workload

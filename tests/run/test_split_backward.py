@@ -11,8 +11,8 @@ import torch
 from torch.nn import functional
 
 from explorer.run.model import ModelSpec, transformer
-from explorer.run.modules import Weights, initial_weights, run_units, sample_tokens
-from explorer.run.split_backward import input_half, weight_half
+from explorer.run.ranks.modules import Weights, initial_weights, run_units, sample_tokens
+from explorer.run.ranks.split_backward import input_half, weight_half
 
 CPU = torch.device("cpu")
 TIED, PLAIN = (

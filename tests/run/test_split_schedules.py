@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from explorer.run.build import Prepared
-from explorer.run.compare import DRY_TOLERANCE_PCT, measure
-from explorer.run.launch import RunResult, run
+from explorer.run.cases.build import Prepared
+from explorer.run.judging.compare import DRY_TOLERANCE_PCT, measure
+from explorer.run.launching.launch import RunResult, run
 from explorer.run.spec import RunSpec
 from explorer.schedules import SCHEDULES
 from explorer.schedules.groups import group_of

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from explorer.run.build import Prepared, unsupported_by_torch
-from explorer.run.launch import RunResult, run
+from explorer.run.cases.build import Prepared, unsupported_by_torch
+from explorer.run.launching.launch import RunResult, run
 from explorer.run.model import ModelSpec, transformer
 from explorer.run.spec import RunSpec
 from explorer.schedules import SCHEDULES

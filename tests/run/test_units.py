@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
 from explorer.base.errors import RunError
-from explorer.run.mailbox import Mailbox
 from explorer.run.model import (
     BLOCK,
     CONV,
@@ -24,8 +23,9 @@ from explorer.run.model import (
     model_graph,
     transformer,
 )
-from explorer.run.modules import initial_weights, run_units, sample_tokens
-from explorer.run.optimizers import Optimizer
+from explorer.run.ranks.mailbox import Mailbox
+from explorer.run.ranks.modules import initial_weights, run_units, sample_tokens
+from explorer.run.ranks.optimizers import Optimizer
 
 CPU = torch.device("cpu")
 MIXED = ModelSpec(

@@ -14,10 +14,10 @@ from explorer.cluster_profiles import load_cluster
 from explorer.models import load_model
 from explorer.plan import Resolved, load_plan, make_plan, resolve
 from explorer.run import make_experiment, validate
-from explorer.run.calibrate import uncalibrated
-from explorer.run.compare import CONFIRMED, GRADIENT_TOLERANCE, OFF, TOO_NOISY
+from explorer.run.cases.likeness import SMALL
 from explorer.run.dry_run import DRY_ACTION_S
-from explorer.run.likeness import SMALL
+from explorer.run.judging.calibrate import uncalibrated
+from explorer.run.judging.compare import CONFIRMED, GRADIENT_TOLERANCE, OFF, TOO_NOISY
 from explorer.strategies.uniform import uniform
 from explorer.workload import default_workload
 

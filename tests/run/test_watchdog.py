@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from explorer.run.status import COMPUTING, IDLE, STARTING, WAITING, Status
-from explorer.run.watchdog import SPIN_LIMIT_S, Process, Stuck, Watchdog, culprit, look_at
+from explorer.run.launching.status import COMPUTING, IDLE, STARTING, WAITING, Status
+from explorer.run.launching.watchdog import SPIN_LIMIT_S, Process, Stuck, Watchdog, culprit, look_at
 
 
 @dataclass

@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
-from explorer.run.build import Prepared
-from explorer.run.compute import Compute
-from explorer.run.emulate import compare_with_emulation
-from explorer.run.interpreter import Hooks, Interpreter
-from explorer.run.lane import RankLanes, Wire
+from explorer.run.cases.build import Prepared
+from explorer.run.ranks.compute import Compute
+from explorer.run.ranks.interpreter import Hooks, Interpreter
+from explorer.run.ranks.lane import RankLanes, Wire
+from explorer.run.referee.emulate import compare_with_emulation
 
 CPU = torch.device("cpu")
 PATIENCE_S = 60.0

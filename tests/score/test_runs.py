@@ -12,7 +12,7 @@ import pytest
 from explorer.calibrate.history import TOO_NOISY, Entry, append
 from explorer.cli import main
 from explorer.plan import fingerprint, load_plan
-from explorer.run.compare import CONFIRMED, WRONG, Comparison
+from explorer.run.judging.compare import CONFIRMED, WRONG, Comparison
 from explorer.score.runs import score_runs
 
 PLAN = Path(__file__).parents[1] / "plans" / "04-pipedream.yaml"

@@ -19,7 +19,7 @@ from explorer.framework_files import load_framework
 from explorer.models import _cache, hf, load_model, partitioning, pipedream, saved
 from explorer.plan import load_plan
 from explorer.run.experiment import Experiment
-from explorer.run.results import exported, read_result
+from explorer.run.judging.results import exported, read_result
 from explorer.run.spec import read_spec
 from explorer.score.reading import read_table
 from explorer.score.sets._simumax_rows import model_shapes
@@ -102,7 +102,7 @@ OF_MODULES = {
     "explorer.models.pipedream": "PipeDream profile",
     "explorer.models.saved": "saved graph",
     "explorer.plan": "plan",
-    "explorer.run.results": "result of a rank",
+    "explorer.run.judging.results": "result of a rank",
     "explorer.run.spec": "run specification",
     "explorer.score.reading": "rows",
     "explorer.score.published": "rows",
@@ -117,7 +117,7 @@ OF_MODULES = {
 OWN_FILES = {
     "explorer.export._files": "the list of an export: tests/export/test_files.py",
     "explorer.profiling.machine": "what the system says of its processor",
-    "explorer.run.launch": "what the ranks of a run write",
+    "explorer.run.launching.launch": "what the ranks of a run write",
     "explorer.run.worker": "what the launch wrote",
     "widgets.report.document": "bundles of the package",
 }

@@ -13,8 +13,8 @@ from explorer.actions import NAMED, OPS, WHOLE_STAGE, Action, parse_action
 from explorer.base.errors import InputError, PlanError
 from explorer.cluster_profiles import load_cluster
 from explorer.models.synthetic import chain
-from explorer.run.build import prepare
-from explorer.run.launch import run as launch
+from explorer.run.cases.build import prepare
+from explorer.run.launching.launch import run as launch
 from explorer.run.spec import RunSpec
 from explorer.schedules import make_order
 from explorer.schedules._torch_notation import to_torch_csv

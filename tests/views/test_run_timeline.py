@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from explorer.passes.static import run_static
 from explorer.run import make_experiment
-from explorer.run.launch import RunResult
+from explorer.run.launching.launch import RunResult
 from explorer.views.run_timeline import run_timeline_view
 from tests.support import view_shapes as shapes
 from widgets.edits import set_field

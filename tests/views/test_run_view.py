@@ -15,9 +15,9 @@ from pydantic import TypeAdapter
 sys.path.insert(0, str(Path(__file__).parents[1] / "widgets"))
 from sample_run import comparison
 
-from explorer.run.compare import CONFIRMED, OFF, TOO_NOISY, WRONG, EngineRun
-from explorer.run.cost_check import CostCheck, RankBytes
-from explorer.run.profile_correction import Change, Correction
+from explorer.run.judging.compare import CONFIRMED, OFF, TOO_NOISY, WRONG, EngineRun
+from explorer.run.judging.cost_check import CostCheck, RankBytes
+from explorer.run.judging.profile_correction import Change, Correction
 from explorer.views.run_view import calibration_view, comparison_view, error_of
 from tests.support import view_shapes as shapes
 from widgets.base import refuse_unsendable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from explorer.run.compare import CONFIRMED, Comparison, StageTime
+from explorer.run.judging.compare import CONFIRMED, Comparison, StageTime
 from explorer.views.run_view import comparison_view
 
 INTRO = [

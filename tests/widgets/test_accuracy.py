@@ -11,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from explorer.calibrate.history import Entry, append, read
-from explorer.run.compare import TOO_NOISY
+from explorer.run.judging.compare import TOO_NOISY
 from tests.support import view_shapes as shapes
 from tests.widgets.sample_run import comparison
 from widgets import Explorer

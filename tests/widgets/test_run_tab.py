@@ -22,10 +22,10 @@ from explorer.base.errors import InputError, RunError
 from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup
 from explorer.cluster_profiles import load_cluster, save_cluster
 from explorer.passes.static import run_static
-from explorer.run import compare
-from explorer.run.calibrate import calibrate
-from explorer.run.compare import TOO_NOISY, StageTime
-from explorer.run.likeness import SMALL
+from explorer.run.cases.likeness import SMALL
+from explorer.run.judging import compare
+from explorer.run.judging.calibrate import calibrate
+from explorer.run.judging.compare import TOO_NOISY, StageTime
 from explorer.run.model import transformer
 from tests.support import view_shapes as shapes
 from widgets import Explorer

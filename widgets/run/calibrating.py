@@ -20,7 +20,7 @@ from .task import Done
 
 if TYPE_CHECKING:
     from explorer.cluster import Cluster
-    from explorer.run.profile_correction import Correction
+    from explorer.run.judging.profile_correction import Correction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +50,8 @@ def calibration_of(now: Point, done: Done, folder: Path) -> Calibration | None:
     Raises:
         ExplorerError: the plan cannot be simulated on the corrected cluster.
     """
-    from explorer.run.compare import TOO_NOISY, WRONG
-    from explorer.run.profile_correction import Correction, correct
+    from explorer.run.judging.compare import TOO_NOISY, WRONG
+    from explorer.run.judging.profile_correction import Correction, correct
 
     if done.known is None:
         return None

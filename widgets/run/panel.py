@@ -144,7 +144,7 @@ class RunPanel(Panel):
         A likeness's seconds are not the plan's, so only a dry run gives any: order and messages are real,
         compute takes its predicted seconds. `old` says whether it was of another strategy.
         """
-        from explorer.run.compare import TOO_NOISY
+        from explorer.run.judging.compare import TOO_NOISY
 
         done = self.task.last
         if done is None or done.known is not None or done.comparison.verdict == TOO_NOISY:
@@ -168,7 +168,7 @@ class RunPanel(Panel):
         """Return by layer the error of its stage's predicted compute in the likeness; None without a quiet
         run.
         """
-        from explorer.run.compare import TOO_NOISY
+        from explorer.run.judging.compare import TOO_NOISY
 
         done = self.task.last
         if done is None or not done.comparison.stages or not done.is_of(now):

@@ -10,7 +10,7 @@ from .course import Course
 
 if TYPE_CHECKING:
     from explorer.run import RunSpec
-    from explorer.run.status import Status
+    from explorer.run.launching.status import Status
 
 OURS = "interpreter"
 """Engine whose ranks say which action they are in."""
@@ -111,7 +111,7 @@ class Progress:
 
     def look(self, pages: Sequence[Status]) -> None:
         """Take what the ranks report right now, and what memory their processes hold."""
-        from explorer.run.status import COMPUTING, STARTING
+        from explorer.run.launching.status import COMPUTING, STARTING
 
         for row, page in zip(self.rows, pages, strict=True):
             if row.state in ("done", "failed"):

@@ -17,9 +17,9 @@ from .progress import Progress
 
 if TYPE_CHECKING:
     from explorer.run import Comparison, Experiment
-    from explorer.run.calibrate import Calibrated
-    from explorer.run.launch import RunHandle
-    from explorer.run.timelines import RunTimeline
+    from explorer.run.judging.calibrate import Calibrated
+    from explorer.run.judging.timelines import RunTimeline
+    from explorer.run.launching.launch import RunHandle
     from explorer.strategy import Strategy
 
 ENGINES = ("interpreter", "torch", "dry")
@@ -125,7 +125,7 @@ class RunTask:
         """
         from explorer import run
         from explorer.profiling import device_here, kept_profile
-        from explorer.run.likeness import UnitSize
+        from explorer.run.cases.likeness import UnitSize
 
         self.stop()
         self.wait()

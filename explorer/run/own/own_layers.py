@@ -20,12 +20,12 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from explorer.base.errors import InputError
 from explorer.models._stacks import reduced
 from explorer.models.captured_program import CapturedProgram, capture_program, per_sample
-from explorer.run.modules import Made, Samples, Weights
 from explorer.run.own.criterion import output_loss, token_loss
 from explorer.run.own.layer_modules import LABELS, TOTAL, LayerModule, layer_module
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_source import dtype_of, open_own
 from explorer.run.own.sample_values import int_bounds
+from explorer.run.ranks.modules import Made, Samples, Weights
 
 LOSS_KEY = -1
 
@@ -37,7 +37,7 @@ def own_layers(model: OwnModel) -> OwnLayers:
 
 
 class OwnLayers:
-    """The units of an `OwnModel` (see `explorer.run.units.Units`)."""
+    """The units of an `OwnModel` (see `explorer.run.ranks.units.Units`)."""
 
     def __init__(self, model: OwnModel) -> None:
         self.model, self.loss = model, LOSS_KEY

@@ -1,6 +1,6 @@
 """From a plan to what runs here of it with the model's own layers, and what was shortened for that.
 
-Ranks, merged stages, microbatches and shares are those of the plan's likeness (`explorer.run.likeness`); the
+Ranks, merged stages, microbatches and shares are those of the plan's likeness (`run.cases.likeness`); the
 layers are the plan's own. Until a step is short and small enough, samples of a microbatch, tokens and then
 blocks are taken away: blocks in proportion, at least one of every stage, and only whole ones that no stage
 cuts. Widths stay.
@@ -20,7 +20,7 @@ from explorer.models.module_source import has_module
 from explorer.models.modules import MODULES
 from explorer.models.torch_export import UNUSED
 from explorer.plan import Reference, Resolved, located
-from explorer.run.likeness import Scaled, UnitSize, scale
+from explorer.run.cases.likeness import Scaled, UnitSize, scale
 from explorer.run.own.own_source import OwnSource, own_source
 from explorer.run.own.shortened import Shortened
 from explorer.run.own.shortening import Keep, kept_blocks, sample_flops, whole_blocks

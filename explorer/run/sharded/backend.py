@@ -19,15 +19,15 @@ import torch.distributed as dist
 
 from explorer.base.errors import InputError
 from explorer.graph import LayerGraph
-from explorer.run.handing import Handing
-from explorer.run.lane import LaneTask, RankLanes, Reduction, Transfer
-from explorer.run.mailbox import Mailbox
-from explorer.run.optimizers import Optimizer
+from explorer.run.ranks.handing import Handing
+from explorer.run.ranks.lane import LaneTask, RankLanes, Reduction, Transfer
+from explorer.run.ranks.mailbox import Mailbox
+from explorer.run.ranks.optimizers import Optimizer
+from explorer.run.ranks.split_backward import Waiting, input_half, weight_half
+from explorer.run.ranks.sweeps import Interval
 from explorer.run.sharded.execution import Made, ShardedExecution
 from explorer.run.sharded.flat_weights import FlatWeights, ShardLines
 from explorer.run.sharded.lanes import LanePlace
-from explorer.run.split_backward import Waiting, input_half, weight_half
-from explorer.run.sweeps import Interval
 from explorer.sharding.stage import Request
 from explorer.tasks.placement import Piece, PlacedStrategy
 from explorer.tasks.program import HOST
@@ -70,7 +70,7 @@ class _Saved(NamedTuple):
 
 
 class ShardedBackend:
-    """Everything one rank of a lane computes; see `explorer.run.interpreter.Backend`.
+    """Everything one rank of a lane computes; see `explorer.run.ranks.interpreter.Backend`.
 
     Args:
         model: the plan's layers and how they are laid out.

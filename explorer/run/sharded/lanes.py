@@ -15,9 +15,9 @@ import torch
 import torch.distributed as dist
 
 from explorer.base.errors import InputError
-from explorer.run.lane import Wire
+from explorer.run.ranks.lane import Wire
+from explorer.run.ranks.transport import Handle, Transport
 from explorer.run.sharded.mesh import RankMesh, open_mesh
-from explorer.run.transport import Handle, Transport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from explorer.run.build import Prepared, prepare
+from explorer.run.cases.build import Prepared, prepare
 from explorer.run.own.own_source import OwnSource, own_source
 from explorer.strategy import JobStrategy, Stage
 from explorer.workload import Job

@@ -14,8 +14,8 @@ from explorer.cluster_profiles import load_cluster
 from explorer.models import load_model
 from explorer.plan import Reference, Resolved, make_plan, resolve
 from explorer.run import make_experiment, validate
-from explorer.run.calibrate import uncalibrated
-from explorer.run.likeness import SMALL
+from explorer.run.cases.likeness import SMALL
+from explorer.run.judging.calibrate import uncalibrated
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_scale import FEWEST_TOKENS, own_scaled
 from explorer.run.spec import from_data, to_data

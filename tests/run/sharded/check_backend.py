@@ -9,15 +9,15 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from explorer.run.interpreter import Hooks, Interpreter
-from explorer.run.lane import RankLanes
-from explorer.run.optimizers import Optimizer
+from explorer.run.ranks.interpreter import Hooks, Interpreter
+from explorer.run.ranks.lane import RankLanes
+from explorer.run.ranks.optimizers import Optimizer
+from explorer.run.ranks.transport import Transport
 from explorer.run.sharded.backend import ShardedBackend, ShardedModel
 from explorer.run.sharded.execution import ShardedExecution
 from explorer.run.sharded.lanes import LaneTransport, open_lanes
 from explorer.run.sharded.mesh import Meter, RankMesh
 from explorer.run.sharded.requests import request_of
-from explorer.run.transport import Transport
 from explorer.sharding.stage import Request
 from tests.run.sharded.plans import BATCH, CASES, GRAPH, TIED, Case, plan, sample, weight
 

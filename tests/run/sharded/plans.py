@@ -12,7 +12,7 @@ import torch
 from explorer.cluster_profiles import load_cluster
 from explorer.graph import LayerGraph
 from explorer.models.builder import GraphBuilder
-from explorer.run.build import Prepared, prepare
+from explorer.run.cases.build import Prepared, prepare
 from explorer.schedules import SCHEDULES
 from explorer.sharding import megatron_layout
 from explorer.strategy import REPLICA, JobStrategy, Mesh, Stage

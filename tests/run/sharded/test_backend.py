@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from explorer.base.errors import InputError
-from explorer.run.lane import RankLanes
+from explorer.run.ranks.lane import RankLanes
 from explorer.run.sharded.backend import check_order
 from explorer.run.sharded.requests import request_of
 from explorer.strategy import Mesh, Sharding

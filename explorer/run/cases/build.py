@@ -1,0 +1,239 @@
+"""Cases made from strategies: placed, ordered, lowered and priced as `simulate` does it, without folding
+replicas.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from explorer.base.errors import InputError, PlanError
+from explorer.cluster import Cluster
+from explorer.framework_files import load_framework
+from explorer.graph import LayerGraph
+from explorer.passes.static import run_static
+from explorer.passes.timing import Timing
+from explorer.pricing import Pricer, Prices, price
+from explorer.reads import optimizer_problem
+from explorer.run.cases.weight_reads import require_computable
+from explorer.run.model import ModelSpec
+from explorer.run.own.own_model import OwnModel
+from explorer.run.spec import DRY, REAL, RunCase
+from explorer.schedules import SCHEDULES, make_order
+from explorer.schedules._torch_notation import unsupported
+from explorer.simulation.check import check_job
+from explorer.simulation.folding import UNFOLDED
+from explorer.simulation.one_job import make_shape
+from explorer.strategies.framework_choices import strategy_under
+from explorer.strategy import JobStrategy
+from explorer.tasks.lower import lower
+from explorer.tasks.placement import PlacedStrategy, place
+from explorer.tasks.program import GATHER, REDUCE, TRANSFER, Program, U
+from explorer.tasks.rounds import round_steps
+from explorer.updates import PLAIN
+from explorer.workload import Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A strategy ready to run: its case and the predictions for the very same program."""
+
+    case: RunCase
+    """The case to launch."""
+    program: Program
+    """Its lowered program."""
+    placement: PlacedStrategy
+    """Layers by section."""
+    prices: Prices
+    """Seconds by slot."""
+    timing: Timing
+    """Predicted times of all tasks."""
+    job: Job
+    """The workload's job."""
+    strategy: JobStrategy
+    """The strategy it was made from."""
+
+
+def prepare(
+    name: str,
+    graph: LayerGraph,
+    cluster: Cluster,
+    job: Job,
+    strategy: JobStrategy,
+    *,
+    steps: int,
+    model: ModelSpec | OwnModel | None = None,
+    scale: float = 1.0,
+    **fields: Any,
+) -> Prepared:
+    """Lower and price a strategy as a case.
+
+    Args:
+        name: name of the case.
+        graph: the model; for a real case the graph of `model`.
+        cluster: the devices, which price it.
+        job: the workload's job.
+        strategy: the strategy to run.
+        steps: steps in the program.
+        model: the model to compute; None makes a dry case.
+        scale: factor on predicted seconds (dry cases).
+        fields: further fields of `RunCase`.
+
+    Raises:
+        PlanError: everything wrong with the strategy.
+        InputError: a model whose numbers no rank can compute under this strategy.
+    """
+    strategy = strategy_under(strategy, load_framework(job.framework))
+    if problems := check_job(graph, cluster, job, strategy):
+        raise PlanError(problems)
+    placement = place(graph, strategy, training=job.training)
+    pricer = Pricer(graph, cluster, job, strategy, placement)
+    reads = SCHEDULES.get(strategy.schedule).with_options(dict(strategy.options)).reads
+    shape = make_shape(placement, UNFOLDED, job, pricer if reads else None)
+    order = make_order(strategy.schedule, shape, steps=steps, options=dict(strategy.options))
+    if problem := optimizer_problem(order.read_rule, job.optimizer):
+        raise PlanError([problem])
+    program = lower(placement.skeleton, shape, order)
+    if model is not None:
+        require_computable(program)
+    prices = price(program, pricer)
+    seconds = prices.seconds * scale
+    case = RunCase(
+        name=name,
+        skeleton=placement.skeleton,
+        shape=shape,
+        order=order,
+        kind=REAL if model else DRY,
+        seconds=tuple(seconds.tolist()),
+        model=model,
+        sections=tuple(tuple(layers.tolist()) for layers in placement.layers) if model else (),
+        flow_units=_flow_units(graph, placement, model) if model else (),
+        optimizer=job.optimizer if model else "sgd",
+        **fields,
+    )
+    return Prepared(
+        case=case, program=program, placement=placement, prices=prices,
+        timing=run_static(program, seconds), job=job, strategy=strategy,
+    )  # fmt: skip
+
+
+def _flow_units(
+    graph: LayerGraph, placement: PlacedStrategy, model: ModelSpec | OwnModel
+) -> tuple[tuple[int, ...], ...]:
+    """Return, per flow, the keys of what it carries."""
+    index, producer = graph.index, graph.producer
+    found = []
+    for tensors in placement.flow_tensors:
+        if any(fraction != 1.0 for _, fraction in tensors):
+            raise InputError(
+                "a layer cut into slices cannot be run yet", key="slices", allowed="whole layers"
+            )
+        names = [graph.tensors[t].name for t, _ in tensors]
+        found.append(model.keys_of(names, {index[producer[name]] for name in names}))
+    return tuple(found)
+
+
+def step_times(program: Program, ends_s: dict[int, float], *, skip: int = 0) -> list[float]:
+    """Return the seconds of a step between equal points of rounds of steps, the longest over lanes, by round.
+
+    A round is one step, or as many as lie between two exchanges of an update rule. Without flushes a step of
+    a lane ends with its last forward or backward, since updates may stand among the actions of later steps.
+
+    Args:
+        program: the tasks.
+        ends_s: end of every compute task.
+        skip: gaps at the end that are drain (asynchronous schedules).
+    """
+    lanes = [tasks.tolist() for tasks in program.programs]
+    last: list[dict[int, float]] = [{} for _ in lanes]
+    for found, tasks in zip(last, lanes, strict=True):
+        for task in tasks:
+            step = int(program.step[task])
+            if program.order.flush or program.kind[task] != U:
+                found[step] = max(found.get(step, 0.0), ends_s[task])
+    rounds = round_steps(program)
+    ends = range(rounds - 1, program.order.steps - skip, rounds)
+    gaps = [
+        max(found[b] - found[a] for found in last if a in found and b in found) / rounds
+        for a, b in pairwise(ends)
+    ]
+    return gaps or [max(max(found.values()) for found in last if found)]
+
+
+def parts_of(
+    program: Program, stamps: dict[int, tuple[float, float, float]], seconds_until: dict[int, float]
+) -> dict[str, float]:
+    """Sum, from stamps of all compute tasks, mean seconds per rank and step of compute, bubble and
+    communication.
+
+    A wait is bubble until the last producer (or reducing rank) was done, and communication from then on.
+
+    Args:
+        program: the tasks.
+        stamps: per compute task, when its rank was free for it, its start and its end.
+        seconds_until: per transfer and reduction, when it could begin.
+    """
+    total = {"compute": 0.0, "bubble": 0.0, "communication": 0.0}
+    for tasks in program.programs:
+        for task in tasks.tolist():
+            free, start, end = stamps[task]
+            total["compute"] += end - start
+            ready = max((seconds_until[i] for i in _messages(program, task)), default=free)
+            waited = max(0.0, start - free)
+            bubble = min(max(0.0, ready - free), waited)
+            total["bubble"] += bubble
+            total["communication"] += waited - bubble
+    share = max(1, len(program.programs)) * program.order.steps
+    return {name: value / share for name, value in total.items()}
+
+
+def _messages(program: Program, task: int) -> list[int]:
+    """List the transfers and collectives that a task waits for, looking through joins."""
+    found: list[int] = []
+    stack = [int(program.first[task]), int(program.second[task])]
+    while stack:
+        item = stack.pop()
+        if item and program.kind[item - 1] in (TRANSFER, REDUCE, GATHER):
+            found.append(item - 1)
+        elif item and program.slot[item - 1] == 0:
+            stack += [int(program.first[item - 1]), int(program.second[item - 1])]
+    return found
+
+
+def begins(program: Program, ends_s: dict[int, float]) -> dict[int, float]:
+    """Return, per transfer and collective, when the last compute task before it ended."""
+    found: dict[int, float] = {}
+    for task in np.flatnonzero(np.isin(program.kind, (TRANSFER, REDUCE, GATHER))).tolist():
+        stack, latest = [int(program.first[task]), int(program.second[task])], 0.0
+        while stack:
+            item = stack.pop()
+            if not item:
+                continue
+            if item - 1 in ends_s:
+                latest = max(latest, ends_s[item - 1])
+            elif program.slot[item - 1] == 0:
+                stack += [int(program.first[item - 1]), int(program.second[item - 1])]
+        found[task] = latest
+    return found
+
+
+def unsupported_by_torch(case: RunCase) -> list[str]:
+    """List why torch's own machinery (see `run.ranks.engines`) cannot run a case; [] if it can."""
+    if not isinstance(case.model, ModelSpec) or any(unit.tied for unit in case.model.units):
+        return ["tied weights" if isinstance(case.model, ModelSpec) else "a model's own layers"]
+    rules = {group.update.rule for group in case.skeleton.holders} - {PLAIN.rule}
+    if rules:
+        return [f"the update rule {', '.join(sorted(rules))}"]
+    sections = case.skeleton.sections
+    if any(section.full_recompute for section in sections):
+        return ["full recomputation"]
+    if len(sections) == 1:
+        even = len({b - a for a, b in pairwise(sections[0].offsets)}) == 1
+        plain = even and not sections[0].round_robin and case.order.flush
+        return [] if plain else ["uneven or turn-taking replicas, or steps that are not flushed"]
+    if any(section.replicas > 1 for section in sections):
+        return ["a pipeline with replicas"]
+    return unsupported(case.order, case.shape)

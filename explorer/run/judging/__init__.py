@@ -1,0 +1,1 @@
+"""Judging: what a run measured beside what was predicted, its own and results from elsewhere."""

@@ -1,0 +1,227 @@
+"""Are the times of a run's parts what the cost model says of this machine?
+
+The other question, whether the order takes as long as said given the times of its parts, is answered in
+`run.judging.compare`: there units are timed in the run itself. Here nothing is: a profile of the machine,
+made once (`explorer.profiling`), prices the operators of what was run as it prices those of any plan. On
+processors seconds are those that the core worked for a rank, so that what else runs there does no harm.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+from explorer.base.errors import InputError
+from explorer.calibrate.devices import same_device
+from explorer.cluster import Cluster
+from explorer.costs.compute import layer_costs
+from explorer.graph import LayerGraph
+from explorer.passes.static import run_static
+from explorer.pricing import Pricer, price
+from explorer.run.cases.build import Prepared
+from explorer.simulation.lane_memory import MEMORY_PARTS, memory_by_lane
+from explorer.strategy import JobStrategy
+from explorer.tasks.placement import place
+from explorer.tasks.program_tables import derived
+
+COST_TOLERANCE_PCT = 30.0
+"""Error of the seconds of compute up to which the cost model counts as confirmed, in per cent."""
+_TENSORS = MEMORY_PARTS.index("reserved")
+PROCESSOR, WALL = "processor", "wall"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerSeconds:
+    """Seconds of one layer of what was run, for one call."""
+
+    layer: str
+    """Its name in the graph of the run."""
+    samples: int
+    """Samples of the call."""
+    predicted_s: tuple[float, float]
+    """Forward and backward by the profile."""
+    measured_s: tuple[float, float]
+    """Forward and backward, median over ranks and rounds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankBytes:
+    """Peak bytes of the tensors of one rank."""
+
+    rank: int
+    """The rank."""
+    predicted_bytes: float
+    """By the cost model, which needs no profile for it."""
+    measured_bytes: float
+    """As counted (see `explorer.run.ranks.allocated`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostCheck:
+    """Predictions of a machine's profile beside what was measured."""
+
+    profile: str
+    """Name and title of the profile."""
+    clock: str
+    """Clock of measured compute: `processor` or `wall`."""
+    predicted: dict[str, float | None]
+    """`step_time_s`, `speedup` and `compute_s`, seconds of compute in a step, mean over ranks."""
+    measured: dict[str, float | None]
+    """The same; `compute_s` by `clock`."""
+    error_pct: float
+    """Error of `compute_s`, in per cent: the answer."""
+    step_error_pct: float
+    """Error of `step_time_s`, in per cent."""
+    verdict: str
+    """confirmed or off; too noisy where seconds are those of the wall and the machine was busy."""
+    layers: list[LayerSeconds]
+    """Layers of the run."""
+
+
+def priced_by(run: Prepared, graph: LayerGraph, strategy: JobStrategy, cluster: Cluster) -> Prepared:
+    """Return the very program of a run as a cluster prices it.
+
+    Args:
+        run: what was run.
+        graph: its operators.
+        strategy: its strategy, in layers of `graph`.
+        cluster: the devices, one for each rank at least.
+
+    Raises:
+        InputError: the graph cuts another program.
+    """
+    placement = place(graph, strategy, training=run.job.training)
+    if placement.skeleton != run.program.skeleton:
+        raise InputError(
+            "the operators of the run make another program", key="graph", allowed="the run's own graph"
+        )
+    prices = price(run.program, Pricer(graph, cluster, run.job, strategy, placement))
+    return replace(
+        run, placement=placement, prices=prices, timing=run_static(run.program, prices.seconds),
+        strategy=strategy,
+    )  # fmt: skip
+
+
+def predicted_bytes(priced: Prepared) -> list[float]:
+    """Return the peak bytes of tensors of each lane of a program.
+
+    Our ranks hold more than a plan needs, at two moments. At the end of a backward the gradients of a whole
+    piece are there before they are added to the sums of earlier microbatches; its activations are gone by
+    then. At an update there are the mean gradients, Adam's roots, and what an exchange brought.
+    """
+    program, memory = priced.program, priced.prices.memory
+    parts, _ = memory_by_lane(program, priced.prices)
+    exchanging = {
+        piece.section for group in program.skeleton.holders if len(group.pieces) > 1 for piece in group.pieces
+    }
+    roots = priced.job.optimizer in ("adam", "adamw")
+    found = []
+    for held, plain in zip(derived(program).sections, parts[:, :_TENSORS].sum(axis=1), strict=True):
+        fresh = [0.0]
+        update = 0.0
+        for section, samples in held:
+            own = memory[section]
+            fresh.append(own.gradient_bytes - own.activation_bytes_per_sample * samples)
+            copies = 1 + roots + (section in exchanging)
+            update += own.weight_bytes + own.optimizer_bytes + copies * own.gradient_bytes
+        found.append(max(float(plain) + max(fresh), update))
+    return found
+
+
+def rank_bytes(priced: Prepared, rows: Sequence[Sequence[Mapping[str, Any]]]) -> list[RankBytes]:
+    """Return predicted and counted peaks. `rows`: per rank, the records of the counted case."""
+    return [
+        RankBytes(rank=rank, predicted_bytes=predicted, measured_bytes=float(rows[rank][0]["peak_bytes"]))
+        for rank, predicted in enumerate(predicted_bytes(priced))
+        if rank < len(rows) and rows[rank] and rows[rank][0].get("peak_bytes")
+    ]
+
+
+def unfit(profile: Cluster | None, *, ranks: int, device: str) -> str:
+    """Return why a profile says nothing of a run; empty if it does.
+
+    Args:
+        profile: the profile of the machine, if there is one.
+        ranks: ranks of the run.
+        device: device they ran on, as they name it.
+    """
+    if profile is None:
+        return "there is no profile of this machine yet: `explorer profile` makes one, in about a minute"
+    if profile.device_count < ranks:
+        return f"the profile {profile.name} was made with {profile.device_count} ranks, {ranks} ran"
+    foreign = [kind.name for kind in profile.device_kinds if not same_device(kind.name, device)]
+    if foreign:
+        return f"the profile {profile.name} is of {', '.join(foreign)}, the ranks ran on {device}"
+    return ""
+
+
+def clock_of(device: str) -> str:
+    """Return the clock that tells what a device worked: other load does not run on a GPU in between."""
+    return PROCESSOR if device == "cpu" else WALL
+
+
+def measured_compute(run: Prepared, rows: Sequence[Sequence[Mapping[str, Any]]], clock: str) -> float:
+    """Return the seconds of compute in a step, mean over ranks and median over rounds."""
+    lanes, steps = len(run.program.programs), run.program.order.steps
+    rounds = []
+    for number in range(min(len(rank) for rank in rows)):
+        stamps = [stamp for rank in rows[:lanes] for stamp in rank[number]["stamps"]]
+        rounds.append(sum(s[4] if clock == PROCESSOR else s[3] - s[2] for s in stamps) / (lanes * steps))
+    return float(median(rounds))
+
+
+def predicted_compute(priced: Prepared) -> float:
+    """Return the same as a program is priced."""
+    program = priced.program
+    seconds = [
+        float(priced.timing.end_s[task] - priced.timing.start_s[task])
+        for tasks in program.programs
+        for task in tasks.tolist()
+    ]
+    return sum(seconds) / (len(program.programs) * program.order.steps)
+
+
+def layer_seconds(
+    graph: LayerGraph,
+    profile: Cluster,
+    units: Sequence[str],
+    rows: Sequence[Mapping[str, Sequence[Sequence[float]]]],
+    *,
+    precision: str,
+) -> list[LayerSeconds]:
+    """Return predicted and measured seconds of every unit.
+
+    Args:
+        graph: the operators, those of a unit in the block of its name; or the units themselves.
+        profile: the machine.
+        units: the units in the order of the timings.
+        rows: per rank and round: samples -> (forward, backward) of every unit.
+        precision: data type of compute.
+    """
+    inside: dict[str, list[int]] = defaultdict(list)
+    for position, layer in enumerate(graph.layers):
+        inside[layer.block].append(position)
+        inside[layer.name].append(position)
+    found = []
+    for samples in sorted({int(key) for row in rows for key in row}):
+        seconds = layer_costs(graph, profile.device_kinds[0], samples=samples, precision=precision).seconds
+        for number, unit in enumerate(units):
+            own = seconds[:, inside[unit]].sum(axis=1)
+            timed = [row[str(samples)][number] for row in rows if str(samples) in row]
+            found.append(
+                LayerSeconds(
+                    layer=unit, samples=samples,
+                    predicted_s=(float(own[0]), float(own[1] + own[2])),
+                    measured_s=(median(t[0] for t in timed), median(t[1] for t in timed)),
+                )
+            )  # fmt: skip
+    return found
+
+
+__all__ = [
+    "COST_TOLERANCE_PCT", "CostCheck", "LayerSeconds", "RankBytes", "clock_of", "layer_seconds",
+    "measured_compute", "predicted_bytes", "predicted_compute", "priced_by", "rank_bytes", "unfit",
+]  # fmt: skip

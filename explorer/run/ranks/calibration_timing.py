@@ -1,0 +1,165 @@
+"""Stopwatch: the timings that one rank takes for a calibration, while all the others take theirs.
+
+Units are timed inside the whole model, in order, so that caches are as cold as in a real step; messages go
+round the ring of all ranks; the all-reduce includes flattening, as the interpreter does it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+
+from explorer.run.model import ModelSpec, parameter_names
+from explorer.run.own.layer_timing import time_layers
+from explorer.run.own.own_layers import own_layers
+from explorer.run.own.own_model import OwnModel
+from explorer.run.ranks.lane import Wire
+from explorer.run.ranks.modules import Weights, sample_tokens, unit_forward
+from explorer.run.ranks.optimizers import Optimizer
+from explorer.run.ranks.transport import Transport
+from explorer.run.ranks.units import units_of
+from explorer.run.spec import Calibration
+
+REPEATS = 3
+"""Messages and collectives of one size in one round."""
+
+Pair = tuple[float, float]
+
+
+def _since(begin: Pair, end: Pair) -> Pair:
+    return end[0] - begin[0], end[1] - begin[1]
+
+
+def _own_weights(model: ModelSpec, weights: Weights) -> list[Weights]:
+    """Return the weights of every unit by its own names."""
+    return [
+        {own: weights[full] for own, full in parameter_names(model, unit).items()} for unit in model.units
+    ]
+
+
+class Stopwatch:
+    """Timer of everything requested, once per call of `measure`."""
+
+    def __init__(self, asked: Calibration, transport: Transport) -> None:
+        self.asked, self.transport = asked, transport
+        self.model, self.device = asked.model, transport.device
+        units = range(len(self.model.units))
+        self.weights = units_of(self.model).weights(units, self.device)
+        self.own = _own_weights(self.model, self.weights) if isinstance(self.model, ModelSpec) else []
+        self.sums = [[torch.zeros_like(w) for w in own.values()] for own in self.own]
+        self.everyone = tuple(range(transport.ranks))
+        n = transport.ranks
+        pairs = sorted({(r, (r + 1) % n) for r in range(n)} | {((r + 1) % n, r) for r in range(n)})
+        self.wires: list[Wire] = [("wire", a, b) for a, b in pairs if a != b]
+        transport.open(self.wires, [self.everyone])
+
+    def measure(self) -> dict[str, Any]:
+        """Time everything requested, and return the seconds and the share of a core that this rank got."""
+        cpu, wall = time.thread_time(), time.perf_counter()
+        both = {str(samples): self._units(samples) for samples in self.asked.samples}
+        update = self._update()
+        share = (time.thread_time() - cpu) / max(time.perf_counter() - wall, 1e-9)
+        return {
+            "units": {samples: wall for samples, (wall, _) in both.items()},
+            "worked": {samples: worked for samples, (_, worked) in both.items()},
+            "update_s": update,
+            "cpu_share": share,
+            "messages": {str(size): self._message(size) for size in self.asked.message_bytes},
+            "reduces": {str(size): self._reduce(size) for size in self.asked.reduce_bytes},
+        }
+
+    def _now(self) -> float:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+    def _clocks(self) -> Pair:
+        """Return the seconds of the wall, and those that the core has worked for this thread (GPU: the
+        wall's).
+        """
+        wall = self._now()
+        return wall, wall if self.device.type == "cuda" else time.thread_time()
+
+    def _units(self, samples: int) -> tuple[list[Pair], list[Pair]]:
+        """Return the (forward, backward) seconds of every unit: of the wall, and those the core worked."""
+        self.transport.barrier()
+        if isinstance(self.model, OwnModel):
+            return time_layers(own_layers(self.model), self.weights, samples, self._clocks)
+        tokens = sample_tokens(self.model, 0, samples, self.device)
+        inputs: list[torch.Tensor | None] = []
+        outputs: list[torch.Tensor] = []
+        forward: list[Pair] = []
+        for unit, own in zip(self.model.units, self.own, strict=True):
+            x: torch.Tensor | None = None
+            for source in unit.reads:
+                value = outputs[source].detach()
+                x = value if x is None else x + value
+            if x is not None:
+                x = x.detach().requires_grad_()
+            begin = self._clocks()
+            made = unit_forward(self.model, unit, own, x, tokens)
+            forward.append(_since(begin, self._clocks()))
+            inputs.append(x)
+            outputs.append(made)
+        backward: list[Pair] = [(0.0, 0.0)] * len(outputs)
+        for i in reversed(range(len(outputs))):
+            x = inputs[i]
+            wanted = [*(() if x is None else (x,)), *self.own[i].values()]
+            came = None if outputs[i].dim() == 0 else torch.ones_like(outputs[i])
+            begin = self._clocks()
+            found = torch.autograd.grad(outputs[i], wanted, came)
+            # a microbatch adds its gradients to those of earlier ones
+            torch._foreach_add_(self.sums[i], found[len(wanted) - len(self.sums[i]) :])
+            backward[i] = _since(begin, self._clocks())
+        wall, worked = (
+            [(f[clock], b[clock]) for f, b in zip(forward, backward, strict=True)] for clock in (0, 1)
+        )
+        return wall, worked
+
+    def _update(self) -> float:
+        held = {name: w.detach().clone() for name, w in self.weights.items()}
+        optimizer = Optimizer(self.asked.optimizer, 1e-3)
+        given = {name: torch.full_like(w, 1e-3) for name, w in held.items()}
+        optimizer.step(held, given)
+        begin = self._now()
+        mean = torch._foreach_div(list(given.values()), 2)
+        optimizer.step(held, dict(zip(given, mean, strict=True)))
+        return self._now() - begin
+
+    def _message(self, size: int) -> float:
+        """Return the one-way seconds of a message, from a round trip between neighbours of the ring."""
+        if self.transport.ranks == 1:
+            return 0.0
+        rank, n = self.transport.rank, self.transport.ranks
+        times = []
+        buffer = torch.zeros(max(1, size // 4), device=self.device)
+        for repeat in range(REPEATS + 1):
+            for first in range(0, n - 1, 2):
+                there: Wire = ("wire", first, first + 1)
+                back: Wire = ("wire", first + 1, first)
+                begin = self._now()
+                if rank == first:
+                    self.transport.send(there, buffer)
+                    self.transport.receive(back, buffer).wait()
+                elif rank == first + 1:
+                    self.transport.receive(there, buffer).wait()
+                    self.transport.send(back, buffer)
+                if rank == first and repeat:
+                    times.append((self._now() - begin) / 2)
+            self.transport.finish_sends()
+        return sorted(times)[len(times) // 2] if times else 0.0
+
+    def _reduce(self, size: int) -> float:
+        if self.transport.ranks == 1:
+            return 0.0
+        times = []
+        rows = torch.ones(max(1, size // 4), device=self.device)
+        for _ in range(REPEATS):
+            self.transport.barrier()
+            begin = self._now()
+            work = self.transport.reduce(self.everyone, torch.cat([rows.reshape(-1)]))
+            work.wait()
+            times.append(self._now() - begin)
+        return sorted(times)[len(times) // 2]

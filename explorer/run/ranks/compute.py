@@ -1,0 +1,227 @@
+"""Compute: the backend of a real run, with units forward and backward on the weights that a rank holds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from explorer.base.errors import InputError
+from explorer.run.ranks.handing import Handing
+from explorer.run.ranks.held_weights import HeldWeights
+from explorer.run.ranks.lane import LaneTask, RankLanes, Transfer
+from explorer.run.ranks.mailbox import Mailbox
+from explorer.run.ranks.packing import empty, pack, tensors_of
+from explorer.run.ranks.split_backward import input_half, weight_half
+from explorer.run.ranks.sweeps import Interval, first_guess
+from explorer.run.spec import RunCase
+from explorer.tasks.placement import Piece
+
+
+class Compute(HeldWeights):
+    """Everything one rank computes of a case."""
+
+    def __init__(self, case: RunCase, lanes: RankLanes, lane: int, device: torch.device) -> None:
+        super().__init__(case, lanes, lane, device)
+        self.handing = Handing(self.skeleton, self.pieces)
+        self.into = self._flows_into()
+        self.split = {task.piece for task in self.plans[lane].tasks if task.op == "I"}
+        samples = lanes.program.order.steps * lanes.sweeps.batch_samples
+        data = self.units.samples(0, samples, device)
+        self.data = {name: lanes.sweeps.rows(rows) for name, rows in data.items()}
+
+    def reset(self) -> None:
+        """Go back to the initial weights, with nothing under way."""
+        super().reset()
+        self.forwards, self.backwards, self.outbox = Mailbox(), Mailbox(), Mailbox()
+        self.saved: dict[tuple[Piece, int], Any] = {}
+        self.tables: dict[tuple[Piece, int], tuple[tuple[torch.Tensor, torch.Tensor], ...]] = {}
+        self.losses: list[float] = []
+
+    def _flows_into(self) -> dict[int, dict[int, int]]:
+        """Return, per section: key of what is read from outside -> flow that brings it."""
+        found: dict[int, dict[int, int]] = defaultdict(dict)
+        for f, flow in enumerate(self.skeleton.flows):
+            for target in flow.targets:
+                for key in self.case.flow_units[f]:
+                    found[target][key] = f
+        return found
+
+    # -- messages ---------------------------------------------------------------------------------
+
+    def _keys(self, item: Transfer) -> list[int]:
+        """List the keys of what a message carries: gradients come back for some only."""
+        keys = self.case.flow_units[item.flow]
+        return [key for key in keys if not item.backward or self.units.differentiable(key)]
+
+    def _blank(self, key: int, interval: Interval) -> torch.Tensor:
+        return self.units.blank(key, interval[1] - interval[0], self.device)
+
+    def message(self, item: Transfer) -> torch.Tensor:
+        """Join the rows of all that a flow carries."""
+        if item.flow < 0:
+            return torch.zeros(1, device=self.device)
+        box = self.backwards if item.backward else self.outbox
+        return pack([box.take((item.flow, key), item.interval) for key in self._keys(item)])
+
+    def buffer(self, item: Transfer) -> torch.Tensor:
+        """Make a buffer for such a message."""
+        if item.flow < 0:
+            return torch.zeros(1, device=self.device)
+        return empty([self._blank(key, item.interval) for key in self._keys(item)])
+
+    def deliver(self, item: Transfer, message: torch.Tensor) -> None:
+        """Put a message where its readers look for it."""
+        if item.flow < 0:
+            return
+        keys = self._keys(item)
+        parts = tensors_of(message, [self._blank(key, item.interval) for key in keys])
+        for key, rows in zip(keys, parts, strict=True):
+            if item.backward:
+                self.backwards.put((item.flow, key), item.interval, rows)
+            else:
+                for target in self.skeleton.flows[item.flow].targets:
+                    self.forwards.put((item.flow, target, key), item.interval, rows)
+
+    def gather(self, task: int, slot: int) -> None:
+        """Do nothing: sharded weights do not run here, since scaling a plan removes them."""
+        del task, slot
+        raise InputError("ZeRO cannot be run yet", key="zero", allowed="0")
+
+    def gathered(self, task: int) -> None:
+        """Do nothing: it is never reached."""
+        del task
+
+    # -- compute ----------------------------------------------------------------------------------
+
+    def compute(self, task: LaneTask) -> None:
+        """Run one task."""
+        if task.op == "U":
+            self._update(task.piece, task.span)
+        else:
+            run = {"F": self._forward, "B": self._backward, "I": self._input_grad, "W": self._weight_grad}
+            for number in task.numbers:
+                run[task.op](task.piece, number)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def _forward(self, piece: Piece, number: int) -> None:
+        interval = self._interval(piece, number)
+        again = self.skeleton.sections[piece.section].full_recompute
+        inputs = {}
+        for key, flow in self.into[piece.section].items():
+            rows = self._boundary(self.forwards, (flow, piece.section, key), interval)
+            back = self.skeleton.flows[flow].gradient and self.units.differentiable(key)
+            inputs[key] = rows.requires_grad_(self.training and back)
+        with torch.set_grad_enabled(self.training and not again):
+            made = self._run_units(piece, number, interval, inputs)
+        self.saved[piece, number] = (inputs, None if again else made)
+        if self.units.loss in made:
+            self.losses.append(float(made[self.units.loss].detach()))
+        self._hand_on(piece, interval, made)
+
+    def _boundary(self, box: Mailbox, key: tuple[int, ...], interval: Interval) -> torch.Tensor:
+        """Take what neighbours left for some samples; the first guess where nothing was made before."""
+        source = self.lanes.sweeps.source(interval)
+        if source is not None:
+            return box.take(key, source).detach()
+        like = self._blank(key[-1], interval)
+        return torch.zeros_like(like) if box is self.backwards else first_guess(like)
+
+    def _run_units(
+        self, piece: Piece, number: int, interval: Interval, inputs: dict[int, torch.Tensor]
+    ) -> dict[int, torch.Tensor]:
+        # what a backward recomputes it computes with the weights that its forward read (see `find_reads`)
+        weights = self._read(piece, number, "F")
+        data = {name: rows[interval[0] : interval[1]] for name, rows in self.data.items()}
+        units = self.case.sections[piece.section]
+        if piece not in self.split or not torch.is_grad_enabled():
+            return self.units.run(units, weights, inputs, data)
+        # the graph is cut after embeddings: their gradients belong to the second half of the backward
+        first = self.units.first(units)
+        tables = self.units.run(first, weights, {}, data)
+        apart = [key for key, made in tables.items() if made.requires_grad and key != self.units.loss]
+        cut = {**tables, **{key: tables[key].detach().requires_grad_() for key in apart}}
+        self.tables[piece, number] = tuple((tables[key], cut[key]) for key in apart)
+        rest = [unit for unit in units if unit not in set(first)]
+        return {**cut, **self.units.run(rest, weights, {**inputs, **cut}, data)}
+
+    def _hand_on(self, piece: Piece, interval: Interval, made: dict[int, torch.Tensor]) -> None:
+        """Pass outputs to sections on this lane directly, to others through the outbox."""
+        if not self.lanes.sweeps.is_read(interval):
+            return
+        for f, flow in enumerate(self.skeleton.flows):
+            if flow.source == piece.section:
+                rows = {key: made[key].detach() for key in self.case.flow_units[f]}
+                self.handing.hand_on(f, piece.copy, interval, rows, self.forwards, self.outbox)
+
+    def _roots(self, piece: Piece, number: int) -> tuple[Any, list[torch.Tensor], list[torch.Tensor | None]]:
+        """Return saved inputs, the outputs to differentiate, and the gradients that came back for them."""
+        inputs, made = self.saved.pop((piece, number))
+        interval = self._interval(piece, number)
+        if made is None:
+            made = self._run_units(piece, number, interval, inputs)
+        came: dict[int, torch.Tensor] = {}
+        for f, flow in enumerate(self.skeleton.flows):
+            if flow.source == piece.section and flow.gradient:
+                for key in filter(self.units.differentiable, self.case.flow_units[f]):
+                    rows = self._boundary(self.backwards, (f, key), interval)
+                    came[key] = came[key] + rows if key in came else rows
+        loss = [made[self.units.loss]] if self.units.loss in made else []
+        kept = [key for key in came if made[key].requires_grad]
+        outputs = [*(made[key] for key in kept), *loss]
+        return inputs, outputs, [*(came[key] for key in kept), *(None for _ in loss)]
+
+    def _backward(self, piece: Piece, number: int) -> None:
+        if piece in self.split:  # its graph is cut, for others of its microbatches
+            self._input_grad(piece, number, "B")
+            self._weight_grad(piece, number)
+            return
+        inputs, outputs, came = self._roots(piece, number)
+        wanted = [u for u, x in inputs.items() if x.requires_grad]
+        weights = self._weights(piece, number, "B")
+        found = torch.autograd.grad(
+            outputs, [*(inputs[u] for u in wanted), *weights.values()], came, allow_unused=True
+        )
+        self._send_back(piece, number, dict(zip(wanted, found, strict=False)))
+        self._add(piece, number, dict(zip(weights, found[len(wanted) :], strict=True)))
+
+    def _input_grad(self, piece: Piece, number: int, op: str = "I") -> None:
+        inputs, outputs, came = self._roots(piece, number)
+        wanted = [u for u, x in inputs.items() if x.requires_grad]
+        found, waiting = input_half(
+            outputs, came, [inputs[u] for u in wanted], self._weights(piece, number, op),
+            self.tables.pop((piece, number), ()),
+        )  # fmt: skip
+        self._send_back(piece, number, dict(zip(wanted, found, strict=True)))
+        self.saved[piece, number] = waiting
+
+    def _weight_grad(self, piece: Piece, number: int) -> None:
+        self._add(piece, number, weight_half(self.saved.pop((piece, number))))
+
+    def _send_back(self, piece: Piece, number: int, found: Mapping[int, torch.Tensor | None]) -> None:
+        interval = self._interval(piece, number)
+        for key, rows in found.items():
+            if self.lanes.sweeps.is_read(interval):
+                given = torch.zeros_like(self._blank(key, interval)) if rows is None else rows
+                self.backwards.put((self.into[piece.section][key], key), interval, given)
+
+    # -- result -----------------------------------------------------------------------------------
+
+    def record(self) -> dict[str, Any]:
+        """Return losses and versions seen, and if requested the squares of the first update's gradients."""
+        self._apply_rest()
+        found: dict[str, Any] = {
+            "losses": self.losses,
+            "versions": max(self.most_versions.values()),
+            "left": self.forwards.size + self.backwards.size + len(self.saved),
+        }
+        if self.case.check:
+            found["squares"] = {
+                name: float((g.double() ** 2).sum())
+                for (name, span), g in self.applied.items()
+                if span[0] == 0
+            }
+        return found

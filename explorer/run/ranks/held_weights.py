@@ -1,0 +1,286 @@
+"""Weights that one rank holds: their versions, gradients collected for each update, exchanges and updates.
+
+Gradients are sums over samples; the `U` that applies them divides by the samples it names. So the numbers are
+equal up to rounding, whatever the microbatches, replicas and order are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from explorer.base.errors import InputError
+from explorer.run.cases.weight_reads import find_reads
+from explorer.run.ranks.lane import RankLanes, Reduction
+from explorer.run.ranks.modules import Weights
+from explorer.run.ranks.optimizers import Optimizer
+from explorer.run.ranks.sweeps import Interval
+from explorer.run.ranks.units import units_of
+from explorer.run.spec import RunCase
+from explorer.tasks.placement import Piece
+from explorer.updates import WEIGHTS, rule_of
+
+Gradients = dict[str, torch.Tensor]
+
+
+class HeldWeights:
+    """The weights of one rank's pieces in a case, and what is done with them but for computing."""
+
+    reduce_op: Any = dist.ReduceOp.SUM
+
+    def __init__(self, case: RunCase, lanes: RankLanes, lane: int, device: torch.device) -> None:
+        if case.model is None:
+            raise InputError(f"case {case.name!r} has no model", key="model", found=None, allowed="a model")
+        self.case, self.model, self.lanes, self.lane, self.device = case, case.model, lanes, lane, device
+        self.units = units_of(case.model)
+        self.skeleton = lanes.program.skeleton
+        self.plans = [lanes.plan(i) for i in range(len(lanes.program.programs))]
+        self.reads = find_reads(lanes, self.plans)
+        self.training = lanes.program.shape.training
+        self.pieces = tuple(dict.fromkeys(task.piece for task in self.plans[lane].tasks))
+        self.names = {piece: self._names(piece.section) for piece in self.pieces}
+        self.owner: dict[str, Piece] = {}
+        for piece in self.pieces:
+            for name in self.names[piece]:
+                self.owner.setdefault(name, piece)
+        self.group_names = self._group_names()
+        self.rules = [rule_of(group.update) for group in self.skeleton.holders]
+        grouped = [
+            set(self.group_names[g])
+            for g, h in enumerate(self.skeleton.holders)
+            if set(h.pieces) & set(self.pieces)
+        ]
+        self.grouped = set().union(*grouped)
+        self.reset()
+
+    def reset(self) -> None:
+        """Go back to the initial weights, so that every round runs the same numbers."""
+        units = sorted({u for piece in self.pieces for u in self.case.sections[piece.section]})
+        self.current: Weights = self.units.weights(units, self.device)
+        self.optimizer = Optimizer(self.case.optimizer, self.case.learning_rate)
+        self.versions: dict[Piece, dict[int, Weights]] = {
+            piece: {0: {name: self.current[name] for name in self.names[piece]}} for piece in self.pieces
+        }
+        self.working: dict[Piece, Weights] = {}
+        self.states: dict[str, Any] = {}
+        self.made = dict.fromkeys(self.pieces, 0)
+        self.most_versions = dict.fromkeys(self.pieces, 1)
+        self.unread: dict[Piece, list[int]] = {
+            piece: sorted(self.reads.version[piece]) for piece in self.pieces
+        }
+        self.sums: dict[tuple[Piece, Interval], Gradients] = defaultdict(dict)
+        self.pending: dict[Piece, list[tuple[int, Interval, Gradients]]] = defaultdict(list)
+        self.applied: dict[tuple[str, Interval], torch.Tensor] = {}
+
+    def _names(self, section: int) -> tuple[str, ...]:
+        return self.model.parameters_of(self.case.sections[section])
+
+    def _group_names(self) -> list[tuple[str, ...]]:
+        """Return, per holders group, its parameters: those that all its sections have and no others share."""
+        users: dict[str, set[int]] = defaultdict(set)
+        for section in range(len(self.skeleton.sections)):
+            for name in self._names(section):
+                users[name].add(section)
+        return [
+            tuple(name for name, found in users.items() if found == {piece.section for piece in group.pieces})
+            for group in self.skeleton.holders
+        ]
+
+    def _interval(self, piece: Piece, number: int) -> Interval:
+        return self.skeleton.sections[piece.section].interval(piece.replica, number)
+
+    # -- versions and gradients -----------------------------------------------------------------------
+
+    def _weights(self, piece: Piece, number: int, op: str) -> Weights:
+        """Return the weights of a backward: the tensors of its forward, filled with the values read now."""
+        if not self.skeleton.updates[piece.section]:
+            return {}
+        return self._read(piece, number, op)
+
+    def _read(self, piece: Piece, number: int, op: str) -> Weights:
+        """Return the weights of a version; updated ones in a working copy that all microbatches of the piece
+        share.
+        """
+        reads = self.reads
+        version = reads.version[piece][number] if op == "F" else reads.backward[piece][op, number]
+        weights = self.versions[piece][version]
+        reading = self.reads.reading
+        if reading.make is None or reading.horizon is None:
+            return weights
+        ahead = reading.horizon(self.skeleton.sections[piece.section].stage, op)
+        work = self.working.setdefault(
+            piece, {n: torch.empty_like(w).requires_grad_() for n, w in weights.items()}
+        )
+        for name, w in weights.items():
+            direction = self.optimizer.direction(name, w)
+            work[name].data.copy_(reading.make(w.data, direction, self.optimizer.learning_rate, ahead))
+        return work
+
+    def _add(self, piece: Piece, number: int, found: Mapping[str, torch.Tensor | None]) -> None:
+        """Add a microbatch's gradient to the sum of the update that applies it."""
+        low = self._interval(piece, number)[0]
+        spans = self.reads.updates.get(piece, ())
+        span = next((item for item in spans if item[0] <= low < item[1]), None)
+        if self.unread[piece]:
+            self.unread[piece].remove(number)
+        if span is None:
+            return
+        total = self.sums[piece, span]
+        fresh = {name: g for name, g in found.items() if g is not None}
+        known = [name for name in fresh if name in total]
+        if known:
+            torch._foreach_add_([total[name] for name in known], [fresh[name] for name in known])
+        total.update({name: g for name, g in fresh.items() if name not in known})
+
+    # -- exchanges and updates ------------------------------------------------------------------------
+
+    def contribution(self, item: Reduction) -> torch.Tensor:
+        """Return what this rank adds to an exchange, flat: its gradients over the samples named, or its
+        weights.
+
+        Gradients are zeros if this rank has none; weights count by the share of samples worked on.
+        """
+        parts = []
+        averaged = self.rules[item.group].exchanges == WEIGHTS
+        members = self._members(item.group)
+        everyone = self.skeleton.holders[item.group].pieces
+        worked = max(1, sum(self._own_samples(p, item.span) for p in everyone))
+        share = sum(self._own_samples(p, item.span) for p in members) / worked
+        for name in self.group_names[item.group]:
+            if averaged:
+                total = self.current[name] * share
+            else:
+                own = [self.sums[p, item.span].pop(name, None) for p in members]
+                given = [g for g in own if g is not None]
+                total = sum(given[1:], given[0]) if given else torch.zeros_like(self.current[name])
+            parts.append(total.detach().reshape(-1))
+        return torch.cat(parts)
+
+    def _members(self, group: int) -> list[Piece]:
+        return [piece for piece in self.skeleton.holders[group].pieces if piece in self.names]
+
+    def _own_samples(self, piece: Piece, span: Interval) -> int:
+        """Count the samples of an update that a piece worked on."""
+        size = self.skeleton.sections[piece.section].microbatch_samples
+        numbers = self.reads.version[piece].keys() & set(range(span[0] // size, -(-span[1] // size)))
+        return sum(high - low for low, high in (self._interval(piece, n) for n in numbers))
+
+    def reduced(self, item: Reduction, total: torch.Tensor) -> None:
+        """Keep a sum for the next update of the piece that owns these parameters; take over averages."""
+        found, start = {}, 0
+        for name in self.group_names[item.group]:
+            like = self.current[name]
+            found[name] = total[start : start + like.numel()].view_as(like)
+            start += like.numel()
+        if self.rules[item.group].exchanges == WEIGHTS:
+            for name, mean in found.items():
+                held = self.current[name].data
+                new, self.states[name] = self.rules[item.group].average(
+                    held, None, mean, self.states.get(name)
+                )
+                held.copy_(new)
+        elif found:
+            self.pending[self.owner[next(iter(found))]].append((item.group, item.span, found))
+
+    def _update(self, piece: Piece, span: Interval) -> None:
+        """Make a new version: apply what was exchanged, in sequence, then what only this rank holds."""
+        entries = self.pending.pop(piece, [])
+        self._new_version(piece)
+        waiting = {
+            g for g, names in enumerate(self.group_names) if names and self.owner.get(names[0]) == piece
+        }
+        own = {g: self._own(span, g) for g in waiting}
+        for group, covered, gradients in entries:
+            self._apply_by_rule(group, covered, own[group], gradients)
+            waiting.discard(group)
+        for group in sorted(waiting):
+            self._apply_by_rule(group, span, own[group], None)
+        self._apply(span, self._mean(self._alone(piece, span), span))
+        self._forget(piece)
+
+    def _own(self, span: Interval, group: int) -> Gradients:
+        """Return the mean gradients of a group over this rank's own samples, unless they were sent away."""
+        members = self._members(group)
+        sums: Gradients = {}
+        for name in self.group_names[group]:
+            for member in members:
+                g = self.sums[member, span].pop(name, None)
+                if g is not None:
+                    sums[name] = sums[name] + g if name in sums else g
+        samples = sum(self._own_samples(member, span) for member in members)
+        return {name: g / samples for name, g in sums.items()}
+
+    def _alone(self, piece: Piece, span: Interval) -> Gradients:
+        """Return the gradient sums of parameters that no other rank holds."""
+        alone: Gradients = {}
+        for other in self._sharing(piece):
+            for name, g in self.sums.pop((other, span), {}).items():
+                alone[name] = alone[name] + g if name in alone else g
+        return alone
+
+    def _apply_by_rule(
+        self, group: int, covered: Interval, own: Gradients, received: Gradients | None
+    ) -> None:
+        """Apply the gradients of one group as its rule makes them."""
+        mean = None if received is None else self._mean(received, covered)
+        made: Gradients = {}
+        for name in self.group_names[group]:
+            gradient, self.states[name] = self.rules[group].gradient(
+                self.current[name].data, own.get(name), mean and mean[name], self.states.get(name)
+            )
+            if gradient is not None:
+                made[name] = gradient
+        self._apply(covered, made)
+
+    def _sharing(self, piece: Piece) -> Iterable[Piece]:
+        """Yield this piece, and those on this rank that share a parameter it owns."""
+        own = {name for name in self.names[piece] if self.owner[name] == piece and name not in self.grouped}
+        return [other for other in self.pieces if other == piece or own & set(self.names[other])]
+
+    def _new_version(self, piece: Piece) -> None:
+        """Make the weights that this update may write: the same ones, or copies if older ones are still
+        read.
+        """
+        self.made[piece] += 1
+        held = self.versions[piece]
+        mine = [name for name in self.names[piece] if self.owner[name] == piece]
+        if self.reads.several:
+            for name in mine:
+                self.current[name] = self.current[name].detach().clone().requires_grad_()
+        held[self.made[piece]] = {name: self.current[name] for name in self.names[piece]}
+
+    @staticmethod
+    def _mean(sums: Gradients, span: Interval) -> Gradients:
+        found = torch._foreach_div(list(sums.values()), span[1] - span[0]) if sums else []
+        return dict(zip(sums, found, strict=True))
+
+    def _apply(self, span: Interval, gradients: Gradients) -> None:
+        """Hand mean gradients to the optimizer."""
+        if self.case.check:
+            self.applied.update({(name, span): g for name, g in gradients.items()})
+        self.optimizer.step(self.current, gradients)
+
+    def _forget(self, piece: Piece) -> None:
+        """Drop the versions that no later microbatch reads and no buffer holds."""
+        held, read, back = self.versions[piece], self.reads.version[piece], self.reads.backward[piece]
+        made, left = self.made[piece], self.unread[piece]
+        needed = set(range(made - self.reads.reading.buffers + 1, made + 1))
+        needed.update(read[n] for n in left)
+        needed.update(back[op, n] for n in left for op in "BIW" if (op, n) in back)
+        for version in [v for v in held if v not in needed]:
+            del held[version]
+        # versions updated in place are one and the same tensors
+        apart = {id(tensor) for weights in held.values() for tensor in list(weights.values())[:1]}
+        self.most_versions[piece] = max(self.most_versions[piece], len(apart))
+
+    def _apply_rest(self) -> None:
+        """Apply what was exchanged after the last update."""
+        for piece, entries in list(self.pending.items()):
+            self._new_version(piece)
+            for group, span, gradients in entries:
+                self._apply_by_rule(group, span, {}, gradients)
+        self.pending.clear()

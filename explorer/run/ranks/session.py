@@ -1,0 +1,233 @@
+"""Session: one rank's whole run: connect, build every case once, then run calibration and cases in rounds."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+
+from explorer.run.launching import guard
+from explorer.run.launching.status import COMPUTING, IDLE, WAITING
+from explorer.run.ranks.allocated import counted, prepare_counting
+from explorer.run.ranks.interpreter import Backend, Hooks, Interpreter
+from explorer.run.ranks.lane import LanePlan, RankLanes
+from explorer.run.ranks.sleeper import Sleeper
+from explorer.run.ranks.transport import Transport, connect
+from explorer.run.spec import DRY, RunCase, RunSpec
+
+CROWDED_ROUNDS = 3
+"""Rounds, warm-up included, in which a rank must have been crowded for the run to end early."""
+LEAD_S = 0.01
+"""Seconds from the last rank's arrival at the barrier to the common start."""
+
+
+class Reports(Protocol):
+    """Where a session reports (see `explorer.run.worker.Desk`)."""
+
+    rank: int
+    events: guard.Events
+    at: str
+
+    def status(self, state: int, text: str = "", predicted_s: float = 0.0) -> None:
+        """Report what this rank does now."""
+
+
+def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
+    """Run everything a specification requests; return this rank's result."""
+    torch.set_num_threads(1)
+    if spec.pin:
+        _pin(spec.ranks)
+    urgent = bool(spec.cases) and all(case.kind == DRY for case in spec.cases) and hurry()
+    _prepare(spec)
+    transport = connect(spec.group_timeout_s, spec.device)
+    desk.events.send("ready", device=str(transport.device), name=_device_name(transport.device))
+    players = [_player(case, i, spec, desk, transport) for i, case in enumerate(spec.cases)]
+    calibrator = None
+    if spec.calibration is not None:
+        from explorer.run.ranks.calibration_timing import Stopwatch
+
+        calibrator = Stopwatch(spec.calibration, transport)
+    surveyor = None
+    if spec.survey is not None:
+        from explorer.run.ranks.machine_survey import Surveyor
+
+        surveyor = Surveyor(spec.survey, transport, desk.status)
+    result: dict[str, Any] = {
+        "cases": {case.name: [] for case in spec.cases},
+        "calibration": [],
+        "survey": [],
+        "machine": surveyor.machine() if surveyor is not None else {},
+        "urgent": urgent,
+    }
+    for case, play in zip(spec.cases, players, strict=True):
+        if case.once:
+            result["cases"][case.name].append(play())
+            desk.events.send("case", name=case.name, round=-1)
+    best_share = 0.0
+    for number in range(spec.warmup_rounds + spec.rounds):
+        share = _round(number - spec.warmup_rounds, spec, players, calibrator, surveyor, result, desk)
+        best_share = max(best_share, share)
+        if calibrator is not None and number >= spec.warmup_rounds and number + 1 >= CROWDED_ROUNDS:
+            worst_share = -transport.largest(-best_share)
+            if worst_share < spec.quiet_share:
+                desk.events.send("crowded", share=worst_share, round=number - spec.warmup_rounds)
+                break
+    desk.status(IDLE)
+    transport.barrier()
+    transport.close()
+    return result
+
+
+def _round(
+    number: int,
+    spec: RunSpec,
+    players: list[Callable[[], dict[str, Any]]],
+    calibrator: Any,
+    surveyor: Any,
+    result: dict[str, Any],
+    desk: Reports,
+) -> float:
+    """Run every case once, with what is timed beside them; keep the records of rounds from 0 on.
+
+    Returns:
+        The share of a core that this rank got while it was calibrated; 1 if it was not.
+    """
+    measured, share = number >= 0, 1.0
+    desk.events.send("round", number=number)
+    if calibrator is not None:
+        desk.status(WAITING, "calibration", 0.0)
+        times = calibrator.measure()
+        result["calibration"] += [times] * measured
+        share = float(times["cpu_share"])
+        desk.events.send("load", share=share, round=number)
+    for case, play in zip(spec.cases, players, strict=True):
+        if case.once:
+            continue
+        record = play()
+        result["cases"][case.name] += [record] * measured
+        desk.events.send("case", name=case.name, round=number)
+    if surveyor is not None:
+        rows = surveyor.measure()
+        result["survey"] += [rows] * measured
+        desk.events.send("survey", round=number)
+    return share
+
+
+def _prepare(spec: RunSpec) -> None:
+    """Do once what takes seconds the first time, before anything is timed."""
+    if spec.calibration is not None or any(case.kind != DRY for case in spec.cases):
+        import_for_backward()
+    if any(case.count_bytes for case in spec.cases):
+        prepare_counting()
+
+
+def import_for_backward() -> None:
+    """Take one gradient as the stages do: the first one of a process imports some 500 modules, for
+    seconds.
+    """
+    x = torch.ones(1, requires_grad=True)
+    torch.autograd.grad([2 * x], [x], [torch.ones(1)])
+
+
+def hurry() -> bool:
+    """Ask the system to wake this process on time whatever else runs: ranks of a dry run sleep, so this takes
+    from nobody.
+
+    If the system does not allow it (to an ordinary user) everything works, only with more noise.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
+def _device_name(device: torch.device) -> str:
+    """Return the name of the device for which a calibration of it would hold."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def _pin(ranks: int) -> None:
+    """Pin each rank to one core if there are enough."""
+    if hasattr(os, "sched_getaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        if len(cores) >= ranks:
+            os.sched_setaffinity(0, {cores[int(os.environ.get("LOCAL_RANK", "0"))]})
+
+
+def _player(
+    case: RunCase, index: int, spec: RunSpec, desk: Reports, transport: Transport
+) -> Callable[[], dict[str, Any]]:
+    """Build a case; return a function that runs it once."""
+    if case.engine == "torch":
+        from explorer.run.ranks.engines import torch_player
+
+        return torch_player(case, desk, transport)
+    lanes = RankLanes(case.lowered())
+    count = len(lanes.program.programs)
+    transport.open(lanes.wires, lanes.groups)
+    lane = 0 if case.everywhere else transport.rank
+    plan = lanes.plan(lane) if lane < count else None
+    faults = {f.action: f for f in spec.faults if f.rank == transport.rank and f.case == index}
+
+    def before(position: int) -> None:
+        if position in faults:
+            guard.inject(faults[position])
+
+    def step(number: int) -> None:
+        desk.events.send("step", case=case.name, step=number)
+
+    hooks = Hooks(status=desk.status, before=before, step=step)
+    if case.kind == DRY:
+        return lambda: _play(plan, Sleeper(case.seconds, transport.device), transport, hooks, case, desk)
+    from explorer.run.ranks.compute import Compute
+    from explorer.run.referee.emulate import compare_with_emulation
+
+    compute = Compute(case, lanes, lane, transport.device) if plan else None
+
+    def play() -> dict[str, Any]:
+        if compute is not None:
+            compute.reset()
+        if compute is not None and case.count_bytes:
+            with counted(transport.device, compute.current.values()) as found:
+                record = _play(plan, compute, transport, hooks, case, desk)
+            record["peak_bytes"] = found.peak
+        else:
+            record = _play(plan, compute, transport, hooks, case, desk)
+        if compute is not None:
+            if case.check:
+                desk.status(COMPUTING, "the comparison with one process", sum(case.seconds))
+            record.update(compute.record())
+            if case.check:
+                record["numerics"] = compare_with_emulation(compute)
+        return record
+
+    return play
+
+
+def _play(
+    plan: LanePlan | None,
+    backend: Backend | None,
+    transport: Transport,
+    hooks: Hooks,
+    case: RunCase,
+    desk: Reports,
+) -> dict[str, Any]:
+    """Start together, run, and return the stamps."""
+    desk.status(WAITING, "the start of " + case.name, 0.0)
+    transport.barrier()
+    begin = transport.largest(time.perf_counter()) + LEAD_S if _one_host() else time.perf_counter()
+    record: dict[str, Any] = {"stamps": []}
+    if plan is not None and backend is not None:
+        stamps = Interpreter(plan, backend, transport, hooks, case.seconds).run(begin)
+        record["stamps"] = [list(stamp) for stamp in stamps]
+    desk.status(WAITING, "the end of " + case.name, 0.0)
+    return record
+
+
+def _one_host() -> bool:
+    """Tell whether all ranks share one clock."""
+    return os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE")
