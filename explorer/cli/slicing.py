@@ -13,7 +13,7 @@ from explorer.plan import Resolved, located
 
 if TYPE_CHECKING:
     from explorer.run.judging.cost_check import LayerSeconds
-    from explorer.run.slice_run import SliceCheck
+    from explorer.run.one_rank.findings import SliceCheck
 
 
 def run_slice_here(resolved: Resolved, options: argparse.Namespace) -> int:
@@ -25,7 +25,7 @@ def run_slice_here(resolved: Resolved, options: argparse.Namespace) -> int:
     from explorer.cluster_profiles import load_cluster
     from explorer.models.module_source import open_module
     from explorer.profiling import device_here, kept_profile
-    from explorer.run.slice_run import run_slice
+    from explorer.run.one_rank.slice_run import run_slice
 
     given = {
         "--baseline": options.baseline, "--history": options.history, "--steps": options.steps,
@@ -66,6 +66,13 @@ def slice_text(found: SliceCheck) -> str:
     lines.append(
         f"memory         {format_bytes(item.predicted_bytes)} of tensors predicted,"
         f" {format_bytes(item.measured_bytes)} counted ({error:+.1f} %)"
+    )
+    kept = [
+        sum(item.predicted_bytes for item in found.saved),
+        sum(item.measured_bytes for item in found.saved),
+    ]
+    lines.append(
+        f"activations    {format_bytes(kept[0])} predicted, {format_bytes(kept[1])} kept, layer by layer"
     )
     if found.error_pct is None:
         lines.append(f"seconds        {_seconds(found.measured_s)} in all; {found.costs_missing}")

@@ -15,6 +15,7 @@ from explorer.base.files import write_text
 from explorer.base.formats import json_text
 from explorer.base.plain_data import read_json
 from explorer.run.launching import guard
+from explorer.run.launching.leftovers import LAUNCHER
 from explorer.run.launching.status import IDLE, STARTING, StatusPages
 from explorer.run.spec import RunSpec, mark_of, read_spec
 
@@ -66,7 +67,7 @@ def main(argv: list[str]) -> int:
 
 def _launcher(folder: Path) -> tuple[int, float] | None:
     """Return the process to outlive by no more than a moment; none if torchrun was started by hand."""
-    path = folder / "launcher.json"
+    path = folder / LAUNCHER
     if not path.exists():
         return None
     data = read_json(path)

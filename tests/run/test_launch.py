@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 
 from explorer.base.errors import RunError
 from explorer.run.launching.launch import RunHandle, start
+from explorer.run.launching.leftovers import LAUNCHER, UNSIGNED_S, new_folder, sweep
 from explorer.run.spec import Fault, RunSpec
 from tests.run.programs import dry
 
@@ -133,3 +135,39 @@ def test_an_agent_that_dies_takes_its_ranks_along() -> None:
         pass
     assert isinstance(handle.error, RunError)
     assert not wait_until_gone(handle.folder)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_agent_that_is_asked_to_end_is_the_cause(number: signal.Signals) -> None:
+    """Its ranks end with it, and say so; they are not to blame."""
+    handle = start(RunSpec(ranks=2, cases=(LONG,)))
+    until_working(handle)
+    handle.process.send_signal(number)
+    for _ in handle.events():
+        pass
+    with pytest.raises(RunError, match=f"torchrun was ended by {number.name}"):
+        handle.result()
+    assert not handle.folder.exists()
+
+
+def test_the_next_run_removes_what_a_killed_launcher_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not what runs of living launchers, of other hosts and of strangers need."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    mine, gone, elsewhere, unsigned, old = (new_folder() for _ in range(5))
+    about = json.loads((mine / LAUNCHER).read_text())
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    (gone / LAUNCHER).write_text(json.dumps(about | {"pid": dead.pid}))
+    (elsewhere / LAUNCHER).write_text(json.dumps(about | {"pid": dead.pid, "place": "another host"}))
+    for folder in (unsigned, old):
+        (folder / LAUNCHER).unlink()
+    long_ago = time.time() - 2 * UNSIGNED_S
+    os.utime(old, (long_ago, long_ago))
+    (tmp_path / "explorer-run-link").symlink_to(gone, target_is_directory=True)
+    (tmp_path / "unrelated").mkdir()
+    assert sorted(sweep()) == sorted([gone, old])
+    kept = {mine.name, elsewhere.name, unsigned.name, "explorer-run-link", "unrelated"}
+    assert {path.name for path in tmp_path.iterdir()} == kept
+    assert sweep(tmp_path / "missing") == []

@@ -18,7 +18,9 @@ from explorer.cluster_profiles import load_cluster
 from explorer.models.captured_program import Capturing, capture_program
 from explorer.plan import Resolved, make_plan
 from explorer.run.judging.compare import OFF
-from explorer.run.slice_run import one_thread, run_slice
+from explorer.run.one_rank.findings import layer_errors
+from explorer.run.one_rank.rank_layers import one_thread
+from explorer.run.one_rank.slice_run import run_slice
 from explorer.strategies.uniform import uniform
 from explorer.workload import default_workload
 from tests.run.test_cost_check import machine
@@ -92,6 +94,20 @@ def test_gradients_are_summed_over_the_microbatches_of_a_step(source: Capturing)
     assert all(item.samples == 8 for item in found.layers)
 
 
+def test_what_every_layer_keeps_is_what_the_plan_says(source: Capturing) -> None:
+    """Tensors saved once each; a norm's mean and deviation per token are the only ones left out."""
+    found = run_slice(plan(source, stages=2, microbatches=4), source, rank=0, microbatches=4)
+    errors = layer_errors(found.layers, found.saved)
+    assert set(errors) == {item.layer for item in found.layers} >= {"embed", "layers.1.down"}
+    for name, item in errors.items():
+        more = 2 * 8 * 32 * 4 if name.endswith("norm") else 0
+        assert item.measured_bytes == item.predicted_bytes + more, name
+    assert errors["layers.0.act"].bytes_pct == 0
+    assert errors["layers.0.residual"].bytes_pct is None, "it keeps nothing"
+    assert errors["layers.0.up"].seconds_pct is None, "without a profile"
+    assert errors["layers.0.up"].measured_s > 0
+
+
 def test_replicas_have_their_part_of_the_samples(source: Capturing) -> None:
     found = run_slice(plan(source, stages=2, replicas=2, microbatches=4), source, rank=0, microbatches=4)
     assert {item.samples for item in found.layers} == {4}
@@ -108,6 +124,9 @@ def test_a_profile_that_is_wrong_is_found_out(source: Capturing) -> None:
     assert "by mine: " in said
     assert sum(line.startswith("layer ") for line in said.splitlines()) == 5
     assert asdict(found)["actions"][0]["predicted_s"] > 0
+    worst = layer_errors(found.layers)["layers.0.up"].seconds_pct
+    assert worst is not None
+    assert worst < -30
 
 
 @pytest.mark.parametrize(
@@ -136,7 +155,7 @@ def test_ranks_and_models_that_are_not_there(source: Capturing) -> None:
 def test_more_than_there_is_is_refused_before_anything_starts(
     source: Capturing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("explorer.run.slice_run.free_bytes", lambda _device: 1024.0)
+    monkeypatch.setattr("explorer.run.one_rank.fitting.free_bytes", lambda _device: 1024.0)
     told: list[str] = []
     with pytest.raises(InputError, match=r"the rank needs .* of tensors, and 1.0 KiB are free here"):
         run_slice(plan(source, stages=2, microbatches=4), source, tell=told.append)

@@ -16,7 +16,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import weakref
 from collections.abc import AsyncIterator, Iterator
@@ -27,10 +26,10 @@ from typing import Any, Self
 import psutil
 
 from explorer.base.errors import RunError
-from explorer.base.files import read_tail, read_text, write_text
-from explorer.base.formats import json_text, parse_json
+from explorer.base.files import read_tail, read_text
+from explorer.base.formats import parse_json
 from explorer.run.launching.guard import held_back, process_start
-from explorer.run.launching.leftovers import Leftovers, disk_is_full, ranks_below
+from explorer.run.launching.leftovers import Leftovers, disk_is_full, new_folder, ranks_below, sweep
 from explorer.run.launching.status import StatusPages
 from explorer.run.launching.watchdog import LOOK_EVERY_S, Watchdog, look_at
 from explorer.run.spec import RunSpec, write_spec
@@ -47,6 +46,7 @@ SETTLE_S = 1.0
 _FAILED = re.compile(
     r"exitcode\s*:\s*(-?\d+)\s*\(pid:\s*(\d+)\)|exitcode: (-?\d+)\) local_rank: (\d+) \(pid: (\d+)\)"
 )
+_ASKED = re.compile(r"Process (\d+) got signal: (\d+)")
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +123,8 @@ class RunHandle:
         # runs when the handle is dropped and when Python ends
         self._finalizer = weakref.finalize(self, self._left.end)
         with held_back():
-            self.folder = self._left.folder = Path(tempfile.mkdtemp(prefix="explorer-run-"))
+            sweep()
+            self.folder = self._left.folder = new_folder()
         self._began = time.monotonic()
         self._seen: list[Event] = []
         self._read_to = 0
@@ -141,8 +142,6 @@ class RunHandle:
         self._result: RunResult | None = None
         self.pages = StatusPages(self.folder / "status", spec.ranks, create=True)
         (self.folder / "events").touch()
-        launcher = {"pid": os.getpid(), "started": process_start(os.getpid())}
-        write_text(self.folder / "launcher.json", json_text(launcher))
         write_spec(spec, self.folder / "spec.json")
         self._log = (self.folder / "log").open("wb")
         logger.info("starting %d ranks in %s", spec.ranks, self.folder)
@@ -182,7 +181,8 @@ class RunHandle:
             self._finish()
         elif self._faults or ended:
             self._first_trouble_s = self._first_trouble_s or time.monotonic()
-            all_spoke = len({*self._done, *self._faults}) == self.spec.ranks
+            # why ranks were interrupted torchrun knows, and says when it ends
+            all_spoke = len({*self._done, *self._faults}) == self.spec.ranks and not self._interrupted()
             if ended or all_spoke or time.monotonic() - self._first_trouble_s > SETTLE_S + 1.0:
                 self._fail(self._cause())
         elif stuck := self._stuck():
@@ -271,7 +271,8 @@ class RunHandle:
         """Return the error of the rank that failed first, not of those that only noticed its absence."""
         log = self.log()
         own = [event for event in self._faults.values() if not event["echo"]]
-        if own:
+        torchrun = self._agent_end(log)
+        if own and not (torchrun and self._interrupted()):
             event = own[0]
             note = " (out of memory)" if event.get("memory") else ""
             return RunError(
@@ -280,8 +281,8 @@ class RunHandle:
                 log=event["log"],
             )
         status = self.process.returncode
-        if status is not None and status < 0:
-            return RunError(f"torchrun {_how(status)}", log=log)
+        if torchrun:
+            return RunError(f"torchrun {torchrun}", log=log)
         if silent := self._silent(log):
             rank, how = silent
             doing = self.pages.read(rank).text
@@ -300,6 +301,20 @@ class RunHandle:
             )
         full = " (its disk is full)" if disk_is_full(self.folder) else ""
         return RunError(f"the ranks did not start: torchrun {_how(status)}{full}: {_reason(log)}", log=log)
+
+    def _interrupted(self) -> bool:
+        """Tell whether nothing is known but that ranks were interrupted."""
+        names = [event["message"] for event in self._faults.values() if not event["echo"]]
+        return bool(names) and set(names) == {KeyboardInterrupt.__name__}
+
+    def _agent_end(self, log: str) -> str:
+        """Return which signal ended torchrun itself, which takes its ranks along; empty if none did."""
+        status = self.process.returncode
+        if status is not None and status < 0:
+            return _how(status)
+        asked = _ASKED.search(log)
+        heard = asked is not None and int(asked[1]) == self.process.pid
+        return f"was ended by {_signal_name(int(asked[2]))}" if asked and heard else ""
 
     def _silent(self, log: str) -> tuple[int, str] | None:
         """Return a rank that died without a word, and how; None if there is none."""
@@ -347,10 +362,13 @@ def _how(code: int | None) -> str:
     if code is None:
         return "ended without a word"
     if code < 0:
-        name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
         hint = "; the system does that when memory runs out" if -code == signal.SIGKILL else ""
-        return f"was killed by {name}{hint}"
+        return f"was killed by {_signal_name(-code)}{hint}"
     return f"left with exit status {code}"
+
+
+def _signal_name(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
 def require_loopback() -> None:

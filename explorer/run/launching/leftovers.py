@@ -1,17 +1,35 @@
-"""Leftovers: what a run has made so far, and how all of it ends: every process, and the folder."""
+"""Leftovers: what a run has made so far, and how all of it ends: every process, and the folder.
+
+A launcher that is killed cannot tidy up: its ranks end themselves and remove the folder (see `guard`). If it
+was killed when they had ended, nobody is left to do so, and the next run does (`sweep`).
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import signal
+import socket
 import subprocess
+import tempfile
+import time
 from pathlib import Path
 
 import psutil
 
-from explorer.run.launching.guard import held_back
+from explorer.base.errors import InputError
+from explorer.base.files import write_text
+from explorer.base.formats import json_text
+from explorer.base.plain_data import read_json
+from explorer.run.launching.guard import held_back, process_start, still_runs
 
+PREFIX = "explorer-run-"
+"""What the names of the folders of runs begin with."""
+LAUNCHER = "launcher.json"
+"""File of such a folder that says which process made it."""
+UNSIGNED_S = 3600.0
+"""Seconds after which a folder that does not say who made it counts as left behind."""
 TERM_WAIT_S = 1.5
 FULL_BYTES = 2**16
 """Free bytes below which a disk counts as full."""
@@ -32,6 +50,54 @@ class Leftovers:
                 _end(self.process, self.pids, self.folder)
             if self.folder is not None:
                 shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def new_folder() -> Path:
+    """Make the folder of a run, which says that this process made it."""
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    launcher = {"pid": os.getpid(), "started": process_start(os.getpid()), "place": _place()}
+    try:
+        write_text(folder / LAUNCHER, json_text(launcher))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return folder
+
+
+def sweep(folder: Path | None = None) -> list[Path]:
+    """Remove the folders of runs whose launchers are gone; return them.
+
+    Only folders of this user are looked at, and only those made where process numbers mean the same: another
+    container or host may share the temporary folder.
+
+    Args:
+        folder: where they lie; the system's folder of temporary files if None.
+    """
+    removed = []
+    for path in sorted(Path(folder or tempfile.gettempdir()).glob(PREFIX + "*")):
+        with contextlib.suppress(OSError):
+            about = path.lstat()
+            ours = not hasattr(os, "getuid") or about.st_uid == os.getuid()
+            if path.is_dir() and not path.is_symlink() and ours and _left(path, about.st_mtime):
+                shutil.rmtree(path, ignore_errors=True)
+                removed.append(path)
+    return removed
+
+
+def _left(folder: Path, changed_s: float) -> bool:
+    """Tell whether nobody will come back for a folder, last changed at `changed_s` of the system's clock."""
+    try:
+        launcher = read_json(folder / LAUNCHER)
+        pid, started, place = int(launcher["pid"]), float(launcher["started"]), launcher["place"]
+    except (InputError, KeyError, TypeError, ValueError):
+        return time.time() - changed_s > UNSIGNED_S
+    return place == _place() and not still_runs(pid, started)
+
+
+def _place() -> str:
+    """Name the host and the space in which process numbers count."""
+    space = Path("/proc/self/ns/pid")
+    return f"{socket.gethostname()} {space.readlink() if space.is_symlink() else ''}".strip()
 
 
 def _end(process: subprocess.Popen[bytes], pids: dict[int, int], folder: Path) -> None:

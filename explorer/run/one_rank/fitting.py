@@ -1,0 +1,151 @@
+"""Fitting a rank of a plan on one device: what of its step runs here, and what is refused at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from explorer.actions import Action
+from explorer.base.errors import InputError
+from explorer.base.units import format_bytes
+from explorer.plan import Resolved
+from explorer.simulation.lane_memory import MEMORY_PARTS
+from explorer.simulation.one_job import simulate_job
+from explorer.simulation.report import Report
+from explorer.strategy import Stage
+from explorer.workload import Job
+
+PRECISION = "fp32"
+"""Precision in which a slice runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """What of a rank runs here."""
+
+    job: Job
+    """The job of the plan, with as many microbatches as run."""
+    shortened: tuple[tuple[str, str, str], ...]
+    """What it has less of: what, in the plan, here."""
+    lane: int
+    """The rank's lane of the plan."""
+    order: tuple[Action, ...]
+    """Its forwards, backwards and updates in their order."""
+    stages: dict[int, Stage]
+    """Its stages, by number."""
+    samples: int
+    """Samples of a microbatch that are its own."""
+    peak_bytes: float
+    """Predicted peak bytes of its tensors."""
+
+
+def fit(resolved: Resolved, *, rank: int | None, microbatches: int | None, device: str) -> Fitted:
+    """Return what of a rank runs on a device; the arguments are those of `run_slice`.
+
+    Raises:
+        InputError: no such rank, a plan of which no rank can run alone, or more bytes than are free.
+    """
+    job, shortened = _shortened(resolved, microbatches)
+    report = _report(resolved, job)
+    lane = max(range(len(report.busy_s)), key=report.busy_s.__getitem__) if rank is None else rank
+    if not 0 <= lane < len(report.busy_s):
+        raise InputError(
+            f"the plan has no rank {rank}", key="rank", found=rank, allowed=f"0 to {len(report.busy_s) - 1}"
+        )
+    expected = _peak_bytes(report, lane, job)
+    _require_room(expected, device)
+    stages = resolved.plan.strategy.job.stages
+    order = tuple(a for a in report.timeline.program.order.lanes[lane] if a.op in "FBU")
+    mine = {s: stages[s] for s in sorted({action.stage for action in order})}
+    first = next(iter(mine.values()))
+    return Fitted(
+        job=job, shortened=shortened, lane=lane, order=order, stages=mine,
+        samples=first.microbatch_samples // first.meshes[0].replicas, peak_bytes=expected,
+    )  # fmt: skip
+
+
+def _shortened(resolved: Resolved, microbatches: int | None) -> tuple[Job, tuple[tuple[str, str, str], ...]]:
+    """Return the job that runs, and what it has less of than the plan's.
+
+    Raises:
+        InputError: a plan whose ranks need others for their own layers.
+    """
+    job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
+    for s, stage in enumerate(strategy.stages):
+        if problem := _dependent(stage):
+            raise InputError(
+                f"stage {s} cannot run alone: {problem}",
+                key="engine", found="slice", allowed="engine interpreter",
+            )  # fmt: skip
+    sizes = {stage.microbatch_samples for stage in strategy.stages}
+    parts = {stage.microbatch_samples // stage.meshes[0].replicas for stage in strategy.stages}
+    if len(sizes) > 1 or len(parts) > 1 or not job.training:
+        raise InputError(
+            "a slice runs training with one microbatch size",
+            key="engine", found=sorted(sizes | parts), allowed="equal sizes, or engine interpreter",
+        )  # fmt: skip
+    size = sizes.pop()
+    before = job.global_batch // size
+    after = min(before, microbatches or len(strategy.stages) + 1)
+    changes = []
+    if after != before:
+        changes.append(("microbatches of a step", str(before), str(after)))
+    if job.precision != PRECISION:
+        changes.append(("precision", job.precision, PRECISION))
+    made = replace(job, global_batch=after * size, precision=PRECISION, gradient_precision="", framework="")
+    return made, tuple(changes)
+
+
+def _dependent(stage: Stage) -> str:
+    """Return why a rank of a stage needs other ranks for its own layers; empty if it does not."""
+    if any(len(row) > 1 for mesh in stage.meshes for row in mesh.rows):
+        return "its layers are sharded"
+    if stage.shares or (stage.meshes[0].replicas > 1 and stage.replicas != "split"):
+        return "its replicas work on unequal parts"
+    if stage.zero:
+        return f"ZeRO level {stage.zero}"
+    if stage.recompute != "none":
+        return f"{stage.recompute} recomputation"
+    return "layers cut into slices" if stage.slices else ""
+
+
+def _report(resolved: Resolved, job: Job) -> Report:
+    report = simulate_job(resolved.graph, resolved.cluster, job, resolved.plan.strategy.job)
+    order = report.timeline.program.order
+    if any(action.op not in "FBU" for lane in order.lanes for action in lane):
+        raise InputError(
+            "a slice runs forwards, whole backwards and updates",
+            key="engine", found=resolved.plan.strategy.job.schedule,
+            allowed="a schedule without split backwards, or engine interpreter",
+        )  # fmt: skip
+    return report
+
+
+def _peak_bytes(report: Report, lane: int, job: Job) -> float:
+    """Return the bytes of tensors of a lane: the plan's, or at its update, with Adam's roots, if these are
+    more.
+    """
+    parts = dict(zip(MEMORY_PARTS, report.memory_parts_bytes[lane], strict=True))
+    roots = parts["gradients"] if job.optimizer in ("adam", "adamw") else 0.0
+    update = parts["weights"] + parts["versions"] + parts["gradients"] + parts["optimizer"] + roots
+    return max(report.allocated_memory_bytes[lane], update)
+
+
+def _require_room(needed: float, device: str) -> None:
+    """Refuse a slice that does not fit, before anything starts."""
+    free = free_bytes(device)
+    if needed > free:
+        raise InputError(
+            f"the rank needs {format_bytes(needed)} of tensors, and {format_bytes(free)} are free here",
+            key="engine", found="slice", allowed="a smaller microbatch, or engine interpreter",
+        )  # fmt: skip
+
+
+def free_bytes(device: str) -> float:
+    """Return the memory that is free on a device (cpu or cuda)."""
+    if device == "cuda":
+        import torch
+
+        return float(torch.cuda.mem_get_info()[0])
+    import psutil
+
+    return float(psutil.virtual_memory().available)

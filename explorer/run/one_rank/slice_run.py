@@ -1,0 +1,153 @@
+"""The slice run: one rank of a plan at its full size, alone on one device, with faked neighbours.
+
+The rank's own layers (`explorer.run.own.layer_modules`) run in its own order, on tensors of the sizes that
+its neighbours would send; what they send themselves goes nowhere. Nothing waits, so the seconds are those of
+the layers, and the peak is that of the rank. Both stand beside the prediction: seconds by a profile of the
+machine, bytes by the simulation of the plan in the precision that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
+
+from explorer.cluster import Cluster
+from explorer.costs.compute import layer_costs
+from explorer.costs.memory import stage_memory
+from explorer.costs.update_time import update_seconds
+from explorer.graph import LayerGraph
+from explorer.models.captured_program import Capturing, capture_program
+from explorer.plan import Resolved
+from explorer.pricing.layer_columns import sharded_of
+from explorer.run.judging.compare import relative_pct, verdict_of
+from explorer.run.judging.cost_check import (
+    COST_TOLERANCE_PCT,
+    LayerSeconds,
+    RankBytes,
+    clock_of,
+    unfit,
+)
+from explorer.run.one_rank.findings import ActionSeconds, LayerBytes, SliceCheck
+from explorer.run.one_rank.fitting import PRECISION, Fitted, fit
+from explorer.run.one_rank.rank_layers import LayerAlone, RankLayers, one_thread
+from explorer.strategy import Stage
+
+
+def run_slice(
+    resolved: Resolved,
+    source: Capturing,
+    *,
+    rank: int | None = None,
+    microbatches: int | None = None,
+    profile: Cluster | None = None,
+    device: str = "cpu",
+    tell: Callable[[str], None] = lambda _text: None,
+) -> SliceCheck:
+    """Run one rank of a plan.
+
+    Args:
+        resolved: the plan.
+        source: the module behind its model.
+        rank: lane to run; None for the busiest.
+        microbatches: most microbatches of a step that run; None for one more than the plan has stages.
+        profile: profile of this machine; None predicts no seconds.
+        device: cpu or cuda.
+        tell: called with what begins.
+
+    Raises:
+        InputError: a plan of which no rank can run alone, another model, or more bytes than there are.
+    """
+    fitted = fit(resolved, rank=rank, microbatches=microbatches, device=device)
+    tell(f"capturing the model for {fitted.samples} samples")
+    program = capture_program(source, samples=fitted.samples)
+    with one_thread():
+        runner = RankLayers(program, source, fitted.stages, fitted.job.optimizer, device)
+        tell("timing every layer by itself")
+        alone = runner.alone()
+        tell("running the rank's order")
+        runner.play(fitted.order)  # allocators and kernels settle
+        times = runner.play(fitted.order)
+        tell("counting bytes")
+        peak = runner.counted(fitted.order)
+    missing = unfit(profile, ranks=1, device=runner.name)
+    known = profile if not missing else None
+    actions = _actions(times, resolved.graph, fitted, known)
+    predicted = sum(a.predicted_s * a.count for a in actions if a.predicted_s is not None) if known else None
+    measured = sum(a.measured_s * a.count for a in actions)
+    error = None if predicted is None else relative_pct(predicted, measured)
+    return SliceCheck(
+        rank=fitted.lane, stages=tuple(fitted.stages), device=runner.name, clock=clock_of(runner.name),
+        profile=f"{known.name}: {known.title}" if known else "",
+        costs_missing=missing, shortened=fitted.shortened, actions=actions,
+        layers=_layer_seconds(alone, program.graph, known, fitted.samples),
+        saved=_layer_bytes(alone, resolved.graph, fitted),
+        memory=RankBytes(rank=fitted.lane, predicted_bytes=fitted.peak_bytes, measured_bytes=peak),
+        predicted_s=predicted, measured_s=measured, error_pct=error,
+        verdict="" if error is None else verdict_of(
+            contention=1.0, numerics_ok=None, error_pct=error, tolerance_pct=COST_TOLERANCE_PCT
+        ),
+    )  # fmt: skip
+
+
+def _layer_seconds(
+    alone: Sequence[LayerAlone], graph: LayerGraph, profile: Cluster | None, samples: int
+) -> list[LayerSeconds]:
+    """Put the profile's seconds beside those of every layer; 0 without a profile."""
+    costs = None
+    if profile is not None:
+        kind = profile.device_kinds[0]
+        costs = layer_costs(graph, kind, samples=samples, precision=PRECISION).seconds
+    found = []
+    for item in alone:
+        at = graph.index[item.layer]
+        own = (0.0, 0.0) if costs is None else (float(costs[0, at]), float(costs[1:, at].sum()))
+        found.append(
+            LayerSeconds(
+                layer=item.layer, samples=samples, predicted_s=own,
+                measured_s=(item.forward_s, item.backward_s),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _layer_bytes(alone: Sequence[LayerAlone], graph: LayerGraph, fitted: Fitted) -> list[LayerBytes]:
+    """Put the predicted bytes of every layer beside those that it kept."""
+    sharded = sharded_of(graph, next(iter(fitted.stages.values()))).shards
+    found = []
+    for item in alone:
+        memory = stage_memory(
+            graph, (item.layer,), sharded, precision=PRECISION, optimizer=fitted.job.optimizer,
+            zero=0, replicas=1, recompute="none", training=True,
+        )  # fmt: skip
+        predicted = memory.activation_bytes_per_sample * fitted.samples
+        found.append(LayerBytes(layer=item.layer, predicted_bytes=predicted, measured_bytes=item.saved_bytes))
+    return found
+
+
+def _actions(
+    times: Mapping[str, Sequence[float]], graph: LayerGraph, fitted: Fitted, profile: Cluster | None
+) -> list[ActionSeconds]:
+    """Put the profile's seconds beside those of every kind of action."""
+    return [
+        ActionSeconds(
+            action=action, measured_s=median(seconds), count=len(seconds),
+            predicted_s=None if profile is None else _predicted_s(
+                action[0], fitted.stages[int(action[1:])], graph, fitted, profile
+            ),
+        )
+        for action, seconds in times.items()
+    ]  # fmt: skip
+
+
+def _predicted_s(op: str, stage: Stage, graph: LayerGraph, fitted: Fitted, profile: Cluster) -> float:
+    kind = profile.device_kinds[0]
+    if op == "U":
+        held = {use.name for name in stage.layers for use in graph.layer[name].parameters}
+        return update_seconds(
+            kind, elements=sum(graph.parameter[name].elements for name in held),
+            optimizer=fitted.job.optimizer, precision=PRECISION,
+        )  # fmt: skip
+    layers = [graph.index[name] for name in stage.layers]
+    costs = layer_costs(graph, kind, samples=fitted.samples, precision=PRECISION).seconds[:, layers]
+    work = costs[0] if op == "F" else costs[1:]
+    return float(work.sum()) + kind.software.action_overhead_s
