@@ -151,6 +151,7 @@ OUTSIDE_THE_READER = {
     "explorer/run/launching/status.py": "pages of memory that ranks share",
     "explorer/score/reading.py": "tables whose open quotes are mended line by line",
     "widgets/history/filelock.py": "locks, which are no content",
+    "widgets/run/slicing.py": "what a process of its own reads and prints",
 }
 """Files that may open files or call parsers themselves, and why."""
 

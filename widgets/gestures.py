@@ -75,6 +75,7 @@ class Gestures:
         self._actions: dict[str, Callable[[], Any]] = {
             "search": bench.search, "stop": bench.stop, "use_best": bench.use_best,
             "undo": bench.undo, "redo": bench.redo, "apply_hint": self._apply_reason,
+            "show_errors": self._show_errors,
         }  # fmt: skip
         for panel in bench.panels:
             self._actions |= panel.actions()
@@ -148,6 +149,10 @@ class Gestures:
             allowed = ", ".join(self._actions)
             raise InputError(f"unknown action {action!r}", key="action", found=action, allowed=allowed)
         self._actions[action]()
+
+    def _show_errors(self) -> None:
+        """Colour the layer graph by the errors of the last run."""
+        self._bench.parts.graph.colour = "error"
 
     def _apply_reason(self, key: str = "") -> None:
         """Make the change that a reason proposes, or the best one; do nothing if it belongs to a former

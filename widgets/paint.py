@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from explorer.base.caching import IdentityCache
 from explorer.base.errors import ExplorerError
@@ -32,6 +32,15 @@ from .session import History, Point
 
 HeatView = Callable[..., tuple[dict[str, Any], bytes]]
 """Function `view(scene, name=...)` that makes a heatmap's view and its cells."""
+
+
+class Errors(NamedTuple):
+    """What a run says of the layers."""
+
+    by_layer: Mapping[str, float] | None
+    """Predicted over measured seconds, minus 1; None if no run tells."""
+    missing: str
+    """Reason why none tells."""
 
 
 class Comparisons:
@@ -131,10 +140,10 @@ def paint(parts: Parts, history: History, comparisons: Comparisons) -> None:
     parts.figures = tiles_view(scene, baseline=baseline, single=comparisons.single(now))
 
 
-def paint_rest(parts: Parts, point: Point, errors: Mapping[str, float] | None = None) -> Iterator[None]:
+def paint_rest(parts: Parts, point: Point, errors: Errors) -> Iterator[None]:
     """Draw a state in all other parts, one at a time: the workbench may do something else in between.
 
-    `errors`: predicted over measured, minus 1, by layer, from a run.
+    `errors`: what the last run says of the layers.
     """
     other = point.other.scene if point.other is not None else None
     _paint_timeline(parts, point, other)
@@ -174,17 +183,24 @@ def _paint_traffic(parts: Parts, scene: Scene, other: Scene | None) -> None:
         line.links, line.link_cells = view["links"], parts.traffic.cells
 
 
-def paint_graph(parts: Parts, point: Point, errors: Mapping[str, float] | None = None) -> None:
+def paint_graph(parts: Parts, point: Point, errors: Errors) -> None:
     """Draw the layer graph, with what the page asked to open; a new model as far as can be taken in at once.
 
-    `errors`: predicted over measured, minus 1, by layer, from a run.
+    `errors`: what the last run says of the layers.
     """
     graph, own = parts.graph, point.inputs.graph
     index, opened = graph_index(own), still_open(own, graph.opened)
     if graph.index != index and not opened:
         opened = first_opened(own)
     other = point.other.scene if point.other is not None else None
-    view = graph_view(point.scene, opened=opened, errors=errors, other=other, other_name="B")
+    view = graph_view(
+        point.scene,
+        opened=opened,
+        errors=errors.by_layer,
+        no_errors=errors.missing,
+        other=other,
+        other_name="B",
+    )
     with graph.hold_sync():  # one message: a view never meets the names of another model
         graph.index, graph.view = index, view
         graph.opened = view["opened"]

@@ -18,7 +18,7 @@ from explorer.base.errors import ExplorerError
 from .accuracy import Accuracy
 from .fields import bar_view
 from .jobs import Idle, at_once
-from .paint import Comparisons, paint, paint_graph, paint_rest
+from .paint import Comparisons, Errors, paint, paint_graph, paint_rest
 from .panel import Panel
 from .parts import Parts
 from .reasons import Reasons
@@ -120,7 +120,7 @@ class Showing:
         bench = self._bench
         if now is not bench.history.now:
             return
-        yield from paint_rest(bench.parts, now, bench.run_panel.errors(now))
+        yield from paint_rest(bench.parts, now, self.layer_errors(now))
         self.mark()
         yield
         self.redraw()
@@ -189,7 +189,13 @@ class Showing:
         """Draw the layer graph again after the page opened or closed a block."""
         now = self._bench.history.now
         if now is not None:
-            paint_graph(self._bench.parts, now, self._bench.run_panel.errors(now))
+            paint_graph(self._bench.parts, now, self.layer_errors(now))
+
+    def layer_errors(self, now: Point) -> Errors:
+        """Return what the last run says of the layers of a state."""
+        run = self._bench.run_panel
+        found = run.errors(now)
+        return Errors(by_layer=found, missing="" if found else run.no_errors(now))
 
     def repaint(self) -> None:
         """Draw tiles and graph again after a run has measured the state shown."""

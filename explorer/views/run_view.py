@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from explorer.run import Comparison
     from explorer.run.judging.profile_correction import Correction
 
-_LARGE = 0.25
+LARGE = 0.25
 """Error above which a part is marked."""
 MEMORY_TOLERANCE = 0.05
 """Error of the predicted peak of tensors up to which it counts as confirmed."""
@@ -32,11 +32,12 @@ _NUMERICS: dict[bool | None, str] = {
 
 def comparison_view(found: Comparison) -> dict[str, Any]:
     """Return a run's `verdict`, `rows` by part, `stages`, `checks`, and what was validated and what not."""
-    return {
-        "about": about_words(found),
-        "verdict": {"level": _level(found), "text": f"**{verdict_words(found)}** {figure_words(found)}"},
-        "rows": _rows(found),
-        "stages": [
+    return result_view(
+        about=about_words(found),
+        level=_level(found),
+        text=f"**{verdict_words(found)}** {figure_words(found)}",
+        rows=_rows(found),
+        stages=[
             {
                 "name": ", ".join(map(str, item.stages)),
                 "predicted_s": item.predicted_s,
@@ -45,7 +46,7 @@ def comparison_view(found: Comparison) -> dict[str, Any]:
             }
             for item in found.stages
         ],
-        "engines": [
+        engines=[
             {
                 "name": _ENGINES.get(item.engine, item.engine),
                 "step_s": item.step_time_s,
@@ -53,11 +54,52 @@ def comparison_view(found: Comparison) -> dict[str, Any]:
             }
             for item in found.engines
         ],
-        "checks": _checks(found),
-        "validated": list(found.validated),
-        "not_validated": list(found.not_validated),
-        "more": more_words(found),
-    }
+        checks=_checks(found),
+        shortened=[{"what": item.what, "plan": item.plan, "here": item.here} for item in found.shortened],
+        validated=list(found.validated),
+        not_validated=list(found.not_validated),
+        more=more_words(found),
+    )
+
+
+def result_view(
+    *,
+    about: str,
+    level: str,
+    text: str,
+    rows: list[dict[str, Any]],
+    checks: list[dict[str, Any]],
+    validated: list[str],
+    not_validated: list[str],
+    part: str = "part of a step",
+    stages: list[dict[str, Any]] | None = None,
+    engines: list[dict[str, Any]] | None = None,
+    shortened: list[dict[str, str]] | None = None,
+    layers: list[dict[str, Any]] | None = None,
+    more: str = "",
+) -> dict[str, Any]:
+    """Return the shape that the result of every kind of run has.
+
+    Args:
+        about: what ran.
+        level: ok, warn or bad.
+        text: the verdict with its figures.
+        rows: predicted and measured, by `part`.
+        checks: what was checked, and whether it holds.
+        validated: what the run is evidence for.
+        not_validated: what it is no evidence for.
+        part: head of the column that names the rows.
+        stages: compute by stage.
+        engines: our engine, then torch's.
+        shortened: what ran less of than the plan has.
+        layers: layers whose seconds are predicted worst.
+        more: what a longer run would bring.
+    """
+    return {
+        "about": about, "verdict": {"level": level, "text": text}, "part": part, "rows": rows,
+        "stages": stages or [], "engines": engines or [], "checks": checks, "shortened": shortened or [],
+        "layers": layers or [], "validated": validated, "not_validated": not_validated, "more": more,
+    }  # fmt: skip
 
 
 def calibration_view(
@@ -228,7 +270,7 @@ def _rows(found: Comparison) -> list[dict[str, Any]]:
     rows = []
     for name in (*names, *(name for name in {**guessed, **seen} if name not in names)):
         row = _row(name, guessed.get(name), seen.get(name))
-        large = row["error"] is None or abs(row["error"]) > _LARGE
+        large = row["error"] is None or abs(row["error"]) > LARGE
         if large and max(guessed.get(name, 0.0), seen.get(name, 0.0)) > _MATTERS * total:
             row["level"] = "warn"
         rows.append(row)

@@ -591,7 +591,7 @@ class RunPart(Strict):
     predicted: float | None
     measured: float | None
     error: float | None
-    quantity: Literal["seconds", "ratio"]
+    quantity: Literal["seconds", "ratio", "bytes"]
     strong: bool
     level: Literal["warn"] | None
 
@@ -620,6 +620,14 @@ class EngineRow(Strict):
     gradient: float | None
 
 
+class ShortenedRow(Strict):
+    """What ran less of than the plan has."""
+
+    what: str
+    plan: str
+    here: str
+
+
 class RunVerdict(Strict):
     """What a run says of the prediction."""
 
@@ -632,11 +640,15 @@ class RunResultView(Strict):
 
     about: str
     old: str | None
+    errors: bool
     verdict: RunVerdict
+    part: str
     rows: list[RunPart]
     stages: list[StageError]
+    layers: list[StageError]
     engines: list[EngineRow]
     checks: list[Check]
+    shortened: list[ShortenedRow]
     validated: list[str]
     not_validated: list[str]
     more: str

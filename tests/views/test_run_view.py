@@ -27,7 +27,7 @@ SECONDS = st.floats(1e-6, 1e3)
 
 def view(**fields: Any) -> dict[str, Any]:
     made = comparison_view(comparison(**fields))
-    TypeAdapter(shapes.RunResultView).validate_python(made | {"old": None})
+    TypeAdapter(shapes.RunResultView).validate_python(made | {"old": None, "errors": False})
     refuse_unsendable(made, "view")
     return made
 

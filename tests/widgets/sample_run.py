@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from explorer.run.judging.compare import CONFIRMED, Comparison, StageTime
+from explorer.run.judging.cost_check import LayerSeconds, RankBytes
+from explorer.run.one_rank.findings import ActionSeconds, LayerBytes, SliceCheck
 from explorer.views.run_view import comparison_view
+from explorer.views.slice_view import slice_view
 
 INTRO = [
     "A run trains a small likeness of this plan on the processors of this machine, in turn with a baseline.",
@@ -66,9 +69,59 @@ def run_view(state: str = "done", **more: Any) -> dict[str, Any]:
 
 def done_view(**fields: Any) -> dict[str, Any]:
     """With a result and what calibrating would change."""
-    result = comparison_view(comparison(**fields)) | {"old": None}
+    result = comparison_view(comparison(**fields)) | {"old": None, "errors": True}
     note = "likeness on 4 ranks (processors), 3 rounds, 26.1 s, at 14:02"
     return run_view(note=note, result=result, calibration=calibration())
+
+
+def slice_check(**fields: Any) -> SliceCheck:
+    """A rank of gpt2-small alone, its attention predicted too fast."""
+    known: dict[str, Any] = {
+        "rank": 1,
+        "stages": (1,),
+        "device": "cpu",
+        "clock": "processor",
+        "profile": "this-machine: two cores",
+        "costs_missing": "",
+        "shortened": (("microbatches of a step", "16", "3"), ("precision", "bf16", "fp32")),
+        "actions": [
+            ActionSeconds(action="F1", predicted_s=0.150, measured_s=0.157, count=3),
+            ActionSeconds(action="B1", predicted_s=0.280, measured_s=0.443, count=3),
+            ActionSeconds(action="U1", predicted_s=0.98, measured_s=1.03, count=1),
+        ],
+        "layers": [
+            LayerSeconds(
+                layer=f"h.{i}.{part}", samples=1, predicted_s=(0.01, 0.02), measured_s=(0.01, 0.02 + late)
+            )
+            for i in range(6, 12)
+            for part, late in (("attn.scores", 0.03 + i / 1000), ("mlp.up", -0.002))
+        ],
+        "saved": [
+            LayerBytes(layer=f"h.{i}.attn.scores", predicted_bytes=2e6, measured_bytes=2.5e6)
+            for i in range(6, 12)
+        ],
+        "memory": RankBytes(rank=1, predicted_bytes=1.9 * 2**30, measured_bytes=1.92 * 2**30),
+        "predicted_s": 2.27,
+        "measured_s": 2.83,
+        "error_pct": -19.8,
+        "verdict": CONFIRMED,
+    }  # fmt: skip
+    return SliceCheck(**known | fields)
+
+
+def sliced_view(**fields: Any) -> dict[str, Any]:
+    """With the result of one rank alone."""
+    result = slice_view(slice_check(**fields)) | {"old": None, "errors": True}
+    return run_view(note="slice: rank 1 alone (processors), 41 s, at 14:05", result=result)
+
+
+def slicing_view() -> dict[str, Any]:
+    """One rank alone, under way."""
+    progress = {
+        "share": 0.5, "elapsed_s": 17.4, "left_s": 17.4, "phase": "Timing every layer by itself",
+        "said": "Timing every layer by itself", "other": None, "ranks": [], "contention": None,
+    }  # fmt: skip
+    return run_view("running", progress=progress)
 
 
 def calibration(**fields: Any) -> dict[str, Any]:

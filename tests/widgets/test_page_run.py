@@ -26,6 +26,8 @@ STATES: dict[str, Callable[[], dict[str, Any]]] = {
     "refused": lambda: sample.done_view() | {"calibration": sample.refused()},
     "stopped": lambda: sample.run_view("stopped"),
     "failed": sample.failed_view,
+    "slice under way": sample.slicing_view,
+    "slice": sample.sliced_view,
 }
 
 

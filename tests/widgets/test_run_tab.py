@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -15,7 +16,7 @@ import numpy as np
 import psutil
 import pytest
 from pydantic import TypeAdapter
-from sample_run import comparison
+from sample_run import comparison, slice_check
 
 import explorer.run
 from explorer.base.errors import InputError, RunError
@@ -23,17 +24,21 @@ from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup
 from explorer.cluster_profiles import load_cluster, save_cluster
 from explorer.passes.static import run_static
 from explorer.run.cases.likeness import SMALL
+from explorer.run.instruments import ENGINES
 from explorer.run.judging import compare
 from explorer.run.judging.calibrate import calibrate
 from explorer.run.judging.compare import TOO_NOISY, StageTime
+from explorer.run.judging.cost_check import CostCheck, LayerSeconds
 from explorer.run.model import transformer
 from tests.support import view_shapes as shapes
 from widgets import Explorer
+from widgets.run import slicing
 from widgets.run import task as run_task
 from widgets.run.calibrating import free_name
+from widgets.run.ended import Done, SliceDone
 from widgets.run.progress import Progress, progress_share
-from widgets.run.task import Done
-from widgets.run.words import fix_for, intro
+from widgets.run.slicing import SLICE, SliceHandle, SliceProgress
+from widgets.run.words import LABELS, fix_for, intro
 
 LIMIT_S = 600
 MODEL = transformer(2)
@@ -85,7 +90,16 @@ def done(bench: Explorer, *, known: Any = None, **fields: Any) -> Done:
     )  # fmt: skip
 
 
-def put(bench: Explorer, result: Done) -> None:
+def sliced(bench: Explorer, **fields: Any) -> SliceDone:
+    """A slice of the state shown that ended."""
+    now = bench.now()
+    return SliceDone(
+        inputs=now.inputs, strategy=now.strategy, check=slice_check(**fields), device="cpu", wall_s=41.0,
+        at="14:05",
+    )  # fmt: skip
+
+
+def put(bench: Explorer, result: Done | SliceDone) -> None:
     task = bench.run_panel.task
     task.last, task.state = result, "done"
     bench.run_panel._changed()
@@ -188,6 +202,102 @@ def test_stop_ends_every_rank_and_keeps_the_former_result(bench: Explorer, small
     assert "Running" not in bench.tiles.view["verdict"]["text"]
 
 
+SMALL_MODEL = """
+import torch
+from torch import nn
+
+def make():
+    blocks = [nn.Sequential(nn.Linear(32, 32), nn.GELU()) for _ in range(4)]
+    return nn.Sequential(*blocks), (torch.zeros(1, 32),)
+"""
+
+
+@pytest.mark.slow
+def test_a_slice_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One rank of a user's own module, found by a reference relative to the folder of the kernel."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.py").write_text(SMALL_MODEL, encoding="utf-8")
+    bench = Explorer("small.py:make", "dgx-a100", global_batch=4)
+    said: list[str] = []
+
+    async def scenario() -> None:
+        bench.set(stages=2)
+        bench.set(replicas=1)
+        assert not bench.error
+        bench.run_panel.set("engine", SLICE)
+        bench.controls.send_intent("action", action="run")
+        for _ in range(LIMIT_S * 20):
+            if not bench.run_panel.task.running:
+                return
+            said.append(page(bench)["progress"]["phase"])
+            await asyncio.sleep(0.05)
+
+    try:
+        asyncio.run(scenario())
+        assert page(bench)["failure"] is None
+        assert len(set(said)) > 1, "it tells what it does"
+        done = bench.run_panel.task.last
+        assert isinstance(done, SliceDone)
+        assert {item.action[0] for item in done.check.actions} == set("FBU")
+        assert page(bench)["note"].startswith("slice: rank ")
+        handle = bench.run_panel.task._handle
+        assert isinstance(handle, SliceHandle)
+        assert not handle.folder.exists()
+    finally:
+        bench.close()
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        (
+            'import sys; print(\'{"error": {"message": "no", "allowed": "x"}}\'); sys.exit(2)',
+            "no; allowed: x",
+        ),
+        (
+            "import sys; print('explorer: counting', file=sys.stderr); sys.exit(3)",
+            "the run ended with 3 while counting",
+        ),
+        ("1 / 0", "the run ended with 1: ZeroDivisionError: division by zero"),
+        ("import os; os.kill(os.getpid(), 9)", "the run was ended by signal 9"),
+    ],
+)
+def test_a_slice_that_fails_says_why(
+    bench: Explorer, monkeypatch: pytest.MonkeyPatch, script: str, text: str
+) -> None:
+    monkeypatch.setattr(slicing, "command", lambda: [sys.executable, "-c", script])
+    handle = SliceHandle(bench.now().resolved())
+    told = []
+    while not handle.done:
+        told += handle.poll()
+    with pytest.raises(RunError, match=text):
+        handle.result()
+    assert told == (["counting"] if "counting" in text else [])
+    assert not handle.folder.exists()
+
+
+def test_stop_ends_a_slice(bench: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slicing, "command", lambda: [sys.executable, "-c", "import time; time.sleep(600)"])
+    handle = SliceHandle(bench.now().resolved())
+    assert handle.poll() == []
+    handle.stop()
+    assert handle.done
+    assert handle.process.poll() is not None
+    assert not handle.folder.exists()
+    with pytest.raises(RunError, match="stopped"):
+        handle.result()
+
+
+def test_a_slice_tells_how_far_it_is() -> None:
+    now = [0.0]
+    found = SliceProgress(expected_s=40.0, clock=lambda: now[0])
+    assert (found.left_s, found.phase) == (40.0, "Starting")
+    now[0] = 60.0
+    found.note("timing every layer by itself")
+    assert found.phase == "Timing every layer by itself"
+    assert found.left_s == pytest.approx(60.0), "half of it took a minute"
+
+
 # -- states -----------------------------------------------------------------------------------------
 
 
@@ -200,6 +310,20 @@ def test_before_any_run_it_says_what_it_would_do(bench: Explorer) -> None:
     assert "sleeps in place of computing" in page(bench)["intro"][0]
     assert bench.run_panel.rounds == 1
     assert "min" in intro("dry", 200.0)[-1]
+
+
+def test_every_registered_engine_is_offered(bench: Explorer) -> None:
+    kinds, *_ = bench.run_panel.controls.view["fields"]
+    assert [item["value"] for item in kinds["options"]] == [*ENGINES, SLICE]
+    assert set(LABELS) == {*ENGINES, SLICE}
+    texts = set()
+    for name in (*ENGINES, SLICE):
+        bench.run_panel.set("engine", name)
+        texts.add(page(bench)["intro"][0])
+        fields = {field["key"] for field in bench.run_panel.controls.view["fields"]}
+        assert ("rounds" in fields) is (name != SLICE), "one rank is timed action by action"
+    assert any("own layers" in text for text in texts)
+    assert any("busiest rank" in text for text in texts)
 
 
 def test_wrong_fields_are_said_where_they_are(bench: Explorer) -> None:
@@ -413,6 +537,64 @@ def test_a_likeness_gives_errors_by_layer_and_no_seconds(bench: Explorer) -> Non
     bench.undo()
     put(bench, done(bench, known=calibrated(), stages=times, verdict=TOO_NOISY))
     assert panel.errors(bench.now()) is None
+
+
+def test_a_slice_gives_errors_layer_by_layer(bench: Explorer) -> None:
+    now = bench.now()
+    first, other = now.strategy.job.stages[0].layers[:2]
+    layers = [
+        LayerSeconds(layer=first, samples=1, predicted_s=(1.0, 2.0), measured_s=(1.0, 1.0)),
+        LayerSeconds(layer=other, samples=1, predicted_s=(0.0, 0.0), measured_s=(1.0, 1.0)),
+        LayerSeconds(layer="elsewhere", samples=1, predicted_s=(1.0, 1.0), measured_s=(1.0, 1.0)),
+    ]
+    put(bench, sliced(bench, layers=layers))
+    assert bench.run_panel.errors(now) == {first: 0.5}
+    nodes = [node for node in bench.graph.view["nodes"] if node["error"] is not None]
+    assert nodes
+    assert bench.graph.view["no_errors"] is None
+    view = page(bench)
+    assert view["result"]["errors"]
+    assert view["result"]["layers"][0] == {
+        "name": first, "predicted_s": 3.0, "measured_s": 2.0, "error": 0.5
+    }  # fmt: skip
+    assert [row["name"] for row in view["result"]["rows"]][-2:] == ["all its actions", "peak of tensors"]
+    assert view["calibration"] is None
+    bench.run_panel.page.send_intent("action", action="show_errors")
+    assert bench.graph.colour == "error"
+    verdict = bench.run_panel.verdict()
+    assert verdict is not None
+    assert verdict["text"].startswith("**The costs are confirmed.**")
+    bench.set(stages=4)
+    assert bench.run_panel.errors(bench.now()) is None
+    assert not page(bench)["result"]["errors"]
+    assert "Of another strategy" in page(bench)["result"]["old"]
+
+
+def test_without_a_profile_a_slice_has_no_errors(bench: Explorer) -> None:
+    missing: dict[str, Any] = {
+        "layers": [], "predicted_s": None, "error_pct": None, "verdict": "",
+        "costs_missing": "there is no profile of this machine yet: `explorer profile` makes one",
+    }  # fmt: skip
+    put(bench, sliced(bench, **missing))
+    assert bench.graph.view["no_errors"] == "no profile of this machine"
+    view = page(bench)["result"]
+    assert "`explorer profile`" in view["verdict"]["text"]
+    assert not view["errors"]
+
+
+def test_own_layers_give_errors_layer_by_layer(bench: Explorer) -> None:
+    name = bench.now().strategy.job.stages[0].layers[0]
+    costs = CostCheck(
+        profile="this machine", clock="processor", predicted={"compute_s": 1.0},
+        measured={"compute_s": 1.0}, error_pct=0.0, step_error_pct=0.0, verdict="confirmed",
+        layers=[LayerSeconds(layer=name, samples=1, predicted_s=(1.0, 2.0), measured_s=(2.0, 2.0))],
+    )  # fmt: skip
+    put(bench, done(bench, engine="layers", costs=costs, verdict=TOO_NOISY))
+    assert bench.run_panel.errors(bench.now()) == {name: -0.25}
+    assert page(bench)["result"]["layers"][0]["name"] == name
+    put(bench, done(bench, engine="interpreter", costs=costs, verdict=TOO_NOISY))
+    assert bench.run_panel.errors(bench.now()) is None, "its layers are stand-ins"
+    assert bench.graph.view["no_errors"] == "machine was too busy"
 
 
 def test_a_dry_run_gives_the_tiles_what_it_measured(bench: Explorer) -> None:

@@ -76,7 +76,7 @@ def report_html(bench: Reported) -> str:
         InputError: nothing is loaded.
     """
     point = bench.now()
-    at_once(lambda: paint_rest(bench.parts, point))
+    at_once(lambda: paint_rest(bench.parts, point, bench.showing.layer_errors(point)))
     bench.showing.explain(point)
     reasons = bench.showing.reasons
     resolved = bench.resolved()

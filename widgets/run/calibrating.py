@@ -16,7 +16,7 @@ from explorer.cluster_profiles import load_cluster, save_cluster
 from explorer.views.run_view import calibration_view
 from widgets.session import Point, make_point
 
-from .task import Done
+from .ended import Done
 
 if TYPE_CHECKING:
     from explorer.cluster import Cluster

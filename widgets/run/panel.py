@@ -14,6 +14,7 @@ from explorer.base.errors import ExplorerError, InputError
 from explorer.calibrate.records import add, run_record
 from explorer.views.run_timeline import run_timeline_view
 from explorer.views.run_view import comparison_view, figure_words, verdict_words
+from explorer.views.slice_view import slice_verdict, slice_view, slice_words, worst_layers
 from widgets.base import Widget
 from widgets.controls import Controls
 from widgets.edits import whole_number
@@ -22,21 +23,17 @@ from widgets.session import Point, lazy_point
 from widgets.timeline import Timeline
 
 from .calibrating import Calibration, apply, calibration_of
-from .task import ENGINES, Done, Failed, RunTask
+from .ended import Done, SliceDone
+from .slicing import SLICE, SliceProgress
+from .task import ENGINES, SLEPT, Failed, RunTask
+from .told import errors_by_layer, ran_own_layers, tiles_measured, why_no_errors
 from .view import RunView
-from .words import fix_for, format_seconds_roughly, intro, old_words, progress_view, title_words
+from .words import LABELS, fix_for, format_seconds_roughly, intro, old_words, progress_view, title_words
 
-_WHAT = {
-    "interpreter": "likeness: real compute and messages",
-    "torch": "likeness, then on torch's own pipelining",
-    "dry": "dry run: real messages, compute slept",
-}
-_ROUNDS = {"interpreter": 3, "torch": 3, "dry": 1}
-"""Rounds of a first impression: about half a minute on two cores."""
+ROUNDS = 3
+"""Rounds of a first impression: with stand-ins about half a minute on two cores."""
 MOST_ROUNDS = 100
 """Most rounds: more show nothing new."""
-_SAME_PCT = 1.0
-"""Most per cent between a dry run's own prediction and the tile's for both to be shown together."""
 
 
 class RunPanel(Panel):
@@ -48,7 +45,7 @@ class RunPanel(Panel):
         self._bench = bench
         self.task = RunTask(bench.lock, lambda: bench.guard(self._changed))
         self.engine = ENGINES[0]
-        self._rounds = dict(_ROUNDS)
+        self._rounds = {name: 1 if name in SLEPT else ROUNDS for name in ENGINES}
         self._typed, self._error = "", ""
         self._calibration: Calibration | None = None
         self.controls = Controls()
@@ -56,7 +53,7 @@ class RunPanel(Panel):
         self.timeline: Timeline | None = None
         """What the last run did when; made with the first run, to start with less."""
         self._below = Box(layout=Layout(width="100%", display="none"))
-        self._drawn: Done | None = None
+        self._drawn: Done | SliceDone | None = None
         self.box = VBox([self.controls, self.page, self._below], layout=Layout(width="100%"))
         self.draw()
 
@@ -139,51 +136,18 @@ class RunPanel(Panel):
         return self.task.last is not None and not self.task.last.is_of(now)
 
     def measured(self, now: Point) -> Mapping[str, float] | None:
-        """Return measured values by tile; None without a quiet run that applies to these numbers.
-
-        A likeness's seconds are not the plan's, so only a dry run gives any: order and messages are real,
-        compute takes its predicted seconds. `old` says whether it was of another strategy.
-        """
-        from explorer.run.judging.compare import TOO_NOISY
-
-        done = self.task.last
-        if done is None or done.known is not None or done.comparison.verdict == TOO_NOISY:
-            return None
-        if done.inputs.model != now.inputs.model or done.inputs.cluster != now.inputs.cluster:
-            return None
-        found = done.comparison
-        step_s, guess_s = found.measured["step_time_s"], found.predicted["step_time_s"]
-        if not step_s or not guess_s or any(" in the plan, " in text for text in found.not_validated):
-            return None  # replicas were left out: these are another machine's numbers
-        if done.is_of(now) and abs(guess_s / now.report.step_time_s - 1) * 100 > _SAME_PCT:
-            return None
-        job, parts = done.inputs.job, found.parts["measured"]
-        return {
-            "step_time": step_s,
-            "throughput": job.global_batch * max(1, job.sequence_length) / step_s,
-            "bubble": max(0.0, 1 - parts["compute"] / sum(parts.values())),
-        }
+        """Return measured values by tile; None without a run that tells them (`told.tiles_measured`)."""
+        return tiles_measured(self.task.last, now)
 
     def errors(self, now: Point) -> Mapping[str, float] | None:
-        """Return by layer the error of its stage's predicted compute in the likeness; None without a quiet
-        run.
+        """Return by layer the error of the prediction; None without a run that tells it
+        (`told.errors_by_layer`).
         """
-        from explorer.run.judging.compare import TOO_NOISY
+        return errors_by_layer(self.task.last, now)
 
-        done = self.task.last
-        if done is None or not done.comparison.stages or not done.is_of(now):
-            return None
-        if done.comparison.verdict == TOO_NOISY:
-            return None
-        stages = done.strategy.job.stages
-        return {
-            layer: item.predicted_s / item.measured_s - 1
-            for item in done.comparison.stages
-            if item.measured_s
-            for stage in item.stages
-            if stage < len(stages)
-            for layer in stages[stage].all_layers
-        }
+    def no_errors(self, now: Point) -> str:
+        """Return the reason why `errors` gives none."""
+        return why_no_errors(self.task.last, now)
 
     def calibrate(self) -> None:
         """Put the cluster as measured on the board, as an edit that Undo takes back.
@@ -227,7 +191,7 @@ class RunPanel(Panel):
         something.
         """
         done, runs = self.task.last, self._bench.runs
-        if runs is None or done is None or self.task.state != "done":
+        if runs is None or not isinstance(done, Done) or self.task.state != "done":
             return
         resolved = lazy_point(done.inputs, done.strategy).resolved()
         entry = run_record(asdict(done.comparison), resolved, date=time.strftime("%Y-%m-%d"))
@@ -236,24 +200,28 @@ class RunPanel(Panel):
 
     def _work_out(self, now: Point) -> None:
         """Compute what calibrating would change, once for a run and a state."""
-        if self.task.last is None or self._calibration is not None or self.task.running:
+        done = self.task.last
+        if not isinstance(done, Done) or self._calibration is not None or self.task.running:
             return
-        self._calibration = calibration_of(now, self.task.last, Path.cwd())
+        self._calibration = calibration_of(now, done, Path.cwd())
         self.draw()
 
     def draw(self) -> None:
         """Draw everything in this tab again."""
         running = self.task.running
-        kinds = [{"value": name, "label": _WHAT[name]} for name in ENGINES]
+        kinds = [{"value": name, "label": LABELS.get(name, name)} for name in ENGINES]
+        rounds = {
+            "key": "rounds", "label": "Rounds", "kind": "number", "minimum": 1,
+            "value": self._typed if self._error else self.rounds, "maximum": MOST_ROUNDS, "step": 1,
+            "width_px": 56, "error": self._error or None,
+        }  # fmt: skip
         stop = {"action": "stop", "label": "Stop", "title": "The former result stays"}
         self.controls.view = {
             "name": "Settings of a run",
             "fields": [
                 {"key": "engine", "label": "Kind of run", "kind": "select", "value": self.engine,
                  "width_px": 300, "options": kinds},
-                {"key": "rounds", "label": "Rounds", "kind": "number", "minimum": 1,
-                 "value": self._typed if self._error else self.rounds, "maximum": MOST_ROUNDS, "step": 1,
-                 "width_px": 56, "error": self._error or None},
+                *([] if self.engine == SLICE else [rounds]),
             ],
             "buttons": [
                 *([stop] if running else []),
@@ -272,7 +240,7 @@ class RunPanel(Panel):
         if done is self._drawn:
             return
         self._drawn = done
-        found = done.timeline if done is not None else None
+        found = done.timeline if isinstance(done, Done) else None
         self._below.layout.display = "none" if found is None else "block"
         if found is None:
             return
@@ -297,12 +265,22 @@ class RunPanel(Panel):
             "note": title_words(done) if done else "",
             "progress": progress_view(progress, other=task.asked is not now) if progress else None,
             "failure": self._failure(task.failure) if task.failure and task.state == "failed" else None,
-            "result": None if done is None else {
-                **comparison_view(done.comparison),
-                "old": old_words(done) if now is not None and self.old(now) else None,
-            },
+            "result": None if done is None else self._result(done, now),
             "calibration": self._calibration.view(now) if self._calibration and now else None,
         }  # fmt: skip
+
+    def _result(self, done: Done | SliceDone, now: Point | None) -> dict[str, Any]:
+        """Return the last run's result; `errors` if the layer graph of the state shown tells them."""
+        if isinstance(done, SliceDone):
+            view = slice_view(done.check)
+        else:
+            view = comparison_view(done.comparison)
+            if ran_own_layers(done) and done.comparison.costs is not None:
+                view["layers"] = worst_layers(done.comparison.costs.layers)
+        return view | {
+            "old": old_words(done) if now is not None and self.old(now) else None,
+            "errors": now is not None and self.errors(now) is not None,
+        }
 
     def _failure(self, failed: Failed) -> dict[str, Any]:
         fix = fix_for(failed, self.engine)
@@ -316,9 +294,14 @@ class RunPanel(Panel):
         task, progress = self.task, self.task.progress
         if task.running and progress is not None:
             left = f", about {format_seconds_roughly(progress.left_s)} left" if progress.left_s else ""
+            what = (
+                "Running one rank alone"
+                if isinstance(progress, SliceProgress)
+                else f"Running on {progress.spec.ranks} ranks"
+            )
             return {
                 "level": "busy", "progress": progress.share,
-                "text": f"**Running on {progress.spec.ranks} ranks.** {progress.said() or progress.phase}.",
+                "text": f"**{what}.** {progress.said() or progress.phase}.",
                 "note": f"{progress.elapsed_s:.0f} s{left}",
                 "actions": [{"action": "stop", "label": "Stop"}],
             }  # fmt: skip
@@ -328,6 +311,12 @@ class RunPanel(Panel):
             return {"level": "bad", "text": f"**The run failed.** {task.failure.text}", "actions": actions}
         if task.state != "done" or task.last is None:
             return None
+        if isinstance(task.last, SliceDone):
+            check = task.last.check
+            return {
+                "level": "ok" if check.verdict == "confirmed" else "warn",
+                "text": f"**{slice_verdict(check)}** {slice_words(check)}", "actions": [],
+            }  # fmt: skip
         found = task.last.comparison
         text = f"**{verdict_words(found)}** {figure_words(found)}"
         level = {"confirmed": "ok", "wrong numbers": "bad"}.get(found.verdict, "warn")

@@ -9,23 +9,20 @@ from dataclasses import dataclass
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from widgets.inputs import Inputs
+from explorer.run.instruments import ENGINES as RANKS_ENGINES
 from widgets.jobs import Job
 from widgets.session import Point
 
+from .ended import Done, SliceDone
 from .progress import Progress
+from .slicing import SLICE, SliceHandle, SliceProgress
 
 if TYPE_CHECKING:
-    from explorer.run import Comparison, Experiment
-    from explorer.run.judging.calibrate import Calibrated
-    from explorer.run.judging.timelines import RunTimeline
+    from explorer.run import Experiment
     from explorer.run.launching.launch import RunHandle
-    from explorer.strategy import Strategy
 
-ENGINES = ("interpreter", "torch", "dry")
-"""Kinds of run on offer: real compute and transport; the same, and then on torch's own runtime; or real
-transport with compute replaced by sleeps.
-"""
+ENGINES = (*RANKS_ENGINES, SLICE)
+"""Kinds of run on offer: all that start ranks, and one rank alone."""
 WARMUP_ROUNDS = 1
 """Rounds discarded; the first impression must come soon."""
 STEP_S = 1.2
@@ -34,40 +31,14 @@ POLL_S = 0.05
 """Seconds between two looks at the ranks."""
 TELL_EVERY_S = 0.25
 """Seconds between two pictures of a run under way."""
-_PACE = {"interpreter": (9.0, 4.0), "torch": (9.0, 6.0), "dry": (12.0, 15.0)}
+STAND_INS = ("interpreter", "torch")
+"""Engines that run stand-ins, whose size is chosen here."""
+SLEPT = ("dry",)
+"""Engines that compute nothing: no rounds warm them up, and no profile predicts them."""
+_PACE = {"interpreter": (9.0, 4.0), "torch": (9.0, 6.0), "dry": (12.0, 15.0), SLICE: (40.0, 0.0)}
 """Seconds until the first round, and of a round, on two busy cores: a guess until something has run here."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """A run that ended successfully."""
-
-    inputs: Inputs
-    """Inputs and strategy of the run."""
-    strategy: Strategy
-    """The strategy."""
-    comparison: Comparison
-    """Its result."""
-    known: Calibrated | None
-    """What it measured of its machine; None if compute was slept."""
-    device: str
-    """Device that its ranks ran on."""
-    ranks: int
-    """Number of ranks."""
-    timeline: RunTimeline | None = None
-    """When its ranks did what, beside the prediction; None if they were not timed."""
-    wall_s: float
-    """Seconds that it took."""
-    at: str
-    """When it ended, hours and minutes."""
-
-    def is_of(self, now: Point) -> bool:
-        """Tell whether this state is what was run."""
-        own, other = self.inputs, now.inputs
-        same = own is other or (
-            own.model == other.model and own.workload == other.workload and own.cluster == other.cluster
-        )
-        return same and self.strategy == now.strategy
+_OWN_PACE = (60.0, 15.0)
+"""The same of any other engine: it runs the model's own layers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +53,20 @@ class Failed:
     """The last lines of the ranks."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Launch:
+    """Something that runs: how it is watched, and what its end gives."""
+
+    handle: Any
+    """Its processes: `poll`, `done`, `stop`, `log`."""
+    progress: Progress | SliceProgress
+    """Its progress, told every event."""
+    look: Callable[[], None]
+    """Function that takes what is not told by events."""
+    end: Callable[[], Done | SliceDone]
+    """Function that reads its result."""
+
+
 class RunTask:
     """Task that runs one run at a time; the last successful one stays until the next."""
 
@@ -91,18 +76,18 @@ class RunTask:
         self._lock, self.on_change, self._clock = lock, on_change, clock
         self.state = "none"
         """State of the last run started: none, running, done, stopped or failed."""
-        self.progress: Progress | None = None
+        self.progress: Progress | SliceProgress | None = None
         """Progress of the run under way."""
         self.asked: Point | None = None
         """Inputs of the run under way."""
-        self.last: Done | None = None
+        self.last: Done | SliceDone | None = None
         """The last run that ended successfully."""
         self.failure: Failed | None = None
         """Why the last run started failed."""
         self._pace = dict(_PACE)
         self._turn = 0
         self._job: Job | None = None
-        self._handle: RunHandle | None = None
+        self._handle: RunHandle | SliceHandle | None = None
         self._ending: Thread | None = None
         """Thread that waits until all processes of a stopped run are gone, which takes a second or two."""
 
@@ -113,8 +98,8 @@ class RunTask:
 
     def expected_s(self, engine: str, rounds: int) -> float:
         """Return the seconds a run should take: as the last of its kind here, else a guess."""
-        start_s, round_s = self._pace[engine]
-        return start_s + round_s * (rounds + (WARMUP_ROUNDS if engine != "dry" else 0))
+        start_s, round_s = self._pace.get(engine, _OWN_PACE)
+        return start_s + round_s * (rounds + (0 if engine in SLEPT else WARMUP_ROUNDS))
 
     def start(self, now: Point, *, engine: str, rounds: int) -> None:
         """Start a run; this needs a running event loop.
@@ -123,33 +108,54 @@ class RunTask:
             ExplorerError: the plan cannot be run here.
             RuntimeError: no event loop.
         """
+        self.stop()
+        self.wait()
+        launch = self._slice(now) if engine == SLICE else self._ranks(now, engine, rounds)
+        self._turn += 1
+        turn = self._turn
+        try:
+            self._job = Job(lambda: self._watch(turn, launch))
+        except RuntimeError:
+            launch.handle.stop()
+            raise
+        self.progress, self.asked, self.failure, self._handle = launch.progress, now, None, launch.handle
+        self.state = "running"
+
+    def _ranks(self, now: Point, engine: str, rounds: int) -> _Launch:
+        """Launch the ranks of a plan."""
         from explorer import run
         from explorer.profiling import device_here, kept_profile
         from explorer.run.cases.likeness import UnitSize
 
-        self.stop()
-        self.wait()
         experiment = run.make_experiment(
             now.resolved(),
             engine=engine,
             rounds=rounds,
             warmup_rounds=WARMUP_ROUNDS,
-            size=UnitSize(step_s=STEP_S),
-            profile=None if engine == "dry" else kept_profile(device_here(least=2)),
+            size=UnitSize(step_s=STEP_S) if engine in STAND_INS else None,
+            profile=None if engine in SLEPT else kept_profile(device_here(least=2)),
         )
-        self._turn += 1
-        turn, handle = self._turn, run.start(experiment.spec)
+        handle = run.start(experiment.spec)
         progress = Progress(
             experiment.spec, expected_s=self.expected_s(engine, experiment.spec.rounds),
-            starts_s=self._pace[engine][0], clock=self._clock,
+            starts_s=self._pace.get(engine, _OWN_PACE)[0], clock=self._clock,
         )  # fmt: skip
-        try:
-            self._job = Job(lambda: self._watch(turn, now, experiment, handle))
-        except RuntimeError:
-            handle.stop()
-            raise
-        self.progress, self.asked, self.failure, self._handle = progress, now, None, handle
-        self.state = "running"
+
+        def look() -> None:
+            progress.look([handle.pages.read(rank) for rank in range(handle.spec.ranks)])
+
+        return _Launch(
+            handle=handle, progress=progress, look=look,
+            end=lambda: self._done(now, experiment, progress, handle),
+        )  # fmt: skip
+
+    def _slice(self, now: Point) -> _Launch:
+        """Launch one rank of a plan alone."""
+        handle = SliceHandle(now.resolved())
+        progress = SliceProgress(expected_s=self.expected_s(SLICE, 1), clock=self._clock)
+        return _Launch(
+            handle=handle, progress=progress, look=lambda: None, end=lambda: self._sliced(now, handle)
+        )
 
     def stop(self) -> None:
         """End every rank, without waiting for it; do nothing if none runs."""
@@ -170,46 +176,44 @@ class RunTask:
             self._ending.join()
             self._ending = None
 
-    async def _watch(self, turn: int, now: Point, experiment: Experiment, handle: RunHandle) -> None:
+    async def _watch(self, turn: int, launch: _Launch) -> None:
         told = -TELL_EVERY_S
-        while not handle.done:
+        while not launch.handle.done:
             with self._lock:
                 if turn != self._turn:
                     return
                 try:
-                    told = self._look(handle, told)
+                    told = self._look(launch, told)
                 except Exception as error:  # noqa: BLE001 - shown in the page
-                    self._fail(handle, error)
+                    self._fail(launch.handle, error)
             await asyncio.sleep(POLL_S)
         with self._lock:
             if turn == self._turn and self.running:
-                self._finish(now, experiment, handle)
+                self._finish(launch)
 
-    def _look(self, handle: RunHandle, told: float) -> float:
+    def _look(self, launch: _Launch, told: float) -> float:
         """Take what is new, and draw it if the last time was long enough ago."""
-        progress = self.progress
-        assert progress is not None  # while running
+        handle = launch.handle
         for event in handle.poll():
-            progress.note(event)
+            launch.progress.note(event)
         if not handle.done and self._clock() - told >= TELL_EVERY_S:
-            progress.look([handle.pages.read(rank) for rank in range(handle.spec.ranks)])
+            launch.look()
             self.on_change()
             return self._clock()
         return told
 
-    def _finish(self, now: Point, experiment: Experiment, handle: RunHandle) -> None:
+    def _finish(self, launch: _Launch) -> None:
         try:
-            result = handle.result()
-            self.last = self._done(now, experiment, experiment.finish(result), result)
+            self.last = launch.end()
             self.state = "done"
         except Exception as error:  # noqa: BLE001 - shown in the page, with the ranks' last lines
-            self._fail(handle, error)
+            self._fail(launch.handle, error)
         self.progress = self.asked = None
         self.on_change()
 
-    def _done(self, now: Point, experiment: Experiment, comparison: Comparison, result: Any) -> Done:
-        progress = self.progress
-        assert progress is not None
+    def _done(self, now: Point, experiment: Experiment, progress: Progress, handle: RunHandle) -> Done:
+        result = handle.result()
+        comparison = experiment.finish(result)
         if progress.first_round is not None and progress.round_s is not None:
             before = progress.first_round - progress.began
             self._pace[comparison.engine] = (before, progress.round_s)
@@ -225,7 +229,15 @@ class RunTask:
             at=time.strftime("%H:%M"),
         )
 
-    def _fail(self, handle: RunHandle, error: Exception) -> None:
+    def _sliced(self, now: Point, handle: SliceHandle) -> SliceDone:
+        check = handle.result()
+        self._pace[SLICE] = (handle.wall_s, 0.0)
+        return SliceDone(
+            inputs=now.inputs, strategy=now.strategy, check=check, device=check.device,
+            wall_s=handle.wall_s, at=time.strftime("%H:%M"),
+        )  # fmt: skip
+
+    def _fail(self, handle: RunHandle | SliceHandle, error: Exception) -> None:
         lines = (str(error) or type(error).__name__).splitlines()
         self.failure = Failed(
             rank=getattr(error, "rank", None), text=lines[0], log=getattr(error, "log", "") or handle.log()

@@ -7,8 +7,10 @@ from typing import NamedTuple
 from explorer.base.units import format_seconds
 from explorer.views.run_view import share_words
 
+from .ended import Done, Ended, SliceDone
 from .progress import Progress, round_words
-from .task import Done, Failed
+from .slicing import SLICE, SliceProgress
+from .task import Failed
 
 _QUIET, _LOW = 0.8, 0.9
 
@@ -41,6 +43,8 @@ def fix_for(failed: Failed, engine: str) -> Fix:
     """Return the way out that suits an error; a dry run is never offered as the way out of a dry run."""
     text = f"{failed.text}\n{failed.log}"
     found = next((fix for marks, fix in _FIXES if any(mark in text for mark in marks)), _OTHERWISE)
+    if found is _OTHERWISE and engine == SLICE:
+        return Fix("One rank alone cannot run this plan here. A dry run takes every plan.", *_DRY)
     if found.action == "run_dry" and engine == "dry":
         return Fix("The log says where it happened.", *_AGAIN)
     return found
@@ -49,7 +53,7 @@ def fix_for(failed: Failed, engine: str) -> Fix:
 def intro(engine: str, expected_s: float) -> list[str]:
     """Say what a run would do and how long it takes."""
     how_long = f"It takes about {format_seconds_roughly(expected_s)}; Stop ends it at any time."
-    return [*_WHAT[engine], how_long]
+    return [*_WHAT.get(engine, _OWN_LAYERS), how_long]
 
 
 _DRY_RUN = (
@@ -79,8 +83,38 @@ _TORCH = (
         " its seconds and its gradients stand beside ours."
     ),
 )
-_WHAT = {"dry": _DRY_RUN, "interpreter": _LIKENESS, "torch": _TORCH}
-"""By kind of run."""
+_OWN_LAYERS = (
+    (
+        "A run trains the model's own layers on the processors of this machine, in the plan's own order and"
+        " in turn with a simple baseline. Samples, tokens and blocks are fewer where a step would take too"
+        " long."
+    ),
+    (
+        "It tells what a likeness does, of the model itself; what was shortened is a table. With a profile of"
+        " this machine (`explorer profile`) the layer graph shows the error of every layer that ran."
+    ),
+)
+_SLICE = (
+    (
+        "A slice runs the busiest rank of this plan alone on this machine: its own layers at their full size,"
+        " in its own order, with made-up messages from its neighbours."
+    ),
+    (
+        "It tells the seconds of each action and layer and the peak of the rank's tensors. Seconds are"
+        " compared with a profile of this machine (`explorer profile`), bytes need none."
+    ),
+)
+_WHAT = {"dry": _DRY_RUN, "interpreter": _LIKENESS, "torch": _TORCH, SLICE: _SLICE}
+"""By kind of run; any other one runs the model's own layers."""
+LABELS = {
+    "interpreter": "likeness: real compute and messages",
+    "torch": "likeness, then on torch's own pipelining",
+    "layers": "own layers: the model itself, shortened",
+    "dry": "dry run: real messages, compute slept",
+    SLICE: "slice: one rank at its full size, alone",
+}
+"""Labels of the kinds of run; the name itself labels any other one."""
+_KINDS = {"dry": "dry run", "interpreter": "likeness", "torch": "likeness"}
 
 
 def format_seconds_roughly(seconds: float) -> str:
@@ -94,16 +128,19 @@ def format_seconds_roughly(seconds: float) -> str:
     return f"{max(5, round(seconds / 5) * 5)} s"
 
 
-def title_words(done: Done) -> str:
+def title_words(done: Done | SliceDone) -> str:
     """Say which run a result belongs to."""
-    found = done.comparison
     what = "processors" if done.device == "cpu" else done.device
+    when = f"{format_seconds(done.wall_s)}, at {done.at}"
+    if isinstance(done, SliceDone):
+        return f"slice: rank {done.check.rank} alone ({what}), {when}"
+    found = done.comparison
     rounds = f", {found.rounds} rounds" if found.rounds > 1 else ""
-    kind = "dry run" if found.engine == "dry" else "likeness"
-    return f"{kind} on {done.ranks} ranks ({what}){rounds}, {format_seconds(done.wall_s)}, at {done.at}"
+    kind = _KINDS.get(found.engine, "own layers")
+    return f"{kind} on {done.ranks} ranks ({what}){rounds}, {when}"
 
 
-def old_words(done: Done) -> str:
+def old_words(done: Ended) -> str:
     """Say that a result belongs to something other than the state shown."""
     own = done.inputs
     return (
@@ -112,8 +149,11 @@ def old_words(done: Done) -> str:
     )
 
 
-def progress_view(progress: Progress, *, other: bool) -> dict[str, object]:
+def progress_view(progress: Progress | SliceProgress, *, other: bool) -> dict[str, object]:
     """Return the view of a run under way; `other`: the state shown is no longer what runs."""
+    changed = "The board has changed since: this run is of the plan as it was." if other else None
+    if isinstance(progress, SliceProgress):
+        return progress.view(other=changed)
     left = progress.left_s
     return {
         "share": progress.share,
@@ -121,7 +161,7 @@ def progress_view(progress: Progress, *, other: bool) -> dict[str, object]:
         "left_s": left,
         "phase": progress.phase,
         "said": progress.said(),
-        "other": "The board has changed since: this run is of the plan as it was." if other else None,
+        "other": changed,
         "ranks": [
             {
                 "rank": i, "state": row.state, "doing": row.doing,

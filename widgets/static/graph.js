@@ -656,6 +656,7 @@ var MODES = [
 ];
 var SPAN = 1e4;
 var LEAST_ERROR = 0.05;
+var MOST_ERROR = 1;
 var VALUE = {
   time: (n2) => (n2.forward_s ?? 0) + (n2.backward_s ?? 0),
   memory: (n2) => n2.memory_bytes ?? 0,
@@ -676,7 +677,7 @@ function scaleOf(nodes, mode) {
   const values = nodes.filter((n2) => !n2.open).map((n2) => VALUE[mode](n2)).filter(known);
   if (mode === "device") return { low: 0, top: 0, colour: () => null };
   if (mode === "error") {
-    const top2 = Math.max(LEAST_ERROR, ...values.map(Math.abs));
+    const top2 = Math.min(MOST_ERROR, Math.max(LEAST_ERROR, ...values.map(Math.abs)));
     return { low: -top2, top: top2, colour: (n2) => known(n2.error) ? painted(diverging(n2.error / top2)) : null };
   }
   const top = Math.max(...values, 0);

@@ -473,6 +473,7 @@ function valueText(x, quantity) {
   if (quantity === "ratio") return `${fixed(x, 2)}${NBSP2}×`;
   if (quantity === "fraction") return fixed(x, 2);
   if (quantity === "bytes_per_s") return rate(x);
+  if (quantity === "bytes") return bytes(x);
   return seconds(x);
 }
 function rate(x) {
@@ -588,13 +589,14 @@ function drawRow(element, row) {
 }
 
 // src/run/result.js
-function makeResult() {
+function makeResult(act) {
   const old = h("p", { class: "run-old" });
   const verdict = h("p", { class: "run-verdict" });
   const about = h("p", { class: "run-about sx-sub" });
   const body = h("tbody", {});
+  const part = h("th", { scope: "col" });
   const head = [
-    h("th", { scope: "col", text: "part of a step" }),
+    part,
     h("th", { class: "run-bar", "aria-hidden": "true" }),
     h("th", { scope: "col", text: "predicted" }),
     h("th", { scope: "col", text: "measured" }),
@@ -608,9 +610,11 @@ function makeResult() {
     body
   );
   const stages = h("p", { class: "run-stages" });
+  const layers = makeLayers(act);
   const engines = h("p", { class: "run-engines" });
   const checks = h("ul", { class: "run-checks" });
   const more = h("p", { class: "run-more sx-sub" });
+  const less = makeShortened();
   const yes = makeList("Validated", "✓", "ok");
   const no = makeList("Not validated", "–", "");
   const element = h(
@@ -619,7 +623,7 @@ function makeResult() {
     old,
     verdict,
     about,
-    h("div", { class: "run-columns" }, h("div", { class: "run-left" }, table, stages, engines, more), h("div", { class: "run-right" }, checks, yes.element, no.element))
+    h("div", { class: "run-columns" }, h("div", { class: "run-left" }, table, stages, layers.element, engines, more), h("div", { class: "run-right" }, checks, less.element, yes.element, no.element))
   );
   return {
     element,
@@ -632,6 +636,7 @@ function makeResult() {
       set(old, { text: result.old ?? "The result of the run before stays until this one ends." });
       drawVerdict(verdict, result.verdict);
       set(about, { text: result.about });
+      set(part, { text: result.part ?? "part of a step" });
       const shares = barShares(result.rows);
       keyed(
         body,
@@ -642,6 +647,8 @@ function makeResult() {
       );
       set(stages, { text: stageText(result.stages) });
       stages.hidden = !result.stages.length;
+      layers.draw(result.layers ?? [], Boolean(result.errors));
+      less.draw(result.shortened ?? []);
       set(engines, { text: engineText(result.engines ?? []) });
       engines.hidden = !engines.textContent;
       keyed(checks, result.checks, (item) => item.text, () => h("li", {}), drawCheck);
@@ -696,6 +703,50 @@ function makeList(title, sign, kind) {
     }
   };
 }
+function makeLayers(act) {
+  const rows = makeRows(["layers furthest off", "predicted", "measured", "error"]);
+  const all = h("button", {
+    class: "sx-btn",
+    "data-action": "show_errors",
+    text: "Show errors in layer graph",
+    on: {
+      click: () => {
+        act("show_errors");
+        all.closest(".xp-frame")?.querySelector(".sx-graph")?.scrollIntoView({ block: "nearest" });
+      }
+    }
+  });
+  const element = h("div", { class: "run-layers" }, rows.element, all);
+  return {
+    element,
+    draw(layers, told) {
+      element.hidden = !layers.length && !told;
+      all.hidden = !told;
+      rows.draw(layers.map((row) => [row.name, seconds(row.predicted_s), seconds(row.measured_s), errorText(row.error)]));
+    }
+  };
+}
+function makeShortened() {
+  const rows = makeRows(["shortened", "in the plan", "here"]);
+  return { element: rows.element, draw: (less) => rows.draw(less.map((row) => [row.what, row.plan, row.here])) };
+}
+function makeRows(head) {
+  const body = h("tbody", {});
+  const element = h("table", { class: "run-rows" }, h("thead", {}, h("tr", {}, head.map((text) => h("th", { scope: "col", text })))), body);
+  return {
+    element,
+    draw(rows) {
+      element.hidden = !rows.length;
+      keyed(
+        body,
+        rows,
+        (row) => row[0],
+        () => h("tr", {}, head.map((_, i) => h(i ? "td" : "th", i ? {} : { scope: "row" }))),
+        (line, row) => row.forEach((text, i) => set(line.children[i], { text }))
+      );
+    }
+  };
+}
 
 // src/run/index.js
 function render({ model, el }) {
@@ -731,7 +782,7 @@ function makePage(root, act) {
   const live = makeLive();
   const failure = makeFailure(act);
   const stopped = h("p", { class: "run-stopped", text: "The last run was stopped midway; it says nothing. Every rank is ended." });
-  const result = makeResult();
+  const result = makeResult(act);
   const calibration = makeCalibration();
   root.append(
     h("div", { class: "sx-head" }, h("h2", { text: "Run" }), sub, h("span", { class: "sx-space" }), legend, calibrate),
@@ -798,6 +849,7 @@ function makeLive() {
       }
       set(other, { text: progress.other ?? "" });
       other.hidden = !progress.other;
+      ranks.element.hidden = !progress.ranks.length;
       ranks.draw(progress.ranks);
       set(said, { text: progress.said });
     }

@@ -233,7 +233,8 @@ class _Builder:
         """Return the placeholder of a tensor or a parameter."""
         if name not in inputs:
             with self.graph.inserting_before(self.marks[inputs is self.parameters]):
-                inputs[name] = self.graph.placeholder(name.replace(".", "_"))
+                # a list of modules names its parameters by number, and no argument begins with a digit
+                inputs[name] = self.graph.placeholder("of_" + name.replace(".", "_"))
         return inputs[name]
 
     def _attribute(self, name: str, value: Any) -> Any:

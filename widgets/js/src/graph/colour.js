@@ -16,6 +16,7 @@ export const MODES = [
 
 const SPAN = 1e4; // the scale ends this far below its top: what is less is as dark as can be
 const LEAST_ERROR = 0.05; // a scale of noise would shout
+const MOST_ERROR = 1; // one layer of a few microseconds would make all others grey
 
 const VALUE = {
   time: (n) => (n.forward_s ?? 0) + (n.backward_s ?? 0),
@@ -48,7 +49,7 @@ export function scaleOf(nodes, mode) {
   const values = nodes.filter((n) => !n.open).map((n) => VALUE[mode](n)).filter(known);
   if (mode === "device") return { low: 0, top: 0, colour: () => null };
   if (mode === "error") {
-    const top = Math.max(LEAST_ERROR, ...values.map(Math.abs));
+    const top = Math.min(MOST_ERROR, Math.max(LEAST_ERROR, ...values.map(Math.abs)));
     return { low: -top, top, colour: (n) => (known(n.error) ? painted(diverging(n.error / top)) : null) };
   }
   const top = Math.max(...values, 0);

@@ -44,7 +44,7 @@ function makePage(root, act) {
   const live = makeLive();
   const failure = makeFailure(act);
   const stopped = h("p", { class: "run-stopped", text: "The last run was stopped midway; it says nothing. Every rank is ended." });
-  const result = makeResult();
+  const result = makeResult(act);
   const calibration = makeCalibration();
   root.append(
     h("div", { class: "sx-head" }, h("h2", { text: "Run" }), sub, h("span", { class: "sx-space" }), legend, calibrate),
@@ -112,6 +112,7 @@ function makeLive() {
       }
       set(other, { text: progress.other ?? "" });
       other.hidden = !progress.other;
+      ranks.element.hidden = !progress.ranks.length;
       ranks.draw(progress.ranks);
       set(said, { text: progress.said });
     },

@@ -1,16 +1,18 @@
 // Predicted against measured: by part with bars, by stage, what was checked, what was validated and what not.
 
 import { bold, h, keyed, set, triangle } from "../common/dom.js";
+import { seconds } from "../common/format.js";
 import { barShares, engineText, errorText, valueText } from "./words.js";
 
-/** The block of the last run that ended. */
-export function makeResult() {
+/** The block of the last run that ended. @param {(action: string) => void} act */
+export function makeResult(act) {
   const old = h("p", { class: "run-old" });
   const verdict = h("p", { class: "run-verdict" });
   const about = h("p", { class: "run-about sx-sub" });
   const body = h("tbody", {});
+  const part = h("th", { scope: "col" });
   const head = [
-    h("th", { scope: "col", text: "part of a step" }),
+    part,
     h("th", { class: "run-bar", "aria-hidden": "true" }),
     h("th", { scope: "col", text: "predicted" }),
     h("th", { scope: "col", text: "measured" }),
@@ -24,9 +26,11 @@ export function makeResult() {
     body,
   );
   const stages = h("p", { class: "run-stages" });
+  const layers = makeLayers(act);
   const engines = h("p", { class: "run-engines" });
   const checks = h("ul", { class: "run-checks" });
   const more = h("p", { class: "run-more sx-sub" });
+  const less = makeShortened();
   const yes = makeList("Validated", "✓", "ok");
   const no = makeList("Not validated", "–", "");
   const element = h(
@@ -35,7 +39,7 @@ export function makeResult() {
     old,
     verdict,
     about,
-    h("div", { class: "run-columns" }, h("div", { class: "run-left" }, table, stages, engines, more), h("div", { class: "run-right" }, checks, yes.element, no.element)),
+    h("div", { class: "run-columns" }, h("div", { class: "run-left" }, table, stages, layers.element, engines, more), h("div", { class: "run-right" }, checks, less.element, yes.element, no.element)),
   );
   return {
     element,
@@ -48,6 +52,7 @@ export function makeResult() {
       set(old, { text: result.old ?? "The result of the run before stays until this one ends." });
       drawVerdict(verdict, result.verdict);
       set(about, { text: result.about });
+      set(part, { text: result.part ?? "part of a step" });
       const shares = barShares(result.rows);
       keyed(
         body,
@@ -58,6 +63,8 @@ export function makeResult() {
       );
       set(stages, { text: stageText(result.stages) });
       stages.hidden = !result.stages.length;
+      layers.draw(result.layers ?? [], Boolean(result.errors));
+      less.draw(result.shortened ?? []);
       set(engines, { text: engineText(result.engines ?? []) });
       engines.hidden = !engines.textContent;
       keyed(checks, result.checks, (item) => item.text, () => h("li", {}), drawCheck);
@@ -115,6 +122,56 @@ function makeList(title, sign, kind) {
         (text) => text,
         (text) => h("li", { class: kind }, h("span", { class: "run-sign", "aria-hidden": "true", text: sign }), h("span", { text })),
         () => {},
+      );
+    },
+  };
+}
+
+/** The layers whose seconds are predicted worst, and the way to all of them: the colours of the layer graph. */
+function makeLayers(act) {
+  const rows = makeRows(["layers furthest off", "predicted", "measured", "error"]);
+  const all = h("button", {
+    class: "sx-btn",
+    "data-action": "show_errors",
+    text: "Show errors in layer graph",
+    on: {
+      click: () => {
+        act("show_errors");
+        all.closest(".xp-frame")?.querySelector(".sx-graph")?.scrollIntoView({ block: "nearest" });
+      },
+    },
+  });
+  const element = h("div", { class: "run-layers" }, rows.element, all);
+  return {
+    element,
+    draw(layers, told) {
+      element.hidden = !layers.length && !told;
+      all.hidden = !told;
+      rows.draw(layers.map((row) => [row.name, seconds(row.predicted_s), seconds(row.measured_s), errorText(row.error)]));
+    },
+  };
+}
+
+/** What runs less of than the plan has. */
+function makeShortened() {
+  const rows = makeRows(["shortened", "in the plan", "here"]);
+  return { element: rows.element, draw: (less) => rows.draw(less.map((row) => [row.what, row.plan, row.here])) };
+}
+
+/** A small table; hidden while it has no rows. @param {string[]} head */
+function makeRows(head) {
+  const body = h("tbody", {});
+  const element = h("table", { class: "run-rows" }, h("thead", {}, h("tr", {}, head.map((text) => h("th", { scope: "col", text })))), body);
+  return {
+    element,
+    draw(rows) {
+      element.hidden = !rows.length;
+      keyed(
+        body,
+        rows,
+        (row) => row[0],
+        () => h("tr", {}, head.map((_, i) => h(i ? "td" : "th", i ? {} : { scope: "row" }))),
+        (line, row) => row.forEach((text, i) => set(line.children[i], { text })),
       );
     },
   };

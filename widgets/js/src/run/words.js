@@ -18,6 +18,7 @@ export function valueText(x, quantity) {
   if (quantity === "ratio") return `${fixed(x, 2)}${NBSP}×`;
   if (quantity === "fraction") return fixed(x, 2);
   if (quantity === "bytes_per_s") return rate(x);
+  if (quantity === "bytes") return bytes(x);
   return seconds(x);
 }
 
