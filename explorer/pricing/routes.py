@@ -129,17 +129,20 @@ def common_parts(
     holders: list[list[int]] = [[] for _ in range(parts)]
     for i, device in enumerate(source):
         holders[i * parts // len(source)].append(device)
+    owners = [tuple(devices) for devices in holders]
     found = []
     turn = 0
     for j, device in enumerate(target):
         block = j * wanted // len(target)
         turn = turn + 1 if j and block == (j - 1) * wanted // len(target) else 0
         start, stop = min(1.0, block * needed), min(1.0, (block + 1) * needed) if wanted > 1 else 1.0
-        for part, owners in enumerate(holders):
+        first_part = max(0, int(start / held) - 1) if parts > 1 else 0  # one more, for rounding
+        last_part = min(parts, int(stop / held) + 2) if parts > 1 else 1
+        for part in range(first_part, last_part):
             low, high = part * held, (part + 1) * held if parts > 1 else 1.0
             first, last = max(start, low), min(stop, high, 1.0)
             if last - first > 1e-12:
-                found.append(RoutePart(tuple(owners), device, turn, first, last))
+                found.append(RoutePart(owners[part], device, turn, first, last))
     return found
 
 

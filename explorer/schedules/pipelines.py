@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from explorer.base.caching import remembered
+from explorer.base.caching import Hashed, remembered
 from explorer.schedules.placements import Grid, Placement
 
 FloatArray = npt.NDArray[np.float64]
@@ -72,17 +72,17 @@ class Pipelines:
     @cached_property
     def held(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """The (stage, copy) pairs at every position, by stage."""
-        return _held(self.placement, self.grid)
+        return held_pairs(self.placement, self.grid)
 
     def work_s(self, of_stage: FloatArray) -> FloatArray:
         """Return the (P, N) seconds of a step on each position, given those of one microbatch by stage.
 
         Each copy runs its part of the microbatches on each of its stages.
         """
-        found = np.zeros((self.grid.positions, self.size))
-        for position, held in enumerate(self.held):
-            for stage, _ in held:
-                found[position] += of_stage[stage]
+        first, *others = stages_by_turn(self.held)
+        found = np.array(of_stage[first])
+        for stages in others:
+            found += of_stage[stages]
         found *= self.microbatches / self.grid.copies
         return found
 
@@ -120,9 +120,38 @@ Stays = Callable[[Grid, FloatArray], BoolArray]
 """Function from a grid and (N,) microbatches to (N,) whether every position always stays with a stage."""
 
 
-@remembered(256)
-def _held(placement: Placement, grid: Grid) -> tuple[tuple[tuple[int, int], ...], ...]:
-    return placement.held(grid)
+def held_pairs(placement: Placement, grid: Grid) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """Return `Placement.held`, found once."""
+    return _held(placement, grid.positions, grid.chunks, grid.copies)
+
+
+@remembered(1024)
+def _held(
+    placement: Placement, positions: int, chunks: int, copies: int
+) -> Hashed[tuple[tuple[int, int], ...]]:
+    return Hashed(placement.held(Grid(positions=positions, chunks=chunks, copies=copies)))
+
+
+@remembered(1024)
+def stages_by_turn(held: tuple[tuple[tuple[int, int], ...], ...]) -> tuple[slice | IntArray, ...]:
+    """Return the first stage of every position, then the second, and so on: positions have as many each.
+
+    Where they follow one another they are a slice, of which arrays need no copy.
+
+    >>> stages_by_turn((((0, 0), (3, 0)), ((1, 0), (2, 0))))
+    (slice(0, 2, 1), slice(3, 1, -1))
+    """
+    return tuple(
+        _as_slice(turn) for turn in zip(*([stage for stage, _ in pairs] for pairs in held), strict=True)
+    )
+
+
+def _as_slice(stages: tuple[int, ...]) -> slice | IntArray:
+    step = -1 if len(stages) > 1 and stages[1] < stages[0] else 1
+    stop = stages[0] + step * len(stages)
+    if stages != tuple(range(stages[0], stop, step)):
+        return np.array(stages, dtype=np.int64)
+    return slice(stages[0], stop if stop >= 0 else None, step)
 
 
 def busy(of: Pipelines) -> FloatArray:

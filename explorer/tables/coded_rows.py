@@ -33,12 +33,12 @@ class CodedRows:
     def __init__(self, axes: int) -> None:
         self._rows = np.full((4,) * axes, -1, dtype=np.int64)
 
-    def rows(self, codes: tuple[IntArray, ...], make: Callable[[int], int]) -> IntArray:
-        """Return the rows of many tuples; `make` is given the position of a new one, and returns its row.
+    def rows(self, codes: tuple[IntArray, ...], make: Callable[[list[int]], list[int]]) -> IntArray:
+        """Return the rows of many tuples; `make` is given a position of each new one, and returns their rows.
 
         Args:
             codes: per part of the tuples an array.
-            make: function that makes a row.
+            make: function that makes rows.
         """
         most = [int(part.max(initial=0)) + 1 for part in codes]
         if any(size > there for size, there in zip(most, self._rows.shape, strict=True)):
@@ -47,9 +47,13 @@ class CodedRows:
             grown[tuple(slice(size) for size in self._rows.shape)] = self._rows
             self._rows = grown
         found: IntArray = self._rows[codes]
-        new = np.flatnonzero(found < 0).tolist()
-        for n in new:
-            at = tuple(int(part[n]) for part in codes)
-            if self._rows[at] < 0:
-                self._rows[at] = make(n)
-        return self._rows[codes] if new else found
+        new = np.flatnonzero(found < 0)
+        if not len(new):
+            return found
+        flat = np.ravel_multi_index([part[new] for part in codes], self._rows.shape)
+        earliest: dict[int, int] = {}
+        for n, code in zip(new.tolist(), flat.tolist(), strict=True):
+            earliest.setdefault(code, n)
+        self._rows.reshape(-1)[list(earliest)] = make(list(earliest.values()))
+        rows: IntArray = self._rows[codes]
+        return rows

@@ -27,6 +27,7 @@ from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.graph import LayerGraph
 from explorer.schedules import SCHEDULES
+from explorer.schedules.pipelines import held_pairs
 from explorer.schedules.placements import Grid, Placement
 from explorer.strategies.degrees import Degrees
 from explorer.tables.degrees_columns import DegreesColumns, Scheduled
@@ -90,7 +91,7 @@ class Estimator:
     @property
     def held_bytes(self) -> int:
         """Bytes of the costs of stages that it holds."""
-        return self._costs.held_bytes + sum(rows.held_bytes for rows in self._rows.values())
+        return self._costs.held.bytes
 
     def one(self, degrees: Degrees) -> Estimates:
         """Return the estimates of one plan, as arrays of one value."""
@@ -156,7 +157,7 @@ class Estimator:
 
     def _rows_of(self, placement: Placement, grid: Grid, cut: Cut) -> StageRows:
         """Return the rows of stages, which all schedules that place them alike share."""
-        key = placement.held(grid), cut.bounds
+        key = held_pairs(placement, grid), cut.bounds
         if key not in self._rows:
             self._rows[key] = StageRows(self._costs, placement, grid, cut)
         return self._rows[key]

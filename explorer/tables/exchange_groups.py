@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 from explorer.base.caching import Hashed
@@ -96,9 +97,12 @@ def alike_exchanges(
 def _repeated(rows: Rows, row: Line, parts: Iterable[Line], replicas: int) -> Hashed[Line]:
     """Return the places of parts of the first row in so many rows."""
     place_of = {device: place for place, device in enumerate(row)}
-    places = [[place_of[device] for device in part] for part in parts]
-    starts = range(rows.first, rows.first + replicas * len(row), len(row))
-    return Hashed(tuple([rows.order[start + p] for p in part]) for start in starts for part in places)
+    width, stop = len(row), rows.first + replicas * len(row)
+    of_parts = [
+        zip(*(rows.order[rows.first + place_of[device] : stop : width] for device in part), strict=True)
+        for part in parts
+    ]
+    return Hashed(chain.from_iterable(zip(*of_parts, strict=True)))
 
 
 def _part(

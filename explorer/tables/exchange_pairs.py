@@ -20,9 +20,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from explorer.base.caching import Hashed, remembered
 from explorer.schedules import Schedule
+from explorer.schedules.pipelines import stages_by_turn
 from explorer.schedules.placements import Grid
-from explorer.tables.kind_costs import Exchange, Rows
+from explorer.tables.cost_rows import Rows
+from explorer.tables.kind_costs import Exchange
 from explorer.tasks.skeleton import FloatArray, IntArray
 
 Held = tuple[tuple[tuple[int, int], ...], ...]
@@ -54,7 +57,11 @@ class Seconds(NamedTuple):
 
 def summed_at(held: Held, values: FloatArray) -> FloatArray:
     """Return the (P, N) sums of (S, N) values over the stages at each position, which all have as many."""
-    return _summed(values, np.array([[stage for stage, _ in pairs] for pairs in held]))
+    first, *others = stages_by_turn(held)
+    found = np.array(values[first])
+    for stages in others:
+        found += values[stages]
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -107,10 +114,8 @@ class Swaps:
             shared_s: (pairs, U) seconds in which these are reduced.
             unbucketed: whether gradients are reduced at once.
         """
-        own = sorted({stage for pairs in held for stage, _ in pairs})
-        local = {stage: k for k, stage in enumerate(own)}
-        inner = tuple(tuple((local[stage], copy) for stage, copy in pairs) for pairs in held)
-        exchange = Exchange(*store.of(rows, np.array(own)[:, None]))
+        own, local, inner = _renumbered(held)
+        exchange = Exchange(*store.of(rows, own[:, None]))
         last = np.maximum(exchange.last, exchange.expert_last)
         guess, lower = after_seconds(inner, exchange, last, None, sure=grid.copies == 1)
         for (place, stage), seconds in zip(ends, shared_s, strict=False):
@@ -170,6 +175,16 @@ def after_seconds(
     return guess, lower
 
 
+@remembered(1024)
+def _renumbered(held: Held) -> tuple[IntArray, dict[int, int], Held]:
+    """Return the stages at some positions, the place of each, and the positions with those places."""
+    own = sorted({stage for pairs in held for stage, _ in pairs})
+    local = {stage: k for k, stage in enumerate(own)}
+    inner = tuple(tuple((local[stage], copy) for stage, copy in pairs) for pairs in held)
+    return np.array(own, dtype=np.int64), local, Hashed(inner)
+
+
+@remembered(1024)
 def _by_count(held: Held) -> list[tuple[list[int], IntArray]]:
     """Return positions with equally many different stages, and these, as (positions, stages)."""
     groups: dict[int, tuple[list[int], list[list[int]]]] = {}

@@ -1,4 +1,4 @@
-"""Costs of kinds of runs under many choices: matrices that grow as they are asked.
+"""Costs of kinds of runs under many choices.
 
 A row is a choice (of devices that share a layer, of samples, of what is recomputed, ...), a column a kind of
 run or pair (`run_kinds`). Each matrix is keyed by just what its numbers depend on, so that the many plans of
@@ -8,8 +8,7 @@ a space share few rows.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable
-from dataclasses import replace
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,90 +17,16 @@ from explorer.pricing.gradient_sync import reduction_steps
 from explorer.pricing.routes import lane_route
 from explorer.tables.borders import Tensors, flow_tensors
 from explorer.tables.coded_rows import CodedRows, Codes
+from explorer.tables.cost_rows import GrowingRows, Held
 from explorer.tables.run_kinds import RunKinds
+from explorer.tables.run_memory import RunMemory
+from explorer.tables.spreads import Spread, choice_of
 from explorer.tables.stage_choice import StageChoice
 from explorer.tables.stage_table import StageTable
-from explorer.tasks.skeleton import FloatArray, IntArray
+from explorer.tasks.skeleton import FloatArray
 
-
-class Rows:
-    """A matrix of some quantities: rows by key, each a (quantities, columns) array, made when first asked.
-
-    Values lie column by column, so that one column of many rows is read from little memory.
-    """
-
-    def __init__(self, quantities: int, columns: int) -> None:
-        self.columns = columns
-        self._row_of: dict[tuple[Any, ...], int] = {}
-        self._values = np.zeros((quantities, columns, 16))
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of the matrix."""
-        return self._values.nbytes
-
-    def row(self, key: tuple[Any, ...], make: Callable[..., FloatArray]) -> int:
-        """Return the number of a row; if it is new, `make(*key)` fills it."""
-        found = self._row_of.get(key)
-        if found is None:
-            made = make(*key)
-            found = self._new(key)
-            self._values[:, :, found] = made
-        return found
-
-    def _new(self, key: tuple[Any, ...]) -> int:
-        found = len(self._row_of)
-        if found == self._values.shape[2]:
-            self._values = np.concatenate([self._values, np.zeros_like(self._values)], axis=2)
-        self._row_of[key] = found
-        return found
-
-    def of(self, rows: IntArray, columns: IntArray, first: int | None = None) -> FloatArray:
-        """Return the (quantities, ...) values at rows and columns that broadcast; of the first quantities."""
-        values = self._values[:first]
-        place = columns * values.shape[2] + rows
-        found: FloatArray = np.take(values.reshape(len(values), -1), place, axis=1)
-        return found
-
-    def whole(self, rows: IntArray, first: int | None = None) -> FloatArray:
-        """Return the (quantities, columns, n) values of n rows; of the first quantities."""
-        return np.take(self._values[:first], rows, axis=2)
-
-
-class GrowingRows(Rows):
-    """Rows to which columns are added; a row is filled as far as there are columns whenever it is asked."""
-
-    def __init__(self, quantities: int) -> None:
-        super().__init__(quantities, 0)
-        self._values = np.zeros((quantities, 4, 16))
-        self._filled = np.zeros(16, dtype=np.int64)
-
-    def widen(self, columns: int) -> None:
-        """Have so many columns from now on."""
-        self.columns = columns
-        quantities, there, rows = self._values.shape
-        if columns > there:
-            grown = np.zeros((quantities, max(columns, 2 * there), rows))
-            grown[:, :there] = self._values
-            self._values = grown
-
-    def row(self, key: tuple[Any, ...], make: Callable[..., FloatArray]) -> int:
-        """Return the number of a row; `make(*key, n)` fills its columns from the n-th on, if it lacks any."""
-        found = self._row_of.get(key)
-        if found is None:
-            found = self._new(key)
-            if found == len(self._filled):
-                self._filled = np.concatenate([self._filled, np.zeros_like(self._filled)])
-        first = int(self._filled[found])
-        if first < self.columns:
-            self._values[:, first : self.columns, found] = make(*key, first)
-            self._filled[found] = self.columns
-        return found
-
-    def unfilled(self, rows: IntArray) -> list[int]:
-        """Return the places in an array of rows of those that lack columns."""
-        found: list[int] = np.flatnonzero(self._filled[rows] < self.columns).tolist()
-        return found
+MOST_MEMORIES = 1024
+"""Bytes of all kinds of runs that are remembered, by devices, recomputation and ZeRO level."""
 
 
 class Memory(NamedTuple):
@@ -149,37 +74,48 @@ class KindCosts:
         self._starts, self._stops = np.zeros((2, 0), dtype=np.int64)
         self._sent: list[Tensors] = []
         """Tensors that go from one run of a pair to the other."""
-        self.seconds = GrowingRows(5)
-        self.memory = GrowingRows(len(Memory._fields))
-        self.exchange = GrowingRows(len(Exchange._fields))
-        self.transfer = GrowingRows(2)
+        self.held = Held()
+        """Bytes of all its matrices, and of those of its stages' rows (`StageRows`)."""
+        self.seconds = GrowingRows(5, self.held)
+        self.memory = GrowingRows(len(Memory._fields), self.held)
+        self.exchange = GrowingRows(len(Exchange._fields), self.held)
+        self.transfer = GrowingRows(2, self.held)
         self.spreads, self.sizes = Codes(), Codes()
         """Codes of devices and of microbatch sizes, for `memory_rows`."""
         self._memory_rows: dict[int, CodedRows] = {}
+        self._column_rows: dict[tuple[Any, ...], tuple[StageChoice, tuple[Any, ...]]] = {}
+        self._run_memory: dict[tuple[Any, ...], RunMemory] = {}
+        self._ports: dict[tuple[int, int], tuple[float, tuple[tuple[str, float], ...]]] = {}
         self._shared: dict[Hashable, float] = {}
         self._node = max(group.devices_per_node for group in table.cluster.nodes)
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of all matrices."""
-        every = self.seconds, self.memory, self.exchange, self.transfer
-        return sum(rows.held_bytes for rows in every)
 
     def grow(self) -> None:
         """Add the kinds of runs and of pairs that are new."""
         self._starts, self._stops = np.array(self.kinds.starts), np.array(self.kinds.stops)
+        self._run_memory.clear()
         new = self.kinds.pairs[len(self._sent) :]
         self._sent += [flow_tensors(self.table.graph, (a, b), (b, c)) for a, b, c in new]
         for rows in (self.seconds, self.memory, self.exchange):
             rows.widen(len(self._starts))
         self.transfer.widen(len(self._sent))
 
-    def seconds_row(self, choice: StageChoice) -> int:
-        """Return the row of F, B, I and W of a choice, and of what of F and B is collectives of the lane."""
-        if choice.expert > 1:
-            return self.seconds.row((choice,), self._seconds)
-        number = self.table.columns_number(choice)  # equal rows of devices share their columns
-        return self.seconds.row((number,), lambda _, first: self._seconds(choice, first))
+    def seconds_row(self, lane: Spread, samples: int, recompute: int, rank: int) -> int:
+        """Return the row of F, B, I and W, and of what of F and B is collectives of the lane.
+
+        Args:
+            lane: devices of the stage; one replica, unless experts are spread.
+            samples: of a microbatch.
+            recompute: position in `RECOMPUTE`.
+            rank: of the first device.
+        """
+        key = lane, samples, recompute, rank
+        known = self._column_rows.get(key)
+        if known is None:
+            choice = choice_of(lane, samples=samples, recompute=recompute, replicas=lane[5]).at(rank)
+            # equal rows of devices share their columns
+            row: tuple[Any, ...] = key if lane[2] > 1 else (self.table.columns_number(choice),)
+            known = self._column_rows[key] = choice, row
+        return self.seconds.row(known[1], lambda *of: self._seconds(known[0], of[-1]))
 
     def _seconds(self, choice: StageChoice, first: int) -> FloatArray:
         time = self.table.seconds(choice, self._starts[first:], self._stops[first:])
@@ -196,14 +132,22 @@ class KindCosts:
         """
         return self._memory_rows.setdefault(copies, CodedRows(4))
 
-    def memory_row(self, choice: StageChoice) -> int:
-        """Return the row of `Memory` of a choice."""
-        return self.memory.row((choice,), self._memory)
+    def memory_row(self, lane: Spread, samples: int, recompute: int, zero: int) -> int:
+        """Return the row of `Memory`.
 
-    def _memory(self, choice: StageChoice, first: int) -> FloatArray:
-        found = self.table.memory(choice, self._starts[first:], self._stops[first:])
-        samples = choice.microbatch_size
-        training, again = self.table.job.training, choice.recompute != "none"
+        Args:
+            lane: devices of the stage, with all replicas of its weights.
+            samples: of a microbatch.
+            recompute: position in `RECOMPUTE`.
+            zero: ZeRO level.
+        """
+        if not zero and lane[2] == 1:
+            lane = (*lane[:5], 1)  # every replica holds everything
+        return self.memory.row((lane, samples, recompute, zero), self._memory)
+
+    def _memory(self, lane: Spread, samples: int, recompute: int, zero: int, first: int) -> FloatArray:
+        found = self._found_memory(lane, recompute, zero, first)
+        training, again = self.table.job.training, recompute > 0
         forward = found.activation_bytes_per_sample
         buffers = found.buffer_bytes + found.buffer_bytes_per_sample * samples
         return np.array(
@@ -218,15 +162,33 @@ class KindCosts:
             )
         )
 
-    def exchange_row(self, choice: StageChoice) -> int:
-        """Return the row of `Exchange` of a choice."""
-        return self.exchange.row((choice,), self._exchange)
+    def _found_memory(self, lane: Spread, recompute: int, zero: int, first: int) -> RunMemory:
+        """Return the bytes of kinds of runs, which hold for all sizes of microbatches."""
+        key = lane, recompute, zero, first
+        if key not in self._run_memory:
+            choice = choice_of(lane, recompute=recompute, zero=zero, replicas=lane[5])
+            if len(self._run_memory) >= MOST_MEMORIES:
+                self._run_memory.clear()
+            self._run_memory[key] = self.table.memory(choice, self._starts[first:], self._stops[first:])
+        return self._run_memory[key]
 
-    def _exchange(self, choice: StageChoice, first: int) -> FloatArray:
+    def exchange_row(self, lane: Spread, zero: int, bucket_bytes: float, rank: int) -> int:
+        """Return the row of `Exchange`.
+
+        Args:
+            lane: devices of the stage, with all replicas of its weights.
+            zero: ZeRO level.
+            bucket_bytes: of gradients that are reduced at once; 0 for all.
+            rank: of the first device.
+        """
+        return self.exchange.row((lane, zero, bucket_bytes, rank), self._exchange)
+
+    def _exchange(self, lane: Spread, zero: int, bucket_bytes: float, rank: int, first: int) -> FloatArray:
         starts, stops = self._starts[first:], self._stops[first:]
         if not self.table.job.training:
             return np.zeros((len(Exchange._fields), len(starts)))
-        found, three = self.table.exchange(choice, starts, stops), choice.zero == 3
+        choice = choice_of(lane, zero=zero, bucket_bytes=bucket_bytes, replicas=lane[5]).at(rank)
+        found, three = self.table.exchange(choice, starts, stops), zero == 3
         return np.array(
             Exchange(
                 last=found.reduce_s,
@@ -240,11 +202,19 @@ class KindCosts:
             )
         )
 
-    def transfer_row(self, choice: StageChoice, source: int, target: int) -> int:
-        """Return the row of transfers forward and back between stages whose first ranks are given."""
-        return self.transfer.row((choice, source, target), self._transfer)
+    def transfer_row(self, lane: Spread, samples: int, source: int, target: int) -> int:
+        """Return the row of transfers of one microbatch forward and back.
 
-    def _transfer(self, choice: StageChoice, source: int, target: int, first: int) -> FloatArray:
+        Args:
+            lane: devices of the stages; one replica, unless experts are spread.
+            samples: of a microbatch.
+            source: first rank of the stage that sends forward.
+            target: first rank of the one that receives.
+        """
+        return self.transfer.row((lane, samples, source, target), self._transfer)
+
+    def _transfer(self, lane: Spread, samples: int, source: int, target: int, first: int) -> FloatArray:
+        choice = choice_of(lane, samples=samples, replicas=lane[5])
         ends, sent = (choice.at(source), choice.at(target)), self._sent[first:]
         both = [self.table.crossings.flows(*ends, sent, backward=way) for way in (False, True)]
         return np.array(both)
@@ -277,39 +247,49 @@ class KindCosts:
                 rooms[name] = room
         return max([1.0, *(asked[name] / room for name, room in rooms.items())])
 
-    def shared_s(
-        self, choice: StageChoice, cuts: tuple[int, ...], ranks: tuple[int, ...], zero: int
-    ) -> float:
+    def ports(self, source: int, target: int) -> tuple[float, tuple[tuple[str, float], ...]]:
+        """Return the latency in seconds from one rank to another, and the share of which ports' time what
+        is sent takes.
+        """
+        known = self._ports.get((source, target))
+        if known is None:
+            devices = self.table.devices
+            route = lane_route(self.table.cluster, (devices[source],), (devices[target],))
+            shares = tuple((name, demand / room) for name, room, demand in route.resources)
+            known = self._ports[source, target] = route.latency_s, shares
+        return known
+
+    def shared_s(self, lane: Spread, cuts: tuple[int, ...], ranks: tuple[int, ...], zero: int) -> float:
         """Return the seconds in which stages reduce the parameters that they share.
 
         Args:
-            choice: of all of them.
+            lane: devices of all of them.
             cuts: first layers of all but the first.
             ranks: first rank of each.
             zero: ZeRO level.
         """
-        size = self._shared_bytes(
-            replace(choice, replicas=2 if choice.expert == 1 else choice.replicas), cuts
-        )
-        key = "seconds", choice, ranks, zero, size
+        if len(set(ranks)) == 1:
+            return 0.0
+        size = self._shared_bytes(lane if lane[2] > 1 else (*lane[:5], 2), cuts)
+        key = "seconds", lane, ranks, zero, size
         if key not in self._shared:
-            self._shared[key] = self._shared_seconds(choice, ranks, zero, size)
+            self._shared[key] = self._shared_seconds(lane, ranks, zero, size)
         return self._shared[key]
 
-    def _shared_bytes(self, choice: StageChoice, cuts: tuple[int, ...]) -> float:
-        key = "bytes", choice, cuts
+    def _shared_bytes(self, lane: Spread, cuts: tuple[int, ...]) -> float:
+        key = "bytes", lane, cuts
         if key not in self._shared:
+            choice = choice_of(lane, replicas=lane[5])
             count = len(self.table.graph.layers)
             runs = np.array([0, 0, *cuts]), np.array([count, *cuts, count])
             whole, *parts = self.table.exchange(choice, *runs).reduce_bytes.tolist()
             self._shared[key] = max(0.0, whole - sum(parts))
         return self._shared[key]
 
-    def _shared_seconds(self, lane: StageChoice, ranks: tuple[int, ...], zero: int, size: float) -> float:
-        row = lane.row_devices
-        rows = dict.fromkeys(first + replica * row for first in ranks for replica in range(lane.replicas))
-        order = self.table.devices
-        groups = tuple(tuple(order[at + k * lane.tensor] for k in range(lane.context)) for at in rows)
-        if size == 0 or len(set(ranks)) == 1:
+    def _shared_seconds(self, lane: Spread, ranks: tuple[int, ...], zero: int, size: float) -> float:
+        if size == 0:
             return 0.0
+        order, tensor, row = self.table.devices, lane[0], lane[0] * lane[1]
+        rows = dict.fromkeys(first + replica * row for first in ranks for replica in range(lane[5]))
+        groups = tuple([tuple([order[at + k * tensor] for k in range(lane[1])]) for at in rows])
         return float(reduction_steps(self.table.cluster, zero, row, groups).seconds(size))

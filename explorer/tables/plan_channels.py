@@ -8,10 +8,10 @@ schedule orders its work, a step takes as long as the busiest of both.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import numpy as np
 
-from explorer.pricing.routes import Route, lane_route
 from explorer.schedules.placements import Grid, Placement
 from explorer.tables.kind_costs import KindCosts
 from explorer.tables.spreads import Spread, devices_of
@@ -50,22 +50,25 @@ class PlanChannels:
             rows[ends][stage] += 1.0
         return _different(list(rows.values()), self._edges)
 
-    def seconds(self, lane: Spread, transfer_s: FloatArray) -> float:
-        """Return the seconds of the busiest wire or port for a microbatch of every copy, over the copies.
+    def seconds(self, lanes: Sequence[Spread], transfer_s: FloatArray) -> FloatArray:
+        """Return (N,) seconds of the busiest wire or port for a microbatch of every copy, over the copies.
 
         Args:
-            lane: devices of the stages.
-            transfer_s: (edges,) seconds in which a microbatch's tensors go from stage to stage, one way.
+            lanes: devices of the stages.
+            transfer_s: (edges, N) seconds in which a microbatch's tensors go from stage to stage, one way.
         """
-        if not self._ways or not transfer_s.any():
-            return 0.0
-        found = (self._wires @ transfer_s).max(initial=0.0)
-        if lane[0] * lane[1] == 1 and self._costs.table.crossings.transfers in ("", "direct"):
-            if lane not in self._ports:
-                self._ports[lane] = self._find_ports(lane)
-            shares, latency = self._ports[lane]
-            found = max(found, (shares @ np.maximum(0.0, transfer_s - latency)).max(initial=0.0))
-        return float(found) / self._grid.copies
+        if not self._ways:
+            return np.zeros(len(lanes))
+        found = (self._wires @ transfer_s).max(axis=0, initial=0.0)
+        if self._costs.table.crossings.transfers in ("", "direct"):
+            for n, lane in enumerate(lanes):
+                if lane[0] * lane[1] == 1 and found[n]:
+                    if lane not in self._ports:
+                        self._ports[lane] = self._find_ports(lane)
+                    shares, latency = self._ports[lane]
+                    port = shares @ np.maximum(0.0, transfer_s[:, n] - latency)
+                    found[n] = max(found[n], port.max(initial=0.0))
+        return np.asarray(found / self._grid.copies)
 
     def _find_ports(self, lane: Spread) -> tuple[FloatArray, FloatArray]:
         """Return the (ports, edges) shares of a port's time that edges take, and their latencies."""
@@ -74,15 +77,11 @@ class PlanChannels:
         if len(self._ways) * lane[5] <= MOST_ROUTES:
             for stage, (a, b) in self._ways:
                 for replica in range(lane[5]):
-                    route = self._route(a * size + replica, b * size + replica)
-                    latency[stage] = max(latency[stage], route.latency_s)
-                    for name, room, demand in route.resources:
-                        shares[name][stage] += demand / room
+                    waits, ports = self._costs.ports(a * size + replica, b * size + replica)
+                    latency[stage] = max(latency[stage], waits)
+                    for name, share in ports:
+                        shares[name][stage] += share
         return _different(list(shares.values()), edges), latency
-
-    def _route(self, source: int, target: int) -> Route:
-        table = self._costs.table
-        return lane_route(table.cluster, (table.devices[source],), (table.devices[target],))
 
 
 def _different(rows: list[FloatArray], width: int) -> FloatArray:

@@ -10,7 +10,7 @@ from explorer.tables.degrees_columns import DegreesColumns
 from explorer.tables.distinct import Distinct, distinct
 from explorer.tables.kind_costs import Memory
 from explorer.tables.plan_shape import CHUNK, PlanShape
-from explorer.tables.spreads import Spread, choice_of, devices_of
+from explorer.tables.spreads import Spread, devices_of
 from explorer.tasks.skeleton import FloatArray, IntArray
 
 
@@ -27,24 +27,19 @@ class PlanMemory:
     ) -> tuple[FloatArray, ...]:
         """Return (N,) bytes of the fullest device, guess and bound, and those that some device lacks."""
         kept = distinct(core.place, columns.zero)
-        zero = columns.zero[kept.first]
+        lane, samples = lanes.place[kept.first], columns.microbatch_size[kept.first]
+        again, zero = columns.recompute[kept.first], columns.zero[kept.first]
+        costs, copies = self.shape.costs, self.shape.grid.copies
+        spreads = [(*name[:5], name[5] * copies) for name in names]
 
-        def make(n: int) -> int:
-            row = kept.first[n]
-            spread = names[lanes.place[row]]
-            choice = choice_of(
-                spread, samples=int(columns.microbatch_size[row]), recompute=int(columns.recompute[row]),
-                zero=int(zero[n]), replicas=spread[5] * self.shape.grid.copies,
-            )  # fmt: skip
-            return self.shape.costs.memory_row(choice)
+        def make(new: list[int]) -> list[int]:
+            parts = (array[new].tolist() for array in (samples, again, zero))
+            of = zip((spreads[place] for place in lane[new].tolist()), *parts, strict=True)
+            return [costs.memory_row(*each) for each in of]
 
-        costs = self.shape.costs
-        devices = costs.spreads.of(names)[lanes.place[kept.first]]
-        sizes = costs.sizes.of_array(columns.microbatch_size[kept.first])
-        codes = (devices, sizes, columns.recompute[kept.first], zero)
-        rows = costs.memory_rows(self.shape.grid.copies).rows(codes, make)
-        for n in costs.memory.unfilled(rows):
-            make(n)
+        codes = costs.spreads.of(names)[lane], costs.sizes.of_array(samples), again, zero
+        rows = costs.memory_rows(copies).rows(codes, make)
+        make(costs.memory.unfilled(rows))
         m = self.shape.job.global_batch / (columns.microbatch_size * columns.replicas)[kept.first]
         capacity, reserved = self._room(names, lanes.place[kept.first])
         found = np.zeros((4, kept.size))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from explorer.base.caching import Hashed
 from explorer.tables.degrees_columns import DegreesColumns
 from explorer.tables.distinct import Distinct
 from explorer.tables.exchange_pairs import Swaps
@@ -18,7 +19,7 @@ class PlanSwaps:
     def __init__(self, shape: PlanShape) -> None:
         self.shape = shape
         begins = shape.begins.tolist()
-        self._held = tuple(shape.held[position] for position in begins)
+        self._held = Hashed(shape.held[position] for position in begins)
         self._ends = [(begins.index(shape.home[stages[0]]), stages[0]) for stages in shape.cut.shared]
         """(place among the positions looked at, stage) of those that share parameters with a later one."""
 

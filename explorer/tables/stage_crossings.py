@@ -33,6 +33,8 @@ class StageCrossings:
         """
         self.lanes, self.positions = lanes, positions
         self.precision, self.transfers = precision, transfers
+        self._alike: dict[tuple[int, int], tuple[dict[Tensors, Tensors], dict[object, Tensors]]] = {}
+        """By shardings of both ends: tensors that go together, and the first of which each are alike."""
 
     def transfer(
         self, source: StageChoice, target: StageChoice, cuts: IntArray, *, backward: bool = False
@@ -92,7 +94,29 @@ class StageCrossings:
         if backward:
             rows.reverse()
         samples = min(source.microbatch_size, target.microbatch_size)
-        return [self._crossing(rows, shards, item, samples, backward=backward) for item in sent]
+        firsts = self._first_alike(shards, sent)
+        seconds = {
+            item: self._crossing(rows, shards, item, samples, backward=backward)
+            for item in dict.fromkeys(firsts)
+        }
+        return [seconds[item] for item in firsts]
+
+    def _first_alike(self, shards: list[ShardedLayers], sent: Sequence[Tensors]) -> list[Tensors]:
+        """Return for each of some tensors that go together the first ones met that take as long: of as many
+        bytes, held and needed in the same shares.
+        """
+        first, met = self._alike.setdefault((id(shards[0]), id(shards[1])), ({}, {}))  # rows keep the shards
+        for item in sent:
+            if item not in first:
+                key = tuple(
+                    (
+                        self.lanes.graph.tensors[tensor].bytes_per_sample(self.precision),
+                        share, *(float(held.tensor_share[tensor]) for held in shards),
+                    )
+                    for tensor, share in item
+                )  # fmt: skip
+                first[item] = met.setdefault(key, item)
+        return [first[item] for item in sent]
 
     def _crossing(
         self,

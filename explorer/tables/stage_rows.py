@@ -6,18 +6,21 @@ a space, and the many schedules that place stages alike, share few of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
+from explorer.schedules.pipelines import held_pairs
 from explorer.schedules.placements import Grid, Placement
 from explorer.tables.coded_rows import CodedRows, Codes
+from explorer.tables.cost_rows import Rows
 from explorer.tables.degrees_columns import DegreesColumns
 from explorer.tables.distinct import Distinct
-from explorer.tables.kind_costs import Exchange, KindCosts, Rows
+from explorer.tables.kind_costs import Exchange, KindCosts
 from explorer.tables.plan_channels import PlanChannels
 from explorer.tables.run_kinds import Cut
-from explorer.tables.spreads import Spread, choice_of, devices_of
+from explorer.tables.spreads import Spread, devices_of
 from explorer.tasks.skeleton import FloatArray, IntArray
 
 
@@ -34,24 +37,22 @@ class StageRows:
             cut: the stages.
         """
         self.costs, self.grid, self.cut = costs, grid, cut
-        self.held = placement.held(grid)
+        self.held = held_pairs(placement, grid)
         self.count = placement.stages(grid)
         self.home = np.array([placement.position(stage, 0, grid) for stage in range(self.count)])
         self.period = costs.table.period
         self.spreads, self.sizes, self.buckets = Codes(), Codes(), Codes()
         """Codes of devices, of microbatch sizes and of sizes of buckets."""
-        self.seconds, self.transfer = Rows(5, self.count), Rows(3, max(1, self.count - 1))
-        self.exchange = Rows(len(Exchange._fields), self.count)
-        self.shared = Rows(1, max(1, len(cut.shared)))
+        self.seconds = Rows(5, self.count, costs.held)
+        self.transfer = Rows(3, max(1, self.count - 1), costs.held)
+        self.exchange = Rows(len(Exchange._fields), self.count, costs.held)
+        self.shared = Rows(1, max(1, len(cut.shared)), costs.held)
         """Seconds in which stages reduce the parameters that they share, pair by pair."""
         self._own_rows, self._sent_rows, self._swap_rows, self._shared_rows = map(CodedRows, (3, 2, 3, 2))
         self._channels = PlanChannels(costs, placement, grid)
+        self._firsts_of: dict[int, tuple[list[int], IntArray]] = {}
         self._ends_of: dict[int, tuple[list[tuple[int, int] | None], IntArray]] = {}
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of all rows."""
-        return sum(rows.held_bytes for rows in (self.seconds, self.transfer, self.exchange, self.shared))
+        self._crowds_of: dict[Spread, FloatArray] = {}
 
     # ---- asked -----------------------------------------------------------------------------------------
 
@@ -63,11 +64,12 @@ class StageRows:
         place = lanes.place[core.first]
         lane, size = self.spreads.of(names)[place], self.sizes.of_array(samples)
 
-        def own(n: int) -> int:
-            return self._seconds_row(names[place[n]], int(samples[n]), int(again[n]))
+        def own(new: list[int]) -> list[int]:
+            keys = [self._seconds_key(names[place[n]], int(samples[n]), int(again[n])) for n in new]
+            return self.seconds.rows(keys, self._seconds)
 
-        def sent(n: int) -> int:
-            return self.transfer.row((names[place[n]], int(samples[n])), self._transfers)
+        def sent(new: list[int]) -> list[int]:
+            return self.transfer.rows([(names[place[n]], int(samples[n])) for n in new], self._transfers)
 
         return self._own_rows.rows((lane, size, again), own), self._sent_rows.rows((lane, size), sent)
 
@@ -76,11 +78,12 @@ class StageRows:
     ) -> tuple[IntArray, IntArray]:
         """Return the (U,) rows of exchanges and of what stages share, of swaps of the `names` at `place`."""
 
-        def make(n: int) -> int:
-            return self.exchange.row((names[place[n]], int(zero[n]), float(bucket_bytes[n])), self._exchanges)
+        def make(new: list[int]) -> list[int]:
+            keys = [(names[place[n]], int(zero[n]), float(bucket_bytes[n])) for n in new]
+            return self.exchange.rows(keys, self._exchanges)
 
-        def make_shared(n: int) -> int:
-            return self.shared.row((names[place[n]], int(zero[n])), self._shared_seconds)
+        def make_shared(new: list[int]) -> list[int]:
+            return self.shared.rows([(names[place[n]], int(zero[n])) for n in new], self._shared_seconds)
 
         codes = self.spreads.of(names)[place], zero, self.buckets.of_array(bucket_bytes)
         return self._swap_rows.rows(codes, make), self._shared_rows.rows(codes[:2], make_shared)
@@ -89,38 +92,57 @@ class StageRows:
 
     def _by_position(self, size: int, row: Callable[[int], int]) -> IntArray:
         """Return the (S,) rows of stages, given that of the first rank of a position of so many devices."""
+        if size not in self._firsts_of:
+            self._firsts_of[size] = self._firsts(size)
+        firsts, place = self._firsts_of[size]
+        return np.array([row(first) for first in firsts], dtype=np.int64)[place]
+
+    def _firsts(self, size: int) -> tuple[list[int], IntArray]:
+        """Return the different first ranks of positions of so many devices, moved to the first devices where
+        links look alike, and per stage its place among them.
+        """
         if not size or (self.period and size % self.period == 0):
-            return np.full(self.count, row(0), dtype=np.int64)
+            return [0], np.zeros(self.count, dtype=np.int64)
         firsts = [position * size for position in range(self.grid.positions)]
         firsts = [first % self.period if self.period else first for first in firsts]
-        rows = {first: row(first) for first in dict.fromkeys(firsts)}
-        return np.array([rows[first] for first in firsts], dtype=np.int64).take(self.home)
+        different = list(dict.fromkeys(firsts))
+        return different, np.array([different.index(first) for first in firsts], dtype=np.int64)[self.home]
 
-    def _seconds_row(self, lane: Spread, samples: int, recompute: int) -> int:
-        """Return the row of seconds; of replicas only the distance of positions matters, if anything."""
+    def _seconds_key(self, lane: Spread, samples: int, recompute: int) -> tuple[Spread, int, int, int]:
+        """Return what seconds depend on: of replicas only the distance of positions, if anything."""
         size = devices_of(lane) % self.period if self.period else devices_of(lane)
-        alike = lane if lane[2] > 1 else (*lane[:5], 1)
-        return self.seconds.row((alike, size, samples, recompute), self._stage_seconds)
+        return _one_replica(lane), size, samples, recompute
 
-    def _stage_seconds(self, lane: Spread, size: int, samples: int, recompute: int) -> FloatArray:
-        choice = choice_of(lane, samples=samples, recompute=recompute, replicas=lane[5] if lane[2] > 1 else 1)
-        rows = self._by_position(size, lambda first: self.costs.seconds_row(choice.at(first)))
-        return self.costs.seconds.of(rows, self.cut.runs)
+    def _seconds(self, keys: Sequence[tuple[Spread, int, int, int]]) -> FloatArray:
+        """Return (5, S, keys) seconds of stages."""
+        row = self.costs.seconds_row
+        rows = [
+            self._by_position(size, partial(row, lane, samples, recompute))
+            for lane, size, samples, recompute in keys
+        ]
+        return self.costs.seconds.of(np.array(rows).T, self.cut.runs[:, None])
 
-    def _transfers(self, lane: Spread, samples: int) -> FloatArray:
-        """Return (3, S - 1) seconds of transfers: what each takes alone, what where those of all replicas
-        share links, and, beside the first, those of the busiest channel for one microbatch.
+    def _transfers(self, keys: Sequence[tuple[Spread, int]]) -> FloatArray:
+        """Return (3, S - 1, keys) seconds of transfers: what each takes alone, what where those of all
+        replicas share links, and, beside the first, those of the busiest channel for one microbatch.
         """
-        choice = choice_of(lane, samples=samples, replicas=lane[5] if lane[2] > 1 else 1)
-        ends, place = self._ends(devices_of(lane))
-        costs, row = self.costs, choice.row_devices
-        numbers = np.array([costs.transfer_row(choice, *pair) if pair else 0 for pair in ends])[place]
-        crowds = np.array([costs.crowd(row, *pair, lane[5]) if pair else 0.0 for pair in ends])[place]
+        costs, numbers, crowds = self.costs, [], []
+        for lane, samples in keys:
+            alike = _one_replica(lane)
+            ends, place = self._ends(devices_of(lane))
+            rows = [costs.transfer_row(alike, samples, *pair) if pair else 0 for pair in ends]
+            numbers.append(np.array(rows, dtype=np.int64)[place])
+            if lane not in self._crowds_of:
+                row = lane[0] * lane[1]
+                found = [costs.crowd(row, *pair, lane[5]) if pair else 0.0 for pair in ends]
+                self._crowds_of[lane] = np.array(found)[place]
+            crowds.append(self._crowds_of[lane])
         pairs = self.cut.pairs if len(self.cut.pairs) else np.zeros(1, dtype=np.int64)
-        both = costs.transfer.of(numbers, pairs) * (crowds > 0)
-        alone, kept = both.min(axis=0), np.zeros(both.shape[1])
-        kept[0] = self._channels.seconds(lane, alone)
-        return np.array([alone, both.max(axis=0) * crowds, kept])
+        crowded = np.array(crowds).T
+        both = costs.transfer.of(np.array(numbers).T, pairs[:, None]) * (crowded > 0)
+        alone, kept = both.min(axis=0), np.zeros(both.shape[1:])
+        kept[0] = self._channels.seconds([lane for lane, _ in keys], alone)
+        return np.array([alone, both.max(axis=0) * crowded, kept])
 
     def _ends(self, size: int) -> tuple[list[tuple[int, int] | None], IntArray]:
         """Return the different (first rank that sends, that receives) of transfers between positions of so
@@ -139,20 +161,28 @@ class StageRows:
             self._ends_of[size] = list(ends), np.array(place, dtype=np.int64)
         return self._ends_of[size]
 
-    def _exchanges(self, lane: Spread, zero: int, bucket_bytes: float) -> FloatArray:
+    def _exchanges(self, keys: Sequence[tuple[Spread, int, float]]) -> FloatArray:
+        """Return (quantities, S, keys) seconds of exchanges."""
         # copies hold the same weights at several positions: as if all of them were at the first
-        copies = self.grid.copies
-        choice = choice_of(lane, zero=zero, bucket_bytes=bucket_bytes, replicas=lane[5] * copies)
-        size = devices_of(lane) if copies == 1 else 0
-        rows = self._by_position(size, lambda first: self.costs.exchange_row(choice.at(first)))
-        return self.costs.exchange.of(rows, self.cut.runs)
+        copies, row, rows = self.grid.copies, self.costs.exchange_row, []
+        for lane, zero, bucket_bytes in keys:
+            size = devices_of(lane) if copies == 1 else 0
+            held = (*lane[:5], lane[5] * copies)
+            rows.append(self._by_position(size, partial(row, held, zero, bucket_bytes)))
+        return self.costs.exchange.of(np.array(rows).T, self.cut.runs[:, None])
 
-    def _shared_seconds(self, lane: Spread, zero: int) -> FloatArray:
-        found = np.zeros((1, max(1, len(self.cut.shared))))
-        choice, size = choice_of(lane, replicas=lane[5]), devices_of(lane)
-        for k, stages in enumerate(self.cut.shared):
-            ranks = tuple(int(self.home[stage]) * size for stage in stages)
+    def _shared_seconds(self, keys: Sequence[tuple[Spread, int]]) -> FloatArray:
+        """Return (1, groups of stages, keys) seconds of what stages share."""
+        found = np.zeros((1, max(1, len(self.cut.shared)), len(keys)))
+        for k, stages in enumerate(self.cut.shared if self.grid.copies == 1 else ()):
             cuts = tuple(self.cut.bounds[stage] for stage in stages[1:])
-            if self.grid.copies == 1:
-                found[0, k] = self.costs.shared_s(choice, cuts, ranks, zero)
+            homes = self.home[list(stages)].tolist()
+            for n, (lane, zero) in enumerate(keys):
+                size = devices_of(lane)
+                found[0, k, n] = self.costs.shared_s(lane, cuts, tuple([r * size for r in homes]), zero)
         return found
+
+
+def _one_replica(lane: Spread) -> Spread:
+    """Return devices of which only one replica is looked at, unless experts are spread over all."""
+    return lane if lane[2] > 1 else (*lane[:5], 1)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import explorer
 from explorer.graph import LayerGraph
 from explorer.pricing import lane_route
+from explorer.pricing.routes import common_parts
 from explorer.pricing.traffic import device_traffic
 from explorer.sharding import megatron_layout
 from explorer.simulation.report import Report
@@ -103,3 +104,25 @@ def test_equal_rows_pair_up() -> None:
     cluster = explorer.load_cluster("dgx-a100")
     route = lane_route(cluster, (0, 1), (2, 3))
     assert route.pairs == ((0, 2, 1.0), (1, 3, 1.0))
+
+
+@given(data=st.data())
+def test_parts_are_where_shards_overlap(data: st.DataObject) -> None:
+    sizes = st.sampled_from([1, 2, 3, 4, 6, 8, 12, 64])
+    rows = [tuple(range(100 * k, 100 * k + data.draw(sizes))) for k in range(2)]
+    counts = [data.draw(st.integers(1, len(row))) for row in rows]
+    parts = common_parts(rows[0], 1 / counts[0], rows[1], 1 / counts[1])
+    held, needed = (
+        [k * count // len(row) for k in range(len(row))] for row, count in zip(rows, counts, strict=True)
+    )
+    wanted = []
+    for device, block in zip(rows[1], needed, strict=True):
+        for part in range(counts[0]):
+            start, stop = (
+                max(block / counts[1], part / counts[0]),
+                min((block + 1) / counts[1], (part + 1) / counts[0]),
+            )
+            if stop - start > 1e-9:
+                owners = tuple(d for d, p in zip(rows[0], held, strict=True) if p == part)
+                wanted.append((owners, device, pytest.approx(start), pytest.approx(stop)))
+    assert [(p.owners, p.receiver, p.start, p.stop) for p in parts] == wanted

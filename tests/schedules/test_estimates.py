@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from explorer.actions import Order, Shape
 from explorer.schedules import SCHEDULES, Schedule, make_order
-from explorer.schedules.pipelines import FloatArray, InFlight, Pipelines, never_stays
+from explorer.schedules.pipelines import FloatArray, InFlight, Pipelines, never_stays, stages_by_turn
 from explorer.schedules.placements import Grid
 from tests.schedules.uneven import Costs, step_seconds
 
@@ -222,3 +222,16 @@ def test_schedules_say_where_lanes_stay_with_a_stage(schedule: Schedule) -> None
             several &= len({stage for stage, _ in places}) > 1
         found = schedule.stays(grid, np.array([float(m)]))
         assert found.tolist() == [several and shortest > 1], (p, chunks, m)
+
+
+@pytest.mark.parametrize("schedule", list(SCHEDULES), ids=lambda schedule: schedule.name)
+def test_work_of_positions_is_that_of_all_they_hold(schedule: Schedule) -> None:
+    placement = schedule.placement
+    for positions, chunks in ((2, 2), (4, 2), (4, 4), (8, 4)):
+        grid = placement.grid(positions, placement.chunks if not placement.several else chunks)
+        held = placement.held(grid)
+        values = np.random.default_rng(positions).random((placement.stages(grid), 3))
+        found = np.zeros((positions, 3))
+        for stages in stages_by_turn(held):
+            found += values[stages]
+        assert found == pytest.approx(np.array([sum(values[stage] for stage, _ in pairs) for pairs in held]))

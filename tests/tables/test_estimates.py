@@ -293,3 +293,13 @@ def test_distinct_finds_every_combination_once(rows: list[tuple[int, int, bool]]
     combined = list(zip(*(column.tolist() for column in columns), strict=True))
     assert len({combined[row] for row in found.first}) == found.size == len(set(combined))
     assert [combined[found.first[place]] for place in found.place] == combined
+
+
+def test_parameters_shared_by_chunks_of_one_position() -> None:
+    graph, devices = load_model("gpt2-small"), load_cluster("dgx-a100")
+    job = default_workload(graph).job
+    degrees = Degrees(tensor=8, stages=1, chunks=2, microbatch_size=1, schedule="interleaved_1f1b")
+    found = Estimator(graph, devices, job).one(degrees)
+    report = simulate(graph, devices, Workload(jobs=(job,)), degrees.build(graph, devices, job))
+    assert found.step_lower_s[0] <= report.step_time_s * (1 + 1e-12)
+    assert found.step_s[0] == pytest.approx(report.step_time_s, rel=0.05)

@@ -23,6 +23,7 @@ from explorer.pricing.layer_columns import LayerColumns, layer_columns
 from explorer.strategies.degrees import Degrees
 from explorer.strategy import JobStrategy, Sync
 from explorer.tables import StageChoice, StageTable, even_bounds
+from explorer.tables.borders import flow_tensors
 from explorer.tables.stage_lanes import period_of
 from explorer.tasks.placement import Piece, place
 from explorer.tasks.program import CLOSING, GATHER, OPENING, REDUCE, TRANSFER, WHOLE, B, F, Slot, U
@@ -324,3 +325,20 @@ def test_even_bounds_are_the_cuts_of_degrees() -> None:
         names = [layer.name for layer in graph.layers]
         runs = [tuple(names[a:b]) for a, b in pairwise(bounds)]
         assert runs == [stage.layers for stage in strategy.job.stages]
+
+
+def test_tensors_that_go_together_take_as_long_as_each_alone() -> None:
+    graph, devices = load_model("t5-large"), load_cluster("dgx-a100-4")
+    job = default_workload(graph).job
+    count = len(graph.layers)
+    cuts = [(a, min(count, a + 9)) for a in range(1, count - 1, 3)]
+    sent = [flow_tensors(graph, (0, a), (a, b)) for a, b in cuts]
+    ends = (
+        StageChoice(tensor=4, sequence_parallel=True),
+        StageChoice(tensor=4, sequence_parallel=True, first=4),
+    )
+    together = StageTable(graph, devices, job).crossings.flows(*ends, sent)
+    for (a, b), seconds in zip(cuts, together, strict=True):
+        alone = StageTable(graph, devices, job).crossings.flow(ends[0], (0, a), ends[1], (a, b))
+        assert seconds == alone
+    assert len(set(together)) > 2
