@@ -162,7 +162,7 @@ def trial(number: int, options: argparse.Namespace) -> dict[str, Any]:
     random.Random(options.seed).shuffle(all_kinds)
     dice = random.Random(f"{options.seed} {number}")
     name, moment = all_kinds[number % len(all_kinds)]
-    engine = "interpreter" if moment in COMPUTING or dice.random() < 0.4 else "dry"
+    engine = "likeness" if moment in COMPUTING or dice.random() < 0.4 else "dry"
     outcome = play(number, FAULTS[name], moment, engine, dice)
     row = {
         "number": number, "fault": name, "moment": moment or "before", "engine": engine,

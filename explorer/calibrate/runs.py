@@ -30,7 +30,7 @@ from explorer.graph import Work
 
 SCHEMA = "explorer.validate/1"
 """Schema of the files."""
-_SELF_TIMED = ("interpreter", "layers", "torch")
+_SELF_TIMED = ("layers", "likeness", "torch", "interpreter")
 _UNUSABLE = {
     "too noisy": "the machine was too busy; run it again when less else runs",
     "wrong numbers": "it computed wrong numbers",
@@ -95,7 +95,7 @@ def run_evidence(data: Mapping[str, Any], cluster: Cluster, *, name: str) -> Evi
         words = "compute was slept" if engine == "dry" else "its file does not hold what it timed"
         raise InputError(
             f"nothing of the profile was timed: {words}", key="machine", found=engine,
-            allowed="`explorer validate --engine interpreter --json` of this version",
+            allowed="`explorer validate --json` of this version",
         )  # fmt: skip
     return _parts_evidence(data, cluster, name=name)
 

@@ -20,22 +20,21 @@ if TYPE_CHECKING:
     from explorer.cluster import Cluster
     from explorer.run.judging.compare import Comparison
 
-STEPS = 7
-"""Measured rounds of a run."""
-
 
 def add_commands(commands: Any) -> None:
     """Add `validate`."""
     parser = commands.add_parser("validate", help="run a plan for real, briefly, and compare")
     parser.add_argument("plan")
     parser.add_argument(
-        "--steps", type=int, help=f"measured rounds, interleaved with the baseline; default {STEPS}"
+        "--steps",
+        type=int,
+        help="measured rounds, interleaved with the baseline; default: as suits what runs",
     )
     parser.add_argument(
-        "--engine", choices=("interpreter", "layers", "torch", "dry", "slice"),
-        help="what runs: small stand-ins (interpreter, the default; torch: on torch's own runtime"
-        " as well), the model's own layers, fewer where they take too long (layers, minutes), the order with"
-        " compute slept (dry), or one rank at full size (slice)",
+        "--engine", choices=("layers", "likeness", "torch", "dry", "slice", "interpreter"),
+        help="what runs: the model's own layers, fewer where they take too long (layers, the default where"
+        " the model has code), small stand-ins (likeness, formerly interpreter; torch: on torch's runtime as"
+        " well), the order with compute slept (dry), or one rank at full size (slice)",
     )  # fmt: skip
     parser.add_argument("--rank", type=int, help="rank that engine slice runs; default: the busiest")
     parser.add_argument("--baseline", default="", help="plan file; else chosen to suit the plan")
@@ -70,8 +69,8 @@ def run_validate(options: argparse.Namespace) -> int:
     else:
         comparison = validate(
             resolved,
-            steps=STEPS if options.steps is None else options.steps,
-            engine=options.engine or "interpreter",
+            steps=options.steps,
+            engine=options.engine,
             baseline=_baseline(options),
             profile=_profile(options),
             on_event=_tell,
@@ -137,7 +136,9 @@ def _remember(comparison: Comparison, resolved: Resolved, options: argparse.Name
 
 
 def _tell(event: Mapping[str, Any]) -> None:
-    """Print progress worth a line: rounds as they end, on rank 0."""
+    """Print progress worth a line: what runs, and rounds as they end, on rank 0."""
+    if event.get("event") == "engine":
+        say(f"explorer: {_runs(str(event['engine']), str(event['stand_ins']))}")
     if event.get("event") == "round" and not event.get("rank"):
         number = int(event["number"])
         say(f"explorer: {'warming up' if number < 0 else f'round {number + 1}'}")
@@ -150,7 +151,14 @@ def comparison_text(comparison: Comparison) -> str:
         rows.append((key.removesuffix("_s"), show(comparison.predicted[key]), show(comparison.measured[key])))
     predicted, measured = comparison.parts["predicted"], comparison.parts["measured"]
     rows += [(name, _seconds(predicted.get(name)), _seconds(measured.get(name))) for name in measured]
-    lines = [table(rows), "", f"verdict        {comparison.verdict} (contention {comparison.contention:.2f})"]
+    what = _runs(comparison.engine, comparison.stand_ins)
+    lines = [
+        f"runs           {what}",
+        "",
+        table(rows),
+        "",
+        f"verdict        {comparison.verdict} (contention {comparison.contention:.2f})",
+    ]
     if comparison.baseline:
         lines.append(f"speedup over   {comparison.baseline}")
     if comparison.plan_speedup is not None:
@@ -169,6 +177,15 @@ def comparison_text(comparison: Comparison) -> str:
     lines += [f"validated      {text}" for text in comparison.validated]
     lines += [f"not validated  {text}" for text in comparison.not_validated]
     return "\n".join(lines)
+
+
+def _runs(engine: str, stand_ins: str) -> str:
+    """Say what runs."""
+    if engine == "layers":
+        return "the model's own layers"
+    if engine == "dry":
+        return "the order, with compute slept"
+    return f"small stand-ins for the model's layers ({stand_ins})" if stand_ins else "small stand-ins"
 
 
 def _cost_lines(comparison: Comparison) -> list[str]:

@@ -105,7 +105,11 @@ class Capturing:
 
 
 def capture_program(
-    source: Capturing, *, samples: int = 1, keep: Sequence[ChosenBlocks] = ()
+    source: Capturing,
+    *,
+    samples: int = 1,
+    keep: Sequence[ChosenBlocks] = (),
+    one: CapturedProgram | None = None,
 ) -> CapturedProgram:
     """Capture a module for a number of samples.
 
@@ -113,44 +117,57 @@ def capture_program(
         source: the module with its example inputs.
         samples: number of samples; inputs are repeated so often.
         keep: the blocks to keep of some lists; all others stay whole.
+        one: its capture for one sample, if that has been made already.
 
     Raises:
         InputError: a module that torch.export refuses, that computes otherwise for several samples, or that
             writes into its own tensors where it cannot be cut.
     """
     problem: InputError | None = None
-    for training in (True, False):  # as a LayerGraph is captured: what cannot be trained is evaluated
+    ways = (True, False) if one is None else (one.training,)
+    for training in ways:  # as a LayerGraph is captured: what cannot be trained is evaluated
         try:
-            return _captured(source, samples, keep, training=training)
+            return _captured(source, samples, keep, one, training=training)
         except InputError as error:
             problem = problem or error
     raise problem or InputError("nothing was captured", key="model", found=source.name)
 
 
 def _captured(
-    source: Capturing, samples: int, keep: Sequence[ChosenBlocks], *, training: bool
+    source: Capturing,
+    samples: int,
+    keep: Sequence[ChosenBlocks],
+    one: CapturedProgram | None,
+    *,
+    training: bool,
 ) -> CapturedProgram:
     chosen = {item.path: item for item in keep}
     stacks = tuple(chosen.get(item.path, item) for item in source.blocks())
     # parameters are named while the module is whole
     request = Request(source.module, source.args, dict(source.kwargs))
     more = Request(source.module, *_repeated(source, samples))
+
+    def exported(asked: Request) -> tuple[Any, TracedProgram, GraphParts, LayerGraph]:
+        program = _functional(_exported(asked, source))
+        read, parts = read_layers(asked, stacks, program, by_module=source.by_module)
+        graph = ordered(graph_of_parts(source.name, parts, Defaults()))
+        return program, read, parts, with_loss(graph) if source.loss else graph
+
     with exporting(source.module, stacks, training=training):
-        program = _functional(_exported(request, source))
-        read, parts = read_layers(request, stacks, program, by_module=source.by_module)
-        graph = several = ordered(graph_of_parts(source.name, parts, Defaults()))
-        made_at, tensor_at = _tensors(read, parts)
-        shapes = _shapes(program, made_at)
+        if one is None or samples == 1:
+            program, read, parts, graph = exported(request)
+            shapes: Mapping[str, tuple[int, ...]] = _shapes(program, _tensors(read, parts)[0])
+        else:
+            graph, shapes = one.graph, one.shapes
+        several = graph
         if samples != 1:
-            program = _functional(_exported(more, source))
-            read, parts = read_layers(more, stacks, program, by_module=source.by_module)
-            several = ordered(graph_of_parts(source.name, parts, Defaults()))
-            made_at, tensor_at = _tensors(read, parts)
+            program, read, parts, several = exported(more)
+        made_at, tensor_at = _tensors(read, parts)
         paths = program.graph_signature.inputs_to_parameters
         parameter_of = {name: request.parameter_name(path) for name, path in paths.items()}
     _check_alike(graph, several, samples)
     return CapturedProgram(
-        graph=with_loss(graph) if source.loss else graph,
+        graph=graph,
         module=program.graph_module,
         samples=samples,
         layer_of={op.node: layer for layer, ops in parts.operations.items() for op in ops},

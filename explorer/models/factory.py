@@ -72,7 +72,7 @@ def load_module(
             f"{reference} returned a LayerGraph, which has no code to run",
             key=reference,
             found="LayerGraph",
-            allowed="(torch.nn.Module, inputs), or --engine interpreter",
+            allowed="(torch.nn.Module, inputs), or --engine likeness",
         )
     return _module_of(result, reference)
 

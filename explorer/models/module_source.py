@@ -97,7 +97,7 @@ def _open(reference: str, sequence_length: int | None, settings: dict[str, str],
         f"{reference!r} is a graph without code",
         key="model",
         found=reference,
-        allowed="a zoo model, hf:PATH or module:factory; --engine interpreter for any graph",
+        allowed="a zoo model, hf:PATH or module:factory; --engine likeness for any graph",
     )
 
 

@@ -1,4 +1,5 @@
-"""Real runs: launch, watch and stop ranks; run a plan's likeness; report how accurate the prediction was.
+"""Real runs: launch, watch and stop ranks; run a plan's layers, or a likeness of them; report how accurate
+the prediction was.
 
 >>> from explorer.run import validate                                    # doctest: +SKIP
 >>> comparison = validate(load_plan("plan.yaml"), steps=7)               # doctest: +SKIP
@@ -38,8 +39,8 @@ __all__ = [
 def validate(
     resolved_plan: Resolved,
     *,
-    steps: int = 7,
-    engine: str = "interpreter",
+    steps: int | None = None,
+    engine: str | None = None,
     baseline: str | Resolved | None = None,
     on_event: Callable[[dict[str, Any]], None] | None = None,
     **options: Any,
@@ -48,10 +49,13 @@ def validate(
 
     Args:
         resolved_plan: the plan with its inputs.
-        steps: measured rounds; in each the calibration, the strategy and the baseline are run in turn.
-        engine: interpreter, layers, torch or dry.
+        steps: measured rounds, None for as many as suit the engine; in each the calibration, the strategy and
+            the baseline are run in turn.
+        engine: layers, likeness, torch or dry; None for the model's own layers, or for stand-ins where they
+            cannot run.
         baseline: data_parallel, single, even, a plan or its file; None suits the plan.
-        on_event: function called with every event of the ranks.
+        on_event: function called with every event of the ranks, and first with an event `engine`, which has
+            `engine` and `stand_ins`, the reason why stand-ins run.
         options: further arguments of `make_experiment`.
 
     Raises:
@@ -59,6 +63,8 @@ def validate(
         RunError: the run failed; nothing of it is left.
     """
     experiment = make_experiment(resolved_plan, rounds=steps, engine=engine, baseline=baseline, **options)
+    if on_event is not None:
+        on_event({"event": "engine", "engine": experiment.engine, "stand_ins": experiment.stand_ins})
     with start(experiment.spec) as handle:
         for event in handle.events():
             if on_event is not None:

@@ -31,6 +31,10 @@ class Experiment:
     """
     timeline: Callable[[RunResult], RunTimeline] | None = None
     """Function that returns when its ranks did what, beside the prediction; None if they were not timed."""
+    engine: str = "dry"
+    """What runs (`explorer.run.instruments.ENGINES`)."""
+    stand_ins: str = ""
+    """Reason why stand-ins run in place of the model's own layers; empty if they do not."""
 
 
 def update_rules(strategy: JobStrategy) -> list[UpdateRule]:

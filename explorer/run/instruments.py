@@ -4,6 +4,7 @@ comparison.
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
@@ -14,9 +15,19 @@ from explorer.run.cases.baselines import BASELINES
 from explorer.run.cases.likeness import UnitSize
 from explorer.run.dry_run import DRY_RANKS, dry_run
 from explorer.run.experiment import Experiment
-from explorer.run.short_run import WARMUP_ROUNDS, short_run
+from explorer.run.own.own_scale import MOST_STEP_S, codeless
+from explorer.run.short_run import short_run
 
-ENGINES = ("interpreter", "layers", "torch", "dry")
+ENGINES = ("likeness", "layers", "torch", "dry")
+"""What runs: stand-ins for layers; the model's own layers; stand-ins, then on torch's own runtime too; or the
+order, with compute slept.
+"""
+FORMER = {"interpreter": "likeness"}
+"""Names that engines had before."""
+ROUNDS = {"layers": 5, "likeness": 7, "torch": 7, "dry": 3}
+"""Measured rounds by engine: enough for a median in well under a minute."""
+WARMUP_ROUNDS = {"layers": 1, "likeness": 2, "torch": 2, "dry": 0}
+"""Discarded rounds by engine."""
 
 __all__ = ["BASELINES", "ENGINES", "Experiment", "available_ranks", "dry_run", "make_experiment", "short_run"]
 
@@ -35,47 +46,64 @@ def available_ranks() -> int:
 def make_experiment(
     resolved: Resolved,
     *,
-    rounds: int = 7,
-    engine: str = "interpreter",
+    rounds: int | None = None,
+    engine: str | None = None,
     baseline: str | Resolved | None = None,
     ranks: int | None = None,
     size: UnitSize | None = None,
-    warmup_rounds: int = WARMUP_ROUNDS,
+    warmup_rounds: int | None = None,
     profile: Cluster | None = None,
 ) -> Experiment:
     """Make the launch that validates a plan.
 
     Args:
         resolved: the plan with its inputs.
-        rounds: measured rounds, strategy and baseline in turn.
-        engine: one of `ENGINES`; layers runs the model's own layers, the others stand-ins for them.
+        rounds: measured rounds, strategy and baseline in turn; None for `ROUNDS` of the engine.
+        engine: one of `ENGINES`; None for the model's own layers, or for stand-ins where it has no code,
+            where its layers cannot run, or where `size` is given.
         baseline: one of `BASELINES`, a plan or its file; None suits the plan.
         ranks: most processes; None for as many as can be timed here.
         size: size of the stand-ins.
-        warmup_rounds: rounds before them that are discarded (a dry run needs none).
+        warmup_rounds: rounds before them that are discarded (a dry run needs none); None for `WARMUP_ROUNDS`
+            of the engine.
         profile: a profile of this machine (`explorer.profiling.kept_profile`), whose prediction is compared
             as well; None if there is none.
 
     Raises:
         InputError: a plan or option that cannot be run.
     """
-    if engine not in ENGINES:
+    engine = FORMER.get(engine, engine) if engine else engine
+    if engine is not None and engine not in ENGINES:
         raise InputError(f"unknown engine {engine!r}", key="engine", found=engine, allowed=", ".join(ENGINES))
-    if rounds < 1:
+    if rounds is not None and rounds < 1:
         raise InputError(f"{rounds} rounds", key="steps", found=rounds, allowed=">= 1")
     if engine == "dry":
         if profile is not None:
             raise InputError(
                 "a dry run computes nothing that a profile could predict",
-                key="profile", found=profile.name, allowed="engine interpreter, layers or torch",
+                key="profile", found=profile.name, allowed="engine layers, likeness or torch",
             )  # fmt: skip
-        return dry_run(resolved, rounds=min(rounds, 3), ranks=ranks or DRY_RANKS)
+        return dry_run(resolved, rounds=min(rounds or ROUNDS["dry"], 3), ranks=ranks or DRY_RANKS)
     if engine == "layers" and size is not None:
         raise InputError(
             "own layers have the sizes of their model, and no others",
-            key="size", found=f"width {size.d_model}", allowed="engine interpreter or torch",
+            key="size", found=f"width {size.d_model}", allowed="engine likeness or torch",
         )  # fmt: skip
-    return short_run(
-        resolved, rounds=rounds, engine=engine, baseline=baseline, ranks=ranks or available_ranks(),
-        size=None if engine == "layers" else size or UnitSize(), warmup_rounds=warmup_rounds, profile=profile,
-    )  # fmt: skip
+
+    def made(engine: str, size: UnitSize | None, reason: str = "", most_s: float = math.inf) -> Experiment:
+        return short_run(
+            resolved, rounds=rounds or ROUNDS[engine], engine=engine, baseline=baseline,
+            ranks=ranks or available_ranks(), size=size, profile=profile, stand_ins=reason, most_s=most_s,
+            warmup_rounds=WARMUP_ROUNDS[engine] if warmup_rounds is None else warmup_rounds,
+        )  # fmt: skip
+
+    if engine == "layers":
+        return made(engine, None)
+    if engine is not None or size is not None:
+        return made(engine or "likeness", size or UnitSize(), "they were asked for")
+    if reason := codeless(resolved):
+        return made("likeness", UnitSize(), reason)
+    try:
+        return made("layers", None, most_s=MOST_STEP_S)
+    except InputError as error:
+        return made("likeness", UnitSize(), error.message)

@@ -38,13 +38,12 @@ from explorer.run.judging.cost_check import (
 from explorer.run.judging.timelines import RunTimeline, run_timeline
 from explorer.run.launching.launch import RunResult, device_of
 from explorer.run.model import ModelSpec
+from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_scale import own_scaled
 from explorer.run.own.shortened import Shortened
 from explorer.run.spec import Calibration, RunSpec
 from explorer.simulation.check import check_job
 from explorer.strategy import JobStrategy
-
-WARMUP_ROUNDS = 2
 
 
 def short_run(
@@ -55,20 +54,24 @@ def short_run(
     baseline: str | Resolved | None,
     ranks: int,
     size: UnitSize | None,
-    warmup_rounds: int = WARMUP_ROUNDS,
+    warmup_rounds: int = 0,
     profile: Cluster | None = None,
+    stand_ins: str = "",
+    most_s: float = math.inf,
 ) -> Experiment:
     """Run a plan, its baseline and their calibration for real, in turn.
 
     `size`: size of the stand-ins; None for the model's own layers.
     `profile`: what this machine's profile says of it, to compare with; None if there is none.
+    `stand_ins`: why stand-ins run; empty for own layers.
+    `most_s`: seconds of a step in one process above which own layers are refused.
     """
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
     if problems := check_job(resolved.graph, resolved.cluster, job, strategy):
         raise PlanError(problems)
     shortened: tuple[Shortened, ...] = ()
     if size is None:
-        scaled, shortened = own_scaled(resolved, ranks=ranks)
+        scaled, shortened = own_scaled(resolved, ranks=ranks, most_s=most_s)
     else:
         scaled = scale(resolved.graph, resolved.cluster, job, strategy, ranks=ranks, size=size)
     size = size or UnitSize()
@@ -77,17 +80,17 @@ def short_run(
     main = _likeness_prepared(scaled, rough, ranks)
     against = _prepared("baseline", scaled, other, rough, everywhere=name == "single")
     # plain gradient descent: Adam would blow up rounding errors from the second step on
-    plain = _prepared("numerics", scaled, scaled.strategy, rough, check=True, once=True)
+    plain = _prepared("numerics", scaled, scaled.strategy, rough, check=True, once=True, fewest=2)
     reading = reading_of(plain.case.order.read_rule)
     check = replace(plain.case, optimizer="momentum" if reading.make else "sgd", learning_rate=0.01)
-    counted = replace(main.case, name="bytes", once=True, count_bytes=True)
-    cases = [check, counted, main.case, against.case]
+    held = _prepared("bytes", scaled, scaled.strategy, rough, once=True, count_bytes=True, fewest=2)
+    cases = [check, held.case, main.case, against.case]
     twin = None
     if engine == "torch":
         if problems := unsupported_by_torch(main.case):
             raise InputError(
                 f"torch cannot run {'; '.join(problems)}",
-                key="engine", found="torch", allowed="interpreter",
+                key="engine", found="torch", allowed="likeness",
             )  # fmt: skip
         twin = replace(main.case, name="torch", engine="torch", check=True)
         cases.append(twin)
@@ -125,6 +128,7 @@ def short_run(
             memory=_memory(result, scaled),
             plan_speedup=planned_speedup(resolved, name, baseline),
             shortened=list(shortened),
+            stand_ins=stand_ins,
         )
 
     def timeline(result: RunResult) -> RunTimeline:
@@ -132,7 +136,9 @@ def short_run(
         shown = _prepared("strategy", scaled, scaled.strategy, known.cluster, graph=known.graph)
         return run_timeline(shown, [rank["cases"]["strategy"] for rank in result.ranks])
 
-    return Experiment(spec=spec, finish=finish, learn=learn, timeline=timeline)
+    return Experiment(
+        spec=spec, finish=finish, learn=learn, timeline=timeline, engine=engine, stand_ins=stand_ins
+    )
 
 
 def _likeness_prepared(scaled: Scaled, cluster: Cluster, ranks: int) -> Prepared:
@@ -159,14 +165,20 @@ def _prepared(
     cluster: Cluster,
     *,
     graph: LayerGraph | None = None,
+    fewest: int = 0,
     **fields: Any,
 ) -> Prepared:
+    """Prepare a strategy as a case.
+
+    `fewest`: steps of one that flushes, at least; 0 for two of own layers, whose steps are long, else three.
+    """
+    fewest = fewest or (2 if isinstance(scaled.model, OwnModel) else 3)
     from explorer.schedules import SCHEDULES
 
     flush = SCHEDULES.get(strategy.schedule).flushes(dict(strategy.options))
     rules = update_rules(strategy)
     rounds = 2 * math.lcm(*(rule.period for rule in rules))
-    steps = max(3 if flush else 4, rounds) + max((rule.delay for rule in rules), default=0)
+    steps = max(fewest if flush else 4, rounds) + max((rule.delay for rule in rules), default=0)
     return prepare(
         name, graph or scaled.graph, cluster, scaled.job, strategy, steps=steps, model=scaled.model, **fields,
     )  # fmt: skip
@@ -306,7 +318,7 @@ def _by_operator(scaled: Scaled, strategy: JobStrategy, graph: LayerGraph) -> Jo
 def _memory(result: RunResult, scaled: Scaled) -> list[RankBytes]:
     """Compare the counted peak of every rank with the predicted one."""
     graph, rough = _operators(scaled), uncalibrated(scaled.ranks)
-    run = _prepared("bytes", scaled, scaled.strategy, rough)
+    run = _prepared("bytes", scaled, scaled.strategy, rough, fewest=2)
     priced = priced_by(run, graph, _by_operator(scaled, scaled.strategy, graph), rough)
     return rank_bytes(priced, [rank["cases"]["bytes"] for rank in result.ranks])
 

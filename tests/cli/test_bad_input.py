@@ -111,7 +111,7 @@ def test_own_layers_of_a_graph_without_code_are_refused(tmp_path: Path, run: Run
     done = run("validate", path, "--engine", "layers")
     assert done.status == 2
     assert done.err.startswith("explorer: engine: 'vgg16' is a graph without code")
-    assert "--engine interpreter" in done.err
+    assert "--engine likeness" in done.err
     assert done.err.count("\n") == 1
     found = run("validate", path, "--engine", "layers", "--json").json["error"]
     assert (found["key"], found["found"]) == ("engine", "layers")

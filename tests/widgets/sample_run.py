@@ -41,7 +41,7 @@ def comparison(**fields: Any) -> Comparison:
         ],
         "verdict": CONFIRMED,
         "baseline": "data_parallel",
-        "engine": "interpreter",
+        "engine": "likeness",
         "numerics": {"gradient": 3e-7, "weight": 2e-7},
         "stages": [
             StageTime(stages=(i,), predicted_s=1.0, measured_s=m)

@@ -334,7 +334,7 @@ def test_wrong_fields_are_said_where_they_are(bench: Explorer) -> None:
     assert bench.run_panel.rounds == 3
     bench.run_panel.controls.send_intent("set", key="engine", value="magic")
     assert "magic" in bench.error
-    assert bench.run_panel.engine == "interpreter"
+    assert bench.run_panel.engine == "likeness"
 
 
 def test_a_plan_that_cannot_be_run_is_said_and_former_results_stay(
@@ -592,7 +592,7 @@ def test_own_layers_give_errors_layer_by_layer(bench: Explorer) -> None:
     put(bench, done(bench, engine="layers", costs=costs, verdict=TOO_NOISY))
     assert bench.run_panel.errors(bench.now()) == {name: -0.25}
     assert page(bench)["result"]["layers"][0]["name"] == name
-    put(bench, done(bench, engine="interpreter", costs=costs, verdict=TOO_NOISY))
+    put(bench, done(bench, engine="likeness", costs=costs, verdict=TOO_NOISY))
     assert bench.run_panel.errors(bench.now()) is None, "its layers are stand-ins"
     assert bench.graph.view["no_errors"] == "machine was too busy"
 

@@ -31,13 +31,13 @@ POLL_S = 0.05
 """Seconds between two looks at the ranks."""
 TELL_EVERY_S = 0.25
 """Seconds between two pictures of a run under way."""
-STAND_INS = ("interpreter", "torch")
+STAND_INS = ("likeness", "torch")
 """Engines that run stand-ins, whose size is chosen here."""
 SLEPT = ("dry",)
 """Engines that compute nothing: no rounds warm them up, and no profile predicts them."""
-_PACE = {"interpreter": (9.0, 4.0), "torch": (9.0, 6.0), "dry": (12.0, 15.0), SLICE: (40.0, 0.0)}
+_PACE = {"likeness": (9.0, 4.0), "torch": (9.0, 6.0), "dry": (12.0, 15.0), SLICE: (40.0, 0.0)}
 """Seconds until the first round, and of a round, on two busy cores: a guess until something has run here."""
-_OWN_PACE = (60.0, 15.0)
+_OWN_PACE = (30.0, 6.0)
 """The same of any other engine: it runs the model's own layers."""
 
 

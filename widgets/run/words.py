@@ -104,17 +104,17 @@ _SLICE = (
         " compared with a profile of this machine (`explorer profile`), bytes need none."
     ),
 )
-_WHAT = {"dry": _DRY_RUN, "interpreter": _LIKENESS, "torch": _TORCH, SLICE: _SLICE}
+_WHAT = {"dry": _DRY_RUN, "likeness": _LIKENESS, "torch": _TORCH, SLICE: _SLICE}
 """By kind of run; any other one runs the model's own layers."""
 LABELS = {
-    "interpreter": "likeness: real compute and messages",
+    "likeness": "likeness: real compute and messages",
     "torch": "likeness, then on torch's own pipelining",
     "layers": "own layers: the model itself, shortened",
     "dry": "dry run: real messages, compute slept",
     SLICE: "slice: one rank at its full size, alone",
 }
 """Labels of the kinds of run; the name itself labels any other one."""
-_KINDS = {"dry": "dry run", "interpreter": "likeness", "torch": "likeness"}
+_KINDS = {"dry": "dry run", "likeness": "likeness", "torch": "likeness"}
 
 
 def format_seconds_roughly(seconds: float) -> str:

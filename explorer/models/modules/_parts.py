@@ -81,5 +81,5 @@ def missing(graph: LayerGraph, what: str) -> InputError:
         f"{graph.name} has no {what!r}, so that no module is like it",
         key="model",
         found=graph.name,
-        allowed="the model without options that change its layers, or --engine interpreter",
+        allowed="the model without options that change its layers, or --engine likeness",
     )

@@ -96,7 +96,7 @@ class Comparison:
     baseline: str
     """Baseline of the speedup; empty without one."""
     engine: str
-    """interpreter, torch, dry or slice."""
+    """layers, likeness, torch, dry or slice; interpreter in files of earlier versions, which is likeness."""
     numerics: dict[str, float]
     """Largest relative errors of gradients and weights."""
     stages: list[StageTime] = field(default_factory=list)
@@ -107,6 +107,8 @@ class Comparison:
     """Distance of the quartiles of the rounds' own errors, in per cent; 0 for fewer than two rounds."""
     engines: list[EngineRun] = field(default_factory=list)
     """Our engine and torch's in the same launch; [] if torch's did not run."""
+    stand_ins: str = ""
+    """Reason why small stand-ins ran in place of the model's own layers; empty if they did not."""
     shortened: list[Shortened] = field(default_factory=list)
     """What runs of the plan's model here, where it is less; [] for stand-ins and slept compute."""
     machine: dict[str, Any] = field(default_factory=dict)

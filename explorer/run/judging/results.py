@@ -40,7 +40,9 @@ def exported(resolved: Resolved, *, profile: Cluster | None = None) -> Experimen
         InputError: the plan cannot be run.
     """
     ranks = len(lanes_of(resolved))
-    made = make_experiment(resolved, rounds=ROUNDS, ranks=ranks, baseline="single", profile=profile)
+    made = make_experiment(
+        resolved, rounds=ROUNDS, engine="likeness", ranks=ranks, baseline="single", profile=profile
+    )
     return replace(made, spec=replace(made.spec, plan=plan_mark(resolved)))
 
 

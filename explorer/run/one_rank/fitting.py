@@ -74,14 +74,14 @@ def _shortened(resolved: Resolved, microbatches: int | None) -> tuple[Job, tuple
         if problem := _dependent(stage):
             raise InputError(
                 f"stage {s} cannot run alone: {problem}",
-                key="engine", found="slice", allowed="engine interpreter",
+                key="engine", found="slice", allowed="engine likeness",
             )  # fmt: skip
     sizes = {stage.microbatch_samples for stage in strategy.stages}
     parts = {stage.microbatch_samples // stage.meshes[0].replicas for stage in strategy.stages}
     if len(sizes) > 1 or len(parts) > 1 or not job.training:
         raise InputError(
             "a slice runs training with one microbatch size",
-            key="engine", found=sorted(sizes | parts), allowed="equal sizes, or engine interpreter",
+            key="engine", found=sorted(sizes | parts), allowed="equal sizes, or engine likeness",
         )  # fmt: skip
     size = sizes.pop()
     before = job.global_batch // size
@@ -115,7 +115,7 @@ def _report(resolved: Resolved, job: Job) -> Report:
         raise InputError(
             "a slice runs forwards, whole backwards and updates",
             key="engine", found=resolved.plan.strategy.job.schedule,
-            allowed="a schedule without split backwards, or engine interpreter",
+            allowed="a schedule without split backwards, or engine likeness",
         )  # fmt: skip
     return report
 
@@ -136,7 +136,7 @@ def _require_room(needed: float, device: str) -> None:
     if needed > free:
         raise InputError(
             f"the rank needs {format_bytes(needed)} of tensors, and {format_bytes(free)} are free here",
-            key="engine", found="slice", allowed="a smaller microbatch, or engine interpreter",
+            key="engine", found="slice", allowed="a smaller microbatch, or engine likeness",
         )  # fmt: skip
 
 

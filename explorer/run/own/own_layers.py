@@ -44,6 +44,7 @@ class OwnLayers:
         self.source, self.keep = open_own(model)
         self.dtype = dtype_of(model)
         self.shapes = {name: item.shape for name, item in self.source.module.named_parameters()}
+        self._drawn: dict[str, torch.Tensor] = {}
         self._programs: dict[int, CapturedProgram] = {}
         self._modules: dict[tuple[int, tuple[int, ...]], LayerModule] = {}
         producer, number = self.program(1).graph.producer, {name: i for i, name in enumerate(model.layers)}
@@ -57,7 +58,8 @@ class OwnLayers:
             InputError: the module has other layers than those that the run was made from.
         """
         if samples not in self._programs:
-            made = capture_program(self.source, samples=samples, keep=self.keep)
+            one = self.program(1) if samples != 1 else None
+            made = capture_program(self.source, samples=samples, keep=self.keep, one=one)
             names = tuple(layer.name for layer in made.graph.layers)
             if names != self.model.layers:
                 raise InputError(
@@ -70,7 +72,12 @@ class OwnLayers:
     def weights(self, units: Iterable[int], device: torch.device) -> Weights:
         """Return the initial weights of some layers."""
         names = self.model.parameters_of(units)
-        return {name: self._initial(name).to(device).requires_grad_() for name in names}
+        for name in names:
+            if name not in self._drawn:
+                self._drawn[name] = self._initial(name)
+        return {
+            name: self._drawn[name].to(device, copy=True).requires_grad_() for name in names
+        }  # fmt: skip
 
     def _initial(self, name: str) -> torch.Tensor:
         """Draw a parameter: matrices keep the size of what they multiply, scales are near 1."""

@@ -8,6 +8,7 @@ cuts. Widths stay.
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -23,11 +24,19 @@ from explorer.plan import Reference, Resolved, located
 from explorer.run.cases.likeness import Scaled, UnitSize, scale
 from explorer.run.own.own_source import OwnSource, own_source
 from explorer.run.own.shortened import Shortened
-from explorer.run.own.shortening import Keep, kept_blocks, sample_flops, whole_blocks
+from explorer.run.own.shortening import (
+    Keep,
+    kept_blocks,
+    parameter_elements,
+    sample_flops,
+    whole_blocks,
+)
 from explorer.strategy import Stage
 
-STEP_S, FLOPS_PER_S = 4.0, 3e10
-"""Wanted seconds of a step in one process, and FLOP/s that a core is assumed to reach."""
+STEP_S, MOST_STEP_S = 1.2, 6.0
+"""Wanted seconds of a step in one process, and those above which own layers run only if asked for by name."""
+FLOPS_PER_S, ELEMENT_S = 5e10, 1.5e-8
+"""FLOP/s that a core is assumed to reach, and seconds of a step for each scalar: its update and gradients."""
 FEWEST_TOKENS = 16
 """Tokens of a sample below which none are taken away."""
 COPIES = 14
@@ -36,7 +45,7 @@ _OWN = UnitSize(samples=1)
 
 
 def own_scaled(
-    resolved: Resolved, *, ranks: int, step_s: float = STEP_S
+    resolved: Resolved, *, ranks: int, step_s: float = STEP_S, most_s: float = math.inf
 ) -> tuple[Scaled, tuple[Shortened, ...]]:
     """Bring a plan down to at most so many ranks, with its model's own layers.
 
@@ -44,20 +53,21 @@ def own_scaled(
         resolved: the plan.
         ranks: most ranks.
         step_s: wanted seconds of a step in one process.
+        most_s: seconds of a step in one process above which it is refused.
 
     Raises:
-        InputError: no code behind the plan's model, layers of the plan that the module does not have, or
-            slices of layers.
+        InputError: no code behind the plan's model, layers of the plan that the module does not have,
+            slices of layers, or a step that is too long, or needs too much memory, however short it is made.
     """
     job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
     item = _with_code(resolved)
     if any(stage.slices for stage in strategy.stages):
         raise InputError(
             "layers cut into slices over stages do not run yet", key="slices",
-            allowed="whole layers, or --engine interpreter",
+            allowed="whole layers, or --engine likeness",
         )  # fmt: skip
     like = scale(resolved.graph, resolved.cluster, job, strategy, ranks=ranks, size=_OWN)
-    tokens, keep = _short_enough(resolved, item, like, step_s)
+    tokens, keep = _short_enough(resolved, item, like, step_s, most_s)
     own = own_source(
         located(item.reference, resolved.folder), settings=dict(item.settings), sequence_length=tokens,
         keep=keep,
@@ -83,17 +93,23 @@ def own_scaled(
 
 def _with_code(resolved: Resolved) -> Reference:
     """Return the plan's only model, behind which there is code."""
-    item = resolved.plan.models[0][1]
-    if len(resolved.plan.models) > 1 or not has_module(located(item.reference, resolved.folder)):
-        several = len(resolved.plan.models) > 1
+    if reason := codeless(resolved):
         raise InputError(
-            "own layers of several models do not run yet" if several
-            else f"{item.reference!r} is a graph without code, so it has no layers of its own to run",
-            key="engine", found="layers",
-            allowed="--engine interpreter, which runs stand-ins; or a plan for a zoo model with a module,"
+            reason, key="engine", found="layers",
+            allowed="--engine likeness, which runs stand-ins; or a plan for a zoo model with a module,"
             " hf:PATH or module:factory",
         )  # fmt: skip
-    return item
+    return resolved.plan.models[0][1]
+
+
+def codeless(resolved: Resolved) -> str:
+    """Return why a plan has no layers of its own to run; empty if there is code behind its model."""
+    if len(resolved.plan.models) > 1:
+        return "own layers of several models do not run yet"
+    reference = resolved.plan.models[0][1].reference
+    if has_module(located(reference, resolved.folder)):
+        return ""
+    return f"{reference!r} is a graph without code, so it has no layers of its own to run"
 
 
 def _carried(text: str) -> bool:
@@ -103,12 +119,21 @@ def _carried(text: str) -> bool:
 
 
 def _short_enough(
-    resolved: Resolved, item: Reference, like: Scaled, step_s: float
+    resolved: Resolved, item: Reference, like: Scaled, step_s: float, most_s: float
 ) -> tuple[int | None, Keep]:
-    """Return the tokens of a sample and the blocks that stay."""
+    """Return the tokens of a sample and the blocks that stay.
+
+    Raises:
+        InputError: a step that is too long, or needs too much memory, with as few as may stay.
+    """
     graph, batch = resolved.graph, like.job.global_batch
     most = step_s * FLOPS_PER_S / (3 * batch)
-    memory = 0.5 * _free_bytes() / (4 * COPIES * like.ranks)
+    free = _free_bytes()
+    memory = 0.5 * free / (4 * COPIES * like.ranks)
+
+    def seconds(flops: float, elements: float) -> float:
+        return 3 * batch * flops / FLOPS_PER_S + ELEMENT_S * elements
+
     tokens: int | None = item.sequence_length or None
     length = graph.defaults.sequence_length
     if length and sample_flops(graph) > most:
@@ -118,7 +143,23 @@ def _short_enough(
         graph = shorter if shorter is not None else graph
         tokens = tokens if shorter is not None else (item.sequence_length or None)
     blocks = whole_blocks(resolved.graph, resolved.plan.strategy.job.stages)
-    return tokens, kept_blocks(graph, blocks, flops=most, elements=memory)
+    keep = kept_blocks(
+        graph, blocks, fits=lambda flops, elements: seconds(flops, elements) <= step_s and elements <= memory
+    )
+    stay = {f"{path}.{n}": n in kept for path, count, kept in keep for n in range(count)}
+    elements = parameter_elements(graph, stay)
+    if (needed := 4 * COPIES * like.ranks * elements) > 0.9 * free:
+        raise InputError(
+            f"its own layers need {needed / 2**30:.1f} GiB on {like.ranks} ranks, however few blocks run",
+            key="ranks", found=f"{like.ranks} ranks, {free / 2**30:.1f} GiB free",
+            allowed="fewer ranks, more memory, or --engine likeness",
+        )  # fmt: skip
+    if (taken := seconds(sample_flops(graph, stay), elements)) > most_s:
+        raise InputError(
+            f"a step of its own layers takes some {taken:.0f} s, however few blocks run", key="engine",
+            found="layers", allowed="--engine layers, which runs it all the same, or --engine likeness",
+        )  # fmt: skip
+    return tokens, keep
 
 
 def _free_bytes() -> float:
@@ -159,7 +200,7 @@ def _plan_names(reference: str, own: OwnSource, graph: LayerGraph) -> dict[str, 
         raise InputError(
             f"{(strange or missing)[0]!r} is a layer of {'the module' if strange else 'the plan'} only",
             key="layers", found=(strange or missing)[0],
-            allowed=f"the same layers in both ({len(blocks)} blocks agree), or --engine interpreter",
+            allowed=f"the same layers in both ({len(blocks)} blocks agree), or --engine likeness",
         )  # fmt: skip
     return named
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from explorer.graph import LayerGraph
 from explorer.strategy import Stage
@@ -12,9 +12,9 @@ Keep = tuple[tuple[str, int, tuple[int, ...]], ...]
 
 
 def kept_blocks(
-    graph: LayerGraph, blocks: Mapping[int, Sequence[str]], *, flops: float, elements: float
+    graph: LayerGraph, blocks: Mapping[int, Sequence[str]], *, fits: Callable[[float, float], bool]
 ) -> Keep:
-    """Take blocks away until a graph is within two limits, or none is left that may go.
+    """Take blocks away until a graph fits, or none is left that may go.
 
     Stages lose blocks in proportion to those they have; the first of each stays, and so does a block whose
     output has another shape than that of the block before it.
@@ -22,13 +22,12 @@ def kept_blocks(
     Args:
         graph: the model.
         blocks: per stage, the blocks that may go (`whole_blocks`).
-        flops: most FLOPs of the forward of one sample.
-        elements: most scalars of parameters.
+        fits: tells whether FLOPs of the forward of one sample, and scalars of parameters, are few enough.
     """
     kept = {block: True for names in blocks.values() for block in names}
     reshaping = _reshaping(graph)
     order = [block for block in _dropping_order(blocks) if block not in reshaping]
-    while order and (sample_flops(graph, kept) > flops or _elements(graph, kept) > elements):
+    while order and not fits(sample_flops(graph, kept), parameter_elements(graph, kept)):
         kept[order.pop()] = False
     return _lists(graph, kept)
 
@@ -38,8 +37,10 @@ def sample_flops(graph: LayerGraph, kept: Mapping[str, bool] | None = None) -> f
     return sum(item.forward.flops for item in graph.layers if not kept or kept.get(item.block, True))
 
 
-def _elements(graph: LayerGraph, kept: Mapping[str, bool]) -> float:
-    names = {u.name for item in graph.layers if kept.get(item.block, True) for u in item.parameters}
+def parameter_elements(graph: LayerGraph, kept: Mapping[str, bool] | None = None) -> float:
+    """Return the scalars of all parameters of the layers whose blocks stay."""
+    stay = [item for item in graph.layers if not kept or kept.get(item.block, True)]
+    names = {use.name for item in stay for use in item.parameters}
     return sum(graph.parameter[name].elements for name in names)
 
 

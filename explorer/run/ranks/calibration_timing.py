@@ -22,8 +22,8 @@ from explorer.run.ranks.transport import Transport
 from explorer.run.ranks.units import units_of
 from explorer.run.spec import Calibration
 
-REPEATS = 3
-"""Messages and collectives of one size in one round."""
+REPEATS, LARGE_BYTES = 3, 1 << 25
+"""Messages and collectives of one size in one round, and the size from which one collective is enough."""
 
 Pair = tuple[float, float]
 
@@ -156,7 +156,7 @@ class Stopwatch:
             return 0.0
         times = []
         rows = torch.ones(max(1, size // 4), device=self.device)
-        for _ in range(REPEATS):
+        for _ in range(REPEATS if size < LARGE_BYTES else 1):
             self.transport.barrier()
             begin = self._now()
             work = self.transport.reduce(self.everyone, torch.cat([rows.reshape(-1)]))

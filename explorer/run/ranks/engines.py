@@ -65,7 +65,7 @@ class Units(nn.Module):
 def torch_player(case: RunCase, desk: Says, transport: Transport) -> Callable[[], dict[str, Any]]:
     """Build a case on torch's machinery; return a function that runs all its steps once."""
     if problems := unsupported_by_torch(case):
-        raise InputError(f"torch cannot run {'; '.join(problems)}", key="engine", allowed="interpreter")
+        raise InputError(f"torch cannot run {'; '.join(problems)}", key="engine", allowed="likeness")
     lanes = RankLanes(case.lowered())
     local = Compute(case, lanes, transport.rank, transport.device)
     modules = {
@@ -100,7 +100,7 @@ def torch_player(case: RunCase, desk: Says, transport: Transport) -> Callable[[]
 def _stand_ins(local: Compute) -> ModelSpec:
     """Return the model of a case that `unsupported_by_torch` lets pass."""
     if not isinstance(local.model, ModelSpec):
-        raise InputError("torch's engine runs stand-ins only", key="engine", allowed="interpreter")
+        raise InputError("torch's engine runs stand-ins only", key="engine", allowed="likeness")
     return local.model
 
 

@@ -12,6 +12,7 @@ import torch
 from explorer.run.launching import guard
 from explorer.run.launching.status import COMPUTING, IDLE, WAITING
 from explorer.run.ranks.allocated import counted, prepare_counting
+from explorer.run.ranks.heap import keep_freed_memory
 from explorer.run.ranks.interpreter import Backend, Hooks, Interpreter
 from explorer.run.ranks.lane import LanePlan, RankLanes
 from explorer.run.ranks.sleeper import Sleeper
@@ -37,6 +38,7 @@ class Reports(Protocol):
 
 def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
     """Run everything a specification requests; return this rank's result."""
+    keep_freed_memory()
     torch.set_num_threads(1)
     if spec.pin:
         _pin(spec.ranks)

@@ -84,24 +84,38 @@ class Emulation:
     def _work(self, low: int, high: int) -> None:
         """Run forward and backward of some samples through the whole model."""
         used = [self.books.worker_of(section, low) for section in range(len(self.books.sections))]
-        weights = [self._leaves(piece, low, used[0]) for piece in used]
+        moves = any(self._moves(piece, low, used[0]) for piece in used)
+        weights = [self._leaves(piece, low, used[0], copied=moves) for piece in used]
         at = self.books.batches.data(low)
         data = self.units.samples(at, at + high - low, self.device)
         if self.books.batches.sweeps == 1:
-            found = self._together(used, weights, data, low)
+            found = self._together(used, weights, data, low, moves=moves)
         else:
-            found = self._apart(used, weights, data, low)
+            found = self._apart(used, weights, data, low, moves=moves)
         for piece, gradients in zip(used, found, strict=True):
             span = self.books.update_of(piece, low)
             for name, gradient in gradients.items():
                 key = (piece, name, span)
-                self.own[key] = self.own[key] + gradient if key in self.own else gradient
+                if key in self.own:
+                    self.own[key].add_(gradient)
+                else:  # two parameters may have been given one tensor
+                    self.own[key] = gradient.clone()
             self.worked[piece, span] += high - low
 
-    def _leaves(self, piece: Piece, sample: int, first: Piece) -> Weights:
-        """Return copies of the weights that a forward of a sample reads, to differentiate by."""
-        read = self._read(piece, "F", sample, first)
-        return {name: value.detach().clone().requires_grad_() for name, value in read.items()}
+    def _moves(self, piece: Piece, sample: int, first: Piece) -> bool:
+        """Tell whether a backward of a sample reads other weights than its forward."""
+        if not self.case.shape.training:
+            return False
+        if self.case.order.read_rule.name == "predicted":
+            return True
+        return self.books.version(piece, "F", sample, first) != self.books.version(piece, "B", sample, first)
+
+    def _leaves(self, piece: Piece, sample: int, first: Piece, *, copied: bool) -> Weights:
+        """Return the weights that a forward of a sample reads, to differentiate by; copies if other values
+        are to be written there.
+        """
+        read = {name: value.detach() for name, value in self._read(piece, "F", sample, first).items()}
+        return {name: (value.clone() if copied else value).requires_grad_() for name, value in read.items()}
 
     def _turn_back(self, used: list[Piece], weights: list[Weights], sample: int) -> None:
         """Write the weights that the backward reads where the forward's stood: activations stay those of the
@@ -111,13 +125,16 @@ class Emulation:
             for name, value in self._read(piece, "B", sample, used[0]).items():
                 leaves[name].data.copy_(value)
 
-    def _together(self, used: list[Piece], weights: list[Weights], data: Samples, low: int) -> list[Weights]:
+    def _together(
+        self, used: list[Piece], weights: list[Weights], data: Samples, low: int, *, moves: bool
+    ) -> list[Weights]:
         """Differentiate the loss of some samples at once, through all sections."""
         loss = self._loss(used, weights, data)
         self.losses.append(float(loss.detach()))
         if not self.case.shape.training:
             return [{} for _ in used]
-        self._turn_back(used, weights, low)
+        if moves:
+            self._turn_back(used, weights, low)
         flat = [leaf for leaves in weights for leaf in leaves.values()]
         gradients: Iterable[torch.Tensor | None] = torch.autograd.grad(loss, flat, allow_unused=True)
         found = iter(gradients)
@@ -155,7 +172,9 @@ class Emulation:
                 return False
         return True
 
-    def _apart(self, used: list[Piece], weights: list[Weights], data: Samples, low: int) -> list[Weights]:
+    def _apart(
+        self, used: list[Piece], weights: list[Weights], data: Samples, low: int, *, moves: bool
+    ) -> list[Weights]:
         """Differentiate section by section, each given what its neighbours made so many sweeps before."""
         batches = self.books.batches
         source = low - self.books.lag(low) * batches.samples
@@ -182,7 +201,8 @@ class Emulation:
         self.losses.append(sum(float(part[self.last].detach()) for part in made if self.last in part))
         if not self.case.shape.training:
             return [{} for _ in used]
-        self._turn_back(used, weights, low)
+        if moves:
+            self._turn_back(used, weights, low)
         found: list[Weights] = [{} for _ in used]
         outside = {unit for given in inputs for unit in given}
         for s in reversed(range(len(used))):

@@ -76,10 +76,40 @@ def test_blocks_go_in_equal_shares_and_stand_in_the_table(stack: Resolved) -> No
 
 
 def test_blocks_go_where_memory_is_short(stack: Resolved, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("explorer.run.own.own_scale._free_bytes", lambda: 1.0)
+    monkeypatch.setattr("explorer.run.own.own_scale._free_bytes", lambda: 2e5)
     scaled, _ = own_scaled(stack, ranks=2)
     assert isinstance(scaled.model, OwnModel)
     assert scaled.model.keep == (("blocks", 12, (0, 3, 6, 9)),)
+    monkeypatch.setattr("explorer.run.own.own_scale._free_bytes", lambda: 1e5)
+    with pytest.raises(InputError, match="GiB on 2 ranks, however few blocks run"):
+        own_scaled(stack, ranks=2)
+
+
+def test_a_step_that_stays_too_long_is_refused_unless_asked_for(stack: Resolved) -> None:
+    with pytest.raises(InputError, match="takes some 0 s, however few blocks run"):
+        own_scaled(stack, ranks=2, step_s=IMPOSSIBLE_S, most_s=IMPOSSIBLE_S)
+
+
+def test_own_layers_run_where_there_is_code_and_stand_ins_say_why_elsewhere(
+    stack: Resolved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = make_experiment(stack, ranks=2, rounds=1)
+    assert (own.engine, own.stand_ins) == ("layers", "")
+    assert all(isinstance(case.model, OwnModel) for case in own.spec.cases)
+    for resolved, options, why in (
+        (plan("vgg16", stages=2, microbatches=4), {}, "a graph without code"),
+        (renamed(stack), {}, "is a layer of the module only"),
+        (stack, {"size": SMALL}, "they were asked for"),
+        (stack, {"engine": "likeness"}, "they were asked for"),
+        (stack, {"engine": "interpreter"}, "they were asked for"),
+    ):
+        made = make_experiment(resolved, ranks=2, rounds=1, **options)  # type: ignore[arg-type]
+        assert made.engine == "likeness"
+        assert why in made.stand_ins
+        assert not any(isinstance(case.model, OwnModel) for case in made.spec.cases)
+    monkeypatch.setattr("explorer.run.own.own_scale.ELEMENT_S", 1.0)
+    assert "takes some" in make_experiment(stack, ranks=2, rounds=1).stand_ins
+    assert make_experiment(stack, engine="layers", ranks=2, rounds=1).engine == "layers"
 
 
 def test_tokens_go_before_blocks() -> None:
@@ -125,22 +155,19 @@ def test_refusals_are_one_line_with_the_way_out(stack: Resolved) -> None:
     ):
         with pytest.raises(InputError, match=re.escape(said)) as caught:
             own_scaled(refused, ranks=2)
-        assert "--engine interpreter" in str(caught.value)
+        assert "--engine likeness" in str(caught.value)
         assert "\n" not in str(caught.value)
 
 
 def test_the_engine_is_refused_before_anything_starts(stack: Resolved) -> None:
-    with pytest.raises(InputError, match="--engine interpreter"):
+    with pytest.raises(InputError, match="--engine likeness"):
         make_experiment(plan("vgg16", stages=2, microbatches=4), engine="layers", ranks=2)
     with pytest.raises(InputError, match="the sizes of their model"):
         make_experiment(stack, engine="layers", ranks=2, size=SMALL)
 
 
-def test_only_the_engine_that_is_asked_for_takes_own_layers(stack: Resolved) -> None:
+def test_a_launch_of_own_layers_is_plain_data(stack: Resolved) -> None:
     own = make_experiment(stack, engine="layers", ranks=2, rounds=1).spec
-    stand_ins = make_experiment(stack, ranks=2, rounds=1).spec
-    assert all(isinstance(case.model, OwnModel) for case in own.cases)
-    assert not any(isinstance(case.model, OwnModel) for case in stand_ins.cases)
     assert own.calibration is not None
     assert isinstance(own.calibration.model, OwnModel)
     assert from_data(to_data(own)) == own

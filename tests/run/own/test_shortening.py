@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -67,13 +67,17 @@ def kept_numbers(graph: LayerGraph, keep: object) -> set[int]:
     return set(kept)
 
 
+def within(flops: float, elements: float) -> Callable[[float, float], bool]:
+    return lambda used, held: used <= flops and held <= elements
+
+
 @given(models(), limits, limits)
 def test_what_stays_of_every_stage(
     made: tuple[LayerGraph, tuple[Stage, ...]], flops: float, elements: float
 ) -> None:
     graph, stages = made
     blocks = whole_blocks(graph, stages)
-    kept = kept_numbers(graph, kept_blocks(graph, blocks, flops=flops, elements=elements))
+    kept = kept_numbers(graph, kept_blocks(graph, blocks, fits=within(flops, elements)))
     names = {f"blocks.{n}" for n in kept}
     cut = {layer.block for layer in graph.layers if layer.block} - {b for own in blocks.values() for b in own}
     assert cut <= names, "a block that a cut divides stays"
@@ -102,11 +106,11 @@ def test_limits_are_kept_and_nothing_goes_in_vain(
         return used[0] <= flops and used[1] <= elements
 
     every = kept_numbers(graph, ())
-    kept = kept_numbers(graph, kept_blocks(graph, blocks, flops=flops, elements=elements))
+    kept = kept_numbers(graph, kept_blocks(graph, blocks, fits=within(flops, elements)))
     fewest = every - {int(b.rpartition(".")[2]) for own in blocks.values() for b in own[1:]}
     assert fits(kept) or kept == fewest
     assert (kept == every) == (fits(every) or every == fewest)
-    wider = kept_numbers(graph, kept_blocks(graph, blocks, flops=2 * flops, elements=2 * elements))
+    wider = kept_numbers(graph, kept_blocks(graph, blocks, fits=within(2 * flops, 2 * elements)))
     assert kept <= wider, "more room takes no block away"
     if kept != every:  # with the last block that went, a limit is exceeded
         gone = [
@@ -121,7 +125,7 @@ def test_limits_are_kept_and_nothing_goes_in_vain(
 def test_a_block_that_changes_the_shape_stays() -> None:
     graph = stacked([1.0] * 12, widths=[4.0, 4.0, 8.0, 8.0, 2.0, 2.0])
     blocks = whole_blocks(graph, staged(graph, []))
-    kept = kept_blocks(graph, blocks, flops=0.0, elements=0.0)
+    kept = kept_blocks(graph, blocks, fits=within(0.0, 0.0))
     assert kept == (("blocks", 6, (0, 2, 4)),)
 
 
