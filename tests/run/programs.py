@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from explorer.cluster import Cluster
 from explorer.cluster_profiles import load_cluster
 from explorer.graph import LayerGraph
 from explorer.models.synthetic import chain
@@ -83,6 +85,38 @@ def placed_stages(
     )
 
 
+def moved_away(
+    p: int, *, microbatches: int = 8, split: bool = True, room: float = 1.6, **fields: Any
+) -> Prepared:
+    """OptPipe on devices with room for so many microbatches, which send others to the host and fetch them."""
+    size = fields.pop("size", 1)
+    options = (("offload", True), ("split", split), ("choices", 0))
+    more = {"microbatches": microbatches, "batch": microbatches * size, **fields}
+    shape = real("optpipe", p, 1, options=options, **more).program.shape
+    held = map(max, shape.activation_bytes, shape.waiting_bytes)
+    spare = min(cap - room * each for cap, each in zip(shape.memory_cap_bytes, held, strict=True))
+    kinds = tuple(
+        replace(
+            kind,
+            memory_bytes=kind.memory_bytes - spare,
+            host_bandwidth_bytes_per_s=max(shape.activation_bytes) / max(shape.forward_s),
+        )
+        for kind in CLUSTER.device_kinds
+    )
+    return real(
+        "optpipe", p, 1, options=options, cluster=replace(CLUSTER, device_kinds=kinds),
+        name=f"moved-away-{p}{'' if split else '-whole'}", **more,
+    )  # fmt: skip
+
+
+IN_HALVES = (
+    "0F0 0OFFLOAD0 0F1 0FREE0 0OFFLOAD1 0F2 0FREE1 0RELOAD0 0F3 0I0 0RELOAD1 0W0 0I1 0I2 0W1 0I3 0W2 0W3;"
+    "1F0 1OFFLOAD0 1F1 1FREE0 1RELOAD0 1OFFLOAD1 1I0 1FREE1 1RELOAD1 1F2 1I1 1W0 1OFFLOAD2 1F3 1FREE2"
+    " 1RELOAD2 1I2 1W1 1W2 1I3 1W3"
+)
+"""An order that moves activations and splits backwards."""
+
+
 def chunks_of(schedule: str) -> int:
     """Stages per lane that a schedule is tried with."""
     return 2 if schedule.startswith("interleaved") else 1
@@ -104,6 +138,7 @@ def real(
     stages: tuple[Stage, ...] = (),
     options: tuple[tuple[str, Any], ...] = (),
     updates: tuple[UpdateChoice, ...] = (),
+    cluster: Cluster = CLUSTER,
 ) -> Prepared:
     """A checked case of the small transformer."""
     graph = model_graph(model)
@@ -114,7 +149,7 @@ def real(
     )
     label = name or f"{schedule}-{p}x{d}-{optimizer}{'-turns' if turns else ''}"
     return prepare(
-        label, graph, CLUSTER, job,
+        label, graph, cluster, job,
         JobStrategy(stages=made, schedule=schedule, options=options, updates=updates),
         steps=steps, model=model, check=True,
     )  # fmt: skip
@@ -144,6 +179,29 @@ def dry_placed(
     strategy = JobStrategy(stages=stages, schedule=schedule, options=options)
     label = "-".join([schedule, *(str(value) for _, value in options), f"{p}x{microbatches}"])
     return _dry(label, graph, strategy, microbatches, steps)
+
+
+def dry_moved_away(p: int, *, microbatches: int = 8, seconds: float = 0.02, steps: int = 2) -> Prepared:
+    """OptPipe with room for one and a half microbatches; a move takes 0.7 of a forward."""
+    size = 2.0**20
+    kinds = tuple(
+        replace(
+            kind,
+            host_bandwidth_bytes_per_s=size / (0.7 * seconds),
+            memory_bytes=1.5 * size,
+            reserved_bytes=0.0,
+        )
+        for kind in CLUSTER.device_kinds
+    )
+    graph = chain(
+        [seconds] * p, input_grad_s=seconds, weight_grad_s=seconds, activation_bytes=1e-6, saved_bytes=size
+    )
+    stages = placed_stages("optpipe", p, [layer.name for layer in graph.layers])
+    options = (("offload", True), ("choices", 0))
+    job = Job(global_batch=microbatches, precision="fp32", optimizer="none")
+    strategy = JobStrategy(stages=stages, schedule="optpipe", options=options)
+    cluster = replace(CLUSTER, device_kinds=kinds)
+    return prepare(f"moved-away-{p}", graph, cluster, job, strategy, steps=steps)
 
 
 def sleeping(layers: int, seconds: float) -> LayerGraph:

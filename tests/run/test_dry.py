@@ -17,7 +17,7 @@ from explorer.run.judging.compare import DRY_TOLERANCE_PCT, measure
 from explorer.run.launching.launch import RunResult, run
 from explorer.run.spec import RunSpec
 from explorer.schedules import SCHEDULES as REGISTERED
-from tests.run.programs import SCHEDULES, dry, dry_placed
+from tests.run.programs import SCHEDULES, dry, dry_moved_away, dry_placed
 
 RANKS = 8
 ATTEMPTS = 3
@@ -38,6 +38,7 @@ def launched_every() -> tuple[list[Prepared], RunResult]:
         for m, item in zip(cycle((8, 16)), ORDERED, strict=False)
     ]
     cases += [dry_placed("bapipe", 4, microbatches=16, seconds=0.01, options=(("variant", "1F1B-SNO"),))]
+    cases += [dry_moved_away(4, seconds=0.01)]
     return cases, run(RunSpec(ranks=4, cases=tuple(item.case for item in cases), rounds=2))
 
 

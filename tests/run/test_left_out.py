@@ -90,6 +90,9 @@ USES: dict[str, tuple[Sample, str]] = {
     "inputs": (with_job(pipeline(), input_seconds_per_sample=0.5), "the input pipeline: 0.5 s a sample"),
     "framework": (samples()["under a framework"], "framework: megatron-2021 in the plan, this package's own"),
     "tokens": (pipeline(), "tokens of a sample: 64 in the plan, few here"),
+    "moves": (
+        with_job_fields(schedule="optpipe", options=(("offload", True),)), "moved to the host for want"
+    ),
     "devices": (pipeline(), "devices and links: those of two nodes in the plan, this machine's here"),
     "microbatches": (pipeline(), "samples of a microbatch: 4 in the plan"),
 }  # fmt: skip

@@ -20,7 +20,7 @@ from explorer.run.ranks.lane import RankLanes
 from explorer.run.ranks.sweeps import first_guess
 from explorer.run.referee.replay import Replay
 from explorer.strategy import UpdateChoice
-from tests.run.programs import MODEL, placed, real
+from tests.run.programs import IN_HALVES, MODEL, moved_away, placed, real
 from tests.run.threads import Later, Threads, on_threads, worst
 
 Change = Callable[[Compute], None]
@@ -44,6 +44,8 @@ CASES: dict[str, Callable[[], Prepared]] = {
     "local": lambda: real("gpipe", 1, 2, updates=(UpdateChoice(rule="local_sgd", options=(("period", 2),)),)),
     "gossip": lambda: real("gpipe", 1, 4, microbatches=2, updates=(UpdateChoice(rule="gossip"),)),
     "predicted": lambda: real("spectrain", 2, 1, optimizer="momentum"),
+    "moved": lambda: moved_away(2, steps=2),
+    "moved halves": lambda: real("custom", 2, 1, name="moved-halves", options=(("lanes", IN_HALVES),)),
     "fp32": lambda: real("1f1b", 2, 1, model=replace(MODEL, dtype="fp32")),
 }
 
@@ -164,6 +166,28 @@ def no_lag(run: Compute) -> None:
     run._boundary = guess  # type: ignore[method-assign]
 
 
+def stale(run: Compute) -> None:
+    """What comes back from the host is what the first microbatch had sent there."""
+    copy, first = run.host_line.copy, {}
+
+    def earlier(pairs: Any, *, back: bool) -> None:
+        for at, (target, source) in enumerate(pairs):
+            held = first.setdefault((at, source.numel()), source.clone())
+            copy([(target, held if back else source)], back=back)
+
+    run.host_line.copy = earlier  # type: ignore[method-assign]
+
+
+def emptied(run: Compute) -> None:
+    """Zeros come back from the host."""
+    copy = run.host_line.copy
+
+    def nothing(pairs: Any, *, back: bool) -> None:
+        copy([(target, source * 0 if back else source) for target, source in pairs], back=back)
+
+    run.host_line.copy = nothing  # type: ignore[method-assign]
+
+
 MUTANTS: list[tuple[Change, tuple[str, ...]]] = [
     (older, ("pipeline", "both", "versions", "buffers", "copies", "halves", "sweeps", "predicted")),
     (newer, ("versions", "buffers")),
@@ -175,6 +199,8 @@ MUTANTS: list[tuple[Change, tuple[str, ...]]] = [
     (swapped_parameters, ("replicas", "both", "turns", "four", "copies", "local", "gossip")),
     (never, tuple(CASES)),
     (no_lag, ("sweeps",)),
+    (stale, ("moved", "moved halves")),
+    (emptied, ("moved", "moved halves")),
 ]
 
 

@@ -19,7 +19,7 @@ from explorer.run.ranks.modules import initial_weights, run_units, sample_tokens
 from explorer.run.spec import RunSpec
 from explorer.strategy import Mesh, Stage, UpdateChoice
 from explorer.updates import WEIGHTS, rule_of
-from tests.run.programs import EVERY, MODEL, SCHEDULES, placed, real
+from tests.run.programs import EVERY, IN_HALVES, MODEL, SCHEDULES, moved_away, placed, real
 
 FLUSHED = ("gpipe", "1f1b", "interleaved_1f1b")
 NAMES = ("embed", *(f"layers.{i}" for i in range(6)), "head")
@@ -69,6 +69,7 @@ def two_ranks() -> list[Prepared]:
         cases.append(
             real("custom", *where, name=f"split-{name}", microbatches=2, options=SPLIT_BACKWARD, **more)
         )
+    cases += [moved_away(2), real("custom", 2, 1, name="moved-halves", options=(("lanes", IN_HALVES),))]
     return [*cases, split]
 
 
@@ -124,7 +125,7 @@ def four_ranks() -> list[Prepared]:
     cases += [placed(name, 4, optimizer="momentum") for name in EVERY]
     cases += variants(4)
     cases += in_fp32(4)
-    cases += [placed("chimera", 4, options=DOUBLED, label="doubled"), placed("chimera_4", 4)]
+    cases += [placed("chimera", 4, options=DOUBLED, label="doubled"), placed("chimera_4", 4), moved_away(4)]
     cases += [real(name, 2, 2) for name in SCHEDULES]
     cases += [real(name, 2, 2, turns=True) for name in ("gpipe", "pipedream")]
     gossip = [UpdateChoice(rule="gossip", options=(("topology", name),)) for name in ("ring", "hypercube")]

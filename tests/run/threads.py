@@ -6,8 +6,9 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
-from queue import Queue
+from queue import Empty, Queue
 from typing import Any
 
 import torch
@@ -30,6 +31,15 @@ class Post:
         self.wires: dict[Wire, Queue[torch.Tensor]] = {wire: Queue() for wire in wires}
         self.given: dict[tuple[tuple[int, ...], int], list[torch.Tensor]] = defaultdict(list)
         self.changed = threading.Condition()
+        self.failed: list[BaseException] = []
+
+    def next(self, wire: Wire) -> torch.Tensor:
+        """Wait for the next message of a wire, as long as no rank has failed."""
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end and not self.failed:
+            with suppress(Empty):
+                return self.wires[wire].get(timeout=0.1)
+        raise TimeoutError(f"nothing came on {wire}")
 
 
 @dataclass
@@ -56,7 +66,7 @@ class Threads:
         """Take the wire's next message when it is waited for."""
 
         def wait() -> None:
-            buffer.copy_(self.post.wires[wire].get(timeout=PATIENCE_S))
+            buffer.copy_(self.post.next(wire))
 
         return Later(wait)
 
@@ -73,9 +83,10 @@ class Threads:
 
         def wait() -> None:
             with self.post.changed:
-                if not self.post.changed.wait_for(
-                    lambda: len(self.post.given[key]) == len(members), PATIENCE_S
-                ):
+                self.post.changed.wait_for(
+                    lambda: len(self.post.given[key]) == len(members) or self.post.failed, PATIENCE_S
+                )
+                if len(self.post.given[key]) < len(members):
                     raise TimeoutError(f"a member of {members} never came")
                 buffer.copy_(torch.stack(self.post.given[key]).sum(dim=0))
 
@@ -97,7 +108,6 @@ def on_threads(
     lanes = RankLanes(prepared.case.lowered())
     post, count = Post(lanes.wires), len(lanes.program.programs)
     runs = [Compute(prepared.case, lanes, rank, CPU) for rank in range(count)]
-    failed: list[BaseException] = []
 
     def play(rank: int) -> None:
         hooks = Hooks(status=lambda *_: None, before=lambda _: None, step=lambda _: None)
@@ -105,7 +115,9 @@ def on_threads(
         try:
             Interpreter(lanes.plan(rank), runs[rank], transport, hooks).run(time.perf_counter())
         except BaseException as error:  # noqa: BLE001 - raised again where the test is
-            failed.append(error)
+            post.failed.append(error)
+            with post.changed:
+                post.changed.notify_all()
 
     for run in runs:
         change(run)
@@ -115,8 +127,8 @@ def on_threads(
         rank.start()
     for rank in ranks:
         rank.join(2 * PATIENCE_S)
-    if failed:
-        raise failed[0]
+    if post.failed:
+        raise post.failed[0]
     return [{**run.record(), "numerics": compare_with_emulation(run)} for run in runs]
 
 

@@ -114,6 +114,11 @@ def _pairs(plan: PlannedJob) -> Iterator[str]:
         )
 
 
+def _moves(plan: PlannedJob) -> Iterator[str]:
+    if dict(plan.strategy.options).get("offload"):
+        yield "activations moved to the host for want of memory: a likeness has room for its own"
+
+
 def _selective(plan: PlannedJob) -> Iterator[str]:
     if any(stage.recompute == "selective" for stage in plan.strategy.stages):
         yield "selective recomputation"
@@ -208,6 +213,7 @@ LEFT_OUT: tuple[LeftOut, ...] = (
     LeftOut(fields=("Stage.offload",), words=_offload),
     LeftOut(fields=("Stage.overlap",), words=_overlap),
     LeftOut(fields=(), words=_pairs),
+    LeftOut(fields=(), words=_moves),
     LeftOut(fields=("Stage.recompute",), words=_selective),
     LeftOut(fields=("JobStrategy.transfers",), words=_transfers),
     LeftOut(fields=("JobStrategy.checkpoint_period_s",), words=_checkpoints),

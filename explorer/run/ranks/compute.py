@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 
-from explorer.base.errors import InputError
+from explorer.base.errors import InputError, RunError
 from explorer.run.ranks.handing import Handing
 from explorer.run.ranks.held_weights import HeldWeights
-from explorer.run.ranks.lane import LaneTask, RankLanes, Transfer
+from explorer.run.ranks.kept import HostLine, Kept
+from explorer.run.ranks.lane import Gather, LaneTask, RankLanes, Transfer
 from explorer.run.ranks.mailbox import Mailbox
 from explorer.run.ranks.packing import empty, pack, tensors_of
 from explorer.run.ranks.split_backward import input_half, weight_half
@@ -28,6 +30,10 @@ class Compute(HeldWeights):
         self.handing = Handing(self.skeleton, self.pieces)
         self.into = self._flows_into()
         self.split = {task.piece for task in self.plans[lane].tasks if task.op == "I"}
+        moves = [item for items in self.plans[lane].gathers for item in items if item.moved]
+        self.moves = {item.task: item for item in moves}
+        self.moving = {item.piece for item in moves}
+        self.host_line = HostLine(device)
         samples = lanes.program.order.steps * lanes.sweeps.batch_samples
         data = self.units.samples(0, samples, device)
         self.data = {name: lanes.sweeps.rows(rows) for name, rows in data.items()}
@@ -38,6 +44,7 @@ class Compute(HeldWeights):
         self.forwards, self.backwards, self.outbox = Mailbox(), Mailbox(), Mailbox()
         self.saved: dict[tuple[Piece, int], Any] = {}
         self.tables: dict[tuple[Piece, int], tuple[tuple[torch.Tensor, torch.Tensor], ...]] = {}
+        self.kept: dict[tuple[Piece, int], Kept] = {}
         self.losses: list[float] = []
 
     def _flows_into(self) -> dict[int, dict[int, int]]:
@@ -85,14 +92,24 @@ class Compute(HeldWeights):
                 for target in self.skeleton.flows[item.flow].targets:
                     self.forwards.put((item.flow, target, key), item.interval, rows)
 
-    def gather(self, task: int, slot: int) -> None:
-        """Do nothing: sharded weights do not run here, since scaling a plan removes them."""
-        del task, slot
-        raise InputError("ZeRO cannot be run yet", key="zero", allowed="0")
+    def gather(self, item: Gather) -> None:
+        """Begin to move what microbatches keep to the host, or back.
+
+        Raises:
+            InputError: weights are gathered, which cannot be run here: scaling a plan removes it.
+        """
+        if not item.moved:
+            raise InputError("ZeRO cannot be run yet", key="zero", allowed="0")
+        for number in item.moved:
+            kept = self.kept[item.piece, number]
+            kept.fetch() if item.back else kept.send()
 
     def gathered(self, task: int) -> None:
-        """Do nothing: it is never reached."""
-        del task
+        """Wait for a move; what has gone to the host gives its memory back."""
+        item = self.moves[task]
+        for number in item.moved:
+            kept = self.kept[item.piece, number]
+            kept.arrive() if item.back else kept.leave()
 
     # -- compute ----------------------------------------------------------------------------------
 
@@ -115,12 +132,26 @@ class Compute(HeldWeights):
             rows = self._boundary(self.forwards, (flow, piece.section, key), interval)
             back = self.skeleton.flows[flow].gradient and self.units.differentiable(key)
             inputs[key] = rows.requires_grad_(self.training and back)
-        with torch.set_grad_enabled(self.training and not again):
+        kept = self._keep(piece, number)
+        with torch.set_grad_enabled(self.training and not again), kept.saving() if kept else nullcontext():
             made = self._run_units(piece, number, interval, inputs)
         self.saved[piece, number] = (inputs, None if again else made)
+        if kept:
+            tables = self.tables.get((piece, number), ())
+            kept.add(
+                [*inputs.values(), *(() if again else made.values()), *(t for pair in tables for t in pair)]
+            )
         if self.units.loss in made:
             self.losses.append(float(made[self.units.loss].detach()))
         self._hand_on(piece, interval, made)
+
+    def _keep(self, piece: Piece, number: int) -> Kept | None:
+        """Begin to keep what a forward saves, if the piece's activations move; its weights and data stay."""
+        if piece not in self.moving:
+            return None
+        staying = [*self._read(piece, number, "F").values(), *self.data.values()]
+        self.kept[piece, number] = Kept(staying, self.host_line)
+        return self.kept[piece, number]
 
     def _boundary(self, box: Mailbox, key: tuple[int, ...], interval: Interval) -> torch.Tensor:
         """Take what neighbours left for some samples; the first guess where nothing was made before."""
@@ -160,6 +191,9 @@ class Compute(HeldWeights):
     def _roots(self, piece: Piece, number: int) -> tuple[Any, list[torch.Tensor], list[torch.Tensor | None]]:
         """Return saved inputs, the outputs to differentiate, and the gradients that came back for them."""
         inputs, made = self.saved.pop((piece, number))
+        moving = self.kept.pop((piece, number), None)
+        if moving is not None and not moving.is_here:
+            raise RunError(f"the backward of microbatch {number} finds its activations on the host")
         interval = self._interval(piece, number)
         if made is None:
             made = self._run_units(piece, number, interval, inputs)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 
 from explorer.run.launching.status import COMPUTING, WAITING
-from explorer.run.ranks.lane import LanePlan, LaneTask, Reduction, Transfer, Wire
+from explorer.run.ranks.lane import Gather, LanePlan, LaneTask, Reduction, Transfer, Wire
 from explorer.run.ranks.transport import Handle, Transport
 
 WINDOW = 8
@@ -58,11 +58,11 @@ class Backend(Protocol):
     def reduced(self, item: Reduction, total: torch.Tensor) -> None:
         """Take the result of a collective in."""
 
-    def gather(self, task: int, slot: int) -> None:
-        """Begin a gather of weights."""
+    def gather(self, item: Gather) -> None:
+        """Begin a gather of weights, or a move of activations to the host or back."""
 
     def gathered(self, task: int) -> None:
-        """Wait for a gather of weights."""
+        """Wait for its end."""
 
     reduce_op: Any
     """How collectives combine."""
@@ -176,15 +176,15 @@ class Interpreter:
             self.taken.add(int(answer.item()))
 
     def _issue(self, position: int) -> None:
-        """Issue everything that belongs to a position: messages, collectives, gathers."""
+        """Issue everything that belongs to a position: messages, collectives, gathers, moves."""
         for item in self.plan.sends[position]:
             self.transport.send(item.wire, self.backend.message(item))
         for reduction in self.plan.collectives[position]:
             buffer = self.backend.contribution(reduction)
             work = self.transport.reduce(reduction.ranks, buffer, op=self.backend.reduce_op)
             self.running[reduction.group].append((reduction, work, buffer))
-        for task, slot in self.plan.gathers[position]:
-            self.backend.gather(task, slot)
+        for gather in self.plan.gathers[position]:
+            self.backend.gather(gather)
 
     def _finish(self, group: int, through: int | None) -> None:
         """Wait for the collectives of a group in sequence, up to one (None: all), and take them in."""

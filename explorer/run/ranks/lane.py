@@ -9,16 +9,18 @@ need cannot deadlock.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from explorer.actions import OFFLOAD, RELOAD, Action
 from explorer.base.errors import InputError
 from explorer.run.ranks.sweeps import Interval, Sweeps
 from explorer.tasks.placement import Piece
 from explorer.tasks.program import (
     CLOSING,
     GATHER,
+    HOST,
     JOIN,
     KINDS,
     OPENING,
@@ -80,6 +82,26 @@ class Reduction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gather:
+    """One gather of weights, or one move of activations to the host or back."""
+
+    task: int
+    """Its task."""
+    slot: int
+    """Slot of its task."""
+    channel: int
+    """Channel that it holds."""
+    piece: Piece
+    """Piece whose weights or activations they are."""
+    moved: tuple[int, ...] = ()
+    """Microbatches whose activations move; () for weights."""
+    back: bool = False
+    """Whether they come back from the host."""
+    after: tuple[int, ...] = ()
+    """Tasks of the moves that must have ended before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaneTask:
     """One compute task of a lane, what it waits for and what is issued after it."""
 
@@ -104,7 +126,7 @@ class LaneTask:
     reductions: tuple[int, ...]
     """Tasks of the collectives it needs."""
     gathers: tuple[int, ...]
-    """Tasks of the weight gathers it needs."""
+    """Tasks of the gathers and moves that it needs."""
     sent: tuple[Transfer, ...] = ()
     """Messages of this rank whose end it waits for."""
 
@@ -125,8 +147,8 @@ class LanePlan:
     """Per position: the collectives issued there."""
     sequences: dict[int, tuple[int, ...]]
     """Per group: its tasks, in sequence."""
-    gathers: tuple[tuple[tuple[int, int], ...], ...]
-    """Per position: the (task, slot) of gathers that begin there."""
+    gathers: tuple[tuple[Gather, ...], ...]
+    """Per position: the gathers and moves that begin there."""
 
 
 class RankLanes:
@@ -164,6 +186,7 @@ class RankLanes:
         self.transfers = {task: self._transfer(task) for task in self._of_kind(TRANSFER)}
         self.reductions = {task: self._reduction(task) for task in self._of_kind(REDUCE)}
         self.signals = list(self._signals())
+        self.moved = self._moved()
 
     @property
     def wires(self) -> list[Wire]:
@@ -221,11 +244,29 @@ class RankLanes:
         return sorted(set(found))
 
     def _numbers(self, task: int) -> tuple[int, ...]:
-        action, slot = self.program.actions[int(self.program.action[task])], self.slot(task)
-        section = self.sections[slot.piece.section]
+        action = self.program.actions[int(self.program.action[task])]
+        return self._numbers_of(action, self.slot(task).piece)
+
+    def _numbers_of(self, action: Action, piece: Piece) -> tuple[int, ...]:
+        """Return the microbatches of an action that are a piece's own."""
+        section = self.sections[piece.section]
         span = range(action.first_microbatch, action.first_microbatch + action.count)
-        own = [n for n in span if not section.round_robin or n % section.replicas == slot.piece.replica]
+        own = [n for n in span if not section.round_robin or n % section.replicas == piece.replica]
         return tuple(self.sweeps.number(section.stage, n, action.sweep) for n in own)
+
+    def _moved(self) -> dict[int, tuple[int, ...]]:
+        """Return the microbatches of every move: a piece's moves each way are in the sequence of the actions
+        that name them.
+        """
+        named: dict[tuple[Piece, bool], deque[tuple[int, ...]]] = defaultdict(deque)
+        for lane, actions in enumerate(self.program.order.lanes):
+            for action in (action for action in actions if action.op in (OFFLOAD, RELOAD)):
+                for piece in (piece for piece, home in self.lane_of.items() if home == lane):
+                    if (self.sections[piece.section].stage, piece.copy) == (action.stage, action.copy):
+                        numbers = self._numbers_of(action, piece)
+                        named[piece, action.op == RELOAD] += [numbers] if numbers else []
+        moves = [task for task in self._of_kind(GATHER) if self.slot(task).part == HOST]
+        return {task: named[self.slot(task).piece, self.slot(task).backward].popleft() for task in moves}
 
     def _interval(self, task: int) -> Interval:
         """Return the samples of a compute task, first to last."""
@@ -374,16 +415,27 @@ class RankLanes:
         mine = [self.position[i][1] + 1 for i in before if self.position[i][0] == lane]
         return max(mine, default=0)
 
-    def _gathers(self, lane: int, count: int) -> tuple[tuple[tuple[int, int], ...], ...]:
-        found: list[list[tuple[int, int]]] = [[] for _ in range(count)]
-        reached = 0
+    def _gathers(self, lane: int, count: int) -> tuple[tuple[Gather, ...], ...]:
+        """Place each gather and move after the last of the lane's tasks that it or an earlier one of its
+        channel needs.
+        """
+        found: list[list[Gather]] = [[] for _ in range(count)]
+        reached: dict[int, int] = defaultdict(int)
         for task in self._of_kind(GATHER):
             if self.program.lane[task] != lane:
                 continue
+            slot, channel = self.slot(task), int(self.program.channel[task])
             mine = [self.position[i][1] + 1 for i in self.preds[task] if i in self.position]
-            reached = max(reached, max(mine, default=0))
-            found[reached].append((task, int(self.program.slot[task])))
-        return tuple(map(tuple, found))
+            reached[channel] = max(reached[channel], max(mine, default=0))
+            moves = slot.part == HOST
+            found[reached[channel]].append(
+                Gather(
+                    task=task, slot=int(self.program.slot[task]), channel=channel, piece=slot.piece,
+                    moved=self.moved.get(task, ()), back=moves and slot.backward,
+                    after=tuple(i for i in self.preds[task] if i in self.moved),
+                )
+            )  # fmt: skip
+        return tuple(tuple(sorted(items, key=lambda item: item.task)) for items in found)
 
 
 def _order(item: Transfer | Reduction) -> tuple[int, int]:

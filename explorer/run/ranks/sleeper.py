@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from explorer.run.ranks.lane import LaneTask, Reduction, Transfer, Wire
+from explorer.run.ranks.lane import Gather, LaneTask, Reduction, Transfer, Wire
 
 COARSE_S = 0.0012
 """Seconds left to short sleeps at the end of a wait, because a long sleep overshoots."""
@@ -36,7 +36,7 @@ class Sleeper:
         self.wire_free: dict[Wire, float] = {}
         self.group_free: dict[int, float] = {}
         self.gather_due: dict[int, float] = {}
-        self.gather_free = 0.0
+        self.channel_free: dict[int, float] = {}
         self.free_s = 0.0
 
     def _seconds(self, slot: int) -> float:
@@ -77,11 +77,12 @@ class Sleeper:
         self.group_free[item.group] = begin + self._seconds(item.slot)
         sleep_until(self.group_free[item.group])
 
-    def gather(self, task: int, slot: int) -> None:
-        """Note when the gather is due."""
-        self.gather_free = max(self.gather_free, time.perf_counter()) + self._seconds(slot)
-        self.gather_due[task] = self.gather_free
+    def gather(self, item: Gather) -> None:
+        """Note when a gather or move is due: gathers and moves each way have a channel of their own."""
+        before = [self.channel_free.get(item.channel, 0.0), *(self.gather_due[i] for i in item.after)]
+        due = max(time.perf_counter(), *before) + self._seconds(item.slot)
+        self.gather_due[item.task] = self.channel_free[item.channel] = due
 
     def gathered(self, task: int) -> None:
-        """Wait until the gather is due."""
+        """Wait until a gather or move is due."""
         sleep_until(self.gather_due[task])

@@ -16,6 +16,7 @@ from typing import Any, cast
 import torch
 from torch.distributed.pipelining import _backward as halves
 
+from explorer.run.ranks.kept import Saved
 from explorer.run.ranks.modules import Weights
 
 Gradients = dict[str, torch.Tensor]
@@ -122,8 +123,10 @@ def _drop(saved: Any) -> None:
     for item in saved if isinstance(saved, tuple | list) else (saved,):
         try:
             item.register_hooks(lambda _: None, _gone)
-        except RuntimeError:  # nothing was saved there
-            continue
+        except RuntimeError:  # nothing was saved there, or by hooks
+            held = getattr(item, "data", None)
+            if isinstance(held, Saved):
+                held.tensor = None
 
 
 def _gone(_: None) -> torch.Tensor:

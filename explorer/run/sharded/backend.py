@@ -20,7 +20,7 @@ import torch.distributed as dist
 from explorer.base.errors import InputError
 from explorer.graph import LayerGraph
 from explorer.run.ranks.handing import Handing
-from explorer.run.ranks.lane import LaneTask, RankLanes, Reduction, Transfer
+from explorer.run.ranks.lane import Gather, LaneTask, RankLanes, Reduction, Transfer
 from explorer.run.ranks.mailbox import Mailbox
 from explorer.run.ranks.optimizers import Optimizer
 from explorer.run.ranks.split_backward import Waiting, input_half, weight_half
@@ -30,7 +30,6 @@ from explorer.run.sharded.flat_weights import FlatWeights, ShardLines
 from explorer.run.sharded.lanes import LanePlace
 from explorer.sharding.stage import Request
 from explorer.tasks.placement import Piece, PlacedStrategy
-from explorer.tasks.program import HOST
 from explorer.updates import PLAIN
 
 DTYPES = {"fp32": torch.float32, "fp64": torch.float64, "bf16": torch.bfloat16}
@@ -182,22 +181,16 @@ class ShardedBackend:
         for task in self.plan.tasks:
             if task.op == "U":
                 continue
-            if self._gathers_of(task) and task.piece in open_at:
+            if task.gathers and task.piece in open_at:
                 found[open_at[task.piece]].append(task.piece)
             open_at[task.piece] = task.task
         for piece, last in open_at.items():
             found[last].append(piece)
         return found
 
-    def _gathers_of(self, task: LaneTask) -> list[int]:
-        return [item for item in task.gathers if self.lanes.slot(item).part != HOST]
-
-    def gather(self, task: int, slot: int) -> None:
-        """Begin to gather the weights of a piece; a move to or from the host goes with the tensors."""
-        del slot
-        if self.lanes.slot(task).part == HOST:
-            return
-        self.gathering[task] = [flat.begin_gather() for flat in self._zero_of(self.lanes.slot(task).piece)]
+    def gather(self, item: Gather) -> None:
+        """Begin to gather the weights of a piece."""
+        self.gathering[item.task] = [flat.begin_gather() for flat in self._zero_of(item.piece)]
 
     def gathered(self, task: int) -> None:
         """Wait for a gather of weights."""
@@ -447,5 +440,10 @@ def check_order(lanes: RankLanes) -> None:
             found="updates without flushes",
             allowed="gpipe, 1f1b, interleaved_1f1b, breadth_first, zb_h1, ...",
         )
+    if lanes.moved:
+        raise InputError(
+            "sharded layers do not move activations where an order says so",
+            key="schedule", found="OFFLOAD", allowed="offload: [activations]",
+        )  # fmt: skip
     if any(group.update != PLAIN for group in lanes.program.skeleton.holders):
         raise InputError("sharded layers run under one update rule", key="updates", allowed="all_reduce")
