@@ -17,10 +17,11 @@ from typing import Any
 
 from widgets import Explorer
 from widgets.edits import move_layers, shift_boundary
-from widgets.paint import paint, paint_rest
+from widgets.paint import Errors, paint, paint_rest
 from widgets.reasons import Reasons
 from widgets.session import Point
 
+NO_ERRORS = Errors(by_layer=None, missing="no run yet")
 ROUNDS = 5
 """Drops of each kind; the first is not counted."""
 SEARCH_S = 6.0
@@ -83,7 +84,7 @@ def drops(explorer: Explorer, name: str, edit: Callable[[Point, int], Point]) ->
             lambda: paint(explorer.parts, explorer.history, explorer.showing.comparisons)
         )
         took["bar and sentence"] = spent_ms(explorer.showing.redraw)
-        views = paint_rest(explorer.parts, point, {})
+        views = paint_rest(explorer.parts, point, NO_ERRORS)
         for view in ("timeline", "memory", "links", "traffic", "graph"):
             took[f"then {view}"] = spent_ms(lambda left=views: next(left, None))
         took["then tabs"] = spent_ms(lambda p=point: [panel.settled(p) for panel in explorer.panels])
@@ -151,7 +152,10 @@ def main() -> None:
     print(f"{explorer!r}; loop {spent_ms(loop):.0f} ms\n")
     print("| CPU ms in the kernel | median | most | |\n|---|---:|---:|---|")
     row("opening, until the board is drawn", [opened])
-    row("opening: the other views", [spent_ms(lambda: [*paint_rest(explorer.parts, explorer.now(), {})])])
+    row(
+        "opening: the other views",
+        [spent_ms(lambda: [*paint_rest(explorer.parts, explorer.now(), NO_ERRORS)])],
+    )
     drops(explorer, "drop in a run", boundary)
     drops(explorer, "drop out of a run", out_of_run)
     why(explorer)

@@ -12,10 +12,10 @@ from explorer.calibrate.history import Learned
 from explorer.cluster import Cluster
 from explorer.simulation.simulate import simulate
 from explorer.sweep.bands import Band, Shift, combined, learned, shifting
-from explorer.views.scene import Scene
 from explorer.views.tiles import ADDITIVE, RUN_FIGURE, figures, with_bands, with_measured
 
-from .session import Point
+from .quiet import small_slices
+from .session import Outcome, Point
 
 MOST_KEPT = 8
 """Plans whose bands are remembered."""
@@ -26,13 +26,13 @@ class Accuracy:
 
     def __init__(self, runs: Path | None = None) -> None:
         self._runs = runs
-        self._kept: list[tuple[Scene, float, dict[str, Band]]] = []
+        self._kept: list[tuple[Outcome, float, dict[str, Band]]] = []
         self._read: tuple[float, history.History] | None = None
 
     def work(self, now: Point) -> Iterator[None]:
         """Simulate the plan with every uncertain number at the ends of its band, one at a time."""
         stamp = self._stamp()
-        if any(scene is now.scene and then == stamp for scene, then, _ in self._kept):
+        if any(known is now.outcome and then == stamp for known, then, _ in self._kept):
             return
         length = now.inputs.job.sequence_length
 
@@ -42,10 +42,11 @@ class Accuracy:
 
         shifts: list[Shift] = []
         try:
-            for shift in shifting(now.scene.cluster, evaluate):
-                if shift is not None:
-                    shifts.append(shift)
-                yield
+            with small_slices():
+                for shift in shifting(now.scene.cluster, evaluate):
+                    if shift is not None:
+                        shifts.append(shift)
+                    yield
         except ExplorerError:
             shifts = []  # a plan that runs on the profile's own numbers only: no band can be given
         own = figures(now.report, length)
@@ -55,7 +56,7 @@ class Accuracy:
             for key, value in own.items()
         }
         found = {key: band for key, band in bands.items() if band is not None}
-        self._kept = [*self._kept, (now.scene, stamp, found)][-MOST_KEPT:]
+        self._kept = [*self._kept, (now.outcome, stamp, found)][-MOST_KEPT:]
 
     def _stamp(self) -> float:
         """Return a stamp that changes with the history of runs, and the bands with it."""
@@ -73,7 +74,7 @@ class Accuracy:
         return history.learn(self._read[1].entries, cluster)
 
     def _known(self, now: Point) -> dict[str, Band] | None:
-        return next((bands for scene, _, bands in reversed(self._kept) if scene is now.scene), None)
+        return next((bands for known, _, bands in reversed(self._kept) if known is now.outcome), None)
 
     def on(
         self,

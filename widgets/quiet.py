@@ -1,8 +1,9 @@
-"""Pause of the cycle collector while the page waits for an answer.
+"""Pauses of the cycle collector: while the page waits for an answer, and while idle work is in small slices.
 
 Python's cycle collector walks every object that lives; with a large model loaded that takes 50 to 500 ms, and
 it tends to begin just when an answer has been made. So it waits from a gesture until its answer is on its
-way.
+way. Idle work, which a gesture may interrupt at every pause, makes most of the objects that call for such a
+walk: it is put off until that work ends, and mostly comes while the page draws the next answer.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from threading import Lock
 
 AFTER_S = 0.05
 """Seconds for the answer to leave: it is sent by a thread that the collector would keep from running."""
+
+NEVER = 2**30
+"""Younger searches between two of everything, so that none comes."""
 
 _LOCK = Lock()
 
@@ -55,3 +59,28 @@ def quiet() -> Iterator[None]:
         with suppress(RuntimeError):  # no loop: nothing waits for what was sent
             asyncio.get_running_loop().call_later(AFTER_S, _let_go, hold)
         del hold
+
+
+class _Putting:
+    """Idle work under way that puts off searches of everything; the last to end lets them come again."""
+
+    alive = 0
+    usual = 10
+
+
+@contextmanager
+def small_slices() -> Iterator[None]:
+    """Search only for young garbage meanwhile; what was put off is due as soon as this ends."""
+    with _LOCK:
+        young, middle, every = gc.get_threshold()
+        if not _Putting.alive:
+            _Putting.usual = every
+        _Putting.alive += 1
+        gc.set_threshold(young, middle, NEVER)
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _Putting.alive -= 1
+            if not _Putting.alive:
+                gc.set_threshold(*gc.get_threshold()[:2], _Putting.usual)

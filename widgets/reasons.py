@@ -16,6 +16,7 @@ from explorer.explain import Sentence, ordered, reasons
 from explorer.views import reasons_view, verdict_view
 
 from .holds import released
+from .quiet import small_slices
 from .session import Point
 
 MOST_KEPT = 8
@@ -57,7 +58,8 @@ class Reasons:
         """Find the reasons, with a pause after every change tried, every reason found and every `SLICE_S`."""
         if self.under_way:
             try:
-                yield from self._found(now)
+                with small_slices():
+                    yield from self._found(now)
             except Exception:
                 self.under_way = False  # errors are shown; the list must not wait for ever
                 raise
@@ -106,4 +108,6 @@ class Reasons:
 
 def _same(a: Point, b: Point) -> bool:
     """Tell whether two states are one plan with the same pins and locks, whatever they are compared with."""
-    return a.scene is b.scene and a.holds == b.holds
+    return (
+        a.outcome is b.outcome and a.holds == b.holds
+    )  # not their scenes: a dropped one would be made again

@@ -18,7 +18,8 @@ from widgets import Board, Explorer, Tiles
 from widgets.ahead import Ahead, placed
 from widgets.jobs import Idle, at_once
 from widgets.opening import first_point
-from widgets.quiet import quiet
+from widgets.quiet import quiet, small_slices
+from widgets.reasons import Reasons
 from widgets.showing import EDITS
 
 
@@ -155,6 +156,48 @@ def test_who_had_it_off_keeps_it_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_searches_of_everything_wait_for_the_end_of_idle_work() -> None:
+    young, middle, _ = usual = gc.get_threshold()
+    walks: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        walks.append(info["generation"] if phase == "start" else -1)
+
+    def allocate() -> None:
+        kept = []
+        for _ in range(20 * young * max(1, middle)):
+            kept.append([kept])
+        kept.clear()
+
+    gc.callbacks.append(note)
+    try:
+        with small_slices():
+            with small_slices():
+                allocate()
+            assert gc.get_threshold() != usual, "the outer one still works"
+            assert {0, 1} <= set(walks)
+            assert 2 not in walks
+        assert gc.get_threshold() == usual
+        for _ in range(100):
+            allocate()
+            if 2 in walks:
+                break
+        assert 2 in walks, "what was put off comes"
+    finally:
+        gc.callbacks.remove(note)
+
+
+def test_why_never_searches_everything() -> None:
+    found = Reasons()
+    usual = gc.get_threshold()
+    found.settled(START, None)
+    work = found.work(START)
+    next(work)
+    assert gc.get_threshold() != usual
+    work.close()
+    assert gc.get_threshold() == usual
 
 
 # -- the drop known beforehand ----------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ from tests.support import view_shapes as shapes
 from widgets import Explorer
 from widgets.holds import released
 from widgets.reasons import Reasons
+from widgets.session import NEAR
 
 
 @pytest.fixture
@@ -39,6 +41,21 @@ def rows(bench: Explorer) -> dict[str, dict[str, object]]:
 def explained(bench: Explorer) -> Explorer:
     bench.showing.explain(bench.history.now)
     return bench
+
+
+def test_reasons_and_bands_of_far_states_do_not_bring_their_predictions_back() -> None:
+    bench = Explorer("gpt2-small", "dgx-a100", global_batch=8, session=None)
+    bench.showing.cancel()
+    for value in (2, 4, 8, 2, 4, 8):
+        bench.set(stages=value)
+        now = bench.now()
+        bench.showing.reasons._finish(now, ())
+        deque(bench.showing.accuracy.work(now), maxlen=0)
+        bench.showing.redraw()
+    outcomes = {id(point.outcome): point.outcome for point in bench.history.points}.values()
+    assert len(outcomes) > 2 * NEAR + 1
+    assert sum(item.whole for item in outcomes) <= 2 * NEAR + 1
+    bench.close()
 
 
 def test_reasons_stand_beside_the_figures_and_their_buttons_apply_them(bench: Explorer) -> None:

@@ -183,7 +183,7 @@ class SweepCurve:
         )
         key, weak = self._shown
         weak = weak and key in SCALING
-        of, old = self._of, self._of is not None and now is not None and now.scene is not self._of.scene
+        of, old = self._of, self._of is not None and now is not None and now.outcome is not self._of.outcome
         self.status.value = status_html(key or self.key, self.rows, self.wanted, weak=weak,
                                         running=self.running, old=old)  # fmt: skip
         points: list[dict[str, Any]] = []
