@@ -23,6 +23,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from explorer.schedules._bounds import one_way, one_way_split
+from explorer.schedules._clocked_paths import clocked_paths
 from explorer.schedules.pipelines import FloatArray, Pipelines, with_path
 
 
@@ -63,12 +64,35 @@ def clocked(
         under_way: w of each stage, falling by one number from stage to stage.
         lag: by how many microbatches the weight gradients of each stage lag behind.
     """
+    once = of.forward_s + gradient_s
+    turns = _turns(once, of.transfer_s)
+    n, best = of.size, np.zeros(of.size)
+    weights = gradient_s if weight_s is None else weight_s
+    flat = [array.ravel() for array in (of.forward_s, gradient_s, weights, of.transfer_s)]
+    small = [np.array(numbers, dtype=np.int64) for numbers in (turns, under_way, lag)]
+    room = np.empty((2 * len(once) + 4) * n)
+    parts = np.split(room, np.cumsum([len(once) * n] * 2 + [n] * 3))
+    given = (of.microbatches, *flat, *small, int(weight_s is not None), *parts, best)
+    if clocked_paths.compiles(*given):
+        clocked_paths.compiled(*given)
+        return best
+    return _clocked(of, gradient_s, weight_s, under_way, lag, turns)
+
+
+def _clocked(
+    of: Pipelines,
+    gradient_s: FloatArray,
+    weight_s: FloatArray | None,
+    under_way: Sequence[int],
+    lag: Sequence[int],
+    turns: Sequence[int],
+) -> FloatArray:
+    """Return what `clocked` does, by arrays: the reference of the compiled loop."""
     m, p = of.microbatches, of.grid.positions
     once = of.forward_s + gradient_s
     down = np.zeros((p, of.size))  # row r: from stage 0 down to r and back, without r's own seconds
     np.cumsum(once[:-1] + 2 * of.transfer_s, axis=0, out=down[1:])
     best, cycles, forwards, backwards = np.zeros((4, of.size))
-    turns = _turns(once, of.transfer_s)
     for r in turns:
         np.maximum(forwards, of.forward_s[r], out=forwards)
         np.maximum(backwards, gradient_s[r], out=backwards)

@@ -55,9 +55,9 @@ class Rows:
         if rows > there:
             self._grow(columns, max(rows, 2 * there))
 
-    def of(self, rows: IntArray, columns: IntArray, first: int | None = None) -> FloatArray:
-        """Return the (quantities, ...) values at rows and columns that broadcast; of the first quantities."""
-        values = self._values[:first]
+    def of(self, rows: IntArray, columns: IntArray, part: slice = slice(None)) -> FloatArray:
+        """Return the (quantities, ...) values at rows and columns that broadcast, or a part of them."""
+        values = self._values[part]
         place = columns * values.shape[2] + rows
         found: FloatArray = np.take(values.reshape(len(values), -1), place, axis=1)
         return found

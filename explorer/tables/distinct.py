@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from explorer.base.compiling import kernel
 from explorer.tasks.skeleton import FloatArray, IntArray
 
 DENSE = 1 << 20
@@ -51,12 +52,38 @@ def distinct(*columns: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Distinc
     if room > max(DENSE, 4 * rows):
         _, first, place = np.unique(code, return_index=True, return_inverse=True)
         return Distinct(first, place.reshape(-1))
-    number = np.arange(rows)
     where = np.empty(room, dtype=np.int64)  # only read where it was written
+    first, place = np.empty((2, rows), dtype=np.int64)
+    if number_codes.compiles(code, where, first, place):
+        count = number_codes.compiled(code, where, first, place)
+        return Distinct(first[:count], place)
+    number = np.arange(rows)
     where[code[::-1]] = number[::-1]
     earliest = where[code]
     begins = earliest == number
     return Distinct(number[begins], (np.cumsum(begins) - 1)[earliest])
+
+
+@kernel(results=2, rounds=lambda code, *_: len(code) // 20)  # what arrays take instead
+def number_codes(code: Any, where: Any, first: Any, place: Any) -> int:
+    """Give codes numbers as they are met, and return how many there are.
+
+    Args:
+        code: (N,) whole numbers from 0 on.
+        where: room for as many numbers as there may be codes.
+        first: (N,) filled with the first row of each, as far as there are.
+        place: (N,) filled with the number of each row's code.
+    """
+    for value in code:
+        where[value] = -1
+    count = 0
+    for n, value in enumerate(code):
+        if where[value] < 0:
+            where[value] = count
+            first[count] = n
+            count += 1
+        place[n] = where[value]
+    return count
 
 
 def distinct_values(values: FloatArray | IntArray) -> tuple[npt.NDArray[Any], IntArray]:

@@ -23,6 +23,7 @@ from explorer.schedules.spec import ROUNDING
 from explorer.tables.degrees_columns import DegreesColumns
 from explorer.tables.distinct import Distinct, distinct, distinct_values
 from explorer.tables.exchange_pairs import Pairs, Shared, Swaps
+from explorer.tables.longest_steps import longest_steps
 from explorer.tables.plan_cores import Cores, PlanCores
 from explorer.tables.plan_memory import PlanMemory
 from explorer.tables.plan_shape import CHUNK, PlanShape
@@ -78,7 +79,8 @@ class PlanGroup:
             swap = distinct(lanes.place, columns.zero, distinct_values(bucket)[1])
             swaps = self._swaps.of(columns, names, lanes, swap, bucket)
             times = np.broadcast_to(self.shape.schedule.updates(self._cores.pipelines(m, None)), m.shape)
-            self._put_together(guess, lower, cores, swaps, core.place, swap.place, times)
+            alone = self.shape.grid.chunks * self.shape.grid.copies == 1
+            guess, lower = longest_steps(cores, swaps, core.place, swap.place, times, alone=alone)
             self._pairs(guess, lower, cores, swaps, core.place, swap.place, m, rows)
         else:
             guess[:], lower[:] = (part.max(axis=0)[core.place] for part in (cores.guess, cores.lower))
@@ -88,46 +90,6 @@ class PlanGroup:
         all_s = self.shape.job.input_seconds_per_sample * self.shape.job.global_batch
         inputs = all_s / (columns.replicas * self.shape.grid.copies)
         return np.maximum(guess, inputs), np.maximum(lower, inputs * ROUNDING)
-
-    def _put_together(
-        self,
-        guess: FloatArray,
-        lower: FloatArray,
-        cores: Cores,
-        swaps: Swaps,
-        core: IntArray,
-        swap: IntArray,
-        times: FloatArray,
-    ) -> None:
-        """Fill the seconds of all plans from their cores and swaps."""
-        same = cores.guess is cores.lower and swaps.guess is swaps.lower
-        same = same and (swaps.earlier is None or self.shape.grid.chunks * self.shape.grid.copies == 1)
-        plain = bool(np.all(times == 1.0))
-        for first in range(0, len(core), CHUNK):
-            some = slice(first, first + CHUNK)
-            a, b = core[some], swap[some]
-            exposed: FloatArray | None = None
-            if swaps.earlier is not None:
-                exposed = np.maximum(0.0, swaps.earlier[:, b] - cores.backward[:, a])
-
-            def longest(
-                spans: FloatArray,
-                after: FloatArray,
-                more: FloatArray | None,
-                a: IntArray = a,
-                b: IntArray = b,
-            ) -> FloatArray:
-                behind = after[:, b]
-                if more is not None:
-                    behind += more
-                if not plain:
-                    behind *= times[a]
-                behind += spans[:, a]
-                return np.asarray(behind.max(axis=0))
-
-            sure = exposed if self.shape.grid.chunks * self.shape.grid.copies == 1 else None
-            lower[some] = longest(cores.lower, swaps.lower, sure)
-            guess[some] = lower[some] if same else longest(cores.guess, swaps.guess, exposed)
 
     def _pairs(
         self,

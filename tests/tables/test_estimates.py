@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from explorer.base.compiling import forced
 from explorer.base.errors import InputError
 from explorer.cluster import Cluster
 from explorer.cluster_profiles import load_cluster
@@ -303,3 +304,40 @@ def test_parameters_shared_by_chunks_of_one_position() -> None:
     report = simulate(graph, devices, Workload(jobs=(job,)), degrees.build(graph, devices, job))
     assert found.step_lower_s[0] <= report.step_time_s * (1 + 1e-12)
     assert found.step_s[0] == pytest.approx(report.step_time_s, rel=0.05)
+
+
+@given(codes=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9)), min_size=1, max_size=60))
+def test_distinct_combinations_compiled_and_by_arrays(codes: list[tuple[int, int]]) -> None:
+    columns = tuple(np.array(codes, dtype=np.int64).T)
+    with forced(compiled=False):
+        wanted = distinct(*columns)
+    with forced(compiled=True):
+        found = distinct(*columns)
+    assert (
+        found.first.tolist() == wanted.first.tolist() == [codes.index(pair) for pair in dict.fromkeys(codes)]
+    )
+    assert found.place.tolist() == wanted.place.tolist()
+
+
+@every
+def test_estimates_compiled_equal_those_by_arrays(schedule: Schedule) -> None:
+    graph, devices, job = model("gpt"), cluster("dgx-a100-4"), default_workload(model("gpt")).job
+    rows = []
+    for tensor, stages, replicas, size, zero in product((1, 2), (1, 2, 4), (1, 2, 4), (1, 2), (0, 3)):
+        degrees = Degrees(
+            tensor=tensor, stages=stages, replicas=replicas, microbatch_size=size, zero=zero,
+            chunks=2 * schedule.placement.several, schedule=schedule.name,
+        )  # fmt: skip
+        try:
+            degrees.check(graph, devices, job)
+        except InputError:
+            continue
+        rows.append(degrees)
+    assert rows
+    columns = DegreesColumns.of(rows)
+    found = []
+    for compiled in (False, True):
+        with forced(compiled=compiled):
+            found.append(Estimator(graph, devices, job).of(columns))
+    for one, other in zip(*found, strict=True):
+        assert np.array_equal(one, other)
