@@ -74,6 +74,13 @@ def cut_row(mesh: Mesh, row: Line, axes: tuple[str, ...]) -> tuple[Line, ...]:
     return tuple(map(tuple, parts.values()))
 
 
+@remembered(STAGES_KEPT)
+def cut_rows(meshes: tuple[Mesh, ...], rows: Hashed[Line], axes: tuple[str, ...]) -> Hashed[Line]:
+    """Return the parts of many rows, each of one of the meshes, as `cut_row` has them."""
+    mesh_of = {row: mesh for mesh in meshes for row in mesh.rows}
+    return Hashed([part for row in rows for part in cut_row(mesh_of[row], row, axes)])
+
+
 def lines_along(lines: Lines, axis: str, size: int) -> tuple[Line, ...]:
     """Return the lines along an axis of a given size; () if the row has none."""
     return next((found for name, count, found in lines if name == axis and count == size), ())

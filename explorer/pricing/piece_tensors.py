@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from explorer.base.caching import STAGES_KEPT, remembered_each
+from explorer.base.caching import STAGES_KEPT, Hashed, remembered_each
 from explorer.base.units import dtype_bytes
 from explorer.cluster import Cluster
 from explorer.costs.memory_counts import Counts, spread_axes
@@ -22,7 +22,7 @@ from explorer.pricing.gradient_sync import (
     with_partial_sums,
 )
 from explorer.pricing.layer_columns import Sharded, sharded_of
-from explorer.pricing.mesh_lines import Lines, axis_lines, cut_row, lines_of_rows, meshes_of
+from explorer.pricing.mesh_lines import Lines, axis_lines, cut_rows, lines_of_rows, meshes_of
 from explorer.pricing.routes import Pattern, Route, flow_pattern, lane_route, reversed_pattern
 from explorer.pricing.section_time import section_counts
 from explorer.pricing.stage_transfers import crossing_route
@@ -230,12 +230,8 @@ class Exchanges:
     def _spread_rows(self, section: int, rows: tuple[Row, ...]) -> tuple[Row, ...]:
         """Cut rows along the axes that split no parameter: all parts hold the same."""
         axes = spread_axes(self.sharded[section].shards)
-        mesh_of = {
-            row: self.stages[section].meshes[copy]
-            for copy, found in enumerate(self.sections[section].rows)
-            for row in found
-        }
-        return tuple(part for row in rows for part in cut_row(mesh_of[row], row, axes))
+        known = rows if isinstance(rows, Hashed) else Hashed(rows)
+        return cut_rows(self.stages[section].meshes, known, axes)
 
     def _carved_rows(self, piece: Piece) -> tuple[Row, ...]:
         """Return rows with equal shards of parameters that a mesh of their own spreads over replicas."""

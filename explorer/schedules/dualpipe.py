@@ -20,10 +20,9 @@ from explorer.actions import (
 )
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
 from explorer.schedules._common import each_step, own, updates
-from explorer.schedules._in_flight import one_copy
 from explorer.schedules.needs import Least
-from explorer.schedules.pipelines import FloatArray, Pipelines, busy, with_path
-from explorer.schedules.placements import BIDIRECTIONAL
+from explorer.schedules.pipelines import FloatArray, InFlight, IntArray, Pipelines, busy, with_path
+from explorer.schedules.placements import BIDIRECTIONAL, Grid, Placement
 
 PAPER = "DeepSeek-V3 Technical Report (DeepSeek-AI, 2024)"
 Phase = tuple[int, tuple[str, ...]]
@@ -97,15 +96,45 @@ def makespan(of: Pipeline) -> float | None:
 
 
 def spans(of: Pipelines) -> FloatArray:
-    """Return the (P, N) spans: the work, of which pairs may hide collectives, but not more than half; and one
-    microbatch's way through all stages and back.
+    """Return the (P, N) spans: the work, of which pairs may hide collectives, but not more than half; one
+    microbatch's way through all stages and back; and the ways to a lane and from it, with its work between.
+
+    Rank r of R runs all but r + 1 weight gradients before its last input gradient, which those of the ranks
+    before it follow, as their forwards came before its first. Of the M microbatches of a place M - R are
+    paired.
     """
     gradient = np.minimum(of.backward_s, of.input_grad_s)
+    once = of.forward_s + np.minimum(of.backward_s, of.input_grad_s + of.weight_grad_s)
+    ranks, each = len(once) // 2, of.microbatches / of.grid.copies
+    pairs = np.maximum(0.0, each - ranks)
+    ways = (of.forward_s + gradient)[: ranks - 1] + 2 * of.transfer_s[: ranks - 1]
+    fill = np.concatenate([np.zeros((1, of.size)), np.cumsum(ways, axis=0)])
+    found = np.empty((of.grid.positions, of.size))
+    paths = np.zeros((of.grid.copies, of.size))
+    for position, ((near, copy), (far, _)) in enumerate(of.held):
+        both = once[near] + once[far]
+        comm = 0.0 if of.comm_s is None else of.comm_s[near] + of.comm_s[far]
+        found[position] = each * both - pairs * np.minimum(comm, both / 2)
+        later = (near + 1) * np.maximum(of.weight_grad_s[near], of.weight_grad_s[far])
+        np.maximum(paths[copy], fill[near] + found[position] - later, out=paths[copy])
     alone = (of.forward_s + gradient).sum(axis=0) + 2 * of.transfer_s.sum(axis=0)
-    least = np.minimum(of.backward_s, of.input_grad_s + of.weight_grad_s)
-    work = of.work_s(of.forward_s + least)
-    hidden = 0.0 if of.comm_s is None else np.minimum(of.work_s(of.comm_s), work / 2)
-    return with_path(work - hidden, alone)
+    for copy, path in enumerate(np.maximum(paths, alone)):
+        with_path(found, path, of.placement.position(0, copy, of.grid))
+    return found
+
+
+def before_backwards(
+    placement: Placement, grid: Grid, microbatches: FloatArray, at: IntArray
+) -> tuple[InFlight, ...]:
+    """Return the moments of a lane: before its first backward, and beside its first pair."""
+    held, ranks = placement.held(grid), placement.stages(grid) // 2
+    near = np.array([held[position][0][0] for position in at])[:, None]
+    saved = np.stack([2.0 * ranks - near - 1, near + 1.0], axis=1)
+    most = microbatches / grid.copies
+    beside = saved + np.array([[1.0], [0.0]])
+    return (
+        InFlight(np.minimum(saved, most), again=1), InFlight(np.minimum(beside, most), again=1, sure=False)
+    )  # fmt: skip
 
 
 def estimate(of: Pipelines, lower: FloatArray) -> FloatArray:
@@ -150,7 +179,7 @@ TWICE = Least(
         lower=spans,
         estimate=estimate,
         hides=True,
-        in_flight=one_copy,
+        in_flight=before_backwards,
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:

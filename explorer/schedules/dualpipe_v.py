@@ -5,9 +5,8 @@ from __future__ import annotations
 from explorer.actions import FORWARD, Action, Actions, Order, Place, Shape
 from explorer.schedules import SCHEDULES, ClosedForm, Needs, Pipeline, Schedule
 from explorer.schedules._common import each_step, own, updates
-from explorer.schedules.dualpipe import estimate, in_phases, phases, spans
+from explorer.schedules.dualpipe import before_backwards, estimate, in_phases, phases, spans
 from explorer.schedules.needs import Least
-from explorer.schedules.pipelines import one_of_each
 from explorer.schedules.placements import VEE
 
 PAPER = "DeepSeek-V3 Technical Report (DeepSeek-AI, 2024); Cut-in-half (Qi et al., 2025)"
@@ -45,7 +44,7 @@ def makespan(of: Pipeline) -> float | None:
         lower=spans,
         estimate=estimate,
         hides=True,
-        in_flight=one_of_each,
+        in_flight=before_backwards,
     )
 )
 def order(shape: Shape, *, steps: int) -> Order:

@@ -252,7 +252,7 @@ def _bytes_needed(problem: Problem, costs: LayoutCosts, schedule: Schedule, fram
     training, held = problem.job.training, costs.bytes()
     levels = len(RECOMPUTE) if training else 1
     need = np.full((len(frame), levels), costs.cluster.kind_of(costs.table.devices[0]).reserved_bytes)
-    if schedule.placement.copies != 1 or problem.rules:
+    if not schedule.placement.copies or problem.rules:
         return need
     spread = frame.replicas * costs.row * frame.positions if training else 1
     need += (frame.first.of(held.states[:, :levels]) / np.reshape(spread, (-1, 1)))[frame.grid]

@@ -134,7 +134,7 @@ class Frames:
 
     def _sure(self, schedule: Schedule) -> bool:
         """Tell whether it is known what the first position holds."""
-        return schedule.placement.copies == 1 and self.problem.job.training and not self.problem.rules
+        return schedule.placement.copies > 0 and self.problem.job.training and not self.problem.rules
 
     def _chunks(self, schedule: Schedule, positions: int) -> list[int]:
         """Return the numbers of chunks that so many positions may have."""

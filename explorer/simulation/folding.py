@@ -96,10 +96,11 @@ def _fold(
     if len(kept) == sections[0].replicas or any(used.crossed(members) for members in classes):
         return UNFOLDED
     by_replica = {members[0]: tuple(members) for members in classes}
+    different = tuple(dict.fromkeys(section.rows[0] for section in sections))  # chunks share devices
     rows = {
-        section.rows[0][replica]: tuple(d for r in members for d in section.rows[0][r])
+        own[replica]: tuple(device for member in members for device in own[member])
         for replica, members in by_replica.items()
-        for section in sections
+        for own in different
     }
     return Folding(kept=kept, classes=by_replica, rows=rows, key=Hashed((kept, *by_replica.items())))
 

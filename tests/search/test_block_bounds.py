@@ -16,8 +16,9 @@ from explorer.graph import LayerGraph
 from explorer.schedules import SCHEDULES, Schedule
 from explorer.search import Evaluator, Problem
 from explorer.search._blocks import Block, cut_bounds, least_of_layout, schedules_of
-from explorer.search._branch_and_bound import BranchAndBound
 from explorer.search._frames import Frames, allowed_counts
+from explorer.search._open_layouts import OpenLayouts
+from explorer.search._standing import Standing
 from explorer.search.problem import respecting
 from explorer.search.spaces import even_points, same_training
 from explorer.simulation.simulate import simulate
@@ -53,13 +54,13 @@ def drawn(seed: int, decoder: Callable[..., LayerGraph]) -> Problem:
 
 def opened(problem: Problem) -> list[Block]:
     """All blocks of a problem."""
-    searching = BranchAndBound(problem, Evaluator(problem=problem))
-    while (block := searching._closed.unseen) is not None:
-        list(searching._look_at(block))
-    for key in list(searching._costs):
-        while (block := searching._closed.first_of(key)) is not None:
-            list(searching._make_block(block))
-    return [left.block for left in searching._left.values()]
+    layouts = OpenLayouts(Standing(problem, Evaluator(problem=problem)))
+    while (unseen := layouts.closed.unseen) is not None:
+        list(layouts.look_at(unseen))
+    found = []
+    while (closed := layouts.weakest()) is not None:
+        found += [block for block in layouts.make(closed) if block is not None]
+    return found
 
 
 @pytest.mark.parametrize("seed", range(12))

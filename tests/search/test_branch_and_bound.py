@@ -150,7 +150,7 @@ def test_what_was_learnt_of_a_group_is_not_taken_for_another(decoder: Callable[.
         found: dict[Hashable, set[Block]] = {}
         searching = BranchAndBound(problem, Evaluator(problem=problem, max_evaluations=12))
         for _ in searching.run():
-            for _, _, point in searching._points:
+            for point, _ in searching.points:
                 found.setdefault(point.family, set()).add(point.block)
         return found
 

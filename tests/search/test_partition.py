@@ -16,8 +16,9 @@ from explorer.graph import LayerGraph
 from explorer.models.synthetic import chain
 from explorer.search import Evaluator, Problem
 from explorer.search._blocks import Block
-from explorer.search._branch_and_bound import BranchAndBound
+from explorer.search._open_layouts import OpenLayouts
 from explorer.search._partition import best_partition, least_of_partitions
+from explorer.search._standing import Standing
 from explorer.search._uneven_stages import Line, UnevenStages, is_line
 from explorer.simulation.simulate import simulate
 from explorer.strategies.cuts import units
@@ -107,14 +108,13 @@ def drawn(seed: int, decoder: Callable[..., LayerGraph]) -> Problem:
 
 def groups(problem: Problem) -> Iterator[tuple[Block, int]]:
     """All groups of lines of at least two positions."""
-    searching = BranchAndBound(problem, Evaluator(problem=problem))
-    while (closed := searching._closed.unseen) is not None:
-        list(searching._look_at(closed))
-    for key in list(searching._costs):
-        while (closed := searching._closed.first_of(key)) is not None:
-            list(searching._make_block(closed))
-    for left in searching._left.values():
-        block = left.block
+    layouts = OpenLayouts(Standing(problem, Evaluator(problem=problem)))
+    while (unseen := layouts.closed.unseen) is not None:
+        list(layouts.look_at(unseen))
+    blocks = []
+    while (closed := layouts.weakest()) is not None:
+        blocks += [block for block in layouts.make(closed) if block is not None]
+    for block in blocks:
         for group in range(len(block.guess)):
             if is_line(block) and block.grids[group, 0] > 1:
                 yield block, group

@@ -1,0 +1,79 @@
+"""Least seconds of layers: their work at the best efficiency that a kind of device reaches for any shape.
+
+However layers are split over devices and samples over calls, all parts of a layer together take as long as
+its FLOPs at the highest fraction of peak on any curve or tile, or as its activations at the best bandwidth.
+Parameters, launches and whole tiles come on top.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from explorer.base.units import dtype_bytes
+from explorer.cluster import Curve, DeviceKind
+from explorer.costs.compute import unwanted_gradients
+from explorer.costs.efficiency import curve_of
+from explorer.costs.graph_work import NAMES, WorkTable, work_table
+from explorer.costs.measured import Array, measured_and_not
+from explorer.graph import LayerGraph
+
+
+def least_seconds(graph: LayerGraph, kind: DeviceKind, precision: str) -> Array | None:
+    """Return device-seconds of one sample that each layer takes at least, however it is split.
+
+    Args:
+        graph: the layers.
+        kind: the device.
+        precision: compute precision of the workload.
+
+    Returns:
+        Shape (3, layers): forward, input and weight gradient; None where seconds were measured.
+    """
+    if measured_and_not(graph, kind.name, 1)[0].any():
+        return None
+    table, inverse = graph.memo("costs.table", lambda: work_table(graph))
+    wide = dtype_bytes(precision)
+    flops = _product_flops(table) if kind.tiles and kind.compute_units else table.flops
+    seconds = np.zeros_like(flops)
+    for name, columns in zip(NAMES, table.classes, strict=True):
+        for way in range(3) if len(columns) else ():
+            seconds[way, columns] = flops[way, columns] / _best_speed(kind, name, precision, way)
+    moved = (
+        table.moved_elements * wide / (kind.memory_bandwidth_bytes_per_s * _most(curve_of(kind, "memory")))
+    )
+    found = np.where(table.active, np.maximum(seconds, moved) * table.trips, 0.0)[:, inverse]
+    return np.where(unwanted_gradients(graph), 0.0, found)
+
+
+def _product_flops(table: WorkTable) -> Array:
+    """Return the FLOPs of one call, those of products of known sizes by these sizes."""
+    found = np.array(table.flops)
+    columns = table.classes[NAMES.index("matmul")]
+    columns = columns[table.sizes[0, columns] > 0]
+    once = 2.0 * table.sizes[:, columns].prod(axis=0)
+    steps = table.trips[0, columns] / table.trips[2, columns]
+    count = table.products[:, columns]
+    found[0, columns] = count[0, :, 0] * once
+    for way in (1, 2):
+        found[way, columns] = (count[way, :, 0] + count[way, :, 1] * steps) * once
+    return found
+
+
+def _best_speed(kind: DeviceKind, name: str, precision: str, way: int) -> float:
+    """Return the FLOP/s that no layer of a class exceeds in one direction."""
+    peak = kind.peak(precision)
+    if name == "memory" and dtype_bytes(precision) < 4 and "fp32" in dict(kind.peak_flops_per_s):
+        peak = kind.peak("fp32")
+    curves = dict(kind.efficiency)
+    most = _most(curve_of(kind, name))
+    if way and f"{name}_backward" in curves:
+        most = _most(curves[f"{name}_backward"])
+    if name == "matmul" and kind.tiles and kind.compute_units:
+        tiles = max(tile.fraction for tile in kind.tiles) * _most(curves.get("sustained"))
+        most = max(most, tiles)
+    return peak * most
+
+
+def _most(curve: Curve | None) -> float:
+    """Return the highest fraction of a curve; 1 without one."""
+    return 1.0 if curve is None else max(fraction for _, fraction in curve.points)

@@ -1,0 +1,148 @@
+"""Open points of a branch and bound: those that seem better than the best come first, the quick ones of them.
+
+A guess is corrected by what points of the same group were simulated to take. Points that seem no better than
+the best wait apart: simulating one of these raises little hope, but perhaps the bound.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+
+from explorer.base.errors import ExplorerError
+from explorer.search._groups import Family, Point, slowness
+from explorer.search._open_bounds import OpenBounds
+from explorer.search._standing import Standing
+from explorer.strategy import Strategy
+
+_Line = list[tuple[float, int, float]]
+"""(guess and slowness, number, guess) of points in a line, the smallest first."""
+
+
+class OpenPoints:
+    """Points of one search that are neither simulated nor left out.
+
+    Args:
+        standing: where the search stands.
+    """
+
+    def __init__(self, standing: Standing) -> None:
+        self.standing, self.problem = standing, standing.problem
+        self.bounds = OpenBounds()
+        """Bounds of members of the space."""
+        self._points: list[Point] = []
+        self._open: set[int] = set()
+        self._good: _Line = []
+        """Points that seem better than the best."""
+        self._others: _Line = []
+        """Points that do not; once the best was found again, also some of the good ones do not."""
+        self._ratios: dict[Family, float] = {}
+        """Step time over its guess, of the point simulated last, by group."""
+        self._corrected: set[int] = set()
+        """Points whose guess was corrected by that of their group."""
+        self._strategies: dict[int, Strategy | None] = {}
+        """Strategies of points that other processes were asked for."""
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __contains__(self, number: object) -> bool:
+        return number in self._open
+
+    def __getitem__(self, number: int) -> Point:
+        return self._points[number]
+
+    def __iter__(self) -> Iterator[tuple[Point, float]]:
+        """Yield the open members of the space with their bounds."""
+        return ((self._points[number], self.bounds[number]) for number in self._open if number in self.bounds)
+
+    def add(self, point: Point) -> None:
+        """Add a point, unless its bound leaves it out; one of uneven stages is no member of the space."""
+        if not self.standing.worth(point.bound):
+            return
+        number = len(self._points)
+        self._points.append(point)
+        self._open.add(number)
+        if not point.bounds:
+            self.bounds.open(number, point.bound)
+        self._line_up(number, point.guess)
+
+    def _line_up(self, number: int, guess: float) -> None:
+        line = self._good if guess < self.standing.limit else self._others
+        heapq.heappush(line, (guess * (1.0 + self.slowness(number)), number, guess))
+
+    def slowness(self, number: int) -> float:
+        """Return about how many seconds it takes to simulate a point."""
+        return slowness(self.problem, self._points[number])
+
+    @property
+    def next_good(self) -> tuple[float, int]:
+        """The point to be simulated next of those that seem better than the best: its guess, with how slow it
+        is, and its number; infinite and -1 if there is none.
+        """
+        return self._next(self._good)
+
+    @property
+    def next_other(self) -> tuple[float, int]:
+        """The same of the others."""
+        return self._next(self._others)
+
+    def _next(self, line: _Line) -> tuple[float, int]:
+        while line:
+            key, number, guess = line[0]
+            ratio = self._correction(number)
+            if number not in self._open:
+                heapq.heappop(line)
+            elif not self.standing.worth(self._points[number].bound):
+                self.drop(number)
+            elif ratio > 1.0:
+                self._corrected.add(number)
+                heapq.heappop(line)
+                self._line_up(number, guess * ratio)
+            elif line is self._good and guess >= self.standing.limit:
+                heapq.heappop(line)
+                self._line_up(number, guess)
+            else:
+                return key, number
+        return math.inf, -1
+
+    def drop(self, number: int) -> None:
+        """Leave a point out."""
+        self._open.discard(number)
+        self.bounds.close(number)
+        self._strategies.pop(number, None)
+
+    def learn(self, number: int, step_s: float) -> None:
+        """Note what a point was simulated to take."""
+        point = self._points[number]
+        self._ratios[point.family] = step_s / point.step_s
+
+    def _correction(self, number: int) -> float:
+        """Return what the guess of a point is to be multiplied by, as points of its group took longer."""
+        if number in self._corrected:
+            return 1.0
+        return max(1.0, self._ratios.get(self._points[number].family, 1.0))
+
+    def strategy(self, number: int) -> Strategy | None:
+        """Return the strategy of a point, built once while it is open."""
+        if number not in self._strategies:
+            self._strategies[number] = self._points[number].strategy(self.problem)
+        return self._strategies[number]
+
+    def ask_ahead(self) -> None:
+        """Have the next points simulated by other processes, if there are any."""
+        jobs = self.standing.evaluator.jobs
+        if jobs is None:
+            return
+        line = self._good or self._others
+        soon = [item for item in heapq.nsmallest(jobs.limit, line) if item[1] in self._open]
+        soon.sort(key=lambda item: item[0] * self._correction(item[1]))
+        self._strategies = {n: self._strategies[n] for _, n, _ in soon if n in self._strategies}
+        found = []
+        for _, number, _ in soon[: jobs.limit // 2]:
+            if self.standing.worth(self._points[number].bound):
+                with suppress(ExplorerError):
+                    found.append(self.strategy(number))
+        self.standing.evaluator.ahead([strategy for strategy in found if strategy is not None], instead=True)
