@@ -186,10 +186,16 @@ def _read_again(own: Inputs, workload: Workload) -> Inputs:
     return replace(own, model=model, graph=shared(graph), workload=workload)
 
 
+WORDS = {
+    "global_batch": "batch", "microbatch_size": "microbatch", "recompute": "recomputation", "zero": "ZeRO",
+}  # fmt: skip
+"""Fields as a list of states names them, where their keys are no words."""
+
+
 def _workload(point: Point, key: str, value: Any) -> Point:
     found = whole_number(key, value) if key == "global_batch" else str(value)
     inputs = replace(point.inputs, workload=point.inputs.workload.with_job(**{key: found}))
-    return make_point(inputs, point.strategy, point.groups, note=f"{key} {found}")
+    return make_point(inputs, point.strategy, point.groups, note=f"{WORDS.get(key, key)} {found}")
 
 
 def _every_stage(point: Point, key: str, value: Any) -> Point:
@@ -206,7 +212,7 @@ def _every_stage(point: Point, key: str, value: Any) -> Point:
     job = point.strategy.job
     strategy = point.strategy.with_job(job.with_stages(changed(stage) for stage in job.stages))
     groups = [replace(group, template=changed(group.template)) for group in point.groups]
-    return make_point(point.inputs, strategy, groups, note=f"{key} {found}")
+    return make_point(point.inputs, strategy, groups, note=f"{WORDS.get(key, key)} {found}")
 
 
 def _schedule(point: Point, _key: str, value: Any) -> Point:

@@ -12,6 +12,8 @@ from explorer.strategy import JobStrategy, Strategy
 
 YOURS = "yours"
 """Id of the row of the strategy on the board."""
+OPTIMAL, SAME = "optimal", 1e-9
+"""Answer of a searcher that has proved its own; relative difference up to which two values are one."""
 FEW = 8
 """Most stages that are listed one by one."""
 WAITING, RUNNING = "waiting", "running"
@@ -63,6 +65,10 @@ def leaderboard_rows(
     open_rows = [_row(row, yours, bound_s, held) for row in rows if row.state in (WAITING, RUNNING)]
     if yours is not None:
         done.append(_your_row(yours, bound_s))
+    least = min((row["value"] for row in done if row["value"] is not None), default=0.0)
+    for row in done:
+        if row["answer"] == OPTIMAL and row["value"] is not None and row["value"] > least * (1 + SAME):
+            row["answer"] = "best of its space"  # another searcher looked farther
     done.sort(key=lambda row: (row["step_s"] is None, row["value"] is None, row["value"] or 0.0))
     return done + open_rows
 
@@ -136,7 +142,7 @@ def _answer(row: SearchRow) -> str:
     run = row.run
     if row.state in ("ended", "timed") and run is not None:
         if run.optimal:
-            return "optimal"
+            return OPTIMAL
         if run.best is None:
             return "ended" if row.state == "ended" else "time is up"
     if row.state == RUNNING and (run is None or run.best is None or not row.own):
@@ -240,6 +246,8 @@ def strategy_words(job: JobStrategy) -> str:
         parts.append(f"microbatch {microbatches.pop()}")
     parts += _some([s.recompute for s in job.stages], "none", "{} recomputation", "recomputation")
     parts += _some([s.zero for s in job.stages], 0, "ZeRO-{}", "ZeRO")
+    if any(item.bucket_bytes for item in job.sync):
+        parts.append("buckets")
     return ", ".join(parts)
 
 

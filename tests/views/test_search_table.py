@@ -14,7 +14,7 @@ from explorer.cluster_profiles import load_cluster
 from explorer.models import load_model
 from explorer.search import REFUSED, Candidate, Evaluator, Problem, Progress, search
 from explorer.strategies.uniform import uniform
-from explorer.strategy import Mesh, Stage, Strategy, single
+from explorer.strategy import Mesh, Stage, Strategy, Sync, single
 from explorer.views.search_table import (
     SearchRow,
     frontier_points,
@@ -86,6 +86,17 @@ def test_rows_at_work_stand_below_in_the_order_they_were_started(
     assert found[2]["level"] == "busy"
     assert found[3]["label"] == ""
     assert all(row["gap"] is None for row in found)
+
+
+def test_who_proved_his_own_and_was_beaten_says_so(runs: dict[str, Progress]) -> None:
+    proved = replace(runs["even"], optimal=True)
+    for value, answer in ((1.0, "optimal"), (2.0, "optimal"), (2.1, "best of its space")):
+        rows = [
+            SearchRow(searcher="exhaustive", run=proved, value=value),
+            SearchRow(searcher="auto", run=runs["megatron"], value=2.0),
+        ]
+        found = {row["id"]: row["answer"] for row in leaderboard_rows(rows, yours=None, bound_s=None)}
+        assert found == {"exhaustive": answer, "auto": "ended"}
 
 
 def test_each_way_of_finding_nothing_is_said(yours: Candidate) -> None:
@@ -162,6 +173,8 @@ def stage(first: int, devices: tuple[int, ...], **fields: Any) -> Stage:
     [
         (single(stages=(stage(0, (0,)),)), "1 device, microbatch 1"),
         (single(stages=(stage(0, (0, 1), microbatch_samples=4, zero=3),)), "dp 2, microbatch 2, ZeRO-3"),
+        (single(stages=(stage(0, (0, 1)),), sync=(Sync(parameters=("*",), bucket_bytes=2.0**20),)),
+         "dp 2, microbatch 1, buckets"),
         (single(stages=(stage(0, (0,)), stage(1, (1, 2, 3)))), "2 stages on 1·3 devices, 1f1b, microbatch 1"),
         (single(stages=(stage(0, (0,)), stage(1, (1,), recompute="full")), schedule="gpipe"),
          "pp 2, gpipe, microbatch 1, recomputation none·full"),

@@ -38,7 +38,7 @@ def send(bench: Explorer, kind: str, **rest: Any) -> None:
 def test_every_state_is_a_row(bench: Explorer) -> None:
     view = bench.history_panel.states.view
     TypeAdapter(shapes.StatesView).validate_python(view)
-    assert [row["note"] for row in rows(bench)] == ["recompute full", "zero 1", "start"]
+    assert [row["note"] for row in rows(bench)] == ["recomputation full", "ZeRO 1", "start"]
     assert [row["shown"] for row in rows(bench)] == [True, False, False]
     first, last = rows(bench)[-1], rows(bench)[0]
     assert first["change"] is None
@@ -184,7 +184,7 @@ def test_names_and_contrast(page: harness.WidgetPage) -> None:
     grid = page.page.get_by_role("grid")
     assert "newest first" in grid.get_attribute("aria-label")
     assert page.page.locator("[aria-current='step']").count() == 1
-    assert "recompute full" in page.page.locator("[aria-current]").get_attribute("aria-label")
+    assert "recomputation full" in page.page.locator("[aria-current]").get_attribute("aria-label")
     assert min(page.contrasts())[0] >= 4.5
     assert page.page.evaluate("window.unguarded()") == []
 

@@ -442,3 +442,12 @@ def test_names_of_points_close_together_stand_on_different_sides() -> None:
     sides = place(points, ["auto", "exhaustive", "local", "yours"], (100.0, 4.0, 10.0), (400.0, 250.0))
     assert len(set(sides[:3])) == 3
     assert place([(99.0, 5.0)], ["a long name"], (100.0, 4.0, 10.0), (400.0, 250.0))[0].endswith("left")
+
+
+def test_names_leave_room_for_points_without_names() -> None:
+    one, ends, size = [(5.0, 5.0)], (10.0, 0.0, 10.0), (400.0, 400.0)
+    (free,) = place(one, ["auto"], ends, size)
+    assert free == "top right"
+    crowd = [(5.0 + i / 10, 5.0 + k / 10) for i in range(2, 12) for k in range(2, 8)]
+    (moved,) = place(one, ["auto"], ends, size, crowd)
+    assert moved == "bottom right"

@@ -131,7 +131,9 @@ class SearchChart:
         self._set("frontier", [x for x, _ in steps], [y for _, y in steps])
         self._points("bests", [(at, picks[0]) for at, picks in bests.items()])
         names = [", ".join(pick[0] for pick in picks) for picks in bests.values()]
-        sides = place([own, *bests], ["yours", *names], (x_end, *y_ends), size)
+        sides = place(
+            [own, *bests], ["yours", *names], (x_end, *y_ends), size, crowd=[spot_at(s) for s in shown]
+        )
         self.traces["bests"].update(text=names, textposition=sides[1:])
         self._set("yours", [own[0]], [own[1]])
         self.traces["yours"].update(text=["yours"], textposition=sides[:1])

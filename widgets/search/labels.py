@@ -12,6 +12,9 @@ SIDES = (
 )  # fmt: skip
 """Sides as plotly names them, in the order of preference."""
 
+MOST_CROWD = 600
+"""Most points that names make room for: each costs some microseconds for every name."""
+
 Box = tuple[float, float, float, float]
 
 
@@ -20,6 +23,7 @@ def place(
     names: Sequence[str],
     ends: tuple[float, float, float],
     size_px: tuple[float, float],
+    crowd: Sequence[tuple[float, float]] = (),
 ) -> list[str]:
     """Choose the side of each name: the first one that is free, else the one with the least overlap.
 
@@ -28,10 +32,16 @@ def place(
         names: texts, one per point.
         ends: right end of the first axis (which begins at 0), lower and upper end of the second.
         size_px: width and height of the drawing.
+        crowd: data coordinates of points without names, which a name rather leaves free.
     """
     x_end, low, high = ends
-    at = [(x / x_end * size_px[0], (high - y) / (high - low) * size_px[1]) for x, y in points]
+
+    def pixels(several: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+        return [(x / x_end * size_px[0], (high - y) / (high - low) * size_px[1]) for x, y in several]
+
+    at = pixels(points)
     taken: list[Box] = [(x - 6, y - 6, x + 6, y + 6) for x, y in at]
+    taken += [(x - 2, y - 2, x + 2, y + 2) for x, y in pixels(crowd)[:MOST_CROWD]]
     frame = (0.0, 0.0, size_px[0], size_px[1])
     found = []
     for (x, y), name in zip(at, names, strict=True):
