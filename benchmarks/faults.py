@@ -6,7 +6,8 @@ In each trial one thing goes wrong: a rank, torchrun or the program itself is ki
 interrupted, once or twice; a rank gets no more memory; the disk is full or fills up; there is no loopback or
 it goes away. Trials go round over all kinds and moments (see `faults_trial.MOMENTS`) in an order that the
 seed shuffles; some compute, the others sleep (engine dry). The table counts, by fault and moment, how many
-ended within 10 s, with the right exit status and cause, without a traceback, a process or a file left behind.
+ended within 10 s, with the right exit status and cause, without a traceback, a process or a file left behind
+(a disk or memory that is full ends a run only when it next needs some).
 Ends with 1 if one did not. With `--rows`, outcomes are added to a file and the table is over all of it, so
 that a long campaign can be run in parts (`--first`). Linux only; disks and loopback need root (left out
 otherwise).
@@ -28,7 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from faults_trial import MOMENTS, TORCHRUN, Expected, Fault, Trial, play
+from faults_trial import ANYTIME, MOMENTS, TORCHRUN, Expected, Fault, Trial, play
 
 S = signal
 INTERRUPTED = r"^explorer: interrupted$"
@@ -92,7 +93,7 @@ FAULTS = {
     "rank SIGSTOP": Fault(to_rank(S.SIGSTOP), Expected((4,), r"rank {rank} stands still.*stopped")),
     "rank without memory": Fault(
         no_memory,
-        Expected((4,), r"rank {rank} .*(out of memory|MemoryError|[Cc]annot allocate|SIG)", survives=True),
+        Expected((4,), r"rank {rank} .*(out of memory|MemoryError|[Cc]annot allocate)", 60.0, survives=True),
         ("starting", "calibrating", "running"),
     ),
     "torchrun SIGKILL": Fault(to_torchrun(S.SIGKILL), Expected((4,), r"torchrun was killed by SIGKILL")),
@@ -126,6 +127,13 @@ FAULTS = {
     "SIGINT, SIGTERM": Fault(to_program(S.SIGINT, S.SIGTERM), Expected((130, 143), INTERRUPTED), MOMENTS),
     "SIGTERM, SIGHUP": Fault(to_program(S.SIGTERM, S.SIGHUP), Expected((143, 129), INTERRUPTED), MOMENTS),
     "SIGINT, SIGKILL": Fault(to_program(S.SIGINT, S.SIGKILL), Expected((130, -9), ""), LAUNCHED),
+    **{
+        f"{number.name} at any moment of {command}": Fault(
+            to_program(number), Expected((128 + number,), INTERRUPTED), (ANYTIME,), engines=(command,)
+        )
+        for command in ("layers", "slice", "profile")
+        for number in (S.SIGINT, S.SIGTERM)
+    },
     "full disk": Fault(nothing, Expected((2, 4), FULL), (), disk="4k"),
     "disk of 28 KiB": Fault(nothing, Expected((2, 4), FULL), (), disk="28k"),
     "disk fills up": Fault(
@@ -162,13 +170,17 @@ def trial(number: int, options: argparse.Namespace) -> dict[str, Any]:
     random.Random(options.seed).shuffle(all_kinds)
     dice = random.Random(f"{options.seed} {number}")
     name, moment = all_kinds[number % len(all_kinds)]
-    engine = "likeness" if moment in COMPUTING or dice.random() < 0.4 else "dry"
+    first, *others = FAULTS[name].engines
+    engine = dice.choice(others) if others and moment not in COMPUTING and dice.random() < 0.75 else first
     outcome = play(number, FAULTS[name], moment, engine, dice)
     row = {
         "number": number, "fault": name, "moment": moment or "before", "engine": engine,
         "load": round(os.getloadavg()[0], 1), **(outcome._asdict() if outcome else {"missed": True}),
     }  # fmt: skip
     print(json.dumps(row), file=sys.stderr, flush=True)
+    if options.rows:
+        with options.rows.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
     return row
 
 
@@ -221,8 +233,6 @@ def main() -> int:
         numbers = range(options.first, options.first + options.trials)
         rows = list(pool.map(lambda number: trial(number, options), numbers))
     if options.rows:
-        with options.rows.open("a", encoding="utf-8") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
         rows = [json.loads(line) for line in options.rows.read_text(encoding="utf-8").splitlines()]
     print(table(rows))
     return 1 if any(row.get("problems") for row in rows) else 0

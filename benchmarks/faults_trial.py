@@ -26,9 +26,14 @@ MARK = "EXPLORER_TRIAL"
 """Environment variable by which every process of a trial is known."""
 LIMIT_S = 10.0
 """Seconds from a fault to the end of everything."""
+WHOLE_S = 90.0
+"""Seconds of a run that goes on to its verdict."""
 START_S = 150.0
 """Longest wait for the moment of a fault."""
 RANK, TORCHRUN = "explorer.run.worker", "torch.distributed.run"
+ANYTIME = "anytime"
+"""A moment in the first seconds of a command, whatever it does then."""
+ANYTIME_S = (0.15, 30.0)
 MOMENTS = ("importing", "starting", "checking", "calibrating", "running", "ending")
 """When faults happen: before anything is launched; when both ranks exist; while they compare gradients with
 one process; while they time layers; in their rounds; when a rank has finished.
@@ -66,9 +71,12 @@ class Trial:
             PLAN.format(first=names[0], middle=names[half - 1], after=names[half], last=names[-1])
         )
         self.errors = (self.folder / "stderr").open("w+")
+        command = {
+            "profile": ("profile", "--quick", "-o", str(self.folder / "profile.yaml")),
+            "slice": ("validate", str(plan), "--engine", "slice"),
+        }.get(engine, ("validate", str(plan), "--engine", engine, "--steps", "4"))
         self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "explorer", "validate", str(plan), "--engine", engine,
-             "--steps", "4"],
+            [*prefix, sys.executable, "-m", "explorer", *command],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.errors,
             env={**os.environ, MARK: self.mark, "TMPDIR": str(self.disk)},
         )  # fmt: skip
@@ -95,13 +103,15 @@ class Trial:
 
     def wait_for(self, moment: str) -> bool:
         """Wait until a moment has come (see `MOMENTS`); False if the program ended before."""
-        end, late = time.monotonic() + START_S, self.dice.uniform(0.05, 2.5)
+        late = {"importing": self.dice.uniform(0.15, 2.5), ANYTIME: self.dice.uniform(*ANYTIME_S)}.get(moment)
         begun = time.monotonic()
-        while self.process.poll() is None and time.monotonic() < end:
-            if time.monotonic() - begun > late if moment == "importing" else self._is(moment):
+        while self.process.poll() is None and time.monotonic() < begun + START_S:
+            if time.monotonic() - begun > late if late else self._is(moment):
                 break
             time.sleep(0.005 if moment == "ending" else 0.03)
-        more_s = {"importing": 0.0, "checking": 0.2, "calibrating": 0.2, "ending": 0.3}.get(moment, 1.5)
+        more_s = {"importing": 0.0, ANYTIME: 0.0, "checking": 0.2, "calibrating": 0.2, "ending": 0.3}.get(
+            moment, 1.5
+        )
         time.sleep(self.dice.uniform(0.0, more_s))
         return self.process.poll() is None
 
@@ -187,6 +197,8 @@ class Fault(NamedTuple):
     """Size of the disk of temporary files; the machine's own if empty."""
     prefix: tuple[str, ...] = ()
     """Command that starts the program."""
+    engines: tuple[str, ...] = ("likeness", "dry")
+    """What the program does, one of them by chance: an engine of `validate`, or `profile`."""
 
 
 class Outcome(NamedTuple):
@@ -227,9 +239,10 @@ def judge(trial: Trial, expected: Expected, ended_s: float, gone_s: float, momen
     """Compare what is left with what should be."""
     trial.errors.seek(0)
     said, problems = trial.errors.read(), []
-    limit_s = expected.limit_s if moment else LIMIT_S + 15.0  # the program's own start counts there
     status = trial.process.poll()
     finished = status in (0, 5) and (moment == "ending" or expected.survives)
+    limit_s = expected.limit_s if moment else LIMIT_S + 15.0  # the program's own start counts there
+    limit_s = WHOLE_S if finished else limit_s
     if status not in expected.status and not finished:
         problems.append(f"exit status {status}")
     pattern = expected.said.replace("{rank}", str(trial.rank))

@@ -42,9 +42,10 @@ CAMPAIGNS = {
         ("2", "4", "--named", "--rounds", "3"),
     ),
     "faults": Campaign(
-        "Random faults while a plan is validated, and how each of them ends",
-        ("--trials", "12", "--seed", "3", "--only", "SIGINT"),
+        "Faults while a plan is validated, and how each of them ends",
+        ("--trials", "222", "--seed", "7", "--at-once", "2"),
     ),
+    "slow_link": Campaign("A choice that the topology decides, on two nodes with a slow link", ()),
 }
 
 

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from explorer.base.errors import RunError
+from explorer.run.launching.guard import describe
 from explorer.run.launching.launch import RunHandle, start
 from explorer.run.launching.leftovers import LAUNCHER, UNSIGNED_S, new_folder, sweep
 from explorer.run.spec import Fault, RunSpec
@@ -135,6 +136,17 @@ def test_an_agent_that_dies_takes_its_ranks_along() -> None:
         pass
     assert isinstance(handle.error, RunError)
     assert not wait_until_gone(handle.folder)
+
+
+def test_a_library_that_fails_for_want_of_memory_is_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever words it finds for it."""
+    error = RuntimeError("could not create a primitive")
+    assert not describe(error)["memory"]
+    used = psutil.Process().memory_info().vms
+    monkeypatch.setattr("resource.getrlimit", lambda _what: (used, used))
+    assert describe(error)["memory"]
+    monkeypatch.setattr("resource.getrlimit", lambda _what: (2 * used, 2 * used))
+    assert not describe(error)["memory"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

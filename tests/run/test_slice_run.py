@@ -18,6 +18,7 @@ from explorer.cluster_profiles import load_cluster
 from explorer.models.captured_program import Capturing, capture_program
 from explorer.plan import Resolved, make_plan
 from explorer.run.judging.compare import OFF
+from explorer.run.one_rank.faked_peers import FakedPeers
 from explorer.run.one_rank.findings import layer_errors
 from explorer.run.one_rank.rank_layers import one_thread
 from explorer.run.one_rank.slice_run import run_slice
@@ -113,6 +114,36 @@ def test_replicas_have_their_part_of_the_samples(source: Capturing) -> None:
     assert {item.samples for item in found.layers} == {4}
 
 
+@pytest.mark.parametrize(("zero", "optimizer"), [(1, "adam"), (2, "adam"), (2, "momentum")])
+def test_a_rank_under_zero_holds_its_part_of_the_states(source: Capturing, zero: int, optimizer: str) -> None:
+    """The other ranks are faked; its own share of states and gradients is as the plan says."""
+    shape = {"stages": 2, "replicas": 4, "microbatches": 4, "optimizer": optimizer}
+    plain = run_slice(plan(source, **shape), source, rank=0, microbatches=4)
+    found = run_slice(plan(source, zero=zero, **shape), source, rank=0, microbatches=4)
+    assert ("other ranks that share its states", "3", "faked") in found.shortened
+    assert not any("share its states" in what for what, _, _ in plain.shortened)
+    assert found.memory.measured_bytes == pytest.approx(found.memory.predicted_bytes, rel=0.06)
+    assert found.memory.measured_bytes < 0.85 * plain.memory.measured_bytes
+
+
+def test_faked_peers_leave_a_rank_the_first_of_equal_shares() -> None:
+    weights = {name: torch.arange(6.0).view(2, 3).requires_grad_() for name in ("whole", "states", "both")}
+    peers = FakedPeers(weights, {"whole": (0, 4), "states": (1, 4), "both": (2, 4)})
+    for _ in range(2):
+        sum((weight * weight).sum() for weight in weights.values()).backward()
+    assert [tuple(item.shape) for item in peers.own(weights).values()] == [(2, 3), (2,), (2,)]
+    assert weights["both"].grad is None, "it went to its owners"
+    found = peers.gradients(weights)
+    assert [item.flatten().tolist() for item in found.values()] == [
+        [4.0 * i for i in range(6)],
+        [0, 4],
+        [0, 4],
+    ]
+    assert "both" not in peers.gradients(weights), "sums begin anew"
+    peers.own(["states"])["states"].fill_(9.0)
+    assert weights["states"].flatten().tolist() == [9, 9, 2, 3, 4, 5]
+
+
 def test_a_profile_that_is_wrong_is_found_out(source: Capturing) -> None:
     fast = machine(1, peak_flops_per_s=(("fp32", 1e15),), memory_bandwidth_bytes_per_s=1e15)
     found = run_slice(plan(source, stages=2, microbatches=4), source, rank=0, microbatches=4, profile=fast)
@@ -133,7 +164,7 @@ def test_a_profile_that_is_wrong_is_found_out(source: Capturing) -> None:
     ("shape", "said"),
     [
         ({"stages": 2, "microbatches": 4, "recompute": "full"}, "full recomputation"),
-        ({"replicas": 2, "microbatches": 4, "zero": 2}, "ZeRO level 2"),
+        ({"replicas": 2, "microbatches": 4, "zero": 3}, "ZeRO level 3 gathers"),
         ({"stages": 2, "microbatches": 4, "schedule": "zb_h1"}, "without split backwards"),
     ],
 )

@@ -29,6 +29,8 @@ ORPHANED = 9
 INTERRUPTS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Signals that ask a program to end."""
 _TRIES, _PAUSE_S = 20, 0.05
+_NEARLY = 0.95
+"""Part of a limit of memory from which a failure is its."""
 
 _ECHOES = (
     "Connection closed by peer", "Connection reset by peer", "Timed out waiting", "Broken pipe",
@@ -147,7 +149,10 @@ def describe(error: BaseException) -> dict[str, Any]:
     short = text[0] if text else ""
     kind = type(error).__name__
     out_of_memory = (
-        isinstance(error, MemoryError) or "out of memory" in short or "can't allocate memory" in short
+        isinstance(error, MemoryError)
+        or "out of memory" in short
+        or "can't allocate memory" in short
+        or _at_the_limit()
     )
     return {
         "message": f"{kind}: {short}" if short else kind,
@@ -155,6 +160,18 @@ def describe(error: BaseException) -> dict[str, Any]:
         "memory": out_of_memory,
         "log": "".join(traceback.format_exception(error))[-4000:],
     }
+
+
+def _at_the_limit() -> bool:
+    """Tell whether this process has all the memory that its limit allows: libraries then fail with words of
+    their own.
+    """
+    try:
+        import resource
+    except ImportError:
+        return False
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return most != resource.RLIM_INFINITY and psutil.Process().memory_info().vms > _NEARLY * most
 
 
 class FaultError(RuntimeError):

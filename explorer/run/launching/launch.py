@@ -329,7 +329,8 @@ class RunHandle:
         for rank, pid in sorted({**ranks, **self._pids}.items(), key=lambda pair: pair[1] not in codes):
             if rank not in spoke and (pid in codes or not process_start(pid)):
                 full = " (the disk is full)" if disk_is_full(self.folder) else ""
-                return rank, _how(codes.get(pid)) + full
+                said = f" ({_errors(log)[-1]})" if codes.get(pid, 0) > 0 and _errors(log) else ""
+                return rank, _how(codes.get(pid)) + (full or said)
         return None
 
     def _stuck(self) -> RunError | None:
@@ -354,8 +355,14 @@ def _where(event: Event) -> str:
 def _reason(text: str) -> str:
     """Return the last line that says something: torchrun closes what it prints with rules."""
     lines = [line.strip() for line in text.splitlines() if re.search(r"\w", line)]
-    errors = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b", line)]
-    return (errors or lines or ["no output"])[-1]
+    return (_errors(text) or lines or ["no output"])[-1]
+
+
+def _errors(text: str) -> list[str]:
+    """Return the last lines of the tracebacks in a log, but for torchrun's own, that a rank has failed."""
+    lines = [line.strip() for line in text.splitlines()]
+    found = [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b", line)]
+    return [line for line in found if "ChildFailedError" not in line]
 
 
 def _how(code: int | None) -> str:

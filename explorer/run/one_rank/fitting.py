@@ -16,6 +16,8 @@ from explorer.workload import Job
 
 PRECISION = "fp32"
 """Precision in which a slice runs."""
+MOST_ZERO = 2
+"""Highest level of ZeRO whose peers are faked: from the next one on they hold weights too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +53,12 @@ def fit(resolved: Resolved, *, rank: int | None, microbatches: int | None, devic
         raise InputError(
             f"the plan has no rank {rank}", key="rank", found=rank, allowed=f"0 to {len(report.busy_s) - 1}"
         )
-    expected = _peak_bytes(report, lane, job)
-    _require_room(expected, device)
     stages = resolved.plan.strategy.job.stages
     order = tuple(a for a in report.timeline.program.order.lanes[lane] if a.op in "FBU")
     mine = {s: stages[s] for s in sorted({action.stage for action in order})}
     first = next(iter(mine.values()))
+    expected = _peak_bytes(report, lane, job, first)
+    _require_room(expected, device)
     return Fitted(
         job=job, shortened=shortened, lane=lane, order=order, stages=mine,
         samples=first.microbatch_samples // first.meshes[0].replicas, peak_bytes=expected,
@@ -91,8 +93,15 @@ def _shortened(resolved: Resolved, microbatches: int | None) -> tuple[Job, tuple
         changes.append(("microbatches of a step", str(before), str(after)))
     if job.precision != PRECISION:
         changes.append(("precision", job.precision, PRECISION))
+    if peers := max(zero_ranks(stage) for stage in strategy.stages) - 1:
+        changes.append(("other ranks that share its states", str(peers), "faked"))
     made = replace(job, global_batch=after * size, precision=PRECISION, gradient_precision="", framework="")
     return made, tuple(changes)
+
+
+def zero_ranks(stage: Stage) -> int:
+    """Return the ranks over which ZeRO divides the states of a stage; 1 without ZeRO."""
+    return (stage.zero_replicas or stage.meshes[0].replicas) if stage.zero else 1
 
 
 def _dependent(stage: Stage) -> str:
@@ -101,8 +110,8 @@ def _dependent(stage: Stage) -> str:
         return "its layers are sharded"
     if stage.shares or (stage.meshes[0].replicas > 1 and stage.replicas != "split"):
         return "its replicas work on unequal parts"
-    if stage.zero:
-        return f"ZeRO level {stage.zero}"
+    if stage.zero > MOST_ZERO:
+        return f"ZeRO level {stage.zero} gathers its weights"
     if stage.recompute != "none":
         return f"{stage.recompute} recomputation"
     return "layers cut into slices" if stage.slices else ""
@@ -120,12 +129,13 @@ def _report(resolved: Resolved, job: Job) -> Report:
     return report
 
 
-def _peak_bytes(report: Report, lane: int, job: Job) -> float:
+def _peak_bytes(report: Report, lane: int, job: Job, stage: Stage) -> float:
     """Return the bytes of tensors of a lane: the plan's, or at its update, with Adam's roots, if these are
     more.
     """
     parts = dict(zip(MEMORY_PARTS, report.memory_parts_bytes[lane], strict=True))
-    roots = parts["gradients"] if job.optimizer in ("adam", "adamw") else 0.0
+    updated = parts["gradients"] / (zero_ranks(stage) if stage.zero == 1 else 1)
+    roots = updated if job.optimizer in ("adam", "adamw") else 0.0
     update = parts["weights"] + parts["versions"] + parts["gradients"] + parts["optimizer"] + roots
     return max(report.allocated_memory_bytes[lane], update)
 

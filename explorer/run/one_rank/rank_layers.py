@@ -15,6 +15,8 @@ import torch
 from explorer.actions import Action
 from explorer.base.errors import InputError
 from explorer.models.captured_program import CapturedProgram, Capturing, per_sample
+from explorer.run.one_rank.faked_peers import FakedPeers
+from explorer.run.one_rank.fitting import zero_ranks
 from explorer.run.own.layer_modules import LABELS, TOTAL, LayerModule, layer_module
 from explorer.run.ranks.allocated import bytes_of, counted
 from explorer.run.ranks.optimizers import Optimizer
@@ -79,6 +81,13 @@ class RankLayers:
         names = dict.fromkeys(name for item in self.modules.values() for name in item.parameters)
         self.weights = {name: self._weight(shapes[name]) for name in names}
         self.optimizer = Optimizer(optimizer, 1e-4)
+        self.peers = FakedPeers(
+            self.weights,
+            {
+                name: (stages[s].zero, zero_ranks(stages[s]))
+                for s, module in self.modules.items() for name in module.parameters
+            },
+        )  # fmt: skip
 
     def _weight(self, shape: Any) -> torch.Tensor:
         made = torch.ones(shape) if len(shape) == 1 else torch.randn(shape).mul_(0.02)
@@ -183,11 +192,9 @@ class RankLayers:
         return dict(times)
 
     def _update(self, module: LayerModule) -> None:
-        held = {name: self.weights[name] for name in module.parameters}
-        given = {name: w.grad for name, w in held.items() if w.grad is not None}
-        self.optimizer.step(held, given)
-        for weight in held.values():
-            weight.grad = None
+        self.optimizer.step(self.peers.own(module.parameters), self.peers.gradients(module.parameters))
+        for name in module.parameters:
+            self.weights[name].grad = None
 
     def counted(self, order: Sequence[Action]) -> float:
         """Return the peak bytes of tensors while actions run."""

@@ -28,7 +28,7 @@ from explorer.run.judging.cost_check import (
     unfit,
 )
 from explorer.run.one_rank.findings import ActionSeconds, LayerBytes, SliceCheck
-from explorer.run.one_rank.fitting import PRECISION, Fitted, fit
+from explorer.run.one_rank.fitting import PRECISION, Fitted, fit, zero_ranks
 from explorer.run.one_rank.rank_layers import LayerAlone, RankLayers, one_thread
 from explorer.strategy import Stage
 
@@ -143,8 +143,9 @@ def _predicted_s(op: str, stage: Stage, graph: LayerGraph, fitted: Fitted, profi
     kind = profile.device_kinds[0]
     if op == "U":
         held = {use.name for name in stage.layers for use in graph.layer[name].parameters}
+        elements = sum(graph.parameter[name].elements for name in held)
         return update_seconds(
-            kind, elements=sum(graph.parameter[name].elements for name in held),
+            kind, elements=elements / zero_ranks(stage),
             optimizer=fitted.job.optimizer, precision=PRECISION,
         )  # fmt: skip
     layers = [graph.index[name] for name in stage.layers]

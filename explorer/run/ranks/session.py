@@ -54,7 +54,7 @@ def run_session(spec: RunSpec, desk: Reports) -> dict[str, Any]:
         calibrator = Stopwatch(spec.calibration, transport)
     surveyor = None
     if spec.survey is not None:
-        from explorer.run.ranks.machine_survey import Surveyor
+        from explorer.run.survey.surveyor import Surveyor
 
         surveyor = Surveyor(spec.survey, transport, desk.status)
     result: dict[str, Any] = {

@@ -1,0 +1,1 @@
+"""Survey: what ranks measure of their machine for a cluster profile."""
