@@ -64,6 +64,7 @@ class Pricer(Exchanges):
     ) -> None:
         super().__init__(graph, cluster, job, strategy, placement)
         self._times: dict[tuple[int, int, Row, int], SectionTime] = {}
+        self._memories: dict[tuple[int, int | None], StageMemory] = {}
 
     # ---- compute ---------------------------------------------------------------------------------
 
@@ -112,6 +113,12 @@ class Pricer(Exchanges):
 
     def memory(self, section: int, place: int | None = None) -> StageMemory:
         """Return the memory of one device of a section: with unequal shares at `place`, or the largest."""
+        key = section, place
+        if key not in self._memories:
+            self._memories[key] = self._find_memory(section, place)
+        return self._memories[key]
+
+    def _find_memory(self, section: int, place: int | None) -> StageMemory:
         stage, memory = self.stages[section], self._plain_memory(section, place)
         if stage.density != 1 or stage.offload:
             width = dtype_bytes(self.job.gradient_precision or self.job.precision)

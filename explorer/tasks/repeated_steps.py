@@ -12,9 +12,12 @@ action, weights of older versions, actions placed by name) is lowered over all s
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from explorer.actions import Actions, Order, Repeated, Shape
 from explorer.reads import reading_of
@@ -46,6 +49,10 @@ def first_step(skeleton: Skeleton, shape: Shape, order: Order) -> Order | None:
 def _every_update_alike(group: Holders) -> bool:
     rule = rule_of(group.update)
     return rule.period * group.turn[1] == 1 and not rule.delay and rule.exchanges == GRADIENTS
+
+
+MOST_RUNS = 64
+"""Runs of lanes with as many memory events each, up to which these are put together run by run."""
 
 
 class Crossings(NamedTuple):
@@ -244,8 +251,17 @@ def _by_level(made: Program, level: IntArray) -> Program:
 
 def _memory(one: MemoryEvents, place: IntArray, starts: list[int]) -> MemoryEvents:
     """Return the events of all steps, lane by lane."""
-    task = np.concatenate([one.task, *(place[one.task] + start for start in starts)])
-    rows = np.tile(np.arange(len(one.lane)), 1 + len(starts))
+    tasks = [one.task, *(place[one.task] + start for start in starts)]
+    start = np.append(one.lane_start, len(one.lane))
+    each = np.diff(start)
+    runs = np.flatnonzero(np.diff(each, prepend=-1, append=-1))  # lanes with as many events
+    if len(runs) <= MOST_RUNS and (np.diff(one.lane[one.lane_start]) > 0).all():
+        blocks = partial(_blocks, np.diff(runs).tolist(), start[runs].tolist())
+        whole = (one.lane, one.section, one.samples, one.part, one.at_end)
+        lane, section, samples, part, at_end = (blocks([values] * len(tasks)) for values in whole)
+        begins = np.cumsum(each * len(tasks)) - each * len(tasks)
+        return MemoryEvents(lane, section, samples, part, blocks(tasks), at_end, begins)
+    rows = np.tile(np.arange(len(one.lane)), len(tasks))
     order = sorting(one.lane[rows])
     rows = rows[order]
     lane = one.lane[rows]
@@ -254,10 +270,26 @@ def _memory(one: MemoryEvents, place: IntArray, starts: list[int]) -> MemoryEven
         section=one.section[rows],
         samples=one.samples[rows],
         part=one.part[rows],
-        task=task[order],
+        task=np.concatenate(tasks)[order],
         at_end=one.at_end[rows],
         lane_start=np.flatnonzero(np.diff(lane, prepend=-1)),
     )
+
+
+def _blocks(lanes: list[int], bounds: list[int], of_steps: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Return the values of all steps lane by lane, without sorting.
+
+    Args:
+        lanes: of every run of lanes with equally many values, how many.
+        bounds: where the values of each run begin, and their end.
+        of_steps: (N,) values of each step, lane by lane.
+    """
+    runs = zip(lanes, pairwise(bounds), strict=True)
+    parts = [
+        np.stack([values[a:b].reshape(count, -1) for values in of_steps], axis=1).reshape(-1)
+        for count, (a, b) in runs
+    ]
+    return np.concatenate(parts) if parts else of_steps[0][:0]
 
 
 def _later_step(one: Program, after: list[int], before: list[int]) -> _Block:
