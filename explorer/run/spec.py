@@ -19,6 +19,7 @@ from explorer.base.files import read_text, write_text
 from explorer.base.formats import json_text, parse_json
 from explorer.run.model import ModelSpec, Unit
 from explorer.run.own.own_model import OwnModel, own_model
+from explorer.run.sharded.layout_model import LayoutModel, layout_data, layout_model
 from explorer.tasks.lower import lower
 from explorer.tasks.placement import Flow, Holders, Piece, SectionShape, Skeleton
 from explorer.tasks.program import Program
@@ -70,7 +71,7 @@ class RunCase:
     """Per slot of the program: predicted seconds, for which a dry case sleeps and which the watchdog
     expects.
     """
-    model: ModelSpec | OwnModel | None = None
+    model: ModelSpec | OwnModel | LayoutModel | None = None
     """For a real case: the model to compute."""
     sections: tuple[tuple[int, ...], ...] = ()
     """For a real case, per section: its units."""
@@ -88,8 +89,21 @@ class RunCase:
     """Whether to run it before all rounds, once, untimed (the numerics)."""
     count_bytes: bool = False
     """Whether to count the peak bytes of tensors, which takes too long to time the run as well."""
+    hosted: tuple[int, ...] = ()
+    """Sections whose activations are in host memory from forward to backward."""
     engine: str = "interpreter"
     """`interpreter` or `torch` (DistributedDataParallel, torch.distributed.pipelining)."""
+
+    @property
+    def lane_ranks(self) -> int:
+        """Ranks of a lane."""
+        return self.model.lane_ranks if isinstance(self.model, LayoutModel) else 1
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether weights are over the ranks of a lane or over lanes (ZeRO), or activations on the host."""
+        zero = any(section.zero and section.shards > 1 for section in self.skeleton.sections)
+        return zero or self.lane_ranks > 1 or bool(self.hosted)
 
     def lowered(self) -> Program:
         """Lower the program again."""
@@ -100,7 +114,7 @@ class RunCase:
 class Calibration:
     """What every rank times in each round, all at the same time."""
 
-    model: ModelSpec | OwnModel
+    model: ModelSpec | OwnModel | LayoutModel
     """Model whose units are timed one by one, forward and backward."""
     samples: tuple[int, ...]
     """Numbers of samples to time."""
@@ -178,12 +192,13 @@ class RunSpec:
         if not (self.cases or self.survey) or len(set(names)) != len(names):
             raise InputError("a run needs cases of different names", key="cases", found=names)
         for case in self.cases:
-            if len(case.order.lanes) > self.ranks:
+            if (needed := len(case.order.lanes) * case.lane_ranks) > self.ranks:
+                each = f" of {case.lane_ranks} ranks" if case.lane_ranks > 1 else ""
                 raise InputError(
-                    f"case {case.name!r} has {len(case.order.lanes)} lanes for {self.ranks} ranks",
+                    f"case {case.name!r} has {len(case.order.lanes)} lanes{each} for {self.ranks} ranks",
                     key="ranks",
                     found=self.ranks,
-                    allowed=f">= {len(case.order.lanes)}",
+                    allowed=f">= {needed}",
                 )
 
 
@@ -218,7 +233,10 @@ def to_data(spec: RunSpec) -> dict[str, Any]:
     data["schema"] = SCHEMA
     data["cases"] = [_case_data(case) for case in spec.cases]
     data["faults"] = [asdict(fault) for fault in spec.faults]
-    data["calibration"] = asdict(spec.calibration) if spec.calibration else None
+    timed = spec.calibration
+    data["calibration"] = timed and {
+        **{item.name: getattr(timed, item.name) for item in fields(timed)}, "model": _model_data(timed.model)
+    }  # fmt: skip
     data["survey"] = asdict(spec.survey) if spec.survey else None
     return data
 
@@ -253,8 +271,12 @@ def _case_data(case: RunCase) -> dict[str, Any]:
     data["shape"] = {item.name: getattr(shape, item.name) for item in fields(shape)}
     skeleton = case.skeleton
     data["skeleton"] = {item.name: getattr(skeleton, item.name) for item in fields(skeleton) if item.init}
-    data["model"] = asdict(case.model) if case.model else None
+    data["model"] = _model_data(case.model) if case.model else None
     return data
+
+
+def _model_data(model: ModelSpec | OwnModel | LayoutModel) -> dict[str, Any]:
+    return layout_data(model) if isinstance(model, LayoutModel) else asdict(model)
 
 
 def _case(data: Mapping[str, Any]) -> RunCase:
@@ -294,7 +316,9 @@ def _actions(text: str) -> tuple[Action, ...]:
     return few_enough(map(parse_action, text.split()))
 
 
-def _model(data: Mapping[str, Any]) -> ModelSpec | OwnModel:
+def _model(data: Mapping[str, Any]) -> ModelSpec | OwnModel | LayoutModel:
+    if "layout" in data:
+        return layout_model(data)
     if "reference" in data:
         return own_model(_nested_tuples(data))
     values = dict(data)

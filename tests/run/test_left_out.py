@@ -70,8 +70,6 @@ USES: dict[str, tuple[Sample, str]] = {
     "own meshes": (samples()["sharded"], "wide parallelism: 4 devices of a lane"),
     "own layouts": (samples()["sharded"], "layers laid out apart from their stage: head"),
     "slices": (samples()["cut"], "layers cut over stages: layers.0.mlp.up"),
-    "zero": (samples()["replicas"], "ZeRO level 2 over groups of 2 replicas"),
-    "zero everywhere": (samples()["weights sharded"], "ZeRO level 3"),
     "density": (samples()["pruned"], "pruned weights"),
     "offload": (samples()["offloaded"], "offload to host memory: optimizer, activations"),
     "overlap": (samples()["tiles"], "collectives of a lane beside its work: tensor by tiles"),
@@ -106,6 +104,19 @@ def test_what_is_dropped_stands_under_not_validated(name: str) -> None:
     found = scale(graph, cluster, workload.job, strategy.job, ranks=2, size=SMALL)
     assert [text for text in found.not_validated if words in text]
     assert not [text for text in found.validated if words in text]
+
+
+@pytest.mark.parametrize(("name", "level"), [("replicas", 2), ("weights sharded", 3)])
+def test_zero_is_carried_where_replicas_are_left(name: str, level: int) -> None:
+    graph, cluster, workload, strategy = samples()[name]
+    assert isinstance(graph, LayerGraph)
+    lanes = {d for stage in strategy.job.stages for mesh in stage.meshes for d in mesh.devices}
+    several = scale(graph, cluster, workload.job, strategy.job, ranks=len(lanes), size=SMALL)
+    assert any(text.startswith(f"ZeRO level {level}") for text in several.validated)
+    assert {stage.zero for stage in several.strategy.stages} == {level}
+    alone = scale(graph, cluster, workload.job, strategy.job, ranks=1, size=SMALL)
+    assert any(text.startswith(f"ZeRO level {level}") for text in alone.not_validated)
+    assert {stage.zero for stage in alone.strategy.stages} == {0}
 
 
 def test_a_plain_plan_has_little_to_say() -> None:

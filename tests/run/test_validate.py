@@ -153,3 +153,13 @@ def test_what_no_rank_can_compute_is_refused_before_launch() -> None:
         make_experiment(resolved, ranks=4)
     assert "engine dry" in str(caught.value)
     assert make_experiment(resolved, engine="dry").spec.cases
+
+
+@pytest.mark.parametrize("level", [1, 3])
+def test_zero_runs_as_the_plan_says(level: int) -> None:
+    """Flat weights, scattered gradients and gathered parts give the weights of one process."""
+    found = validate(plan(replicas=2, microbatches=4, zero=level), steps=1, ranks=2, size=SMALL)
+    assert found.numerics_ok
+    assert found.numerics["weight"] < 1e-5
+    assert f"ZeRO level {level}" in found.validated
+    assert not any("ZeRO" in text for text in found.not_validated)

@@ -21,6 +21,7 @@ from explorer.reads import optimizer_problem
 from explorer.run.cases.weight_reads import require_computable
 from explorer.run.model import ModelSpec
 from explorer.run.own.own_model import OwnModel
+from explorer.run.sharded.layout_model import LayoutModel
 from explorer.run.spec import DRY, REAL, RunCase
 from explorer.schedules import SCHEDULES, make_order
 from explorer.schedules._torch_notation import unsupported
@@ -28,7 +29,7 @@ from explorer.simulation.check import check_job
 from explorer.simulation.folding import UNFOLDED
 from explorer.simulation.one_job import make_shape
 from explorer.strategies.framework_choices import strategy_under
-from explorer.strategy import JobStrategy
+from explorer.strategy import ACTIVATIONS, JobStrategy
 from explorer.tasks.lower import lower
 from explorer.tasks.placement import PlacedStrategy, place
 from explorer.tasks.program import GATHER, REDUCE, TRANSFER, Program, U
@@ -65,7 +66,7 @@ def prepare(
     strategy: JobStrategy,
     *,
     steps: int,
-    model: ModelSpec | OwnModel | None = None,
+    model: ModelSpec | OwnModel | LayoutModel | None = None,
     scale: float = 1.0,
     **fields: Any,
 ) -> Prepared:
@@ -112,6 +113,7 @@ def prepare(
         sections=tuple(tuple(layers.tolist()) for layers in placement.layers) if model else (),
         flow_units=_flow_units(graph, placement, model) if model else (),
         optimizer=job.optimizer if model else "sgd",
+        hosted=_hosted(placement, strategy) if model else (),
         **fields,
     )
     return Prepared(
@@ -120,8 +122,14 @@ def prepare(
     )  # fmt: skip
 
 
+def _hosted(placement: PlacedStrategy, strategy: JobStrategy) -> tuple[int, ...]:
+    """Return the sections whose activations are offloaded."""
+    sections = enumerate(placement.skeleton.sections)
+    return tuple(i for i, section in sections if ACTIVATIONS in strategy.stages[section.stage].offload)
+
+
 def _flow_units(
-    graph: LayerGraph, placement: PlacedStrategy, model: ModelSpec | OwnModel
+    graph: LayerGraph, placement: PlacedStrategy, model: ModelSpec | OwnModel | LayoutModel
 ) -> tuple[tuple[int, ...], ...]:
     """Return, per flow, the keys of what it carries."""
     index, producer = graph.index, graph.producer
@@ -225,8 +233,8 @@ def unsupported_by_torch(case: RunCase) -> list[str]:
     if not isinstance(case.model, ModelSpec) or any(unit.tied for unit in case.model.units):
         return ["tied weights" if isinstance(case.model, ModelSpec) else "a model's own layers"]
     rules = {group.update.rule for group in case.skeleton.holders} - {PLAIN.rule}
-    if rules:
-        return [f"the update rule {', '.join(sorted(rules))}"]
+    if rules or case.is_sharded:
+        return [f"the update rule {', '.join(sorted(rules))}" if rules else "weights sharded over ranks"]
     sections = case.skeleton.sections
     if any(section.full_recompute for section in sections):
         return ["full recomputation"]

@@ -9,7 +9,7 @@ compares itself. A test ensures that every field stands in one of the two.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -45,10 +45,21 @@ class LeftOut:
     """Function that yields the words on a plan; nothing if the plan does not use the feature."""
 
 
-def left_out(graph: LayerGraph, cluster: Cluster, job: Job, strategy: JobStrategy) -> list[str]:
-    """Return everything that a likeness of the plan leaves out, each once."""
+def left_out(
+    graph: LayerGraph,
+    cluster: Cluster,
+    job: Job,
+    strategy: JobStrategy,
+    *,
+    carried: Collection[str] = (),
+) -> list[str]:
+    """Return everything that a likeness of the plan leaves out, each once.
+
+    `carried`: fields that this likeness takes over, or counts, though others leave them out.
+    """
     plan = PlannedJob(graph, cluster, job, strategy)
-    return list(dict.fromkeys(text for item in LEFT_OUT for text in item.words(plan)))
+    items = [item for item in LEFT_OUT if not set(carried) & set(item.fields)]
+    return list(dict.fromkeys(text for item in items for text in item.words(plan)))
 
 
 def _axes(plan: PlannedJob) -> Iterator[str]:

@@ -7,6 +7,7 @@ coincide are merged; replicas are dropped from the end.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
 
@@ -19,6 +20,7 @@ from explorer.pricing import Pricer
 from explorer.run.cases.left_out import left_out
 from explorer.run.model import BLOCK, CONV, EMBED, HEAD, MLP, ModelSpec, Unit, model_graph
 from explorer.run.own.own_model import OwnModel
+from explorer.run.sharded.layout_model import LayoutModel
 from explorer.schedules import SCHEDULES
 from explorer.strategy import JobStrategy, Mesh, Stage, UpdateChoice
 from explorer.tasks.placement import place
@@ -59,7 +61,7 @@ SMALL = UnitSize(d_model=16, heads=2, seq=4, vocab=16, samples=1, step_s=1e-4)
 class Scaled:
     """A plan's likeness that runs on a few ranks."""
 
-    model: ModelSpec | OwnModel
+    model: ModelSpec | OwnModel | LayoutModel
     """The model to compute."""
     graph: LayerGraph
     """Graph of the model, not calibrated."""
@@ -126,7 +128,10 @@ def scale(
     if len(groups) > 1:
         record.kept.append("ratio of the stages' times")
     record.lost.append(f"the layers themselves: {len(model.units)} small ones stand for {len(graph.layers)}")
-    record.lost += [text for text in left_out(graph, cluster, job, strategy) if text not in record.lost]
+    carried = _zero_carried(stages, record)
+    record.lost += [
+        text for text in left_out(graph, cluster, job, strategy, carried=carried) if text not in record.lost
+    ]
     several = any(len(copy) > 1 for mesh in meshes for copy in mesh)
     updates = _updates(graph, strategy, record, several=several)
     precision = "fp32"
@@ -143,6 +148,24 @@ def scale(
         not_validated=tuple(record.lost),
         groups=tuple(map(tuple, groups)),
     )
+
+
+def _zero_carried(stages: list[Stage], record: _Record) -> tuple[str, ...]:
+    """Return the fields of ZeRO if replicas here share weights as the plan's do."""
+    levels = sorted({stage.zero for stage in stages} - {0})
+    for level in levels:
+        parts = sorted({stage.zero_replicas for stage in stages if stage.zero == level} - {0})
+        groups = f" over groups of {', '.join(map(str, parts))} replicas" if parts else ""
+        record.kept.append(f"ZeRO level {level}{groups}")
+    return ("Stage.zero",) if levels else ()
+
+
+def _sharded_over(first: Stage, replicas: int) -> tuple[int, int]:
+    """Return the ZeRO level and group of a stage of so many replicas here."""
+    if not first.zero or replicas < 2:
+        return 0, 0
+    together = math.gcd(first.zero_replicas, replicas) if first.zero_replicas else 0
+    return first.zero, together if together > 1 else 0
 
 
 def _updates(
@@ -281,6 +304,7 @@ def _batches(
         ranks = meshes[group[0]]
         same = len(ranks[0]) == first.meshes[0].replicas
         shares = first.shares if same else ()
+        level, together = _sharded_over(first, sum(map(len, ranks)))
         if first.shares and not same:
             record.lost.append("uneven shares of replicas")
         stages.append(
@@ -291,6 +315,8 @@ def _batches(
                 replicas=first.replicas,
                 shares=shares,
                 recompute="full" if first.recompute == "full" else "none",
+                zero=level,
+                zero_replicas=together,
             )
         )
     record.lost = list(dict.fromkeys(record.lost))

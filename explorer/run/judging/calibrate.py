@@ -17,6 +17,7 @@ from explorer.graph import Defaults, LayerGraph
 from explorer.run.model import ModelSpec, model_graph
 from explorer.run.own.layer_times import graph_with_times, layer_times, no_graph
 from explorer.run.own.own_model import OwnModel
+from explorer.run.sharded.layout_model import LayoutModel
 from explorer.workload import OPTIMIZERS
 
 
@@ -42,7 +43,7 @@ def uncalibrated(ranks: int, *, flops_per_s: float = 2e10) -> Cluster:
 
 
 def calibrate(
-    model: ModelSpec | OwnModel,
+    model: ModelSpec | OwnModel | LayoutModel,
     rows: Iterable[Iterable[Mapping[str, Any]]],
     *,
     ranks: int,

@@ -11,12 +11,13 @@ from typing import Any, NoReturn
 from explorer.base.errors import InputError
 from explorer.graph import Defaults, Layer, LayerGraph, Measured
 from explorer.run.own.own_model import OwnModel
+from explorer.run.sharded.layout_model import LayoutModel
 
 Times = Mapping[tuple[str, int], tuple[float, float]]
 """(layer, samples) -> seconds of the forward and of the backward of so many samples."""
 
 
-def layer_times(model: OwnModel, rows: Sequence[Mapping[str, Any]]) -> Times:
+def layer_times(model: OwnModel | LayoutModel, rows: Sequence[Mapping[str, Any]]) -> Times:
     """Average the seconds of every layer over ranks and rounds.
 
     Args:

@@ -7,13 +7,17 @@ from collections.abc import Callable, Mapping
 import torch
 
 from explorer.run.own.own_layers import OwnLayers
+from explorer.run.sharded.layout_units import LayoutUnits
 
 Pair = tuple[float, float]
 """Seconds of two clocks; also of a forward and a backward."""
 
 
 def time_layers(
-    layers: OwnLayers, weights: Mapping[str, torch.Tensor], samples: int, clock: Callable[[], Pair]
+    layers: OwnLayers | LayoutUnits,
+    weights: Mapping[str, torch.Tensor],
+    samples: int,
+    clock: Callable[[], Pair],
 ) -> tuple[list[Pair], list[Pair]]:
     """Time every layer of a model for a number of samples.
 
@@ -46,7 +50,7 @@ def time_layers(
 
 
 def _backward(
-    layers: OwnLayers,
+    layers: OwnLayers | LayoutUnits,
     weights: Mapping[str, torch.Tensor],
     unit: int,
     given: Mapping[int, torch.Tensor],
@@ -55,7 +59,7 @@ def _backward(
 ) -> Pair:
     """Return the seconds of a layer's backward; a microbatch adds its gradients to those of earlier ones."""
     outputs = [value for value in made.values() if value.requires_grad]
-    own = [weights[name] for name in layers.model.parameters[unit]]
+    own = [weights[name] for name in layers.model.parameters_of([unit])]
     wanted = [*(x for x in given.values() if x.requires_grad), *own]
     if not outputs or not wanted:
         return 0.0, 0.0

@@ -13,8 +13,6 @@ import torch
 
 from explorer.run.model import ModelSpec, parameter_names
 from explorer.run.own.layer_timing import time_layers
-from explorer.run.own.own_layers import own_layers
-from explorer.run.own.own_model import OwnModel
 from explorer.run.ranks.lane import Wire
 from explorer.run.ranks.modules import Weights, sample_tokens, unit_forward
 from explorer.run.ranks.optimizers import Optimizer
@@ -46,7 +44,8 @@ class Stopwatch:
         self.asked, self.transport = asked, transport
         self.model, self.device = asked.model, transport.device
         units = range(len(self.model.units))
-        self.weights = units_of(self.model).weights(units, self.device)
+        self.layers: Any = units_of(self.model)
+        self.weights = self.layers.weights(units, self.device)
         self.own = _own_weights(self.model, self.weights) if isinstance(self.model, ModelSpec) else []
         self.sums = [[torch.zeros_like(w) for w in own.values()] for own in self.own]
         self.everyone = tuple(range(transport.ranks))
@@ -85,8 +84,8 @@ class Stopwatch:
     def _units(self, samples: int) -> tuple[list[Pair], list[Pair]]:
         """Return the (forward, backward) seconds of every unit: of the wall, and those the core worked."""
         self.transport.barrier()
-        if isinstance(self.model, OwnModel):
-            return time_layers(own_layers(self.model), self.weights, samples, self._clocks)
+        if not isinstance(self.model, ModelSpec):
+            return time_layers(self.layers, self.weights, samples, self._clocks)
         tokens = sample_tokens(self.model, 0, samples, self.device)
         inputs: list[torch.Tensor | None] = []
         outputs: list[torch.Tensor] = []

@@ -96,10 +96,10 @@ class Compute(HeldWeights):
         """Begin to move what microbatches keep to the host, or back.
 
         Raises:
-            InputError: weights are gathered, which cannot be run here: scaling a plan removes it.
+            InputError: weights are gathered: those that are sharded run in `ShardedCompute`.
         """
         if not item.moved:
-            raise InputError("ZeRO cannot be run yet", key="zero", allowed="0")
+            raise InputError("weights of a rank for itself are whole", key="zero", allowed="0")
         for number in item.moved:
             kept = self.kept[item.piece, number]
             kept.fetch() if item.back else kept.send()

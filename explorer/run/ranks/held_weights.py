@@ -19,7 +19,7 @@ from explorer.run.ranks.lane import RankLanes, Reduction
 from explorer.run.ranks.modules import Weights
 from explorer.run.ranks.optimizers import Optimizer
 from explorer.run.ranks.sweeps import Interval
-from explorer.run.ranks.units import units_of
+from explorer.run.ranks.units import Units, units_of
 from explorer.run.spec import RunCase
 from explorer.tasks.placement import Piece
 from explorer.updates import WEIGHTS, rule_of
@@ -36,7 +36,7 @@ class HeldWeights:
         if case.model is None:
             raise InputError(f"case {case.name!r} has no model", key="model", found=None, allowed="a model")
         self.case, self.model, self.lanes, self.lane, self.device = case, case.model, lanes, lane, device
-        self.units = units_of(case.model)
+        self.units = self._open_units()
         self.skeleton = lanes.program.skeleton
         self.plans = [lanes.plan(i) for i in range(len(lanes.program.programs))]
         self.reads = find_reads(lanes, self.plans)
@@ -56,6 +56,19 @@ class HeldWeights:
         ]
         self.grouped = set().union(*grouped)
         self.reset()
+
+    def _open_units(self) -> Units:
+        """Return what this rank computes of the model."""
+        return units_of(self.model)
+
+    def share(self, name: str, whole: torch.Tensor) -> torch.Tensor:
+        """Return what of a parameter, or of its gradient, this rank answers for: all of it."""
+        del name
+        return whole
+
+    def present(self, name: str) -> torch.Tensor:
+        """Return the present values of that."""
+        return self.current[name].detach()
 
     def reset(self) -> None:
         """Go back to the initial weights, so that every round runs the same numbers."""

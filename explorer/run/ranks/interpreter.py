@@ -9,13 +9,16 @@ from __future__ import annotations
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 
 from explorer.run.launching.status import COMPUTING, WAITING
 from explorer.run.ranks.lane import Gather, LanePlan, LaneTask, Reduction, Transfer, Wire
 from explorer.run.ranks.transport import Handle, Transport
+
+if TYPE_CHECKING:
+    from explorer.run.sharded.lanes import LaneTransport
 
 WINDOW = 8
 """Number of receives posted on a wire ahead of need, so that senders need not wait."""
@@ -86,7 +89,7 @@ class Interpreter:
         self,
         plan: LanePlan,
         backend: Backend,
-        transport: Transport,
+        transport: Transport | LaneTransport,
         hooks: Hooks,
         seconds: tuple[float, ...] = (),
     ) -> None:

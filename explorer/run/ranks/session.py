@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -18,6 +18,10 @@ from explorer.run.ranks.lane import LanePlan, RankLanes
 from explorer.run.ranks.sleeper import Sleeper
 from explorer.run.ranks.transport import Transport, connect
 from explorer.run.spec import DRY, RunCase, RunSpec
+
+if TYPE_CHECKING:
+    from explorer.run.ranks.compute import Compute
+    from explorer.run.sharded.lanes import LaneTransport
 
 CROWDED_ROUNDS = 3
 """Rounds, warm-up included, in which a rank must have been crowded for the run to end early."""
@@ -169,10 +173,6 @@ def _player(
 
         return torch_player(case, desk, transport)
     lanes = RankLanes(case.lowered())
-    count = len(lanes.program.programs)
-    transport.open(lanes.wires, lanes.groups)
-    lane = 0 if case.everywhere else transport.rank
-    plan = lanes.plan(lane) if lane < count else None
     faults = {f.action: f for f in spec.faults if f.rank == transport.rank and f.case == index}
 
     def before(position: int) -> None:
@@ -183,12 +183,31 @@ def _player(
         desk.events.send("step", case=case.name, step=number)
 
     hooks = Hooks(status=desk.status, before=before, step=step)
+    if case.kind != DRY and case.is_sharded:
+        from explorer.run.sharded.sharded_compute import open_sharded
+
+        return _computing(*open_sharded(case, lanes, transport), hooks, case, desk)
+    transport.open(lanes.wires, lanes.groups)
+    lane = 0 if case.everywhere else transport.rank
+    plan = lanes.plan(lane) if lane < len(lanes.program.programs) else None
     if case.kind == DRY:
         return lambda: _play(plan, Sleeper(case.seconds, transport.device), transport, hooks, case, desk)
     from explorer.run.ranks.compute import Compute
-    from explorer.run.referee.emulate import compare_with_emulation
 
     compute = Compute(case, lanes, lane, transport.device) if plan else None
+    return _computing(compute, transport, plan, hooks, case, desk)
+
+
+def _computing(
+    compute: Compute | None,
+    transport: Transport | LaneTransport,
+    plan: LanePlan | None,
+    hooks: Hooks,
+    case: RunCase,
+    desk: Reports,
+) -> Callable[[], dict[str, Any]]:
+    """Return a function that computes a case once."""
+    from explorer.run.referee.emulate import compare_with_emulation
 
     def play() -> dict[str, Any]:
         if compute is not None:
@@ -213,7 +232,7 @@ def _player(
 def _play(
     plan: LanePlan | None,
     backend: Backend | None,
-    transport: Transport,
+    transport: Transport | LaneTransport,
     hooks: Hooks,
     case: RunCase,
     desk: Reports,

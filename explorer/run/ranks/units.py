@@ -22,6 +22,7 @@ from explorer.run.ranks.modules import (
     run_units,
     sample_tokens,
 )
+from explorer.run.sharded.layout_model import LayoutModel
 
 
 class Units(Protocol):
@@ -114,10 +115,14 @@ class StandIns:
         return None
 
 
-def units_of(model: ModelSpec | OwnModel) -> Units:
-    """Return the units of a model."""
+def units_of(model: ModelSpec | OwnModel | LayoutModel) -> Units:
+    """Return the units of a model, whole."""
     if isinstance(model, ModelSpec):
         return StandIns(model)
+    if isinstance(model, LayoutModel):
+        from explorer.run.sharded.layout_units import LayoutUnits, alone
+
+        return LayoutUnits(model, alone(torch.device("cpu")))
     from explorer.run.own.own_layers import own_layers
 
     return own_layers(model)

@@ -346,15 +346,18 @@ def compare_with_emulation(run: Compute) -> dict[str, float]:
             gradient = first = float("inf")
             continue
         scale = max(float(expected.abs().max()), FLOOR * largest, 1e-30)
-        gradient = max(gradient, float((found - expected).abs().max()) / scale)
+        error = float((found - run.share(name, expected)).abs().max()) / scale
+        gradient = max(gradient, error)
         if span[0] == 0:
-            first = max(first, float((found - expected).abs().max()) / scale)
+            first = max(first, error)
     weight = 0.0
     for piece in run.pieces:
         for name in run.names[piece]:
-            expected, found = right.weights[piece][-1][name].detach(), run.current[name].detach()
+            expected, found = right.weights[piece][-1][name].detach(), run.present(name)
             scale = max(float(expected.abs().max()), 1e-30)
-            weight = max(weight, float((found - expected).abs().max()) / scale)
+            if found.numel():
+                error = float((found - run.share(name, expected)).abs().max())
+                weight = max(weight, error / scale)
     return {
         "gradient": gradient,
         "first": first,

@@ -9,7 +9,7 @@ added over the groups. The flat tensor is padded to a multiple of k.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,6 +80,28 @@ class FlatWeights:
         """Bytes of gathered weights that are held now."""
         return self._flat.untyped_storage().size()
 
+    def share(self, name: str, part: torch.Tensor) -> torch.Tensor:
+        """Return what of a tensor like this rank's part belongs to a parameter, flat; it may be empty."""
+        low, high = self._bounds(name)
+        each = self._part.numel()
+        start = self.lines.place * each
+        return part[max(0, low - start) : max(0, min(high - start, each))]
+
+    def share_of(self, name: str, whole: torch.Tensor) -> torch.Tensor:
+        """Return what this rank's part has of a whole parameter, flat."""
+        low, high = self._bounds(name)
+        each = self._part.numel()
+        start = self.lines.place * each
+        return whole.reshape(-1)[max(0, start - low) : max(0, min(high, start + each) - low)]
+
+    def _bounds(self, name: str) -> tuple[int, int]:
+        start = 0
+        for own, leaf in self.weights.items():
+            if own == name:
+                break
+            start += leaf.numel()
+        return start, start + self.weights[name].numel()
+
     def _mine(self) -> torch.Tensor:
         each = self._flat.numel() // self.lines.size
         return self._flat[self.lines.place * each : (self.lines.place + 1) * each]
@@ -141,14 +163,3 @@ class FlatWeights:
         found = torch.zeros_like(self._part) if self._sum is None else self._sum
         self._sum = None
         return found
-
-
-def whole_parts(
-    parts: Sequence[torch.Tensor], weights: Mapping[str, torch.Tensor]
-) -> dict[str, torch.Tensor]:
-    """Return tensors by name from the parts of their flat form."""
-    flat, found, start = torch.cat(list(parts)), {}, 0
-    for name, leaf in weights.items():
-        found[name] = flat[start : start + leaf.numel()].view(leaf.shape)
-        start += leaf.numel()
-    return found

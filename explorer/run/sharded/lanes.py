@@ -17,7 +17,11 @@ import torch.distributed as dist
 from explorer.base.errors import InputError
 from explorer.run.ranks.lane import Wire
 from explorer.run.ranks.transport import Handle, Transport
-from explorer.run.sharded.mesh import RankMesh, open_mesh
+from explorer.run.sharded.mesh import RankMesh, lines_along, open_mesh
+from explorer.strategy import REPLICA
+
+TRANSFERS, STAGES = "transfer", "stages"
+"""Operation and axis under which messages between lanes are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,7 +44,7 @@ class LanePlace:
 
 def open_lanes(
     axes: Sequence[tuple[str, int]], lanes: int, *, device: torch.device | None = None
-) -> LanePlace:
+) -> LanePlace | None:
     """Make the meshes of all lanes; every rank calls it with the same arguments.
 
     Args:
@@ -48,58 +52,96 @@ def open_lanes(
         lanes: number of lanes.
         device: device of the tensors; the CPU if None.
 
+    Returns:
+        This rank's place; None for a rank after the last lane.
+
     Raises:
-        InputError: another number of ranks than all lanes have.
+        InputError: fewer ranks than all lanes have.
     """
     each = math.prod(size for _, size in axes)
-    if dist.get_world_size() != lanes * each:
+    if dist.get_world_size() < lanes * each:
         raise InputError(
             f"{lanes} lanes of {each} ranks",
             key="ranks",
             found=dist.get_world_size(),
-            allowed=str(lanes * each),
+            allowed=f">= {lanes * each}",
         )
     lane, place = divmod(dist.get_rank(), each)
     grids = [range(i * each, (i + 1) * each) for i in range(lanes)]
+    if lane >= lanes:
+        for a in range(len(axes)):
+            for grid in grids:
+                lines_along([size for _, size in axes], grid, a)
+        return None
     mesh = open_mesh(axes, grids[lane], device=device, all_grids=grids)
     return LanePlace(lane=lane, place=place, ranks=each, mesh=mesh)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaneTransport:
     """A transport whose wires and groups join lanes: each rank uses those of its own place."""
 
     transport: Transport
-    where: LanePlace
+    """The transport of all ranks."""
+    ranks: int
+    """Ranks of a lane."""
+    where: LanePlace | None
+    """This rank's place; None for a rank without a lane."""
+
+    @property
+    def device(self) -> torch.device:
+        """Device on which messages live."""
+        return self.transport.device
+
+    @property
+    def place(self) -> int:
+        """This rank's place in its lane."""
+        return self.where.place if self.where else 0
 
     def open(self, wires: Iterable[Wire], groups: Iterable[tuple[int, ...]]) -> None:
         """Make the communicators of all places."""
-        places = range(self.where.ranks)
+        places = range(self.ranks)
         self.transport.open(
             [self._wire(wire, place) for wire in wires for place in places],
             [self._members(group, place) for group in groups for place in places],
         )
 
     def _wire(self, wire: Wire, place: int) -> Wire:
-        return wire[0], self.where.rank(wire[1], place), self.where.rank(wire[2], place)
+        return wire[0], wire[1] * self.ranks + place, wire[2] * self.ranks + place
 
     def _members(self, lanes: tuple[int, ...], place: int) -> tuple[int, ...]:
-        return tuple(self.where.rank(lane, place) for lane in lanes)
+        return tuple(lane * self.ranks + place for lane in lanes)
+
+    def _count(self, op: str, axis: str, sent: float) -> None:
+        if self.where is not None:
+            self.where.mesh.meter.count(op, axis, round(sent))
 
     def send(self, wire: Wire, message: torch.Tensor) -> None:
         """Begin to send."""
-        self.transport.send(self._wire(wire, self.where.place), message)
+        if wire[0] == "wire":
+            self._count(TRANSFERS, STAGES, message.numel() * message.element_size())
+        self.transport.send(self._wire(wire, self.place), message)
 
     def receive(self, wire: Wire, buffer: torch.Tensor) -> Handle:
         """Begin to receive."""
-        return self.transport.receive(self._wire(wire, self.where.place), buffer)
+        return self.transport.receive(self._wire(wire, self.place), buffer)
 
     def reduce(self, members: tuple[int, ...], buffer: torch.Tensor, *, op: Any) -> Handle:
-        """Begin to all-reduce; an empty buffer says that the backend has begun something else instead."""
+        """Begin to all-reduce; an empty buffer says that something else has been begun instead."""
         if not buffer.numel():
             return None
-        return self.transport.reduce(self._members(members, self.where.place), buffer, op=op)
+        n = len(members)
+        self._count("all_reduce", REPLICA, 2 * (n - 1) / n * buffer.numel() * buffer.element_size())
+        return self.transport.reduce(self._members(members, self.place), buffer, op=op)
 
     def finish_sends(self) -> None:
         """Wait until every message has gone."""
         self.transport.finish_sends()
+
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        self.transport.barrier()
+
+    def largest(self, value: float) -> float:
+        """Return the largest of a number over all ranks."""
+        return self.transport.largest(value)

@@ -131,13 +131,13 @@ def open_mesh(
     lines = []
     for a, (name, _) in enumerate(axes):
         for grid in all_grids or (ranks,):
-            made = _lines_along(sizes, grid, a)
+            made = lines_along(sizes, grid, a)
             lines += [Line(name, row, place[a], group, meter) for row, group in made if me in row]
     where = device or torch.device("cpu")
     return RankMesh(axes=tuple(axes), place=place, lines=tuple(lines), meter=meter, device=where)
 
 
-def _lines_along(sizes: Sequence[int], ranks: Sequence[int], a: int) -> list[tuple[tuple[int, ...], Any]]:
+def lines_along(sizes: Sequence[int], ranks: Sequence[int], a: int) -> list[tuple[tuple[int, ...], Any]]:
     """Make the process groups of all lines of a mesh along an axis."""
     members: dict[Coordinates, list[int]] = {}
     for where, rank in zip(itertools.product(*map(range, sizes)), ranks, strict=True):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
-
-import torch
 
 from explorer.cluster_profiles import load_cluster
 from explorer.graph import LayerGraph
 from explorer.models.builder import GraphBuilder
 from explorer.run.cases.build import Prepared, prepare
+from explorer.run.sharded.layout_model import LayoutModel
 from explorer.schedules import SCHEDULES
 from explorer.sharding import megatron_layout
 from explorer.strategy import REPLICA, JobStrategy, Mesh, Stage
@@ -20,7 +18,6 @@ from explorer.workload import Job
 from tests.sharding.checking import without_internals
 
 SEQ, EMBED, HEADS, VOCAB, BATCH = 8, 8, 4, 16, 8
-DTYPE = torch.float64
 
 
 class Case(NamedTuple):
@@ -38,6 +35,7 @@ class Case(NamedTuple):
     """Further fields of every stage."""
     microbatches: int = 4
     optimizer: str = "sgd"
+    dtype: str = "fp64"
 
     @property
     def ranks(self) -> int:
@@ -70,24 +68,8 @@ def decoder(blocks: int = 4, *, tied: bool = False) -> LayerGraph:
 GRAPH, TIED = decoder(), decoder(tied=True)
 
 
-def weight(name: str) -> torch.Tensor:
-    """The same value wherever it is made."""
-    shape = [int(n) for n in GRAPH.parameter[name].shape]
-    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-    return torch.randn(shape, generator=generator, dtype=DTYPE) / 3
-
-
-def sample(name: str, low: int, high: int) -> torch.Tensor:
-    """Tokens of samples, each from its number alone."""
-    rows = []
-    for number in range(low, high):
-        generator = torch.Generator().manual_seed(zlib.crc32(f"{name}:{number}".encode()))
-        rows.append(torch.randint(VOCAB, (SEQ,), generator=generator))
-    return torch.stack(rows)
-
-
 def plan(case: Case, *, steps: int = 2) -> Prepared:
-    """The case, lowered."""
+    """The case, lowered, to be run and checked."""
     graph = TIED if "tied" in case.name else GRAPH
     names = [layer.name for layer in graph.layers]
     placement = SCHEDULES.get(case.schedule).placement
@@ -114,10 +96,12 @@ def plan(case: Case, *, steps: int = 2) -> Prepared:
         )
         for i in range(count)
     )
+    strategy = JobStrategy(stages=stages, schedule=case.schedule)
+    model = LayoutModel(graph=graph, layout=case.layout, axes=case.axes, dtype=case.dtype)
     return prepare(
         case.name, graph, load_cluster("dgx-a100"),
-        Job(global_batch=BATCH, precision="fp32", optimizer=case.optimizer),
-        JobStrategy(stages=stages, schedule=case.schedule), steps=steps,
+        Job(global_batch=BATCH, precision=case.dtype, optimizer=case.optimizer), strategy,
+        steps=steps, model=model, check=True,
     )  # fmt: skip
 
 
@@ -165,4 +149,13 @@ CASES = (
     Case("split x data", "zb_h1", 2, 2),
     Case("four stages", "gpipe", 4),
     Case("tensor 4", "1f1b", 1, axes=(("tensor", 4),), layout=WITH_SEQUENCE),
+    Case("pipedream x tensor", "pipedream", 2, axes=TENSOR, layout=TWO),
+    Case("two versions x sequence", "pipedream_2bw", 2, axes=TENSOR, layout=WITH_SEQUENCE),
+    Case("tensor fp32", "1f1b", 1, axes=TENSOR, layout=TWO, dtype="fp32"),
+    Case("sequence fp32", "1f1b", 1, axes=TENSOR, layout=WITH_SEQUENCE, dtype="fp32"),
+    Case("zero 1 fp32", "1f1b", 1, 2, fields={"zero": 1}, dtype="fp32"),
+    Case("zero 2 fp32", "1f1b", 1, 2, fields={"zero": 2}, dtype="fp32"),
+    Case("zero 3 fp32", "1f1b", 1, 2, fields={"zero": 3}, dtype="fp32"),
+    Case("pipeline x tensor fp32", "1f1b", 2, axes=TENSOR, layout=TWO, dtype="fp32"),
+    Case("hybrid fp32", "1f1b", 1, 4, fields={"zero": 3, "zero_replicas": 2}, microbatches=2, dtype="fp32"),
 )

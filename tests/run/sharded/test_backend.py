@@ -9,8 +9,8 @@ import pytest
 
 from explorer.base.errors import InputError
 from explorer.run.ranks.lane import RankLanes
-from explorer.run.sharded.backend import check_order
 from explorer.run.sharded.requests import request_of
+from explorer.run.sharded.sharded_compute import check_sharded
 from explorer.strategy import Mesh, Sharding
 from tests.run.sharded.plans import CASES, GRAPH, Case, plan
 from tests.run.sharded.ranks import on_ranks
@@ -23,20 +23,17 @@ def results(request: pytest.FixtureRequest) -> Results:
     return on_ranks(request.param, "tests.run.sharded.check_backend:check")
 
 
-def test_weights_and_losses_equal_one_process(results: Results) -> None:
-    for case in (item for rank in results for item in rank):
+def test_gradients_and_weights_equal_one_process(results: Results) -> None:
+    cases = {item.name: item for item in CASES}
+    for found in (item for rank in results for item in rank):
+        case, errors = cases[found["name"]], found["numerics"]
+        limit = 1e-10 if case.dtype == "fp64" else 1e-5
+        assert errors["gradient"] < limit, found
         # adam divides rounding by rounding where a gradient is 0 but for it
-        optimizer = next(item.optimizer for item in CASES if item.name == case["name"])
-        assert case["error"] < (1e-9 if optimizer == "adam" else 1e-14), case
-        assert case["moved"] > 1e-3
-        assert case["left"] == 0
-    for cases in zip(*results, strict=True):
-        plans = {item.name: item for item in CASES}
-        copies = 1
-        for axis, size in plans[cases[0]["name"]].axes:
-            copies *= size if axis == "tensor" else 1
-        total = sum(case["losses"] for case in cases)
-        assert total / copies == pytest.approx(cases[0]["wanted"], rel=1e-9), cases[0]["name"]
+        assert errors["weight"] < (1e-8 if case.optimizer == "adam" else limit), found
+        assert errors["compared"] > 0
+        assert found["moved"] > 1e-4
+        assert found["left"] == 0
 
 
 def test_sharded_weights_are_gathered_and_reduced_as_their_level_says(results: Results) -> None:
@@ -57,7 +54,7 @@ def test_sharded_weights_are_gathered_and_reduced_as_their_level_says(results: R
 
 def test_nothing_gathered_is_held_at_the_end(results: Results) -> None:
     for case in (item for rank in results for item in rank):
-        assert not any(case["kept"]), case["name"]
+        assert case["kept"] == 0, case["name"]
 
 
 def test_breadth_first_gathers_a_chunk_at_most_twice_and_reduces_it_once(results: Results) -> None:
@@ -94,7 +91,7 @@ def test_stages_of_unlike_layouts_are_refused() -> None:
         request_of(replace(strategy, stages=(replace(first, shardings=(carved,)), *rest)))
 
 
-def test_orders_without_flushes_are_refused() -> None:
-    lanes = RankLanes(plan(Case("without", "pipedream", 2)).program)
+def test_zero_without_flushes_is_refused() -> None:
     with pytest.raises(InputError, match="orders with flushes"):
-        check_order(lanes)
+        check_sharded(RankLanes(plan(Case("without", "pipedream", 2, 2, fields={"zero": 2})).program))
+    check_sharded(RankLanes(plan(Case("without", "pipedream", 2)).program))

@@ -1,0 +1,291 @@
+"""ShardedCompute: a rank's compute where weights are sharded over the ranks of a lane, or over lanes (ZeRO).
+
+It is `Compute` on this rank's pieces. Gradients that are partial sums over the lane are made whole once,
+before they are exchanged or applied. Groups under ZeRO 1 to 3 and HSDP have flat weights, whatever computes
+them: their gradients are scattered, each rank updates its part, and what is gathered is filled in place.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import torch
+
+from explorer.base.errors import InputError
+from explorer.run.ranks.compute import Compute
+from explorer.run.ranks.held_weights import Gradients
+from explorer.run.ranks.lane import Gather, LanePlan, LaneTask, RankLanes, Reduction
+from explorer.run.ranks.sweeps import Interval
+from explorer.run.ranks.transport import Transport
+from explorer.run.ranks.units import Units
+from explorer.run.sharded.flat_weights import FlatWeights, ShardLines
+from explorer.run.sharded.lanes import LanePlace, LaneTransport, open_lanes
+from explorer.run.sharded.layout_model import LayoutModel
+from explorer.run.sharded.layout_units import LayoutUnits
+from explorer.run.sharded.shard_lines import open_shards
+from explorer.run.spec import RunCase
+from explorer.tasks.placement import Piece
+from explorer.updates import PLAIN
+
+
+class ShardedCompute(Compute):
+    """Everything one rank of a lane computes of a case.
+
+    Args:
+        case: the case.
+        lanes: plans of the lanes.
+        where: this rank's lane, place and mesh.
+        shards: per group that is sharded over lanes its ZeRO level, and the ranks of its parts.
+
+    Raises:
+        InputError: an order or an update rule under which weights cannot be sharded.
+    """
+
+    def __init__(
+        self,
+        case: RunCase,
+        lanes: RankLanes,
+        where: LanePlace,
+        shards: Mapping[int, tuple[int, ShardLines]],
+    ) -> None:
+        self.where, self.shards = where, shards
+        check_sharded(lanes)
+        super().__init__(case, lanes, where.lane, where.mesh.device)
+        self.last_reader = self._releases()
+
+    def _open_units(self) -> Units:
+        if isinstance(self.model, LayoutModel):
+            self.layers: LayoutUnits | None = LayoutUnits(self.model, self.where.mesh)
+            return self.layers
+        self.layers = None
+        return super()._open_units()
+
+    def reset(self) -> None:
+        """Go back to the initial weights, with nothing under way."""
+        super().reset()
+        self.zero: dict[int, FlatWeights] = {}
+        self.flat_of: dict[str, FlatWeights] = {}
+        for g, (level, lines) in self.shards.items():
+            flat = FlatWeights(level=level, lines=lines, meter=self.where.mesh.meter)
+            flat.fill({name: self.current[name] for name in self.group_names[g]})
+            self.zero[g] = flat
+            self.flat_of |= dict.fromkeys(flat.weights, flat)
+            self.current.update(flat.weights)
+        for piece in self.pieces:
+            self.versions[piece][0] = {name: self.current[name] for name in self.names[piece]}
+        self.under_way: dict[int, deque[tuple[Any, torch.Tensor, torch.Tensor]]] = defaultdict(deque)
+        self.gathering: dict[int, list[Any]] = {}
+        self.late: dict[tuple[Piece, int], tuple[list[torch.Tensor], list[torch.Tensor | None]]] = {}
+
+    # -- gathers ----------------------------------------------------------------------------------
+
+    def _zero_of(self, piece: Piece) -> list[FlatWeights]:
+        return [flat for g, flat in self.zero.items() if piece in self.skeleton.holders[g].pieces]
+
+    def _releases(self) -> dict[int, list[Piece]]:
+        """Return, per task, the pieces whose gathered weights nothing reads from then on."""
+        found: dict[int, list[Piece]] = defaultdict(list)
+        open_at: dict[Piece, int] = {}
+        for task in self.plans[self.lane].tasks:
+            if task.op == "U":
+                continue
+            weights = [item for item in task.gathers if item not in self.moves]
+            if weights and task.piece in open_at:
+                found[open_at[task.piece]].append(task.piece)
+            open_at[task.piece] = task.task
+        for piece, last in open_at.items():
+            found[last].append(piece)
+        return found
+
+    def gather(self, item: Gather) -> None:
+        """Begin to gather the weights of a piece, or to move what it keeps."""
+        if item.moved:
+            super().gather(item)
+        else:
+            self.gathering[item.task] = [flat.begin_gather() for flat in self._zero_of(item.piece)]
+
+    def gathered(self, task: int) -> None:
+        """Wait for a gather of weights, or for a move."""
+        if task in self.moves:
+            super().gathered(task)
+        for work in self.gathering.pop(task, ()):
+            if work is not None:
+                work.wait()
+
+    # -- compute ----------------------------------------------------------------------------------
+
+    def compute(self, task: LaneTask) -> None:
+        """Run one task; give gathered weights back after their last reader."""
+        super().compute(task)
+        for piece in self.last_reader.get(task.task, ()):
+            for flat in self._zero_of(piece):
+                if flat.level == 3:
+                    flat.release()
+
+    def _run_units(
+        self, piece: Piece, number: int, interval: Interval, inputs: dict[int, torch.Tensor]
+    ) -> dict[int, torch.Tensor]:
+        # weights stay where they are: only what the forward makes goes to the host
+        hosted = piece.section in self.case.hosted
+        with torch.autograd.graph.save_on_cpu() if hosted else nullcontext():
+            return super()._run_units(piece, number, interval, inputs)
+
+    def _input_grad(self, piece: Piece, number: int, op: str = "I") -> None:
+        """Make the gradients of inputs; sharded layers without any leave all of their backward for later."""
+        inputs = self.saved[piece, number][0]
+        if self.layers is None or any(x.requires_grad for x in inputs.values()):
+            super()._input_grad(piece, number, op)
+            return
+        _, outputs, came = self._roots(piece, number)
+        self.late[piece, number] = (outputs, came)
+
+    def _weight_grad(self, piece: Piece, number: int) -> None:
+        if (piece, number) not in self.late:
+            super()._weight_grad(piece, number)
+            return
+        outputs, came = self.late.pop((piece, number))
+        weights = self._weights(piece, number, "W")
+        found = torch.autograd.grad(outputs, list(weights.values()), came, allow_unused=True)
+        self._add(piece, number, dict(zip(weights, found, strict=True)))
+
+    # -- exchanges and updates --------------------------------------------------------------------
+
+    def _whole(self, sums: Gradients) -> Gradients:
+        """Return gradients made whole over the lane."""
+        if self.layers is None:
+            return sums
+        found: Gradients = {}
+        for name, total in sums.items():
+            found |= self.layers.add_up(self.case.sections[self.owner[name].section], {name: total})
+        return found
+
+    def _gather_sums(self, pieces: Iterable[Piece], names: Iterable[str]) -> None:
+        """Add what several pieces of this lane have of a gradient to what the first has, made whole."""
+        wanted = set(names)
+        members = set(pieces)
+        found: dict[Interval, dict[str, tuple[Piece, torch.Tensor]]] = defaultdict(dict)
+        for (piece, span), sums in self.sums.items():
+            for name in [name for name in sums if piece in members and name in wanted]:
+                own = sums.pop(name)
+                first, total = found[span].get(name, (piece, None))
+                found[span][name] = (first, own if total is None else total + own)
+        for span, items in found.items():
+            for name, (piece, total) in items.items():
+                self.sums[piece, span] |= self._whole({name: total})
+
+    def contribution(self, item: Reduction) -> torch.Tensor:
+        """Return what this rank adds to an exchange, flat and whole over the lane.
+
+        Gradients of sharded weights are scattered at once, and nothing is left to add up.
+        """
+        members, names = self._members(item.group), self.group_names[item.group]
+        self._gather_sums(members, names)
+        if item.group not in self.zero:
+            return super().contribution(item)
+        mine: Gradients = {}
+        for (piece, _), sums in self.sums.items():
+            if piece in members:
+                mine |= {name: sums.pop(name) for name in names if name in sums}
+        self.under_way[item.group].append(self.zero[item.group].begin_reduce(mine))
+        return torch.empty(0, device=self.device)
+
+    def reduced(self, item: Reduction, total: torch.Tensor) -> None:
+        """Keep a sum, or this rank's part of it, for the next update."""
+        if item.group not in self.zero:
+            super().reduced(item, total)
+            return
+        work, part, _ = self.under_way[item.group].popleft()
+        if work is not None:
+            work.wait()
+        self.zero[item.group].add(part)
+
+    def _own(self, span: Interval, group: int) -> Gradients:
+        self._gather_sums(self._members(group), self.group_names[group])
+        return super()._own(span, group)
+
+    def _alone(self, piece: Piece, span: Interval) -> Gradients:
+        return self._whole(super()._alone(piece, span))
+
+    def _update(self, piece: Piece, span: Interval) -> None:
+        """Update this rank's parts of sharded weights, and all others as they are."""
+        for g, flat in self.zero.items():
+            names = self.group_names[g]
+            if names and self.owner[names[0]] == piece:
+                gradient = flat.take_sum() / (span[1] - span[0])
+                if self.case.check:
+                    parts = {(name, span): flat.share(name, gradient) for name in names}
+                    self.applied.update({key: part for key, part in parts.items() if part.numel()})
+                self.optimizer.step({f"part {g}": flat.part}, {f"part {g}": gradient})
+        super()._update(piece, span)
+
+    # -- comparison and result --------------------------------------------------------------------
+
+    def share(self, name: str, whole: torch.Tensor) -> torch.Tensor:
+        """Return what of a parameter, or of its gradient, this rank answers for."""
+        if self.layers is not None:
+            whole = self.layers.cut(self.case.sections[self.owner[name].section], name, whole)
+        flat = self.flat_of.get(name)
+        return whole if flat is None else flat.share_of(name, whole)
+
+    def present(self, name: str) -> torch.Tensor:
+        """Return the present values of that."""
+        flat = self.flat_of.get(name)
+        return self.current[name].detach() if flat is None else flat.share(name, flat.part).detach()
+
+    def record(self) -> dict[str, Any]:
+        """Return what `Compute` records, with the bytes sent."""
+        sent = [[*key, count] for key, count in sorted(self.where.mesh.meter.sent.items()) if count]
+        return {
+            **super().record(),
+            "sent": sent,
+            "gathers": sum(flat.gathers for flat in self.zero.values()),
+            "reductions": sum(flat.reductions for flat in self.zero.values()),
+            "gathered_bytes": sum(flat.held_bytes for flat in self.zero.values() if flat.level == 3),
+        }
+
+
+class Opened(NamedTuple):
+    """What a rank needs to run a sharded case."""
+
+    compute: ShardedCompute | None
+    """Its compute; None for a rank without a lane."""
+    transport: LaneTransport
+    """Its way to the other lanes."""
+    plan: LanePlan | None
+    """What it does."""
+
+
+def open_sharded(case: RunCase, lanes: RankLanes, transport: Transport) -> Opened:
+    """Make lanes, process groups and pieces of a sharded case; every rank calls it."""
+    axes = case.model.axes if isinstance(case.model, LayoutModel) else ()
+    where = open_lanes(axes, len(lanes.program.programs), device=transport.device)
+    each = case.lane_ranks
+    joined = LaneTransport(transport=transport, ranks=each, where=where)
+    joined.open(lanes.wires, lanes.groups)
+    shards = open_shards(lanes, where, ranks=each)
+    if where is None:
+        return Opened(None, joined, None)
+    return Opened(ShardedCompute(case, lanes, where, shards), joined, lanes.plan(where.lane))
+
+
+def check_sharded(lanes: RankLanes) -> None:
+    """Refuse orders and rules under which flat weights cannot be kept.
+
+    Raises:
+        InputError: ZeRO without flushes, or with an update rule of its own.
+    """
+    skeleton = lanes.program.skeleton
+    if not any(section.zero and section.shards > 1 for section in skeleton.sections):
+        return
+    if not lanes.program.order.flush:
+        raise InputError(
+            "weights are sharded over replicas under orders with flushes",
+            key="schedule", found="updates without flushes", allowed="gpipe, 1f1b, zb_h1, ...",
+        )  # fmt: skip
+    if any(group.update != PLAIN for group in skeleton.holders):
+        raise InputError(
+            "weights are sharded over replicas under one update rule", key="updates", allowed="plain"
+        )
