@@ -246,6 +246,11 @@ def test_stop_keeps_what_was_found_and_a_new_plan_makes_it_old() -> None:
         assert "stopped" in curve.status.value
         bench.set(zero=1)
         await until(lambda: "Of a former plan" in curve.status.value)
+        first = bench.history.points[0]
+        for level in (2, 3, 0):
+            bench.set(zero=level)
+            curve.draw()
+        assert not first.outcome.whole, "the curve does not bring its prediction back"
         bench.set(model="gpt2-medium")
         assert not curve.rows
 

@@ -11,6 +11,7 @@ from typing import Any
 from ipywidgets import HTML, Box, Layout, VBox
 
 from explorer.base.errors import InputError
+from explorer.simulation.report import Report
 from explorer.sweep import KEYS, SweepRow, sweeping, values_of
 from explorer.views.sweep_view import SCALING, curve_points
 from widgets.controls import Controls
@@ -38,6 +39,8 @@ class SweepCurve:
         self.wanted = 0
         """Values requested."""
         self._of: Point | None = None
+        self._report: Report | None = None
+        """Report of that plan, which the history may have dropped by the next drawing."""
         self._shown = ("", False)
         self._typed: str | None = None
         self._error = ""
@@ -103,7 +106,7 @@ class SweepCurve:
         """
         now, values = self._bench.now(), self._values()
         self.cancel()
-        self.rows, self.wanted, self._of = [], len(values), now
+        self.rows, self.wanted, self._of, self._report = [], len(values), now, now.report
         self._shown = (self.key, self.weak)
         rows = sweeping(now.resolved(), self.key, values, weak=self.weak and self.key in SCALING)
         self._job = Job(lambda: self._run(rows))
@@ -162,7 +165,8 @@ class SweepCurve:
     def forget(self) -> None:
         """Drop the points, which belong to other inputs."""
         self.cancel()
-        self.rows, self.wanted, self._of, self._typed, self._error = [], 0, None, None, ""
+        self.rows, self.wanted, self._of, self._report = [], 0, None, None
+        self._typed, self._error = None, ""
         self.draw()
 
     def settled(self, now: Point) -> None:
@@ -187,9 +191,9 @@ class SweepCurve:
         self.status.value = status_html(key or self.key, self.rows, self.wanted, weak=weak,
                                         running=self.running, old=old)  # fmt: skip
         points: list[dict[str, Any]] = []
-        if of is not None:
+        if of is not None and self._report is not None:
             points = curve_points(
-                key, self.rows, now=of.report, now_value=now_value(of, key),
+                key, self.rows, now=self._report, now_value=now_value(of, key),
                 tokens=of.inputs.job.sequence_length,
             )  # fmt: skip
         tokens = of is not None and of.inputs.job.sequence_length > 0
