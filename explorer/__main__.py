@@ -50,8 +50,14 @@ def main() -> int:
 
 
 def _command() -> int:
+    from explorer.base.files import cache_folder
     from explorer.cli.main import main as run
 
+    # torch makes this folder when it captures a module, else among temporary files, and leaves it there
+    folder = cache_folder() / "torchinductor"
+    first = next(path for path in (folder, *folder.parents) if path.exists())
+    if os.access(first, os.W_OK):
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder))
     return run()
 
 

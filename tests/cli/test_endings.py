@@ -118,3 +118,17 @@ def test_a_pin_that_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert main([*SEARCH, "--pin", "embed=²"]) == 2
     assert "--pin embed=²" in capsys.readouterr().err
+
+
+def test_torch_leaves_no_folder_among_temporary_files(tmp_path: Path) -> None:
+    """It makes one when it captures a module, and never removes it."""
+    temporary, kept, plan = tmp_path / "tmp", tmp_path / "cache", tmp_path / "plan.yaml"
+    temporary.mkdir()
+    given = {**os.environ, "TMPDIR": str(temporary), "EXPLORER_CACHE": str(kept)}
+    given.pop("TORCHINDUCTOR_CACHE_DIR", None)
+    sizes = [part for pair in ("layers=2", "embed=32", "heads=2", "vocab=64") for part in ("--set", pair)]
+    shape = ["--stages", "2", "--microbatches", "2", "--global-batch", "2", "--seq-len", "8"]
+    made = ["simulate", "--model", "gpt", "--cluster", "dgx-a100", *sizes, *shape, "-o", str(plan)]
+    for command in (made, ["validate", str(plan), "--engine", "slice"]):
+        subprocess.run([*PROGRAM, *command], env=given, check=True, capture_output=True)
+    assert not list(temporary.iterdir())
