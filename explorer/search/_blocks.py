@@ -22,6 +22,7 @@ from explorer.search._devices import DeviceOrder
 from explorer.search._frames import INTERLEAVED, USUAL, BoolArray, Frame, Frames
 from explorer.search._layout_costs import LayoutCosts
 from explorer.search._rates import Rates, room_of
+from explorer.search._slow_places import least_at_places, places_used
 from explorer.search.exhaustive import divisors, tensor_sizes
 from explorer.search.problem import Problem
 from explorer.search.spaces import same_training
@@ -161,12 +162,17 @@ def make_block(
     size, grid = frame.size[rows], frame.grid[rows]
     least, slow = np.zeros((2, len(rows)))
     least_of = _least_cut_anew_s if problem.rules else _least_s
+    differ = len(costs.places) > 1 and not problem.rules and bool(schedule.placement.copies)
+    used_places = places_used(costs, schedule, frame) if differ else None
     for samples in np.unique(size).tolist():
         mine = np.flatnonzero(size == samples)
         for place in range(len(costs.places)):
             costs.seconds(samples, place)
             yield None
         least[mine] = least_of(costs, schedule, frame, rows[mine], again[mine], samples)
+        if used_places is not None:
+            here = least_at_places(costs, schedule, frame, used_places, rows[mine], again[mine], samples)
+            least[mine] = np.maximum(least[mine], here)
         slow[mine] = costs.most_s(samples)[again[mine]]
     p, d, v, count = frame.positions[grid], frame.replicas[grid], frame.chunks[grid], frame.count[rows]
     used = p * d * costs.row

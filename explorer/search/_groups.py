@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from explorer.search._blocks import Block, cut_bounds
+from explorer.search._by_speed import least_by_speed, least_if_even, speed_up
 from explorer.search._devices import on_devices
 from explorer.search._rates import Rates
 from explorer.search.problem import Problem, respecting
@@ -108,6 +109,10 @@ def points_of(problem: Problem, block: Block, groups: Sequence[int]) -> list[Poi
         may[int(found.over_lower_bytes.argmin())] = True
         guess, bound = HOPELESS * found.over_lower_bytes, np.full(len(guess), np.inf)
     points = []
+    even = np.array([least_if_even(problem, block, group) for group in of_group])
+    guess, bound = np.maximum(guess, even), np.maximum(bound, even)
+    shares = {} if block.hopeless else {group: speed_up(problem, block, group) for group in groups}
+    bounds = {group: least_by_speed(problem, block, group) for group, share in shares.items() if share}
     for row in np.flatnonzero(may).tolist():
         level, bucketed, group = int(zero[row]), int(buckets[row]), int(of_group[row])
         later = (1.0 if seems[row] else TIGHT) * (1 + PREFER * (level + bucketed))
@@ -117,10 +122,9 @@ def points_of(problem: Problem, block: Block, groups: Sequence[int]) -> list[Poi
             seems_to_fit=bool(seems[row]),
         )  # fmt: skip
         points.append(point)
-        if share := 0.0 if block.hopeless else _speed_up(problem, block, group):
-            # some replica takes no fewer samples than if all took as many, so the group's bound holds
-            step_s, value = point.step_s * share, point.guess * share
-            lower = float(block.lower[group])
+        if share := shares.get(group, 0.0):
+            lower = bounds[group]
+            step_s, value = point.step_s * share, max(point.guess * share, lower)
             points.append(replace(point, by_speed=True, step_s=step_s, guess=value, bound=lower))
     return points
 
@@ -193,18 +197,6 @@ def _fits(problem: Problem, found: Estimates) -> tuple[npt.NDArray[np.bool_], np
     if limit := problem.memory_limit_bytes:
         may, seems = may & (found.memory_lower_bytes <= limit), seems & (found.memory_bytes <= limit)
     return may, seems
-
-
-def _speed_up(problem: Problem, block: Block, group: int) -> float:
-    """Return the share of the step time that is left if samples are dealt out by speed; 0 if they are not."""
-    p, d, _, size, _ = block.grids[group].tolist()
-    row, pool = block.costs.row, problem.pool
-    if size == 1 or d == 1 or problem.rules or len(pool.cluster.device_kinds) == 1:
-        return 0.0
-    speeds = [pool.speed(device) for device in block.order[: p * d * row : row]]
-    if not min(speeds) or max(speeds) == min(speeds):
-        return 0.0
-    return min(speeds) / (sum(speeds) / len(speeds))
 
 
 def slowness(problem: Problem, point: Point) -> float:

@@ -69,7 +69,9 @@ class LayoutCosts:
         self.stages = EvenStages.of(self.graph)
         self._choice = StageChoice.of(layout)
         self.table.sharding(self._choice)  # raises where the model cannot be laid out like this
+        self._place_of: dict[object, int] = {}
         self.places = self._find_places(self.table.devices)
+        self._alone_s: dict[tuple[int, int], float] = {}
         self._seconds: dict[tuple[int, int], RunSeconds] = {}
         self._bytes: RunBytes | None = None
 
@@ -88,7 +90,34 @@ class LayoutCosts:
             known.setdefault(_signature_of_row(self.cluster, devices[first : first + self.row]), first)
             if _regular(self.cluster, devices, self.row):
                 break
+        self._place_of = {signature: place for place, signature in enumerate(known)}
         return [min(first, last) for first in known.values()]
+
+    def place_of(self, first: int) -> int:
+        """Return the number of the place of the row of devices that begins with a rank."""
+        row = self.table.devices[first : first + self.row]
+        return self._place_of.get(_signature_of_row(self.cluster, row), 0)
+
+    @cached_property
+    def row_places(self) -> IntArray:
+        """(rows,): number of the place of every row of devices, one after the other."""
+        if len(self.places) == 1:
+            return np.zeros(len(self.table.devices) // self.row, dtype=np.int64)
+        starts = range(0, len(self.table.devices) - self.row + 1, self.row)
+        return np.array([self.place_of(first) for first in starts], dtype=np.int64)
+
+    @cached_property
+    def kinds(self) -> IntArray:
+        """(devices,): kind of every rank's device, each as a bit of its own."""
+        bit = {kind.name: 1 << number for number, kind in enumerate(self.cluster.device_kinds)}
+        return np.array([bit[self.cluster.kind_of(device).name] for device in self.table.devices])
+
+    def alone_s(self, place: int, samples: int) -> float:
+        """Return the seconds of all layers for a microbatch of any size at a place, nothing recomputed."""
+        if (place, samples) not in self._alone_s:
+            (once,), *_ = self._alone_at([samples], self.places[place])
+            self._alone_s[place, samples] = float(once[0] if np.ndim(once) else once)
+        return self._alone_s[place, samples]
 
     def seconds(self, samples: int, place: int) -> RunSeconds:
         """Return the seconds of all kinds of runs at one of the places."""

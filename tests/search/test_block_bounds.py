@@ -17,6 +17,7 @@ from explorer.schedules import SCHEDULES, Schedule
 from explorer.search import Evaluator, Problem
 from explorer.search._blocks import Block, cut_bounds, least_of_layout, schedules_of
 from explorer.search._frames import Frames, allowed_counts
+from explorer.search._groups import points_of
 from explorer.search._open_layouts import OpenLayouts
 from explorer.search._standing import Standing
 from explorer.search.problem import respecting
@@ -81,6 +82,32 @@ def test_no_group_is_bounded_above_what_is_simulated(seed: int, decoder: Callabl
         least = least_of_layout(problem, block.order, block.costs, frames, schedules_of(problem))
         assert report.step_time_s >= least, degrees.label
     assert simulated == SAMPLE
+
+
+@pytest.mark.parametrize(
+    ("seed", "devices"), [(1, (0, 8)), (2, (0, 8, 9)), (3, (8, 0, 1, 9)), (4, (0, 1, 8, 9, 10, 2))]
+)
+def test_no_point_on_mixed_devices_is_bounded_above_what_is_simulated(
+    seed: int, devices: tuple[int, ...], decoder: Callable[..., LayerGraph]
+) -> None:
+    """Replicas on slow devices have a bound of their own, with as many samples as others or with fewer."""
+    problem = Problem(
+        graph=decoder(4, 512), cluster=load_cluster("mixed-v100-a100"), devices=devices,
+        workload=Workload(jobs=(replace(JOB, global_batch=12),)),
+    )  # fmt: skip
+    luck, found = random.Random(seed), []
+    for block in opened(problem):
+        found += points_of(problem, block, range(len(block.guess)))
+    by_speed = [point for point in found if point.by_speed]
+    simulated = 0
+    for point in [*luck.sample(found, SAMPLE), *luck.sample(by_speed, min(SAMPLE, len(by_speed)))]:
+        strategy = point.strategy(problem)
+        assert strategy is not None
+        report = simulate(problem.graph, problem.needed_cluster, problem.workload, strategy)
+        simulated += 1
+        assert report.step_time_s >= point.bound * (1 - 1e-12), point.label
+    assert simulated >= SAMPLE
+    assert by_speed
 
 
 @pytest.mark.parametrize("position", [0, 2, 3])
