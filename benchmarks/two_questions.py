@@ -1,86 +1,167 @@
 """How true predictions of short real runs are: their order given their parts, and their parts by a profile.
 
-python benchmarks/two_questions.py [--profile FILE] [--rounds 3] [--runs N]
+python benchmarks/two_questions.py [--profile FILE] [--rounds 3] [--only k..l] [--likeness]
 
-Plans of GPT-2 and ResNet-50 on 2 ranks, as likenesses. (a) is the error of the step, given times of its
-parts from the same run; (b) that of the seconds of compute by a profile of this machine, made first unless a
-file is given; memory is the largest error of a rank's peak tensor bytes. The share of a core that ranks got,
-and the load, stand beside. Ends with 1 if a run computes wrong numbers.
+Twenty runs of 2 ranks with models' own layers: GPT-2 small, a Llama of 4 blocks at width 512, ResNet-50,
+a T5, a Mixtral of small width and a user's module with a skip connection; pipelines of several schedules and
+replicas. (a) is the error of the step, given times of its parts from the same run; (b) that of the seconds of
+compute by a profile of this machine, made first unless a file is given; memory is the largest error of a
+rank's peak tensor bytes. The share of a core that ranks got, and the load, stand beside. Ends with 1 if a run
+computes wrong numbers. Wants an idle machine with two cores: a verdict needs most of a core for each rank.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
+from explorer.base.errors import ExplorerError
 from explorer.cluster import Cluster
 from explorer.cluster_profiles import load_cluster
 from explorer.models import load_model
-from explorer.plan import Resolved, make_plan, resolve
+from explorer.plan import Reference, Resolved, make_plan, resolve
 from explorer.profiling import profile_machine
 from explorer.run import validate
 from explorer.run.cases.likeness import UnitSize
+from explorer.run.judging.compare import TOO_NOISY, Comparison
 from explorer.strategies.uniform import uniform
 from explorer.workload import default_workload
 
+CLUSTER, BATCH = "dgx-a100", 64
+SIZES = {"vocab": "8000", "layers": "4", "embed": "512", "heads": "8"}
+CONFIGS: dict[str, dict[str, Any]] = {
+    "t5": {"model_type": "t5", "d_model": 384, "d_ff": 1024, "num_layers": 4, "num_heads": 6, "d_kv": 64,
+           "vocab_size": 8000},
+    "mixtral": {"model_type": "mixtral", "num_hidden_layers": 4, "hidden_size": 384, "intermediate_size": 768,
+                "num_attention_heads": 6, "num_key_value_heads": 2, "vocab_size": 8000,
+                "num_local_experts": 4},
+}  # fmt: skip
+"""Hugging Face configurations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model that is run."""
+
+    reference: str
+    settings: tuple[tuple[str, str], ...] = ()
+    tokens: int = 0
+
+
+MODELS = {
+    "gpt2-small": Model("gpt2-small"),
+    "llama": Model("llama", (*SIZES.items(), ("kv_heads", "4"), ("ffn", "1376")), 64),
+    "resnet50": Model("resnet50"),
+    "t5": Model("hf:t5.json", tokens=64),
+    "mixtral": Model("hf:mixtral.json", tokens=64),
+    "skip": Model("benchmarks.user_modules:skip"),
+}
+PIPELINE: dict[str, Any] = {"stages": 2, "microbatches": 8}
+REPLICAS: dict[str, Any] = {"replicas": 2, "microbatches": 4}
 RUNS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("gpt2-small", {"stages": 2, "microbatches": 8}),
-    ("gpt2-small", {"replicas": 2, "microbatches": 4}),
-    ("gpt2-small", {"stages": 2, "microbatches": 8, "schedule": "gpipe"}),
-    ("resnet50", {"stages": 2, "microbatches": 8}),
-    ("gpt2-small", {"stages": 2, "microbatches": 8, "schedule": "zb_h1"}),
-    ("gpt2-small", {"stages": 2, "microbatches": 8, "schedule": "pipedream_2bw"}),
+    ("gpt2-small", PIPELINE),
+    ("gpt2-small", REPLICAS),
+    ("gpt2-small", {**PIPELINE, "schedule": "gpipe"}),
+    ("gpt2-small", {**PIPELINE, "schedule": "zb_h1"}),
+    ("llama", PIPELINE),
+    ("llama", REPLICAS),
+    ("llama", {**PIPELINE, "schedule": "gpipe"}),
+    ("llama", {**PIPELINE, "schedule": "zb_h1"}),
+    ("llama", {**PIPELINE, "schedule": "pipedream_2bw"}),
+    ("resnet50", PIPELINE),
+    ("resnet50", REPLICAS),
+    ("resnet50", {**PIPELINE, "schedule": "gpipe"}),
+    ("t5", PIPELINE),
+    ("t5", REPLICAS),
+    ("t5", {**PIPELINE, "schedule": "gpipe"}),
+    ("mixtral", PIPELINE),
+    ("mixtral", REPLICAS),
+    ("skip", PIPELINE),
+    ("skip", REPLICAS),
+    ("skip", {**PIPELINE, "schedule": "zb_h1"}),
 )
 
 
-def plan(model: str, shape: dict[str, Any]) -> Resolved:
-    """A plan of a zoo model on two devices."""
-    graph, cluster = load_model(model), load_cluster("dgx-a100")
-    workload = default_workload(graph).with_job(global_batch=64)
+def plan(name: str, shape: dict[str, Any], folder: Path = Path()) -> Resolved:
+    """A plan of a model on two devices; `folder` holds the configurations."""
+    model = MODELS[name]
+    reference = model.reference.replace("hf:", f"hf:{folder}/")
+    graph = load_model(reference, settings=dict(model.settings), sequence_length=model.tokens or None)
+    cluster = load_cluster(CLUSTER)
+    workload = default_workload(graph).with_job(global_batch=BATCH)
     strategy = uniform(graph, cluster, workload.job, **shape)
-    return resolve(make_plan(model, graph, "dgx-a100", cluster, workload, strategy))
+    named = Reference(reference=reference, settings=model.settings, sequence_length=model.tokens)
+    return resolve(make_plan(named, graph, CLUSTER, cluster, workload, strategy), trust=True)
+
+
+def row(number: int, words: str, found: Comparison, seconds: float) -> tuple[str, tuple[float, float, float]]:
+    """Return a row of the table, and its (a), (b) and memory in per cent; (b) is nan without a profile."""
+    costs = found.costs
+    second = costs.error_pct if costs else float("nan")
+    memory = max((100 * (m.predicted_bytes / m.measured_bytes - 1) for m in found.memory), key=abs)
+    verdicts = f"{found.verdict}, {costs.verdict if costs else found.costs_missing}"
+    text = (
+        f"| {number} | {words} | {found.error_pct:+.1f} % | {second:+.1f} % | {memory:+.1f} % |"
+        f" {found.numerics.get('gradient', 0.0):.0e} | {found.contention:.2f} | {os.getloadavg()[0]:.1f} |"
+        f" {seconds:.0f} s | {verdicts} |"
+    )
+    return text, (found.error_pct, second, memory)
 
 
 def main(arguments: list[str]) -> int:
     """Print a table of the runs."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--profile")
+    parser.add_argument("--profile", help="profile of this machine; made first if none is given")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--runs", type=int, default=len(RUNS))
+    parser.add_argument("--only", default=f"1..{len(RUNS)}", metavar="k..l", help="the runs from k to l")
+    parser.add_argument("--likeness", action="store_true", help="stand-ins in place of own layers")
     options = parser.parse_args(arguments)
+    low, _, high = options.only.partition("..")
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # where the user's module is found
     profile: Cluster = (
         load_cluster(options.profile) if options.profile else profile_machine("here", devices="cpu", ranks=2)
     )
-    print("| plan | (a) step | (b) compute | memory | cores got | load | verdicts |")
-    print("|---|---|---|---|---|---|---|")
-    first, second, bytes_off, wrong = [], [], [], False
-    for model, shape in RUNS[: options.runs]:
-        found = validate(
-            plan(model, shape), steps=options.rounds, ranks=2, size=UnitSize(step_s=1.0), profile=profile
-        )
-        costs = found.costs
-        if costs is None:
-            print(found.costs_missing, file=sys.stderr)
-            return 1
-        memory = max((100 * (m.predicted_bytes / m.measured_bytes - 1) for m in found.memory), key=abs)
-        first.append(abs(found.error_pct))
-        second.append(abs(costs.error_pct))
-        bytes_off.append(abs(memory))
-        wrong = wrong or not found.numerics_ok
-        name = f"{model} {', '.join(f'{key} {value}' for key, value in shape.items())}"
+    print("| run | plan | (a) step | (b) compute | memory | gradients | cores got | load | took | verdicts |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    figures, failed, told = [], 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, config in CONFIGS.items():
+            (Path(folder) / f"{name}.json").write_text(json.dumps(config))
+        for number in range(int(low), int(high or low) + 1):
+            model, shape = RUNS[number - 1]
+            words = f"{model} {', '.join(f'{key} {value}' for key, value in shape.items())}"
+            begin = time.monotonic()
+            try:
+                found = validate(
+                    plan(model, shape, Path(folder)), steps=options.rounds, ranks=2, profile=profile,
+                    engine="likeness" if options.likeness else "layers",
+                    size=UnitSize(step_s=1.0) if options.likeness else None,
+                )  # fmt: skip
+            except ExplorerError as error:
+                print(f"| {number} | {words} | {error} |", flush=True)
+                failed += 1
+                continue
+            text, errors = row(number, words, found, time.monotonic() - begin)
+            print(text, flush=True)
+            figures.append([abs(error) for error in errors])
+            failed += not found.numerics_ok
+            told += found.verdict != TOO_NOISY
+    if figures:
+        first, second, memory = zip(*figures, strict=True)
         print(
-            f"| {name} | {found.error_pct:+.1f} % | {costs.error_pct:+.1f} % | {memory:+.1f} % |"
-            f" {found.contention:.2f} | {os.getloadavg()[0]:.1f} | {found.verdict}, {costs.verdict} |",
-            flush=True,
+            f"\nMedian (a) {median(first):.1f} %, worst {max(first):.1f} %; (b) {median(second):.1f} %, worst"
+            f" {max(second):.1f} %; memory {median(memory):.1f} %, worst {max(memory):.1f} %; a verdict in"
+            f" {told} of {len(figures)}."
         )
-    print(
-        f"\nMedian (a) {median(first):.1f} %, worst {max(first):.1f} %; (b) {median(second):.1f} %, worst"
-        f" {max(second):.1f} %; memory {median(bytes_off):.1f} %, worst {max(bytes_off):.1f} %."
-    )
-    return int(wrong)
+    return int(failed > 0)
 
 
 if __name__ == "__main__":

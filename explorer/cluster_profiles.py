@@ -40,6 +40,8 @@ OPERATIONS = (
 )  # fmt: skip
 """Collectives whose efficiency a level may state separately."""
 
+MOST_EXPOSED = 4.0
+"""Largest `exposed_memory` of a device kind: a core that fetches first is at 1, odd layouts cost more."""
 _EVENT_KINDS = ("fail", "leave", "join")
 _SPOT_CHECKS = 64  # devices between which a profile without an all-joining level is checked, pair by pair
 
@@ -268,6 +270,8 @@ def _check_kind(kind: DeviceKind, key: str) -> None:
         _refuse(f"{key}.unaligned_fraction", kind.unaligned_fraction, "a fraction in (0, 1]")
     if kind.software.cached_fraction > 1:
         _refuse(f"{key}.cached_fraction", kind.software.cached_fraction, "a fraction, 0 to 1")
+    if kind.exposed_memory > MOST_EXPOSED:
+        _refuse(f"{key}.exposed_memory", kind.exposed_memory, f"0 to {MOST_EXPOSED:g}")
     if kind.overlap_slowdown > 1:
         _refuse(f"{key}.overlap_slowdown", kind.overlap_slowdown, "0 to 1: 0.05 is 5 %")
     if kind.tiles and not kind.compute_units:

@@ -26,7 +26,7 @@ SOFTWARE = ("host_issue_s", "action_overhead_s", "cached_fraction")
 """Numbers of the software on a device kind, which also has their sources."""
 KIND_FIELDS = (
     "tile_depth", "unaligned_fraction", "launch_overhead_s", "lockstep_wait", "overlap_slowdown",
-    "reserved_bytes", "memory_bandwidth_bytes_per_s", "host_bandwidth_bytes_per_s",
+    "exposed_memory",    "reserved_bytes", "memory_bandwidth_bytes_per_s", "host_bandwidth_bytes_per_s",
 )  # fmt: skip
 """Plain fields of a device kind."""
 LEVEL_FIELDS = ("bandwidth_bytes_per_s", "latency_s", "collective_efficiency", "collective_overhead_s")

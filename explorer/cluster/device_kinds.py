@@ -99,6 +99,9 @@ class DeviceKind:
     """Share of a product's speed left if a size does not fill 16 bytes (a vocabulary of 50,257)."""
     launch_overhead_s: float = 0.0
     """Seconds every kernel takes on the device besides its work: start and drain."""
+    exposed_memory: float = 0.0
+    """Share of the shorter of compute and memory that an operator takes besides the longer: 0 where threads
+    wait in turn for both, 1 where a core fetches first and computes then."""
     overlap_slowdown: float = 0.0
     """How much longer compute takes while the device communicates: 0.05 is 5 %."""
     lockstep_wait: float = 0.0

@@ -2,10 +2,11 @@
 
 Physics of one layer in one direction on one device, for the work of one call (a *trip*):
 
-    device = max(compute, moved / (bandwidth x efficiency(moved))) + kernels x launch overhead
+    device = max(compute, memory) + exposed x min(compute, memory) + kernels x launch overhead
 
-where moved = activation elements x their bytes + the parameters once (Williams, Waterman, Patterson:
-Roofline, 2009). `compute` of a matrix product whose sizes are known follows from tiles and waves
+where memory = moved / (bandwidth x efficiency(moved)), moved = activation elements x their bytes + the
+parameters once (Williams, Waterman, Patterson: Roofline, 2009), and `exposed` is the device kind's, 0 on
+accelerators. `compute` of a matrix product whose sizes are known follows from tiles and waves
 (`explorer.costs.products`), of everything else from FLOPs by the device kind's efficiency curve of its
 class; if a curve rises so steeply that more work would take less time, the time of the smaller work is kept.
 
@@ -281,7 +282,9 @@ def _physics(
             seconds[:, columns] = _compute(kind, name, precision, flops[:, columns])
     if kind.tiles and kind.compute_units:
         _set_products(seconds, table, kind, samples, precision, work, split)
+    exposed = kind.exposed_memory * np.minimum(seconds, memory) if kind.exposed_memory else 0.0
     np.maximum(seconds, memory, out=seconds)
+    seconds += exposed
     summed = table.summed_elements * (work * wide)
     seconds += effective_size(curve_of(kind, "memory"), summed) / kind.memory_bandwidth_bytes_per_s
     seconds += kind.launch_overhead_s * table.kernels

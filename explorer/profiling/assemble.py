@@ -187,7 +187,8 @@ def _efficiency(kind: DeviceKind, found: Found, where: str) -> tuple[DeviceKind,
     what = f"products, attention and convolutions in {precision}, copies, by size"
     how = [_measured("efficiency", where, None, what, spread)]
     if not kind.compute_units:
-        return kind, how
+        kind, more = _exposed(kind, found, where)
+        return kind, [*how, *more]
     products = {
         (key.size[0], key.size[1], key.size[2]): timing.seconds
         for key, timing in found.items()
@@ -197,6 +198,21 @@ def _efficiency(kind: DeviceKind, found: Found, where: str) -> tuple[DeviceKind,
     text = f"at which {len(products)} products in {precision} come out within {error:.1%} in the mean"
     width = round(max(error, spread), 3)
     return kind, [*how, *(_measured(key, where, None, text, width) for key in ("tiles", "tile_depth"))]
+
+
+def _exposed(kind: DeviceKind, found: Found, where: str) -> tuple[DeviceKind, list[Source]]:
+    """Fit what a core takes to fetch weights besides computing, to linear layers of few rows."""
+    thin = {key: timing for key, timing in found.items() if key.what == "thin"}
+    if not thin:
+        return kind, []
+    precision = next(iter(thin)).precision
+    share = curve_fits.exposed_share(
+        kind, precision, {key.size: t.seconds for key, t in thin.items() if key.precision == precision}
+    )
+    what = "linear layers of few rows, forward and backward"
+    return replace(kind, exposed_memory=_short(share)), [
+        _measured("exposed_memory", where, None, what, curve_fits.mean_band(thin.values()))
+    ]
 
 
 def _host_copies(kind: DeviceKind, found: Found, where: str) -> tuple[DeviceKind, list[Source]]:

@@ -15,8 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from explorer.base.units import dtype_bytes
 from explorer.cluster import Cluster, Curve, DeviceKind, Tile
+from explorer.cluster_profiles import MOST_EXPOSED
 from explorer.costs.collectives import collective_seconds
+from explorer.costs.efficiency import curve_of, effective_size
 from explorer.costs.products import product_seconds
 
 LEAST_BAND = 0.02
@@ -170,6 +173,28 @@ def fit_tiles(
     tries = [minimize(error, start, method="Nelder-Mead", options={"maxiter": 600}) for start in starts]
     best = min(tries, key=lambda found: float(found.fun))
     return made(best.x), float(best.fun)
+
+
+def exposed_share(kind: DeviceKind, precision: str, seconds: Mapping[tuple[int, ...], float]) -> float:
+    """Return the share of the shorter of compute and memory that products take besides the longer.
+
+    The three products of a linear layer read or write its weights once each. The share is the median over
+    layers, between 0 and `MOST_EXPOSED`.
+
+    Args:
+        kind: the device, with its curves.
+        precision: of the products.
+        seconds: by rows, columns and depth, of all three.
+    """
+    wide, shares = dtype_bytes(precision), []
+    for (rows, columns, depth), measured in seconds.items():
+        flops = np.array([2.0 * rows * columns * depth])
+        moved = np.array([wide * float(rows * depth + depth * columns + rows * columns)])
+        compute = float(effective_size(curve_of(kind, "matmul"), flops)[0]) / kind.peak(precision)
+        memory = effective_size(curve_of(kind, "memory"), moved)[0] / kind.memory_bandwidth_bytes_per_s
+        one = measured / 3 - kind.launch_overhead_s
+        shares.append((one - max(compute, memory)) / min(compute, memory))
+    return min(MOST_EXPOSED, max(0.0, float(median(shares))))
 
 
 def _relieved(seconds: float, overhead_s: float) -> float:

@@ -14,6 +14,7 @@ _CPU_PRODUCTS = (
     (32, 32, 32), (64, 64, 64), (128, 128, 128), (256, 256, 256), (512, 512, 512), (1024, 1024, 1024),
     (64, 1024, 256), (256, 256, 1024), (512, 1024, 256), (256, 4096, 1024),
 )  # fmt: skip
+_CPU_THIN = ((8, 4096, 1024), (16, 3072, 768), (16, 16384, 1024), (64, 4096, 1024))
 _CUDA_PRODUCTS = (
     *((n, n, n) for n in (128, 256, 512, 1024, 2048, 4096, 8192)),
     *((rows, n, k) for rows in (1024, 4096, 8192) for n, k in ((1024, 4096), (4096, 1024), (4096, 11008))),
@@ -38,6 +39,7 @@ def survey_of(device: str, precisions: tuple[str, ...], *, quick: bool = False) 
         survey = Survey(
             precisions=precisions,
             products=_CPU_PRODUCTS,
+            thin=_CPU_THIN,
             attentions=((4, 64, 32), (4, 256, 32), (8, 512, 64)),
             convolutions=((1, 16, 16), (4, 32, 16), (4, 64, 28)),
             moved_bytes=(1 << 12, 1 << 15, 1 << 18, 1 << 21, 1 << 24, 1 << 26),
@@ -52,6 +54,7 @@ def _thinned(survey: Survey) -> Survey:
     return Survey(
         precisions=survey.precisions[:1],
         products=_few(survey.products, 6),
+        thin=_few(survey.thin, 2),
         attentions=_few(survey.attentions, 2),
         convolutions=_few(survey.convolutions, 2),
         moved_bytes=_few(survey.moved_bytes, 3),

@@ -45,6 +45,9 @@ from explorer.run.spec import Calibration, RunSpec
 from explorer.simulation.check import check_job
 from explorer.strategy import JobStrategy
 
+LEARNING_RATE = 1e-4
+"""Of own layers: random weights at full width would grow beyond all bounds at that of stand-ins."""
+
 
 def short_run(
     resolved: Resolved,
@@ -172,7 +175,10 @@ def _prepared(
 
     `fewest`: steps of one that flushes, at least; 0 for two of own layers, whose steps are long, else three.
     """
-    fewest = fewest or (2 if isinstance(scaled.model, OwnModel) else 3)
+    if isinstance(scaled.model, OwnModel):
+        fewest = fewest or 2
+        fields = {"learning_rate": LEARNING_RATE} | fields
+    fewest = fewest or 3
     from explorer.schedules import SCHEDULES
 
     flush = SCHEDULES.get(strategy.schedule).flushes(dict(strategy.options))
@@ -307,8 +313,10 @@ def _costs(
 
 
 def _operators(scaled: Scaled) -> LayerGraph:
-    """Return the graph of a run as the cost model prices it: own layers are operators already."""
-    return operator_graph(scaled.model) if isinstance(scaled.model, ModelSpec) else scaled.graph
+    """Return the graph of a run as the cost model prices it: by operators."""
+    if isinstance(scaled.model, ModelSpec):
+        return operator_graph(scaled.model)
+    return scaled.eager or scaled.graph
 
 
 def _by_operator(scaled: Scaled, strategy: JobStrategy, graph: LayerGraph) -> JobStrategy:
@@ -320,7 +328,7 @@ def _memory(result: RunResult, scaled: Scaled) -> list[RankBytes]:
     graph, rough = _operators(scaled), uncalibrated(scaled.ranks)
     run = _prepared("bytes", scaled, scaled.strategy, rough, fewest=2)
     priced = priced_by(run, graph, _by_operator(scaled, scaled.strategy, graph), rough)
-    return rank_bytes(priced, [rank["cases"]["bytes"] for rank in result.ranks])
+    return rank_bytes(priced, [rank["cases"]["bytes"] for rank in result.ranks], graph)
 
 
 def _stage_times(

@@ -134,6 +134,8 @@ class Survey:
     """Precisions of matrix products, attention and convolutions: fp32, tf32, fp16 or bf16."""
     products: tuple[tuple[int, int, int], ...] = ()
     """Rows, columns and depth of matrix products."""
+    thin: tuple[tuple[int, int, int], ...] = ()
+    """Rows, columns and depth of linear layers of few rows, whose three products are timed as one."""
     attentions: tuple[tuple[int, int, int], ...] = ()
     """Heads of all samples, tokens and head size of causal attention."""
     convolutions: tuple[tuple[int, int, int], ...] = ()

@@ -105,12 +105,12 @@ def test_a_broken_plan_lists_everything(plan: Path, tmp_path: Path, run: Run) ->
 
 
 def test_own_layers_of_a_graph_without_code_are_refused(tmp_path: Path, run: Run) -> None:
-    path = tmp_path / "vgg.yaml"
+    path = tmp_path / "alexnet.yaml"
     shape = ["--cluster", "dgx-a100", "--global-batch", "16", "--searcher", "even", "--option", "stages=2"]
-    assert run("search", "--model", "vgg16", *shape, "-o", path).status == 0
+    assert run("search", "--model", "alexnet", *shape, "-o", path).status == 0
     done = run("validate", path, "--engine", "layers")
     assert done.status == 2
-    assert done.err.startswith("explorer: engine: 'vgg16' is a graph without code")
+    assert done.err.startswith("explorer: engine: 'alexnet' is a graph without code")
     assert "--engine likeness" in done.err
     assert done.err.count("\n") == 1
     found = run("validate", path, "--engine", "layers", "--json").json["error"]

@@ -65,6 +65,14 @@ def test_compute_bound() -> None:
     assert seconds(graph, samples=3.5)[0, 0] == 3.5
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.6])
+def test_exposed_memory_is_added_to_the_longer_of_both(share: float) -> None:
+    graph = chain({"forward": Work(flops=1e12, moved_elements=1e8)}, {"forward": WIDE})
+    found = seconds(graph, kind(exposed_memory=share))[0]
+    assert found[0] == pytest.approx(1.0 + share * 0.4)
+    assert found[1] == pytest.approx(4.0 + share * 1e-6)
+
+
 def test_memory_bound_counts_parameters_once() -> None:
     graph = chain({"forward": WIDE, "elements": 5e8})
     assert seconds(graph)[0, 0] == (1e9 + 5e8) * 4 / 1e9

@@ -8,8 +8,9 @@ import pytest
 
 from explorer.graph import LayerGraph
 from explorer.models import SOURCES, load_model
-from explorer.models.captured_program import Capturing, capture_program
-from explorer.models.modules import MODULES, module_of
+from explorer.models.captured_program import capture_program
+from explorer.models.module_source import open_module
+from explorer.models.modules import MODULES
 
 SMALL = {
     "gpt": [
@@ -37,6 +38,11 @@ SMALL = {
         ),
     ],
     "resnet": [("resnet50", {}, None)],
+    "vgg": [("vgg16", {}, None)],
+    "vit": [("vit-l16", {}, None)],
+    "bert": [("bert-large", {}, 16)],
+    "opt": [("opt-350m", {}, 16)],
+    "t5": [("t5-large", {}, 32)],
 }
 """Small graphs of each family."""
 
@@ -62,8 +68,8 @@ def test_every_family_has_a_small_case() -> None:
 def test_capture_has_the_layers_of_the_graph(name: str, settings: dict[str, str], tokens: int | None) -> None:
     graph = load_model(name, settings=settings, sequence_length=tokens)
     family = MODULES.get(SOURCES.get(name).family)
-    module, inputs = module_of(family.name, graph)
-    program = capture_program(Capturing(module=module, kwargs=inputs, name=name, by_module=True), samples=2)
+    source = open_module(name, settings=settings, sequence_length=tokens)  # its parameters have no values
+    program = capture_program(source, samples=2)
     names = {layer.name: family.layer(layer.name) for layer in program.graph.layers}
     assert list(names.values()) == [layer.name for layer in graph.layers]
     assert wiring(program.graph, names) == wiring(graph, {layer.name: layer.name for layer in graph.layers})

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.cluster import Cluster, DeviceKind, Level, NodeGroup, Tile
+from explorer.cluster_profiles import MOST_EXPOSED
 from explorer.costs.collectives import collective_seconds
 from explorer.costs.products import product_seconds
 from explorer.profiling import curve_fits
@@ -99,3 +100,17 @@ def test_tiles_give_the_seconds_of_products_back() -> None:
     again = product_seconds(found, "fp16", np.ones(len(sizes)), *columns)
     assert np.abs(np.log(again / seconds)).mean() == pytest.approx(error, abs=1e-3)
     assert max(tile.fraction for tile in found.tiles) == pytest.approx(0.84, abs=0.04)
+
+
+@given(st.floats(0.0, MOST_EXPOSED), st.floats(0, 1e-5))
+def test_thin_products_give_the_exposed_share_back(share: float, overhead: float) -> None:
+    kind = replace(KIND, launch_overhead_s=overhead)
+    seconds = {}
+    for rows, columns, depth in ((4, 512, 256), (16, 4096, 1024), (64, 1024, 1024)):
+        compute = 2 * rows * columns * depth / 1e14
+        memory = 2 * (rows * depth + depth * columns + rows * columns) / 2e12
+        one = max(compute, memory) + share * min(compute, memory) + overhead
+        seconds[rows, columns, depth] = 3 * one
+    assert curve_fits.exposed_share(kind, "fp16", seconds) == pytest.approx(share, abs=1e-6)
+    quick = {size: value / 100 for size, value in seconds.items()}
+    assert curve_fits.exposed_share(kind, "fp16", quick) == 0.0

@@ -26,6 +26,14 @@ class Loss(nn.Module):
         return F.cross_entropy(logits.flatten(0, -2), targets.flatten())
 
 
+class FirstToken(nn.Module):
+    """The first token of each sample."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return it: a row is looked up, since a view would be no layer."""
+        return x.index_select(1, torch.zeros(1, dtype=torch.long, device=x.device)).squeeze(1)
+
+
 class Part(nn.Module):
     """Modules under names: one half of a block."""
 
@@ -68,6 +76,12 @@ def input_shape(graph: LayerGraph, name: str) -> tuple[int, ...]:
 def tokens(graph: LayerGraph, *names: str) -> dict[str, Tensor]:
     """Make inputs of token numbers, one sample each."""
     return {name: torch.zeros(1, *input_shape(graph, name), dtype=torch.long) for name in names}
+
+
+def images_and_targets(graph: LayerGraph) -> dict[str, Tensor]:
+    """Make inputs of images and classes, one sample each."""
+    images = torch.zeros(1, *input_shape(graph, "images"))
+    return {"images": images, "targets": torch.zeros(1, dtype=torch.long)}
 
 
 def blocks_of(graph: LayerGraph, prefix: str) -> int:

@@ -50,12 +50,13 @@ def attention_part(width: int, heads: int, *, causal: bool) -> Part:
     )
 
 
-def feed_forward_part(width: int, ffn: int) -> Part:
+def feed_forward_part(width: int, ffn: int, *, relu: bool = False) -> Part:
     """Make the second half of a block."""
+    activation: dict[str, nn.Module] = {"relu": nn.ReLU()} if relu else {"gelu": nn.GELU()}
     return Part(
         norm=nn.LayerNorm(width),
         up=nn.Linear(width, ffn),
-        gelu=nn.GELU(),
+        **activation,
         down=nn.Linear(ffn, width),
         add=Add(),
     )
@@ -64,9 +65,9 @@ def feed_forward_part(width: int, ffn: int) -> Part:
 class Block(nn.Module):
     """One block."""
 
-    def __init__(self, width: int, heads: int, ffn: int) -> None:
+    def __init__(self, width: int, heads: int, ffn: int, *, causal: bool = True) -> None:
         super().__init__()
-        self.attention = attention_part(width, heads, causal=True)
+        self.attention = attention_part(width, heads, causal=causal)
         self.mlp = feed_forward_part(width, ffn)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor, nn
 
 from explorer.graph import LayerGraph
 from explorer.models.modules import MODULES
-from explorer.models.modules._parts import Add, Loss, blocks_of, input_shape, shape_of
+from explorer.models.modules._parts import Add, Loss, blocks_of, images_and_targets, shape_of
 
 _EXPANSION = 4
 
@@ -80,8 +79,4 @@ class ResNet(nn.Module):
 @MODULES.add("resnet", title="ResNet-50")
 def resnet(graph: LayerGraph) -> tuple[nn.Module, Mapping[str, Tensor]]:
     """Make the module of a ResNet."""
-    inputs = {
-        "images": torch.zeros(1, *input_shape(graph, "images")),
-        "targets": torch.zeros(1, dtype=torch.long),
-    }
-    return ResNet(graph), inputs
+    return ResNet(graph), images_and_targets(graph)

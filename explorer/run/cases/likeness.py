@@ -77,6 +77,8 @@ class Scaled:
     """What was not kept, in words."""
     groups: tuple[tuple[int, ...], ...] = ()
     """Per stage here: the stages of the plan for which it stands."""
+    eager: LayerGraph | None = None
+    """Of own layers: `graph` with the work of eager operators, by which a profile prices it."""
 
 
 class _Record:

@@ -8,7 +8,7 @@ processors seconds are those that the core worked for a rank, so that what else 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -25,6 +25,7 @@ from explorer.run.cases.build import Prepared
 from explorer.simulation.lane_memory import MEMORY_PARTS, memory_by_lane
 from explorer.strategy import JobStrategy
 from explorer.tasks.placement import place
+from explorer.tasks.program import REDUCE
 from explorer.tasks.program_tables import derived
 
 COST_TOLERANCE_PCT = 30.0
@@ -105,37 +106,78 @@ def priced_by(run: Prepared, graph: LayerGraph, strategy: JobStrategy, cluster: 
     )  # fmt: skip
 
 
-def predicted_bytes(priced: Prepared) -> list[float]:
+def predicted_bytes(priced: Prepared, graph: LayerGraph | None = None) -> list[float]:
     """Return the peak bytes of tensors of each lane of a program.
 
     Our ranks hold more than a plan needs, at two moments. At the end of a backward the gradients of a whole
     piece are there before they are added to the sums of earlier microbatches; its activations are gone by
-    then. At an update there are the mean gradients, Adam's roots, and what an exchange brought.
+    then. At an update there are all sums and what exchanges brought, and of the parameters that are updated
+    at a time (those of one exchange, or those that the piece holds alone) the means, with Adam's roots. A
+    gradient that two layers of a piece give is added up beside both parts.
+
+    Args:
+        priced: the program.
+        graph: its layers, which tell what weights they share; None if they share none.
     """
     program, memory = priced.program, priced.prices.memory
     parts, _ = memory_by_lane(program, priced.prices)
-    exchanging = {
-        piece.section for group in program.skeleton.holders if len(group.pieces) > 1 for piece in group.pieces
-    }
+    exchanged = _exchanged_bytes(priced)
     roots = priced.job.optimizer in ("adam", "adamw")
     found = []
     for held, plain in zip(derived(program).sections, parts[:, :_TENSORS].sum(axis=1), strict=True):
         fresh = [0.0]
         update = 0.0
+        given: dict[int, float] = {}
+        apart = 0.0
         for section, samples in held:
             own = memory[section]
-            fresh.append(own.gradient_bytes - own.activation_bytes_per_sample * samples)
-            copies = 1 + roots + (section in exchanging)
-            update += own.weight_bytes + own.optimizer_bytes + copies * own.gradient_bytes
+            parts_bytes = 2 * _shared_bytes(priced, graph, section)
+            fresh.append(own.gradient_bytes + parts_bytes - own.activation_bytes_per_sample * samples)
+            mine = exchanged.get(section, {})
+            given |= mine
+            alone = max(0.0, own.gradient_bytes - sum(mine.values()))
+            update += own.weight_bytes + own.optimizer_bytes + alone
+            apart = max(apart, alone)
+        largest = max(given.values(), default=0.0)
+        update += sum(given.values()) + max((1 + roots) * largest, apart)
         found.append(max(float(plain) + max(fresh), update))
     return found
 
 
-def rank_bytes(priced: Prepared, rows: Sequence[Sequence[Mapping[str, Any]]]) -> list[RankBytes]:
-    """Return predicted and counted peaks. `rows`: per rank, the records of the counted case."""
+def _exchanged_bytes(priced: Prepared) -> dict[int, dict[int, float]]:
+    """Return, per section, the bytes of gradients of each group that it exchanges them with."""
+    found: dict[int, dict[int, float]] = defaultdict(dict)
+    for slot, size in zip(priced.program.slots, priced.prices.bytes.tolist(), strict=True):
+        if slot.kind == REDUCE:
+            for piece in priced.program.skeleton.holders[slot.where].pieces:
+                found[piece.section][slot.where] = float(size)
+    return found
+
+
+def _shared_bytes(priced: Prepared, graph: LayerGraph | None, section: int) -> float:
+    """Return the bytes of the largest weight that several layers of a section use; 0 if there is none."""
+    model = priced.case.model
+    if graph is None or model is None:
+        return 0.0
+    layers = [graph.layers[i] for i in priced.placement.layers[section].tolist()]
+    uses = Counter(use.name for layer in layers for use in layer.parameters)
+    shared = [graph.parameter[name].elements for name, count in uses.items() if count > 1]
+    return model.element_bytes * max(shared, default=0.0)
+
+
+def rank_bytes(
+    priced: Prepared, rows: Sequence[Sequence[Mapping[str, Any]]], graph: LayerGraph | None = None
+) -> list[RankBytes]:
+    """Return predicted and counted peaks.
+
+    Args:
+        priced: the program.
+        rows: per rank, the records of the counted case.
+        graph: as for `predicted_bytes`.
+    """
     return [
         RankBytes(rank=rank, predicted_bytes=predicted, measured_bytes=float(rows[rank][0]["peak_bytes"]))
-        for rank, predicted in enumerate(predicted_bytes(priced))
+        for rank, predicted in enumerate(predicted_bytes(priced, graph))
         if rank < len(rows) and rows[rank] and rows[rank][0].get("peak_bytes")
     ]
 

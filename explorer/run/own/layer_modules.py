@@ -245,6 +245,17 @@ class _Builder:
             return self.graph.get_attr(name)
 
 
+def check_repeatable(program: CapturedProgram) -> None:
+    """Refuse a program of which no two runs compute the same, before any is started.
+
+    Raises:
+        InputError: an operator that draws random numbers.
+    """
+    for node in program.module.graph.nodes:
+        if node.op == "call_function":
+            _check_repeatable(node)
+
+
 def _check_repeatable(node: Any) -> None:
     """Refuse operators that draw random numbers, which no two runs would draw alike."""
     import torch
@@ -275,4 +286,4 @@ def _keep_everything(node: Any) -> None:
             node.kwargs = {**node.kwargs, rate: 0.0}
 
 
-__all__ = ["LABELS", "TOTAL", "LayerModule", "layer_module", "layer_modules"]
+__all__ = ["LABELS", "TOTAL", "LayerModule", "check_repeatable", "layer_module", "layer_modules"]

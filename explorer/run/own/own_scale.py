@@ -81,6 +81,7 @@ def own_scaled(
         like,
         model=own.model,
         graph=own.graph,
+        eager=own.eager,
         strategy=like.strategy.with_stages(made),
         validated=(
             *(text for text in like.validated if text not in own_words),

@@ -11,6 +11,7 @@ from explorer.graph import LayerGraph
 from explorer.models._stacks import ChosenBlocks
 from explorer.models.captured_program import CapturedProgram, Capturing, capture_program
 from explorer.models.module_source import open_module
+from explorer.run.own.operator_work import eager_graph
 from explorer.run.own.own_model import OwnModel, OwnTensor
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ class OwnSource(NamedTuple):
     """Its captured graph, for one sample."""
     source: Capturing
     """The module."""
+    eager: LayerGraph
+    """The graph with the work of eager operators, by which a profile prices it."""
 
 
 def dtype_of(model: OwnModel) -> torch.dtype:
@@ -71,12 +74,15 @@ def own_source(
     Raises:
         InputError: a model without code, or one that cannot be captured or cut.
     """
+    from explorer.run.own.layer_modules import check_repeatable  # imports torch
+
     bare = OwnModel(
         reference=reference, settings=tuple(sorted((settings or {}).items())), dtype=dtype, seed=seed,
         sequence_length=sequence_length, keep=tuple(keep),
     )  # fmt: skip
     source, chosen = (opened, _chosen(keep)) if opened is not None else open_own(bare, trust=trust)
     program = capture_program(source, samples=2, keep=chosen)
+    check_repeatable(program)
     graph, numbers = program.graph, {}
     tensors: list[OwnTensor] = []
     for name in _passed_on(graph):
@@ -94,7 +100,7 @@ def own_source(
         elements=round(graph.parameter_count),
         dtype=dtype, seed=seed,
     )  # fmt: skip
-    return OwnSource(model, graph, source)
+    return OwnSource(model, graph, source, eager_graph(program))
 
 
 def _chosen(keep: Sequence[tuple[str, int, tuple[int, ...]]]) -> tuple[ChosenBlocks, ...]:

@@ -37,6 +37,7 @@ class DeviceWork:
         for precision in self.asked.precisions:
             for what, sizes, make in (
                 ("product", self.asked.products, self.product),
+                ("thin", self.asked.thin, self._thin),
                 ("attention", self.asked.attentions, self._attention),
                 ("conv", self.asked.convolutions, self._convolution),
                 *self._backward_kinds(),
@@ -116,6 +117,21 @@ class DeviceWork:
         made = torch.empty(rows, columns, device=self.device, dtype=left.dtype)
         weights = self._cold(lambda: self._random(item, columns, depth))
         return lambda: torch.mm(left, next(weights).t(), out=made)  # a linear layer's are (columns, depth)
+
+    def _thin(self, item: Item) -> Timed:
+        """Return the three products of a linear layer, on weights and into gradients from memory."""
+        rows, columns, depth = item.size
+        given, came = self._random(item, rows, depth), self._random(item, rows, columns)
+        weights = self._cold(lambda: self._random(item, columns, depth))
+        sums = self._cold(lambda: self._random(item, columns, depth))
+
+        def work() -> None:
+            weight = next(weights)
+            torch.mm(given, weight.t())
+            torch.mm(came, weight)
+            torch.mm(came.t(), given, out=next(sums))
+
+        return work
 
     def _cold(self, make: Callable[[], torch.Tensor]) -> Iterator[torch.Tensor]:
         """Return copies of an operand in turn, on GPUs the one again and again."""

@@ -60,3 +60,38 @@ class Stack(nn.Module):
 def stack() -> Any:
     """A user's module whose blocks can be taken away."""
     return Stack(), {"x": torch.zeros(1, 6)}
+
+
+class Noisy(nn.Module):
+    """Layers around random numbers that are no dropout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.head = nn.Linear(6, 8), nn.Linear(8, 4)
+
+    def forward(self, x: Any) -> Any:
+        x = self.first(x)
+        return self.head(x + torch.rand_like(x))
+
+
+def noisy() -> Any:
+    """A user's module of which no two runs compute the same."""
+    return Noisy(), {"x": torch.zeros(1, 6)}
+
+
+class Rows(nn.Module):
+    """Pairs of samples pass between its layers: a tensor that grows with the square of the samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.head = nn.Linear(6, 8), nn.Linear(8, 4)
+
+    def forward(self, x: Any) -> Any:
+        x = self.first(x)
+        pairs = torch.tanh(x[:, None] + x[None])
+        return self.head(pairs).mean(1)
+
+
+def rows() -> Any:
+    """A user's module that cannot be cut between its layers."""
+    return Rows(), {"x": torch.zeros(1, 6)}

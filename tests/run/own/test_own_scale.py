@@ -97,7 +97,7 @@ def test_own_layers_run_where_there_is_code_and_stand_ins_say_why_elsewhere(
     assert (own.engine, own.stand_ins) == ("layers", "")
     assert all(isinstance(case.model, OwnModel) for case in own.spec.cases)
     for resolved, options, why in (
-        (plan("vgg16", stages=2, microbatches=4), {}, "a graph without code"),
+        (plan("alexnet", stages=2, microbatches=4), {}, "a graph without code"),
         (renamed(stack), {}, "is a layer of the module only"),
         (stack, {"size": SMALL}, "they were asked for"),
         (stack, {"engine": "likeness"}, "they were asked for"),
@@ -149,7 +149,7 @@ def renamed(resolved: Resolved) -> Resolved:
 
 def test_refusals_are_one_line_with_the_way_out(stack: Resolved) -> None:
     for refused, said in (
-        (plan("vgg16", stages=2, microbatches=4), "'vgg16' is a graph without code"),
+        (plan("alexnet", stages=2, microbatches=4), "'alexnet' is a graph without code"),
         (sliced(stack), "layers cut into slices"),
         (renamed(stack), "is a layer of the module only"),
     ):
@@ -161,9 +161,20 @@ def test_refusals_are_one_line_with_the_way_out(stack: Resolved) -> None:
 
 def test_the_engine_is_refused_before_anything_starts(stack: Resolved) -> None:
     with pytest.raises(InputError, match="--engine likeness"):
-        make_experiment(plan("vgg16", stages=2, microbatches=4), engine="layers", ranks=2)
+        make_experiment(plan("alexnet", stages=2, microbatches=4), engine="layers", ranks=2)
     with pytest.raises(InputError, match="the sizes of their model"):
         make_experiment(stack, engine="layers", ranks=2, size=SMALL)
+
+
+@pytest.mark.parametrize(("name", "said"), [("noisy", "draws random numbers"), ("rows", "for two")])
+def test_a_model_that_cannot_be_cut_is_refused_before_anything_starts(name: str, said: str) -> None:
+    resolved = plan(f"{FACTORIES}:{name}", stages=2, microbatches=4)
+    with pytest.raises(InputError, match=said) as caught:
+        make_experiment(resolved, engine="layers", ranks=2)
+    assert "\n" not in str(caught.value)
+    fallen = make_experiment(resolved, ranks=2)
+    assert fallen.engine == "likeness"
+    assert said in fallen.stand_ins
 
 
 def test_a_launch_of_own_layers_is_plain_data(stack: Resolved) -> None:
