@@ -18,6 +18,7 @@ from explorer.run.cases.baselines import baseline_of, planned_speedup
 from explorer.run.cases.build import Prepared, prepare, unsupported_by_torch
 from explorer.run.cases.likeness import Scaled, UnitSize, scale
 from explorer.run.cases.operators import by_operator, operator_graph
+from explorer.run.cases.sharded_likeness import sharded_scale
 from explorer.run.experiment import Experiment, update_rules
 from explorer.run.judging import compare
 from explorer.run.judging.calibrate import Calibrated, calibrate, machine_times, uncalibrated
@@ -35,16 +36,24 @@ from explorer.run.judging.cost_check import (
     rank_bytes,
     unfit,
 )
+from explorer.run.judging.task_times import timed_by_itself
 from explorer.run.judging.timelines import RunTimeline, run_timeline
+from explorer.run.judging.wire_bytes import WireBytes, wire_bytes
 from explorer.run.launching.launch import RunResult, device_of
 from explorer.run.model import ModelSpec
 from explorer.run.own.own_model import OwnModel
 from explorer.run.own.own_scale import own_scaled
 from explorer.run.own.shortened import Shortened
-from explorer.run.spec import Calibration, RunSpec
+from explorer.run.sharded.layout_model import LayoutModel
+from explorer.run.spec import Calibration, RunCase, RunSpec
 from explorer.simulation.check import check_job
 from explorer.strategy import JobStrategy
 
+FEWEST_RANKS = 4
+"""Fewest ranks on which a plan of several lanes keeps two of them, each of two ranks."""
+
+BY_KIND = "the plan's lanes have several ranks: its layers run by their kinds, with smaller dimensions"
+"""Why stand-ins run where layers are cut over ranks."""
 LEARNING_RATE = 1e-4
 """Of own layers: random weights at full width would grow beyond all bounds at that of stand-ins."""
 
@@ -73,7 +82,10 @@ def short_run(
     if problems := check_job(resolved.graph, resolved.cluster, job, strategy):
         raise PlanError(problems)
     shortened: tuple[Shortened, ...] = ()
-    if size is None:
+    lanes, apart = _on_wide_lanes(resolved, engine, ranks, size)
+    if lanes is not None:
+        (scaled, shortened), stand_ins, size = lanes, BY_KIND, size or UnitSize()
+    elif size is None:
         scaled, shortened = own_scaled(resolved, ranks=ranks, most_s=most_s)
     else:
         scaled = scale(resolved.graph, resolved.cluster, job, strategy, ranks=ranks, size=size)
@@ -122,6 +134,8 @@ def short_run(
         found = _compare_short(result, scaled, known, other, name, engine)
         missing = unfit(profile, ranks=scaled.ranks, device=device)
         words = [f"{rounds} rounds: after {done} the machine was too crowded"] if done < rounds else []
+        words += apart
+        sent = _sent(result, scaled, check)
         return replace(
             found,
             not_validated=[*found.not_validated, *words],
@@ -132,16 +146,51 @@ def short_run(
             plan_speedup=planned_speedup(resolved, name, baseline),
             shortened=list(shortened),
             stand_ins=stand_ins,
+            sent=sent,
+            verdict=found.verdict if all(item.equal for item in sent) else compare.WRONG_BYTES,
         )
 
     def timeline(result: RunResult) -> RunTimeline:
         known = learn(result)
         shown = _prepared("strategy", scaled, scaled.strategy, known.cluster, graph=known.graph)
-        return run_timeline(shown, [rank["cases"]["strategy"] for rank in result.ranks])
+        rows = _by_lane(shown, [rank["cases"]["strategy"] for rank in result.ranks])
+        return run_timeline(timed_by_itself(shown, rows), rows)
 
     return Experiment(
         spec=spec, finish=finish, learn=learn, timeline=timeline, engine=engine, stand_ins=stand_ins
     )
+
+
+def _on_wide_lanes(
+    resolved: Resolved, engine: str, ranks: int, size: UnitSize | None
+) -> tuple[tuple[Scaled, tuple[Shortened, ...]] | None, list[str]]:
+    """Return the plan on lanes of several ranks, if it has such lanes and ranks suffice; else why not."""
+    job, strategy = resolved.plan.workload.job, resolved.plan.strategy.job
+    if engine == "torch" or all(len(row) == 1 for s in strategy.stages for m in s.meshes for row in m.rows):
+        return None, []
+    several = len({row for s in strategy.stages for m in s.meshes for row in m.rows}) > 1
+    if several and ranks < FEWEST_RANKS:
+        return None, [f"lanes of several ranks: {FEWEST_RANKS} ranks run two of them, {ranks} here"]
+    try:
+        return sharded_scale(
+            resolved.graph, resolved.cluster, job, strategy, ranks=ranks, size=size or UnitSize()
+        ), []
+    except InputError as error:
+        return None, [f"lanes of several ranks: {error.message}"]
+
+
+def _by_lane(prepared: Prepared, rows: list[Any]) -> list[Any]:
+    """Return what the first rank of every lane of a case recorded."""
+    return rows[:: prepared.case.lane_ranks]
+
+
+def _sent(result: RunResult, scaled: Scaled, check: RunCase) -> list[WireBytes]:
+    """Compare the bytes that the ranks of a sharded plan sent with what the cost model says."""
+    if not check.is_sharded or not isinstance(scaled.model, ModelSpec | LayoutModel):
+        return []
+    rough = uncalibrated(scaled.ranks)
+    plain = _prepared("numerics", scaled, scaled.strategy, rough, check=True, once=True, fewest=2)
+    return wire_bytes(plain, [rank["cases"]["numerics"][0] for rank in result.ranks])
 
 
 def _likeness_prepared(scaled: Scaled, cluster: Cluster, ranks: int) -> Prepared:
@@ -186,8 +235,15 @@ def _prepared(
     rounds = 2 * math.lcm(*(rule.period for rule in rules))
     steps = max(fewest if flush else 4, rounds) + max((rule.delay for rule in rules), default=0)
     return prepare(
-        name, graph or scaled.graph, cluster, scaled.job, strategy, steps=steps, model=scaled.model, **fields,
+        name, graph or scaled.graph, cluster, scaled.job, strategy, steps=steps,
+        model=_model_of(scaled, strategy), **fields,
     )  # fmt: skip
+
+
+def _model_of(scaled: Scaled, strategy: JobStrategy) -> ModelSpec | OwnModel | LayoutModel:
+    """Return what ranks compute under a strategy: whole layers unless its lanes have several ranks."""
+    wide = any(len(row) > 1 for stage in strategy.stages for mesh in stage.meshes for row in mesh.rows)
+    return scaled.model if wide or not isinstance(scaled.model, LayoutModel) else scaled.model.whole
 
 
 def _calibration(scaled: Scaled, prepared: tuple[Prepared, ...]) -> Calibration:
@@ -203,7 +259,7 @@ def _calibration(scaled: Scaled, prepared: tuple[Prepared, ...]) -> Calibration:
                 reduces.add(int(size))
     whole = sum(p.elements for p in scaled.graph.parameters) * scaled.model.element_bytes
     return Calibration(
-        model=scaled.model,
+        model=scaled.model.whole if isinstance(scaled.model, LayoutModel) else scaled.model,
         samples=tuple(sorted(samples)),
         message_bytes=tuple(sorted(messages)),
         reduce_bytes=tuple(sorted(reduces | {int(whole)})),
@@ -221,14 +277,19 @@ def _compare_short(
     def rows(case: str) -> list[list[dict[str, Any]]]:
         return [rank["cases"][case] for rank in result.ranks]
 
-    def priced(case: str, strategy: JobStrategy, item: Calibrated) -> Prepared:
+    def priced(case: str, strategy: JobStrategy, item: Calibrated, only: int | None = None) -> Prepared:
         alone = case == "baseline" and name == "single"
-        return _prepared(case, scaled, strategy, item.cluster, graph=item.graph, everywhere=alone)
+        run = _prepared(case, scaled, strategy, item.cluster, graph=item.graph, everywhere=alone)
+        return timed_by_itself(run, _by_lane(run, rows(case)), only)
 
     main = priced("strategy", scaled.strategy, known[0])
     against = priced("baseline", other, known[0])
-    seen, base = compare.measure(main, rows("strategy")), compare.measure(against, rows("baseline"))
-    ours = [compare.predicted_step(priced("strategy", scaled.strategy, item)) for item in known[1:]]
+    seen = compare.measure(main, _by_lane(main, rows("strategy")))
+    base = compare.measure(against, _by_lane(against, rows("baseline")))
+    ours = [
+        compare.predicted_step(priced("strategy", scaled.strategy, item, only))
+        for only, item in enumerate(known[1:])
+    ]
     theirs = [compare.predicted_step(priced("baseline", other, item)) for item in known[1:]]
     predicted = median(ours)
     speedup = median(b / a for a, b in zip(seen.rounds_s, base.rounds_s, strict=True))
@@ -285,7 +346,7 @@ def _costs(
 
     main, against = priced(scaled.strategy), priced(other, everywhere=name == "single")
     step_s, compute_s = compare.predicted_step(main), predicted_compute(main)
-    worked_s = measured_compute(main, rows, clock)
+    worked_s = measured_compute(main, _by_lane(main, rows), clock)
     error = compare.relative_pct(compute_s, worked_s)
     taken_s = found.measured["step_time_s"] or 0.0
     return CostCheck(
@@ -328,7 +389,9 @@ def _memory(result: RunResult, scaled: Scaled) -> list[RankBytes]:
     graph, rough = _operators(scaled), uncalibrated(scaled.ranks)
     run = _prepared("bytes", scaled, scaled.strategy, rough, fewest=2)
     priced = priced_by(run, graph, _by_operator(scaled, scaled.strategy, graph), rough)
-    return rank_bytes(priced, [rank["cases"]["bytes"] for rank in result.ranks], graph)
+    rows = _by_lane(run, [rank["cases"]["bytes"] for rank in result.ranks])
+    found = rank_bytes(priced, rows, graph)
+    return [replace(item, rank=item.rank * run.case.lane_ranks) for item in found]
 
 
 def _stage_times(

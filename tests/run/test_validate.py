@@ -163,3 +163,37 @@ def test_zero_runs_as_the_plan_says(level: int) -> None:
     assert found.numerics["weight"] < 1e-5
     assert f"ZeRO level {level}" in found.validated
     assert not any("ZeRO" in text for text in found.not_validated)
+
+
+def test_tensor_parallelism_runs_on_as_many_ranks() -> None:
+    """One lane of two ranks: gradients of one process, and the predicted bytes."""
+    found = validate(plan(tensor=2, microbatches=4), steps=1, ranks=2, size=SMALL, warmup_rounds=0)
+    assert found.numerics_ok
+    assert found.numerics["gradient"] < GRADIENT_TOLERANCE
+    assert "tensor parallelism: 2" in found.validated
+    assert not any("tensor parallelism" in text for text in found.not_validated)
+    assert [item.where for item in found.sent] == ["inside lanes"]
+    assert found.sent[0].equal
+    assert found.sent[0].sent_bytes > 0
+    assert "bytes          inside lanes" in comparison_text(found)
+
+
+@pytest.mark.slow
+def test_a_pipeline_of_tensor_parallel_lanes_runs_on_four_ranks() -> None:
+    found = validate(plan(stages=4, tensor=4, microbatches=8), steps=1, ranks=4, size=SMALL, warmup_rounds=0)
+    assert found.numerics_ok
+    assert all(item.equal for item in found.sent)
+    assert {item.where for item in found.sent} == {"inside lanes", "between stages"}
+    assert any(
+        "tensor parallelism: 4 devices of a lane in the plan, 2 here" in s for s in found.not_validated
+    )
+
+
+def test_what_cannot_be_laid_out_is_said_and_runs_on_lanes_of_one_rank() -> None:
+    graph = load_model("bert-large")
+    cluster = load_cluster("dgx-a100")
+    workload = default_workload(graph).with_job(global_batch=8)
+    strategy = uniform(graph, cluster, workload.job, tensor=2, microbatches=2)
+    resolved = resolve(make_plan("bert-large", graph, "dgx-a100", cluster, workload, strategy))
+    spec = make_experiment(resolved, ranks=2, size=SMALL).spec
+    assert {case.lane_ranks for case in spec.cases} == {1}

@@ -12,6 +12,7 @@ from typing import Any
 
 from explorer.run.cases.build import Prepared, begins, parts_of, step_times
 from explorer.run.judging.cost_check import CostCheck, RankBytes
+from explorer.run.judging.wire_bytes import WireBytes
 from explorer.run.own.shortened import Shortened
 
 QUIET = 0.8
@@ -20,6 +21,7 @@ SPEEDUP_TOLERANCE_PCT = 15.0
 DRY_TOLERANCE_PCT = 3.0
 GRADIENT_TOLERANCE = 1e-5
 TOO_NOISY, CONFIRMED, OFF, WRONG = "too noisy", "confirmed", "off", "wrong numbers"
+WRONG_BYTES = "wrong bytes"
 
 Stamps = Mapping[int, tuple[float, float, float]]
 """Per compute task: when its rank was free for it, its start and its end, in seconds."""
@@ -92,7 +94,7 @@ class Comparison:
     not_validated: list[str]
     """What this run is no evidence for."""
     verdict: str
-    """confirmed, off, wrong numbers or too noisy."""
+    """confirmed, off, wrong numbers, wrong bytes or too noisy."""
     baseline: str
     """Baseline of the speedup; empty without one."""
     engine: str
@@ -121,6 +123,8 @@ class Comparison:
     """Reason why nothing tells, with the way out; empty if `costs` does."""
     memory: list[RankBytes] = field(default_factory=list)
     """Peak bytes of the ranks' tensors, predicted and counted; [] if compute was slept."""
+    sent: list[WireBytes] = field(default_factory=list)
+    """Bytes that ranks sent, predicted and counted; [] if no weights are sharded."""
     plan_speedup: float | None = None
     """Speedup predicted for the plan itself, on its own devices, over the same baseline; None if unknown."""
 

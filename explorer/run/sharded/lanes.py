@@ -17,11 +17,9 @@ import torch.distributed as dist
 from explorer.base.errors import InputError
 from explorer.run.ranks.lane import Wire
 from explorer.run.ranks.transport import Handle, Transport
+from explorer.run.sharded.layout_model import STAGES, TRANSFERS
 from explorer.run.sharded.mesh import RankMesh, lines_along, open_mesh
 from explorer.strategy import REPLICA
-
-TRANSFERS, STAGES = "transfer", "stages"
-"""Operation and axis under which messages between lanes are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -21,6 +21,8 @@ from explorer.sharding.result import Override
 from explorer.sharding.stage import Request
 
 ELEMENT_BYTES = {"fp32": 4, "fp64": 8}
+TRANSFERS, STAGES = "transfer", "stages"
+"""Operation and axis under which messages between lanes are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)

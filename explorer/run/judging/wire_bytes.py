@@ -1,0 +1,153 @@
+"""Bytes on the wire: what a sharded run sent beside what the cost model says, by where it goes.
+
+Everything is counted over all ranks and steps. What differs has a name; there is no tolerance.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.base.units import dtype_bytes
+from explorer.graph import COMPUTE
+from explorer.run.cases.build import Prepared
+from explorer.run.ranks.lane import RankLanes
+from explorer.run.sharded.layout_model import ELEMENT_BYTES, STAGES
+from explorer.sharding.reshard import wire_factor
+from explorer.strategy import REPLICA
+from explorer.tasks.placement import Holders, SectionShape
+from explorer.tasks.program import GATHER, HOST, REDUCE, TRANSFER, B, F, I, Program, U, W
+
+INSIDE, REPLICAS, BETWEEN = "inside lanes", "between replicas", "between stages"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireBytes:
+    """Bytes that all ranks sent for one purpose."""
+
+    where: str
+    """`inside lanes`, `between replicas` or `between stages`."""
+    predicted_bytes: float
+    """By the cost model, for the same program."""
+    sent_bytes: float
+    """As counted by the ranks."""
+    known: tuple[tuple[str, float], ...] = ()
+    """(reason, bytes) of what is sent otherwise and known why; part of `sent_bytes`."""
+
+    @property
+    def equal(self) -> bool:
+        """Whether what was sent is what was predicted, but for what is known."""
+        left = self.sent_bytes - sum(count for _, count in self.known) - self.predicted_bytes
+        return abs(left) < 1
+
+
+def wire_bytes(prepared: Prepared, rows: Sequence[Mapping[str, Any]]) -> list[WireBytes]:
+    """Compare what the ranks of a sharded case sent with its prediction.
+
+    Args:
+        prepared: the case, priced.
+        rows: the ranks' records of one run.
+    """
+    sent: Counter[str] = Counter()
+    for row in rows:
+        for _, _, axis, _, count in row.get("sent", ()):
+            sent[{REPLICA: REPLICAS, STAGES: BETWEEN}.get(axis, INSIDE)] += count
+    predicted = {INSIDE: _inside(prepared), REPLICAS: _replicas(prepared), BETWEEN: _between(prepared)}
+    known = {INSIDE: _known_inside(prepared)}
+    return [
+        WireBytes(
+            where=where, predicted_bytes=count, sent_bytes=float(sent[where]),
+            known=tuple(known.get(where, ())),
+        )
+        for where, count in predicted.items()
+        if count or sent[where]
+    ]  # fmt: skip
+
+
+def _slots(prepared: Prepared, *kinds: int) -> Iterator[int]:
+    """Yield the slot of every task of some kinds."""
+    program = prepared.program
+    for slot in program.slot.tolist():
+        if slot and program.slots[slot].kind in kinds and program.slots[slot].part != HOST:
+            yield slot
+
+
+def _between(prepared: Prepared) -> float:
+    return sum(float(prepared.prices.bytes[slot]) for slot in _slots(prepared, TRANSFER))
+
+
+def _inside(prepared: Prepared) -> float:
+    every = _slots(prepared, F, B, I, W, U, TRANSFER, REDUCE, GATHER)
+    return sum(float(prepared.prices.lane_bytes[slot]) for slot in every) * prepared.case.lane_ranks
+
+
+def _known_inside(prepared: Prepared) -> list[tuple[str, float]]:
+    """Return what is not sent again: split tensors that the cost model gathers once more in a backward."""
+    pricer, precision, total = prepared.prices.pricer, prepared.job.precision, 0.0
+    for slot in (prepared.program.slots[slot] for slot in _slots(prepared, B, I)):
+        section = prepared.case.skeleton.sections[slot.where]
+        if not section.full_recompute:
+            own = _names(prepared, slot.where)
+            for item in (item for item in pricer.shards(slot.where).regather if item.layer in own):
+                scalars = wire_factor(item.op, item.size) * item.elements_per_sample * slot.samples
+                width = dtype_bytes(precision if item.dtype == COMPUTE else item.dtype)
+                total -= scalars * width * prepared.case.lane_ranks
+    why = "gathered inputs are kept from the forward, and not gathered again for the backward"
+    return [(why, total)] if total else []
+
+
+def _names(prepared: Prepared, section: int) -> set[str]:
+    layers = prepared.prices.pricer.graph.layers
+    return {layers[i].name for i in prepared.placement.layers[section].tolist()}
+
+
+def _replicas(prepared: Prepared) -> float:
+    """Return the bytes of exchanges of replicas: of n an all-reduce of S sends 2 (n-1) S, and ZeRO over k of
+    them (k-1) S a gather or a reduction, whose parts are padded, and 2 (n/k-1) S a sum over n/k groups.
+    """
+    program, lanes, word = (
+        prepared.program,
+        RankLanes(prepared.program),
+        ELEMENT_BYTES[prepared.job.precision],
+    )
+    held = _held_scalars(prepared)
+    ranks = prepared.case.lane_ranks
+    found = 0.0
+    for reduction in lanes.reductions.values():
+        n, section = len(reduction.ranks), _first(program, reduction.group)
+        scalars = held[reduction.group]
+        if not section.zero or section.shards < 2:
+            found += 2 * (n - 1) * scalars * word * ranks
+            continue
+        k = min(section.shards, n)
+        padded = -(-scalars // k) * k
+        found += ((k - 1) * n // k + 2 * (n // k - 1)) * padded * word * ranks
+    for plan in (lanes.plan(lane) for lane in range(len(program.programs))):
+        for gather in (item for items in plan.gathers for item in items if not item.moved):
+            for g, group in enumerate(program.skeleton.holders):
+                if gather.piece in group.pieces:
+                    k = min(_first(program, g).shards, len({lanes.lane_of[p] for p in group.pieces}))
+                    found += (k - 1) * -(-held[g] // k) * word * ranks
+    return found
+
+
+def _first(program: Program, group: int) -> SectionShape:
+    return program.skeleton.sections[program.skeleton.holders[group].pieces[0].section]
+
+
+def _held_scalars(prepared: Prepared) -> list[int]:
+    """Return, per holders group, the scalars of its parameters on one rank of a lane."""
+    pricer = prepared.prices.pricer
+    found = []
+    for group, held in zip(program_groups(prepared), prepared.placement.held, strict=True):
+        fraction = pricer.shards(group.pieces[0].section).parameter_fraction
+        parameters = [pricer.graph.parameters[p] for p in held]
+        found.append(round(sum(fraction.get(p.name, 1.0) * p.elements for p in parameters)))
+    return found
+
+
+def program_groups(prepared: Prepared) -> tuple[Holders, ...]:
+    """Return the holders groups of a program."""
+    return prepared.program.skeleton.holders
